@@ -1,0 +1,47 @@
+/*
+ * fd.h - descriptors and heap pointers with one owner and one scope; whole reads and writes
+ *
+ * Errors:  HW_ESYS with errno kept, HW_ETRUNCATED when a file ends early, HW_ELIMIT.
+ */
+#ifndef HW_BASE_FD_H
+#define HW_BASE_FD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+struct hw_error;
+
+static inline void hw_autofd_close(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd); /* nothing to be done about a failing close of a read or memory file */
+}
+
+static inline void hw_autofree_free(void *pp)
+{
+    free(*(void **)pp);
+}
+
+#define hw_autofd   __attribute__((cleanup(hw_autofd_close)))
+#define hw_autofree __attribute__((cleanup(hw_autofree_free)))
+
+static inline int hw_fd_take(int *fd) /* ownership moves to the caller */
+{
+    int r = *fd;
+    *fd = -1;
+    return r;
+}
+
+int hw_fd_write_all(int fd, const void *p, size_t n); /* restarts on EINTR; HW_ESYS, errno set */
+int hw_fd_pread_all(int fd, void *p, size_t n, uint64_t off);
+
+/* Reads a whole file (also of /proc) of at most max bytes; *out is malloc'ed, NUL-terminated behind
+ * n. */
+int hw_fd_read_file(int fd, size_t max, char **out, size_t *n, struct hw_error *err);
+int hw_file_read(int dirfd, const char *path, size_t max, char **out, size_t *n,
+                 struct hw_error *err);
+
+#endif

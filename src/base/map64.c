@@ -1,0 +1,120 @@
+/*
+ * Linear probing at a load of at most 1/2. Removal moves later entries of the run back (backward
+ * shift), so that lookups never meet a tombstone and a map that lives for days does not decay.
+ */
+#include "base/map64.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/banned.h"
+#include "base/error.h"
+
+void hw_map64_done(struct hw_map64 *m)
+{
+    free(m->slots);
+    *m = (struct hw_map64){0};
+}
+
+uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key)
+{
+    if (!m->slots)
+        return NULL;
+    for (size_t i = hw_hash_u64(key) & m->mask;; i = (i + 1) & m->mask) {
+        if (m->slots[i].key == key)
+            return &m->slots[i].value;
+        if (m->slots[i].key == HW_MAP64_NO_KEY)
+            return NULL;
+    }
+}
+
+bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out)
+{
+    const uint64_t *v = hw_map64_find(m, key);
+    if (!v)
+        return false;
+    *out = *v;
+    return true;
+}
+
+static void insert_new(struct hw_map64 *m, uint64_t key, uint64_t value)
+{
+    size_t i = hw_hash_u64(key) & m->mask;
+    while (m->slots[i].key != HW_MAP64_NO_KEY)
+        i = (i + 1) & m->mask;
+    m->slots[i] = (struct hw_map64_slot){key, value};
+}
+
+static int grow(struct hw_map64 *m)
+{
+    size_t n_slots = m->slots ? (m->mask + 1) * 2 : 16;
+    size_t bytes;
+    if (__builtin_mul_overflow(n_slots, sizeof *m->slots, &bytes))
+        return HW_ENOMEM;
+    struct hw_map64 next = {malloc(bytes), n_slots - 1, m->n};
+    if (!next.slots)
+        return HW_ENOMEM;
+    memset(next.slots, 0xff, bytes);
+    for (size_t i = 0; m->slots && i <= m->mask; i++)
+        if (m->slots[i].key != HW_MAP64_NO_KEY)
+            insert_new(&next, m->slots[i].key, m->slots[i].value);
+    free(m->slots);
+    *m = next;
+    return HW_OK;
+}
+
+int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value)
+{
+    uint64_t *v = hw_map64_find(m, key);
+    if (v) {
+        *v = value;
+        return HW_OK;
+    }
+    if (!m->slots || (m->n + 1) * 2 > m->mask + 1) {
+        int rc = grow(m);
+        if (rc < 0)
+            return rc;
+    }
+    insert_new(m, key, value);
+    m->n++;
+    return HW_OK;
+}
+
+bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out)
+{
+    uint64_t *v = hw_map64_find(m, key);
+    if (!v)
+        return false;
+    if (out)
+        *out = *v;
+    size_t hole = (size_t)((struct hw_map64_slot *)(void *)((char *)v -
+                                                            offsetof(struct hw_map64_slot, value)) -
+                           m->slots);
+    for (size_t i = (hole + 1) & m->mask; m->slots[i].key != HW_MAP64_NO_KEY;
+         i = (i + 1) & m->mask) {
+        size_t home = hw_hash_u64(m->slots[i].key) & m->mask;
+        if (((i - home) & m->mask) < ((i - hole) & m->mask))
+            continue; /* lies between its home and itself: must stay */
+        m->slots[hole] = m->slots[i];
+        hole = i;
+    }
+    m->slots[hole].key = HW_MAP64_NO_KEY;
+    m->n--;
+    return true;
+}
+
+uint64_t hw_hash_bytes(const void *p, size_t n)
+{
+    const unsigned char *c = p;
+    uint64_t h = 0xcbf29ce484222325u ^ n;
+    while (n >= 8) {
+        uint64_t w;
+        memcpy(&w, c, 8);
+        h = hw_hash_mix(h, w);
+        c += 8;
+        n -= 8;
+    }
+    uint64_t w = 0;
+    memcpy(&w, c, n);
+    return hw_hash_mix(h, w);
+}

@@ -1,0 +1,53 @@
+/*
+ * map64.h - open-addressing hash map from uint64_t to uint64_t
+ *
+ * Why:     sample ids, stack ids, interned keys: all are 64-bit numbers.
+ * Shapes:  keys are any value but HW_MAP64_NO_KEY; values are any. Removal leaves no tombstones.
+ *          Expected O(1); growth doubles and is amortised.
+ * Owns:    its slots. Zero-initialised is an empty map.
+ * Errors:  HW_ENOMEM from put; the map is as it was.
+ * Threads: one owner at a time.
+ */
+#ifndef HW_BASE_MAP64_H
+#define HW_BASE_MAP64_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HW_MAP64_NO_KEY UINT64_MAX
+
+struct hw_map64_slot {
+    uint64_t key, value;
+};
+
+struct hw_map64 {
+    struct hw_map64_slot *slots; /* owned; NULL while empty */
+    size_t mask;                 /* number of slots - 1 */
+    size_t n;
+};
+
+void hw_map64_done(struct hw_map64 *m);
+bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out);
+/* The slot's value, borrowed until the next put or take; NULL when absent. */
+uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key);
+int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value);  /* replaces */
+bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out); /* removes; out may be NULL */
+
+static inline uint64_t hw_hash_u64(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ (x >> 32);
+}
+
+static inline uint64_t hw_hash_mix(uint64_t h, uint64_t v)
+{
+    return hw_hash_u64(h * 0x9e3779b97f4a7c15u + v);
+}
+
+uint64_t hw_hash_bytes(const void *p, size_t n);
+
+#endif

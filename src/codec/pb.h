@@ -1,0 +1,77 @@
+/*
+ * pb.h - protobuf's wire format: a cursor that reads, a buffer that writes
+ *
+ * Why:     traces have 10^8 fields; reading must not allocate, writing must not copy twice.
+ * Shapes:  reader: one field at a time, unknown ones skipped by simply reading the next. Nested
+ *          messages are views. Writer: nested messages by begin/end with a 4-byte length that is
+ *          filled in later (non-minimal varints are legal in this format).
+ * Errors:  HW_ETRUNCATED, HW_EFORMAT (bad tag, varint over 10 bytes, wire types 3, 4, 6, 7).
+ * Source:  spec/trace-format.md 1
+ */
+#ifndef HW_CODEC_PB_H
+#define HW_CODEC_PB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/strbuf.h"
+
+enum hw_pb_wire { HW_PB_VARINT = 0, HW_PB_FIXED64 = 1, HW_PB_BYTES = 2, HW_PB_FIXED32 = 5 };
+
+struct hw_pb_field {
+    uint32_t number;
+    uint32_t wire;         /* enum hw_pb_wire */
+    uint64_t value;        /* VARINT, FIXED64, FIXED32 */
+    struct hw_bytes bytes; /* BYTES: borrowed from the message */
+    size_t offset;         /* of the field's tag in the message */
+};
+
+struct hw_pb_reader {
+    const uint8_t *start, *pos, *end;
+};
+
+static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
+{
+    return (struct hw_pb_reader){message.p, message.p, message.p + message.n};
+}
+
+/* 1 = a field, 0 = end of the message, < 0 = broken. */
+int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out);
+/* One varint out of a packed field's bytes: 1, 0 at the end, < 0. */
+int hw_pb_next_packed(struct hw_bytes *rest, uint64_t *out);
+static inline int64_t hw_pb_zigzag(uint64_t v)
+{
+    return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+/* ---- writer ---- */
+
+#define HW_PB_MAX_DEPTH 16
+
+struct hw_pb {
+    struct hw_strbuf buf;
+    size_t open[HW_PB_MAX_DEPTH]; /* offsets of lengths to fill in */
+    int depth;
+};
+
+void hw_pb_done(struct hw_pb *w);
+void hw_pb_clear(struct hw_pb *w);
+void hw_pb_uint(struct hw_pb *w, uint32_t field, uint64_t v);
+void hw_pb_sint64(struct hw_pb *w, uint32_t field, int64_t v); /* int64/int32 fields, not zigzag */
+void hw_pb_double(struct hw_pb *w, uint32_t field, double v);
+void hw_pb_fixed64(struct hw_pb *w, uint32_t field, uint64_t v);
+void hw_pb_bytes(struct hw_pb *w, uint32_t field, const void *p, size_t n);
+void hw_pb_str(struct hw_pb *w, uint32_t field, const char *s);
+void hw_pb_begin(struct hw_pb *w, uint32_t field);
+void hw_pb_end(struct hw_pb *w);
+/* Varints written with hw_pb_raw_varint between begin and end make a packed field. */
+void hw_pb_raw_varint(struct hw_pb *w, uint64_t v);
+bool hw_pb_failed(const struct hw_pb *w); /* out of memory somewhere: check once at the end */
+static inline struct hw_bytes hw_pb_view(const struct hw_pb *w)
+{
+    return hw_bytes_of(w->buf.p, w->buf.n);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * config.h - the recording configuration: text or binary TraceConfig → one checked struct
+ *
+ * Why:     heap_profile, perfetto -c, heapwise record and the recorder all speak TraceConfig; what
+ * is accepted, defaulted or refused is decided here once. Shapes:  text → binary
+ * (hw_config_text_to_binary, over schema/), binary → struct hw_trace_config (hw_config_read), which
+ * the recorder uses. Field numbers come from proto/ only. Owns:    all strings and arrays inside,
+ * freed by hw_trace_config_done. Errors:  HW_EINVAL with the spec's message; warnings (a data
+ * source we do not have, `Too many heaps requested. Truncating.`) are collected in `warnings`, one
+ * line each. Source:  spec/config.md
+ */
+#ifndef HW_CONFIG_CONFIG_H
+#define HW_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+
+struct hw_error;
+
+struct hw_heap_interval {
+    char *name;              /* owned */
+    uint64_t interval_bytes; /* 0 = excluded */
+};
+
+/* HeapprofdConfig after defaults and derivation (config.md 3). */
+struct hw_heapprofd_config {
+    HW_VEC(char *) process_cmdline;
+    HW_VEC(uint64_t) pids;
+    HW_VEC(char *) skip_symbol_prefix;
+    HW_VEC(struct hw_heap_interval) heaps; /* derived: explicit heaps, then excluded ones */
+    uint64_t sampling_interval_bytes;
+    uint64_t default_interval_bytes; /* of heaps not listed, when all_heaps */
+    uint64_t shmem_size_bytes;
+    uint32_t dump_phase_ms, dump_interval_ms;
+    uint32_t block_client_timeout_us;
+    uint32_t min_anonymous_memory_kb, max_heapprofd_memory_kb;
+    uint64_t max_heapprofd_cpu_secs;
+    uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
+    bool all, block_client, no_startup, no_running, dump_at_max, disable_fork_teardown,
+        disable_vfork_detection, all_heaps, stream_allocations, idle_allocations;
+};
+
+struct hw_process_stats_config {
+    uint32_t poll_ms;
+    bool scan_all_processes_on_start, record_thread_names, scan_smaps_rollup, record_process_age,
+        record_process_runtime, resolve_process_fds;
+};
+
+struct hw_trace_config {
+    HW_VEC(struct hw_heapprofd_config) heapprofd; /* one per data source */
+    bool has_process_stats, has_system_info, has_packages_list;
+    struct hw_process_stats_config process_stats;
+    uint32_t duration_ms, flush_period_ms, file_write_period_ms, flush_timeout_ms, stop_timeout_ms;
+    uint64_t max_file_size_bytes;
+    bool write_into_file;
+    char *output_path;         /* owned; NULL */
+    char *unique_session_name; /* owned; NULL */
+    int64_t uuid_msb, uuid_lsb;
+    uint32_t compression; /* 0 none, 1 deflate */
+    struct hw_strbuf warnings;
+};
+
+/* Text form → binary TraceConfig (owned by the caller through hw_strbuf). name: for messages, "-" =
+ * standard input. err->text holds the whole `<file>:<row>:<col> error: …` message with the line and
+ * the marks under it. lossy: skip unknown fields and enum values. */
+int hw_config_text_to_binary(const char *name, struct hw_bytes text, bool lossy,
+                             struct hw_strbuf *out, struct hw_error *err);
+/* Binary TraceConfig → text in the form that perfetto -c - --txt reads. */
+int hw_config_binary_to_text(struct hw_bytes binary, struct hw_strbuf *out, struct hw_error *err);
+
+/* Checks everything that config.md refuses. */
+int hw_config_read(struct hw_bytes binary, struct hw_trace_config *out, struct hw_error *err);
+void hw_trace_config_done(struct hw_trace_config *c);
+
+/* Process names: both sides cut at '@' and up to the last '/'; '*' makes a glob
+ * (client-and-daemon.md 8). */
+bool hw_config_name_matches(const char *configured, const char *argv0);
+
+#endif

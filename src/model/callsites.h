@@ -1,0 +1,72 @@
+/*
+ * callsites.h - mappings, frames and the prefix tree of callstacks
+ *
+ * Why:     sampled callstacks share most of their frames. The daemon's counters and the readers'
+ *          tables both need "same callstack, same number", so both use this one set of tables.
+ * Shapes:  frames come root first, 1..HW_MAX_FRAMES of them. Ids are dense from 0 and never move.
+ *          A leaf's callsite id names a whole callstack.
+ * Units:   rel_pc = pc - start + offset + load_bias (the ELF's own space); depth: root = 0.
+ * Owns:    every row, and the strings (hw_strings made here, borrowed by callers).
+ * Errors:  HW_ENOMEM, HW_ELIMIT (no ids left). On error the tables are as they were.
+ * Threads: one owner at a time; any number of readers once frozen.
+ * Source:  stack_profile_mapping, stack_profile_frame, stack_profile_callsite of spec/sql.md
+ */
+#ifndef HW_MODEL_CALLSITES_H
+#define HW_MODEL_CALLSITES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strings.h"
+#include "model/ids.h"
+
+struct hw_mapping {
+    hw_str_id build_id; /* raw bytes */
+    hw_str_id path;
+    uint64_t start, end;
+    uint64_t exact_offset; /* file offset of this mapping */
+    uint64_t start_offset; /* file offset of the ELF image's first mapping */
+    uint64_t load_bias;
+};
+
+struct hw_frame {
+    hw_mapping_id mapping; /* HW_ID_NONE: frame without a mapping (pseudo, error) */
+    hw_str_id name;        /* as recorded (mangled); 0 = "" = unknown */
+    uint64_t rel_pc;
+};
+
+struct hw_callsite {
+    hw_callsite_id parent; /* HW_ID_NONE at a root */
+    hw_frame_id frame;
+    uint32_t depth;
+};
+
+struct hw_callsites;
+
+int hw_callsites_new(struct hw_callsites **out);
+void hw_callsites_free(struct hw_callsites *cs); /* NULL is fine */
+struct hw_strings *hw_callsites_strings(struct hw_callsites *cs);
+
+int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw_mapping_id *out);
+int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out);
+/* Finds or adds the path and gives its leaf. */
+int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, size_t n,
+                        hw_callsite_id *out);
+/* Finds or adds one child below parent (HW_ID_NONE: a root). */
+int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
+                       hw_callsite_id *out);
+/* Gives a frame a name later (symbols resolved after interning); identity does not change. */
+void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name);
+
+size_t hw_callsites_n_mappings(const struct hw_callsites *cs);
+size_t hw_callsites_n_frames(const struct hw_callsites *cs);
+size_t hw_callsites_count(const struct hw_callsites *cs);
+/* Borrowed until the next interning call. Ids must be in range: callers got them from here. */
+const struct hw_mapping *hw_callsites_get_mapping(const struct hw_callsites *cs, hw_mapping_id id);
+const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_frame_id id);
+const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_callsite_id id);
+/* Writes the path to id, root first, at most max frames; returns its full length. */
+size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_frame_id *out,
+                         size_t max);
+
+#endif

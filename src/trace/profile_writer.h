@@ -1,0 +1,69 @@
+/*
+ * profile_writer.h - one heap dump → ProfilePackets and their interned data
+ *
+ * Why:     the rules of how a dump is written (index, continued, interning once per sequence,
+ * packets below 400 000 bytes, cumulative values, unchanged callstacks left out) have one home.
+ * Shapes:  begin → any number of samples → end, per (process, heap). Callsites belong to a
+ *          hw_callsites of that process; interned ids are kept per hw_profile_source.
+ * Errors:  those of trace/writer.h.
+ * Source:  spec/trace-format.md 7
+ */
+#ifndef HW_TRACE_PROFILE_WRITER_H
+#define HW_TRACE_PROFILE_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/callsites.h"
+
+struct hw_error;
+struct hw_trace_writer;
+struct hw_profile_writer; /* one data source = one packet sequence */
+
+#define HW_UNWIND_BUCKETS 20
+
+/* ProcessHeapSamples without its samples. Strings are borrowed for the call. */
+struct hw_dump_head {
+    uint64_t pid;
+    const char *heap_name;
+    uint64_t timestamp_ns, start_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+    uint64_t interval_bytes, orig_interval_bytes;
+    bool from_startup, rejected_concurrent, disconnected, buffer_overran, buffer_corrupted,
+        hit_guardrail;
+    uint32_t client_error; /* ClientError of the format: 0, 1, 2 */
+    bool at_max;           /* samples carry max values */
+    bool checkpoint;
+    const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
+    uint64_t lost_samples;
+    const char *lost_reason; /* NULL = none */
+    /* ProcessStats */
+    uint64_t unwinding_errors, heap_samples, map_reparses, total_unwinding_time_us,
+        client_spinlock_blocked_us;
+    uint64_t unwinding_time_us[HW_UNWIND_BUCKETS];
+};
+
+struct hw_dump_sample {
+    hw_callsite_id callsite;
+    uint64_t self_allocated, self_freed, alloc_count, free_count;
+    uint64_t self_max, self_max_count;
+    double est_alloc_count, est_free_count, est_max_count; /* rounded when written */
+    uint64_t self_idle;
+    bool has_idle;
+    double variance_bytes; /* of the live bytes; 0 = not written */
+};
+
+int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **out);
+void hw_profile_writer_free(struct hw_profile_writer *p);
+
+/* A key for each set of callsites (one per target): interned ids do not mix. */
+int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *head,
+                     const struct hw_callsites *cs, uint64_t cs_key, struct hw_error *err);
+int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
+                      struct hw_error *err);
+int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
+/* The target is gone: forget what was interned for it (ids are not used again). */
+void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
+/* A single ProcessHeapSamples {pid, rejected_concurrent}. */
+int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_error *err);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * writer.h - appends packets to a trace file
+ *
+ * Why:     every packet we write goes through here: framing, sequence ids, clocks, service packets.
+ * Shapes:  packets are built in memory (at most HW_TRACE_MAX_PACKET bytes) and appended whole with
+ *          one write, so that a killed recorder leaves a readable file.
+ * Owns:    nothing of the descriptor: the caller opens and closes it.
+ * Errors:  HW_ESYS (disk full, with errno). Sticky: after a failed write the file is truncated back
+ * to the last whole packet where possible, and later writes fail at once. Threads: one owner at a
+ * time. Source:  spec/trace-format.md 1, 2, 4, 5
+ */
+#ifndef HW_TRACE_WRITER_H
+#define HW_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_pb; /* codec/pb.h: streaming protobuf writer */
+struct hw_trace_writer;
+
+int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err);
+void hw_trace_writer_free(struct hw_trace_writer *w);
+uint64_t hw_trace_writer_bytes(const struct hw_trace_writer *w);
+
+/* Number for a new packet sequence (2, 3, …; 1 is the service's own). */
+uint32_t hw_trace_writer_sequence(struct hw_trace_writer *w);
+
+/* Starts a TracePacket; fields of it are written to the hw_pb given; one packet open at a time.
+ * first packet of a sequence: sequence_flags INCREMENTAL_STATE_CLEARED is written here. */
+struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns);
+int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err);
+
+/* Service packets at the start: clock snapshot, marker, config (binary TraceConfig), uuid, system
+ * info, tracing_started. uuid of both halves 0 = random. */
+int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, int64_t uuid_msb,
+                            int64_t uuid_lsb, struct hw_error *err);
+int hw_trace_write_clocks(struct hw_trace_writer *w, struct hw_error *err);
+/* Lifecycle: field number of TracingServiceEvent (1 all_data_sources_started, 3 flushed, 5
+ * disabled, 4 read completed). */
+int hw_trace_write_event(struct hw_trace_writer *w, uint32_t field, struct hw_error *err);
+int hw_trace_write_stats(struct hw_trace_writer *w,
+                         struct hw_error *err); /* trace_stats, at the end */
+
+#endif

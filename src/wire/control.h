@@ -1,0 +1,104 @@
+/*
+ * control.h - what commands and the recorder say to each other
+ *
+ * Why:     `heapwise record`, `heap_profile`, `perfetto`, `heapwise dump|stop|ps` steer a recorder,
+ *          embedded (a socketpair inherited by a child of theirs) or running as a service (a socket
+ *          with a path). Both are the same messages.
+ * Shapes:  UNIX SOCK_SEQPACKET. One message = struct hw_control_head + body of `length` bytes; at
+ *          most one descriptor with it. Strings in bodies are not NUL-terminated: length tells.
+ * Errors:  an unknown type or a wrong length ends the connection, never the recorder.
+ * Source:  private to this project, versioned by HW_CONTROL_VERSION.
+ */
+#ifndef HW_WIRE_CONTROL_H
+#define HW_WIRE_CONTROL_H
+
+#include <stdint.h>
+
+#define HW_CONTROL_VERSION   1u
+#define HW_CONTROL_MAX_BYTES (256u * 1024u)
+
+enum hw_control_type {
+    HW_CTL_NONE = 0,
+    /* command → recorder */
+    HW_CTL_START =
+        1, /* body: struct hw_control_start + binary TraceConfig; fd: output file, O_RDWR */
+    HW_CTL_STOP = 2, /* session 0 = the one of this connection */
+    HW_CTL_DUMP =
+        3, /* body: empty = all, else i32 pids; from another connection: any session one may see */
+    HW_CTL_STATUS = 4, /* answer: HW_CTL_STATUS_REPLY */
+    HW_CTL_TARGET = 5, /* body: struct hw_control_target: "this pid is the command I started" */
+    HW_CTL_FLUSH = 6,
+    /* recorder → command */
+    HW_CTL_STARTED =
+        32, /* body: u64 session id; all data sources run, targets known so far profiled */
+    HW_CTL_ERROR = 33,        /* body: text; the request failed, nothing was started */
+    HW_CTL_WARNING = 34,      /* body: text */
+    HW_CTL_TARGET_STATE = 35, /* body: struct hw_control_target_state + name */
+    HW_CTL_PROGRESS = 36,     /* body: struct hw_control_progress, at most 10 a second */
+    HW_CTL_DUMPED = 37,       /* body: u32 number of (process, heap) dumps written */
+    HW_CTL_ENDED =
+        38, /* body: struct hw_control_ended + text of the reason; the file is complete */
+    HW_CTL_STATUS_REPLY = 39, /* body: JSON text */
+    HW_CTL_TYPE_COUNT
+};
+
+struct hw_control_head {
+    uint32_t version;
+    uint32_t type;
+    uint32_t length;
+    uint32_t reserved;
+    uint64_t session; /* 0 = this connection's */
+};
+
+enum hw_control_start_flags {
+    HW_START_FOLLOW_FORK = 1,
+    HW_START_CHECKPOINTS = 2, /* a checkpoint dump at least every 60 s */
+    HW_START_KEEP_PEAK = 4,   /* a dump of the peak beside the end (record) */
+    HW_START_LAUNCHED = 8,    /* targets are the tree below HW_CTL_TARGET, not names */
+    HW_START_IDLE = 16,       /* --idle-allocations */
+    HW_START_MALLOC_INFO = 32,
+    HW_START_STRIP_ENV = 64
+};
+
+struct hw_control_start {
+    uint32_t flags;
+    uint32_t smaps_ms;       /* 0 = off */
+    uint32_t malloc_info_ms; /* 0 = off */
+    uint32_t process_stats_ms;
+    uint64_t seed; /* tests; 0 = random */
+    uint32_t config_bytes;
+    uint32_t reserved;
+};
+
+struct hw_control_target {
+    int32_t pid;
+    uint32_t reserved;
+};
+
+enum hw_target_state {
+    HW_TARGET_CONNECTED = 1, /* profiled from now on */
+    HW_TARGET_REJECTED = 2,  /* belongs to another session */
+    HW_TARGET_EXITED = 3,
+    HW_TARGET_EXECED = 4,
+    HW_TARGET_FAILED = 5 /* gave up: reason in the text */
+};
+
+struct hw_control_target_state {
+    int32_t pid;
+    uint32_t state; /* enum hw_target_state; behind it: name or reason as text */
+};
+
+struct hw_control_progress {
+    uint64_t bytes_written, n_samples, n_lost;
+    uint32_t n_targets, n_dumps;
+};
+
+struct hw_control_ended {
+    uint64_t bytes_written, n_samples, n_lost;
+    uint32_t n_targets; /* processes profiled in the session */
+    uint32_t n_dumps;
+    int32_t status; /* 0 or HW_E… */
+    uint32_t reserved;
+};
+
+#endif

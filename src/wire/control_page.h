@@ -1,0 +1,36 @@
+/*
+ * control_page.h - one page per target, written by the daemon, read by the client's hooks
+ *
+ * Why:     a thread cannot learn from its own countdown that a session began or ended; one load of
+ *          `generation` tells it. The client maps the page over one of its own static pages, so the
+ *          load needs no pointer.
+ * Shapes:  a memory file of 4096 bytes, sealed; the client maps it read-only and shared.
+ * Threads: the daemon is the only writer. generation is stored with release after the ring and the
+ *          tables are ready; hooks load it relaxed, the slow path with acquire.
+ */
+#ifndef HW_WIRE_CONTROL_PAGE_H
+#define HW_WIRE_CONTROL_PAGE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HW_CONTROL_MAGIC 0x316c727463777768u /* "hwwctrl1" */
+#define HW_CONTROL_BYTES 4096u
+
+struct hw_control_page {
+    _Atomic uint32_t generation;   /* 0 = no session; odd or even, only equality counts */
+    _Atomic uint32_t maps_wanted;  /* daemon adds 1: "look for new modules" */
+    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC_COARSE, refreshed at least every 500 ms */
+    _Atomic uint32_t ended;        /* 1 = recorder is leaving: hooks become pass-through */
+    uint32_t reserved0;
+    uint64_t magic;
+    uint32_t version;
+    uint32_t reserved1;
+    /* Where to do the handshake when generation changes: a path, or '@' + an abstract name. */
+    char socket_path[108];
+    uint8_t pad[4096 - 148];
+};
+_Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
+
+#endif

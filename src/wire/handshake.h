@@ -1,0 +1,93 @@
+/*
+ * handshake.h - the one exchange between a client and the recorder
+ *
+ * Why:     a client asks "shall I be profiled?", the recorder answers with a configuration and
+ * three memory files. After it nothing is read from or written to the socket: its end only tells
+ *          the recorder "exit, exec or closed".
+ * Shapes:  UNIX SOCK_SEQPACKET. Client sends one struct hw_hello; the recorder answers with one
+ *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order:
+ *          control page, ring, tables (only the control page when status is WAIT).
+ *          The recorder takes pid and uid from SO_PEERCRED, never from the hello; the client
+ * accepts only a peer with uid 0 or its own. Source:  architecture.md section 6;
+ * client-and-daemon.md sections 5, 9
+ */
+#ifndef HW_WIRE_HANDSHAKE_H
+#define HW_WIRE_HANDSHAKE_H
+
+#include <stdint.h>
+
+#include "wire/records.h"
+
+#define HW_HELLO_MAGIC   0x316c6c6568777768u /* "hwwhell1" */
+#define HW_WELCOME_MAGIC 0x31636c6577777768u /* "hwwwelc1" */
+#define HW_WELCOME_FDS   3
+
+enum hw_hello_flags {
+    HW_HELLO_STARTUP = 1,  /* from the library's constructor: nothing was allocated unseen */
+    HW_HELLO_BLOCKING = 2, /* PERFETTO_HEAPPROFD_BLOCKING_INIT=1: answer PROFILE only when ready */
+    HW_HELLO_ATTACHED = 4, /* injected into a running process */
+    HW_HELLO_FORKED = 8    /* a forked child registers anew */
+};
+
+struct hw_hello {
+    uint64_t magic;
+    uint32_t version; /* HW_WIRE_VERSION */
+    uint32_t arch;    /* enum hw_arch */
+    uint32_t flags;   /* enum hw_hello_flags */
+    uint32_t page_size;
+    int32_t pid_inside; /* in the target's own pid namespace */
+    uint32_t reserved;
+    uint64_t main_stack_hi;  /* __libc_stack_end, 0 = unknown */
+    uint64_t allocator_base; /* load address of the object that defines malloc behind us */
+};
+_Static_assert(sizeof(struct hw_hello) == 48, "handshake layout");
+
+enum hw_welcome_status {
+    HW_WELCOME_NO = 0,      /* not wanted: stay silent, unload nothing */
+    HW_WELCOME_WAIT = 1,    /* registered: watch the control page */
+    HW_WELCOME_PROFILE = 2, /* a session is on: ring and tables follow */
+    HW_WELCOME_STATUS_COUNT
+};
+
+enum hw_client_config_flags {
+    HW_CC_BLOCK = 1,                 /* wait when the buffer is full */
+    HW_CC_DISABLE_FORK_TEARDOWN = 2, /* a forked child keeps mappings (and records nothing) */
+    HW_CC_FOLLOW_FORK = 4,           /* a forked child registers anew */
+    HW_CC_STRIP_ENV = 8, /* take our variables out of the environment: no grandchildren */
+    HW_CC_ALL_HEAPS = 16,
+    HW_CC_STREAM = 32, /* stream_allocations: no stacks wanted */
+    HW_CC_MALLOC_INFO = 64
+};
+
+/* One selected heap; interval 0 excludes it. */
+struct hw_heap_choice {
+    uint64_t interval_bytes;
+    char name[HW_HEAP_NAME_MAX];
+};
+
+#define HW_MAX_HEAP_CHOICES 64u
+
+struct hw_client_config {
+    uint32_t flags; /* enum hw_client_config_flags */
+    uint32_t n_heaps;
+    uint64_t default_interval_bytes;   /* for heaps not listed when HW_CC_ALL_HEAPS */
+    uint64_t block_timeout_us;         /* 0 = until the recorder is gone or 30 s without progress */
+    uint64_t adaptive_threshold_bytes; /* 0 = off */
+    uint64_t adaptive_max_interval_bytes;
+    uint64_t seed; /* 0 = from the kernel; else fixed, for tests */
+    uint32_t max_frames;
+    uint32_t reserved;
+    struct hw_heap_choice heaps[HW_MAX_HEAP_CHOICES];
+};
+
+struct hw_welcome {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t status;     /* enum hw_welcome_status */
+    uint32_t generation; /* != 0 with PROFILE; equals the control page's */
+    uint32_t reserved;
+    struct hw_client_config config;
+};
+_Static_assert(sizeof(struct hw_welcome) < 8192, "one packet");
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * records.h - what a target writes into its ring, byte by byte
+ *
+ * Why:     client and daemon are compiled separately (the client also for other architectures) and
+ *          share these bytes. Private to this project; versioned by HW_WIRE_VERSION.
+ * Shapes:  every record starts with one 64-bit head, stored last with release order, and is a
+ *          multiple of 8 bytes long:
+ *
+ *              63      56 55    48 47                 32 31                              0
+ *             +----------+--------+---------------------+---------------------------------+
+ *             | 0xA5     | type   | length in 8 bytes   | low 32 bits of position / 8     |
+ *             +----------+--------+---------------------+---------------------------------+
+ *
+ *          The position makes bytes left from an earlier lap invalid; the mark in the top byte
+ *          keeps addresses, sizes and sample ids from looking like a head.
+ * Units:   bytes; times are CLOCK_MONOTONIC_COARSE ns; addresses are the target's.
+ * Source:  spec/unwinding.md 4.5.
+ */
+#ifndef HW_WIRE_RECORDS_H
+#define HW_WIRE_RECORDS_H
+
+#include <stdint.h>
+
+#define HW_WIRE_VERSION 1u
+
+#define HW_REC_MARK       0xA5u
+#define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
+#define HW_HEAP_NAME_MAX  64u           /* with the NUL */
+#define HW_MAX_HEAPS      256u          /* ids 1..255; 0 = none */
+#define HW_HEAP_ID_LIBC   1u            /* libc.malloc: always the first one */
+#define HW_MAX_COPY_BYTES (64u * 1024u)
+
+enum hw_rec_type {
+    HW_REC_NONE = 0,
+    HW_REC_ALLOC = 1,      /* struct hw_rec_alloc; its stack is known or sent before */
+    HW_REC_FREE = 2,       /* struct hw_rec_free */
+    HW_REC_STACK = 3,      /* struct hw_rec_stack + pc[n], leaf first */
+    HW_REC_ALLOC_COPY = 4, /* struct hw_rec_copy + registers + stack bytes: the daemon unwinds */
+    HW_REC_HEAP = 5,       /* struct hw_rec_heap: a heap's name and interval, or a new interval */
+    HW_REC_MAPS = 6,       /* struct hw_rec_maps: the target saw code that no table covers */
+    HW_REC_PAD = 7,        /* nothing; fills up, or replaces a record given up after reserving */
+    HW_REC_TYPE_COUNT
+};
+
+static inline uint64_t hw_rec_head(uint64_t pos, uint32_t size_bytes, enum hw_rec_type type)
+{
+    return (uint64_t)HW_REC_MARK << 56 | (uint64_t)type << 48 | (uint64_t)(size_bytes / 8) << 32 |
+           (uint32_t)(pos / 8);
+}
+
+/* Size of the record at pos, 0 when this head is not that of a finished record at pos. */
+static inline uint32_t hw_rec_head_size(uint64_t head, uint64_t pos)
+{
+    if ((uint32_t)head != (uint32_t)(pos / 8) || head >> 56 != HW_REC_MARK)
+        return 0;
+    return (uint32_t)(head >> 32 & 0xffff) * 8;
+}
+
+static inline uint32_t hw_rec_head_type(uint64_t head)
+{
+    return (uint32_t)(head >> 48 & 0xff);
+}
+
+enum hw_alloc_flags {
+    HW_ALLOC_TRUNCATED = 1,  /* deeper than the frame limit, or the walk stopped early */
+    HW_ALLOC_REALLOC = 2,    /* by realloc; only for statistics */
+    HW_ALLOC_APP_SAMPLED = 4 /* AHeapProfile_reportSample: size stands for itself */
+};
+
+/* A sampled allocation. Its sample id is the ring position of this record. */
+struct hw_rec_alloc {
+    uint64_t head;
+    uint64_t address;     /* or alloc_id of a custom heap */
+    uint64_t alloc_size;  /* bytes asked for */
+    uint64_t sample_size; /* bytes this sample stands for */
+    uint64_t stack_id;    /* never 0 */
+    uint64_t time_ns;
+    uint32_t heap_id;
+    uint32_t flags; /* enum hw_alloc_flags */
+};
+_Static_assert(sizeof(struct hw_rec_alloc) == 56, "ring layout");
+
+struct hw_rec_free {
+    uint64_t head;
+    uint64_t sample_id; /* position of the hw_rec_alloc or hw_rec_copy */
+    uint64_t time_ns;
+};
+_Static_assert(sizeof(struct hw_rec_free) == 24, "ring layout");
+
+/* Frames of a stack id, at its first sight or again; a repeat is identical or a collision. */
+struct hw_rec_stack {
+    uint64_t head;
+    uint64_t stack_id;
+    uint32_t n_frames;
+    uint32_t stop; /* enum hw_walk_stop of unwind/walk.h: why the walk ended */
+    /* uint64_t pc[n_frames]; leaf first; all but the leaf of a signal are return addresses */
+    /* then ceil(n_frames/64) words: bit i set = pc[i] is exact, not a return address */
+};
+_Static_assert(sizeof(struct hw_rec_stack) == 24, "ring layout");
+
+/* An allocation whose stack could not be walked in the target. */
+struct hw_rec_copy {
+    struct hw_rec_alloc alloc; /* stack_id 0 */
+    uint64_t sp;               /* address of the first stack byte */
+    uint64_t hi;               /* end of the stack as far as known */
+    uint32_t n_bytes;          /* stack bytes copied from sp on, a multiple of 8 */
+    uint16_t n_regs;
+    uint16_t arch; /* enum hw_arch */
+    uint64_t reason;
+    /* uint64_t regs[n_regs]; then n_bytes of stack */
+};
+_Static_assert(sizeof(struct hw_rec_copy) == 88, "ring layout");
+
+/* A heap announces itself at the session's start or when it is registered; with an empty name the
+ * known heap only changed its interval (adaptive sampling). */
+struct hw_rec_heap {
+    uint64_t head;
+    uint32_t heap_id;
+    uint32_t reserved;
+    uint64_t interval_bytes; /* 0 = not profiled */
+    char name[HW_HEAP_NAME_MAX];
+};
+_Static_assert(sizeof(struct hw_rec_heap) == 88, "ring layout");
+
+struct hw_rec_maps {
+    uint64_t head;
+    uint64_t pc; /* an address without a table, 0 = only "something changed" */
+};
+_Static_assert(sizeof(struct hw_rec_maps) == 16, "ring layout");
+
+#endif

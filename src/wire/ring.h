@@ -1,0 +1,177 @@
+/*
+ * ring.h - one ring per target: many writers, one reader, no lock
+ *
+ * Why:     samples travel from a target's threads to the daemon in the order in which they
+ * happened. Shapes:  a sealed memory file (HW_RING_SEALS): one page struct hw_ring_shm, then 2^k
+ * bytes of data, mapped twice in a row so that records never wrap. Positions are bytes since the
+ * start, they only grow; the first is HW_RING_FIRST_POS. Records: wire/records.h. Threads: any
+ * number of writers (also in signal handlers): reserve is one compare-and-swap, commit one release
+ * store. One reader. A record reserved but not committed (a hole) is waited for while its process
+ * lives; hw_ring_skip_hole steps over it after that. Errors:  the reader trusts nothing: HW_EFORMAT
+ * = the shared memory was damaged, drop the client. Source:  writers use no libc call but inlined
+ * atomics; doc/design/ring.md
+ */
+#ifndef HW_WIRE_RING_H
+#define HW_WIRE_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/records.h"
+
+#define HW_RING_MAGIC         0x31676e6972777768u /* "hwwring1" */
+#define HW_RING_FIRST_POS     4096u
+#define HW_RING_MIN_BYTES     (8u * 1024u)
+#define HW_RING_MAX_BYTES     (500u * 1024u * 1024u)
+#define HW_RING_DEFAULT_BYTES (8u * 1024u * 1024u)
+
+/* Why a client gave up; the first one stays. Values of ClientError in the trace where it has them.
+ */
+enum hw_client_error {
+    HW_CLIENT_OK = 0,
+    HW_CLIENT_HIT_TIMEOUT = 1,          /* the buffer stayed full */
+    HW_CLIENT_INVALID_STACK_BOUNDS = 2, /* kept for the format; ours copies a page instead */
+    HW_CLIENT_RECORDER_GONE = 3,        /* heartbeat too old */
+    HW_CLIENT_NO_MEMORY = 4,
+    HW_CLIENT_ERROR_COUNT
+};
+
+/* Counters the client adds to, relaxed. X(name, what it counts). All are since the session began.
+ */
+#define HW_RING_COUNTERS(X)                                                                        \
+    X(samples, "sampled allocations recorded")                                                     \
+    X(lost_full, "samples not recorded: buffer full")                                              \
+    X(lost_no_slot, "samples not recorded: no live-sample slot")                                   \
+    X(lost_nested, "allocations not sampled: inside our own code or a hook")                       \
+    X(lost_free, "frees of sampled blocks that could not be recorded")                             \
+    X(missed_free, "blocks found freed by a way that is not hooked")                               \
+    X(copy_fallback, "samples sent as a copy of the stack")                                        \
+    X(copy_limited, "samples without stack: copy budget used up")                                  \
+    X(truncated, "stacks cut at the frame limit")                                                  \
+    X(blocked_us, "time threads waited for space, us")                                             \
+    X(blocked, "times a thread waited for space")                                                  \
+    X(adopted_frames, "frames taken over from the previous sample")                                \
+    X(walked_frames, "frames walked")                                                              \
+    X(no_slab, "samples taken without per-thread cache")
+
+struct hw_ring_counters {
+#define X(name, text) _Atomic uint64_t name;
+    HW_RING_COUNTERS(X)
+#undef X
+};
+
+/* Page 0 of the ring's memory file. The daemon fills it before handing the file over. */
+struct hw_ring_shm {
+    uint64_t magic;
+    uint32_t version; /* HW_WIRE_VERSION */
+    uint32_t reserved0;
+    uint64_t data_bytes;           /* 2^k */
+    _Atomic uint32_t client_error; /* enum hw_client_error */
+    uint32_t reserved1;
+    uint8_t pad0[32];
+    _Atomic uint64_t write_pos; /* writers: next position to reserve */
+    uint8_t pad1[56];
+    _Atomic uint64_t read_pos; /* reader: everything below is free again */
+    uint8_t pad2[56];
+    struct hw_ring_counters counters;
+};
+_Static_assert(offsetof(struct hw_ring_shm, write_pos) == 64, "own cache line");
+_Static_assert(offsetof(struct hw_ring_shm, read_pos) == 128, "own cache line");
+_Static_assert(offsetof(struct hw_ring_shm, counters) == 192, "own cache line");
+_Static_assert(sizeof(struct hw_ring_shm) <= 4096, "one page");
+
+/* ---- writer side (client): header only, no libc ---- */
+
+struct hw_ring_writer {
+    struct hw_ring_shm *shm;
+    uint8_t *data; /* 2 * data_bytes of address space */
+    uint64_t mask; /* data_bytes - 1 */
+};
+
+/*
+ * Reserves size bytes (a multiple of 8, at most HW_REC_MAX_BYTES); gives the position, or 0 when
+ * there is no room now. Acquire of read_pos pairs with the release in hw_ring_release(): the
+ * reader's last loads are done before the bytes are written again.
+ */
+static inline uint64_t hw_ring_reserve(const struct hw_ring_writer *w, uint32_t size)
+{
+    struct hw_ring_shm *shm = w->shm;
+    uint64_t pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
+    for (;;) {
+        uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_acquire);
+        if ((int64_t)(pos - read) < 0) { /* our pos is older than the reader's: look again */
+            pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
+            if ((int64_t)(pos - read) < 0)
+                return 0; /* damaged from outside: the reader will notice */
+        }
+        if (pos + size - read > w->mask + 1)
+            return 0;
+        if (atomic_compare_exchange_weak_explicit(&shm->write_pos, &pos, pos + size,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return pos;
+    }
+}
+
+static inline void *hw_ring_at(const struct hw_ring_writer *w, uint64_t pos)
+{
+    return w->data + (pos & w->mask);
+}
+
+/* Makes a filled record visible. Release: pairs with the acquire of the head in hw_ring_peek(). */
+static inline void hw_ring_commit(const struct hw_ring_writer *w, uint64_t pos, uint32_t size,
+                                  enum hw_rec_type type)
+{
+    _Atomic uint64_t *head = (_Atomic uint64_t *)hw_ring_at(w, pos);
+    atomic_store_explicit(head, hw_rec_head(pos, size, type), memory_order_release);
+}
+
+static inline uint64_t hw_ring_free_bytes(const struct hw_ring_writer *w)
+{
+    uint64_t used = atomic_load_explicit(&w->shm->write_pos, memory_order_relaxed) -
+                    atomic_load_explicit(&w->shm->read_pos, memory_order_relaxed);
+    return used > w->mask + 1 ? 0 : w->mask + 1 - used;
+}
+
+/* ---- reader side (daemon): wire/ring.c ---- */
+
+struct hw_ring_reader {
+    struct hw_ring_shm *shm; /* the target's to scribble on */
+    const uint8_t *data;
+    uint64_t data_bytes;
+    uint64_t read_pos; /* private cursor: never read back from shared memory */
+    uint64_t holes;    /* records skipped by hw_ring_skip_hole */
+    uint64_t hole_bytes;
+    uint8_t *scratch; /* one record, copied before it is looked at; owned */
+    int fd;           /* memory file to hand to the client; owned; -1 after hw_ring_close_fd */
+};
+
+/* Makes, fills (no later SIGBUS), seals and maps a ring. data_bytes: power of two within the
+ * limits. */
+int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes);
+void hw_ring_close_fd(struct hw_ring_reader *r);
+void hw_ring_done(struct hw_ring_reader *r);
+
+/* Position up to which records were reserved when asked: a dump covers exactly those below it.
+ * HW_EFORMAT when the word makes no sense. */
+int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
+
+/*
+ * Copies the record at the cursor. 1 = *rec is a private copy, valid until the next call, *pos its
+ * position; 0 = nothing finished there now (empty, or a hole: compare hw_ring_write_pos);
+ * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
+ */
+int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
+void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
+void hw_ring_release(
+    struct hw_ring_reader *r); /* returns everything before the cursor to writers */
+/* Only when the target is dead: steps to the next record whose head is right. 0 = none left. */
+int hw_ring_skip_hole(struct hw_ring_reader *r);
+
+/* Maps a ring received as a descriptor (the client's side; ends with a SIGSYS-free error, never
+ * exits). */
+int hw_ring_attach(int fd, struct hw_ring_writer *out);
+void hw_ring_detach(struct hw_ring_writer *w);
+
+#endif

@@ -1,0 +1,57 @@
+/* map64 against a brute-force twin: a plain array indexed by key. */
+#include <string.h>
+
+#include "test.h"
+
+#include "base/map64.h"
+
+enum { KEYS = 3000, STEPS = 200000 };
+
+static void behaves_as_an_array(void **state)
+{
+    (void)state;
+    static uint64_t twin[KEYS];
+    static bool there[KEYS];
+    size_t n = 0;
+    struct hw_map64 m = {0};
+    uint64_t rng = 42;
+    for (int i = 0; i < STEPS; i++) {
+        rng = hw_hash_mix(rng, (uint64_t)i);
+        /* Keys that collide in their low bits on purpose. */
+        size_t k = rng % KEYS;
+        uint64_t key = (uint64_t)k << 40;
+        uint64_t got = 0;
+        if (rng >> 60 < 9) {
+            assert_int_equal(hw_map64_put(&m, key, rng), 0);
+            n += !there[k];
+            there[k] = true;
+            twin[k] = rng;
+        } else {
+            assert_int_equal(hw_map64_take(&m, key, &got), there[k]);
+            if (there[k])
+                assert_int_equal(got, twin[k]);
+            n -= there[k];
+            there[k] = false;
+        }
+        assert_int_equal(m.n, n);
+    }
+    for (size_t k = 0; k < KEYS; k++) {
+        uint64_t got = 0;
+        assert_int_equal(hw_map64_get(&m, (uint64_t)k << 40, &got), there[k]);
+        if (there[k])
+            assert_int_equal(got, twin[k]);
+    }
+    hw_map64_done(&m);
+}
+
+static void empty_map_answers(void **state)
+{
+    (void)state;
+    struct hw_map64 m = {0};
+    uint64_t v;
+    assert_false(hw_map64_get(&m, 1, &v));
+    assert_false(hw_map64_take(&m, 1, NULL));
+    hw_map64_done(&m);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(behaves_as_an_array), cmocka_unit_test(empty_map_answers))
