@@ -1,0 +1,29 @@
+/*
+ * import.h - input formats: one file per format, one line in table.c
+ *
+ * Errors:  HW_EFORMAT with offset when nothing can be read; a damaged part alone is dropped and
+ * counted in the profile's stats.
+ */
+#ifndef HW_IMPORT_IMPORT_H
+#define HW_IMPORT_IMPORT_H
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_profile;
+
+struct hw_importer {
+    const char *name;                   /* `--format` value and the word used in messages */
+    const char *summary;                /* one line for `help` */
+    int (*probe)(struct hw_bytes head); /* 0 = no, 100 = its magic is there */
+    int (*read)(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
+};
+
+extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */
+
+/* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
+int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
+
+#endif

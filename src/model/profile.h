@@ -1,0 +1,116 @@
+/*
+ * profile.h - the one in-memory profile
+ *
+ * Why:     importers fill it, enrichers add names, everything else only reads it.
+ * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
+ *          (never negative after the reader's checks, freed ones with negative size), as in the
+ * table heap_profile_allocation. Dumps of a heap stand in order of ts. Units:   *_ns in the trace's
+ * clock (BOOTTIME unless the trace says otherwise); sizes in bytes. Owns:    everything in it;
+ * strings are ids into hw_callsites_strings(). Threads: filled by one owner, then frozen
+ * (hw_profile_freeze) and read by any number. Source:  spec/sql.md, spec/trace-format.md
+ */
+#ifndef HW_MODEL_PROFILE_H
+#define HW_MODEL_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "model/callsites.h"
+#include "model/ids.h"
+
+struct hw_process {
+    int64_t pid;
+    hw_str_id name;    /* shown name: cmdline[0] as the spec cuts it; 0 = unknown */
+    hw_str_id cmdline; /* joined by spaces */
+    int64_t uid;       /* -1 = unknown */
+    int64_t ppid;      /* -1 = unknown */
+    int64_t start_ns;  /* -1 = unknown */
+};
+
+enum hw_dump_flags {
+    HW_DUMP_FROM_STARTUP = 1,
+    HW_DUMP_REJECTED = 2,
+    HW_DUMP_DISCONNECTED = 4,
+    HW_DUMP_BUFFER_OVERRAN = 8,
+    HW_DUMP_BUFFER_CORRUPTED = 16,
+    HW_DUMP_HIT_GUARDRAIL = 32,
+    HW_DUMP_AT_MAX = 64,
+    HW_DUMP_CHECKPOINT = 128
+};
+
+/* One dump of one heap of one process. */
+struct hw_heap_dump {
+    hw_upid upid;
+    hw_str_id heap_name;
+    int64_t ts_ns, start_ts_ns;
+    uint64_t interval_bytes, orig_interval_bytes;
+    uint32_t flags; /* enum hw_dump_flags */
+    uint32_t client_error;
+    hw_str_id trigger;
+    uint64_t lost_samples;
+    hw_str_id lost_reason;
+    uint64_t heap_samples, unwinding_errors, map_reparses, unwinding_time_us, blocked_us;
+};
+
+/* One row of heap_profile_allocation: the change of one callsite at one dump. */
+struct hw_alloc_row {
+    uint32_t dump; /* index into dumps */
+    hw_callsite_id callsite;
+    int64_t samples; /* recorded allocations, < 0 when freed */
+    int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
+    int64_t size;  /* bytes, < 0 when freed */
+    int64_t idle;  /* live bytes unused since the last dump; 0 */
+    double variance; /* of the live bytes at this dump; 0 = unknown */
+};
+
+enum hw_stat_severity { HW_STAT_INFO, HW_STAT_DATA_LOSS, HW_STAT_ERROR, HW_STAT_SEVERITY_COUNT };
+
+struct hw_stat_row {
+    hw_str_id name;
+    int64_t key; /* pid, upid or buffer index; -1 = not indexed */
+    enum hw_stat_severity severity;
+    int64_t value;
+};
+
+struct hw_counter_row { /* process counters: rss, swap, malloc_info… */
+    hw_upid upid;
+    hw_str_id name; /* "mem.rss", "mem.rss.anon", "mem.swap", "malloc_info.in_use", … */
+    int64_t ts_ns;
+    double value;
+};
+
+struct hw_smaps_row {
+    hw_upid upid;
+    int64_t ts_ns;
+    hw_str_id path;
+    uint64_t size_kb, rss_kb, anonymous_kb, swap_kb, private_dirty_kb, pss_kb;
+};
+
+struct hw_profile {
+    struct hw_callsites *callsites; /* owned; also the home of all strings */
+    HW_VEC(struct hw_process) processes;
+    HW_VEC(struct hw_heap_dump) dumps;
+    HW_VEC(struct hw_alloc_row) allocs; /* sorted by dump once frozen */
+    HW_VEC(struct hw_stat_row) stats;
+    HW_VEC(struct hw_counter_row) counters;
+    HW_VEC(struct hw_smaps_row) smaps;
+    hw_str_id config_text; /* the trace's configuration as text; 0 = none */
+    int64_t first_ns, last_ns;
+    bool frozen;
+};
+
+int hw_profile_new(struct hw_profile **out);
+void hw_profile_free(struct hw_profile *p);
+int hw_profile_freeze(struct hw_profile *p); /* sorts; from here on it is only read */
+
+int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out); /* finds or adds */
+int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
+                        enum hw_stat_severity severity,
+                        int64_t value); /* adds to an existing row */
+/* Interns text (need not be NUL-terminated). */
+int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
+/* Rows of one dump: [*first, *first + *n). Frozen only. */
+void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n);
+
+#endif
