@@ -115,6 +115,7 @@ uint64_t hw_hash_bytes(const void *p, size_t n)
         n -= 8;
     }
     uint64_t w = 0;
-    memcpy(&w, c, n);
+    if (n) /* an empty view may have a null pointer */
+        memcpy(&w, c, n);
     return hw_hash_mix(h, w);
 }
