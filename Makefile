@@ -1,0 +1,62 @@
+# The commands people type; the build itself is Meson's.
+#
+#   make            build into $(BUILD)
+#   make demo       install what is missing, build, profile a real program, show its top sites
+#   make test       everything that must hold; the last line is "N passed, N failed[, N skipped]"
+#   make asan       unit tests and fuzz entries under AddressSanitizer and UBSan
+#   make fuzz       longer fuzzing with libFuzzer (FUZZ_SECONDS an entry, default 60)
+#   make bench      our figures beside those of other profilers (see bench/README.md)
+#   make install    PREFIX=dir (default /usr/local), DESTDIR=
+BUILD        ?= build
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 60
+MESON        ?= meson
+NINJA        ?= ninja
+
+SETUP = test -f $(1)/build.ninja || $(MESON) setup $(1) -Dlibdir=lib $(2)
+
+all: build
+
+build: bootstrap
+	$(call SETUP,$(BUILD))
+	$(NINJA) -C $(BUILD)
+
+bootstrap:
+	tools/bootstrap
+
+demo: build
+	tools/demo $(BUILD)
+
+test: bootstrap
+	tools/run-tests --build $(BUILD)
+
+# The unit tests alone, for the loop of edit and try.
+check: build
+	$(MESON) test -C $(BUILD) --no-rebuild --suite unit --print-errorlogs
+
+asan: bootstrap
+	tools/run-tests --build $(BUILD) --only asan
+
+tsan: bootstrap
+	tools/run-tests --build $(BUILD) --only tsan
+
+fuzz: bootstrap
+	CC=clang CFLAGS=-fsanitize=fuzzer-no-link $(SHELL) -c '$(call SETUP,$(BUILD)-fuzz,-Dlibfuzzer=true -Db_sanitize=address$(comma)undefined -Db_lundef=false -Dwerror=false)'
+	tools/fuzz $(BUILD)-fuzz $(FUZZ_SECONDS)
+
+bench: build
+	bench/figures $(BUILD)
+
+format:
+	tools/check-format --fix
+
+install: build
+	$(MESON) configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=lib
+	$(MESON) install -C $(BUILD) --quiet
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+	$(MAKE) -C bench clean
+
+comma := ,
+.PHONY: all build bootstrap demo test check asan tsan fuzz bench format install clean
