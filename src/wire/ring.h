@@ -14,6 +14,7 @@
 #ifndef HW_WIRE_RING_H
 #define HW_WIRE_RING_H
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,7 @@
 
 #define HW_RING_MAGIC         0x31676e6972777768u /* "hwwring1" */
 #define HW_RING_FIRST_POS     4096u
+#define HW_RING_SEALS         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define HW_RING_MIN_BYTES     (8u * 1024u)
 #define HW_RING_MAX_BYTES     (500u * 1024u * 1024u)
 #define HW_RING_DEFAULT_BYTES (8u * 1024u * 1024u)
@@ -140,8 +142,9 @@ struct hw_ring_reader {
     struct hw_ring_shm *shm; /* the target's to scribble on */
     const uint8_t *data;
     uint64_t data_bytes;
-    uint64_t read_pos; /* private cursor: never read back from shared memory */
-    uint64_t holes;    /* records skipped by hw_ring_skip_hole */
+    uint64_t read_pos;     /* private cursor: never read back from shared memory */
+    uint64_t released_pos; /* what the writers were told last */
+    uint64_t holes;        /* records skipped by hw_ring_skip_hole */
     uint64_t hole_bytes;
     uint8_t *scratch; /* one record, copied before it is looked at; owned */
     int fd;           /* memory file to hand to the client; owned; -1 after hw_ring_close_fd */
@@ -166,7 +169,8 @@ int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, 
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */
-/* Only when the target is dead: steps to the next record whose head is right. 0 = none left. */
+/* Only when the target is dead: steps to the next record whose head is right. 1 = there is one, 0 =
+ * none left (the cursor is at the end), HW_EFORMAT = damaged. */
 int hw_ring_skip_hole(struct hw_ring_reader *r);
 
 /* Maps a ring received as a descriptor (the client's side; ends with a SIGSYS-free error, never

@@ -1,0 +1,174 @@
+/*
+ * ring.c - the reader's half of the ring
+ *
+ * The reader believes three things only: its own cursor, sizes it has checked, and bytes it has
+ * copied. Whatever else the shared memory says may change between two loads.
+ *
+ *      released        cursor                      write_pos (as claimed)
+ *      v               v                           v
+ *      |  being copied |  committed | hole | ...   |  free
+ *
+ * Invariant: released <= cursor <= claimed write_pos <= released + data_bytes. A claim outside of
+ * that is damage, since no writer can reserve beyond the room that read_pos gives it.
+ */
+#include "wire/ring.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "wire/ring_map.h"
+
+#include "base/banned.h"
+
+int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
+{
+    *r = (struct hw_ring_reader){.fd = -1};
+    if (!hw_ring_size_ok(data_bytes))
+        return HW_EINVAL;
+    size_t whole = hw_ring_head_bytes() + (size_t)data_bytes;
+    int rc = HW_ESYS;
+    r->fd = memfd_create("heapwise-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (r->fd < 0 || ftruncate(r->fd, (off_t)whole) != 0)
+        goto fail;
+    /* Pages are made now and charged to us: a target must not meet a full memory group, as SIGBUS
+     * or as a kill, in the middle of its malloc. */
+    if (fallocate(r->fd, 0, 0, (off_t)whole) != 0)
+        goto fail;
+    if (fcntl(r->fd, F_ADD_SEALS, HW_RING_SEALS) != 0)
+        goto fail;
+    struct hw_ring_shm *shm;
+    uint8_t *data;
+    rc = hw_ring_map(r->fd, data_bytes, &shm, &data);
+    if (rc < 0)
+        goto fail;
+    r->shm = shm;
+    r->data = data;
+    r->data_bytes = data_bytes;
+    r->scratch = malloc(HW_REC_MAX_BYTES);
+    if (!r->scratch) {
+        rc = HW_ENOMEM;
+        goto fail;
+    }
+    shm->magic = HW_RING_MAGIC;
+    shm->version = HW_WIRE_VERSION;
+    shm->data_bytes = data_bytes;
+    atomic_store_explicit(&shm->write_pos, HW_RING_FIRST_POS, memory_order_relaxed);
+    atomic_store_explicit(&shm->read_pos, HW_RING_FIRST_POS, memory_order_relaxed);
+    r->read_pos = HW_RING_FIRST_POS;
+    r->released_pos = HW_RING_FIRST_POS;
+    return HW_OK;
+fail:
+    hw_ring_done(r);
+    return rc;
+}
+
+void hw_ring_close_fd(struct hw_ring_reader *r)
+{
+    if (r->fd >= 0)
+        (void)close(r->fd); /* a memory file: nothing can fail that we could mend */
+    r->fd = -1;
+}
+
+void hw_ring_done(struct hw_ring_reader *r)
+{
+    hw_ring_close_fd(r);
+    hw_ring_unmap(r->shm, r->data_bytes);
+    free(r->scratch);
+    *r = (struct hw_ring_reader){.fd = -1};
+}
+
+int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out)
+{
+    uint64_t w = atomic_load_explicit(&r->shm->write_pos, memory_order_relaxed);
+    if (w - r->released_pos > r->data_bytes || w < r->read_pos || w % 8 != 0)
+        return HW_EFORMAT;
+    *out = w;
+    return HW_OK;
+}
+
+/* A head that can be one of ours at pos, below the write position end. Gives its size or 0. */
+static uint32_t plausible(uint64_t head, uint64_t pos, uint64_t end)
+{
+    uint32_t size = hw_rec_head_size(head, pos);
+    uint32_t type = hw_rec_head_type(head);
+    if (size < 8 || size > HW_REC_MAX_BYTES || size > end - pos)
+        return 0;
+    return type > HW_REC_NONE && type < HW_REC_TYPE_COUNT ? size : 0;
+}
+
+/* Acquire: pairs with the release in hw_ring_commit(); the payload is complete behind it. */
+static uint64_t head_at(const struct hw_ring_reader *r, uint64_t pos)
+{
+    const _Atomic uint64_t *p =
+        (const _Atomic uint64_t *)(const void *)(r->data + (pos & (r->data_bytes - 1)));
+    return atomic_load_explicit(p, memory_order_acquire);
+}
+
+int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos)
+{
+    uint64_t end;
+    int rc = hw_ring_write_pos(r, &end);
+    if (rc < 0)
+        return rc;
+    if (end == r->read_pos)
+        return 0;
+    uint64_t head = head_at(r, r->read_pos);
+    if (hw_rec_head_size(head, r->read_pos) == 0)
+        return 0;
+    uint32_t n = plausible(head, r->read_pos, end);
+    if (n == 0) {
+        /* The head may have been committed after we asked for the write position. */
+        rc = hw_ring_write_pos(r, &end);
+        if (rc < 0)
+            return rc;
+        n = plausible(head, r->read_pos, end);
+        if (n == 0)
+            return HW_EFORMAT;
+    }
+    memcpy(r->scratch, r->data + (r->read_pos & (r->data_bytes - 1)), n);
+    memcpy(r->scratch, &head, sizeof head); /* the one that was checked */
+    *rec = r->scratch;
+    *size = n;
+    *pos = r->read_pos;
+    return 1;
+}
+
+void hw_ring_next(struct hw_ring_reader *r, uint32_t size)
+{
+    r->read_pos += size;
+}
+
+/*
+ * Release, not relaxed: pairs with the acquire of read_pos in hw_ring_reserve(); our loads of the
+ * payload must not sink below it.
+ */
+void hw_ring_release(struct hw_ring_reader *r)
+{
+    if (r->released_pos == r->read_pos)
+        return; /* spare the writers' cache line */
+    r->released_pos = r->read_pos;
+    atomic_store_explicit(&r->shm->read_pos, r->read_pos, memory_order_release);
+}
+
+int hw_ring_skip_hole(struct hw_ring_reader *r)
+{
+    uint64_t end;
+    int rc = hw_ring_write_pos(r, &end);
+    if (rc < 0)
+        return rc;
+    uint64_t from = r->read_pos;
+    uint64_t pos = from;
+    if (pos == end)
+        return 0;
+    for (pos += 8; pos < end; pos += 8)
+        if (plausible(head_at(r, pos), pos, end) != 0)
+            break;
+    r->holes++;
+    r->hole_bytes += pos - from;
+    r->read_pos = pos;
+    return pos < end ? 1 : 0;
+}

@@ -1,0 +1,96 @@
+/*
+ * ring_map.c - the double mapping, and the client's half of opening a ring
+ *
+ *      file:     | page 0 | data                |
+ *      address:  | page 0 | data                | data again          |
+ *
+ * A record that begins near the end of the data runs on into the second view, so neither side ever
+ * splits a copy. Only system calls through libc's thin wrappers here: the client compiles this file
+ * with its own flags and may not allocate.
+ */
+#include "wire/ring_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+size_t hw_ring_head_bytes(void)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    return page > 4096 ? (size_t)page : 4096u;
+}
+
+bool hw_ring_size_ok(uint64_t data_bytes)
+{
+    return data_bytes >= HW_RING_MIN_BYTES && data_bytes <= HW_RING_LARGEST_BYTES &&
+           (data_bytes & (data_bytes - 1)) == 0 && data_bytes % hw_ring_head_bytes() == 0;
+}
+
+int hw_ring_map(int fd, uint64_t data_bytes, struct hw_ring_shm **shm, uint8_t **data)
+{
+    size_t head = hw_ring_head_bytes();
+    size_t n = (size_t)data_bytes;
+    /* A page without access on both sides, so that a slip of ours faults instead of writing into
+     * the neighbour. */
+    size_t whole = head + 2 * n + 2 * head;
+    uint8_t *base =
+        mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return HW_ESYS;
+    uint8_t *at = base + head;
+    int prot = PROT_READ | PROT_WRITE;
+    if (mmap(at, head + n, prot, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
+        mmap(at + head + n, n, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)head) == MAP_FAILED) {
+        int e = errno;
+        (void)munmap(base, whole); /* our own range: cannot fail in a way that matters */
+        errno = e;
+        return HW_ESYS;
+    }
+    *shm = (struct hw_ring_shm *)(void *)at;
+    *data = at + head;
+    return HW_OK;
+}
+
+void hw_ring_unmap(struct hw_ring_shm *shm, uint64_t data_bytes)
+{
+    size_t head = hw_ring_head_bytes();
+    if (shm)
+        (void)munmap((uint8_t *)shm - head, 3 * head + 2 * (size_t)data_bytes);
+}
+
+int hw_ring_attach(int fd, struct hw_ring_writer *out)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || fstat(fd, &st) != 0)
+        return HW_ESYS;
+    size_t head = hw_ring_head_bytes();
+    /* Without these seals the file could shrink under us and every store end in SIGBUS. */
+    if ((seals & HW_RING_SEALS) != HW_RING_SEALS || st.st_size < (off_t)head)
+        return HW_EFORMAT;
+    uint64_t data_bytes = (uint64_t)st.st_size - head;
+    if (!hw_ring_size_ok(data_bytes))
+        return HW_EFORMAT;
+    struct hw_ring_shm *shm;
+    uint8_t *data;
+    int rc = hw_ring_map(fd, data_bytes, &shm, &data);
+    if (rc < 0)
+        return rc;
+    if (shm->magic != HW_RING_MAGIC || shm->version != HW_WIRE_VERSION ||
+        shm->data_bytes != data_bytes) {
+        hw_ring_unmap(shm, data_bytes);
+        return HW_EVERSION;
+    }
+    *out = (struct hw_ring_writer){.shm = shm, .data = data, .mask = data_bytes - 1};
+    return HW_OK;
+}
+
+void hw_ring_detach(struct hw_ring_writer *w)
+{
+    hw_ring_unmap(w->shm, w->mask + 1);
+    *w = (struct hw_ring_writer){0};
+}
