@@ -5,8 +5,9 @@
  * Usage:  NAME_fuzz [-seconds=N] [-runs=N] [-seed=N] [-max=BYTES] [CORPUS-DIR | FILE]...
  *
  * First every corpus file as it is and cut short at every length up to 512 bytes, then mutations of
- * them until the time is up (HW_FUZZ_SECONDS, default 3). An input that crashes or takes longer than
- * 10 s is written to ./crash-NAME before the process dies, so that `NAME_fuzz crash-NAME` repeats it.
+ * them until the time is up (HW_FUZZ_SECONDS, default 3). An input that crashes or takes longer
+ * than 10 s is written to ./crash-NAME before the process dies, so that `NAME_fuzz crash-NAME`
+ * repeats it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -145,9 +146,9 @@ static void add_seeds(const char *path)
 /* One change to buf of n bytes (room for max_bytes); gives the new length. */
 static size_t mutate(uint8_t *buf, size_t n)
 {
-    static const uint64_t odd[] = {0,          1,          0x7f,       0x80,  0xff,
-                                   0x7fff,     0xffff,     0x7fffffff, 1u << 31, UINT32_MAX,
-                                   INT64_MAX,  UINT64_MAX, 1ull << 63, 4096,  65536};
+    static const uint64_t odd[] = {0,         1,          0x7f,       0x80,     0xff,
+                                   0x7fff,    0xffff,     0x7fffffff, 1u << 31, UINT32_MAX,
+                                   INT64_MAX, UINT64_MAX, 1ull << 63, 4096,     65536};
     size_t at = below(n), len = 1 + below(16);
     switch (below(8)) {
     case 0: /* one bit */
