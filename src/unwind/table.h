@@ -2,14 +2,17 @@
  * table.h - compact unwind tables: their bytes, and the directory that tells a walker which to use
  *
  * Why:     one representation, compiled from call-frame information once per build id (cfi/), read
- * by the client inside the target and by the daemon over stack copies. Shapes:  table file, little
- * endian, position independent (spec/unwinding.md 2, 3): header (128 bytes) | chunk_index
- * u32[n_chunks + 1] | row_lo u16[n_rows] | row_rule u16[n_rows] | rules 8 bytes [n_rules] Each 64
- * KiB chunk of link-time addresses begins with a row at or before its first byte. Tables memory
- * file of a target: struct hw_tables_dir, then tables and module snapshots, appended, never moved;
- * the newest snapshot is published by a release store. Units:   *_va are link-time addresses of the
- * ELF file; pc are the target's; cfa_off in 8 bytes. Threads: immutable once published. Errors:
- * hw_table_check is the only judge of a table's bytes; everything after it trusts them.
+ *          by the client inside the target and by the daemon over stack copies.
+ * Shapes:  table file, little endian, position independent:
+ *            header (128 bytes) | chunk_index u32[n_chunks + 1] | row_lo u16[n_rows] |
+ *            row_rule u16[n_rows] | rules 8 bytes [n_rules]
+ *          Each 64 KiB chunk of link-time addresses begins with a row at its first byte (a
+ *          synthetic one that repeats the rule in force where need be).
+ *          Tables memory file of a target: struct hw_tables_dir, then tables and module snapshots,
+ *          appended, never moved; the newest snapshot is published by a release store.
+ * Units:   *_va are link-time addresses of the ELF file; pc are the target's; cfa_off in 8 bytes.
+ * Threads: immutable once published.
+ * Errors:  hw_table_check is the only judge of a table's bytes; everything after it trusts them.
  */
 #ifndef HW_UNWIND_TABLE_H
 #define HW_UNWIND_TABLE_H

@@ -2,13 +2,15 @@
  * walk.h - registers + stack bytes + tables → frames
  *
  * Why:     the one stepping code, compiled for the client (live stack, inside the sampled malloc)
- * and for the daemon (over a stack copy). No malloc, no lock, no system call, no libc call. Shapes:
- * pcs come leaf first: pcs[0] is the hook's return address. `exact` bit i set = pcs[i] is the
- * interrupted instruction of a signal frame, not a return address (look it up as is). Units:
- * addresses are the target's. delta is added to a target stack address to get the address where its
- * byte can be read (0 in the client, copy - sp in the daemon). Errors:  none: a walk always gives
- * the frames it found and why it stopped. Threads: a cache has one user at a time. Source:
- * spec/unwinding.md 2, 4, 5, 7
+ *          and for the daemon (over a stack copy). No malloc, lock, system call, TLS or libc call.
+ * Shapes:  pcs come leaf first: pcs[0] is the hook's return address. `exact` bit i set = pcs[i] is
+ *          the interrupted instruction of a signal frame, not a return address (look it up as is).
+ * Units:   addresses are the target's. delta is added to a target stack address to get the address
+ *          where its byte can be read (0 in the client, copy - sp in the daemon).
+ * Errors:  none: a walk always gives the frames it found and why it stopped.
+ * Threads: a cache has one user at a time. A walk that is left by siglongjmp leaves the cache
+ *          usable. The walker reads nothing but tables, cache and [sp, hi) (and `others`).
+ * Source:  doc/design/unwinding.md
  */
 #ifndef HW_UNWIND_WALK_H
 #define HW_UNWIND_WALK_H
@@ -57,15 +59,24 @@ struct hw_walk_in {
     uint32_t n_others;
     struct hw_walk_range others[HW_WALK_MAX_STACKS];
     bool first_is_exact; /* regs.pc is not a return address */
+
+    /*
+     * Asked once per lookup address that lies in no module of the snapshot (the answer is cached
+     * until the snapshot changes): true = it belongs to an ELF file that the snapshot does not
+     * have yet, so stop with NO_MODULE; false = generated code, step by frame pointer. NULL = all
+     * such addresses are generated code.
+     */
+    bool (*is_new_module)(void *arg, uint64_t pc);
+    void *is_new_module_arg;
 };
 
 struct hw_walk_out {
     uint32_t n_frames;
     uint32_t stop;      /* enum hw_walk_stop */
     uint64_t stop_pc;   /* where it stopped, for NO_MODULE and PENDING */
-    uint64_t stack_id;  /* hash of pcs root to leaf and generation; never 0 */
+    uint64_t stack_id;  /* hash of pcs, stop and the snapshot's generation; never 0 */
     uint32_t n_adopted; /* frames taken over from the cache */
-    uint32_t reserved;
+    uint32_t n_by_fp;   /* frames found by the frame-pointer fallback */
     uint64_t exact[HW_MAX_FRAMES / 64];
     uint64_t pcs[HW_MAX_FRAMES];
 };
