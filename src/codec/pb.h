@@ -37,8 +37,40 @@ static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
     return (struct hw_pb_reader){message.p, message.p, message.p + message.n};
 }
 
-/* 1 = a field, 0 = end of the message, < 0 = broken. */
-int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out);
+/* The parts of the two functions below that are not worth inlining. */
+int hw_pb_varint_slow(const uint8_t **pos, const uint8_t *end, uint64_t *out);
+int hw_pb_next_slow(struct hw_pb_reader *r, struct hw_pb_field *out);
+
+/* One varint at *pos, which moves behind it. 0, or < 0 and nothing moved. */
+static inline int hw_pb_varint(const uint8_t **pos, const uint8_t *end, uint64_t *out)
+{
+    if (hw_likely(*pos < end && **pos < 0x80)) {
+        *out = *(*pos)++;
+        return 0;
+    }
+    return hw_pb_varint_slow(pos, end, out);
+}
+
+/* 1 = a field, 0 = end of the message, < 0 = broken (the reader stays where it was). */
+static inline int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out)
+{
+    /* Nine fields in ten: a one-byte tag and a varint. */
+    const uint8_t *p = r->pos;
+    if (hw_likely(r->end - p >= 2 && *p < 0x80 && (*p & 7) == HW_PB_VARINT && *p >> 3)) {
+        out->number = *p >> 3;
+        out->wire = HW_PB_VARINT;
+        out->offset = (size_t)(p - r->start);
+        out->bytes = (struct hw_bytes){NULL, 0};
+        p++;
+        int rc = hw_pb_varint(&p, r->end, &out->value);
+        if (hw_unlikely(rc < 0))
+            return rc;
+        r->pos = p;
+        return 1;
+    }
+    return hw_pb_next_slow(r, out);
+}
+
 /* One varint out of a packed field's bytes: 1, 0 at the end, < 0. */
 int hw_pb_next_packed(struct hw_bytes *rest, uint64_t *out);
 static inline int64_t hw_pb_zigzag(uint64_t v)
