@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/map64.h"
 #include "base/vec.h"
 #include "model/callsites.h"
 #include "model/ids.h"
@@ -98,6 +99,7 @@ struct hw_profile {
     hw_str_id config_text; /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;
     bool frozen;
+    struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
 };
 
 int hw_profile_new(struct hw_profile **out);

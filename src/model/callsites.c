@@ -1,0 +1,221 @@
+/*
+ * Three tables and their indexes. Mappings and frames are found by a hash of their content; a
+ * callsite is found by (parent, frame) packed into one 64-bit key. A frame keeps the name it was
+ * interned with beside the one shown: hw_callsites_set_frame_name must not change what it is found
+ * by, else the same code address would get a second row.
+ */
+#include "model/callsites.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+
+#include "base/banned.h"
+
+struct frame_row {
+    struct hw_frame shown;
+    hw_str_id key_name;
+    uint32_t next; /* row with the same hash, HW_ID_NONE = none */
+};
+
+struct mapping_row {
+    struct hw_mapping m;
+    uint32_t next;
+};
+
+struct hw_callsites {
+    struct hw_strings *strings;
+    HW_VEC(struct mapping_row) mappings;
+    HW_VEC(struct frame_row) frames;
+    HW_VEC(struct hw_callsite) sites;
+    struct hw_map64 mapping_by_hash, frame_by_hash; /* hash -> newest row of the chain */
+    struct hw_map64 site_by_key;                    /* parent << 32 | frame -> site */
+};
+
+int hw_callsites_new(struct hw_callsites **out)
+{
+    struct hw_callsites *cs = calloc(1, sizeof *cs);
+    if (!cs)
+        return HW_ENOMEM;
+    int rc = hw_strings_new(&cs->strings);
+    if (rc < 0) {
+        free(cs);
+        return rc;
+    }
+    *out = cs;
+    return HW_OK;
+}
+
+void hw_callsites_free(struct hw_callsites *cs)
+{
+    if (!cs)
+        return;
+    hw_strings_free(cs->strings);
+    hw_vec_done(&cs->mappings);
+    hw_vec_done(&cs->frames);
+    hw_vec_done(&cs->sites);
+    hw_map64_done(&cs->mapping_by_hash);
+    hw_map64_done(&cs->frame_by_hash);
+    hw_map64_done(&cs->site_by_key);
+    free(cs);
+}
+
+struct hw_strings *hw_callsites_strings(struct hw_callsites *cs)
+{
+    return cs->strings;
+}
+
+/* A hash that may be a key of map64. */
+static uint64_t as_key(uint64_t hash)
+{
+    return hash == HW_MAP64_NO_KEY ? 0 : hash;
+}
+
+static bool same_mapping(const struct hw_mapping *a, const struct hw_mapping *b)
+{
+    return a->build_id.v == b->build_id.v && a->path.v == b->path.v && a->start == b->start &&
+           a->end == b->end && a->exact_offset == b->exact_offset &&
+           a->start_offset == b->start_offset && a->load_bias == b->load_bias;
+}
+
+int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw_mapping_id *out)
+{
+    uint64_t h = hw_hash_mix(m->start, m->end);
+    h = hw_hash_mix(h, (uint64_t)m->build_id.v << 32 | m->path.v);
+    h = hw_hash_mix(h, m->exact_offset);
+    h = as_key(hw_hash_mix(h, m->start_offset ^ m->load_bias));
+    uint64_t first = HW_ID_NONE;
+    (void)hw_map64_get(&cs->mapping_by_hash, h, &first); /* absent: an empty chain */
+    for (uint32_t i = (uint32_t)first; i != HW_ID_NONE; i = cs->mappings.v[i].next)
+        if (same_mapping(&cs->mappings.v[i].m, m)) {
+            out->v = i;
+            return HW_OK;
+        }
+    if (cs->mappings.n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&cs->mappings, cs->mappings.n + 1) < 0 ||
+        hw_map64_put(&cs->mapping_by_hash, h, cs->mappings.n) < 0)
+        return HW_ENOMEM;
+    out->v = (uint32_t)cs->mappings.n;
+    cs->mappings.v[cs->mappings.n++] = (struct mapping_row){*m, (uint32_t)first};
+    return HW_OK;
+}
+
+int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out)
+{
+    uint64_t h = as_key(hw_hash_mix((uint64_t)f->mapping.v << 32 | f->name.v, f->rel_pc));
+    uint64_t first = HW_ID_NONE;
+    (void)hw_map64_get(&cs->frame_by_hash, h, &first); /* absent: an empty chain */
+    for (uint32_t i = (uint32_t)first; i != HW_ID_NONE; i = cs->frames.v[i].next) {
+        const struct frame_row *row = &cs->frames.v[i];
+        if (row->shown.rel_pc == f->rel_pc && row->shown.mapping.v == f->mapping.v &&
+            row->key_name.v == f->name.v) {
+            out->v = i;
+            return HW_OK;
+        }
+    }
+    if (cs->frames.n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&cs->frames, cs->frames.n + 1) < 0 ||
+        hw_map64_put(&cs->frame_by_hash, h, cs->frames.n) < 0)
+        return HW_ENOMEM;
+    out->v = (uint32_t)cs->frames.n;
+    cs->frames.v[cs->frames.n++] = (struct frame_row){*f, f->name, (uint32_t)first};
+    return HW_OK;
+}
+
+static uint64_t site_key(hw_callsite_id parent, hw_frame_id frame)
+{
+    return (uint64_t)parent.v << 32 | frame.v; /* a frame is never HW_ID_NONE: never NO_KEY */
+}
+
+int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
+                       hw_callsite_id *out)
+{
+    uint64_t found;
+    if (hw_map64_get(&cs->site_by_key, site_key(parent, frame), &found)) {
+        out->v = (uint32_t)found;
+        return HW_OK;
+    }
+    if (cs->sites.n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&cs->sites, cs->sites.n + 1) < 0 ||
+        hw_map64_put(&cs->site_by_key, site_key(parent, frame), cs->sites.n) < 0)
+        return HW_ENOMEM;
+    uint32_t depth = parent.v == HW_ID_NONE ? 0 : cs->sites.v[parent.v].depth + 1;
+    out->v = (uint32_t)cs->sites.n;
+    cs->sites.v[cs->sites.n++] = (struct hw_callsite){parent, frame, depth};
+    return HW_OK;
+}
+
+int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, size_t n,
+                        hw_callsite_id *out)
+{
+    if (n == 0 || n > HW_MAX_CALLSITE_DEPTH)
+        return HW_EINVAL;
+    size_t before = cs->sites.n;
+    hw_callsite_id at = {HW_ID_NONE};
+    for (size_t i = 0; i < n; i++) {
+        int rc = hw_callsites_child(cs, at, root_first[i], &at);
+        if (rc < 0) {
+            while (cs->sites.n > before) {
+                const struct hw_callsite *last = &cs->sites.v[--cs->sites.n];
+                (void)hw_map64_take(&cs->site_by_key, site_key(last->parent, last->frame), NULL);
+            }
+            return rc;
+        }
+    }
+    *out = at;
+    return HW_OK;
+}
+
+void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name)
+{
+    cs->frames.v[f.v].shown.name = name;
+}
+
+size_t hw_callsites_n_mappings(const struct hw_callsites *cs)
+{
+    return cs->mappings.n;
+}
+
+size_t hw_callsites_n_frames(const struct hw_callsites *cs)
+{
+    return cs->frames.n;
+}
+
+size_t hw_callsites_count(const struct hw_callsites *cs)
+{
+    return cs->sites.n;
+}
+
+const struct hw_mapping *hw_callsites_get_mapping(const struct hw_callsites *cs, hw_mapping_id id)
+{
+    return &cs->mappings.v[id.v].m;
+}
+
+const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_frame_id id)
+{
+    return &cs->frames.v[id.v].shown;
+}
+
+const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_callsite_id id)
+{
+    return &cs->sites.v[id.v];
+}
+
+size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_frame_id *out,
+                         size_t max)
+{
+    size_t n = (size_t)cs->sites.v[id.v].depth + 1;
+    while (id.v != HW_ID_NONE) {
+        const struct hw_callsite *c = &cs->sites.v[id.v];
+        if (c->depth < max)
+            out[c->depth] = c->frame;
+        id = c->parent;
+    }
+    return n;
+}

@@ -1,0 +1,195 @@
+/*
+ * Freezing brings dumps into the order of (ts, upid, heap name) and the rows into the order of
+ * their dumps, by a counting sort: rows of one dump keep the order in which the importer met them.
+ */
+#include "model/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/fd.h"
+
+#include "base/banned.h"
+
+int hw_profile_new(struct hw_profile **out)
+{
+    struct hw_profile *p = calloc(1, sizeof *p);
+    if (!p)
+        return HW_ENOMEM;
+    int rc = hw_callsites_new(&p->callsites);
+    if (rc < 0) {
+        free(p);
+        return rc;
+    }
+    *out = p;
+    return HW_OK;
+}
+
+void hw_profile_free(struct hw_profile *p)
+{
+    if (!p)
+        return;
+    hw_callsites_free(p->callsites);
+    hw_vec_done(&p->processes);
+    hw_vec_done(&p->dumps);
+    hw_vec_done(&p->allocs);
+    hw_vec_done(&p->stats);
+    hw_vec_done(&p->counters);
+    hw_vec_done(&p->smaps);
+    hw_map64_done(&p->process_by_pid);
+    hw_map64_done(&p->stat_by_key);
+    free(p);
+}
+
+int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out)
+{
+    return hw_strings_intern(hw_callsites_strings(p->callsites), text, out);
+}
+
+int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out)
+{
+    uint64_t at;
+    if (pid < 0)
+        return HW_EINVAL;
+    if (hw_map64_get(&p->process_by_pid, (uint64_t)pid, &at)) {
+        out->v = (uint32_t)at;
+        return HW_OK;
+    }
+    struct hw_process row = {.pid = pid, .uid = -1, .ppid = -1, .start_ns = -1};
+    if (hw_vec_reserve(&p->processes, p->processes.n + 1) < 0 ||
+        hw_map64_put(&p->process_by_pid, (uint64_t)pid, p->processes.n) < 0)
+        return HW_ENOMEM;
+    out->v = (uint32_t)p->processes.n;
+    p->processes.v[p->processes.n++] = row;
+    return HW_OK;
+}
+
+int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
+                        enum hw_stat_severity severity, int64_t value)
+{
+    hw_str_id id;
+    int rc = hw_profile_str(p, hw_bytes_str(name), &id);
+    if (rc < 0)
+        return rc;
+    /* Keys are pids, upids and buffer numbers; one beyond 32 bits shares a row with its low half,
+     * which only nonsense pids of a damaged trace can do. */
+    uint64_t map_key = (uint64_t)id.v << 32 | (uint32_t)key, at;
+    if (hw_map64_get(&p->stat_by_key, map_key, &at)) {
+        struct hw_stat_row *row = &p->stats.v[at];
+        if (__builtin_add_overflow(row->value, value, &row->value))
+            row->value = INT64_MAX;
+        return HW_OK;
+    }
+    if (hw_vec_reserve(&p->stats, p->stats.n + 1) < 0 ||
+        hw_map64_put(&p->stat_by_key, map_key, p->stats.n) < 0)
+        return HW_ENOMEM;
+    p->stats.v[p->stats.n++] = (struct hw_stat_row){id, key, severity, value};
+    return HW_OK;
+}
+
+struct dump_order {
+    const struct hw_heap_dump *dump;
+    const char *heap;
+    uint32_t index;
+};
+
+static int compare_dumps(const void *pa, const void *pb)
+{
+    const struct dump_order *a = pa, *b = pb;
+    if (a->dump->ts_ns != b->dump->ts_ns)
+        return a->dump->ts_ns < b->dump->ts_ns ? -1 : 1;
+    if (a->dump->upid.v != b->dump->upid.v)
+        return a->dump->upid.v < b->dump->upid.v ? -1 : 1;
+    int by_name = strcmp(a->heap, b->heap);
+    if (by_name)
+        return by_name;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* Gives new_index[old dump] and the dumps in their new order. */
+static int sort_dumps(struct hw_profile *p, uint32_t *new_index)
+{
+    size_t n = p->dumps.n;
+    hw_autofree struct dump_order *order = calloc(n, sizeof *order);
+    struct hw_heap_dump *sorted = calloc(n, sizeof *sorted);
+    if (!order || !sorted) {
+        free(sorted);
+        return HW_ENOMEM;
+    }
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (struct dump_order){
+            &p->dumps.v[i], hw_strings_cstr(strings, p->dumps.v[i].heap_name), (uint32_t)i};
+    qsort(order, n, sizeof *order, compare_dumps);
+    for (size_t i = 0; i < n; i++) {
+        new_index[order[i].index] = (uint32_t)i;
+        sorted[i] = *order[i].dump;
+    }
+    free(p->dumps.v);
+    p->dumps.v = sorted;
+    p->dumps.cap = n;
+    return HW_OK;
+}
+
+static int sort_rows(struct hw_profile *p, const uint32_t *new_index)
+{
+    size_t n = p->allocs.n;
+    hw_autofree size_t *next = calloc(p->dumps.n + 1, sizeof *next);
+    struct hw_alloc_row *sorted = malloc((n ? n : 1) * sizeof *sorted);
+    if (!next || !sorted) {
+        free(sorted);
+        return HW_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++)
+        next[new_index[p->allocs.v[i].dump] + 1]++;
+    for (size_t d = 0; d < p->dumps.n; d++)
+        next[d + 1] += next[d];
+    for (size_t i = 0; i < n; i++) {
+        struct hw_alloc_row row = p->allocs.v[i];
+        row.dump = new_index[row.dump];
+        sorted[next[row.dump]++] = row;
+    }
+    free(p->allocs.v);
+    p->allocs.v = sorted;
+    p->allocs.cap = n ? n : 1;
+    return HW_OK;
+}
+
+int hw_profile_freeze(struct hw_profile *p)
+{
+    if (p->frozen)
+        return HW_OK;
+    if (p->dumps.n) {
+        hw_autofree uint32_t *new_index = calloc(p->dumps.n, sizeof *new_index);
+        if (!new_index)
+            return HW_ENOMEM;
+        int rc = sort_dumps(p, new_index);
+        if (rc == HW_OK)
+            rc = sort_rows(p, new_index);
+        if (rc < 0)
+            return rc;
+    }
+    p->frozen = true;
+    return HW_OK;
+}
+
+static size_t first_row(const struct hw_profile *p, uint32_t dump)
+{
+    size_t lo = 0, hi = p->allocs.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->allocs.v[mid].dump < dump)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n)
+{
+    *first = first_row(p, dump);
+    *n = first_row(p, dump + 1) - *first;
+}
