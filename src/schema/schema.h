@@ -2,10 +2,12 @@
  * schema.h - names, numbers and types of the messages we read or write
  *
  * Why:     field numbers have one home, proto/. A generator (tools/gen-proto) turns those files
- * into the tables declared here and into "schema/fields.h" (#define HW_F_<Message>_<field> N); the
- * text parser and every printer read the tables, readers and writers use the numbers. Shapes:
- * messages by full name without the package ("TraceConfig", "TracePacket.…" for nested ones);
- *          fields sorted by number.
+ *          into the tables declared here and into "schema/fields.h" (#define
+ *          HW_F_<Message>_<field> N, HW_V_<Enum>_<VALUE> N, dots as '_'); the text parser and
+ *          every printer read the tables, readers and writers use the numbers.
+ * Shapes:  messages by full name without the package ("TraceConfig", "ProfilePacket.HeapSample";
+ *          pprof's with the prefix "pprof."); fields sorted by number. An extension field is named
+ *          "[package.field]" and also found by its plain last name.
  * Threads: constant data.
  */
 #ifndef HW_SCHEMA_SCHEMA_H

@@ -1,0 +1,68 @@
+#include "schema/schema.h"
+
+#include <string.h>
+
+#include "base/banned.h"
+
+const struct hw_schema_message *hw_schema_message_find(const char *name)
+{
+    for (size_t i = 0; hw_schema_messages[i]; i++)
+        if (strcmp(hw_schema_messages[i]->name, name) == 0)
+            return hw_schema_messages[i];
+    return NULL;
+}
+
+const struct hw_schema_field *hw_schema_field_by_number(const struct hw_schema_message *m,
+                                                        uint32_t number)
+{
+    size_t lo = 0, hi = m->n_fields;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (m->fields[mid].number < number)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < m->n_fields && m->fields[lo].number == number ? &m->fields[lo] : NULL;
+}
+
+/* "[a.b.c]" -> "c"; other names as they are. */
+static struct hw_bytes plain_name(const char *name)
+{
+    struct hw_bytes n = hw_bytes_str(name);
+    if (n.n == 0 || n.p[0] != '[')
+        return n;
+    size_t start = n.n - 1;
+    while (start > 1 && n.p[start - 1] != '.')
+        start--;
+    return hw_bytes_of(n.p + start, n.n - 1 - start);
+}
+
+const struct hw_schema_field *hw_schema_field_by_name(const struct hw_schema_message *m,
+                                                      struct hw_bytes name)
+{
+    for (size_t i = 0; i < m->n_fields; i++)
+        if (hw_bytes_equal(hw_bytes_str(m->fields[i].name), name))
+            return &m->fields[i];
+    for (size_t i = 0; i < m->n_fields; i++)
+        if (hw_bytes_equal(plain_name(m->fields[i].name), name))
+            return &m->fields[i];
+    return NULL;
+}
+
+const struct hw_schema_value *hw_schema_value_by_number(const struct hw_schema_enum *e, int32_t n)
+{
+    for (size_t i = 0; i < e->n_values; i++)
+        if (e->values[i].number == n)
+            return &e->values[i];
+    return NULL;
+}
+
+const struct hw_schema_value *hw_schema_value_by_name(const struct hw_schema_enum *e,
+                                                      struct hw_bytes name)
+{
+    for (size_t i = 0; i < e->n_values; i++)
+        if (hw_bytes_equal(hw_bytes_str(e->values[i].name), name))
+            return &e->values[i];
+    return NULL;
+}
