@@ -32,6 +32,7 @@ struct hw_dump_head {
         hit_guardrail;
     uint32_t client_error; /* ClientError of the format: 0, 1, 2 */
     bool at_max;           /* samples carry max values */
+    bool list_all;         /* the last dump: callstacks unchanged since the previous one too */
     bool checkpoint;
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples;
@@ -56,6 +57,10 @@ int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **
 void hw_profile_writer_free(struct hw_profile_writer *p);
 
 /* A key for each set of callsites (one per target): interned ids do not mix. */
+/*
+ * Give every callsite's values at each dump; what did not change since this heap's previous dump is
+ * left out here. Frames' names must be set before their first dump: they go out once.
+ */
 int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *head,
                      const struct hw_callsites *cs, uint64_t cs_key, struct hw_error *err);
 int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,

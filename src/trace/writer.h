@@ -5,9 +5,11 @@
  * Shapes:  packets are built in memory (at most HW_TRACE_MAX_PACKET bytes) and appended whole with
  *          one write, so that a killed recorder leaves a readable file.
  * Owns:    nothing of the descriptor: the caller opens and closes it.
- * Errors:  HW_ESYS (disk full, with errno). Sticky: after a failed write the file is truncated back
- * to the last whole packet where possible, and later writes fail at once. Threads: one owner at a
- * time. Source:  spec/trace-format.md 1, 2, 4, 5
+ * Errors:  HW_ESYS (disk full, with errno), HW_ELIMIT (packet too long). Sticky: after a failed
+ *          write the file is truncated back to the last whole packet where possible, and later
+ *          writes fail at once.
+ * Threads: one owner at a time.
+ * Source:  spec/trace-format.md 1, 2, 4, 5
  */
 #ifndef HW_TRACE_WRITER_H
 #define HW_TRACE_WRITER_H
@@ -17,6 +19,8 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+
+#define HW_TRACE_MAX_PACKET (64u << 20)
 
 struct hw_error;
 struct hw_pb; /* codec/pb.h: streaming protobuf writer */
@@ -29,8 +33,11 @@ uint64_t hw_trace_writer_bytes(const struct hw_trace_writer *w);
 /* Number for a new packet sequence (2, 3, …; 1 is the service's own). */
 uint32_t hw_trace_writer_sequence(struct hw_trace_writer *w);
 
-/* Starts a TracePacket; fields of it are written to the hw_pb given; one packet open at a time.
- * first packet of a sequence: sequence_flags INCREMENTAL_STATE_CLEARED is written here. */
+/*
+ * Starts a TracePacket; its fields are written to the hw_pb given, which belongs to the writer; one
+ * packet is open at a time. Written here: timestamp (0 = none), who we are, and on the first packet
+ * of a sequence the flag INCREMENTAL_STATE_CLEARED.
+ */
 struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns);
 int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err);
 
