@@ -1,0 +1,275 @@
+#include "trace/process_writer.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "base/vec.h"
+#include "codec/pb.h"
+#include "schema/fields.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+static void put_number(struct hw_pb *pb, uint32_t field, uint64_t v)
+{
+    if (v != HW_ABSENT)
+        hw_pb_uint(pb, field, v);
+}
+
+static void put_flag(struct hw_pb *pb, uint32_t field, bool on)
+{
+    if (on)
+        hw_pb_uint(pb, field, 1);
+}
+
+static void put_process(struct hw_pb *pb, const struct hw_process_entry *e)
+{
+    hw_pb_begin(pb, HW_F_ProcessTree_processes);
+    hw_pb_sint64(pb, HW_F_ProcessTree_Process_pid, e->pid);
+    hw_pb_sint64(pb, HW_F_ProcessTree_Process_ppid, e->ppid);
+    for (size_t i = 0; i < e->n_cmdline; i++)
+        hw_pb_str(pb, HW_F_ProcessTree_Process_cmdline, e->cmdline[i]);
+    hw_pb_sint64(pb, HW_F_ProcessTree_Process_uid, e->uid);
+    for (size_t i = 0; i < e->n_nspids; i++)
+        hw_pb_sint64(pb, HW_F_ProcessTree_Process_nspid, e->nspids[i]);
+    put_number(pb, HW_F_ProcessTree_Process_process_start_from_boot, e->start_from_boot_ns);
+    put_flag(pb, HW_F_ProcessTree_Process_is_kthread, e->is_kthread);
+    put_flag(pb, HW_F_ProcessTree_Process_cmdline_is_comm, e->cmdline_is_comm);
+    hw_pb_end(pb);
+}
+
+int hw_trace_process_tree(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                          const struct hw_process_entry *processes, size_t n_processes,
+                          const struct hw_thread_entry *threads, size_t n_threads,
+                          struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_process_tree);
+    for (size_t i = 0; i < n_processes; i++)
+        put_process(pb, &processes[i]);
+    for (size_t i = 0; i < n_threads; i++) {
+        hw_pb_begin(pb, HW_F_ProcessTree_threads);
+        hw_pb_sint64(pb, HW_F_ProcessTree_Thread_tid, threads[i].tid);
+        if (threads[i].name)
+            hw_pb_str(pb, HW_F_ProcessTree_Thread_name, threads[i].name);
+        hw_pb_sint64(pb, HW_F_ProcessTree_Thread_tgid, threads[i].tgid);
+        hw_pb_end(pb);
+    }
+    put_number(pb, HW_F_ProcessTree_collection_end_timestamp,
+               boottime_ns ? boottime_ns : HW_ABSENT);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
+void hw_process_counters_init(struct hw_process_counters *c, int32_t pid)
+{
+    memset(c, 0xff, sizeof *c); /* HW_ABSENT everywhere */
+    c->pid = pid;
+    c->oom_score_adj = HW_NO_OOM_SCORE;
+    c->fds = NULL;
+    c->n_fds = 0;
+}
+
+static void put_counters(struct hw_pb *pb, const struct hw_process_counters *c)
+{
+#define P(name) HW_F_ProcessStats_Process_##name
+    hw_pb_begin(pb, HW_F_ProcessStats_processes);
+    hw_pb_sint64(pb, P(pid), c->pid);
+    put_number(pb, P(vm_size_kb), c->vm_size_kb);
+    put_number(pb, P(vm_rss_kb), c->vm_rss_kb);
+    put_number(pb, P(rss_anon_kb), c->rss_anon_kb);
+    put_number(pb, P(rss_file_kb), c->rss_file_kb);
+    put_number(pb, P(rss_shmem_kb), c->rss_shmem_kb);
+    put_number(pb, P(vm_swap_kb), c->vm_swap_kb);
+    put_number(pb, P(vm_locked_kb), c->vm_locked_kb);
+    put_number(pb, P(vm_hwm_kb), c->vm_hwm_kb);
+    if (c->oom_score_adj != HW_NO_OOM_SCORE)
+        hw_pb_sint64(pb, P(oom_score_adj), c->oom_score_adj);
+    for (size_t i = 0; i < c->n_fds; i++) {
+        hw_pb_begin(pb, P(fds));
+        hw_pb_uint(pb, HW_F_ProcessStats_FDInfo_fd, c->fds[i].fd);
+        hw_pb_str(pb, HW_F_ProcessStats_FDInfo_path, c->fds[i].path);
+        hw_pb_end(pb);
+    }
+    put_number(pb, P(smr_rss_kb), c->smr_rss_kb);
+    put_number(pb, P(smr_pss_kb), c->smr_pss_kb);
+    put_number(pb, P(smr_pss_anon_kb), c->smr_pss_anon_kb);
+    put_number(pb, P(smr_pss_file_kb), c->smr_pss_file_kb);
+    put_number(pb, P(smr_pss_shmem_kb), c->smr_pss_shmem_kb);
+    put_number(pb, P(runtime_user_mode), c->runtime_user_ns);
+    put_number(pb, P(runtime_kernel_mode), c->runtime_kernel_ns);
+    put_number(pb, P(smr_swap_pss_kb), c->smr_swap_pss_kb);
+    put_number(pb, P(dmabuf_rss_kb), c->dmabuf_rss_kb);
+    hw_pb_end(pb);
+#undef P
+}
+
+int hw_trace_process_stats(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                           const struct hw_process_counters *counters, size_t n,
+                           struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_process_stats);
+    for (size_t i = 0; i < n; i++)
+        put_counters(pb, &counters[i]);
+    put_number(pb, HW_F_ProcessStats_collection_end_timestamp,
+               boottime_ns ? boottime_ns : HW_ABSENT);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
+/* ---- memory maps ---- */
+
+/*
+ * Rows of the packed table. String 0 is "" in both forms. Aggregated, row i is of string i, so that
+ * row 0 stands for nameless maps and counts 0 where there are none.
+ */
+struct smaps_row {
+    hw_str_id name;
+    uint64_t count, kb[HW_VMA_COLUMN_COUNT];
+};
+
+struct smaps_table {
+    struct hw_strings *names;
+    HW_VEC(struct smaps_row) rows;
+};
+
+static int row_for(struct smaps_table *t, hw_str_id name, bool aggregate, struct smaps_row **out)
+{
+    if (!aggregate || name.v >= t->rows.n)
+        if (hw_vec_push(&t->rows, (struct smaps_row){.name = name}) < 0)
+            return HW_ENOMEM;
+    *out = &t->rows.v[aggregate ? name.v : t->rows.n - 1];
+    return HW_OK;
+}
+
+static int fill_table(struct smaps_table *t, const struct hw_vma *vmas, size_t n, bool aggregate)
+{
+    struct smaps_row *row = NULL;
+    int rc = hw_strings_new(&t->names);
+    if (rc == HW_OK && aggregate)
+        rc = row_for(t, (hw_str_id){0}, aggregate, &row);
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        hw_str_id name;
+        rc = hw_strings_intern(t->names, hw_bytes_str(vmas[i].name), &name);
+        if (rc == HW_OK)
+            rc = row_for(t, name, aggregate, &row);
+        if (rc < 0)
+            return rc;
+        row->count++;
+        for (int c = HW_VMA_SIZE; c < HW_VMA_COLUMN_COUNT; c++)
+            row->kb[c] += vmas[i].kb[c];
+    }
+    return rc;
+}
+
+static void put_names(struct hw_pb *pb, const struct smaps_table *t, bool aggregate)
+{
+    for (uint32_t i = 0; i < hw_strings_count(t->names); i++)
+        hw_pb_str(pb, HW_F_PackedSmaps_string_table, hw_strings_cstr(t->names, (hw_str_id){i}));
+    if (aggregate) {
+        hw_pb_begin(pb, HW_F_PackedSmaps_aggregate_count);
+        for (size_t i = 0; i < t->rows.n; i++)
+            hw_pb_raw_varint(pb, t->rows.v[i].count);
+        hw_pb_end(pb);
+        return;
+    }
+    hw_pb_begin(pb, HW_F_PackedSmaps_name_id);
+    for (size_t i = 0; i < t->rows.n; i++)
+        hw_pb_raw_varint(pb, t->rows.v[i].name.v);
+    hw_pb_end(pb);
+}
+
+static const uint32_t column_field[HW_VMA_COLUMN_COUNT] = {
+    [HW_VMA_SIZE] = HW_F_PackedSmaps_size_kb,
+    [HW_VMA_RSS] = HW_F_PackedSmaps_rss_kb,
+    [HW_VMA_ANONYMOUS] = HW_F_PackedSmaps_anonymous_kb,
+    [HW_VMA_SWAP] = HW_F_PackedSmaps_swap_kb,
+    [HW_VMA_SHARED_CLEAN] = HW_F_PackedSmaps_shared_clean_kb,
+    [HW_VMA_SHARED_DIRTY] = HW_F_PackedSmaps_shared_dirty_kb,
+    [HW_VMA_PRIVATE_CLEAN] = HW_F_PackedSmaps_private_clean_kb,
+    [HW_VMA_PRIVATE_DIRTY] = HW_F_PackedSmaps_private_dirty_kb,
+    [HW_VMA_LOCKED] = HW_F_PackedSmaps_locked_kb,
+    [HW_VMA_PSS] = HW_F_PackedSmaps_pss_kb,
+    [HW_VMA_PSS_DIRTY] = HW_F_PackedSmaps_pss_dirty_kb,
+    [HW_VMA_SWAP_PSS] = HW_F_PackedSmaps_swap_pss_kb,
+};
+
+static int put_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct smaps_table *t, uint32_t columns, bool aggregate,
+                     struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_smaps_packet);
+    hw_pb_uint(pb, HW_F_SmapsPacket_pid, (uint32_t)pid);
+    hw_pb_begin(pb, HW_F_SmapsPacket_packed_entries);
+    put_names(pb, t, aggregate);
+    for (int c = HW_VMA_SIZE; c < HW_VMA_COLUMN_COUNT; c++) {
+        if (!(columns & 1u << c))
+            continue;
+        hw_pb_begin(pb, column_field[c]);
+        for (size_t i = 0; i < t->rows.n; i++)
+            hw_pb_raw_varint(pb, t->rows.v[i].kb[c]);
+        hw_pb_end(pb);
+    }
+    hw_pb_end(pb);
+    hw_pb_uint(pb, HW_F_SmapsPacket_recording_type,
+               HW_V_SmapsPacket_RecordingType_RECORDING_TYPE_STANDALONE);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
+int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
+                   const struct hw_vma *vmas, size_t n, uint32_t columns, bool aggregate,
+                   struct hw_error *err)
+{
+    struct smaps_table t = {0};
+    int rc = fill_table(&t, vmas, n, aggregate);
+    if (rc < 0)
+        (void)hw_fail(err, rc, 0, "memory map of pid %d", pid);
+    else
+        rc = put_smaps(w, sequence, boottime_ns, pid, &t, columns ? columns : HW_VMA_DEFAULT,
+                       aggregate, err);
+    hw_strings_free(t.names);
+    hw_vec_done(&t.rows);
+    return rc;
+}
+
+/* ---- others ---- */
+
+int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                           const struct hw_package *packages, size_t n, bool read_error,
+                           struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_packages_list);
+    for (size_t i = 0; i < n; i++) {
+        hw_pb_begin(pb, HW_F_PackagesList_packages);
+        hw_pb_str(pb, HW_F_PackagesList_PackageInfo_name, packages[i].name);
+        hw_pb_uint(pb, HW_F_PackagesList_PackageInfo_uid, packages[i].uid);
+        put_flag(pb, HW_F_PackagesList_PackageInfo_debuggable, packages[i].debuggable);
+        put_flag(pb, HW_F_PackagesList_PackageInfo_profileable_from_shell,
+                 packages[i].profileable_from_shell);
+        hw_pb_sint64(pb, HW_F_PackagesList_PackageInfo_version_code, packages[i].version_code);
+        hw_pb_end(pb);
+    }
+    put_flag(pb, HW_F_PackagesList_read_error, read_error);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
+int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                         const struct hw_malloc_info *m, struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_malloc_info);
+    hw_pb_sint64(pb, HW_F_MallocInfo_pid, m->pid);
+    hw_pb_uint(pb, HW_F_MallocInfo_arena_bytes, m->arena_bytes);
+    hw_pb_uint(pb, HW_F_MallocInfo_mmap_bytes, m->mmap_bytes);
+    hw_pb_uint(pb, HW_F_MallocInfo_in_use_bytes, m->in_use_bytes);
+    hw_pb_uint(pb, HW_F_MallocInfo_free_bytes, m->free_bytes);
+    hw_pb_uint(pb, HW_F_MallocInfo_releasable_bytes, m->releasable_bytes);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}

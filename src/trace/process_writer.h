@@ -1,0 +1,117 @@
+/*
+ * process_writer.h - packets about whole processes: tree, counters, memory maps, packages
+ *
+ * Why:     the recorder collects the numbers from /proc; which field of which message they go into
+ *          has its home here.
+ * Shapes:  one packet a call, on the sequence given (hw_trace_writer_sequence; one per data
+ * source). Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out. Owns:    nothing;
+ * strings and arrays are borrowed for the call. Errors:  those of trace/writer.h. Source:
+ * spec/trace-format.md 5, 9, 10; MallocInfo: proto/heapwise.proto
+ */
+#ifndef HW_TRACE_PROCESS_WRITER_H
+#define HW_TRACE_PROCESS_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_trace_writer;
+
+#define HW_ABSENT UINT64_MAX
+
+struct hw_process_entry {
+    int32_t pid, ppid, uid;
+    const char *const *cmdline; /* argv; without it readers ignore the process */
+    size_t n_cmdline;
+    bool cmdline_is_comm; /* argv was empty: cmdline[0] is the kernel's short name */
+    bool is_kthread;
+    uint64_t start_from_boot_ns; /* HW_ABSENT */
+    const int32_t *nspids;       /* pids in inner namespaces, outermost first */
+    size_t n_nspids;
+};
+
+struct hw_thread_entry {
+    int32_t tid, tgid;
+    const char *name; /* NULL = unknown */
+};
+
+int hw_trace_process_tree(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                          const struct hw_process_entry *processes, size_t n_processes,
+                          const struct hw_thread_entry *threads, size_t n_threads,
+                          struct hw_error *err);
+
+#define HW_NO_OOM_SCORE INT64_MIN
+
+struct hw_process_fd {
+    uint64_t fd;
+    const char *path;
+};
+
+struct hw_process_counters {
+    int32_t pid;
+    uint64_t vm_size_kb, vm_rss_kb, rss_anon_kb, rss_file_kb, rss_shmem_kb, vm_swap_kb,
+        vm_locked_kb, vm_hwm_kb; /* status; each may be HW_ABSENT */
+    uint64_t smr_rss_kb, smr_pss_kb, smr_pss_anon_kb, smr_pss_file_kb, smr_pss_shmem_kb,
+        smr_swap_pss_kb; /* smaps_rollup */
+    uint64_t runtime_user_ns, runtime_kernel_ns, dmabuf_rss_kb;
+    int64_t oom_score_adj;           /* HW_NO_OOM_SCORE */
+    const struct hw_process_fd *fds; /* resolve_process_fds */
+    size_t n_fds;
+};
+
+/* All fields HW_ABSENT, so that a caller sets what it knows. */
+void hw_process_counters_init(struct hw_process_counters *c, int32_t pid);
+int hw_trace_process_stats(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                           const struct hw_process_counters *counters, size_t n,
+                           struct hw_error *err);
+
+/* Columns of a memory map, numbered as SmapsConfig.VmaField: bit (1 << number). */
+enum hw_vma_column {
+    HW_VMA_SIZE = 1,
+    HW_VMA_RSS,
+    HW_VMA_ANONYMOUS,
+    HW_VMA_SWAP,
+    HW_VMA_SHARED_CLEAN,
+    HW_VMA_SHARED_DIRTY,
+    HW_VMA_PRIVATE_CLEAN,
+    HW_VMA_PRIVATE_DIRTY,
+    HW_VMA_LOCKED,
+    HW_VMA_PSS,
+    HW_VMA_PSS_DIRTY,
+    HW_VMA_SWAP_PSS,
+    HW_VMA_COLUMN_COUNT
+};
+#define HW_VMA_DEFAULT                                                                             \
+    (1u << HW_VMA_SIZE | 1u << HW_VMA_RSS | 1u << HW_VMA_ANONYMOUS | 1u << HW_VMA_SWAP)
+
+struct hw_vma {
+    const char *name; /* "" = anonymous */
+    uint64_t kb[HW_VMA_COLUMN_COUNT];
+};
+
+/* columns 0 = HW_VMA_DEFAULT. aggregate: one entry per name, in order of first appearance. */
+int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
+                   const struct hw_vma *vmas, size_t n, uint32_t columns, bool aggregate,
+                   struct hw_error *err);
+
+struct hw_package {
+    const char *name;
+    uint64_t uid;
+    bool debuggable, profileable_from_shell;
+    int64_t version_code;
+};
+
+int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                           const struct hw_package *packages, size_t n, bool read_error,
+                           struct hw_error *err);
+
+struct hw_malloc_info {
+    int32_t pid;
+    uint64_t arena_bytes, mmap_bytes, in_use_bytes, free_bytes, releasable_bytes;
+};
+
+int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                         const struct hw_malloc_info *m, struct hw_error *err);
+
+#endif
