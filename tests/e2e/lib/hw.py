@@ -1,0 +1,237 @@
+"""
+What the end-to-end tests share: the built product, running a target with and without it, comparing.
+
+Environment: HW_BUILD is Meson's build directory (the tests set it), HW_KEEP=1 keeps the temporary
+directories of failed cases. A case is a function that returns, raises Skip (exit 77) or fails.
+"""
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+from lib.trace import Trace
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("HW_BUILD", ROOT / "build")).resolve()
+TARGETS = BUILD / "tests" / "targets"
+STAGE = BUILD / "stage"
+CLOCK = 60  # seconds after which a command counts as hung
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+def need(*programs):
+    for p in programs:
+        if not shutil.which(p):
+            raise Skip(f"{p} is not installed")
+
+
+def built():
+    """The product as `make install` leaves it, brought up to date once for all parallel tests."""
+    exe, lib = BUILD / "src/cli/heapwise", BUILD / "src/client/libheapprofd_glibc_preload.so"
+    for f in (exe, lib):
+        if not f.exists():
+            raise Skip(f"{f.name} is not built")
+    STAGE.mkdir(exist_ok=True)
+    with open(BUILD / "stage.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = STAGE / "stamp"
+        newest = max(exe.stat().st_mtime, lib.stat().st_mtime)
+        if not stamp.exists() or stamp.stat().st_mtime < newest:
+            env = {**os.environ, "DESTDIR": str(STAGE)}
+            p = subprocess.run(["meson", "install", "-C", str(BUILD), "--no-rebuild", "--quiet"],
+                               env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if p.returncode:
+                raise Failure(f"meson install: {p.stdout}")
+            stamp.touch()
+    found = list(STAGE.glob("**/bin/heapwise"))
+    if not found:
+        raise Failure("meson install left no bin/heapwise")
+    return found[0].parent
+
+
+def tool(name):
+    return str(built() / name)
+
+
+def preload_library():
+    return str(built().parent / "lib" / "libheapprofd_glibc_preload.so")
+
+
+def target(name):
+    p = TARGETS / ("t_" + name)
+    if not p.exists():
+        raise Skip(f"{p.name} is not built")
+    return str(p)
+
+
+class Box:
+    """A temporary directory with sockets, caches and HOME of its own, and what was started in it."""
+
+    def __init__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hw."))
+        self.children = []
+        self.env = {k: v for k, v in os.environ.items()
+                    if not k.startswith(("HEAPWISE", "PERFETTO", "LD_PRELOAD"))}
+        bindir = shutil.which("heapwise")
+        with contextlib.suppress(Skip, Failure):
+            bindir = str(built())
+        self.env.update(HOME=str(self.dir), TMPDIR=str(self.dir), XDG_CACHE_HOME=str(BUILD / "cache"),
+                        XDG_CONFIG_HOME=str(self.dir / "config"), NO_COLOR="1", LC_ALL="C.UTF-8",
+                        PERFETTO_PRODUCER_SOCK_NAME=str(self.dir / "producer"),
+                        PERFETTO_CONSUMER_SOCK_NAME=str(self.dir / "consumer"))
+        if bindir:
+            self.env["PATH"] = bindir + ":" + self.env["PATH"]
+        self.env.pop("MALLOC_CONF", None)
+
+    def path(self, name):
+        return str(self.dir / name)
+
+    def run(self, argv, timeout=CLOCK, env=None, stdin=None, check=None, **kw):
+        """-> CompletedProcess with bytes; a hang is a failure, killed with all its children."""
+        p = self.start(argv, env=env, stdin=subprocess.PIPE if stdin is not None else None, **kw)
+        try:
+            out, err = p.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(p.pid, signal.SIGKILL)
+            out, err = p.communicate()
+            raise Failure(f"hung for {timeout} s: {' '.join(map(str, argv))}\n{tail(out)}\n{tail(err)}")
+        r = subprocess.CompletedProcess(argv, p.returncode, out, err)
+        if check is not None and r.returncode != check:
+            raise Failure(f"exit {r.returncode}, expected {check}: {' '.join(map(str, argv))}\n"
+                          f"{tail(out)}\n{tail(err)}")
+        return r
+
+    def start(self, argv, env=None, stdin=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw):
+        p = subprocess.Popen([str(a) for a in argv], env={**self.env, **(env or {})}, cwd=self.dir,
+                             stdin=stdin if stdin is not None else subprocess.DEVNULL,
+                             stdout=stdout, stderr=stderr, start_new_session=True, **kw)
+        self.children.append(p)
+        return p
+
+    def close(self):
+        for p in self.children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(p.pid, signal.SIGKILL)
+            with contextlib.suppress(Exception):
+                p.wait(5)
+
+
+def tail(data, n=2500):
+    text = data.decode(errors="replace") if isinstance(data, bytes) else str(data or "")
+    return text[-n:]
+
+
+def equal(have, want, what):
+    if have != want:
+        raise Failure(f"{what}: have {have!r}, want {want!r}")
+
+
+def true(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def wait_for(condition, what, seconds=15):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        v = condition()
+        if v:
+            return v
+        time.sleep(0.02)
+    raise Failure(f"waited {seconds} s for {what}")
+
+
+def record(box, argv, *options, trace="out.trace", interval=1, stdout="target.out", **kw):
+    """`heapwise record` with the target's standard output in a file of its own, because record
+    prints its report on the same stream. The shell execs the target: same process, same pid."""
+    out = box.path(stdout)
+    line = ["sh", "-c", 'exec "$@" >"$HW_TARGET_OUT"', "sh", *map(str, argv)]
+    r = box.run([tool("heapwise"), "record", "-i", str(interval), "-o", box.path(trace), *options,
+                 "--", *line], env={"HW_TARGET_OUT": out, **kw.pop("env", {})}, **kw)
+    r.target_stdout = pathlib.Path(out).read_bytes() if os.path.exists(out) else b""
+    r.trace = box.path(trace)
+    return r
+
+
+def expectations(stdout):
+    """EXPECT lines -> {function: [alloc, allocs, live, live objects]}"""
+    r = {}
+    for line in stdout.decode(errors="replace").splitlines():
+        if line.startswith("EXPECT "):
+            w = line.split()
+            r[w[1]] = [int(x) for x in w[2:6]]
+    return r
+
+
+def sound(path, allow=("disconnected",)):
+    """The trace decodes for protoc, and a strict reader finds nothing wrong. -> Trace"""
+    t = Trace(path)
+    true(not t.truncated, f"{path} ends in the middle of a packet")
+    true(not t.problems, f"{path}: {t.problems[:10]} ({len(t.problems)} problems)")
+    true(t.uuid, f"{path}: no trace_uuid")
+    for d in t.dumps:
+        bad = [f for f in d.flags() if f not in allow]
+        true(not bad, f"{path}: process {d.pid} heap {d.heap} has {bad}")
+    if shutil.which("protoc"):
+        with open(path, "rb") as f:
+            p = subprocess.run(["protoc", "--decode_raw"], stdin=f, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
+        equal(p.returncode, 0, f"protoc --decode_raw {path}: {tail(p.stderr)}")
+    return t
+
+
+def exact(dump, want, what=""):
+    """At interval 1 every number is exact: bytes and counts, allocated and live."""
+    true(dump is not None, f"{what}: no dump of libc.malloc")
+    have = dump.by_function(want)
+    wrong = [f"{f}: have {have[f]}, want {want[f]}" for f in want if have[f] != want[f]]
+    true(not wrong, f"{what} [alloc, allocs, live, live objects]\n  " + "\n  ".join(wrong)
+         + f"\n  {len(dump.samples)} callstacks, {dump.heap_samples} samples, lost {dump.lost}")
+
+
+def main(cases):
+    """argv[1:] names cases (default: all). Exit 0, 1, or 77 when all were skipped."""
+    if sys.argv[1:] == ["--list"]:
+        print(*sorted(cases))
+        return
+    names = sys.argv[1:] or sorted(cases)
+    failed = skipped = 0
+    for name in names:
+        box, start = Box(), time.monotonic()
+        keep = False
+        try:
+            cases[name](box)
+            print(f"ok {name} ({time.monotonic() - start:.1f} s)")
+        except Skip as e:
+            skipped += 1
+            print(f"skip {name}: {e}")
+        except (Failure, AssertionError) as e:
+            failed, keep = failed + 1, True
+            print(f"FAILED {name}: {e}")
+        except Exception:
+            failed, keep = failed + 1, True
+            print(f"FAILED {name}:")
+            traceback.print_exc(file=sys.stdout)
+        finally:
+            box.close()
+            if keep and os.environ.get("HW_KEEP"):
+                print(f"  kept {box.dir}")
+            else:
+                shutil.rmtree(box.dir, ignore_errors=True)
+        sys.stdout.flush()
+    sys.exit(1 if failed else 77 if skipped == len(names) else 0)

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""The survive list: whatever happens, the target's output and end are those it has without us."""
+import contextlib
+import os
+import pathlib
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from classic import Steps, finish, preloaded, service, session
+from lib import hw
+from lib.trace import Trace
+
+LONG = bool(os.environ.get("HW_LONG"))  # the full counts of the list; short ones otherwise
+SEED = int(os.environ.get("HW_SEED", "1"))
+
+
+def under_load(box, *args, env=None):
+    """The saturating target in the background, preloaded. -> (process, its output without us)"""
+    argv = [hw.target("saturate"), *args]
+    plain = box.run(argv, timeout=120)
+    p = box.start(argv, env={"LD_PRELOAD": hw.preload_library(), **(env or {})})
+    return p, plain.stdout
+
+
+def ended(p, want, what, timeout=120):
+    out, err = p.communicate(timeout=timeout)
+    hw.equal(p.returncode, 0, f"{what}: the target's end ({hw.tail(err)})")
+    hw.equal(out, want, f"{what}: the target's output")
+
+
+def start_stop(box):
+    """Sessions started and stopped under load, 1,000 times (HW_LONG) or 30."""
+    service(box)
+    n = 1000 if LONG else 30
+    p, want = under_load(box, "2", "40000000" if LONG else "4000000")
+    done = 0
+    while done < n and p.poll() is None:
+        s = session(box, "t_saturate", interval=4096, trace="s.trace")
+        time.sleep(0.01 * (done % 4))
+        finish(box, s, "s.trace", allow=("disconnected", "overran"))
+        done += 1
+    print(f"  {done} sessions")
+    if p.poll() is not None:
+        print("  the target ended before the last session")
+    ended(p, want, f"after {done} sessions", 300)
+    hw.true(done >= min(n, 10), f"only {done} sessions")
+
+
+def recorder_killed(box):
+    """The recorder is killed at random moments: the target goes on, the trace stays readable."""
+    rnd = random.Random(SEED)
+    for i in range(25 if LONG else 6):
+        b = hw.Box()
+        try:
+            d = service(b)
+            p, want = under_load(b, "2", "300000")
+            with contextlib.suppress(hw.Failure):
+                s = session(b, "t_saturate", "-c", "50", trace="k.trace")
+            time.sleep(rnd.uniform(0, 0.5))
+            d.kill()
+            ended(p, want, f"recorder killed, round {i}")
+            if os.path.exists(b.path("k.trace")):
+                t = Trace(b.path("k.trace"))  # may end in the middle of a packet, never be wrong before
+                bad = [x for x in t.problems if x != "non_finalized_profile"]
+                hw.true(not bad or t.truncated, f"round {i}: {bad[:5]}")
+        finally:
+            b.close()
+
+
+def embedded_killed(box):
+    """`record` itself and its recorder are killed: the program under it ends as without us."""
+    rnd = random.Random(SEED)
+    want = box.run([hw.target("saturate"), "2", "300000"]).stdout
+    for i in range(25 if LONG else 6):
+        out = box.path(f"out{i}")
+        p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-c", "50", "-o", box.path(f"{i}.trace"), "--",
+                       "sh", "-c", 'exec "$0" 2 300000 >"$1"; ', hw.target("saturate"), out])
+        time.sleep(rnd.uniform(0.05, 0.6))
+        pids = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
+                              text=True).stdout.split()
+        for q in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(q), signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            p.wait(60)
+        hw.wait_for(lambda: pathlib.Path(out).exists() and pathlib.Path(out).read_bytes() == want,
+                    f"the target's output, round {i}", 60)
+        found = [f for f in box.dir.glob(f"{i}.trace*")]
+        for f in found:
+            t = Trace(f)
+            hw.true(t.packets > 0 or f.stat().st_size == 0, f"{f}: nothing readable in {t.size} bytes")
+
+
+def target_killed(box):
+    """The target is killed at random moments: what it had allocated is in the trace."""
+    rnd = random.Random(SEED)
+    for i in range(20 if LONG else 5):
+        p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path(f"{i}.trace"), "--",
+                       hw.target("saturate"), "2", "100000000"])
+        time.sleep(rnd.uniform(0.3, 0.8))
+        pids = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "t_saturate"], stdout=subprocess.PIPE,
+                              text=True).stdout.split()
+        hw.true(pids, "target is not running")
+        for q in pids:
+            os.kill(int(q), signal.SIGKILL)
+        p.communicate(timeout=60)
+        hw.equal(p.returncode, 128 + 9, f"round {i}: record's status")
+        t = hw.sound(box.path(f"{i}.trace"), allow=("disconnected", "overran"))
+        d = t.last()
+        n = d.by_function(["fn_thread"])["fn_thread"] if d else None
+        hw.true(n and n[1] > 1000, f"round {i}: fn_thread {n}")
+
+
+def small_buffer(box):
+    """8 KiB of buffer, blocking: exact, and never locked up. Not blocking: it says it was lost."""
+    want = box.run([hw.target("saturate"), "4", "20000"]).stdout
+    r = hw.record(box, [hw.target("saturate"), "4", "20000"], "--shmem-size", "8192", timeout=120)
+    hw.equal(r.target_stdout, want, "output with a buffer of 8 KiB")
+    t = hw.sound(r.trace, allow=("disconnected", "overran"))
+    d = t.last()
+    if not d.overran and not d.lost:
+        hw.exact(d, hw.expectations(want), "8 KiB, blocking")
+    r = hw.record(box, [hw.target("saturate"), "4", "300000"], "--shmem-size", "8192",
+                  "--no-block-client", trace="nb.trace", timeout=120)
+    want = box.run([hw.target("saturate"), "4", "300000"]).stdout
+    hw.equal(r.target_stdout, want, "output, not blocking")
+    t = hw.sound(r.trace, allow=("disconnected", "overran"))
+    d = t.last()
+    have = d.by_function(["fn_thread"])["fn_thread"]
+    hw.true(d.overran or d.lost or have == hw.expectations(want)["fn_thread"],
+            f"incomplete ({have}) without saying so")
+    if d.overran:
+        hw.equal(r.returncode, 4, "exit status: data incomplete")
+
+
+def block_timeout(box):
+    """--block-client-timeout ends the profile, not the program."""
+    want = box.run([hw.target("saturate"), "4", "200000"]).stdout
+    r = hw.record(box, [hw.target("saturate"), "4", "200000"], "--shmem-size", "8192",
+                  "--block-client-timeout", "1", timeout=120)
+    hw.equal(r.target_stdout, want, "output")
+    hw.sound(r.trace, allow=("disconnected", "overran"))
+
+
+def stopped_recorder(box):
+    """The recorder is stopped for good: a blocking target still gets to its end."""
+    d = service(box)
+    p, want = under_load(box, "2", "200000")
+    with contextlib.suppress(hw.Failure):
+        session(box, "t_saturate", trace="st.trace")
+    d.send_signal(signal.SIGSTOP)
+    try:
+        ended(p, want, "recorder stopped", 120)
+    finally:
+        d.send_signal(signal.SIGCONT)
+
+
+def full_disk(box):
+    """No space left: a clear error, what was written before stays readable."""
+    tmp = box.dir / "small"
+    tmp.mkdir()
+    m = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp], stderr=subprocess.PIPE)
+    if m.returncode:
+        raise hw.Skip("no right to mount a small tmpfs")
+    try:
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "100", "-o", tmp / "full.trace", "--",
+                     "sh", "-c", f"exec {hw.target('stacks')} 15 8 >{box.path('out')}"])
+        want = box.run([hw.target("stacks"), "15", "8"]).stdout
+        hw.equal(pathlib.Path(box.path("out")).read_bytes(), want, "the target's output")
+        hw.true(r.returncode in (1, 4), f"exit {r.returncode} though the disk was full")
+        hw.true(b"No space left" in r.stderr or b"space" in r.stderr, f"stderr: {hw.tail(r.stderr)}")
+        for f in tmp.iterdir():
+            t = Trace(f)
+            hw.true(t.packets > 0, f"{f.name}: nothing readable")
+    finally:
+        subprocess.run(["umount", tmp])
+
+
+def file_limit(box):
+    """RLIMIT_FSIZE reached: SIGXFSZ must not reach anybody, the error is said."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+    r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "100", "-o", box.path("x.trace"), "--",
+                 hw.target("stacks"), "14", "8"], preexec_fn=limit)
+    hw.true(r.returncode in (1, 4), f"exit {r.returncode}: {hw.tail(r.stderr)}")
+    hw.true(b"EXPECT fn_leaf" in r.stdout, "the target's output")
+
+
+def many_stacks(box):
+    """10^6 distinct callstacks (HW_LONG; 2^16 otherwise) with continuous dumps."""
+    levels, repeat = ("20", "2") if LONG else ("16", "4")
+    plain = box.run([hw.target("stacks"), levels, repeat])
+    r = hw.record(box, [hw.target("stacks"), levels, repeat], "-c", "5000" if LONG else "200", timeout=300)
+    hw.equal(r.target_stdout, plain.stdout, "output")
+    t = hw.sound(r.trace)
+    d = t.last()
+    hw.exact(d, hw.expectations(plain.stdout), "many stacks")
+    hw.equal(len([s for s in d.samples if "fn_leaf" in s.stack]), 1 << int(levels), "distinct callstacks")
+
+
+def many_targets(box):
+    """1,000 targets at once (HW_LONG) or 60, in one session."""
+    n = 1000 if LONG else 60
+    service(box)
+    s = session(box, "t_steps", interval=1, trace="many.trace")
+    targets = []
+    for _ in range(n):
+        targets.append(box.start([hw.target("steps")], env={"LD_PRELOAD": hw.preload_library()},
+                                 stdin=subprocess.PIPE))
+    for i, p in enumerate(targets):
+        p.stdin.write(b"a %d\nq\n" % (1 + i % 7))
+        p.stdin.flush()
+    for i, p in enumerate(targets):
+        out, _ = p.communicate(timeout=120)
+        hw.equal(p.returncode, 0, f"target {i}")
+        k = 1 + i % 7
+        hw.true(b"EXPECT fn_a %d %d %d %d\n" % (1000 * k, k, 1000 * k, k) in out, f"target {i}: {out}")
+    t = finish(box, s, "many.trace")
+    for i, p in enumerate(targets):
+        k = 1 + i % 7
+        hw.exact(t.last(p.pid), {"fn_a": [1000 * k, k, 1000 * k, k]}, f"target {i} of {n}")
+
+
+def exec_under_session(box):
+    """A preloaded process under a session execs itself, again and again."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = session(box, "t_steps")
+    for i in range(10):
+        s.do("s 50", "a 3")
+        s.p.stdin.write(b"x\n")
+        s.p.stdin.flush()
+        s.line("ready 1")
+    s.do("s 200", "b 4", "s 50")
+    t = finish(box, p)
+    out = s.quit()
+    hw.true(b"EXPECT fn_b 8000 4 8000 4" in out, hw.tail(out))
+    hw.exact(t.last(s.p.pid), {"fn_b": [8000, 4, 8000, 4]}, "the last image")
+
+
+def hostile_socket(box):
+    """Somebody talks nonsense to the service's sockets; sessions go on."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = session(box, "t_steps")
+    rnd = random.Random(SEED)
+    kept = []  # half of them stay connected and say nothing more
+    for which in ("producer", "consumer"):
+        for i in range(40):
+            c = None
+            for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+                c = socket.socket(socket.AF_UNIX, kind)
+                try:
+                    c.connect(box.path(which))
+                    break
+                except OSError:
+                    c.close()
+                    c = None
+            if not c:
+                raise hw.Failure(f"cannot connect to the {which} socket")
+            with contextlib.suppress(OSError):
+                data = rnd.randbytes(rnd.choice((1, 8, 16, 64, 4096, 65536)))
+                if i % 3 == 0:
+                    socket.send_fds(c, [data], [0, 1, 2][:1 + i % 3])
+                else:
+                    c.send(data)
+            if i % 2:
+                c.close()
+            else:
+                kept.append(c)
+    s.do("s 100", "a 9", "s 100")
+    t = finish(box, p)
+    hw.exact(t.last(s.p.pid), {"fn_a": [9000, 9, 9000, 9]}, "a session beside a hostile client")
+    s.quit()
+
+
+def squatted_socket(box):
+    """The socket's name is taken by something that never answers: the target starts all the same."""
+    c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    c.bind(box.path("producer"))
+    c.listen(1)
+    plain = box.run([hw.target("truth")])
+    start = time.monotonic()
+    r = box.run([hw.target("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0, timeout=30)
+    hw.equal(r.stdout, plain.stdout, "output")
+    print(f"  {time.monotonic() - start:.2f} s")
+    c.close()
+
+
+def no_service(box):
+    """Preloaded without any service: nothing happens."""
+    for name in ("truth", "threads", "closefds", "seccomp", "fork", "sigjmp", "fiber"):
+        plain = box.run([hw.target(name)])
+        r = box.run([hw.target(name)], env={"LD_PRELOAD": hw.preload_library()})
+        hw.equal((r.returncode, r.stdout, r.stderr), (plain.returncode, plain.stdout, plain.stderr), name)
+
+
+def descriptors(box):
+    """The target's first own descriptor is the one it gets without us."""
+    code = "import os; print(os.open('/dev/null', os.O_RDONLY), os.pipe())"
+    hw.need("python3")
+    py = sys.executable
+    plain = box.run([py, "-S", "-E", "-c", code])
+    r = hw.record(box, [py, "-S", "-E", "-c", code], interval=4096)
+    hw.equal(r.target_stdout, plain.stdout, "descriptor numbers")
+
+
+CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("under_load", "ended")}
+
+if __name__ == "__main__":
+    hw.main(CASES)

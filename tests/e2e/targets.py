@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Each target recorded at interval 1: exact numbers, the same output, the same end as without us."""
+import glob
+import re
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+# Targets that say themselves what they allocated; the options they are recorded with.
+PLAIN = {
+    "truth": [], "fork": [], "vfork": [], "clone_vm": [], "raw_fork": [], "exec": [], "deep": [],
+    "sigalloc": [], "sigjmp": [], "threads": [], "keys": [], "realloc": [], "entries": [],
+    "fiber": [], "closefds": [], "attr": [], "seccomp": [], "stopped": [], "freeall": [],
+    "crossfree": [], "dlloop": [], "runpath": [], "newdel": [], "saturate": [],
+}
+ENDS = ["return", "exit", "_exit", "quick_exit", "abort", "segv", "kill", "term", "pthread_exit"]
+
+
+def compare(box, argv, *options, name="", allow=("disconnected",), **kw):
+    plain = box.run(argv, env=kw.get("env"))
+    r = hw.record(box, argv, *options, **kw)
+    hw.equal(r.target_stdout, plain.stdout, f"{name}: the target's output")
+    hw.equal(r.returncode, plain.returncode if plain.returncode >= 0 else 128 - plain.returncode,
+             f"{name}: exit status ({hw.tail(r.stderr)})")
+    t = hw.sound(r.trace, allow)
+    return plain, r, t
+
+
+def plain_target(name):
+    def case(box):
+        plain, r, t = compare(box, [hw.target(name)], *PLAIN[name], name=name)
+        hw.exact(t.last(), hw.expectations(plain.stdout), name)
+        d = t.last()
+        hw.equal((d.interval, d.orig_interval, d.lost), (1, 1, 0), f"{name}: interval, lost")
+    return case
+
+
+def whole_stacks(box):
+    """Not the leaf only: each of the two callers of every function has its share."""
+    _, r, t = compare(box, [hw.target("truth")], name="truth")
+    for c in "abcdefghijklmnopqrstuvwxyz":
+        most = rest = 0
+        for s in t.last().samples:
+            if f"fn_{c}" not in s.stack:
+                continue
+            tail = s.stack[s.stack.index("main"):s.stack.index(f"fn_{c}") + 1]
+            if tail == ["main", f"most_{c}", "churn", f"fn_{c}"]:
+                most += s.allocs
+            elif tail == ["main", f"rest_{c}", "churn", f"fn_{c}"]:
+                rest += s.allocs
+            else:
+                raise hw.Failure(f"unexpected callstack {s.stack}")
+        n = most + rest
+        hw.equal((most, rest), (n - n // 4, n // 4), f"fn_{c} through most_{c}, rest_{c}")
+
+
+def roots(box):
+    """A complete stack begins in the C library's start code, not in the middle."""
+    _, r, t = compare(box, [hw.target("threads")], name="threads")
+    for s in t.last().samples:
+        if "fn_main" in s.stack:
+            hw.true(s.stack[0] in ("_start", "__libc_start_main", "__libc_start_main_impl"),
+                    f"root of the main thread: {s.stack}")
+        if "fn_thread" in s.stack:
+            hw.true(re.match(r"(clone3?|__clone3?|start_thread)", s.stack[0] or ""),
+                    f"root of a thread: {s.stack}")
+
+
+def sampled(box):
+    """4 KiB interval: the estimates agree with the truth within what sampling allows."""
+    plain, r, t = compare(box, [hw.target("truth"), "1"], name="truth", interval=4096)
+    want = hw.expectations(plain.stdout)
+    have = {f: [0, 0.0, 0, 0.0] for f in want}
+    for s in t.last().samples:
+        for f in set(s.stack) & have.keys():
+            h = have[f]
+            h[0] += s.alloc
+            h[1] += s.est_allocs
+            h[2] += s.alloc - s.freed
+            h[3] += s.est_allocs - s.est_frees
+    for k, what, bar in ((0, "bytes", 0.03), (2, "live bytes", 0.04)):
+        total = sum(w[k] for w in want.values())
+        error = sum(abs(have[f][k] - want[f][k]) for f in want) / total
+        print(f"  total variation of {what}: {100 * error:.2f} %")
+        hw.true(error < bar, f"total variation of {what} {error:.4f}")
+    for k, what in ((1, "allocations"), (3, "live objects")):
+        total = sum(w[k] for w in want.values())
+        bias = sum(h[k] for h in have.values()) / total - 1
+        print(f"  bias of {what}: {100 * bias:+.2f} %")
+        hw.true(abs(bias) < 0.03, f"bias of {what} {bias:+.4f}")
+
+
+def ending(how):
+    def case(box):
+        plain, r, t = compare(box, [hw.target("die"), how], name=how)
+        n = 101 if how in ("return", "exit", "pthread_exit") else 100
+        hw.exact(t.last(), {"fn_a": [n * 10, n, n * 10, n]}, how)
+    return case
+
+
+def peak(box):
+    """A program that frees everything still shows what held its memory."""
+    _, r, t = compare(box, [hw.target("freeall")], "--dump-at-max", name="freeall")
+    held = sum(s.max for s in t.last().samples if "fn_big" in s.stack)
+    count = sum(s.max_count for s in t.last().samples if "fn_big" in s.stack)
+    hw.equal((held, count), (40960000, 400), "dump at max: bytes and objects of fn_big")
+
+
+def allocator(library):
+    def case(box):
+        found = sorted(glob.glob(f"/usr/lib/*/{library}") + glob.glob(f"/usr/lib/{library}"))
+        if not found:
+            raise hw.Skip(f"{library} is not installed")
+        env = {"LD_PRELOAD": found[0]}
+        for name in ("newdel", "threads", "realloc"):
+            plain = box.run([hw.target(name)])
+            r = hw.record(box, [hw.target(name)], trace=f"{name}.trace", env=env)
+            hw.equal(r.target_stdout, plain.stdout, f"{name} with {library}: output")
+            t = hw.sound(r.trace)
+            want = hw.expectations(plain.stdout)
+            hw.exact(t.last(), want, f"{name} with {library}")
+    return case
+
+
+def chains(box):
+    """Scripts, env, nice and timeout end with the profile of the real program underneath."""
+    script = box.dir / "run.sh"
+    script.write_text(f"#!/bin/sh\nx=1\n{hw.target('truth')} > out.txt\n")
+    script.chmod(0o755)
+    for i, argv in enumerate((["./run.sh"], ["env", "A=b", hw.target("truth")],
+                              ["nice", "-n", "1", hw.target("truth")],
+                              ["timeout", "30", hw.target("truth")],
+                              ["sh", "-c", f"exec {hw.target('truth')}"])):
+        trace = box.path(f"{i}.trace")
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", trace, "--", *argv])
+        hw.equal(r.returncode, 0, f"{argv}: {hw.tail(r.stderr)}")
+        t = hw.sound(trace)
+        want = hw.expectations(box.run([hw.target("truth")]).stdout)
+        best = [d for d in t.of() if any("fn_a" in s.stack for s in d.samples)]
+        hw.true(best, f"{argv}: no profile of the program underneath, only {[(d.pid, len(d.samples)) for d in t.dumps]}")
+        hw.exact(best[-1], want, str(argv))
+
+
+def follow_fork(box):
+    """Children are profiled too with --follow-fork, each as a process of its own."""
+    r = hw.record(box, ["sh", "-c", f"{hw.target('threads')} >&2; {hw.target('keys')} >&2; true"],
+                  "--follow-fork")
+    t = hw.sound(r.trace)
+    for name in ("threads", "keys"):
+        want = hw.expectations(box.run([hw.target(name)]).stdout)
+        site = next(iter(want))
+        d = [d for d in t.of() if d.by_function([site])[site] == want[site]]
+        hw.true(d, f"{name}: not among {[(d.pid, len(d.samples)) for d in t.dumps]}")
+
+
+CASES = {**{n: plain_target(n) for n in PLAIN},
+         **{"end-" + e: ending(e) for e in ENDS},
+         "whole-stacks": whole_stacks, "roots": roots, "sampled": sampled, "peak": peak,
+         "jemalloc": allocator("libjemalloc.so.2"), "tcmalloc": allocator("libtcmalloc_minimal.so.4"),
+         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "follow-fork": follow_fork}
+
+if __name__ == "__main__":
+    hw.main(CASES)
