@@ -1,0 +1,328 @@
+#include "views/functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+
+#include "base/banned.h"
+
+struct hw_functions {
+    HW_VEC(struct hw_function) v;
+    uint32_t *slots; /* hash table of index + 1 */
+    size_t mask;
+    uint32_t *of_frame;
+    size_t n_frames;
+    uint32_t *site; /* by callsite: the callsite of the code that asked */
+    const struct hw_callsites *cs;
+};
+
+/* ---- kinds ---- */
+
+static bool starts(struct hw_bytes s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.n >= n && memcmp(s.p, with, n) == 0;
+}
+
+static bool ends(struct hw_bytes s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.n >= n && memcmp(s.p + s.n - n, with, n) == 0;
+}
+
+static bool has(struct hw_bytes s, const char *what)
+{
+    return s.n && memmem(s.p, s.n, what, strlen(what)) != NULL;
+}
+
+static bool starts_any(struct hw_bytes s, const char *const *list)
+{
+    for (; *list; list++)
+        if (starts(s, *list))
+            return true;
+    return false;
+}
+
+static bool ends_any(struct hw_bytes s, const char *const *list)
+{
+    for (; *list; list++)
+        if (ends(s, *list))
+            return true;
+    return false;
+}
+
+/* Wrappers are named after what they wrap: xmalloc, zmalloc, g_malloc0, sqlite3Malloc,
+ * PyMem_Realloc, xstrdup, av_mallocz, kmemdup. A longer tail is somebody's own function
+ * (malloc_heavy_work). */
+static const char *const c_suffixes[] = {
+    "malloc",   "Malloc",    "calloc",        "Calloc",       "realloc",  "Realloc",   "malloc0",
+    "malloc64", "Malloc0",   "realloc64",     "reallocarray", "strdup",   "strndup",   "Strdup",
+    "memdup",   "memalign",  "aligned_alloc", "mallocz",      "malloc_n", "malloc0_n", "realloc_n",
+    "valloc",   "MallocRaw", "MallocRawNN",   "MallocZero",   "wcsdup",   "StrDup",    "zalloc",
+    NULL};
+
+/* Steps between a named wrapper and malloc that do not end like one. */
+static const char *const c_prefixes[] = {"mallocWithAlarm",
+                                         "dbMallocRawFinish",
+                                         "ztrymalloc",
+                                         "ztrycalloc",
+                                         "ztryrealloc",
+                                         "je_malloc",
+                                         "__interceptor_",
+                                         "_mi_malloc",
+                                         "mi_new",
+                                         "tc_new",
+                                         "tc_malloc",
+                                         "__rust_alloc",
+                                         "__rust_realloc",
+                                         "__rdl_",
+                                         "__rg_",
+                                         "__rustc",
+                                         NULL};
+
+/* operator new, new[]; the allocators that containers call. */
+static const char *const cxx_allocators[] = {"_Znw",
+                                             "_Zna",
+                                             "_ZN9__gnu_cxx13new_allocator",
+                                             "_ZNSt15__new_allocator",
+                                             "_ZNSt16allocator_traits",
+                                             "_ZNSaI",
+                                             "_ZSt10__allocate",
+                                             "_ZSt17__libcpp_allocate",
+                                             "_ZNSt3__19allocator",
+                                             "_ZN5alloc5alloc",
+                                             "_ZN5alloc7raw_vec",
+                                             NULL};
+
+static const char *const std_prefixes[] = {
+    "_ZNSt",    "_ZNKSt",    "_ZSt",    "_ZNSs",         "_ZNKSs",          "_ZN9__gnu_cxx",
+    "_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", "_ZN83_$LT$alloc", NULL};
+
+static bool is_profiler(struct hw_bytes module)
+{
+    return has(module, "libheapprofd") || has(module, "libheapwise");
+}
+
+static bool is_plain_alloc(struct hw_bytes n)
+{
+    return (n.n == 6 && starts(n, "malloc")) || starts(n, "posix_memalign") ||
+           starts(n, "operator new") || starts(n, "__libc_malloc") || starts(n, "__libc_alloc");
+}
+
+enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module)
+{
+    if (is_profiler(module))
+        return HW_FUNCTION_ALLOCATOR;
+    if (raw_name.n == 0)
+        return HW_FUNCTION_PLAIN;
+    if (is_plain_alloc(raw_name))
+        return HW_FUNCTION_ALLOCATOR;
+    if (starts(raw_name, "_Z")) {
+        if (starts_any(raw_name, cxx_allocators))
+            return HW_FUNCTION_ALLOCATOR;
+        return starts_any(raw_name, std_prefixes) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    }
+    if (starts(raw_name, "_R")) {
+        if (has(raw_name, "___rust_alloc") || has(raw_name, "___rustc") ||
+            has(raw_name, "5alloc5alloc"))
+            return HW_FUNCTION_ALLOCATOR;
+        return has(raw_name, "5alloc7raw_vec") ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    }
+    if (ends_any(raw_name, c_suffixes) || starts_any(raw_name, c_prefixes))
+        return HW_FUNCTION_ALLOCATOR;
+    return HW_FUNCTION_PLAIN;
+}
+
+/* ---- functions ---- */
+
+static uint64_t hash_of(const struct hw_function *fn)
+{
+    return hw_hash_mix(hw_hash_mix((uint64_t)fn->name.v << 32 | fn->module.v, fn->rel_pc), 1);
+}
+
+static int functions_grow(struct hw_functions *f)
+{
+    size_t n = f->slots ? (f->mask + 1) * 2 : 1024;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < f->v.n; i++) {
+        size_t at = hash_of(&f->v.v[i]) & (n - 1);
+        while (slots[at])
+            at = (at + 1) & (n - 1);
+        slots[at] = i + 1;
+    }
+    free(f->slots);
+    f->slots = slots;
+    f->mask = n - 1;
+    return HW_OK;
+}
+
+static int function_intern(struct hw_functions *f, const struct hw_function *fn, uint32_t *out)
+{
+    if (!f->slots || f->v.n * 2 > f->mask) {
+        int rc = functions_grow(f);
+        if (rc < 0)
+            return rc;
+    }
+    size_t at = hash_of(fn) & f->mask;
+    for (; f->slots[at]; at = (at + 1) & f->mask) {
+        const struct hw_function *have = &f->v.v[f->slots[at] - 1];
+        if (have->name.v == fn->name.v && have->module.v == fn->module.v &&
+            have->rel_pc == fn->rel_pc) {
+            *out = f->slots[at] - 1;
+            return HW_OK;
+        }
+    }
+    if (hw_vec_push(&f->v, *fn) < 0)
+        return HW_ENOMEM;
+    f->slots[at] = (uint32_t)f->v.n;
+    *out = (uint32_t)f->v.n - 1;
+    return HW_OK;
+}
+
+static const struct hw_strings *strings_of(const struct hw_callsites *cs)
+{
+    /* The accessor hands out the table for interning too; here it is only read. */
+    return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
+}
+
+static int frames_sort(struct hw_functions *f)
+{
+    const struct hw_strings *s = strings_of(f->cs);
+    f->n_frames = hw_callsites_n_frames(f->cs);
+    f->of_frame = calloc(f->n_frames ? f->n_frames : 1, sizeof *f->of_frame);
+    if (!f->of_frame)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < f->n_frames; i++) {
+        const struct hw_frame *fr = hw_callsites_get_frame(f->cs, (hw_frame_id){i});
+        struct hw_function fn = {.name = fr->name};
+        if (fr->mapping.v != HW_ID_NONE)
+            fn.module = hw_callsites_get_mapping(f->cs, fr->mapping)->path;
+        if (fn.name.v == 0)
+            fn.rel_pc = fr->rel_pc;
+        fn.kind =
+            (uint8_t)hw_function_kind_of(hw_strings_get(s, fn.name), hw_strings_get(s, fn.module));
+        int rc = function_intern(f, &fn, &f->of_frame[i]);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+static uint8_t kind_at(const struct hw_functions *f, uint32_t callsite)
+{
+    hw_frame_id fr = hw_callsites_get(f->cs, (hw_callsite_id){callsite})->frame;
+    return f->v.v[f->of_frame[fr.v]].kind;
+}
+
+/* A parent is interned before its children, so one pass in order of id sees it first. */
+static int sites_find(struct hw_functions *f)
+{
+    size_t n = hw_callsites_count(f->cs);
+    f->site = calloc(n ? n : 1, sizeof *f->site);
+    if (!f->site)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t parent = hw_callsites_get(f->cs, (hw_callsite_id){i})->parent.v;
+        uint8_t kind = kind_at(f, i);
+        f->site[i] = i;
+        if (kind == HW_FUNCTION_PLAIN || parent >= i)
+            continue;
+        uint32_t up = f->site[parent];
+        uint8_t up_kind = kind_at(f, up);
+        if (up_kind < kind) /* PLAIN < STD < ALLOCATOR: nearer to code that a person wrote */
+            f->site[i] = up;
+    }
+    return HW_OK;
+}
+
+int hw_functions_new(const struct hw_callsites *cs, struct hw_functions **out)
+{
+    struct hw_functions *f = calloc(1, sizeof *f);
+    if (!f)
+        return HW_ENOMEM;
+    f->cs = cs;
+    int rc = frames_sort(f);
+    if (rc == 0)
+        rc = sites_find(f);
+    if (rc < 0) {
+        hw_functions_free(f);
+        return rc;
+    }
+    *out = f;
+    return HW_OK;
+}
+
+void hw_functions_free(struct hw_functions *f)
+{
+    if (!f)
+        return;
+    hw_vec_done(&f->v);
+    free(f->slots);
+    free(f->of_frame);
+    free(f->site);
+    free(f);
+}
+
+size_t hw_functions_count(const struct hw_functions *f)
+{
+    return f->v.n;
+}
+
+const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function)
+{
+    return &f->v.v[function];
+}
+
+uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame)
+{
+    return f->of_frame[frame.v];
+}
+
+hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c)
+{
+    return (hw_callsite_id){f->site[c.v]};
+}
+
+uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c)
+{
+    return f->of_frame[hw_callsites_get(f->cs, (hw_callsite_id){f->site[c.v]})->frame.v];
+}
+
+/* ---- how a function is shown ---- */
+
+struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path)
+{
+    struct hw_bytes b = hw_strings_get(strings_of(cs), path);
+    const uint8_t *slash = b.n ? memrchr(b.p, '/', b.n) : NULL;
+    if (!slash || slash + 1 == b.p + b.n)
+        return b;
+    return hw_bytes_of(slash + 1, (size_t)(b.p + b.n - slash - 1));
+}
+
+void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
+                       const struct hw_function *fn, const struct hw_namer *namer)
+{
+    if (fn->name.v != 0) {
+        const char *shown = namer && namer->shown ? namer->shown(namer->ctx, fn->name) : NULL;
+        struct hw_bytes raw = hw_strings_get(strings_of(cs), fn->name);
+        if (shown)
+            hw_strbuf_adds(out, shown);
+        else
+            hw_strbuf_add(out, raw.p, raw.n);
+        return;
+    }
+    struct hw_bytes module = hw_module_base(cs, fn->module);
+    if (module.n == 0 && fn->rel_pc == 0) {
+        hw_strbuf_adds(out, "[unknown]");
+        return;
+    }
+    if (module.n == 0)
+        hw_strbuf_adds(out, "[unknown]");
+    hw_strbuf_add(out, module.p, module.n);
+    hw_strbuf_addf(out, "+0x%llx", (unsigned long long)fn->rel_pc);
+}

@@ -1,0 +1,67 @@
+/*
+ * functions.h - frames grouped into functions, and what kind of function each is
+ *
+ * Why:     people think in functions; a callstack has addresses. And the leaf of every stack is an
+ *          allocator: the code that asked is somewhere above it.
+ * Shapes:  a named function is (raw name, module path); a frame without a name stands alone as
+ *          (module path, rel_pc). Ids are dense from 0. The kind is judged by the raw name and the
+ *          module: allocator entry points and their usual wrappers (suffix rule: xmalloc, g_malloc,
+ *          sqlite3Realloc, …), the profiler's own library, and templates of the C++ and Rust
+ * standard libraries. A callsite's *site* is the function that asked: going up from the leaf, the
+ * first that is none of these; the last std function when there is nothing else; the allocator
+ * itself when it has no caller. Owns:    its tables; names stay in the profile's strings. Errors:
+ * HW_ENOMEM. Cost:    O(frames + callsites), once. Threads: constant after creation.
+ */
+#ifndef HW_VIEWS_FUNCTIONS_H
+#define HW_VIEWS_FUNCTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/strbuf.h"
+#include "model/callsites.h"
+#include "model/ids.h"
+
+enum hw_function_kind {
+    HW_FUNCTION_PLAIN,
+    HW_FUNCTION_STD,       /* std::vector<…>::push_back and the like */
+    HW_FUNCTION_ALLOCATOR, /* malloc, operator new, wrappers, the profiler's hooks */
+    HW_FUNCTION_KIND_COUNT
+};
+
+struct hw_function {
+    hw_str_id name;   /* raw; 0 = unknown */
+    hw_str_id module; /* path; 0 = unknown */
+    uint64_t rel_pc;  /* only when the name is unknown */
+    uint8_t kind;     /* enum hw_function_kind */
+};
+
+struct hw_functions;
+
+int hw_functions_new(const struct hw_callsites *cs, struct hw_functions **out);
+void hw_functions_free(struct hw_functions *f);
+size_t hw_functions_count(const struct hw_functions *f);
+const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function);
+uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame);
+/* The function that asked for what was allocated at this callsite, and the callsite it stands at.
+ */
+uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c);
+hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c);
+
+enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
+
+/* How a name is shown: demanglers live on another floor, so the caller brings one.
+ * NULL or a NULL answer means the raw name. */
+struct hw_namer {
+    const char *(*shown)(void *ctx, hw_str_id raw);
+    void *ctx;
+};
+
+/* Adds the shown name; "module+0x1f3" for a function without one, "[unknown]" without a module. */
+void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
+                       const struct hw_function *fn, const struct hw_namer *namer);
+/* The path's last part; empty when unknown. */
+struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path);
+
+#endif

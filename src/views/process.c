@@ -1,0 +1,256 @@
+#include "views/process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+static int by_ts(const void *a, const void *b)
+{
+    int64_t x = ((const struct hw_process_moment *)a)->ts_ns;
+    int64_t y = ((const struct hw_process_moment *)b)->ts_ns;
+    return x < y ? -1 : x > y;
+}
+
+static void unique(struct hw_process_moment *v, size_t *n)
+{
+    if (*n == 0)
+        return;
+    qsort(v, *n, sizeof *v, by_ts);
+    size_t kept = 1;
+    for (size_t i = 1; i < *n; i++)
+        if (v[i].ts_ns != v[kept - 1].ts_ns)
+            v[kept++] = v[i];
+    *n = kept;
+}
+
+static int collect(struct hw_process_view *v, const struct hw_profile *p, const struct hw_series *s)
+{
+    for (size_t i = 0; i < s->shown.n; i++) {
+        struct hw_process_moment m = {.ts_ns = p->dumps.v[s->shown.v[i]].ts_ns};
+        if (hw_vec_push(&v->moments, m) < 0)
+            return HW_ENOMEM;
+    }
+    for (size_t i = 0; i < s->peaks.n; i++) {
+        struct hw_process_moment m = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns, .at_max = true};
+        if (hw_vec_push(&v->peaks, m) < 0)
+            return HW_ENOMEM;
+    }
+    v->n_dumps += s->shown.n + s->peaks.n;
+    return HW_OK;
+}
+
+static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
+                      const struct hw_series *s)
+{
+    struct hw_tally *t;
+    int rc = hw_tally_new(p, s, &t);
+    if (rc < 0)
+        return rc;
+    size_t next = 0;
+    struct hw_value total = {0};
+    for (size_t i = 0; i < v->moments.n && rc == 0; i++) {
+        size_t before = next;
+        while (next < s->shown.n && p->dumps.v[s->shown.v[next]].ts_ns <= v->moments.v[i].ts_ns)
+            rc = hw_tally_advance(t, s->shown.v[next++]);
+        if (next != before)
+            total = hw_tally_total(t);
+        hw_value_add(&v->moments.v[i].total, &total);
+    }
+    hw_tally_free(t);
+    return rc;
+}
+
+static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
+                     const struct hw_series *s)
+{
+    hw_values values = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; i < s->peaks.n && rc == 0; i++) {
+        rc = hw_values_at(p, s, s->peaks.v[i], &values);
+        struct hw_process_moment key = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns};
+        struct hw_process_moment *m =
+            bsearch(&key, v->peaks.v, v->peaks.n, sizeof *v->peaks.v, by_ts);
+        for (size_t k = 0; m && rc == 0 && k < values.n; k++)
+            hw_value_add(&m->total, &values.v[k].v);
+    }
+    hw_vec_done(&values);
+    return rc;
+}
+
+static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
+{
+    int64_t start = d->start_ts_ns > 0 ? d->start_ts_ns : d->ts_ns;
+    if (v->start_ns == 0 || start < v->start_ns)
+        v->start_ns = start;
+    if (d->interval_bytes > v->interval_bytes)
+        v->interval_bytes = d->interval_bytes;
+    if (d->orig_interval_bytes > v->orig_interval_bytes)
+        v->orig_interval_bytes = d->orig_interval_bytes;
+}
+
+int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
+                         const struct hw_series_list *list, hw_upid upid)
+{
+    *v = (struct hw_process_view){.upid = upid};
+    int rc = HW_OK;
+    for (size_t i = 0; i < list->v.n && rc == 0; i++)
+        if (list->v.v[i].upid.v == upid.v)
+            rc = collect(v, p, &list->v.v[i]);
+    unique(v->moments.v, &v->moments.n);
+    unique(v->peaks.v, &v->peaks.n);
+    for (size_t i = 0; i < list->v.n && rc == 0; i++) {
+        if (list->v.v[i].upid.v != upid.v)
+            continue;
+        rc = add_totals(v, p, &list->v.v[i]);
+        if (rc == 0)
+            rc = add_peaks(v, p, &list->v.v[i]);
+    }
+    for (size_t i = 0; i < p->dumps.n; i++)
+        if (p->dumps.v[i].upid.v == upid.v)
+            see_dump(v, &p->dumps.v[i]);
+    if (rc < 0)
+        hw_process_view_done(v);
+    return rc;
+}
+
+void hw_process_view_done(struct hw_process_view *v)
+{
+    hw_vec_done(&v->moments);
+    hw_vec_done(&v->peaks);
+}
+
+const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v)
+{
+    const struct hw_process_moment *best = NULL;
+    for (size_t i = 0; i < v->peaks.n; i++)
+        if (!best || v->peaks.v[i].total.space > best->total.space)
+            best = &v->peaks.v[i];
+    for (size_t i = 0; i < v->moments.n; i++)
+        if (!best || v->moments.v[i].total.space > best->total.space)
+            best = &v->moments.v[i];
+    return best;
+}
+
+/* The series' dump that holds at this moment; HW_ID_NONE when it had none yet. */
+static uint32_t dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
+                        bool at_max)
+{
+    uint32_t found = HW_ID_NONE;
+    const hw_dump_list *l = at_max ? &s->peaks : &s->shown;
+    for (size_t i = 0; i < l->n; i++) {
+        int64_t ts = p->dumps.v[l->v[i]].ts_ns;
+        if (at_max ? ts == ts_ns : ts <= ts_ns)
+            found = l->v[i];
+    }
+    return found;
+}
+
+static int by_callsite(const void *a, const void *b)
+{
+    uint32_t x = ((const struct hw_callsite_value *)a)->callsite.v;
+    uint32_t y = ((const struct hw_callsite_value *)b)->callsite.v;
+    return x < y ? -1 : x > y;
+}
+
+static void merge(hw_values *values)
+{
+    if (values->n == 0)
+        return;
+    qsort(values->v, values->n, sizeof *values->v, by_callsite);
+    size_t kept = 0;
+    for (size_t i = 1; i < values->n; i++) {
+        if (values->v[i].callsite.v == values->v[kept].callsite.v)
+            hw_value_add(&values->v[kept].v, &values->v[i].v);
+        else
+            values->v[++kept] = values->v[i];
+    }
+    values->n = kept + 1;
+}
+
+int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
+                      int64_t ts_ns, bool at_max, hw_values *out)
+{
+    hw_values one = {0};
+    int rc = HW_OK;
+    hw_vec_clear(out);
+    for (size_t i = 0; i < list->v.n && rc == 0; i++) {
+        const struct hw_series *s = &list->v.v[i];
+        if (s->upid.v != upid.v)
+            continue;
+        uint32_t dump = dump_at(p, s, ts_ns, at_max);
+        if (dump == HW_ID_NONE)
+            continue;
+        rc = hw_values_at(p, s, dump, &one);
+        for (size_t k = 0; rc == 0 && k < one.n; k++)
+            if (hw_vec_push(out, one.v[k]) < 0)
+                rc = HW_ENOMEM;
+    }
+    hw_vec_done(&one);
+    if (rc == 0)
+        merge(out);
+    return rc;
+}
+
+static int by_allocated(const void *a, const void *b)
+{
+    const struct hw_process_rank *x = a, *y = b;
+    if (x->total.alloc_space != y->total.alloc_space)
+        return x->total.alloc_space > y->total.alloc_space ? -1 : 1;
+    return x->upid.v < y->upid.v ? -1 : x->upid.v > y->upid.v;
+}
+
+static bool ranked(const hw_process_ranks *r, hw_upid upid)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->v[i].upid.v == upid.v)
+            return true;
+    return false;
+}
+
+int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list *list,
+                        hw_process_ranks *out)
+{
+    hw_vec_clear(out);
+    for (size_t i = 0; i < list->v.n; i++) {
+        struct hw_process_rank r = {.upid = list->v.v[i].upid};
+        if (ranked(out, r.upid))
+            continue;
+        struct hw_process_view v;
+        int rc = hw_process_view_init(&v, p, list, r.upid);
+        if (rc < 0)
+            return rc;
+        if (v.moments.n)
+            r.total = v.moments.v[v.moments.n - 1].total;
+        else if (v.peaks.n)
+            r.total = v.peaks.v[v.peaks.n - 1].total;
+        hw_process_view_done(&v);
+        if (hw_vec_push(out, r) < 0)
+            return HW_ENOMEM;
+    }
+    if (out->n)
+        qsort(out->v, out->n, sizeof *out->v, by_allocated);
+    return HW_OK;
+}
+
+bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns,
+                        double *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    struct hw_bytes want = hw_bytes_str(name);
+    uint64_t best = UINT64_MAX;
+    for (size_t i = 0; i < p->counters.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[i];
+        if (c->upid.v != upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+            continue;
+        uint64_t a = (uint64_t)c->ts_ns, b = (uint64_t)ts_ns;
+        uint64_t away = c->ts_ns > ts_ns ? a - b : b - a;
+        if (away <= best) {
+            best = away;
+            *out = c->value;
+        }
+    }
+    return best != UINT64_MAX;
+}

@@ -1,0 +1,61 @@
+/*
+ * process.h - one process over time: all its heaps together
+ *
+ * Why:     a person asks about a program; its heaps (libc.malloc, custom ones) are dumped one by
+ * one. Shapes:  a moment is a time at which at least one heap of the process was dumped, or the
+ * time of a recorded maximum. The value of a heap between its dumps is that of the dump before.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one pass over the process's rows per call.
+ * Threads: pure; the profile must be frozen.
+ */
+#ifndef HW_VIEWS_PROCESS_H
+#define HW_VIEWS_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "views/series.h"
+#include "views/values.h"
+
+struct hw_process_moment {
+    int64_t ts_ns;
+    bool at_max; /* values of HW_DUMP_AT_MAX dumps with just this time */
+    struct hw_value total;
+};
+
+struct hw_process_view {
+    hw_upid upid;
+    uint64_t interval_bytes, orig_interval_bytes; /* of the last dump; the largest of its heaps */
+    HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
+    HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
+    size_t n_dumps;                               /* shown dumps and peaks of all heaps */
+    int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
+};
+
+int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
+                         const struct hw_series_list *list, hw_upid upid);
+void hw_process_view_done(struct hw_process_view *v);
+/* The moment with the most live bytes, recorded maxima included; NULL when there is none. */
+const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v);
+
+/* Values of all heaps at a moment, one row per callsite, sorted by callsite. */
+int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
+                      int64_t ts_ns, bool at_max, hw_values *out);
+
+/* Processes with dumps, most bytes ever allocated first. */
+struct hw_process_rank {
+    hw_upid upid;
+    struct hw_value
+        total; /* at its last dump (or its recorded maximum when there is nothing else) */
+};
+typedef HW_VEC(struct hw_process_rank) hw_process_ranks;
+int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list *list,
+                        hw_process_ranks *out);
+
+/* The counter's value nearest to ts_ns; false when the trace has none for this process. */
+bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns,
+                        double *out);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * values.h - what each callstack holds and has asked for at one dump, with its error
+ *
+ * Why:     the model stores changes; readers ask for values. A tally adds the changes up dump after
+ * dump, so that all dumps of a trace cost one pass over its rows. Shapes:  space, objects: live.
+ * alloc_space, alloc_objects: everything ever asked for, what was freed again included. objects are
+ * the unbiased estimate where the trace carries it, samples and alloc_samples always the recorded
+ * allocations behind the figures. Units:   bytes, counts; variance in bytes² of space. Errors:
+ * HW_ENOMEM; HW_EINVAL when a tally is asked to go back. Cost:    advance O(new rows); values
+ * O(callstacks seen × log) (sorted by callsite). Threads: a tally has one owner; the profile must
+ * be frozen. Source:  doc/design/estimates.md
+ */
+#ifndef HW_VIEWS_VALUES_H
+#define HW_VIEWS_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "model/ids.h"
+#include "model/profile.h"
+#include "views/series.h"
+
+enum hw_metric {
+    HW_METRIC_SPACE,
+    HW_METRIC_OBJECTS,
+    HW_METRIC_ALLOC_SPACE,
+    HW_METRIC_ALLOC_OBJECTS,
+    HW_METRIC_COUNT
+};
+
+struct hw_value {
+    int64_t space, objects, alloc_space, alloc_objects;
+    int64_t samples, alloc_samples; /* recorded allocations: live, ever */
+    int64_t idle;    /* live bytes untouched since the dump before; 0 = not recorded */
+    double variance; /* of space; 0 = exact */
+};
+
+struct hw_callsite_value {
+    hw_callsite_id callsite;
+    struct hw_value v;
+};
+
+typedef HW_VEC(struct hw_callsite_value) hw_values;
+
+struct hw_tally;
+
+int hw_tally_new(const struct hw_profile *p, const struct hw_series *s, struct hw_tally **out);
+void hw_tally_free(struct hw_tally *t);
+/* Adds the series' dumps up to and with `dump` (one of s->all; equal or later than before). */
+int hw_tally_advance(struct hw_tally *t, uint32_t dump);
+/* Every callstack with a row so far, sorted by callsite, also those whose values are 0 by now. */
+int hw_tally_values(const struct hw_tally *t, hw_values *out);
+struct hw_value hw_tally_total(const struct hw_tally *t);
+
+/* The same for one dump in one call, peaks included. */
+int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t dump,
+                 hw_values *out);
+
+void hw_value_add(struct hw_value *to, const struct hw_value *v);
+int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
+/* Recorded allocations behind a metric. */
+int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
+/* Half the width of the 95 % interval (two standard errors), in the metric's unit.
+ * interval: bytes between samples; at 1 everything is exact. */
+double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
+
+const char *hw_metric_name(enum hw_metric m); /* "space", … */
+/* Name → metric; false when there is none of that name. */
+bool hw_metric_find(const char *name, enum hw_metric *out);
+
+#endif

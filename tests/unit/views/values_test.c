@@ -1,0 +1,320 @@
+/* Series, tallies, functions, sites and trees against a twin that only adds numbers up. */
+#include <math.h>
+
+#include "test.h"
+
+#include "views/fill.h"
+#include "views/flame.h"
+#include "views/functions.h"
+#include "views/process.h"
+#include "views/series.h"
+#include "views/sites.h"
+#include "views/values.h"
+
+/* ---- by hand ---- */
+
+static struct hw_profile *two_dumps(void)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t a = fill_dump(p, 42, "libc.malloc", 1000, 1, 0);
+    fill_row(p, a, "main;load;malloc", 2, 200);
+    fill_row(p, a, "main;run;xmalloc;malloc", 1, 50);
+    fill_row(p, a, "main;run;xmalloc;malloc", -1, -50);
+    uint32_t c = fill_dump(p, 42, "libc.malloc", 2000, 1, HW_DUMP_CHECKPOINT);
+    fill_row(p, c, "main;run;xmalloc;malloc", 3, 30);
+    uint32_t b = fill_dump(p, 42, "libc.malloc", 3000, 1, 0);
+    fill_row(p, b, "main;load;malloc", -1, -100);
+    fill_row(p, b, "main;run;xmalloc;malloc", 1, 10);
+    uint32_t m = fill_dump(p, 42, "libc.malloc", 2500, 1, HW_DUMP_AT_MAX);
+    fill_row(p, m, "main;load;malloc", 9, 900);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+static void checkpoints_count_but_are_not_shown(void **state)
+{
+    (void)state;
+    struct hw_profile *p = two_dumps();
+    struct hw_series_list list;
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(list.v.n, 1);
+    const struct hw_series *s = &list.v.v[0];
+    assert_int_equal(s->all.n, 3);
+    assert_int_equal(s->shown.n, 2);
+    assert_int_equal(s->peaks.n, 1);
+    hw_values v = {0};
+    assert_int_equal(hw_values_at(p, s, s->shown.v[1], &v), 0);
+    assert_int_equal(v.n, 2);
+    assert_int_equal(v.v[0].v.space, 100);
+    assert_int_equal(v.v[0].v.alloc_space, 200);
+    assert_int_equal(v.v[0].v.objects, 1);
+    assert_int_equal(v.v[1].v.space, 40);
+    assert_int_equal(v.v[1].v.alloc_space, 90);
+    assert_int_equal(v.v[1].v.alloc_objects, 5);
+    assert_int_equal(hw_values_at(p, s, s->peaks.v[0], &v), 0);
+    assert_int_equal(v.n, 1);
+    assert_int_equal(v.v[0].v.space, 900);
+    struct hw_process_view pv;
+    assert_int_equal(hw_process_view_init(&pv, p, &list, s->upid), 0);
+    assert_int_equal(pv.moments.n, 2);
+    assert_int_equal(pv.n_dumps, 3);
+    const struct hw_process_moment *peak = hw_process_view_peak(&pv);
+    assert_non_null(peak);
+    assert_true(peak->at_max);
+    assert_int_equal(peak->total.space, 900);
+    hw_process_view_done(&pv);
+    hw_vec_done(&v);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+}
+
+static void sites_name_the_code_that_asked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stack, *site;
+    } cases[] = {
+        {"main;load;malloc@/lib/libc.so.6", "load"},
+        {"main;run;xmalloc;malloc@/lib/libc.so.6", "run"},
+        {"main;add;_ZNSt6vectorIiSaIiEE9push_backERKi;_Znwm@/lib/libstdc++.so.6;malloc", "add"},
+        {"main;hook@/opt/libheapprofd_glibc_preload.so", "main"},
+        {"malloc", "malloc"},
+        {"_ZNSt6thread3runEv;_Znwm", "_ZNSt6thread3runEv"},
+        {"main;malloc_heavy_work;malloc", "malloc_heavy_work"},
+        {"main;sqlite3Prepare;sqlite3DbMallocRawNN;sqlite3Malloc;sqlite3MemMalloc;malloc",
+         "sqlite3Prepare"},
+        {"main;@0x44;malloc", ""},
+    };
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    hw_callsite_id c[HW_ARRAY_LEN(cases)];
+    for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++)
+        c[i] = fill_stack(p, cases[i].stack);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    struct hw_functions *f;
+    assert_int_equal(hw_functions_new(p->callsites, &f), 0);
+    for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++) {
+        const struct hw_function *fn = hw_functions_get(f, hw_functions_site(f, c[i]));
+        assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), fn->name),
+                            cases[i].site);
+    }
+    struct hw_strbuf label = {0};
+    hw_function_label(&label, p->callsites, hw_functions_get(f, hw_functions_site(f, c[8])), NULL);
+    assert_string_equal(label.p, "app+0x44");
+    hw_strbuf_done(&label);
+    hw_functions_free(f);
+    hw_profile_free(p);
+}
+
+static void variance_is_given_or_estimated(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t a = fill_dump(p, 1, "libc.malloc", 10, 100, 0);
+    fill_row(p, a, "main;a;malloc", 4, 400);
+    uint32_t b = fill_dump(p, 2, "libc.malloc", 10, 100, 0);
+    fill_row(p, b, "main;a;malloc", 4, 400);
+    p->allocs.v[1].variance = 123;
+    fill_row(p, b, "main;big;malloc", 1, 4000);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    struct hw_series_list list;
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    hw_values v = {0};
+    assert_int_equal(hw_values_at(p, &list.v.v[0], 0, &v), 0);
+    assert_true(v.v[0].v.variance == 100.0 * 100 * 4);
+    assert_int_equal(hw_values_at(p, &list.v.v[1], 1, &v), 0);
+    assert_true(v.v[0].v.variance == 123);
+    assert_true(v.v[1].v.variance == 0);
+    hw_vec_done(&v);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+}
+
+/* ---- a random profile against brute force ---- */
+
+enum { N_NAMES = 9, N_STACKS = 60, N_DUMPS = 7, MAX_DEPTH = 7 };
+
+struct twin {
+    int depth[N_STACKS], name[N_STACKS][MAX_DEPTH];
+    int64_t space[N_STACKS], alloc_space[N_STACKS];
+};
+
+static uint64_t seed;
+
+static unsigned rnd(unsigned below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % below;
+}
+
+static void stack_text(const struct twin *t, int i, char *out, size_t size)
+{
+    size_t n = 0;
+    for (int d = 0; d < t->depth[i]; d++)
+        n += (size_t)snprintf(out + n, size - n, "%sf%d", d ? ";" : "", t->name[i][d]);
+}
+
+static struct hw_profile *random_profile(struct twin *t)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < N_STACKS; i++) {
+        t->depth[i] = 1 + (int)rnd(MAX_DEPTH);
+        for (int d = 0; d < t->depth[i]; d++)
+            t->name[i][d] = (int)rnd(N_NAMES);
+    }
+    for (int k = 0; k < N_DUMPS; k++) {
+        uint32_t d = fill_dump(p, 7, "libc.malloc", 100 * (k + 1), 1, 0);
+        for (int r = 0; r < 100; r++) {
+            int i = (int)rnd(N_STACKS);
+            int64_t size = 1 + rnd(1000);
+            char text[256];
+            stack_text(t, i, text, sizeof text);
+            if (rnd(3) == 0 && t->space[i] > 0) {
+                size = t->space[i] / 2 + 1;
+                fill_row(p, d, text, -1, -size);
+                t->space[i] -= size;
+            } else {
+                fill_row(p, d, text, 1, size);
+                t->space[i] += size;
+                t->alloc_space[i] += size;
+            }
+        }
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+static int function_number(const struct hw_profile *p, const struct hw_functions *f, uint32_t fn)
+{
+    const char *s =
+        hw_strings_cstr(hw_callsites_strings(p->callsites), hw_functions_get(f, fn)->name);
+    return (int)strtol(s + 1, NULL, 10);
+}
+
+/* Does stack i begin (or, inverted, end) with the node's path? */
+static bool on_path(const struct hw_profile *p, const struct hw_functions *f,
+                    const struct hw_flame *tree, uint32_t node, const struct twin *t, int i,
+                    bool inverted)
+{
+    int depth = (int)tree->v.v[node].depth;
+    if (depth > t->depth[i])
+        return false;
+    for (; node != 0; node = tree->v.v[node].parent) {
+        int d = (int)tree->v.v[node].depth - 1;
+        int want = t->name[i][inverted ? t->depth[i] - 1 - d : d];
+        if (function_number(p, f, tree->v.v[node].function) != want)
+            return false;
+    }
+    return true;
+}
+
+static void check_tree(const struct hw_profile *p, const struct hw_functions *f,
+                       const hw_values *values, const struct twin *t, bool inverted)
+{
+    struct hw_flame tree;
+    assert_int_equal(
+        hw_flame_build(p->callsites, f, values, inverted ? HW_FLAME_INVERTED : 0, &tree), 0);
+    assert_int_equal(hw_flame_sort(&tree, HW_METRIC_SPACE), 0);
+    for (uint32_t n = 0; n < tree.v.n; n++) {
+        int64_t total = 0, alloc = 0, self = 0;
+        for (int i = 0; i < N_STACKS; i++) {
+            if (!on_path(p, f, &tree, n, t, i, inverted))
+                continue;
+            total += t->space[i];
+            alloc += t->alloc_space[i];
+            if (t->depth[i] == (int)tree.v.v[n].depth)
+                self += t->space[i];
+        }
+        assert_int_equal(tree.v.v[n].total.space, total);
+        assert_int_equal(tree.v.v[n].total.alloc_space, alloc);
+        assert_int_equal(tree.v.v[n].self.space, self);
+        int64_t last = INT64_MAX;
+        for (uint32_t c = tree.v.v[n].first_child; c != HW_ID_NONE; c = tree.v.v[c].next_sibling) {
+            assert_true(tree.v.v[c].total.space <= last);
+            last = tree.v.v[c].total.space;
+        }
+    }
+    hw_flame_done(&tree);
+}
+
+static void check_functions(const struct hw_profile *p, const struct hw_functions *f,
+                            const hw_values *values, const struct twin *t)
+{
+    struct hw_flame tree;
+    hw_function_values fv = {0};
+    assert_int_equal(hw_flame_build(p->callsites, f, values, 0, &tree), 0);
+    assert_int_equal(hw_flame_by_function(&tree, hw_functions_count(f), &fv), 0);
+    assert_int_equal(fv.n, hw_functions_count(f));
+    for (uint32_t k = 0; k < fv.n; k++) {
+        int number = function_number(p, f, k);
+        int64_t self = 0, total = 0;
+        for (int i = 0; i < N_STACKS; i++) {
+            bool seen = false;
+            for (int d = 0; d < t->depth[i]; d++)
+                seen |= t->name[i][d] == number;
+            total += seen ? t->space[i] : 0;
+            self += t->name[i][t->depth[i] - 1] == number ? t->space[i] : 0;
+        }
+        assert_int_equal(fv.v[k].self.space, self);
+        assert_int_equal(fv.v[k].total.space, total);
+    }
+    hw_vec_done(&fv);
+    hw_flame_done(&tree);
+}
+
+static void check_sites(const struct hw_profile *p, const struct hw_functions *f,
+                        const struct hw_series_list *list, const hw_values *values)
+{
+    hw_sites s;
+    struct hw_process_view v;
+    assert_int_equal(hw_process_view_init(&v, p, list, list->v.v[0].upid), 0);
+    assert_int_equal(v.moments.n, N_DUMPS);
+    assert_int_equal(hw_sites_init(&s, f), 0);
+    hw_sites_add(&s, f, values, HW_SITES_NOW);
+    hw_sites_rank(&s, HW_METRIC_SPACE);
+    double *history = calloc(s.n * v.moments.n, sizeof *history);
+    assert_int_equal(hw_sites_history(p, list, f, &v, &s, s.n, history), 0);
+    int64_t sum = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        sum += s.v[i].now.space;
+        assert_true(history[i * N_DUMPS + N_DUMPS - 1] == (double)s.v[i].now.space);
+    }
+    assert_int_equal(sum, v.moments.v[N_DUMPS - 1].total.space);
+    free(history);
+    hw_process_view_done(&v);
+    hw_vec_done(&s);
+}
+
+static void random_profiles_match_brute_force(void **state)
+{
+    (void)state;
+    for (seed = 1; seed < 40;) {
+        uint64_t this_seed = seed;
+        struct twin t;
+        struct hw_profile *p = random_profile(&t);
+        struct hw_series_list list;
+        struct hw_functions *f;
+        hw_values values = {0};
+        assert_int_equal(hw_series_list_init(&list, p), 0);
+        assert_int_equal(hw_functions_new(p->callsites, &f), 0);
+        assert_int_equal(hw_values_at(p, &list.v.v[0], N_DUMPS - 1, &values), 0);
+        check_tree(p, f, &values, &t, false);
+        check_tree(p, f, &values, &t, true);
+        check_functions(p, f, &values, &t);
+        check_sites(p, f, &list, &values);
+        hw_vec_done(&values);
+        hw_functions_free(f);
+        hw_series_list_done(&list);
+        hw_profile_free(p);
+        seed = this_seed + 1;
+    }
+}
+
+HW_TEST_MAIN(cmocka_unit_test(checkpoints_count_but_are_not_shown),
+             cmocka_unit_test(sites_name_the_code_that_asked),
+             cmocka_unit_test(variance_is_given_or_estimated),
+             cmocka_unit_test(random_profiles_match_brute_force))
