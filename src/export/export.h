@@ -1,0 +1,63 @@
+/*
+ * export.h - output formats: one file per format, one line in table.c
+ *
+ * Why:     commands, the server and the page write the same files by the same code.
+ * Shapes:  an exporter gets the values of one moment (one dump of one heap, or of a whole process)
+ * and writes one file. Callstacks are root first in the model and turned round where the format
+ *          wants it.
+ * Errors:  HW_ESYS when the stream failed, HW_ENOMEM.
+ * Threads: pure but for the stream and the namer.
+ */
+#ifndef HW_EXPORT_EXPORT_H
+#define HW_EXPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model/ids.h"
+#include "model/profile.h"
+#include "views/functions.h"
+#include "views/values.h"
+
+struct hw_error;
+
+struct hw_export_input {
+    const struct hw_profile *profile;
+    const hw_values *values;
+    hw_upid upid;
+    hw_str_id heap_name;          /* 0 = all heaps of the process together */
+    int64_t ts_ns;                /* of the dump */
+    uint64_t interval_bytes;      /* in force at it */
+    const struct hw_namer *namer; /* NULL = raw names */
+    enum hw_metric metric;        /* formats of one figure: which */
+    bool raw_counts;              /* recorded allocations in place of estimates */
+    bool new_names;               /* pprof: "Total malloc size"… in place of alloc_space… */
+    bool gzip;                    /* formats that are usually packed: pprof */
+};
+
+struct hw_exporter {
+    const char *name;      /* `-t` value and the word used in messages */
+    const char *summary;   /* one line for `help` */
+    const char *extension; /* with its dot */
+    bool binary;           /* not written to a terminal */
+    bool one_metric;       /* uses hw_export_input.metric */
+    int (*write)(const struct hw_export_input *in, FILE *out, struct hw_error *err);
+};
+
+extern const struct hw_exporter *const hw_exporters[];        /* NULL-terminated */
+const struct hw_exporter *hw_exporter_find(const char *name); /* NULL when there is none */
+
+/* The objects columns as asked for: estimates, or recorded allocations with raw_counts. */
+struct hw_value hw_export_value(const struct hw_export_input *in, const struct hw_value *v);
+/* Checks the stream's state after everything was written. */
+int hw_export_finish(FILE *out, struct hw_error *err);
+
+extern const struct hw_exporter hw_export_pprof;
+extern const struct hw_exporter hw_export_folded;
+extern const struct hw_exporter hw_export_speedscope;
+extern const struct hw_exporter hw_export_json;
+extern const struct hw_exporter hw_export_text;
+
+#endif

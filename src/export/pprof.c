@@ -1,0 +1,283 @@
+/*
+ * profile.proto: strings by index, samples leaf first. Ids are those of the model + 1, so they are
+ * never 0 and two exports of one trace agree. Only what a sample needs is written: mappings,
+ * locations and functions are marked while the samples go out and follow behind them; readers take
+ * any order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/strings.h"
+#include "base/vec.h"
+#include "codec/pb.h"
+#include "export/export.h"
+#include "export/gz.h"
+
+#include "base/banned.h"
+
+enum { /* Profile */
+       F_SAMPLE_TYPE = 1,
+       F_SAMPLE = 2,
+       F_MAPPING = 3,
+       F_LOCATION = 4,
+       F_FUNCTION = 5,
+       F_STRING_TABLE = 6
+};
+
+struct function {
+    uint32_t name, system_name, filename;
+};
+
+struct job {
+    const struct hw_export_input *in;
+    const struct hw_callsites *cs;
+    struct hw_pb out;
+    struct hw_strings *strings; /* the file's string table */
+    uint8_t *frame_used, *mapping_used;
+    struct hw_map64 function_of; /* shown name << 32 | system name → index */
+    HW_VEC(struct function) functions;
+    struct hw_strbuf label;
+    int rc; /* first failure of interning */
+};
+
+static uint32_t str(struct job *j, struct hw_bytes text)
+{
+    hw_str_id id = {0};
+    int rc = hw_strings_intern(j->strings, text, &id);
+    if (rc < 0 && j->rc == 0)
+        j->rc = rc;
+    return id.v;
+}
+
+static struct hw_bytes model_str(const struct job *j, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(j->in->profile->callsites), id);
+}
+
+/* ---- sample types ---- */
+
+enum column { C_ALLOC_OBJECTS, C_ALLOC_SPACE, C_OBJECTS, C_SPACE, C_COUNT };
+
+static const char *const seed_names[C_COUNT] = {"alloc_objects", "alloc_space", "objects", "space"};
+static const char *const malloc_names[C_COUNT] = {
+    "Total malloc count", "Total malloc size", "Unreleased malloc count", "Unreleased malloc size"};
+static const char *const other_names[C_COUNT] = {"Total count", "Total size", "Unreleased count",
+                                                 "Unreleased size"};
+static const char *const art_names[C_COUNT] = {"Total allocation count", "Total allocation size"};
+
+static bool is_heap(const struct job *j, const char *name)
+{
+    return hw_bytes_equal(model_str(j, j->in->heap_name), hw_bytes_str(name));
+}
+
+/* The managed heap's frees are not recorded, so it has no unreleased columns. */
+static int n_columns(const struct job *j)
+{
+    return is_heap(j, "com.android.art") ? 2 : C_COUNT;
+}
+
+static void put_sample_types(struct job *j)
+{
+    const char *const *names = seed_names;
+    if (j->in->new_names)
+        names = is_heap(j, "com.android.art") ? art_names
+                : is_heap(j, "libc.malloc")   ? malloc_names
+                                              : other_names;
+    for (int c = 0; c < n_columns(j); c++) {
+        bool bytes = c == C_ALLOC_SPACE || c == C_SPACE;
+        hw_pb_begin(&j->out, F_SAMPLE_TYPE);
+        hw_pb_uint(&j->out, 1, str(j, hw_bytes_str(names[c])));
+        hw_pb_uint(&j->out, 2, str(j, hw_bytes_str(bytes ? "bytes" : "count")));
+        hw_pb_end(&j->out);
+    }
+}
+
+/* ---- samples ---- */
+
+static void put_sample(struct job *j, const struct hw_callsite_value *cv)
+{
+    hw_pb_begin(&j->out, F_SAMPLE);
+    hw_pb_begin(&j->out, 1);
+    for (hw_callsite_id c = cv->callsite; c.v != HW_ID_NONE;) {
+        const struct hw_callsite *s = hw_callsites_get(j->cs, c);
+        hw_pb_raw_varint(&j->out, (uint64_t)s->frame.v + 1);
+        j->frame_used[s->frame.v] = 1;
+        c = s->parent;
+    }
+    hw_pb_end(&j->out);
+    struct hw_value v = hw_export_value(j->in, &cv->v);
+    const int64_t column[C_COUNT] = {[C_ALLOC_OBJECTS] = v.alloc_objects,
+                                     [C_ALLOC_SPACE] = v.alloc_space,
+                                     [C_OBJECTS] = v.objects,
+                                     [C_SPACE] = v.space};
+    hw_pb_begin(&j->out, 2);
+    for (int c = 0; c < n_columns(j); c++)
+        hw_pb_raw_varint(&j->out, (uint64_t)column[c]);
+    hw_pb_end(&j->out);
+    hw_pb_end(&j->out);
+}
+
+/* ---- what the samples point to ---- */
+
+static const char *shown_name(struct job *j, const struct hw_frame *f)
+{
+    struct hw_function fn = {.name = f->name};
+    if (f->mapping.v != HW_ID_NONE)
+        fn.module = hw_callsites_get_mapping(j->cs, f->mapping)->path;
+    if (f->name.v == 0)
+        fn.rel_pc = f->rel_pc;
+    hw_strbuf_clear(&j->label);
+    hw_function_label(&j->label, j->cs, &fn, j->in->namer);
+    if (j->label.failed && j->rc == 0)
+        j->rc = HW_ENOMEM;
+    return j->label.p ? j->label.p : "";
+}
+
+static uint64_t function_id(struct job *j, const struct hw_frame *f)
+{
+    struct function fn = {.name = str(j, hw_bytes_str(shown_name(j, f))),
+                          .system_name = str(j, model_str(j, f->name))};
+    uint64_t key = (uint64_t)fn.name << 32 | fn.system_name, found;
+    if (hw_map64_get(&j->function_of, key, &found))
+        return found;
+    if (hw_vec_push(&j->functions, fn) < 0 ||
+        hw_map64_put(&j->function_of, key, j->functions.n) < 0) {
+        j->rc = HW_ENOMEM;
+        return 0;
+    }
+    return j->functions.n;
+}
+
+static void put_locations(struct job *j)
+{
+    for (uint32_t i = 0; i < hw_callsites_n_frames(j->cs); i++) {
+        if (!j->frame_used[i])
+            continue;
+        const struct hw_frame *f = hw_callsites_get_frame(j->cs, (hw_frame_id){i});
+        hw_pb_begin(&j->out, F_LOCATION);
+        hw_pb_uint(&j->out, 1, (uint64_t)i + 1);
+        if (f->mapping.v != HW_ID_NONE) {
+            hw_pb_uint(&j->out, 2, (uint64_t)f->mapping.v + 1);
+            j->mapping_used[f->mapping.v] = 1;
+        }
+        hw_pb_begin(&j->out, 4);
+        hw_pb_uint(&j->out, 1, function_id(j, f));
+        hw_pb_end(&j->out);
+        hw_pb_end(&j->out);
+    }
+}
+
+static uint32_t hex_str(struct job *j, struct hw_bytes raw)
+{
+    static const char digits[] = "0123456789abcdef";
+    hw_strbuf_clear(&j->label);
+    for (size_t i = 0; i < raw.n; i++) {
+        hw_strbuf_addc(&j->label, digits[raw.p[i] >> 4]);
+        hw_strbuf_addc(&j->label, digits[raw.p[i] & 15]);
+    }
+    if (j->label.failed && j->rc == 0)
+        j->rc = HW_ENOMEM;
+    return str(j, hw_bytes_of(j->label.p, j->label.n));
+}
+
+static void put_mappings(struct job *j)
+{
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(j->cs); i++) {
+        if (!j->mapping_used[i])
+            continue;
+        const struct hw_mapping *m = hw_callsites_get_mapping(j->cs, (hw_mapping_id){i});
+        hw_pb_begin(&j->out, F_MAPPING);
+        hw_pb_uint(&j->out, 1, (uint64_t)i + 1);
+        hw_pb_uint(&j->out, 2, m->start);
+        hw_pb_uint(&j->out, 3, m->end);
+        hw_pb_uint(&j->out, 4, m->exact_offset);
+        hw_pb_uint(&j->out, 5, str(j, model_str(j, m->path)));
+        hw_pb_uint(&j->out, 6, hex_str(j, model_str(j, m->build_id)));
+        hw_pb_end(&j->out);
+    }
+}
+
+static void put_functions(struct job *j)
+{
+    for (size_t i = 0; i < j->functions.n; i++) {
+        const struct function *f = &j->functions.v[i];
+        hw_pb_begin(&j->out, F_FUNCTION);
+        hw_pb_uint(&j->out, 1, i + 1);
+        hw_pb_uint(&j->out, 2, f->name);
+        hw_pb_uint(&j->out, 3, f->system_name);
+        hw_pb_uint(&j->out, 4, f->filename);
+        hw_pb_end(&j->out);
+    }
+}
+
+static void put_strings(struct job *j)
+{
+    for (uint32_t i = 0; i < hw_strings_count(j->strings); i++) {
+        struct hw_bytes s = hw_strings_get(j->strings, (hw_str_id){i});
+        hw_pb_bytes(&j->out, F_STRING_TABLE, s.p, s.n);
+    }
+}
+
+static int build(struct job *j, struct hw_error *err)
+{
+    put_sample_types(j);
+    for (size_t i = 0; i < j->in->values->n; i++)
+        put_sample(j, &j->in->values->v[i]);
+    put_locations(j);
+    put_mappings(j);
+    put_functions(j);
+    put_strings(j);
+    if (j->rc == 0 && hw_pb_failed(&j->out))
+        j->rc = HW_ENOMEM;
+    return j->rc < 0 ? hw_fail(err, j->rc, 0, "pprof profile") : HW_OK;
+}
+
+static int job_init(struct job *j, const struct hw_export_input *in)
+{
+    *j = (struct job){.in = in, .cs = in->profile->callsites};
+    j->frame_used = calloc(hw_callsites_n_frames(j->cs) + 1, 1);
+    j->mapping_used = calloc(hw_callsites_n_mappings(j->cs) + 1, 1);
+    if (!j->frame_used || !j->mapping_used)
+        return HW_ENOMEM;
+    return hw_strings_new(&j->strings);
+}
+
+static void job_done(struct job *j)
+{
+    hw_pb_done(&j->out);
+    hw_strings_free(j->strings);
+    free(j->frame_used);
+    free(j->mapping_used);
+    hw_map64_done(&j->function_of);
+    hw_vec_done(&j->functions);
+    hw_strbuf_done(&j->label);
+}
+
+static int pprof_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
+{
+    struct job j;
+    int rc = job_init(&j, in);
+    if (rc < 0)
+        rc = hw_fail(err, rc, 0, "pprof profile");
+    else
+        rc = build(&j, err);
+    if (rc == 0) {
+        struct hw_bytes all = hw_pb_view(&j.out);
+        if (in->gzip)
+            rc = hw_gz_write(all, out, err);
+        else
+            (void)fwrite(all.p, 1, all.n, out); /* the stream remembers a failure */
+    }
+    job_done(&j);
+    return rc < 0 ? rc : hw_export_finish(out, err);
+}
+
+const struct hw_exporter hw_export_pprof = {
+    .name = "pprof",
+    .summary = "pprof's profile.proto: go tool pprof, speedscope",
+    .extension = ".pb",
+    .binary = true,
+    .write = pprof_write,
+};

@@ -1,0 +1,184 @@
+#include "export/pprof_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "export/export.h"
+#include "views/series.h"
+
+#include "base/banned.h"
+
+#define MAX_HEAP_NAME 64u
+
+void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip)
+{
+    hw_strbuf_addf(out, "heap_dump.%zu.%lld", n, (long long)pid);
+    if (strcmp(heap, "libc.malloc") != 0) {
+        hw_strbuf_addc(out, '.');
+        for (size_t i = 0; heap[i] && i < MAX_HEAP_NAME; i++) {
+            unsigned char c = (unsigned char)heap[i];
+            bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c >= 0x80;
+            hw_strbuf_addc(out, plain ? (char)c : '_');
+        }
+    }
+    hw_strbuf_adds(out, gzip ? ".pb.gz" : ".pb");
+}
+
+static const struct {
+    const char *stat, *text;
+} warnings[] = {
+    {"heapprofd_buffer_corrupted",
+     "ended early due to a buffer corruption. This is always a bug in the profiler or memory "
+     "corruption in the profiled program."},
+    {"heapprofd_buffer_overran", "ended early due to a buffer overrun."},
+    {"heapprofd_rejected_concurrent", "was rejected due to a concurrent profile."},
+};
+
+size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    size_t n = 0;
+    for (size_t w = 0; w < HW_ARRAY_LEN(warnings); w++) {
+        for (size_t i = 0; i < p->stats.n; i++) {
+            const struct hw_stat_row *s = &p->stats.v[i];
+            if (s->key != pid || s->value <= 0 ||
+                !hw_bytes_equal(hw_strings_get(strings, s->name), hw_bytes_str(warnings[w].stat)))
+                continue;
+            fprintf(to, "WARNING: The profile for %lld %s\n", (long long)pid, warnings[w].text);
+            n++;
+            break;
+        }
+    }
+    return n;
+}
+
+static bool wanted(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                   const struct hw_heap_dump *d)
+{
+    if (o->pid >= 0 && p->processes.v[d->upid.v].pid != o->pid)
+        return false;
+    for (size_t i = 0; i < o->n_timestamps; i++)
+        if (o->timestamps_ns[i] == d->ts_ns)
+            return true;
+    return o->n_timestamps == 0;
+}
+
+struct writer {
+    const struct hw_profile *p;
+    const struct hw_pprof_dir *o;
+    int dirfd;
+    struct hw_tally **tallies; /* by series; made when first needed */
+    size_t n_files, n_warnings;
+    struct hw_strbuf name;
+    hw_values values;
+};
+
+static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_error *err)
+{
+    int64_t pid = w->p->processes.v[d->upid.v].pid;
+    const char *heap = hw_strings_cstr(hw_callsites_strings(w->p->callsites), d->heap_name);
+    hw_strbuf_clear(&w->name);
+    hw_pprof_file_name(&w->name, w->n_files + 1, pid, heap, w->o->gzip);
+    if (w->name.failed)
+        return hw_fail(err, HW_ENOMEM, 0, "file name");
+    hw_autofd int fd =
+        openat(w->dirfd, w->name.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot create '%s/%s'", w->o->dir, w->name.p);
+    FILE *f = fdopen(fd, "w");
+    if (!f)
+        return hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
+    (void)hw_fd_take(&fd); /* the stream owns it now */
+    struct hw_export_input in = {.profile = w->p,
+                                 .values = &w->values,
+                                 .upid = d->upid,
+                                 .heap_name = d->heap_name,
+                                 .ts_ns = d->ts_ns,
+                                 .interval_bytes = d->interval_bytes,
+                                 .namer = w->o->namer,
+                                 .raw_counts = w->o->raw_counts,
+                                 .new_names = w->o->new_names,
+                                 .gzip = w->o->gzip};
+    int rc = hw_export_pprof.write(&in, f, err);
+    if (rc < 0)
+        hw_error_prefix(err, "'%s/%s'", w->o->dir, w->name.p);
+    if (fclose(f) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
+    if (rc < 0)
+        return rc;
+    w->n_files++;
+    if (w->o->warnings)
+        w->n_warnings += hw_pprof_warnings(w->p, pid, w->o->warnings);
+    return HW_OK;
+}
+
+static int values_of(struct writer *w, const struct hw_series_list *list, const struct hw_moment *m)
+{
+    const struct hw_series *s = &list->v.v[m->series];
+    if (w->p->dumps.v[m->dump].flags & HW_DUMP_AT_MAX)
+        return hw_values_at(w->p, s, m->dump, &w->values);
+    int rc = HW_OK;
+    if (!w->tallies[m->series])
+        rc = hw_tally_new(w->p, s, &w->tallies[m->series]);
+    if (rc == 0)
+        rc = hw_tally_advance(w->tallies[m->series], m->dump);
+    return rc < 0 ? rc : hw_tally_values(w->tallies[m->series], &w->values);
+}
+
+static int write_all(struct writer *w, const struct hw_series_list *list,
+                     const hw_moment_list *moments, struct hw_error *err)
+{
+    for (size_t i = 0; i < moments->n; i++) {
+        const struct hw_moment *m = &moments->v[i];
+        const struct hw_heap_dump *d = &w->p->dumps.v[m->dump];
+        if (!wanted(w->p, w->o, d))
+            continue;
+        int rc = values_of(w, list, m);
+        if (rc < 0)
+            return hw_fail(err, rc, 0, "values of a dump");
+        if (w->values.n == 0)
+            continue; /* a heap that never allocated is no profile */
+        rc = write_file(w, d, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (w->n_warnings)
+        fprintf(w->o->warnings, "See doc/guide/troubleshooting.md, or: heapwise help\n");
+    return HW_OK;
+}
+
+int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o, size_t *n_files,
+                       struct hw_error *err)
+{
+    struct hw_series_list list = {0};
+    hw_moment_list moments = {0};
+    hw_autofd int dirfd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dirfd < 0)
+        return hw_fail_sys(err, "cannot open directory '%s'", o->dir);
+    struct writer w = {.p = p, .o = o, .dirfd = dirfd};
+    int rc = hw_series_list_init(&list, p);
+    if (rc == 0)
+        rc = hw_moments(p, &list, &moments);
+    w.tallies = calloc(list.v.n + 1, sizeof *w.tallies);
+    if (rc == 0 && !w.tallies)
+        rc = HW_ENOMEM;
+    if (rc < 0)
+        (void)hw_fail(err, rc, 0, "list of dumps"); /* the code is returned below */
+    else
+        rc = write_all(&w, &list, &moments, err);
+    *n_files = w.n_files;
+    for (size_t i = 0; w.tallies && i < list.v.n; i++)
+        hw_tally_free(w.tallies[i]);
+    free(w.tallies);
+    hw_strbuf_done(&w.name);
+    hw_vec_done(&w.values);
+    hw_vec_done(&moments);
+    hw_series_list_done(&list);
+    return rc;
+}

@@ -1,0 +1,124 @@
+/* speedscope's file format: shared frames, one "sampled" profile per metric, samples root first. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "export/export.h"
+#include "export/json_file.h"
+#include "export/stacks.h"
+
+#include "base/banned.h"
+
+static void put_frames(const struct hw_export_input *in, const struct hw_stacks *s,
+                       struct hw_json *j)
+{
+    struct hw_strbuf name = {0};
+    hw_json_key(j, "shared");
+    hw_json_begin_object(j);
+    hw_json_key(j, "frames");
+    hw_json_begin_array(j);
+    for (uint32_t i = 0; i < hw_functions_count(s->functions); i++) {
+        const struct hw_function *fn = hw_functions_get(s->functions, i);
+        struct hw_bytes module = hw_module_base(in->profile->callsites, fn->module);
+        hw_strbuf_clear(&name);
+        hw_function_label(&name, in->profile->callsites, fn, in->namer);
+        hw_json_begin_object(j);
+        hw_json_key(j, "name");
+        hw_json_strn(j, name.p, name.n);
+        if (module.n) {
+            hw_json_key(j, "file"); /* speedscope colours by it */
+            hw_json_strn(j, module.p, module.n);
+        }
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+    hw_strbuf_done(&name);
+}
+
+static int64_t value_of(const struct hw_export_input *in, const struct hw_flame_node *n,
+                        enum hw_metric m)
+{
+    struct hw_value v = hw_export_value(in, &n->self);
+    return hw_value_get(&v, m);
+}
+
+static void put_profile(const struct hw_export_input *in, const struct hw_stacks *s,
+                        enum hw_metric m, uint32_t *path, struct hw_json *j)
+{
+    int64_t sum = 0;
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "type", "sampled");
+    hw_json_kv_str(j, "name", hw_metric_name(m));
+    hw_json_kv_str(j, "unit",
+                   m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE ? "bytes" : "none");
+    hw_json_key(j, "samples");
+    hw_json_begin_array(j);
+    for (uint32_t i = 1; i < s->tree.v.n; i++) {
+        const struct hw_flame_node *n = &s->tree.v.v[i];
+        if (value_of(in, n, m) <= 0)
+            continue;
+        hw_stacks_path(s, i, path);
+        hw_json_begin_array(j);
+        for (uint32_t d = 0; d < n->depth; d++)
+            hw_json_uint(j, path[d]);
+        hw_json_end_array(j);
+    }
+    hw_json_end_array(j);
+    hw_json_key(j, "weights");
+    hw_json_begin_array(j);
+    for (uint32_t i = 1; i < s->tree.v.n; i++) {
+        int64_t x = value_of(in, &s->tree.v.v[i], m);
+        if (x <= 0)
+            continue;
+        hw_json_int(j, x);
+        sum += x;
+    }
+    hw_json_end_array(j);
+    hw_json_kv_int(j, "startValue", 0);
+    hw_json_kv_int(j, "endValue", sum);
+    hw_json_end_object(j);
+}
+
+static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, FILE *out)
+{
+    uint32_t *path = calloc((size_t)hw_stacks_depth(s) + 1, sizeof *path);
+    if (!path)
+        return HW_ENOMEM;
+    struct hw_json j;
+    hw_json_init(&j, hw_json_write_file, out, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_str(&j, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    hw_json_kv_str(&j, "exporter", "heapwise " HW_VERSION);
+    hw_json_kv_int(&j, "activeProfileIndex", (int64_t)in->metric);
+    put_frames(in, s, &j);
+    hw_json_key(&j, "profiles");
+    hw_json_begin_array(&j);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        put_profile(in, s, (enum hw_metric)m, path, &j);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    int rc = hw_json_finish(&j);
+    hw_json_done(&j);
+    free(path);
+    return rc;
+}
+
+static int speedscope_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
+{
+    struct hw_stacks s;
+    int rc = hw_stacks_init(&s, in);
+    if (rc == 0) {
+        rc = put_all(in, &s, out);
+        hw_stacks_done(&s);
+    }
+    if (rc < 0 && rc != HW_ESYS)
+        return hw_fail(err, rc, 0, "speedscope file");
+    return hw_export_finish(out, err);
+}
+
+const struct hw_exporter hw_export_speedscope = {
+    .name = "speedscope",
+    .summary = "JSON for speedscope, all four metrics",
+    .extension = ".speedscope.json",
+    .write = speedscope_write,
+};

@@ -1,0 +1,27 @@
+/*
+ * stacks.h - the merged stacks that the text-like formats write
+ *
+ * Why:     folded, speedscope and json all want "each path of functions once, with its value".
+ * Owns:    everything in struct hw_stacks; hw_stacks_done frees it.
+ * Errors:  HW_ENOMEM.
+ */
+#ifndef HW_EXPORT_STACKS_H
+#define HW_EXPORT_STACKS_H
+
+#include "export/export.h"
+#include "views/flame.h"
+#include "views/functions.h"
+
+struct hw_stacks {
+    struct hw_functions *functions;
+    struct hw_flame tree; /* top-down, sorted by in->metric */
+};
+
+int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in);
+void hw_stacks_done(struct hw_stacks *s);
+/* Functions from the root to the node, written to path (at least the node's depth long). */
+void hw_stacks_path(const struct hw_stacks *s, uint32_t node, uint32_t *path);
+/* Deepest node: room needed by hw_stacks_path. */
+uint32_t hw_stacks_depth(const struct hw_stacks *s);
+
+#endif

@@ -1,0 +1,44 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "export/export.h"
+
+#include "base/banned.h"
+
+const struct hw_exporter *const hw_exporters[] = {
+    &hw_export_pprof, &hw_export_folded, &hw_export_speedscope,
+    &hw_export_json,  &hw_export_text,   NULL,
+};
+
+/* Words under which people know a format. */
+static const struct {
+    const char *word, *name;
+} aliases[] = {{"collapsed", "folded"}, {"pb", "pprof"}};
+
+const struct hw_exporter *hw_exporter_find(const char *name)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(aliases); i++)
+        if (strcmp(aliases[i].word, name) == 0)
+            name = aliases[i].name;
+    for (const struct hw_exporter *const *e = hw_exporters; *e; e++)
+        if (strcmp((*e)->name, name) == 0)
+            return *e;
+    return NULL;
+}
+
+struct hw_value hw_export_value(const struct hw_export_input *in, const struct hw_value *v)
+{
+    struct hw_value r = *v;
+    if (in->raw_counts) {
+        r.objects = v->samples;
+        r.alloc_objects = v->alloc_samples;
+    }
+    return r;
+}
+
+int hw_export_finish(FILE *out, struct hw_error *err)
+{
+    if (fflush(out) != 0 || ferror(out))
+        return hw_fail_sys(err, "cannot write the output");
+    return HW_OK;
+}
