@@ -1,0 +1,323 @@
+/* HeapprofdConfig: fields, defaults, the derivation of per-heap intervals, what is refused. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "codec/pb.h"
+#include "config/read.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+enum {
+    MAX_HEAPS = 64,
+    MAX_HEAP_NAME = 63, /* bytes, without the NUL */
+};
+static const uint64_t default_shmem_bytes = 8ull << 20;
+static const uint64_t max_shmem_bytes = 500ull << 20;
+
+void hw_heapprofd_config_done(struct hw_heapprofd_config *c)
+{
+    for (size_t i = 0; i < c->process_cmdline.n; i++)
+        free(c->process_cmdline.v[i]);
+    for (size_t i = 0; i < c->skip_symbol_prefix.n; i++)
+        free(c->skip_symbol_prefix.v[i]);
+    for (size_t i = 0; i < c->heaps.n; i++)
+        free(c->heaps.v[i].name);
+    hw_vec_done(&c->process_cmdline);
+    hw_vec_done(&c->skip_symbol_prefix);
+    hw_vec_done(&c->heaps);
+    hw_vec_done(&c->pids);
+}
+
+void hw_heapprofd_raw_done(struct hw_heapprofd_raw *raw)
+{
+    hw_heapprofd_config_done(&raw->c);
+    for (size_t i = 0; i < raw->heaps.n; i++)
+        free(raw->heaps.v[i]);
+    for (size_t i = 0; i < raw->exclude_heaps.n; i++)
+        free(raw->exclude_heaps.v[i]);
+    hw_vec_done(&raw->heaps);
+    hw_vec_done(&raw->exclude_heaps);
+    hw_vec_done(&raw->heap_intervals);
+}
+
+/* ---- fields ---- */
+
+#define F(name) HW_F_HeapprofdConfig_##name
+
+#define PUSH_STRING(vec, bytes, err)                                                               \
+    ({                                                                                             \
+        char *copy_ = NULL;                                                                        \
+        int rc_ = hw_config_take_string((bytes), &copy_, (err));                                   \
+        if (rc_ == 0 && hw_vec_push((vec), copy_) < 0) {                                           \
+            free(copy_);                                                                           \
+            rc_ = hw_fail((err), HW_ENOMEM, 0, "configuration");                                   \
+        }                                                                                          \
+        rc_;                                                                                       \
+    })
+
+#define PUSH_NUMBER(vec, value, err)                                                               \
+    (hw_vec_push((vec), (value)) < 0 ? hw_fail((err), HW_ENOMEM, 0, "configuration") : HW_OK)
+
+/* Repeated numbers come one by one or packed. */
+#define PUSH_NUMBERS(vec, field, err)                                                              \
+    ({                                                                                             \
+        int rc_ = HW_OK;                                                                           \
+        struct hw_bytes rest_ = (field)->bytes;                                                    \
+        uint64_t one_;                                                                             \
+        if ((field)->wire == HW_PB_VARINT)                                                         \
+            rc_ = PUSH_NUMBER((vec), (field)->value, (err));                                       \
+        else if ((field)->wire == HW_PB_BYTES)                                                     \
+            while (rc_ == HW_OK && (rc_ = hw_pb_next_packed(&rest_, &one_)) > 0)                   \
+                rc_ = PUSH_NUMBER((vec), one_, (err));                                             \
+        rc_;                                                                                       \
+    })
+
+static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *c)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&r, &f)) > 0) {
+        if (f.wire != HW_PB_VARINT)
+            continue;
+        if (f.number == HW_F_HeapprofdConfig_ContinuousDumpConfig_dump_phase_ms)
+            c->dump_phase_ms = hw_config_u32(f.value);
+        else if (f.number == HW_F_HeapprofdConfig_ContinuousDumpConfig_dump_interval_ms)
+            c->dump_interval_ms = hw_config_u32(f.value);
+    }
+    return rc;
+}
+
+static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_field *f,
+                            struct hw_error *err)
+{
+    switch (f->number) {
+    case F(process_cmdline):
+        return PUSH_STRING(&raw->c.process_cmdline, f->bytes, err);
+    case F(skip_symbol_prefix):
+        return PUSH_STRING(&raw->c.skip_symbol_prefix, f->bytes, err);
+    case F(heaps):
+        return PUSH_STRING(&raw->heaps, f->bytes, err);
+    case F(exclude_heaps):
+        return PUSH_STRING(&raw->exclude_heaps, f->bytes, err);
+    case F(continuous_dump_config):
+        return read_continuous(f->bytes, &raw->c);
+    case F(target_installed_by):
+        raw->installed_by = true;
+        return HW_OK;
+    case F(pid):
+        return PUSH_NUMBERS(&raw->c.pids, f, err);
+    case F(heap_sampling_intervals):
+        return PUSH_NUMBERS(&raw->heap_intervals, f, err);
+    default:
+        return HW_OK; /* unknown fields are skipped */
+    }
+}
+
+static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_field *f,
+                             struct hw_error *err)
+{
+    struct hw_heapprofd_config *c = &raw->c;
+    switch (f->number) {
+    case F(sampling_interval_bytes):
+        c->sampling_interval_bytes = f->value;
+        break;
+    case F(pid):
+        return PUSH_NUMBERS(&c->pids, f, err);
+    case F(heap_sampling_intervals):
+        return PUSH_NUMBERS(&raw->heap_intervals, f, err);
+    case F(all):
+        c->all = f->value != 0;
+        break;
+    case F(shmem_size_bytes):
+        c->shmem_size_bytes = f->value;
+        break;
+    case F(block_client):
+        c->block_client = f->value != 0;
+        break;
+    case F(no_startup):
+        c->no_startup = f->value != 0;
+        break;
+    case F(no_running):
+        c->no_running = f->value != 0;
+        break;
+    case F(dump_at_max):
+        c->dump_at_max = f->value != 0;
+        break;
+    case F(block_client_timeout_us):
+        c->block_client_timeout_us = hw_config_u32(f->value);
+        break;
+    case F(min_anonymous_memory_kb):
+        c->min_anonymous_memory_kb = hw_config_u32(f->value);
+        break;
+    case F(max_heapprofd_memory_kb):
+        c->max_heapprofd_memory_kb = hw_config_u32(f->value);
+        break;
+    case F(max_heapprofd_cpu_secs):
+        c->max_heapprofd_cpu_secs = f->value;
+        break;
+    case F(disable_fork_teardown):
+        c->disable_fork_teardown = f->value != 0;
+        break;
+    case F(disable_vfork_detection):
+        c->disable_vfork_detection = f->value != 0;
+        break;
+    case F(all_heaps):
+        c->all_heaps = f->value != 0;
+        break;
+    case F(stream_allocations):
+        c->stream_allocations = f->value != 0;
+        break;
+    case F(adaptive_sampling_shmem_threshold):
+        c->adaptive_threshold_bytes = f->value;
+        break;
+    case F(adaptive_sampling_max_sampling_interval_bytes):
+        c->adaptive_max_interval_bytes = f->value;
+        break;
+    case F(idle_allocations):
+        c->idle_allocations = f->value != 0;
+        break;
+    default:
+        break; /* unknown fields are skipped */
+    }
+    return HW_OK;
+}
+
+int hw_heapprofd_read(struct hw_bytes message, struct hw_heapprofd_raw *raw, struct hw_error *err)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f = {0};
+    int rc;
+    while ((rc = hw_pb_next(&r, &f)) > 0) {
+        if (f.wire == HW_PB_BYTES)
+            rc = read_bytes_field(raw, &f, err);
+        else if (f.wire == HW_PB_VARINT)
+            rc = read_number_field(raw, &f, err);
+        if (rc == HW_EFORMAT || rc == HW_ETRUNCATED)
+            break;
+        if (rc < 0)
+            return rc;
+    }
+    return rc < 0 ? hw_fail(err, rc, f.offset, "heapprofd_config is not a valid message") : HW_OK;
+}
+
+/* ---- derivation (config.md 3) ---- */
+
+static int add_heap(struct hw_heapprofd_config *h, struct hw_trace_config *c, const char *name,
+                    uint64_t interval_bytes, struct hw_error *err)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > MAX_HEAP_NAME) {
+        hw_config_warn(c, "Invalid heap name '%.80s'%s (not 1 to %d bytes); it is left out", name,
+                       n > 80 ? "..." : "", MAX_HEAP_NAME);
+        return HW_OK;
+    }
+    if (h->heaps.n == MAX_HEAPS)
+        return HW_ELIMIT;
+    char *copy = strdup(name);
+    if (!copy || hw_vec_push(&h->heaps, (struct hw_heap_interval){copy, interval_bytes}) < 0) {
+        free(copy);
+        return hw_fail(err, HW_ENOMEM, 0, "configuration");
+    }
+    return HW_OK;
+}
+
+static int derive_heaps(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
+                        struct hw_error *err)
+{
+    struct hw_heapprofd_config *h = &raw->c;
+    if (raw->heap_intervals.n && raw->heap_intervals.n != raw->heaps.n)
+        return hw_fail(err, HW_EINVAL, 0, "heap_sampling_intervals and heaps length mismatch.");
+    if (h->all_heaps)
+        h->default_interval_bytes = h->sampling_interval_bytes;
+    if (h->all_heaps && h->default_interval_bytes == 0 && raw->heap_intervals.n == 0)
+        return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+    int rc = HW_OK;
+    if (raw->heaps.n == 0 && !h->all_heaps) {
+        if (h->sampling_interval_bytes == 0)
+            return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+        rc = add_heap(h, c, "libc.malloc", h->sampling_interval_bytes, err);
+    }
+    for (size_t i = 0; i < raw->heaps.n && rc == 0; i++) {
+        uint64_t interval =
+            raw->heap_intervals.n ? raw->heap_intervals.v[i] : h->sampling_interval_bytes;
+        if (interval == 0)
+            return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+        rc = add_heap(h, c, raw->heaps.v[i], interval, err);
+    }
+    for (size_t i = 0; i < raw->exclude_heaps.n && rc == 0; i++)
+        rc = add_heap(h, c, raw->exclude_heaps.v[i], 0, err);
+    if (rc == HW_ELIMIT) {
+        hw_config_warn(c, "Too many heaps requested. Truncating.");
+        rc = HW_OK;
+    }
+    return rc;
+}
+
+static int check_buffer(struct hw_heapprofd_config *h, struct hw_trace_config *c,
+                        struct hw_error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n = h->shmem_size_bytes;
+    if (n == 0) {
+        h->shmem_size_bytes = default_shmem_bytes;
+        return HW_OK;
+    }
+    if (n > max_shmem_bytes) {
+        /* the greatest power of two below the limit: any other size could not be made */
+        h->shmem_size_bytes = 256ull << 20;
+        hw_config_warn(c, "shmem_size_bytes %llu is above the limit of %llu; %llu is used",
+                       (unsigned long long)n, (unsigned long long)max_shmem_bytes,
+                       (unsigned long long)h->shmem_size_bytes);
+        return HW_OK;
+    }
+    if ((n & (n - 1)) || n % page)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "Failed to create shared memory. shmem_size_bytes %llu is not a power of "
+                       "two and a multiple of %llu",
+                       (unsigned long long)n, (unsigned long long)page);
+    if (n < 2 * page)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "Failed to create shared memory. shmem_size_bytes %llu is less than %llu",
+                       (unsigned long long)n, (unsigned long long)(2 * page));
+    return HW_OK;
+}
+
+static int check_targets(const struct hw_heapprofd_config *h, struct hw_trace_config *c,
+                         struct hw_error *err)
+{
+    if (h->no_startup && h->no_running)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "no_startup and no_running exclude each other: no process would be left");
+    for (size_t i = 0; i < h->process_cmdline.n; i++)
+        if (strchr(h->process_cmdline.v[i], '*') && (!h->no_startup || h->no_running))
+            return hw_fail(
+                err, HW_EINVAL, 0,
+                "process_cmdline \"%.100s\" has a wildcard, which needs no_startup: true",
+                h->process_cmdline.v[i]);
+    for (size_t i = 0; i < h->pids.n; i++)
+        if (h->pids.v[i] == 0 || h->pids.v[i] > INT32_MAX)
+            return hw_fail(err, HW_EINVAL, 0, "pid %llu is no process id",
+                           (unsigned long long)h->pids.v[i]);
+    if (h->all && (h->pids.n || h->process_cmdline.n))
+        hw_config_warn(c,
+                       "all is set together with pid or process_cmdline: every process is meant");
+    return HW_OK;
+}
+
+int hw_heapprofd_derive(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
+                        struct hw_error *err)
+{
+    if (raw->installed_by)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "target_installed_by selects by Android's installers and cannot be obeyed "
+                       "here: more processes than asked for would be profiled");
+    int rc = derive_heaps(raw, c, err);
+    if (rc == 0)
+        rc = check_buffer(&raw->c, c, err);
+    if (rc == 0)
+        rc = check_targets(&raw->c, c, err);
+    return rc;
+}

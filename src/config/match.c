@@ -1,0 +1,72 @@
+/*
+ * Which processes a configured name means (client-and-daemon.md 8). Without '*' both sides are cut
+ * to the piece between the last '/' and the first '@'; with it the name is a glob over the whole
+ * argv[0] when it begins with '/', else over what follows the last '/'.
+ */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "config/config.h"
+
+#include "base/banned.h"
+
+enum { MAX_ARGV0 = 511 }; /* as much of a command line as is looked at */
+
+static struct hw_bytes first_piece(const char *s)
+{
+    return hw_bytes_of(s, strnlen(s, MAX_ARGV0));
+}
+
+static struct hw_bytes after_slash(struct hw_bytes s)
+{
+    const uint8_t *slash = s.n ? memrchr(s.p, '/', s.n) : NULL;
+    if (!slash)
+        return s;
+    size_t skip = (size_t)(slash - s.p) + 1;
+    return hw_bytes_of(s.p + skip, s.n - skip);
+}
+
+static struct hw_bytes normalised(const char *name)
+{
+    struct hw_bytes s = first_piece(name);
+    const uint8_t *at = s.n ? memchr(s.p, '@', s.n) : NULL;
+    if (at)
+        s.n = (size_t)(at - s.p);
+    return after_slash(s);
+}
+
+/* '*' stands for any bytes. The last star is the only one worth going back to: linear in practice,
+ * never exponential. */
+static bool glob(struct hw_bytes pattern, struct hw_bytes text)
+{
+    size_t p = 0, t = 0, star = SIZE_MAX, resume = 0;
+    while (t < text.n) {
+        if (p < pattern.n && pattern.p[p] == '*') {
+            star = p++;
+            resume = t;
+        } else if (p < pattern.n && pattern.p[p] == text.p[t]) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.n && pattern.p[p] == '*')
+        p++;
+    return p == pattern.n;
+}
+
+bool hw_config_name_matches(const char *configured, const char *argv0)
+{
+    if (argv0[0] == 0)
+        return false; /* a kernel thread */
+    if (!strchr(configured, '*')) {
+        struct hw_bytes want = normalised(configured);
+        return want.n > 0 && hw_bytes_equal(want, normalised(argv0));
+    }
+    struct hw_bytes whole = first_piece(argv0);
+    return glob(first_piece(configured), configured[0] == '/' ? whole : after_slash(whole));
+}

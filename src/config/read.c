@@ -1,0 +1,568 @@
+/*
+ * TraceConfig from its bytes. Reading collects; what depends on several fields is checked after the
+ * last one, so the order of fields does not matter. A filter or limit that we could not obey is
+ * refused, a wish without meaning on Linux is warned about.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "codec/pb.h"
+#include "config/read.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+enum { MAX_BUFFERS = 128, MAX_SOURCES = 256 };
+static const uint32_t seven_days_ms = 7u * 24 * 3600 * 1000;
+static const uint32_t one_day_ms = 24u * 3600 * 1000;
+
+struct source {
+    char *name;
+    struct hw_heapprofd_raw heapprofd;
+    struct hw_process_stats_config process_stats;
+    uint32_t target_buffer;
+    bool has_target_buffer;
+    char *target_buffer_name;
+};
+
+/* What is only needed until everything is checked. */
+struct reading {
+    struct hw_trace_config *c;
+    HW_VEC(struct source) sources;
+    HW_VEC(char *) buffer_names; /* one per buffer; "" = none */
+    HW_VEC(char *) trigger_names;
+    uint64_t total_buffer_kb, max_buffer_kb;
+    uint32_t trigger_mode, trigger_timeout_ms;
+    bool has_triggers, guardrails;
+    struct hw_error *err;
+};
+
+/* ---- small things ---- */
+
+void hw_config_warn(struct hw_trace_config *c, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(line, sizeof line, fmt, ap); /* a cut warning is still one */
+    va_end(ap);
+    hw_strbuf_adds(&c->warnings, line);
+    hw_strbuf_addc(&c->warnings, '\n');
+}
+
+int hw_config_take_string(struct hw_bytes text, char **out, struct hw_error *err)
+{
+    if (text.n && memchr(text.p, 0, text.n))
+        return hw_fail(err, HW_EINVAL, 0, "a name in the configuration contains a NUL byte");
+    char *copy = malloc(text.n + 1);
+    if (!copy)
+        return hw_fail(err, HW_ENOMEM, 0, "configuration");
+    if (text.n)
+        memcpy(copy, text.p, text.n);
+    copy[text.n] = 0;
+    free(*out);
+    *out = copy;
+    return HW_OK;
+}
+
+static void source_done(struct source *s)
+{
+    free(s->name);
+    free(s->target_buffer_name);
+    hw_heapprofd_raw_done(&s->heapprofd);
+}
+
+static void reading_done(struct reading *r)
+{
+    for (size_t i = 0; i < r->sources.n; i++)
+        source_done(&r->sources.v[i]);
+    for (size_t i = 0; i < r->buffer_names.n; i++)
+        free(r->buffer_names.v[i]);
+    for (size_t i = 0; i < r->trigger_names.n; i++)
+        free(r->trigger_names.v[i]);
+    hw_vec_done(&r->sources);
+    hw_vec_done(&r->buffer_names);
+    hw_vec_done(&r->trigger_names);
+}
+
+/* Keeps a message that was given where the failure was found, else says what is broken. */
+static int broken(struct reading *r, int rc, const char *what, uint64_t offset)
+{
+    if (rc == HW_EFORMAT || rc == HW_ETRUNCATED)
+        return hw_fail(r->err, HW_EINVAL, offset, "%s is not a valid message", what);
+    return rc;
+}
+
+/* ---- parts of the message ---- */
+
+static int read_buffer(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint64_t size_kb = 0;
+    char *name = NULL;
+    int rc = hw_config_take_string(hw_bytes_of("", 0), &name, r->err);
+    while (rc >= 0 && (rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.number == HW_F_TraceConfig_BufferConfig_size_kb && f.wire == HW_PB_VARINT)
+            size_kb = hw_config_u32(f.value);
+        else if (f.number == HW_F_TraceConfig_BufferConfig_name && f.wire == HW_PB_BYTES)
+            rc = hw_config_take_string(f.bytes, &name, r->err);
+    }
+    if (rc >= 0 && hw_vec_push(&r->buffer_names, name) < 0)
+        rc = hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+    if (rc < 0) {
+        free(name);
+        return broken(r, rc, "buffers", 0);
+    }
+    r->total_buffer_kb += size_kb;
+    return HW_OK;
+}
+
+static int read_process_stats(struct hw_bytes message, struct hw_process_stats_config *p)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.wire != HW_PB_VARINT)
+            continue;
+        bool on = f.value != 0;
+        switch (f.number) {
+        case HW_F_ProcessStatsConfig_proc_stats_poll_ms:
+            p->poll_ms = hw_config_u32(f.value);
+            break;
+        case HW_F_ProcessStatsConfig_scan_all_processes_on_start:
+            p->scan_all_processes_on_start = on;
+            break;
+        case HW_F_ProcessStatsConfig_record_thread_names:
+            p->record_thread_names = on;
+            break;
+        case HW_F_ProcessStatsConfig_scan_smaps_rollup:
+            p->scan_smaps_rollup = on;
+            break;
+        case HW_F_ProcessStatsConfig_record_process_age:
+            p->record_process_age = on;
+            break;
+        case HW_F_ProcessStatsConfig_record_process_runtime:
+            p->record_process_runtime = on;
+            break;
+        case HW_F_ProcessStatsConfig_resolve_process_fds:
+            p->resolve_process_fds = on;
+            break;
+        default:
+            break;
+        }
+    }
+    return rc;
+}
+
+static int read_source_config(struct reading *r, struct source *s, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.number == HW_F_DataSourceConfig_target_buffer && f.wire == HW_PB_VARINT) {
+            s->target_buffer = hw_config_u32(f.value);
+            s->has_target_buffer = true;
+        }
+        if (f.wire != HW_PB_BYTES)
+            continue;
+        if (f.number == HW_F_DataSourceConfig_name)
+            rc = hw_config_take_string(f.bytes, &s->name, r->err);
+        else if (f.number == HW_F_DataSourceConfig_target_buffer_name)
+            rc = hw_config_take_string(f.bytes, &s->target_buffer_name, r->err);
+        else if (f.number == HW_F_DataSourceConfig_heapprofd_config)
+            rc = hw_heapprofd_read(f.bytes, &s->heapprofd, r->err);
+        else if (f.number == HW_F_DataSourceConfig_process_stats_config)
+            rc = read_process_stats(f.bytes, &s->process_stats);
+        if (rc < 0)
+            break;
+    }
+    return broken(r, rc, "data_sources.config", 0);
+}
+
+static int read_source(struct reading *r, struct hw_bytes message)
+{
+    if (r->sources.n >= MAX_SOURCES)
+        return hw_fail(r->err, HW_EINVAL, 0, "more than %d data sources", MAX_SOURCES);
+    if (hw_vec_push(&r->sources, (struct source){0}) < 0)
+        return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+    struct source *s = &r->sources.v[r->sources.n - 1];
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    bool filtered = false;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.wire != HW_PB_BYTES)
+            continue;
+        if (f.number == HW_F_TraceConfig_DataSource_config)
+            rc = read_source_config(r, s, f.bytes);
+        else
+            filtered = true;
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0 && filtered)
+        hw_config_warn(r->c,
+                       "data source '%.60s': producer and machine filters are not looked at; "
+                       "there is one producer here",
+                       s->name ? s->name : "");
+    return broken(r, rc, "data_sources", 0);
+}
+
+static int read_trigger(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    char *name = NULL;
+    int rc = hw_config_take_string(hw_bytes_of("", 0), &name, r->err);
+    while (rc >= 0 && (rc = hw_pb_next(&in, &f)) > 0)
+        if (f.number == HW_F_TraceConfig_TriggerConfig_Trigger_name && f.wire == HW_PB_BYTES)
+            rc = hw_config_take_string(f.bytes, &name, r->err);
+    if (rc >= 0 && hw_vec_push(&r->trigger_names, name) < 0)
+        rc = hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+    if (rc < 0)
+        free(name);
+    return rc < 0 ? rc : HW_OK;
+}
+
+static int read_triggers(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    r->has_triggers = true;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.number == HW_F_TraceConfig_TriggerConfig_trigger_mode && f.wire == HW_PB_VARINT)
+            r->trigger_mode = hw_config_u32(f.value);
+        else if (f.number == HW_F_TraceConfig_TriggerConfig_trigger_timeout_ms &&
+                 f.wire == HW_PB_VARINT)
+            r->trigger_timeout_ms = hw_config_u32(f.value);
+        else if (f.number == HW_F_TraceConfig_TriggerConfig_triggers && f.wire == HW_PB_BYTES)
+            rc = read_trigger(r, f.bytes);
+        if (rc < 0)
+            break;
+    }
+    return broken(r, rc, "trigger_config", 0);
+}
+
+/* `compression` names its algorithm by which of two messages is there. */
+static int read_compression(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.number == HW_F_TraceConfig_Compression_zstd)
+            hw_config_warn(r->c, "compression: zstd is not written; deflate is used");
+        if (f.number == HW_F_TraceConfig_Compression_zstd ||
+            f.number == HW_F_TraceConfig_Compression_deflate)
+            r->c->compression = 1;
+    }
+    return broken(r, rc, "compression", 0);
+}
+
+static int read_overrides(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0)
+        if (f.number == HW_F_TraceConfig_GuardrailOverrides_max_tracing_buffer_size_kb &&
+            f.wire == HW_PB_VARINT)
+            r->max_buffer_kb = f.value;
+    return broken(r, rc, "guardrail_overrides", 0);
+}
+
+/* ---- the message ---- */
+
+#define F(name) HW_F_TraceConfig_##name
+
+/* Said once each; nothing of it changes what is recorded. */
+static const struct {
+    uint32_t number;
+    const char *text;
+} without_effect[] = {
+    {F(lockdown_mode), "lockdown_mode has no effect: only programs of your own are recorded"},
+    {F(producers), "producers has no effect: the buffer's size is shmem_size_bytes"},
+    {F(statsd_metadata), "statsd_metadata has no effect on Linux"},
+    {F(notify_traceur), "notify_traceur has no effect on Linux"},
+    {F(activate_triggers), "activate_triggers: there are no trigger sessions here"},
+    {F(deferred_start), "deferred_start: the recording starts at once"},
+    {F(incremental_state_config), "incremental_state_config has no effect: nothing is ever dropped "
+                                  "from the file"},
+    {F(incident_report_config), "incident_report_config has no effect on Linux"},
+    {F(statsd_logging), "statsd_logging has no effect on Linux"},
+    {F(android_report_config), "android_report_config has no effect on Linux"},
+    {F(session_semaphores), "session_semaphores are not counted here"},
+    {F(priority_boost), "priority_boost has no effect"},
+    {F(exclusive_prio), "exclusive_prio has no effect: sessions do not push each other out"},
+    {F(trace_all_machines), "trace_all_machines has no effect: there is one machine"},
+};
+
+static void warn_without_effect(struct reading *r, const struct hw_pb_field *f, uint64_t *said)
+{
+    if (f->wire == HW_PB_VARINT && f->value == 0)
+        return;
+    for (size_t i = 0; i < HW_ARRAY_LEN(without_effect); i++)
+        if (without_effect[i].number == f->number && !(*said & 1ull << i)) {
+            *said |= 1ull << i;
+            hw_config_warn(r->c, "%s", without_effect[i].text);
+        }
+}
+
+static int read_bytes_field(struct reading *r, const struct hw_pb_field *f)
+{
+    switch (f->number) {
+    case F(buffers):
+        return read_buffer(r, f->bytes);
+    case F(data_sources):
+        return read_source(r, f->bytes);
+    case F(trigger_config):
+        return read_triggers(r, f->bytes);
+    case F(compression):
+        return read_compression(r, f->bytes);
+    case F(guardrail_overrides):
+        return read_overrides(r, f->bytes);
+    case F(unique_session_name):
+        return hw_config_take_string(f->bytes, &r->c->unique_session_name, r->err);
+    case F(output_path):
+        return hw_config_take_string(f->bytes, &r->c->output_path, r->err);
+    case F(trace_filter):
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "trace_filter cannot be obeyed here: more would be recorded than it lets "
+                       "through");
+    default:
+        return HW_OK;
+    }
+}
+
+static void read_number_field(struct reading *r, const struct hw_pb_field *f)
+{
+    struct hw_trace_config *c = r->c;
+    switch (f->number) {
+    case F(duration_ms):
+        c->duration_ms = hw_config_u32(f->value);
+        break;
+    case F(enable_extra_guardrails):
+        r->guardrails = f->value != 0;
+        break;
+    case F(write_into_file):
+        c->write_into_file = f->value != 0;
+        break;
+    case F(file_write_period_ms):
+        c->file_write_period_ms = hw_config_u32(f->value);
+        break;
+    case F(max_file_size_bytes):
+        c->max_file_size_bytes = f->value;
+        break;
+    case F(flush_period_ms):
+        c->flush_period_ms = hw_config_u32(f->value);
+        break;
+    case F(flush_timeout_ms):
+        c->flush_timeout_ms = hw_config_u32(f->value);
+        break;
+    case F(data_source_stop_timeout_ms):
+        c->stop_timeout_ms = hw_config_u32(f->value);
+        break;
+    case F(compression_type):
+        c->compression = f->value == 1 ? 1 : c->compression;
+        break;
+    case F(trace_uuid_msb):
+        c->uuid_msb = (int64_t)f->value;
+        break;
+    case F(trace_uuid_lsb):
+        c->uuid_lsb = (int64_t)f->value;
+        break;
+    default:
+        break;
+    }
+}
+
+static int read_fields(struct reading *r, struct hw_bytes binary)
+{
+    struct hw_pb_reader in = hw_pb_read(binary);
+    struct hw_pb_field f = {0};
+    uint64_t said = 0;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        warn_without_effect(r, &f, &said);
+        rc = HW_OK;
+        if (f.wire == HW_PB_BYTES)
+            rc = read_bytes_field(r, &f);
+        else if (f.wire == HW_PB_VARINT)
+            read_number_field(r, &f);
+        if (rc < 0)
+            return rc;
+    }
+    return broken(r, rc, "the configuration", f.offset);
+}
+
+/* ---- checks ---- */
+
+static int check_duration(const struct reading *r)
+{
+    uint32_t max = r->guardrails ? one_day_ms : seven_days_ms;
+    if (r->c->duration_ms > max)
+        return hw_fail(r->err, HW_EINVAL, 0, "Requested too long trace (%ums > %ums)",
+                       r->c->duration_ms, max);
+    return HW_OK;
+}
+
+static int duplicate(char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++)
+            if (names[i][0] && strcmp(names[i], names[k]) == 0)
+                return (int)i;
+    return -1;
+}
+
+static int check_buffers(const struct reading *r)
+{
+    if (r->buffer_names.n > MAX_BUFFERS)
+        return hw_fail(r->err, HW_EINVAL, 0, "Too many buffers configured (%zu)",
+                       r->buffer_names.n);
+    int twice = duplicate(r->buffer_names.v, r->buffer_names.n);
+    if (twice >= 0)
+        return hw_fail(r->err, HW_EINVAL, 0, "two buffers have the name '%.60s'",
+                       r->buffer_names.v[twice]);
+    uint64_t max_kb = r->max_buffer_kb ? r->max_buffer_kb : 128 * 1024;
+    if (r->guardrails && r->total_buffer_kb > max_kb)
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "with enable_extra_guardrails all buffers together may have %llu KiB, not "
+                       "%llu KiB",
+                       (unsigned long long)max_kb, (unsigned long long)r->total_buffer_kb);
+    return HW_OK;
+}
+
+static int check_target_buffer(const struct reading *r, const struct source *s)
+{
+    size_t n = r->buffer_names.n, named = 0;
+    const char *name = s->name ? s->name : "";
+    if (n == 0)
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "data source '%.60s' has no buffer: add `buffers { "
+                       "size_kb: 63488 }`",
+                       name);
+    if (s->target_buffer >= n)
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "data source '%.60s': target_buffer %u is out of range (%zu buffers)", name,
+                       s->target_buffer, n);
+    if (!s->target_buffer_name || !s->target_buffer_name[0])
+        return HW_OK;
+    while (named < n && strcmp(r->buffer_names.v[named], s->target_buffer_name) != 0)
+        named++;
+    if (named == n)
+        return hw_fail(r->err, HW_EINVAL, 0, "data source '%.60s': no buffer has the name '%.60s'",
+                       name, s->target_buffer_name);
+    if (s->has_target_buffer && s->target_buffer != named)
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "data source '%.60s': target_buffer and target_buffer_name differ", name);
+    return HW_OK;
+}
+
+static int check_triggers(const struct reading *r)
+{
+    enum { STOP_TRACING = 2, CLONE_SNAPSHOT = 4 };
+    if (!r->has_triggers)
+        return HW_OK;
+    if (r->trigger_timeout_ms == 0 || r->trigger_timeout_ms > seven_days_ms)
+        return hw_fail(r->err, HW_EINVAL, 0, "trigger_timeout_ms must be 1 to %u", seven_days_ms);
+    if (r->c->duration_ms)
+        return hw_fail(r->err, HW_EINVAL, 0, "trigger_config and duration_ms exclude each other");
+    if (r->c->write_into_file &&
+        (r->trigger_mode == STOP_TRACING || r->trigger_mode == CLONE_SNAPSHOT))
+        return hw_fail(r->err, HW_EINVAL, 0,
+                       "trigger_mode STOP_TRACING or CLONE_SNAPSHOT excludes write_into_file");
+    int twice = duplicate(r->trigger_names.v, r->trigger_names.n);
+    if (twice >= 0)
+        return hw_fail(r->err, HW_EINVAL, 0, "two triggers have the name '%.60s'",
+                       r->trigger_names.v[twice]);
+    return hw_fail(r->err, HW_EINVAL, 0,
+                   "trigger_config: sessions started or stopped by triggers are not supported");
+}
+
+static int accept_source(struct reading *r, struct source *s)
+{
+    struct hw_trace_config *c = r->c;
+    int rc = check_target_buffer(r, s);
+    if (rc < 0)
+        return rc;
+    const char *name = s->name ? s->name : "";
+    if (strcmp(name, "android.heapprofd") == 0) {
+        rc = hw_heapprofd_derive(&s->heapprofd, c, r->err);
+        if (rc < 0)
+            return rc;
+        if (hw_vec_push(&c->heapprofd, s->heapprofd.c) < 0)
+            return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+        s->heapprofd.c = (struct hw_heapprofd_config){0}; /* ownership moved */
+    } else if (strcmp(name, "linux.process_stats") == 0) {
+        if (c->has_process_stats)
+            hw_config_warn(c, "linux.process_stats is given twice: the last one counts");
+        c->has_process_stats = true;
+        c->process_stats = s->process_stats;
+    } else if (strcmp(name, "linux.system_info") == 0) {
+        c->has_system_info = true;
+    } else if (strcmp(name, "android.packages_list") == 0) {
+        c->has_packages_list = true;
+    } else {
+        hw_config_warn(c, "no data source '%.60s' here; the rest is recorded", name);
+    }
+    return HW_OK;
+}
+
+static int check_all(struct reading *r)
+{
+    struct hw_trace_config *c = r->c;
+    int rc = check_duration(r);
+    if (rc == 0)
+        rc = check_buffers(r);
+    if (rc == 0)
+        rc = check_triggers(r);
+    for (size_t i = 0; i < r->sources.n && rc == 0; i++)
+        rc = accept_source(r, &r->sources.v[i]);
+    if (rc < 0)
+        return rc;
+    if (c->output_path && !c->write_into_file)
+        return hw_fail(r->err, HW_EINVAL, 0, "output_path needs write_into_file: true");
+    if (c->file_write_period_ms == 0)
+        c->file_write_period_ms = 5000;
+    else if (c->file_write_period_ms < 100)
+        c->file_write_period_ms = 100;
+    if (c->flush_timeout_ms == 0)
+        c->flush_timeout_ms = 5000;
+    if (c->stop_timeout_ms == 0)
+        c->stop_timeout_ms = 5000;
+    return c->warnings.failed ? hw_fail(r->err, HW_ENOMEM, 0, "configuration") : HW_OK;
+}
+
+int hw_config_read(struct hw_bytes binary, struct hw_trace_config *out, struct hw_error *err)
+{
+    struct hw_trace_config c = {0};
+    struct reading r = {.c = &c, .err = err};
+    int rc = read_fields(&r, binary);
+    if (rc == 0)
+        rc = check_all(&r);
+    reading_done(&r);
+    if (rc < 0) {
+        hw_trace_config_done(&c);
+        return rc;
+    }
+    *out = c;
+    return HW_OK;
+}
+
+void hw_trace_config_done(struct hw_trace_config *c)
+{
+    for (size_t i = 0; i < c->heapprofd.n; i++)
+        hw_heapprofd_config_done(&c->heapprofd.v[i]);
+    hw_vec_done(&c->heapprofd);
+    free(c->output_path);
+    free(c->unique_session_name);
+    hw_strbuf_done(&c->warnings);
+    *c = (struct hw_trace_config){0};
+}

@@ -1,0 +1,38 @@
+/*
+ * read.h - what the files that read a binary configuration share; private to config/
+ */
+#ifndef HW_CONFIG_READ_H
+#define HW_CONFIG_READ_H
+
+#include "base/bytes.h"
+#include "config/config.h"
+
+struct hw_error;
+struct hw_pb_field;
+
+/* Adds one line to c->warnings. */
+void hw_config_warn(struct hw_trace_config *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A copy of a string field; text with a NUL inside is refused. Replaces what *out holds. */
+int hw_config_take_string(struct hw_bytes text, char **out, struct hw_error *err);
+/* A number as a 32-bit field holds it. */
+static inline uint32_t hw_config_u32(uint64_t v)
+{
+    return (uint32_t)v;
+}
+
+/* HeapprofdConfig: its fields, then (once all are read) defaults, derivation, refusals. The struct
+ * is the caller's to free with hw_heapprofd_config_done. */
+struct hw_heapprofd_raw {
+    struct hw_heapprofd_config c;
+    HW_VEC(char *) heaps, exclude_heaps;
+    HW_VEC(uint64_t) heap_intervals;
+    bool installed_by;
+};
+int hw_heapprofd_read(struct hw_bytes message, struct hw_heapprofd_raw *raw, struct hw_error *err);
+int hw_heapprofd_derive(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
+                        struct hw_error *err);
+void hw_heapprofd_raw_done(struct hw_heapprofd_raw *raw);
+void hw_heapprofd_config_done(struct hw_heapprofd_config *c);
+
+#endif
