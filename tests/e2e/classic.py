@@ -53,6 +53,13 @@ def preloaded(box, *argv):
     return Steps(box, argv, env={"LD_PRELOAD": hw.preload_library()})
 
 
+def read_until(p, want):
+    for line in iter(p.stdout.readline, b""):
+        if want in line:
+            return
+    raise hw.Failure(f"ended before it said {want!r}: {hw.tail(p.stderr.read())}")
+
+
 def results(directory):
     return sorted(p.name for p in pathlib.Path(directory).iterdir())
 
@@ -326,15 +333,13 @@ def ctrl_c(box):
         d.mkdir()
         p = box.start([hw.tool("heap_profile"), "host", "-i", "1", "-o", d, "--", hw.target("steps")],
                       stdin=subprocess.PIPE)
-        while b"ready 1" not in (line := p.stdout.readline()):
-            hw.true(line, f"target did not start: {hw.tail(p.stderr.read() if p.poll() is not None else '')}")
+        read_until(p, b"ready 1")
         p.stdin.write(b"a 10\n")
         p.stdin.flush()
-        while b"ok" not in p.stdout.readline():
-            pass
+        read_until(p, b"ok")
         for _ in range(times):
             os.killpg(p.pid, signal.SIGINT)  # as a terminal does: to everybody in the group
-                    time.sleep(0.05)
+            time.sleep(0.05)
         out, err = p.communicate(timeout=40)
         hw.equal(p.returncode, 0, f"heap_profile after Ctrl-C: {hw.tail(err)}")
         t = hw.sound(str(d / "raw-trace"))
@@ -343,7 +348,7 @@ def ctrl_c(box):
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
-         ("service", "Steps", "preloaded", "results", "session", "finish")}
+         ("service", "Steps", "preloaded", "results", "read_until", "session", "finish")}
 
 if __name__ == "__main__":
     hw.main(CASES)
