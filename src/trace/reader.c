@@ -1,0 +1,570 @@
+/*
+ * Where a packet starts is known only from where the one before it ended. When that chain breaks
+ * (bad tag, a length beyond the end), the reader goes forward byte by byte to the next place that
+ * `plausible` accepts: a packet whose every field is in the schema with the right wire type, that
+ * carries a sequence id and an owner, as the service appends to each. A packet with unbroken
+ * framing but damaged fields is dropped alone, unless what follows it is no packet either: then its
+ * length was the damage.
+ */
+#include "trace/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "codec/gzip.h"
+#include "codec/pb.h"
+#include "schema/fields.h"
+#include "schema/schema.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+enum {
+    WINDOW = 1 << 20,
+    MAX_INFLATED = 256 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
+    MAX_HEAD = 16,            /* tag and length of a packet */
+    RESYNC_LIMIT = 64 << 20   /* bytes looked at again and again by `plausible` */
+};
+
+#define F(name) HW_F_TracePacket_##name
+
+struct sequence {
+    uint32_t generation;
+    bool valid;   /* its incremental state can be relied on */
+    bool started; /* a packet of it was seen */
+    uint32_t default_clock;
+};
+
+struct hw_trace_reader {
+    /* The file: all of it in memory, or a window of it. */
+    int fd; /* -1: window is the file */
+    uint64_t size;
+    struct hw_bytes window; /* bytes from window_at */
+    uint64_t window_at;
+    uint8_t *buffer; /* owned; of size capacity */
+    size_t capacity;
+    uint64_t pos;
+
+    /* The content of a compressed packet being handed out. */
+    struct hw_strbuf inflated;
+    size_t inner_pos;
+    bool inner;
+    uint64_t inner_offset;
+
+    HW_VEC(struct sequence) sequences;
+    struct hw_map64 sequence_by_id; /* hw_packet.sequence -> index */
+    uint64_t resync_budget;
+    struct hw_reader_stats stats;
+};
+
+/* ---- the file ---- */
+
+static int reader_new(struct hw_trace_reader **out, struct hw_error *err)
+{
+    struct hw_trace_reader *r = calloc(1, sizeof *r);
+    if (!r)
+        return hw_fail(err, HW_ENOMEM, 0, "trace reader");
+    r->fd = -1;
+    r->resync_budget = RESYNC_LIMIT;
+    *out = r;
+    return HW_OK;
+}
+
+int hw_trace_reader_open_bytes(struct hw_bytes file, struct hw_trace_reader **out,
+                               struct hw_error *err)
+{
+    int rc = reader_new(out, err);
+    if (rc < 0)
+        return rc;
+    (*out)->window = file;
+    (*out)->size = file.n;
+    return HW_OK;
+}
+
+int hw_trace_reader_open_fd(int fd, struct hw_trace_reader **out, struct hw_error *err)
+{
+    char byte;
+    struct stat st;
+    if (fstat(fd, &st) < 0 || pread(fd, &byte, 1, 0) < 0)
+        return hw_fail_sys(err, "cannot read the trace");
+    int rc = reader_new(out, err);
+    if (rc < 0)
+        return rc;
+    (*out)->fd = fd;
+    (*out)->size = (uint64_t)st.st_size;
+    return HW_OK;
+}
+
+void hw_trace_reader_free(struct hw_trace_reader *r)
+{
+    if (!r)
+        return;
+    free(r->buffer);
+    hw_strbuf_done(&r->inflated);
+    hw_vec_done(&r->sequences);
+    hw_map64_done(&r->sequence_by_id);
+    free(r);
+}
+
+void hw_trace_reader_rewind(struct hw_trace_reader *r)
+{
+    r->pos = 0;
+    r->inner = false;
+    r->sequences.n = 0;
+    hw_map64_done(&r->sequence_by_id);
+    r->resync_budget = RESYNC_LIMIT;
+    r->stats = (struct hw_reader_stats){0};
+}
+
+const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r)
+{
+    return &r->stats;
+}
+
+static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, struct hw_error *err)
+{
+    size_t capacity = want > WINDOW ? want : WINDOW;
+    if (capacity > r->capacity) {
+        uint8_t *grown = realloc(r->buffer, capacity);
+        if (!grown)
+            return hw_fail(err, HW_ENOMEM, at, "trace window of %zu bytes", capacity);
+        r->buffer = grown;
+        r->capacity = capacity;
+    }
+    size_t got = 0;
+    r->window = hw_bytes_of(r->buffer, 0);
+    r->window_at = at;
+    while (got < r->capacity) {
+        ssize_t n = pread(r->fd, r->buffer + got, r->capacity - got, (off_t)(at + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return hw_fail_sys(err, "cannot read the trace at %llu", (unsigned long long)at);
+        if (n == 0) { /* the end; where it was, or nearer: the file shrank */
+            r->size = at + got;
+            break;
+        }
+        got += (size_t)n;
+    }
+    r->window.n = got;
+    return HW_OK;
+}
+
+/* The bytes from `at` on: `want` of them, or fewer at the end of the file. */
+static int view(struct hw_trace_reader *r, uint64_t at, size_t want, struct hw_bytes *out,
+                struct hw_error *err)
+{
+    bool inside = at >= r->window_at && at + want <= r->window_at + r->window.n;
+    if (!inside && r->fd >= 0) {
+        int rc = fill_window(r, at, want, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (at >= r->size || at < r->window_at || at > r->window_at + r->window.n) {
+        *out = (struct hw_bytes){NULL, 0};
+        return HW_OK;
+    }
+    size_t skip = (size_t)(at - r->window_at), n = r->window.n - skip;
+    *out = hw_bytes_of(r->window.p + skip, n < want ? n : want);
+    return HW_OK;
+}
+
+/* ---- framing ---- */
+
+enum frame_kind {
+    FRAME_PACKET, /* body is a TracePacket */
+    FRAME_OTHER,  /* some other field of Trace: step over it */
+    FRAME_SHORT,  /* the input ends inside it */
+    FRAME_BAD
+};
+
+struct frame {
+    size_t head; /* bytes of tag and length */
+    uint64_t n;  /* bytes of the body */
+};
+
+/* What stands at the start of b; `left` bytes remain in the file, b may be fewer. */
+static enum frame_kind frame_read(struct hw_bytes b, uint64_t left, struct frame *out)
+{
+    const uint8_t *p = b.p, *end = b.p + b.n;
+    uint64_t tag, n;
+    int rc = hw_pb_varint(&p, end, &tag);
+    if (rc < 0)
+        return rc == HW_ETRUNCATED && left <= MAX_HEAD ? FRAME_SHORT : FRAME_BAD;
+    if (tag >> 3 == 0 || tag >> 32)
+        return FRAME_BAD;
+    if ((tag & 7) != HW_PB_BYTES)
+        return FRAME_BAD; /* Trace has no numbers */
+    rc = hw_pb_varint(&p, end, &n);
+    if (rc < 0)
+        return rc == HW_ETRUNCATED && left <= MAX_HEAD ? FRAME_SHORT : FRAME_BAD;
+    out->head = (size_t)(p - b.p);
+    out->n = n;
+    if (n > left - out->head)
+        return FRAME_SHORT;
+    if (tag >> 3 != HW_F_Trace_packet)
+        return FRAME_OTHER;
+    return n > HW_TRACE_MAX_PACKET ? FRAME_BAD : FRAME_PACKET;
+}
+
+/* ---- one packet's own fields ---- */
+
+/* Fields that are no member of the oneof `data`. */
+static bool is_data(uint32_t number)
+{
+    switch (number) {
+    case F(trusted_uid):
+    case F(timestamp):
+    case F(trusted_packet_sequence_id):
+    case F(interned_data):
+    case F(sequence_flags):
+    case F(incremental_state_cleared):
+    case F(previous_packet_dropped):
+    case F(timestamp_clock_id):
+    case F(trace_packet_defaults):
+    case F(trusted_pid):
+    case F(first_packet_on_sequence):
+    case F(machine_id):
+        return false;
+    default:
+        return true;
+    }
+}
+
+struct common {
+    uint32_t sequence_id, machine_id, flags, defaults_clock;
+    bool cleared, dropped, first, has_owner;
+};
+
+static uint32_t clock_of_defaults(struct hw_bytes defaults)
+{
+    struct hw_pb_reader r = hw_pb_read(defaults);
+    struct hw_pb_field f;
+    uint32_t clock = 0;
+    while (hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_TracePacketDefaults_timestamp_clock_id)
+            clock = (uint32_t)f.value;
+    return clock;
+}
+
+static void take_field(const struct hw_pb_field *f, struct hw_packet *p, struct common *c)
+{
+    if (is_data(f->number)) {
+        if (f->wire == HW_PB_BYTES) {
+            p->data_field = f->number;
+            p->data = f->bytes;
+        }
+        return;
+    }
+    if (f->wire == HW_PB_BYTES) {
+        if (f->number == F(interned_data))
+            p->interned = f->bytes;
+        else if (f->number == F(trace_packet_defaults))
+            c->defaults_clock = clock_of_defaults(f->bytes);
+        return;
+    }
+    switch (f->number) {
+    case F(timestamp):
+        p->timestamp = f->value;
+        p->has_timestamp = true;
+        break;
+    case F(timestamp_clock_id):
+        p->clock_id = (uint32_t)f->value;
+        break;
+    case F(trusted_packet_sequence_id):
+        c->sequence_id = (uint32_t)f->value;
+        break;
+    case F(machine_id):
+        c->machine_id = (uint32_t)f->value;
+        break;
+    case F(sequence_flags):
+        c->flags = (uint32_t)f->value;
+        break;
+    case F(incremental_state_cleared):
+        c->cleared = f->value != 0;
+        break;
+    case F(previous_packet_dropped):
+        c->dropped = f->value != 0;
+        break;
+    case F(first_packet_on_sequence):
+        c->first = f->value != 0;
+        break;
+    case F(trusted_uid):
+        c->has_owner = true;
+        break;
+    default:
+        break;
+    }
+}
+
+/* False: damaged. */
+static bool packet_read(struct hw_bytes bytes, struct hw_packet *p, struct common *c)
+{
+    struct hw_pb_reader r = hw_pb_read(bytes);
+    struct hw_pb_field f;
+    int rc;
+    *p = (struct hw_packet){.bytes = bytes};
+    *c = (struct common){0};
+    while ((rc = hw_pb_next(&r, &f)) == 1)
+        take_field(&f, p, c);
+    p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
+    return rc == 0;
+}
+
+static uint32_t wire_of(const struct hw_schema_field *f)
+{
+    switch (f->type) {
+    case HW_T_STRING:
+    case HW_T_BYTES:
+    case HW_T_MESSAGE:
+        return HW_PB_BYTES;
+    case HW_T_FIXED64:
+    case HW_T_DOUBLE:
+        return HW_PB_FIXED64;
+    case HW_T_FIXED32:
+    case HW_T_FLOAT:
+        return HW_PB_FIXED32;
+    default:
+        return HW_PB_VARINT;
+    }
+}
+
+/* Would somebody have written this as a packet? Asked only while searching. */
+static bool plausible(struct hw_bytes body)
+{
+    const struct hw_schema_message *m = hw_schema_message_find("TracePacket");
+    struct hw_pb_reader r = hw_pb_read(body);
+    struct hw_pb_field f;
+    struct hw_packet p = {0};
+    struct common c = {0};
+    int rc;
+    while ((rc = hw_pb_next(&r, &f)) == 1) {
+        const struct hw_schema_field *known = hw_schema_field_by_number(m, f.number);
+        if (!known || wire_of(known) != f.wire)
+            return false;
+        take_field(&f, &p, &c);
+    }
+    return rc == 0 && c.has_owner && c.sequence_id != 0;
+}
+
+/* ---- sequences ---- */
+
+static int sequence_get(struct hw_trace_reader *r, uint64_t id, struct sequence **out)
+{
+    uint64_t at;
+    if (!hw_map64_get(&r->sequence_by_id, id, &at)) {
+        at = r->sequences.n;
+        if (hw_vec_push(&r->sequences, (struct sequence){0}) < 0 ||
+            hw_map64_put(&r->sequence_by_id, id, at) < 0)
+            return HW_ENOMEM;
+    }
+    *out = &r->sequences.v[at];
+    return HW_OK;
+}
+
+/* Keeps the sequence's state. 1 = hand the packet out, 0 = it needs state that is not valid. */
+static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p, const struct common *c)
+{
+    struct sequence none = {0}, *s = &none;
+    if (c->sequence_id != 0 && sequence_get(r, p->sequence, &s) < 0)
+        return HW_ENOMEM;
+    if (c->cleared || c->flags & HW_V_TracePacket_SequenceFlags_SEQ_INCREMENTAL_STATE_CLEARED) {
+        s->generation++;
+        s->valid = c->sequence_id != 0;
+        s->default_clock = 0;
+    } else if (c->dropped) {
+        s->valid = false;
+    }
+    r->stats.sequence_losses += c->dropped && s->started && !c->first;
+    s->started = true;
+    if (c->defaults_clock)
+        s->default_clock = c->defaults_clock;
+    if (p->clock_id == 0)
+        p->clock_id = s->default_clock;
+    p->generation = s->valid ? s->generation : 0;
+    if (p->interned.n && !s->valid) {
+        r->stats.interned_skipped++;
+        p->interned = (struct hw_bytes){NULL, 0};
+    }
+    if (c->flags & HW_V_TracePacket_SequenceFlags_SEQ_NEEDS_INCREMENTAL_STATE && !s->valid) {
+        r->stats.needs_state_skipped++;
+        return 0;
+    }
+    return 1;
+}
+
+/* ---- going through ---- */
+
+static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, struct hw_error *err)
+{
+    struct hw_error why;
+    hw_strbuf_clear(&r->inflated);
+    int rc = p->data_field == F(compressed_packets)
+                 ? hw_inflate(p->data, MAX_INFLATED, &r->inflated, &why)
+                 : hw_zstd_inflate(p->data, MAX_INFLATED, &r->inflated, &why);
+    if (rc == HW_ENOMEM)
+        return hw_fail(err, rc, p->offset, "%s", why.text);
+    if (rc == HW_EUNSUPPORTED)
+        r->stats.unsupported_packets++;
+    else if (rc < 0)
+        r->stats.damaged_compressed++;
+    r->inner = true;
+    r->inner_pos = 0;
+    r->inner_offset = p->offset;
+    return HW_OK;
+}
+
+/* Takes one packet apart. 1 = hand it out, 0 = go on with the next. */
+static int take_packet(struct hw_trace_reader *r, struct hw_packet *p, const struct common *c,
+                       uint64_t offset, struct hw_error *err)
+{
+    p->offset = offset;
+    p->compressed = r->inner;
+    r->stats.packets++;
+    if (p->data_field == F(compressed_packets) || p->data_field == F(zstd_compressed_packets)) {
+        if (!r->inner)
+            return start_inner(r, p, err);
+        r->stats.damaged_packets++; /* nobody nests them */
+        return 0;
+    }
+    int rc = follow_sequence(r, p, c);
+    return rc < 0 ? hw_fail(err, rc, offset, "packet sequence") : rc;
+}
+
+static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
+{
+    struct hw_bytes all = hw_bytes_of(r->inflated.p, r->inflated.n);
+    struct common c;
+    while (r->inner_pos < all.n) {
+        struct frame f = {0};
+        size_t left = all.n - r->inner_pos;
+        struct hw_bytes b = hw_bytes_of(all.p + r->inner_pos, left);
+        enum frame_kind kind = frame_read(b, left, &f);
+        if (kind == FRAME_SHORT || kind == FRAME_BAD) {
+            r->stats.damaged_packets++;
+            break;
+        }
+        r->inner_pos += f.head + (size_t)f.n;
+        if (kind == FRAME_OTHER)
+            continue;
+        if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
+            r->stats.damaged_packets++;
+            continue;
+        }
+        int rc = take_packet(r, out, &c, r->inner_offset, err);
+        if (rc != 0)
+            return rc;
+    }
+    r->inner = false;
+    return 0;
+}
+
+/* Moves pos to the next place where a packet surely starts, or to the end. */
+static int resync(struct hw_trace_reader *r, struct hw_error *err)
+{
+    uint64_t from = r->pos++;
+    for (; r->pos < r->size; r->pos++) {
+        struct hw_bytes b;
+        struct frame f;
+        int rc = view(r, r->pos, MAX_HEAD, &b, err);
+        if (rc < 0)
+            return rc;
+        if (!b.n || b.p[0] != (HW_F_Trace_packet << 3 | HW_PB_BYTES) ||
+            frame_read(b, r->size - r->pos, &f) != FRAME_PACKET || f.n > r->resync_budget)
+            continue;
+        rc = view(r, r->pos, f.head + (size_t)f.n, &b, err);
+        if (rc < 0)
+            return rc;
+        if (b.n < f.head + f.n)
+            continue;
+        /* A damaged file made of nested lengths must not cost the square of its size. */
+        r->resync_budget -= f.n;
+        if (plausible(hw_bytes_of(b.p + f.head, (size_t)f.n)))
+            break;
+    }
+    r->stats.skipped_bytes += (r->pos < r->size ? r->pos : r->size) - from;
+    return HW_OK;
+}
+
+/* Is there a packet, or the end of the file, at `at`? */
+static int continues_at(struct hw_trace_reader *r, uint64_t at, bool *out, struct hw_error *err)
+{
+    struct hw_bytes b;
+    struct frame f;
+    int rc = view(r, at, MAX_HEAD, &b, err);
+    *out = rc == HW_OK && (at >= r->size || frame_read(b, r->size - at, &f) == FRAME_PACKET);
+    return rc;
+}
+
+static int skip_damaged(struct hw_trace_reader *r, const struct frame *f, struct hw_error *err)
+{
+    bool goes_on;
+    r->stats.damaged_packets++;
+    int rc = continues_at(r, r->pos + f->head + f->n, &goes_on, err);
+    if (rc < 0)
+        return rc;
+    if (!goes_on)
+        return resync(r, err);
+    r->pos += f->head + f->n;
+    return HW_OK;
+}
+
+/* 1 = a packet, 0 = something else was passed; sets pos behind it. */
+static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
+{
+    struct hw_bytes b;
+    struct frame f = {0};
+    struct common c;
+    uint64_t at = r->pos;
+    int rc = view(r, at, MAX_HEAD, &b, err);
+    if (rc < 0 || at >= r->size)
+        return rc;
+    switch (frame_read(b, r->size - at, &f)) {
+    case FRAME_SHORT:
+        r->stats.truncated = true;
+        return resync(r, err);
+    case FRAME_BAD:
+        return resync(r, err);
+    case FRAME_OTHER:
+        r->pos += f.head + f.n;
+        return 0;
+    case FRAME_PACKET:
+        break;
+    }
+    rc = view(r, at, f.head + (size_t)f.n, &b, err);
+    if (rc < 0)
+        return rc;
+    if (b.n < f.head + f.n) { /* the file shrank */
+        r->stats.truncated = true;
+        r->pos = r->size;
+        return 0;
+    }
+    if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c))
+        return skip_damaged(r, &f, err);
+    r->pos = at + f.head + f.n;
+    return take_packet(r, out, &c, at, err);
+}
+
+int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
+{
+    for (;;) {
+        int rc = 0;
+        if (r->inner) {
+            rc = next_inner(r, out, err);
+            if (rc != 0)
+                return rc;
+        }
+        if (r->pos >= r->size)
+            return 0;
+        rc = next_outer(r, out, err);
+        if (rc != 0)
+            return rc;
+    }
+}

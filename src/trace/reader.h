@@ -1,0 +1,67 @@
+/*
+ * reader.h - the packets of a trace file, one after the other
+ *
+ * Why:     framing, compressed packets, damage, and the state of packet sequences are the same for
+ *          every reader of traces: importers, the text printer, tools that cut traces.
+ * Shapes:  open over bytes in memory, or over a seekable file that is read by pread in windows
+ *          (never mapped: it may shrink meanwhile). A packet is a view with its common fields taken
+ *          apart; the rest is read from `bytes` by whoever needs it.
+ * Owns:    its buffers. A packet's views end with the next call.
+ * Errors:  next gives HW_ENOMEM and HW_ESYS only. Damaged parts are dropped and counted: a packet
+ *          whose fields break the wire format; bytes between packets, up to the next place where a
+ *          packet surely starts; a compressed packet behind its last readable byte.
+ * Threads: one owner at a time.
+ * Source:  spec/trace-format.md 1, 2, 3
+ */
+#ifndef HW_TRACE_READER_H
+#define HW_TRACE_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_trace_reader;
+
+struct hw_packet {
+    struct hw_bytes bytes; /* the whole TracePacket */
+    uint64_t offset;       /* in the file; of a compressed one's inner packet: of the outer */
+    bool compressed;       /* it came out of a compressed packet */
+
+    uint32_t data_field;  /* field number of the oneof `data`, 0 = none */
+    struct hw_bytes data; /* its bytes */
+    uint64_t timestamp;
+    bool has_timestamp;
+    uint32_t clock_id; /* of timestamp; 0 = the trace's default clock */
+
+    uint64_t sequence;   /* machine id << 32 | sequence id; low half 0 = none */
+    uint32_t generation; /* of interned data on this sequence, from 1; 0 = none yet */
+    struct hw_bytes interned;
+};
+
+/* What was lost while reading. */
+struct hw_reader_stats {
+    uint64_t packets;
+    uint64_t damaged_packets;     /* dropped */
+    uint64_t skipped_bytes;       /* between packets, searched for the next one */
+    uint64_t damaged_compressed;  /* compressed packets not or not wholly readable */
+    uint64_t unsupported_packets; /* compressed in a way this build cannot read */
+    uint64_t interned_skipped;    /* interned data without valid state */
+    uint64_t needs_state_skipped; /* packets that need state that was not valid */
+    uint64_t sequence_losses;     /* previous_packet_dropped seen, the first packet excepted */
+    bool truncated;               /* the file ends inside a packet */
+};
+
+int hw_trace_reader_open_bytes(struct hw_bytes file, struct hw_trace_reader **out,
+                               struct hw_error *err);
+/* The descriptor stays the caller's. HW_ESYS when it cannot be read at an offset (a pipe). */
+int hw_trace_reader_open_fd(int fd, struct hw_trace_reader **out, struct hw_error *err);
+void hw_trace_reader_free(struct hw_trace_reader *r);
+
+/* 1 = a packet, 0 = end, < 0 = error. Compressed packets are replaced by what they hold. */
+int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err);
+void hw_trace_reader_rewind(struct hw_trace_reader *r); /* to the start, state and counts too */
+const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r);
+
+#endif
