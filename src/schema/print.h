@@ -1,0 +1,25 @@
+/*
+ * print.h - any message as protobuf text
+ *
+ * Shapes:  one field a line, two spaces a level, fields in the order of the wire, packed ones one
+ *          by one. Fields the schema does not know become comments, so the text stays valid and
+ *          nothing is hidden.
+ * Errors:  HW_EFORMAT, HW_ETRUNCATED, HW_ELIMIT (nested too deep). With `damaged` given, a broken
+ *          message is cut there with a comment, counted, and the rest is printed.
+ */
+#ifndef HW_SCHEMA_PRINT_H
+#define HW_SCHEMA_PRINT_H
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_schema_message;
+struct hw_strbuf;
+
+/* indent: levels before the first; damaged may be NULL. */
+int hw_schema_print(const struct hw_schema_message *m, struct hw_bytes message, unsigned indent,
+                    struct hw_strbuf *out, size_t *damaged, struct hw_error *err);
+
+#endif
