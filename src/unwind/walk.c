@@ -101,12 +101,11 @@ typedef uint64_t word_alias __attribute__((may_alias));
 
 /* Stacks are read as they are: redzones of an instrumented target are no errors of ours. */
 #if defined(__SANITIZE_ADDRESS__)
-__attribute__((no_sanitize("address"), noinline))
+#define LOADS_AS_IS __attribute__((no_sanitize("address"), noinline))
 #else
-__attribute__((always_inline))
+#define LOADS_AS_IS __attribute__((always_inline)) inline
 #endif
-static inline uint64_t
-load(uint64_t readable)
+LOADS_AS_IS static uint64_t load(uint64_t readable)
 {
     return *(const word_alias *)(uintptr_t)readable;
 }

@@ -1,4 +1,5 @@
-/* attr.c - pthread_getattr_np as a thread's first act: it allocates while it holds the thread's lock */
+/* attr.c - pthread_getattr_np as a thread's first act: it allocates while it holds the thread's
+ * lock */
 #include <pthread.h>
 
 #include "target.h"

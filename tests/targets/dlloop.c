@@ -1,4 +1,5 @@
-/* dlloop.c - dlopen and dlclose in a loop while other threads allocate through the plug-in's code */
+/* dlloop.c - dlopen and dlclose in a loop while other threads allocate through the plug-in's code
+ */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>

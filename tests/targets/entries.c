@@ -34,10 +34,11 @@ ENTRY(fn_zero, zero, 0, malloc(one - 1))
 
 int main(void)
 {
-    void *(*const entry[])(void) = {fn_calloc,   fn_reallocarray, fn_posix_memalign,
-                                    fn_aligned_alloc, fn_memalign, fn_valloc,
-                                    fn_pvalloc,  fn_strdup,       fn_zero};
-    struct site *const site[] = {&calloc_, &array, &posix, &aligned, &mem, &val, &pval, &dup, &zero};
+    void *(*const entry[])(void) = {fn_calloc,        fn_reallocarray, fn_posix_memalign,
+                                    fn_aligned_alloc, fn_memalign,     fn_valloc,
+                                    fn_pvalloc,       fn_strdup,       fn_zero};
+    struct site *const site[] = {&calloc_, &array, &posix, &aligned, &mem,
+                                 &val,     &pval,  &dup,   &zero};
     for (size_t i = 0; i < sizeof entry / sizeof entry[0]; i++)
         for (int k = 0; k < 5; k++) {
             size_t before = site[i]->alloc;

@@ -1,5 +1,5 @@
-/* fiber.c - coroutines on stacks of their own (from malloc and from mmap), switching while they hold
- * and allocate memory; one thread hands a fiber to another */
+/* fiber.c - coroutines on stacks of their own (from malloc and from mmap), switching while they
+ * hold and allocate memory; one thread hands a fiber to another */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -43,9 +43,9 @@ static void *rounds(void *arg)
 int main(void)
 {
     for (int i = 0; i < FIBERS; i++) {
-        void *stack = i % 2 ? malloc(STACK)
-                            : mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                                   -1, 0);
+        void *stack =
+            i % 2 ? malloc(STACK)
+                  : mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (!stack || stack == MAP_FAILED)
             return 1;
         getcontext(&fiber[i]);

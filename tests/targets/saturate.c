@@ -1,4 +1,5 @@
-/* saturate.c [THREADS [N]] - threads that do nothing but allocate and free: the ring is full at once */
+/* saturate.c [THREADS [N]] - threads that do nothing but allocate and free: the ring is full at
+ * once */
 #include <pthread.h>
 
 #include "target.h"

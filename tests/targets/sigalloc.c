@@ -43,7 +43,8 @@ static void *run(void *arg)
 
 int main(void)
 {
-    struct sigaction a = {.sa_handler = on_usr1}, b = {.sa_handler = on_usr2, .sa_flags = SA_ONSTACK};
+    struct sigaction a = {.sa_handler = on_usr1},
+                     b = {.sa_handler = on_usr2, .sa_flags = SA_ONSTACK};
     sigaction(SIGUSR1, &a, NULL);
     sigaction(SIGUSR2, &b, NULL);
     pthread_t t;

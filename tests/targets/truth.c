@@ -2,16 +2,16 @@
  * truth.c - 26 functions fn_a … fn_z that allocate known amounts with known lifetimes
  *
  * Usage: truth [SCALE]
- * Function i has an object size of its own and allocates about 16 MiB x SCALE divided by (1 + i % 5).
- * What happens to its objects is i % 4: all are kept, each is freed at once, every second is kept, or
- * all live together and then go. Each is reached through two callers, three quarters and one
- * quarter of the work, so that whole callstacks can be checked.
+ * Function i has an object size of its own and allocates about 16 MiB x SCALE divided by (1 + i %
+ * 5). What happens to its objects is i % 4: all are kept, each is freed at once, every second is
+ * kept, or all live together and then go. Each is reached through two callers, three quarters and
+ * one quarter of the work, so that whole callstacks can be checked.
  */
 #include "target.h"
 
 enum { N = 26 };
-static const unsigned sizes[N] = {16,   24,   40,   56,   64,   72,   100,   144,    192,
-                                  250,  333,  400,  512,  640,  777,  1024,  1300,   2000,
+static const unsigned sizes[N] = {16,   24,   40,   56,   64,    72,    100,    144,    192,
+                                  250,  333,  400,  512,  640,   777,   1024,   1300,   2000,
                                   3072, 4096, 5000, 8192, 12345, 33333, 100000, 1000000};
 static void *kept;
 
@@ -52,8 +52,9 @@ NOIPA static void churn(int i, long n, void *(*site)(size_t), struct site *s)
 }
 
 #define LETTERS(X)                                                                                 \
-    X(a) X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j) X(k) X(l) X(m) X(n) X(o) X(p) X(q) X(r) X(s) \
-    X(t) X(u) X(v) X(w) X(x) X(y) X(z)
+    X(a)                                                                                           \
+    X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j) X(k) X(l) X(m) X(n) X(o) X(p) X(q) X(r) X(s) X(t) \
+        X(u) X(v) X(w) X(x) X(y) X(z)
 #define DEFINE(c)                                                                                  \
     SITE(fn_##c)                                                                                   \
     NOIPA static void most_##c(int i, long n)                                                      \
