@@ -51,10 +51,11 @@ NOIPA static void churn(int i, long n, void *(*site)(size_t), struct site *s)
     }
 }
 
+/* clang-format off */
 #define LETTERS(X)                                                                                 \
-    X(a)                                                                                           \
-    X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j) X(k) X(l) X(m) X(n) X(o) X(p) X(q) X(r) X(s) X(t) \
-        X(u) X(v) X(w) X(x) X(y) X(z)
+    X(a) X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j) X(k) X(l) X(m)                               \
+    X(n) X(o) X(p) X(q) X(r) X(s) X(t) X(u) X(v) X(w) X(x) X(y) X(z)
+/* clang-format on */
 #define DEFINE(c)                                                                                  \
     SITE(fn_##c)                                                                                   \
     NOIPA static void most_##c(int i, long n)                                                      \
