@@ -1,0 +1,362 @@
+/*
+ * boot.c - finding the real functions by the loader's own data
+ *
+ *      _r_debug -> link_map list (load order) -> our entry -> everything behind it is "next"
+ *
+ * A link_map gives the dynamic section: symbol table, string table, hash table (GNU or System V)
+ * and versions. glibc has these addresses relocated in place; the kernel's vdso has not, which is
+ * seen by their being smaller than the load address. Indirect functions are called to learn their
+ * address. The objects are mapped and relocated already, so they are as trusted as the loader is.
+ */
+#include "client/boot.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/live.h"
+
+/* ---- one object's symbols ---- */
+
+struct object {
+    uintptr_t base;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const uint32_t *gnu_hash;
+    const uint32_t *sysv_hash;
+    const ElfW(Half) * versions;
+};
+
+static const void *dyn_pointer(const struct link_map *m, ElfW(Addr) v)
+{
+    return (const void *)(v < m->l_addr ? v + m->l_addr : v);
+}
+
+static bool object_open(const struct link_map *m, struct object *o)
+{
+    *o = (struct object){.base = m->l_addr};
+    for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB)
+            o->symbols = dyn_pointer(m, d->d_un.d_ptr);
+        else if (d->d_tag == DT_STRTAB)
+            o->strings = dyn_pointer(m, d->d_un.d_ptr);
+        else if (d->d_tag == DT_GNU_HASH)
+            o->gnu_hash = dyn_pointer(m, d->d_un.d_ptr);
+        else if (d->d_tag == DT_HASH)
+            o->sysv_hash = dyn_pointer(m, d->d_un.d_ptr);
+        else if (d->d_tag == DT_VERSYM)
+            o->versions = dyn_pointer(m, d->d_un.d_ptr);
+    }
+    return o->symbols && o->strings && (o->gnu_hash || o->sysv_hash);
+}
+
+static const ElfW(Sym) * symbol_if(const struct object *o, uint32_t i, const char *name)
+{
+    const ElfW(Sym) *s = &o->symbols[i];
+    unsigned type = ELF64_ST_TYPE(s->st_info); /* the same bits in both classes */
+    if (s->st_shndx == SHN_UNDEF || s->st_value == 0 ||
+        (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
+        return NULL;
+    if (o->versions && (o->versions[i] & 0x8000)) /* an old version, kept for old binaries */
+        return NULL;
+    return strcmp(o->strings + s->st_name, name) == 0 ? s : NULL;
+}
+
+static const ElfW(Sym) * find_gnu(const struct object *o, const char *name)
+{
+    uint32_t h = 5381;
+    for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+        h = h * 33 + *p;
+    uint32_t n_buckets = o->gnu_hash[0], first = o->gnu_hash[1], n_bloom = o->gnu_hash[2];
+    const uint32_t *buckets =
+        (const uint32_t *)(const void *)((const ElfW(Addr) *)(const void *)(o->gnu_hash + 4) +
+                                         n_bloom);
+    const uint32_t *chain = buckets + n_buckets;
+    if (n_buckets == 0)
+        return NULL;
+    uint32_t i = buckets[h % n_buckets];
+    if (i < first)
+        return NULL;
+    for (;; i++) {
+        uint32_t c = chain[i - first];
+        const ElfW(Sym) * s;
+        if ((c | 1) == (h | 1) && (s = symbol_if(o, i, name)))
+            return s;
+        if (c & 1)
+            return NULL;
+    }
+}
+
+static const ElfW(Sym) * find_sysv(const struct object *o, const char *name)
+{
+    uint32_t h = 0;
+    for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
+        h = (h << 4) + *p;
+        h = (h ^ (h >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    uint32_t n_buckets = o->sysv_hash[0], n_chain = o->sysv_hash[1];
+    const uint32_t *buckets = o->sysv_hash + 2, *chain = buckets + n_buckets;
+    if (n_buckets == 0)
+        return NULL;
+    uint32_t steps = 0;
+    for (uint32_t i = buckets[h % n_buckets]; i != 0 && i < n_chain && steps++ < n_chain;
+         i = chain[i]) {
+        const ElfW(Sym) *s = symbol_if(o, i, name);
+        if (s)
+            return s;
+    }
+    return NULL;
+}
+
+/* ---- the loader's list ---- */
+
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+
+static const struct link_map *behind_us(void)
+{
+    const struct link_map *m = _r_debug.r_map;
+    while (m && m->l_ld != _DYNAMIC)
+        m = m->l_next;
+    return m ? m->l_next : NULL;
+}
+
+static void *find(const char *name, uintptr_t *base)
+{
+    for (const struct link_map *m = behind_us(); m; m = m->l_next) {
+        struct object o;
+        if (!object_open(m, &o))
+            continue;
+        const ElfW(Sym) *s = o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name);
+        if (!s)
+            continue;
+        *base = o.base;
+        uintptr_t at = o.base + s->st_value;
+        if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
+            at = ((uintptr_t(*)(void))at)();
+        return (void *)at;
+    }
+    return NULL;
+}
+
+static uintptr_t allocator_base;
+
+void *hw_boot_find(const char *name, bool *own)
+{
+    uintptr_t base = 0;
+    hw_boot();
+    void *p = find(name, &base);
+    *own = p && base == allocator_base;
+    return p;
+}
+
+uint64_t hw_boot_allocator_base(void)
+{
+    return allocator_base;
+}
+
+/* ---- memory while resolving ---- */
+
+/*
+ * An indirect function's resolver may allocate. Such a block is marked in the live counters, so
+ * that the hooks' one probe sends its free and realloc here and nobody else pays a comparison.
+ */
+static _Alignas(64) char arena[8192];
+static _Atomic size_t arena_used;
+
+static void *arena_take(size_t n)
+{
+    if (n > sizeof arena)
+        return NULL;
+    size_t whole = ((n + 15) & ~(size_t)15) + 16;
+    size_t at = atomic_fetch_add(&arena_used, whole);
+    if (at > sizeof arena - whole)
+        return NULL;
+    memcpy(arena + at, &n, sizeof n);
+    char *p = arena + at + 16;
+    atomic_store(&hw_live_counters[hw_live_index((uint64_t)(uintptr_t)p)], 255);
+    return p;
+}
+
+bool hw_boot_arena_owns(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)arena < sizeof arena;
+}
+
+void *hw_boot_arena_move(void *p, size_t n)
+{
+    size_t old;
+    memcpy(&old, (char *)p - 16, sizeof old);
+    void *q = hw_real.malloc(n);
+    if (q)
+        memcpy(q, p, old < n ? old : n);
+    return q;
+}
+
+/* ---- before they are known ---- */
+
+static bool resolving(void)
+{
+    return (hw_tls.flags & HW_TLS_RESOLVING) != 0;
+}
+
+static void *boot_malloc(size_t n)
+{
+    if (resolving())
+        return arena_take(n);
+    hw_boot();
+    return hw_real.malloc(n);
+}
+
+static void boot_free(void *p)
+{
+    if (resolving())
+        return; /* of the arena, or of an allocator that we cannot name yet: left alone */
+    hw_boot();
+    hw_real.free(p);
+}
+
+static void *boot_calloc(size_t n, size_t size)
+{
+    size_t whole;
+    if (resolving()) /* static memory is zero */
+        return __builtin_mul_overflow(n, size, &whole) ? NULL : arena_take(whole);
+    hw_boot();
+    return hw_real.calloc(n, size);
+}
+
+static void *boot_realloc(void *p, size_t n)
+{
+    if (resolving())
+        return p ? NULL : arena_take(n);
+    hw_boot();
+    return hw_real.realloc(p, n);
+}
+
+static void *boot_reallocarray(void *p, size_t n, size_t size)
+{
+    hw_boot();
+    return hw_real.reallocarray(p, n, size);
+}
+
+static int boot_posix_memalign(void **out, size_t align, size_t n)
+{
+    hw_boot();
+    return hw_real.posix_memalign(out, align, n);
+}
+
+static void *boot_aligned_alloc(size_t align, size_t n)
+{
+    hw_boot();
+    return hw_real.aligned_alloc(align, n);
+}
+
+static void *boot_memalign(size_t align, size_t n)
+{
+    hw_boot();
+    return hw_real.memalign(align, n);
+}
+
+static void *boot_valloc(size_t n)
+{
+    hw_boot();
+    return hw_real.valloc(n);
+}
+
+static void *boot_pvalloc(size_t n)
+{
+    hw_boot();
+    return hw_real.pvalloc(n);
+}
+
+static void boot_free_sized(void *p, size_t n)
+{
+    hw_boot();
+    hw_real.free_sized(p, n);
+}
+
+static void boot_free_aligned_sized(void *p, size_t align, size_t n)
+{
+    hw_boot();
+    hw_real.free_aligned_sized(p, align, n);
+}
+
+struct hw_real hw_real = {
+    boot_malloc,       boot_free,           boot_calloc,        boot_realloc,
+    boot_reallocarray, boot_posix_memalign, boot_aligned_alloc, boot_memalign,
+    boot_valloc,       boot_pvalloc,        boot_free_sized,    boot_free_aligned_sized,
+};
+
+/* ---- what an allocator may lack ---- */
+
+static void *made_reallocarray(void *p, size_t n, size_t size)
+{
+    size_t whole;
+    if (__builtin_mul_overflow(n, size, &whole)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return hw_real.realloc(p, whole);
+}
+
+static void made_free_sized(void *p, size_t n)
+{
+    (void)n;
+    hw_real.free(p);
+}
+
+static void made_free_aligned_sized(void *p, size_t align, size_t n)
+{
+    (void)align, (void)n;
+    hw_real.free(p);
+}
+
+/* A family member of the allocator's own object; another object's would mix two allocators, or
+ * come back to us through its own call of the member that we hook. */
+static void *member(const char *name)
+{
+    uintptr_t base;
+    void *p = find(name, &base);
+    return p && base == allocator_base ? p : NULL;
+}
+
+#define SET(f, p)                                                                                  \
+    do {                                                                                           \
+        void *found_ = (p);                                                                        \
+        if (found_)                                                                                \
+            *(void **)&hw_real.f = found_;                                                         \
+    } while (0)
+
+void hw_boot(void)
+{
+    uintptr_t base = 0;
+    if (hw_real.malloc != boot_malloc || resolving())
+        return;
+    hw_tls.flags |= HW_TLS_RESOLVING;
+    void *real_malloc = find("malloc", &base);
+    if (!real_malloc) {
+        hw_say("heapwise: no malloc behind the preloaded library; cannot go on");
+        __builtin_trap();
+    }
+    allocator_base = base;
+    uintptr_t other;
+    SET(free, find("free", &other));
+    SET(calloc, find("calloc", &other));
+    SET(realloc, find("realloc", &other));
+    SET(posix_memalign, find("posix_memalign", &other));
+    SET(aligned_alloc, find("aligned_alloc", &other));
+    SET(memalign, find("memalign", &other));
+    SET(valloc, find("valloc", &other));
+    SET(pvalloc, find("pvalloc", &other));
+    hw_real.reallocarray = made_reallocarray;
+    hw_real.free_sized = made_free_sized;
+    hw_real.free_aligned_sized = made_free_aligned_sized;
+    SET(reallocarray, member("reallocarray"));
+    SET(free_sized, member("free_sized"));
+    SET(free_aligned_sized, member("free_aligned_sized"));
+    /* Last: its being set says that all are. */
+    atomic_signal_fence(memory_order_seq_cst);
+    *(void **)&hw_real.malloc = real_malloc;
+    hw_tls.flags &= ~(uint32_t)HW_TLS_RESOLVING;
+}

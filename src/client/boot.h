@@ -1,0 +1,43 @@
+/*
+ * boot.h - the real functions behind ours
+ *
+ * Why:     libraries' constructors run before ours and allocate, so the first call of any hook
+ *          finds the rest. dlsym allocates and locks; we walk the loader's list ourselves.
+ * Shapes:  hw_real's pointers lead into boot.c until resolved, so the hooks need no test. What the
+ *          allocator lacks is made of what it has; a pointer is never NULL.
+ * Threads: any number may resolve at a time; all store the same values.
+ */
+#ifndef HW_CLIENT_BOOT_H
+#define HW_CLIENT_BOOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_real {
+    void *(*malloc)(size_t);
+    void (*free)(void *);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    void (*free_sized)(void *, size_t);
+    void (*free_aligned_sized)(void *, size_t, size_t);
+};
+extern struct hw_real hw_real;
+
+void hw_boot(void);
+uint64_t hw_boot_allocator_base(void); /* load address of the object behind hw_real.malloc */
+
+/* A symbol's next definition behind us, NULL = none. *own = it is in the allocator's object. */
+void *hw_boot_find(const char *name, bool *own);
+
+/* Memory that was handed out while the real functions were being looked up; never given back. */
+bool hw_boot_arena_owns(const void *p);
+void *hw_boot_arena_move(void *p, size_t n); /* realloc of such a block */
+
+#endif

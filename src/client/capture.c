@@ -1,0 +1,393 @@
+/*
+ * capture.c - one sampled allocation: its stack, its record, its place among the live samples
+ *
+ * Order (unwinding.md 4.6): the real call is done; claim a slot; write the stack if its id is new;
+ * write the event; publish the slot; return to the program. So a free never names an unknown id,
+ * and an id never stands in the ring before its frames.
+ *
+ * The end of the stack, `hi`, is what makes reading it safe:
+ *
+ *   main stack        [loader's stack end - limit, stack end): no call needed
+ *   a thread's        pthread_getattr_np, once, unless libc itself called the hook: it allocates
+ *                     while holding the thread's lock and would then wait for itself
+ *   alternate stack   sigaltstack
+ *   anything else     the end of sp's own page, which is mapped; fibers, unknown threads
+ */
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/arch.h"
+#include "base/clock.h"
+#include "client/client.h"
+#include "client/live.h"
+
+#define COPIES_PER_SECOND 1000u
+#define SECOND_NS         1000000000ull
+#define STREAM_STACK_ID   1u
+
+extern void *__libc_stack_end;
+
+static struct {
+    uint64_t main_lo, main_hi;
+    uint64_t libc_lo, libc_hi; /* executable part of the object with pthread_getattr_np */
+} process;
+
+/* ---- where stacks end ---- */
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    uint64_t at = *(const uint64_t *)arg;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t lo = (uint64_t)info->dlpi_addr + p->p_vaddr;
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && at >= lo && at < lo + p->p_memsz) {
+            process.libc_lo = lo;
+            process.libc_hi = lo + p->p_memsz;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void hw_capture_init(void)
+{
+    struct rlimit lim;
+    uint64_t most = 1ull << 30; /* with "unlimited" nothing is mapped that close below */
+    process.main_hi = (uint64_t)(uintptr_t)__libc_stack_end;
+    if (getrlimit(RLIMIT_STACK, &lim) == 0 && lim.rlim_cur < most)
+        most = lim.rlim_cur;
+    process.main_lo = process.main_hi - most;
+    uint64_t at = (uint64_t)(uintptr_t)pthread_getattr_np;
+    (void)dl_iterate_phdr(find_libc, &at); /* not found: an empty range */
+}
+
+/* Once a thread, at its first sample that libc did not ask for. */
+static HW_COLD void ask_pthread(struct hw_slab *slab)
+{
+    pthread_attr_t attr;
+    void *lo;
+    size_t n;
+    hw_tls.flags |= HW_TLS_OURS;
+    if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &lo, &n) == 0) {
+            slab->stack_lo = (uint64_t)(uintptr_t)lo;
+            slab->stack_hi = slab->stack_lo + n;
+        }
+        (void)pthread_attr_destroy(&attr);
+    }
+    hw_tls.flags &= ~(uint32_t)HW_TLS_OURS;
+}
+
+struct bounds {
+    uint64_t hi;
+    bool known;
+    bool alternate;
+};
+
+static bool inside(uint64_t a, uint64_t lo, uint64_t hi)
+{
+    return a - lo < hi - lo;
+}
+
+static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *site)
+{
+    uint64_t sp = site->sp;
+    if (inside(sp, process.main_lo, process.main_hi))
+        return (struct bounds){process.main_hi, true, false};
+    if (slab && slab->stack_hi == 0 && !inside(site->pc, process.libc_lo, process.libc_hi)) {
+        slab->stack_hi = slab->stack_lo = 1; /* asked: once only */
+        ask_pthread(slab);
+    }
+    if (slab && inside(sp, slab->stack_lo, slab->stack_hi))
+        return (struct bounds){slab->stack_hi, true, false};
+    stack_t ss;
+    if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE) == 0) {
+        uint64_t lo = (uint64_t)(uintptr_t)ss.ss_sp;
+        if (inside(sp, lo, lo + ss.ss_size))
+            return (struct bounds){lo + ss.ss_size, true, true};
+    }
+    return (struct bounds){(sp | 4095) + 1, false, false};
+}
+
+/* ---- records ---- */
+
+static void fill_alloc(struct hw_rec_alloc *r, const struct hw_event *e, uint64_t stack_id,
+                       uint64_t now_ns, uint32_t flags)
+{
+    r->address = e->id;
+    r->alloc_size = e->size;
+    r->sample_size = e->weight;
+    r->stack_id = stack_id;
+    r->time_ns = now_ns;
+    r->heap_id = e->heap_id;
+    r->flags = flags;
+}
+
+static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+                           uint64_t now_ns, uint32_t flags)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_alloc));
+    if (pos == 0)
+        return 0;
+    fill_alloc(hw_ring_at(&s->ring, pos), e, stack_id, now_ns, flags);
+    hw_ring_commit(&s->ring, pos, sizeof(struct hw_rec_alloc), HW_REC_ALLOC);
+    return pos;
+}
+
+/* The frames of an id that the recorder may not know. false = no room. */
+static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
+{
+    uint32_t n = o->n_frames, words = (n + 63) / 64;
+    uint32_t size = (uint32_t)sizeof(struct hw_rec_stack) + 8 * (n + words);
+    uint64_t pos = hw_push_reserve(s, size);
+    if (pos == 0)
+        return false;
+    struct hw_rec_stack *r = hw_ring_at(&s->ring, pos);
+    r->stack_id = o->stack_id;
+    r->n_frames = n;
+    r->stop = o->stop;
+    uint64_t *p = (uint64_t *)(void *)(r + 1);
+    memcpy(p, o->pcs, n * 8);
+    memcpy(p + n, o->exact, words * 8);
+    hw_ring_commit(&s->ring, pos, size, HW_REC_STACK);
+    /* Only now: a record that found no room must be tried again. */
+    atomic_store_explicit(&s->sent[o->stack_id % HW_SENT_SLOTS], o->stack_id, memory_order_relaxed);
+    return true;
+}
+
+#define X(name, number, elf, text, n, pc, sp, fp)                                                  \
+    enum { N_REGS_##name = (n), PC_##name = (pc), SP_##name = (sp), FP_##name = (fp) };
+HW_ARCHS(X)
+#undef X
+#if defined(__x86_64__)
+#define HERE(what) what##_X86_64
+#elif defined(__aarch64__)
+#define HERE(what) what##_ARM64
+#else
+#define HERE(what) what##_X86
+#endif
+
+/* Registers and stack bytes, for the recorder to walk. */
+static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64_t hi,
+                          uint64_t reason, uint64_t now_ns, uint32_t flags)
+{
+    const struct hw_site *site = e->site;
+    uint64_t n = hi > site->sp ? (hi - site->sp) & ~7ull : 0;
+    uint64_t room = (s->ring.mask + 1) / 4 & ~7ull; /* a small ring must hold more than one */
+    uint64_t most = room < HW_MAX_COPY_BYTES ? room : HW_MAX_COPY_BYTES;
+    if (n > most)
+        n = most;
+    uint32_t size = (uint32_t)(sizeof(struct hw_rec_copy) + HERE(N_REGS) * 8u + n);
+    uint64_t pos = hw_push_reserve(s, size);
+    if (pos == 0)
+        return 0;
+    struct hw_rec_copy *r = hw_ring_at(&s->ring, pos);
+    fill_alloc(&r->alloc, e, 0, now_ns, flags);
+    r->sp = site->sp;
+    r->hi = hi;
+    r->n_bytes = (uint32_t)n;
+    r->n_regs = HERE(N_REGS);
+    r->arch = HW_ARCH_HERE;
+    r->reason = reason;
+    uint64_t *regs = (uint64_t *)(void *)(r + 1);
+    memset(regs, 0, HERE(N_REGS) * 8u); /* the walker needs no others than these three */
+    regs[HERE(PC)] = site->pc;
+    regs[HERE(SP)] = site->sp;
+    regs[HERE(FP)] = site->fp;
+    memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, n);
+    hw_ring_commit(&s->ring, pos, size, HW_REC_ALLOC_COPY);
+    hw_count(s, copy_fallback, 1);
+    return pos;
+}
+
+static bool copy_allowed(struct hw_slab *slab, uint64_t now_ns)
+{
+    if (now_ns - slab->copy_second_ns >= SECOND_NS) {
+        slab->copy_second_ns = now_ns;
+        slab->n_copies = 0;
+    }
+    return slab->n_copies++ < COPIES_PER_SECOND;
+}
+
+/* ---- stacks ---- */
+
+static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                 const struct bounds *b, const struct hw_module_snapshot *snapshot)
+{
+    struct hw_walk_in in;
+    in.tables = s->tables;
+    in.snapshot = snapshot;
+    in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    in.hi = b->hi;
+    in.delta = 0;
+    in.max_frames = s->config.max_frames;
+    in.n_others = 0;
+    in.first_is_exact = false;
+    if (b->alternate) { /* the interrupted frames are on one of these */
+        in.others[in.n_others++] = (struct hw_walk_range){process.main_lo, process.main_hi};
+        if (slab->stack_hi > 1)
+            in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
+    }
+    hw_walk(&in, hw_slab_cache(slab), &slab->out);
+}
+
+/* The main stack is mapped only down to where it has been used; a signal frame points above its own
+ * sp, so that walking stays within that part. */
+static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
+                            uint64_t now_ns)
+{
+    const struct hw_module_snapshot *snapshot = hw_tables_snapshot(s->tables);
+    struct bounds b = stack_bounds(slab, e->site);
+    struct hw_walk_out *o = &slab->out;
+    uint32_t flags = e->flags;
+    if (!snapshot) {
+        hw_push_maps(s, e->site->pc, now_ns);
+        if (copy_allowed(slab, now_ns))
+            return push_copy(s, e, b.hi, HW_STOP_NO_MODULE, now_ns, flags);
+        hw_count(s, copy_limited, 1);
+        *o = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_NO_MODULE};
+        o->pcs[0] = e->site->pc;
+        o->stack_id = e->site->pc | 1ull << 63;
+    } else {
+        walk(s, slab, e->site, &b, snapshot);
+        hw_count(s, walked_frames, o->n_frames - o->n_adopted);
+        hw_count(s, adopted_frames, o->n_adopted);
+    }
+    if (!hw_stop_is_complete(o->stop))
+        flags |= HW_ALLOC_TRUNCATED;
+    if (o->stop == HW_STOP_LIMIT)
+        hw_count(s, truncated, 1);
+    if (snapshot && hw_stop_wants_copy(o->stop)) {
+        if (o->stop == HW_STOP_NO_MODULE)
+            hw_push_maps(s, o->stop_pc, now_ns);
+        if (copy_allowed(slab, now_ns))
+            return push_copy(s, e, b.hi, o->stop, now_ns, e->flags);
+        hw_count(s, copy_limited, 1);
+    }
+    if (atomic_load_explicit(&s->sent[o->stack_id % HW_SENT_SLOTS], memory_order_relaxed) !=
+            o->stack_id &&
+        !push_stack(s, o))
+        return 0;
+    return push_alloc(s, e, o->stack_id, now_ns, flags);
+}
+
+/* stream_allocations wants no stacks: all samples share one that has no frames. */
+static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint64_t now_ns)
+{
+    if (atomic_load_explicit(&s->sent[STREAM_STACK_ID], memory_order_relaxed) != STREAM_STACK_ID) {
+        uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_stack));
+        if (pos == 0)
+            return 0;
+        struct hw_rec_stack *r = hw_ring_at(&s->ring, pos);
+        r->stack_id = STREAM_STACK_ID;
+        r->n_frames = 0;
+        r->stop = HW_STOP_END;
+        hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_STACK);
+        atomic_store_explicit(&s->sent[STREAM_STACK_ID], STREAM_STACK_ID, memory_order_relaxed);
+    }
+    return push_alloc(s, e, STREAM_STACK_ID, now_ns, e->flags);
+}
+
+/* ---- one sample ---- */
+
+void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
+{
+    uint64_t most = s->config.adaptive_max_interval_bytes;
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    if (hw_ring_free_bytes(&s->ring) >= s->config.adaptive_threshold_bytes || now == 0 ||
+        now > UINT64_MAX / 4 || (most != 0 && now >= most))
+        return;
+    if (atomic_compare_exchange_strong(&s->interval[heap_id], &now, now * 2))
+        hw_push_heap(s, heap_id, "", now * 2);
+}
+
+static void free_missed(struct hw_session *s, const struct hw_event *e)
+{
+    uint64_t val;
+    struct hw_live_slot *old = hw_live_take(e->heap_id, e->id, &val);
+    if (!old)
+        return;
+    if (val >> 48 == s->tag) {
+        hw_count(s, missed_free, 1);
+        hw_push_free(s, val & 0xffffffffffffu);
+    }
+    hw_live_drop(old, e->id);
+}
+
+static bool record(struct hw_session *s, const struct hw_event *e)
+{
+    struct hw_tls *t = &hw_tls;
+    if (t->flags & HW_TLS_ENDED) {
+        hw_count(s, lost_nested, 1);
+        return false;
+    }
+    uint64_t now_ns = hw_now_monotonic_coarse_ns();
+    if (hw_live_maybe(e->id))
+        free_missed(s, e);
+    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id);
+    if (!slot) {
+        hw_count(s, lost_no_slot, 1);
+        return false;
+    }
+    struct hw_slab *slab = t->slab;
+    uint64_t pos;
+    if (s->config.flags & HW_CC_STREAM) {
+        pos = push_stream(s, e, now_ns);
+    } else if (slab) {
+        pos = push_walked(s, slab, e, now_ns);
+    } else {
+        hw_count(s, no_slab, 1);
+        pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);
+    }
+    if (pos == 0) {
+        hw_live_unclaim(slot);
+        hw_count(s, lost_full, 1);
+        return false;
+    }
+    hw_live_publish(slot, e->heap_id, e->id, hw_live_val(s->tag, pos));
+    hw_count(s, samples, 1);
+    if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
+        hw_adapt_interval(s, e->heap_id);
+    if (t->interval != 0 && t->generation == s->generation &&
+        t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
+        hw_sampler_start(t, s);
+    return true;
+}
+
+bool hw_record_alloc(const struct hw_event *e)
+{
+    int saved = errno;
+    struct hw_visit v;
+    bool ok = false;
+    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    if (v.session) {
+        if (!v.nested)
+            ok = record(v.session, e);
+        else if ((hw_tls.flags & HW_TLS_OURS) == 0)
+            hw_count(v.session, lost_nested, 1);
+    }
+    hw_leave(&v);
+    errno = saved;
+    return ok;
+}
+
+void hw_report_free(uint32_t heap_id, uint64_t id)
+{
+    uint64_t val;
+    int saved = errno;
+    struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
+    if (slot) {
+        struct hw_visit v;
+        hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+        if (v.session && val >> 48 == v.session->tag)
+            hw_push_free(v.session, val & 0xffffffffffffu);
+        hw_leave(&v);
+        hw_live_drop(slot, id);
+    }
+    errno = saved;
+}

@@ -1,0 +1,237 @@
+/*
+ * client.h - what the parts of the client share
+ *
+ * Why:     a guest in somebody else's malloc. Everything a hook touches is here: the thread's
+ *          words, its slab, the session, and the two pages whose loads must be one instruction.
+ * Shapes:  hooks.c decides in a few instructions whether anything is to be done and otherwise jumps
+ *          to the real function. slow.c does the rest: sampler.c (is it due?), capture.c (the
+ *          stack), live.c (which blocks are sampled), session.c (handshake, stop, ring).
+ * Owns:    all memory comes from mmap and is static or belongs to a session.
+ * Errors:  none reach the program: profiling stops, the reason goes to the ring's page.
+ * Threads: see each part. errno is kept by every function that a hook calls.
+ * Source:  doc/design/client.md
+ */
+#ifndef HW_CLIENT_CLIENT_H
+#define HW_CLIENT_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind/walk.h"
+#include "wire/control_page.h"
+#include "wire/handshake.h"
+#include "wire/ring.h"
+
+#define HW_EXPORT      __attribute__((visibility("default")))
+#define HW_COLD        __attribute__((noinline, cold))
+#define hw_likely(x)   __builtin_expect(!!(x), 1)
+#define hw_unlikely(x) __builtin_expect(!!(x), 0)
+
+#if defined(__aarch64__)
+#define HW_PAGE_ALIGN 65536 /* the largest page size of the architecture */
+#else
+#define HW_PAGE_ALIGN 4096
+#endif
+
+/* ---- the caller of a hook ---- */
+
+struct hw_site {
+    uint64_t pc; /* return address into the caller */
+    uint64_t sp; /* the caller's stack pointer behind the call */
+    uint64_t fp;
+};
+
+/* In a function that the hook reached by a jump: its own return address is the program's. */
+#define HW_SITE(name)                                                                              \
+    struct hw_site name = {(uint64_t)(uintptr_t)__builtin_return_address(0),                       \
+                           (uint64_t)(uintptr_t)__builtin_dwarf_cfa(),                             \
+                           *(const uint64_t *)__builtin_frame_address(0)}
+
+/* ---- one thread ---- */
+
+enum hw_tls_flags {
+    HW_TLS_ENDED = 1,     /* the slab was given back: no more samples of this thread */
+    HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
+    HW_TLS_OURS = 4       /* libc allocates because we asked it for something */
+};
+
+/* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
+ * with each other). */
+struct hw_tls {
+    uint64_t left;     /* bytes until the slow path looks again; the hot path's only word */
+    uint64_t reserve;  /* countdown = left + reserve + 1; left < interval, see sampler.c */
+    uint64_t interval; /* of the draw; 0 = not sampling */
+    uint64_t rng;
+    uintptr_t busy; /* frame address of our code at work on this thread, 0 = none */
+    struct hw_slab *slab;
+    uint32_t generation; /* control generation that the words above belong to */
+    uint32_t flags;      /* enum hw_tls_flags */
+};
+_Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
+
+extern __thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
+
+struct hw_heap_countdown {
+    uint64_t left; /* bytes until the next sample, minus 1 */
+    uint64_t interval;
+};
+
+/* What a thread needs once it samples; from a pool, given back when the thread ends. */
+struct hw_slab {
+    _Atomic uintptr_t busy; /* seen 0 by the thread that wants to unmap a session */
+    _Atomic uint32_t in_use;
+    uint32_t generation;         /* of the session that the caches below belong to */
+    uint64_t stack_lo, stack_hi; /* hi 0 = not known yet */
+    uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
+    uint32_t n_copies;
+    uint32_t reserved;
+    struct hw_heap_countdown heaps[HW_MAX_HEAPS];
+    struct hw_walk_out out;
+    /* the walker's cache follows, 64-byte aligned */
+};
+
+static inline struct hw_walk_cache *hw_slab_cache(struct hw_slab *s)
+{
+    return (struct hw_walk_cache *)(void *)((char *)s + ((sizeof *s + 63) & ~(size_t)63));
+}
+
+/* ---- one session ---- */
+
+#define HW_SENT_SLOTS 65536u
+
+struct hw_session {
+    struct hw_ring_writer ring;
+    const void *tables;
+    uint32_t generation;
+    uint32_t tag; /* of its live samples, never 0, 16 bits */
+    uint64_t seed;
+    _Atomic uint64_t n_draws;      /* ordinal of threads, for their seeds */
+    _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
+    _Atomic uint64_t last_maps_ns;
+    struct hw_session *next; /* retired ones */
+    struct hw_client_config config;
+    _Atomic uint64_t interval[HW_MAX_HEAPS];
+    _Atomic uint64_t sent[HW_SENT_SLOTS]; /* stack ids whose frames are in the ring */
+};
+
+/*
+ * The page that a forked child finds wiped: whatever kind of fork, nobody is profiled there until
+ * the child has looked. Also holds the locks, so that none is inherited locked.
+ */
+struct hw_live_page {
+    _Atomic(struct hw_session *) session;
+    _Atomic uint32_t started;
+    _Atomic int32_t pid;
+    _Atomic uint32_t settled; /* generation whose answer is known and was no */
+    _Atomic uint32_t session_lock;
+    _Atomic uint32_t live_lock;
+    _Atomic uint32_t n_busy_without_slab;
+    _Atomic uint64_t retry_ns; /* no handshake before */
+    _Atomic uint32_t n_failed; /* handshakes in a row */
+    _Atomic uint32_t slab_lock;
+};
+
+union hw_live_block {
+    struct hw_live_page page;
+    char bytes[HW_PAGE_ALIGN];
+};
+union hw_control_block {
+    struct hw_control_page page;
+    char bytes[HW_PAGE_ALIGN];
+};
+extern union hw_live_block hw_live_block;
+extern union hw_control_block hw_control_block;
+#define hw_live    (hw_live_block.page)
+#define hw_control (hw_control_block.page)
+
+/* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
+
+struct hw_visit {
+    struct hw_session *session; /* NULL: nobody is recording */
+    uintptr_t tls_before, slab_before;
+    struct hw_slab *slab; /* whose busy word was set; NULL = the common counter */
+    bool nested;          /* a signal handler inside another visit: record frees only */
+    bool entered;
+};
+
+void hw_enter(struct hw_visit *v, uintptr_t frame);
+void hw_leave(struct hw_visit *v);
+struct hw_slab *hw_slab_get(void);         /* the thread's; NULL when there is none for it */
+bool hw_slabs_idle(void);                  /* no thread is inside a visit */
+void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
+int hw_slabs_init(void);
+
+/* ---- sampler.c ---- */
+
+/* The hot path. true = the slow path shall look; false = the bytes are accounted. */
+static inline bool hw_due(uint64_t n)
+{
+    struct hw_tls *t = &hw_tls;
+    uint64_t left;
+    if (hw_unlikely(t->generation !=
+                    atomic_load_explicit(&hw_control.generation, memory_order_relaxed)))
+        return true;
+    if (hw_unlikely(__builtin_sub_overflow(t->left, n, &left)))
+        return true;
+    t->left = left;
+    return false;
+}
+
+/* Bytes that this allocation of libc.malloc stands for, 0 = not sampled. After hw_due was true. */
+uint64_t hw_sampler_take(uint64_t n);
+/* The same for a heap of the program. */
+uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n);
+uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* floor(Exp(interval)) + 1 */
+void hw_sampler_start(struct hw_tls *t, struct hw_session *s);
+
+/* ---- session.c, fork.c ---- */
+
+void hw_session_settle(struct hw_tls *t, uint32_t generation);
+void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);
+void hw_session_stop(struct hw_session *s);
+void hw_session_give_up(struct hw_session *s, enum hw_client_error why);
+void hw_session_forked(void); /* the live page was found wiped */
+void hw_session_init(const char *socket_path);
+void hw_fork_init(void);
+void hw_token_drop(void); /* closes the token descriptor if it is still ours */
+
+extern struct hw_session *hw_session_last; /* survives a fork, unlike the live page's pointer */
+
+/* ---- push.c ---- */
+
+/* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
+uint64_t hw_push_reserve(struct hw_session *s, uint32_t size);
+void hw_push_free(struct hw_session *s, uint64_t sample_id);
+void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval);
+void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);
+
+#define hw_count(s, name, n)                                                                       \
+    ((void)atomic_fetch_add_explicit(&(s)->ring.shm->counters.name, (n), memory_order_relaxed))
+
+/* ---- capture.c ---- */
+
+struct hw_event {
+    uint64_t id; /* address or alloc_id */
+    uint64_t size, weight;
+    uint32_t heap_id, flags;
+    const struct hw_site *site;
+};
+
+bool hw_record_alloc(const struct hw_event *e);
+void hw_report_free(uint32_t heap_id, uint64_t id);
+void hw_capture_init(void); /* in the constructor: libc's range, the main stack */
+void hw_adapt_interval(struct hw_session *s, uint32_t heap_id);
+
+/* ---- heaps.c ---- */
+
+void hw_heaps_select(struct hw_session *s);   /* fills s->interval */
+void hw_heaps_announce(struct hw_session *s); /* writes the heaps' records */
+
+/* ---- env.c, say.c ---- */
+
+void hw_env_strip(void);
+void hw_say(const char *text); /* one line to stderr; only for what the user asked for */
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * fork.c - a child of fork
+ *
+ * The live page is wiped by the kernel, so every kind of child is silent before anything runs. What
+ * is done here is tidying, for children of libc's fork: the token is the parent's, and so is the
+ * memory of its session. Raw clones keep both, harmlessly.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/client.h"
+
+static void in_child(void)
+{
+    if (atomic_load(&hw_live.started) != 0) /* not wiped: an old kernel */
+        memset(&hw_live_block, 0, sizeof hw_live_block);
+    hw_token_drop();
+    struct hw_session *s = hw_session_last;
+    hw_session_last = NULL;
+    /* A handler may have forked in the middle of our code: then it must find what it returns to. */
+    if (!s || hw_tls.busy != 0 || s->config.flags & HW_CC_DISABLE_FORK_TEARDOWN)
+        return;
+    (void)munmap((void *)(uintptr_t)s->tables, HW_TABLES_BYTES);
+    hw_ring_detach(&s->ring);
+    (void)munmap(s, sizeof *s);
+}
+
+void hw_fork_init(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child); /* fails for lack of memory only: then untidy */
+}

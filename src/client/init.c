@@ -1,0 +1,49 @@
+/*
+ * init.c - the library's constructor
+ *
+ * Runs after the constructors of the libraries we need (only libc) and before the program's. It
+ * asks a recorder once, if there is a socket of one; without one it leaves nothing but the hooks.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/live.h"
+
+#define ONE_SECOND_NS 1000000000ull
+
+static const char *socket_path(bool *asked_for)
+{
+    const char *p = secure_getenv("HEAPWISE_SOCKET");
+    *asked_for = p && *p;
+    if (*asked_for)
+        return p;
+    p = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
+    if (p && *p)
+        return p;
+    struct stat st;
+    if (stat("/run/perfetto", &st) == 0 && S_ISDIR(st.st_mode))
+        return "/run/perfetto/traced-producer.sock";
+    return "/tmp/perfetto-producer";
+}
+
+__attribute__((constructor)) static void client_init(void)
+{
+    bool asked_for;
+    hw_boot();
+    /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
+    (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
+    hw_fork_init();
+    hw_capture_init();
+    if (hw_slabs_init() != 0 || hw_live_init() != 0)
+        return;
+    const char *path = socket_path(&asked_for);
+    hw_session_init(path);
+    const char *blocking = secure_getenv("PERFETTO_HEAPPROFD_BLOCKING_INIT");
+    bool wait = blocking && strcmp(blocking, "1") == 0;
+    uint32_t flags = HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u);
+    hw_session_start(flags, wait || asked_for ? 10 * ONE_SECOND_NS : ONE_SECOND_NS);
+}

@@ -1,0 +1,191 @@
+/*
+ * live.c - the exact map of live samples
+ *
+ * Segments: the first two have the same size, every later one as much as all before together, so
+ * the whole doubles. A key has two buckets of 4 slots in each segment (two hashes), all of them are
+ * looked at, newest segment first: there are no chains and so no tombstones, a slot is reusable the
+ * moment it is empty. With two choices in every segment the newest overflows at about 60 % and the
+ * older ones take the rest, so the map grows when it is about five sixths full.
+ *
+ *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
+ *      publish  val, then key by release: pairs with the acquire in find()
+ *      take     key -> 2      by one compare-and-swap; drop makes it 0, put_back the key again
+ */
+#include "client/live.h"
+
+#include <sys/mman.h>
+
+#define SLOTS        4u
+#define FIRST_BITS   12u /* buckets of the first segment: 16384 slots, 256 KiB */
+#define MAX_SEGMENTS 16u
+#define KEY_CLAIMED  1u
+#define KEY_HELD     2u
+
+struct bucket {
+    struct hw_live_slot slots[SLOTS];
+};
+_Static_assert(sizeof(struct bucket) == 64, "one cache line");
+
+_Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096)));
+
+static _Atomic(struct bucket *) segments[MAX_SEGMENTS];
+static _Atomic uint32_t n_segments;
+
+static uint32_t segment_bits(uint32_t i)
+{
+    return i == 0 ? FIRST_BITS : FIRST_BITS + i - 1;
+}
+
+/* Ids below 2^56 (all addresses) of different heaps never share a key. */
+static uint64_t key_of(uint32_t heap_id, uint64_t id)
+{
+    uint64_t k = id ^ (uint64_t)(heap_id - HW_HEAP_ID_LIBC) << 56;
+    return k > KEY_HELD ? k : k | 1ull << 63;
+}
+
+static uint64_t hash(uint64_t k)
+{
+    k ^= k >> 32;
+    k *= 0xd6e8feb86659fd93u;
+    k ^= k >> 29;
+    k *= 0x9fb21c651e98df25u;
+    return k ^ k >> 32;
+}
+
+static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
+{
+    uint64_t mask = (1ull << segment_bits(segment)) - 1;
+    struct bucket *b = atomic_load_explicit(&segments[segment], memory_order_acquire);
+    return &b[(choice ? h >> 32 : h) & mask];
+}
+
+static bool segment_add(uint32_t i)
+{
+    size_t n = sizeof(struct bucket) << segment_bits(i);
+    struct bucket *b =
+        mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b == MAP_FAILED)
+        return false;
+    atomic_store_explicit(&segments[i], b, memory_order_release);
+    atomic_store_explicit(&n_segments, i + 1, memory_order_release);
+    return true;
+}
+
+int hw_live_init(void)
+{
+    return atomic_load(&n_segments) != 0 || segment_add(0) ? 0 : -1;
+}
+
+/* The map is full for one key. mmap is the one call made outside of a wait: a program that may not
+ * call it cannot grow its heap either. */
+static HW_COLD bool grow(uint32_t seen)
+{
+    uint32_t free_lock = 0;
+    if (seen >= MAX_SEGMENTS)
+        return false;
+    if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1)) {
+        /* Another thread is at it; it takes a few microseconds unless it was stopped. */
+        for (int i = 0; i < 20000 && atomic_load(&n_segments) == seen; i++)
+            atomic_signal_fence(memory_order_seq_cst);
+        return atomic_load(&n_segments) != seen;
+    }
+    bool ok = atomic_load(&n_segments) != seen || segment_add(seen);
+    atomic_store(&hw_live.live_lock, 0);
+    return ok;
+}
+
+static struct hw_live_slot *claim_in(struct bucket *b)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        uint64_t none = 0;
+        if (atomic_load_explicit(&b->slots[i].key, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&b->slots[i].key, &none, KEY_CLAIMED,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return &b->slots[i];
+    }
+    return NULL;
+}
+
+static uint32_t n_used(const struct bucket *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        n += atomic_load_explicit(&b->slots[i].key, memory_order_relaxed) != 0;
+    return n;
+}
+
+struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id)
+{
+    uint64_t h = hash(key_of(heap_id, id));
+    for (;;) {
+        uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
+        for (uint32_t i = n; i-- > 0;) {
+            struct bucket *a = bucket_of(i, h, 0), *b = bucket_of(i, h, 1);
+            bool a_first = n_used(a) <= n_used(b);
+            struct hw_live_slot *s = claim_in(a_first ? a : b);
+            if (!s)
+                s = claim_in(a_first ? b : a);
+            if (s)
+                return s;
+        }
+        if (!grow(n))
+            return NULL;
+    }
+}
+
+void hw_live_unclaim(struct hw_live_slot *slot)
+{
+    atomic_store_explicit(&slot->key, 0, memory_order_release);
+}
+
+/* A counter that reached 255 stays there: it no longer knows how many it counts. */
+static void counter_change(uint64_t id, int by)
+{
+    _Atomic uint8_t *c = &hw_live_counters[hw_live_index(id)];
+    uint8_t old = atomic_load_explicit(c, memory_order_relaxed);
+    while (old != 255 && !(by < 0 && old == 0))
+        if (atomic_compare_exchange_weak_explicit(c, &old, (uint8_t)(old + by),
+                                                  memory_order_relaxed, memory_order_relaxed))
+            break;
+}
+
+void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
+{
+    counter_change(id, 1);
+    atomic_store_explicit(&slot->val, val, memory_order_relaxed);
+    atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
+}
+
+struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
+{
+    uint64_t key = key_of(heap_id, id);
+    uint64_t h = hash(key);
+    for (uint32_t i = atomic_load_explicit(&n_segments, memory_order_acquire); i-- > 0;)
+        for (uint32_t choice = 0; choice < 2; choice++) {
+            struct bucket *b = bucket_of(i, h, choice);
+            for (uint32_t k = 0; k < SLOTS; k++) {
+                struct hw_live_slot *s = &b->slots[k];
+                if (atomic_load_explicit(&s->key, memory_order_acquire) != key)
+                    continue;
+                uint64_t v = atomic_load_explicit(&s->val, memory_order_relaxed);
+                uint64_t expected = key;
+                if (atomic_compare_exchange_strong_explicit(
+                        &s->key, &expected, KEY_HELD, memory_order_acquire, memory_order_relaxed)) {
+                    *val = v;
+                    return s;
+                }
+            }
+        }
+    return NULL;
+}
+
+void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
+{
+    atomic_store_explicit(&slot->key, 0, memory_order_release);
+    counter_change(id, -1);
+}
+
+void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
+{
+    atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
+}

@@ -1,0 +1,54 @@
+/*
+ * live.h - which blocks are sampled
+ *
+ * Why:     every free asks. A byte counter says "surely not" in one load; behind it an exact map
+ *          gives the sample id. A false "no" would be a leak that is none, for ever.
+ * Shapes:  counters: 2^20 bytes, made once. Map: segments that are added and never moved, of
+ *          buckets of 4 slots (one cache line); each key has two buckets in every segment.
+ *          Slot key: 0 empty, 1 claimed, 2 held by a realloc, else (heap, id).
+ * Threads: any; claim and take are one compare-and-swap each. Never unmapped.
+ */
+#ifndef HW_CLIENT_LIVE_H
+#define HW_CLIENT_LIVE_H
+
+#include "client/client.h"
+
+#define HW_LIVE_COUNTERS (1u << 20)
+
+struct hw_live_slot {
+    _Atomic uint64_t key;
+    _Atomic uint64_t val; /* session tag << 48 | sample id */
+};
+
+extern _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS];
+
+/* Neighbours in memory share cache lines; the high bits keep arenas apart. */
+static inline uint32_t hw_live_index(uint64_t id)
+{
+    return (uint32_t)(id >> 4 ^ id >> 25) & (HW_LIVE_COUNTERS - 1);
+}
+
+static inline bool hw_live_maybe(uint64_t id)
+{
+    return atomic_load_explicit(&hw_live_counters[hw_live_index(id)], memory_order_relaxed) != 0;
+}
+
+int hw_live_init(void); /* the first segment */
+
+/* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
+struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id);
+void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
+void hw_live_unclaim(struct hw_live_slot *slot);
+
+/* Takes the id out of sight and gives its slot and value; NULL = not there. Then drop or put_back.
+ */
+struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val);
+void hw_live_drop(struct hw_live_slot *slot, uint64_t id);
+void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
+
+static inline uint64_t hw_live_val(uint32_t tag, uint64_t sample_id)
+{
+    return (uint64_t)tag << 48 | (sample_id & 0xffffffffffffu);
+}
+
+#endif

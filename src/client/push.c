@@ -1,0 +1,114 @@
+/*
+ * push.c - records into the ring, and what happens when it is full
+ *
+ * A full ring means that the recorder is slower than the program for longer than the buffer lasts.
+ * With HW_CC_BLOCK the thread waits in steps of 100 us, up to the configured deadline; without, it
+ * tries once. Then profiling of this process ends: books with holes would be wrong, and a target
+ * that crawls is worse. A heartbeat older than 2 s ends the wait at once.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "client/sys.h"
+
+#define STEP_NS        100000
+#define HEARTBEAT_NS   2000000000ull
+#define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
+
+static bool recorder_gone(uint64_t now_ns, uint64_t limit_ns)
+{
+    uint64_t beat = atomic_load_explicit(&hw_control.heartbeat_ns, memory_order_relaxed);
+    return now_ns > beat && now_ns - beat > limit_ns;
+}
+
+/* Gives the position, or 0 after the session was given up. */
+static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
+{
+    enum hw_client_error why = HW_CLIENT_HIT_TIMEOUT;
+    uint64_t start = hw_now_monotonic_ns();
+    uint64_t pos = 0;
+    if ((s->config.flags & HW_CC_BLOCK) == 0)
+        goto give_up;
+    hw_count(s, blocked, 1);
+    uint64_t timeout = s->config.block_timeout_us * 1000;
+    uint64_t limit = timeout ? timeout : NO_DEADLINE_NS;
+    uint64_t since = start;
+    uint64_t read = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
+    uint64_t now = start;
+    do {
+        hw_sys_sleep_ns(STEP_NS);
+        pos = hw_ring_reserve(&s->ring, size);
+        now = hw_now_monotonic_ns();
+        uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
+        if (timeout == 0 && read_now != read)
+            since = now; /* it moves: go on waiting */
+        read = read_now;
+        if (pos == 0 && recorder_gone(now, HEARTBEAT_NS)) {
+            why = HW_CLIENT_RECORDER_GONE;
+            break;
+        }
+        if (atomic_load_explicit(&hw_live.session, memory_order_relaxed) != s)
+            break; /* stopped while we waited */
+    } while (pos == 0 && now - since < limit);
+    hw_count(s, blocked_us, (now - start) / 1000);
+    if (pos != 0)
+        return pos;
+give_up:
+    hw_session_give_up(s, why);
+    return 0;
+}
+
+uint64_t hw_push_reserve(struct hw_session *s, uint32_t size)
+{
+    uint64_t pos = hw_ring_reserve(&s->ring, size);
+    if (hw_unlikely(pos == 0))
+        pos = wait_for_room(s, size);
+    return pos;
+}
+
+void hw_push_free(struct hw_session *s, uint64_t sample_id)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_free));
+    if (pos == 0) {
+        hw_count(s, lost_free, 1);
+        return;
+    }
+    struct hw_rec_free *r = hw_ring_at(&s->ring, pos);
+    r->sample_id = sample_id;
+    r->time_ns = hw_now_monotonic_coarse_ns();
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FREE);
+}
+
+void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_heap));
+    if (pos == 0)
+        return;
+    struct hw_rec_heap *r = hw_ring_at(&s->ring, pos);
+    r->heap_id = heap_id;
+    r->reserved = 0;
+    r->interval_bytes = interval;
+    memset(r->name, 0, sizeof r->name);
+    for (size_t i = 0; i + 1 < sizeof r->name && name[i]; i++)
+        r->name[i] = name[i];
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_HEAP);
+}
+
+/* Unknown code: one notice an address page, and not more than one a millisecond. */
+void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
+{
+    uint64_t last = atomic_load_explicit(&s->last_maps_ns, memory_order_relaxed);
+    uint64_t last_pc = atomic_load_explicit(&s->last_maps_pc, memory_order_relaxed);
+    uint64_t quiet_ns = pc >> 12 == last_pc >> 12 ? 100000000u : 1000000u;
+    if (now_ns - last < quiet_ns ||
+        !atomic_compare_exchange_strong(&s->last_maps_ns, &last, now_ns))
+        return;
+    atomic_store_explicit(&s->last_maps_pc, pc, memory_order_relaxed);
+    uint64_t pos = hw_ring_reserve(&s->ring, sizeof(struct hw_rec_maps));
+    if (pos == 0)
+        return; /* a hint: the daemon looks by itself too */
+    struct hw_rec_maps *r = hw_ring_at(&s->ring, pos);
+    r->pc = pc;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_MAPS);
+}

@@ -1,0 +1,503 @@
+/*
+ * session.c - from "shall I be profiled?" to the last record
+ *
+ *                     no recorder: silent for ever
+ *   constructor ----< NO: silent          generation changes on the control page
+ *                     WAIT: control page mapped ----------------> handshake by the next hooked call
+ *                     PROFILE: ring, tables, control page mapped -> session
+ *
+ *   session ends by  generation changes (recorder)   -> stop, perhaps a new handshake
+ *                    ring full, recorder dead        -> give up: reason in the ring's page
+ *                    fork                            -> the live page is wiped
+ *
+ * One descriptor stays open, the token: its end tells the recorder that we exec'd, exited or closed
+ * it. It is compared by inode before we close it ourselves, since the program may have closed the
+ * number and got it again for a file of its own.
+ */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/arch.h"
+#include "base/clock.h"
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/live.h"
+#include "client/sys.h"
+
+#define RETRY_BYTES      (64ull * 1024)
+#define QUIET_BYTES      (1ull << 62)
+#define SLOW_TIMEOUT_NS  50000000ull
+#define BACKOFF_FIRST_NS 100000000ull
+#define BACKOFF_MAX_NS   30000000000ull
+
+extern void *__libc_stack_end; /* of the loader */
+
+struct hw_session *hw_session_last;
+
+/* What outlives sessions and forks. */
+static struct {
+    bool started;
+    char socket_path[108];
+    int token_fd;
+    dev_t token_dev;
+    ino_t token_ino;
+    uint32_t tag;
+    _Atomic uint32_t last_flags; /* enum hw_client_config_flags of the newest session */
+    struct hw_session *retired;  /* under session_lock; may still be visited */
+} own = {.token_fd = -1};
+
+/* ---- the end of a session ---- */
+
+static void session_unmap(struct hw_session *s)
+{
+    if (s->tables)
+        (void)munmap((void *)(uintptr_t)s->tables, HW_TABLES_BYTES);
+    if (s->ring.shm)
+        hw_ring_detach(&s->ring);
+    (void)munmap(s, sizeof *s);
+}
+
+static bool lock_session(void)
+{
+    uint32_t none = 0;
+    return atomic_compare_exchange_strong(&hw_live.session_lock, &none, 1);
+}
+
+static void unlock_session(void)
+{
+    atomic_store(&hw_live.session_lock, 0);
+}
+
+static _Atomic(struct hw_session *) given_up; /* retired without the lock, newest first */
+
+/* Under the lock, outside of any visit. What is not seen idle stays for the next time. */
+static void reap(void)
+{
+    struct hw_session *s = atomic_exchange(&given_up, NULL);
+    while (s) {
+        struct hw_session *next = s->next;
+        s->next = own.retired;
+        own.retired = s;
+        s = next;
+    }
+    if (!own.retired)
+        return;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 || !hw_slabs_idle())
+        return;
+    while ((s = own.retired)) {
+        own.retired = s->next;
+        if (hw_session_last == s)
+            hw_session_last = NULL; /* before the memory goes: a fork may happen in between */
+        atomic_signal_fence(memory_order_seq_cst);
+        session_unmap(s);
+    }
+}
+
+/* Out of sight; who is inside may finish. Any thread, also inside a visit. */
+static bool retire(struct hw_session *s)
+{
+    struct hw_session *expected = s;
+    if (!atomic_compare_exchange_strong(&hw_live.session, &expected, NULL))
+        return false;
+    struct hw_session *head = atomic_load(&given_up);
+    do
+        s->next = head;
+    while (!atomic_compare_exchange_weak(&given_up, &head, s));
+    return true;
+}
+
+void hw_session_stop(struct hw_session *s)
+{
+    if (retire(s) && lock_session()) {
+        reap();
+        unlock_session();
+    }
+}
+
+void hw_session_give_up(struct hw_session *s, enum hw_client_error why)
+{
+    uint32_t none = HW_CLIENT_OK;
+    (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none, (uint32_t)why);
+    atomic_store(&hw_live.settled, s->generation);
+    (void)retire(s);
+}
+
+/* ---- the token descriptor ---- */
+
+void hw_token_drop(void)
+{
+    struct stat st;
+    if (own.token_fd >= 0 && fstat(own.token_fd, &st) == 0 && st.st_dev == own.token_dev &&
+        st.st_ino == own.token_ino)
+        (void)hw_sys_close(own.token_fd);
+    own.token_fd = -1;
+}
+
+/* Programs use, count and close low numbers; we leave those to them. */
+static void token_keep(int fd)
+{
+    struct rlimit lim;
+    struct stat st;
+    long from = 1000;
+    if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < 1024)
+        from = lim.rlim_cur > 64 ? (long)lim.rlim_cur - 24 : 3;
+    int high = hw_sys_fcntl(fd, F_DUPFD_CLOEXEC, from);
+    if (high >= 0) {
+        (void)hw_sys_close(fd);
+        fd = high;
+    }
+    hw_token_drop();
+    if (fstat(fd, &st) != 0) {
+        (void)hw_sys_close(fd);
+        return;
+    }
+    own.token_fd = fd;
+    own.token_dev = st.st_dev;
+    own.token_ino = st.st_ino;
+}
+
+/* ---- the exchange ---- */
+
+struct exchange {
+    uint64_t deadline_ns;
+    int fd;
+    int fds[HW_WELCOME_FDS];
+    int n_fds;
+    struct hw_welcome welcome;
+};
+
+static bool wait_for(const struct exchange *x, short events)
+{
+    for (;;) {
+        int64_t left = (int64_t)(x->deadline_ns - hw_now_monotonic_ns());
+        if (left <= 0)
+            return false;
+        struct pollfd p = {.fd = x->fd, .events = events};
+        int n = hw_sys_poll(&p, left);
+        if (n > 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return false;
+    }
+}
+
+static bool peer_trusted(int fd)
+{
+    struct ucred c;
+    socklen_t n = sizeof c;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0)
+        return false;
+    return c.uid == 0 || c.uid == geteuid();
+}
+
+static bool dial(struct exchange *x, const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    size_t n = strnlen(path, sizeof a.sun_path);
+    if (n == 0 || n >= sizeof a.sun_path)
+        return false;
+    memcpy(a.sun_path, path, n);
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (path[0] == '@')
+        a.sun_path[0] = '\0';
+    else
+        len++;
+    x->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (x->fd < 0)
+        return false;
+    while (hw_sys_connect(x->fd, &a, len) != 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            return false;
+        if (hw_now_monotonic_ns() >= x->deadline_ns) /* EAGAIN: its queue is full */
+            return false;
+        hw_sys_sleep_ns(1000000);
+    }
+    return peer_trusted(x->fd);
+}
+
+static bool say_hello(struct exchange *x, uint32_t flags)
+{
+    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
+                         .version = HW_WIRE_VERSION,
+                         .arch = HW_ARCH_HERE,
+                         .flags = flags,
+                         .page_size = (uint32_t)sysconf(_SC_PAGESIZE),
+                         .pid_inside = (int32_t)getpid(),
+                         .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
+                         .allocator_base = hw_boot_allocator_base()};
+    long n;
+    while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
+        if (errno != EINTR && !(errno == EAGAIN && wait_for(x, POLLOUT)))
+            return false;
+    return n == (long)sizeof h;
+}
+
+static void take_fds(struct exchange *x, struct msghdr *m)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (x->n_fds < HW_WELCOME_FDS)
+                x->fds[x->n_fds++] = fd;
+            else
+                (void)hw_sys_close(fd);
+        }
+    }
+}
+
+static bool hear_welcome(struct exchange *x)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * 8)];
+    } control;
+    struct iovec iov = {&x->welcome, sizeof x->welcome};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    long n;
+    do {
+        if (!wait_for(x, POLLIN))
+            return false;
+        n = hw_sys_recvmsg(x->fd, &m, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
+    if (n < 0)
+        return false;
+    take_fds(x, &m);
+    const struct hw_welcome *w = &x->welcome;
+    return n == (long)sizeof *w && (m.msg_flags & MSG_TRUNC) == 0 && w->magic == HW_WELCOME_MAGIC &&
+           w->version == HW_WIRE_VERSION && w->status < HW_WELCOME_STATUS_COUNT &&
+           w->config.n_heaps <= HW_MAX_HEAP_CHOICES;
+}
+
+/* ---- what came with the welcome ---- */
+
+static bool file_is(int fd, off_t at_least)
+{
+    struct stat st;
+    int seals = hw_sys_fcntl(fd, F_GET_SEALS, 0);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 && st.st_size >= at_least;
+}
+
+static bool map_control(int fd)
+{
+    if (!file_is(fd, HW_CONTROL_BYTES))
+        return false;
+    void *at = &hw_control_block;
+    if (mmap(at, HW_CONTROL_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != at)
+        return false;
+    if (hw_control.magic == HW_CONTROL_MAGIC)
+        return true;
+    /* Not a control page: put an empty one of our own back. */
+    (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return false;
+}
+
+static const void *map_tables(int fd)
+{
+    if (!file_is(fd, (off_t)HW_TABLES_BYTES))
+        return NULL;
+    void *p = mmap(NULL, HW_TABLES_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    const struct hw_tables_dir *d = p;
+    if (d->magic == HW_TABLES_MAGIC && d->version == HW_TABLE_VERSION && d->arch == HW_ARCH_HERE)
+        return p;
+    (void)munmap(p, HW_TABLES_BYTES);
+    return NULL;
+}
+
+static uint64_t fresh_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = hw_now_monotonic_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)&seed;
+    return seed;
+}
+
+/* Everything mapped and announced before anybody can see it. */
+static bool session_open(const struct exchange *x)
+{
+    struct hw_session *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (s == MAP_FAILED)
+        return false;
+    s->config = x->welcome.config;
+    s->generation = x->welcome.generation;
+    if (hw_ring_attach(x->fds[1], &s->ring) != 0) {
+        s->ring.shm = NULL;
+        session_unmap(s);
+        return false;
+    }
+    s->tables = map_tables(x->fds[2]);
+    if (!s->tables || s->generation == 0) {
+        uint32_t none = HW_CLIENT_OK;
+        (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
+                                             (uint32_t)HW_CLIENT_NO_MEMORY);
+        session_unmap(s);
+        return false;
+    }
+    if (s->config.max_frames == 0 || s->config.max_frames > HW_MAX_FRAMES)
+        s->config.max_frames = HW_MAX_FRAMES;
+    s->seed = s->config.seed ? s->config.seed : fresh_seed();
+    own.tag = (own.tag + 1) & 0xffff;
+    if (own.tag == 0)
+        own.tag = 1;
+    s->tag = own.tag;
+    hw_heaps_select(s);
+    hw_heaps_announce(s);
+    atomic_store(&own.last_flags, s->config.flags);
+    hw_session_last = s;
+    atomic_store_explicit(&hw_live.session, s, memory_order_release);
+    return true;
+}
+
+/* Gives false when the recorder could not be asked or understood: worth another try. */
+static bool answer(struct exchange *x)
+{
+    uint32_t status = x->welcome.status;
+    if (status == HW_WELCOME_NO)
+        return true;
+    if (x->n_fds < (status == HW_WELCOME_PROFILE ? HW_WELCOME_FDS : 1) || !map_control(x->fds[0]))
+        return false;
+    token_keep(x->fd);
+    x->fd = -1;
+    if (status == HW_WELCOME_PROFILE && !session_open(x))
+        return false;
+    if (x->welcome.config.flags & HW_CC_STRIP_ENV)
+        hw_env_strip();
+    return true;
+}
+
+static void handshake(uint32_t flags, uint64_t timeout_ns)
+{
+    struct exchange x = {.fd = -1, .deadline_ns = hw_now_monotonic_ns() + timeout_ns};
+    char path[sizeof own.socket_path];
+    memcpy(path,
+           hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0]
+               ? hw_control.socket_path
+               : own.socket_path,
+           sizeof path);
+    path[sizeof path - 1] = '\0';
+    uint32_t generation = atomic_load(&hw_control.generation);
+    bool ok = dial(&x, path) && say_hello(&x, flags) && hear_welcome(&x) && answer(&x);
+    for (int i = 0; i < x.n_fds; i++)
+        (void)hw_sys_close(x.fds[i]);
+    if (x.fd >= 0)
+        (void)hw_sys_close(x.fd);
+    if (ok) {
+        atomic_store(&hw_live.n_failed, 0);
+        atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
+        return;
+    }
+    uint32_t n = atomic_fetch_add(&hw_live.n_failed, 1);
+    uint64_t wait_ns = n < 9 ? BACKOFF_FIRST_NS << n : BACKOFF_MAX_NS;
+    atomic_store(&hw_live.retry_ns,
+                 hw_now_monotonic_ns() + (wait_ns < BACKOFF_MAX_NS ? wait_ns : BACKOFF_MAX_NS));
+    if (n > 20)
+        atomic_store(&hw_live.settled, generation); /* nobody is there: leave the program alone */
+}
+
+void hw_session_start(uint32_t flags, uint64_t timeout_ns)
+{
+    if (!lock_session())
+        return;
+    reap();
+    /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
+    if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
+        (void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        handshake(flags, timeout_ns);
+    }
+    unlock_session();
+}
+
+/* ---- a thread meets a generation it does not know ---- */
+
+void hw_session_forked(void)
+{
+    uint32_t none = 0;
+    if (!atomic_compare_exchange_strong(&hw_live.started, &none, 1))
+        return;
+    atomic_store(&hw_live.pid, (int32_t)getpid());
+    hw_slabs_reset(hw_tls.slab);
+    own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
+    atomic_store(&given_up, NULL);
+    atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
+    if (atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK)
+        hw_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
+}
+
+/* Starts sampling on this thread when a session of this generation runs. */
+static bool thread_join(struct hw_tls *t)
+{
+    struct hw_visit v;
+    bool on = false;
+    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    if (v.session && !v.nested && v.session->generation == t->generation) {
+        struct hw_slab *slab = hw_slab_get();
+        if (slab && slab->generation != v.session->generation) {
+            slab->generation = v.session->generation;
+            hw_walk_cache_reset(hw_slab_cache(slab));
+            memset(slab->heaps, 0, sizeof slab->heaps);
+        }
+        hw_sampler_start(t, v.session);
+        on = true;
+    }
+    hw_leave(&v);
+    return on;
+}
+
+static struct hw_session *session_outdated(uint32_t generation)
+{
+    struct hw_visit v;
+    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    struct hw_session *s =
+        v.session && !v.nested && v.session->generation != generation ? v.session : NULL;
+    hw_leave(&v);
+    return s; /* only compared from here on */
+}
+
+void hw_session_settle(struct hw_tls *t, uint32_t generation)
+{
+    t->generation = generation;
+    t->left = QUIET_BYTES;
+    t->interval = 0;
+    if (!own.started)
+        return; /* before our constructor; it ends with a new generation if there is to be one */
+    if (!atomic_load(&hw_live.started))
+        hw_session_forked();
+    struct hw_session *old = session_outdated(generation);
+    if (old)
+        hw_session_stop(old);
+    bool wanted = generation != 0 && generation != atomic_load(&hw_live.settled) &&
+                  !atomic_load(&hw_control.ended);
+    if (wanted && !atomic_load(&hw_live.session) &&
+        hw_now_monotonic_ns() >= atomic_load(&hw_live.retry_ns))
+        hw_session_start(0, SLOW_TIMEOUT_NS);
+    t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    if (!thread_join(t) && wanted)
+        t->left = RETRY_BYTES; /* another thread is at it, or the next try is due later */
+}
+
+void hw_session_init(const char *socket_path)
+{
+    size_t n = strnlen(socket_path, sizeof own.socket_path - 1);
+    memcpy(own.socket_path, socket_path, n);
+    own.socket_path[n] = '\0';
+    atomic_store(&hw_live.pid, (int32_t)getpid());
+    atomic_store(&hw_live.started, 1);
+    own.started = true;
+}

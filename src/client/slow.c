@@ -1,0 +1,159 @@
+/*
+ * slow.c - a sample is due, a generation changed, or a freed block may be sampled
+ *
+ * An allocation is reported after the real call and only if that succeeded; a free before it, since
+ * the address may be used again at once. The real call is made outside of any visit: an exception
+ * of operator new passes through here.
+ */
+#include "client/slow.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/live.h"
+
+static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
+{
+    if (!p || weight == 0)
+        return;
+    struct hw_event e = {.id = (uint64_t)(uintptr_t)p,
+                         .size = n,
+                         .weight = weight,
+                         .heap_id = HW_HEAP_ID_LIBC,
+                         .flags = flags,
+                         .site = site};
+    (void)hw_record_alloc(&e); /* whether it was recorded is counted there */
+}
+
+__attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n);
+    void *p = real(n);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t))
+{
+    HW_SITE(site);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t whole = (n + page - 1) & ~(page - 1);
+    uint64_t weight = hw_due(whole) ? hw_sampler_take(whole) : 0;
+    void *p = real(n);
+    report(p, whole, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
+                                                       void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n);
+    void *p = real(n, arg);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) void *hw_slow_alloc_size_args(size_t n, size_t a, size_t b,
+                                                        void *(*real)(size_t, size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n);
+    void *p = real(n, a, b);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
+{
+    HW_SITE(site);
+    size_t whole = n * size; /* the hook has seen that it fits */
+    uint64_t weight = hw_sampler_take(whole);
+    void *p = hw_real.calloc(n, size);
+    report(p, whole, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
+                                                void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n);
+    void *p = real(align, n);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+__attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t align, size_t n)
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n);
+    int rc = hw_real.posix_memalign(out, align, n);
+    if (rc == 0)
+        report(*out, n, weight, 0, &site);
+    return rc;
+}
+
+/* The old sample's free, behind the real call: it names an id, so nothing else can be meant. */
+static void report_gone(uint64_t val)
+{
+    struct hw_visit v;
+    int saved = errno;
+    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    if (v.session && val >> 48 == v.session->tag)
+        hw_push_free(v.session, val & 0xffffffffffffu);
+    hw_leave(&v);
+    errno = saved;
+}
+
+__attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
+{
+    HW_SITE(site);
+    if (hw_boot_arena_owns(p))
+        return hw_boot_arena_move(p, n);
+    uint64_t weight = hw_due(n) ? hw_sampler_take(n) : 0;
+    uint64_t id = (uint64_t)(uintptr_t)p;
+    uint64_t val = 0;
+    struct hw_live_slot *slot =
+        p && hw_live_maybe(id) ? hw_live_take(HW_HEAP_ID_LIBC, id, &val) : NULL;
+    void *q = hw_real.realloc(p, n);
+    if (slot && !q && n != 0) { /* failed: the old block is still there */
+        hw_live_put_back(slot, HW_HEAP_ID_LIBC, id);
+    } else if (slot) {
+        report_gone(val);
+        hw_live_drop(slot, id);
+    }
+    report(q, n, weight, HW_ALLOC_REALLOC, &site);
+    return q;
+}
+
+/* The counter of p's address is not zero: perhaps it is sampled. false = nothing to free. */
+static bool forget(void *p)
+{
+    if (hw_boot_arena_owns(p))
+        return false;
+    if (p)
+        hw_report_free(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p);
+    return true;
+}
+
+void hw_slow_free(void *p, void (*real)(void *))
+{
+    if (forget(p))
+        real(p);
+}
+
+void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t))
+{
+    if (forget(p))
+        real(p, a);
+}
+
+void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t))
+{
+    if (forget(p))
+        real(p, a, b);
+}

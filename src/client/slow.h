@@ -1,0 +1,28 @@
+/*
+ * slow.h - what a hook jumps to when there is something to do
+ *
+ * Why:     the hooks keep no frame and leave by a jump, so that a slow function finds the stack as
+ *          the program's call left it: its return address and frame are the caller's (HW_SITE).
+ * Errors:  as the function that the program called, errno included.
+ */
+#ifndef HW_CLIENT_SLOW_H
+#define HW_CLIENT_SLOW_H
+
+#include <stddef.h>
+
+/* One size: malloc, valloc, pvalloc, operator new. */
+void *hw_slow_alloc(size_t n, void *(*real)(size_t));
+void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t)); /* pvalloc: whole pages */
+/* (size, anything): operator new with nothrow or alignment. */
+void *hw_slow_alloc_size_arg(size_t n, size_t arg, void *(*real)(size_t, size_t));
+void *hw_slow_alloc_size_args(size_t n, size_t a, size_t b, void *(*real)(size_t, size_t, size_t));
+void *hw_slow_calloc(size_t n, size_t size);
+void *hw_slow_aligned(size_t align, size_t n, void *(*real)(size_t, size_t));
+int hw_slow_posix_memalign(void **out, size_t align, size_t n);
+void *hw_slow_realloc(void *p, size_t n);
+
+void hw_slow_free(void *p, void (*real)(void *));
+void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t));
+void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t));
+
+#endif
