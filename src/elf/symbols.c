@@ -1,0 +1,224 @@
+/* symbols.c - see symbols.h */
+#include "elf/symbols.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/banned.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "elf/image.h"
+
+enum { MAX_TABLE = 1 << 30 };
+
+/* A symbol table and its names, read whole. Names end in a NUL because reads append one. */
+struct table {
+    uint8_t *syms;
+    char *names;
+    size_t n, n_names, entry;
+};
+
+static void table_free(struct table *t)
+{
+    free(t->syms);
+    free(t->names);
+    *t = (struct table){0};
+}
+
+static int table_read(const struct hw_image *img, const char *section, struct table *t)
+{
+    *t = (struct table){.entry = img->elf_class == 64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)};
+    const struct hw_image_section *s = hw_image_find(img, section);
+    if (!s || s->link >= img->n_sections || (s->type != SHT_SYMTAB && s->type != SHT_DYNSYM))
+        return HW_ENOTFOUND;
+    size_t n_syms;
+    uint8_t *names;
+    int rc = hw_image_read_section(img, s, MAX_TABLE, &t->syms, &n_syms, NULL);
+    if (rc < 0)
+        return rc;
+    rc = hw_image_read_section(img, &img->sections[s->link], MAX_TABLE, &names, &t->n_names, NULL);
+    if (rc < 0) {
+        table_free(t);
+        return rc;
+    }
+    t->names = (char *)names;
+    t->n = n_syms / t->entry;
+    return HW_OK;
+}
+
+static Elf64_Sym table_get(const struct table *t, size_t i)
+{
+    if (t->entry == sizeof(Elf64_Sym)) {
+        Elf64_Sym s;
+        memcpy(&s, t->syms + i * t->entry, sizeof s);
+        return s;
+    }
+    Elf32_Sym s;
+    memcpy(&s, t->syms + i * t->entry, sizeof s);
+    return (Elf64_Sym){s.st_name, s.st_info, s.st_other, s.st_shndx, s.st_value, s.st_size};
+}
+
+static uint8_t rank_of(const Elf64_Sym *s)
+{
+    switch (ELF64_ST_BIND(s->st_info)) {
+    case STB_GLOBAL:
+    case STB_GNU_UNIQUE:
+        return 3;
+    case STB_WEAK:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+/* Where a function without a size must stop at the latest. */
+static uint64_t section_end(const struct hw_image *img, const Elf64_Sym *s)
+{
+    if (s->st_shndx < img->n_sections) {
+        const struct hw_image_section *sec = &img->sections[s->st_shndx];
+        if (s->st_value - sec->va < sec->bytes)
+            return sec->va + sec->bytes;
+    }
+    return s->st_value + 1;
+}
+
+int hw_symbols_add(struct hw_symbols *out, const struct hw_image *img, const char *section,
+                   struct hw_error *err)
+{
+    struct table t;
+    int rc = table_read(img, section, &t);
+    if (rc < 0)
+        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "symbols") : HW_OK;
+    for (size_t i = 1; i < t.n; i++) {
+        Elf64_Sym s = table_get(&t, i);
+        unsigned type = ELF64_ST_TYPE(s.st_info);
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s.st_shndx == SHN_UNDEF ||
+            s.st_name >= t.n_names || !t.names[s.st_name] || s.st_value + s.st_size < s.st_value)
+            continue;
+        struct hw_symbol sym = {.start = s.st_value,
+                                .end = s.st_size ? s.st_value + s.st_size : section_end(img, &s),
+                                .name = t.names + s.st_name,
+                                .rank = rank_of(&s),
+                                .sized = s.st_size != 0};
+        if (hw_vec_push(&out->list, sym) < 0)
+            goto no_memory;
+    }
+    if (hw_vec_push(&out->strings, t.names) < 0)
+        goto no_memory;
+    t.names = NULL;
+    table_free(&t);
+    return HW_OK;
+no_memory:
+    out->list.n = 0; /* names would dangle */
+    table_free(&t);
+    return hw_fail(err, HW_ENOMEM, 0, "symbols");
+}
+
+static int by_address(const void *pa, const void *pb)
+{
+    const struct hw_symbol *a = pa, *b = pb;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank > b->rank ? -1 : 1;
+    if (a->sized != b->sized)
+        return a->sized ? -1 : 1;
+    size_t na = strlen(a->name), nb = strlen(b->name);
+    if (na != nb)
+        return na < nb ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+void hw_symbols_sort(struct hw_symbols *s)
+{
+    size_t n = 0;
+    if (s->list.n)
+        qsort(s->list.v, s->list.n, sizeof *s->list.v, by_address);
+    for (size_t i = 0; i < s->list.n; i++) {
+        if (n && s->list.v[n - 1].start == s->list.v[i].start) {
+            /* The better name stays, with the reach of whichever knows its size. */
+            if (!s->list.v[n - 1].sized && s->list.v[i].sized) {
+                s->list.v[n - 1].end = s->list.v[i].end;
+                s->list.v[n - 1].sized = true;
+            }
+            continue;
+        }
+        s->list.v[n++] = s->list.v[i];
+    }
+    s->list.n = n;
+    uint64_t reaches = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct hw_symbol *sym = &s->list.v[i];
+        if (!sym->sized && i + 1 < n && sym[1].start < sym->end)
+            sym->end = sym[1].start;
+        reaches = sym->end > reaches ? sym->end : reaches;
+        sym->reaches = reaches;
+    }
+}
+
+const struct hw_symbol *hw_symbols_at(const struct hw_symbols *s, uint64_t va)
+{
+    size_t lo = 0, n = s->list.n;
+    while (n) {
+        size_t half = n / 2;
+        if (s->list.v[lo + half].start <= va) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    /* A function may lie inside another (hand-written code): go back while one can still reach. */
+    while (lo-- > 0 && s->list.v[lo].reaches > va)
+        if (va < s->list.v[lo].end)
+            return &s->list.v[lo];
+    return NULL;
+}
+
+void hw_symbols_done(struct hw_symbols *s)
+{
+    for (size_t i = 0; i < s->strings.n; i++)
+        free(s->strings.v[i]);
+    hw_vec_done(&s->strings);
+    hw_vec_done(&s->list);
+}
+
+bool hw_symbols_find(const struct hw_image *img, const char *section, const char *name,
+                     uint64_t *va)
+{
+    struct table t;
+    if (table_read(img, section, &t) < 0)
+        return false;
+    bool found = false;
+    for (size_t i = 1; i < t.n && !found; i++) {
+        Elf64_Sym s = table_get(&t, i);
+        unsigned type = ELF64_ST_TYPE(s.st_info);
+        bool kind = type == STT_FUNC || type == STT_OBJECT || type == STT_GNU_IFUNC ||
+                    type == STT_NOTYPE || type == STT_TLS;
+        if (!kind || s.st_shndx == SHN_UNDEF || s.st_name >= t.n_names ||
+            strcmp(t.names + s.st_name, name) != 0)
+            continue;
+        *va = s.st_value;
+        found = true;
+    }
+    table_free(&t);
+    return found;
+}
+
+bool hw_symbols_mention(const struct hw_image *img, const char *section, const char *name)
+{
+    struct table t;
+    if (table_read(img, section, &t) < 0)
+        return false;
+    bool found = false;
+    size_t n_name = strlen(name) + 1;
+    const char *p = t.names;
+    while (!found && (p = memmem(p, t.n_names + 1 - (size_t)(p - t.names), name, n_name))) {
+        found = p == t.names || p[-1] == '\0';
+        p++;
+    }
+    table_free(&t);
+    return found;
+}
