@@ -3,11 +3,13 @@
  *
  * Why:     DWARF is interpreted once per build id, here; never per sample.
  * Shapes:  input is an open descriptor of an ELF file, read by pread only (it may shrink
- * meanwhile); output is a malloc'ed table that passes hw_table_check, or "no unwind data". Sources
- * in order: .eh_frame (section or PT_GNU_EH_FRAME), then for uncovered addresses .debug_frame and
- * .gnu_debugdata. Errors:  HW_EFORMAT (hostile or damaged), HW_EUNSUPPORTED (not an ELF of a known
- * machine), HW_ENOTFOUND (no unwind data), HW_ELIMIT, HW_ENOMEM. Threads: any, no shared state. Run
- * it in an unprivileged worker: daemon/worker.h. Source:  spec/unwinding.md 3
+ *          meanwhile); output is a malloc'ed table that passes hw_table_check, or "no unwind
+ *          data". Sources in order: .eh_frame (section or PT_GNU_EH_FRAME), then for uncovered
+ *          addresses .debug_frame and .gnu_debugdata.
+ * Errors:  HW_EFORMAT or HW_ETRUNCATED (hostile or damaged), HW_EUNSUPPORTED (not an ELF of a
+ *          known machine), HW_ENOTFOUND (no unwind data), HW_ELIMIT, HW_ENOMEM, HW_ESYS.
+ * Threads: any, no shared state. Run it in an unprivileged worker.
+ * Source:  doc/design/unwinding.md
  */
 #ifndef HW_CFI_CFI_H
 #define HW_CFI_CFI_H

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/banned.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
+
+#include "base/banned.h"
 
 struct hw_elf {
     struct hw_image image;

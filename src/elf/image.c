@@ -14,10 +14,11 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/banned.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+
+#include "base/banned.h"
 
 enum {
     MAX_SEGMENTS = 4096,

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/banned.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "elf/image.h"
+
+#include "base/banned.h"
 
 enum { MAX_TABLE = 1 << 30 };
 
