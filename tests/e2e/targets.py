@@ -123,6 +123,24 @@ def allocator(library):
     return case
 
 
+def custom_heaps(box):
+    """--all-heaps: heaps that the program announces itself, each with its own dump."""
+    out = box.dir / "o"
+    out.mkdir()
+    plain = box.run([hw.target("custom")])
+    r = box.run([hw.tool("heap_profile"), "host", "-i", "1", "--all-heaps", "-o", out, "--",
+                 hw.target("custom")], check=0)
+    hw.true(plain.stdout in r.stdout, "the target's output")
+    t = hw.sound(str(out / "raw-trace"))
+    want = hw.expectations(plain.stdout)
+    hw.exact(t.last(heap="test.pool"), {"fn_pool": want["fn_pool"]}, "test.pool")
+    hw.exact(t.last(heap="test.other"), {"fn_other": want["fn_other"]}, "test.other")
+    pid = t.last().pid
+    names = sorted(p.name for p in out.iterdir())
+    for heap in ("test.pool", "test.other"):
+        hw.true(any(n.startswith("heap_dump.") and n.endswith(f".{pid}.{heap}.pb.gz") for n in names), f"{names}")
+
+
 def chains(box):
     """Scripts, env, nice and timeout end with the profile of the real program underneath."""
     script = box.dir / "run.sh"
@@ -158,7 +176,7 @@ CASES = {**{n: plain_target(n) for n in PLAIN},
          **{"end-" + e: ending(e) for e in ENDS},
          "whole-stacks": whole_stacks, "roots": roots, "sampled": sampled, "peak": peak,
          "jemalloc": allocator("libjemalloc.so.2"), "tcmalloc": allocator("libtcmalloc_minimal.so.4"),
-         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "follow-fork": follow_fork}
+         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "custom-heaps": custom_heaps, "follow-fork": follow_fork}
 
 if __name__ == "__main__":
     hw.main(CASES)
