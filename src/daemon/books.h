@@ -1,0 +1,106 @@
+/*
+ * books.h - the bookkeeping of one target: what was allocated, freed and is live, per callstack
+ *
+ * Why:     records say "sample taken" and "sample freed"; a dump says what stands where. This is
+ * the sum between the two and nothing else: no rings, no names, no files. Shapes:  one cell per
+ * (heap, stack) with running totals; one row per live sample. Stacks are dense numbers given by the
+ * caller (feed.h). Operations are booked in the order in which they are given, which is ring order.
+ * Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the sum of
+ *          sample_size / alloc_size. variance is that of the live bytes: a small allocation of s
+ *          bytes is recorded as interval * Poisson(s / interval), whose variance is interval * s,
+ *          estimated by interval * sample_size; one of at least the interval is exact.
+ * Owns:    everything.
+ * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id.
+ * Threads: one owner at a time.
+ */
+#ifndef HW_DAEMON_BOOKS_H
+#define HW_DAEMON_BOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/map64.h"
+#include "base/vec.h"
+#include "wire/records.h"
+
+/* Larger sizes are taken as this much, so that no sum of them can overflow. */
+#define HW_BOOKS_MAX_SIZE (UINT64_C(1) << 47)
+
+struct hw_totals {
+    uint64_t allocated, freed;        /* bytes, sampled and scaled */
+    uint64_t alloc_count, free_count; /* samples */
+    double est_alloc, est_free;
+    double variance; /* of the live bytes */
+};
+
+struct hw_cell {
+    uint64_t peak_epoch; /* peak is valid when equal to the heap's epoch */
+    uint32_t stack;
+    bool changed; /* in the heap's list of changes since the last snapshot */
+    struct hw_totals now;
+};
+
+struct hw_sample {
+    uint64_t address;
+    uint64_t alloc_size, sample_size;
+    uint32_t cell; /* HW_NO_CELL: the row is free, alloc_size links to the next free one */
+    uint16_t heap_id;
+    uint16_t reserved;
+    double variance;
+};
+#define HW_NO_CELL UINT32_MAX
+
+struct hw_book {
+    uint32_t heap_id;
+    char name[HW_HEAP_NAME_MAX];
+    uint64_t interval_bytes, orig_interval_bytes;
+    uint64_t n_samples; /* allocations booked */
+    uint64_t last_ns;   /* newest operation; 0 = none */
+    uint64_t live, peak_live, peak_ns;
+    uint64_t epoch;   /* one more at each new maximum */
+    bool peak_is_new; /* a maximum was reached since the last snapshot */
+    HW_VEC(struct hw_cell) cells;
+    HW_VEC(struct hw_totals) peaks; /* parallel to cells; empty when peaks are not followed */
+    HW_VEC(uint32_t) changed;       /* cells */
+    HW_VEC(uint32_t) cell_of_stack; /* HW_NO_CELL = none */
+};
+
+struct hw_books {
+    bool follow_peak;
+    struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
+    struct hw_map64 live;                /* sample id → row in samples */
+    HW_VEC(struct hw_sample) samples;
+    uint32_t free_row; /* head of the list of free rows; HW_NO_CELL = none */
+    uint64_t n_unknown_free, n_duplicate;
+};
+
+void hw_books_init(struct hw_books *b, bool follow_peak);
+void hw_books_done(struct hw_books *b);
+
+/* Finds or adds. HW_ELIMIT for an id out of range. */
+int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out);
+/* From a heap record: an empty name only changes the interval. */
+int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_HEAP_NAME_MAX],
+                      uint64_t interval_bytes);
+
+struct hw_books_alloc {
+    uint64_t sample_id;
+    uint64_t address, alloc_size, sample_size, time_ns;
+    uint32_t heap_id, stack;
+};
+int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
+/* False: the id is not live; counted, never kept. sample: what was freed; may be NULL. */
+bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
+                   struct hw_sample *sample);
+
+/* A cell's totals at the last maximum of its heap. */
+struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell);
+/* Begins the next window: nothing is changed, no new peak. */
+void hw_book_clear_changes(struct hw_book *k);
+
+static inline uint64_t hw_totals_live(const struct hw_totals *t)
+{
+    return t->allocated - t->freed;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * clients.c - connections from targets, from connect to "wanted by a session" or "wait"
+ *
+ * A connection says hello once. Afterwards nothing is read from it: only its end matters, and with
+ * the end of a waiting client its control page goes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/arch.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/core.h"
+
+#include "base/banned.h"
+
+#define HELLO_NS   UINT64_C(5000000000) /* a client that says nothing is dropped */
+#define MAX_CONNS  16384u
+#define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* ---- the control page ---- */
+
+int hw_page_init(struct hw_page *p, const char *socket_path)
+{
+    *p = (struct hw_page){.fd = memfd_create("hw-control", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (p->fd < 0 || ftruncate(p->fd, HW_CONTROL_BYTES) < 0)
+        goto fail;
+    p->map = mmap(NULL, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
+    if (p->map == MAP_FAILED) {
+        p->map = NULL;
+        goto fail;
+    }
+    p->map->magic = HW_CONTROL_MAGIC;
+    p->map->version = HW_WIRE_VERSION;
+    atomic_store(&p->map->heartbeat_ns, hw_now_monotonic_coarse_ns());
+    (void)snprintf(p->map->socket_path, sizeof p->map->socket_path, "%s", socket_path);
+    if (fcntl(p->fd, F_ADD_SEALS, PAGE_SEALS) < 0)
+        goto fail;
+    return HW_OK;
+fail:
+    hw_page_done(p);
+    return HW_ESYS;
+}
+
+void hw_page_done(struct hw_page *p)
+{
+    if (p->map)
+        (void)munmap(p->map, HW_CONTROL_BYTES); /* cannot fail on a mapping of ours */
+    if (p->fd >= 0)
+        (void)close(p->fd); /* memory only */
+    *p = (struct hw_page){.fd = -1};
+}
+
+/* ---- answers that are not "profile" ---- */
+
+static bool answer(int fd, enum hw_welcome_status status, int page_fd)
+{
+    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
+    union {
+        char bytes[CMSG_SPACE(sizeof page_fd)];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {&w, sizeof w};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (page_fd >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof page_fd);
+        memcpy(CMSG_DATA(c), &page_fd, sizeof page_fd);
+    }
+    return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof w;
+}
+
+static void conn_close(struct hw_conn *c)
+{
+    if (c->closed)
+        return;
+    hw_watch_remove(c->rec, &c->watch);
+    if (c->watch.fd >= 0)
+        (void)close(c->watch.fd); /* nothing is pending on it */
+    c->watch.fd = -1;
+    hw_page_done(&c->page);
+    c->closed = true; /* freed by the next tick: events of this round may still name it */
+}
+
+/* The session's descriptor moves on; the connection's object ends. */
+static void conn_release(struct hw_conn *c)
+{
+    hw_watch_remove(c->rec, &c->watch);
+    c->watch.fd = -1;
+    conn_close(c);
+}
+
+static void keep_waiting(struct hw_conn *c)
+{
+    if (c->rec->embedded || hw_page_init(&c->page, c->rec->producer_name) < 0) {
+        (void)answer(c->watch.fd, HW_WELCOME_NO, -1); /* closing says the same */
+        conn_close(c);
+        return;
+    }
+    if (!answer(c->watch.fd, HW_WELCOME_WAIT, c->page.fd)) {
+        conn_close(c);
+        return;
+    }
+    c->waiting = true;
+}
+
+static bool hello_is_good(const struct hw_hello *h, ssize_t n)
+{
+    return n == sizeof *h && h->magic == HW_HELLO_MAGIC && h->version == HW_WIRE_VERSION &&
+           h->arch == HW_ARCH_HERE;
+}
+
+static void decide(struct hw_conn *c)
+{
+    struct hw_pid pid;
+    struct hw_proc_status st;
+    struct hw_session *s;
+    uint32_t source;
+    struct hw_error err = {0};
+    if (hw_pid_open(c->pid, &pid, &err) < 0) {
+        conn_close(c);
+        return;
+    }
+    bool wanted =
+        hw_proc_status(pid.dir, &st) == HW_OK && hw_sessions_match(c->rec, c, &pid, &s, &source);
+    hw_pid_done(&pid);
+    if (!wanted) {
+        keep_waiting(c);
+        return;
+    }
+    struct hw_target *t;
+    if (hw_target_new(s, source, c, &t, &err) < 0) {
+        hw_session_warn(s, "pid %d is not profiled: %s", c->pid, err.text);
+        (void)answer(c->watch.fd, HW_WELCOME_NO, -1); /* closing says the same */
+        conn_close(c);
+        return;
+    }
+    conn_release(c);
+}
+
+static void on_conn(struct hw_watch *w, uint32_t events)
+{
+    struct hw_conn *c = HW_OWNER_OF(w, struct hw_conn, watch);
+    if (c->closed)
+        return;
+    if (!c->heard && (events & EPOLLIN)) {
+        ssize_t n = recv(w->fd, &c->hello, sizeof c->hello, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        c->heard = true;
+        if (!hello_is_good(&c->hello, n)) {
+            conn_close(c);
+            return;
+        }
+        /* From here on only the end is of interest. */
+        struct epoll_event e = {.events = EPOLLRDHUP, .data.ptr = w};
+        (void)epoll_ctl(c->rec->epoll_fd, EPOLL_CTL_MOD, w->fd, &e); /* it is in the set */
+        decide(c);
+        return;
+    }
+    if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+        conn_close(c);
+}
+
+static void on_listen(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, producers);
+    (void)events;
+    for (;;) {
+        hw_autofd int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        struct ucred cred;
+        socklen_t n = sizeof cred;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || r->conns.n >= MAX_CONNS)
+            continue;
+        struct hw_conn *c = calloc(1, sizeof *c);
+        if (!c)
+            continue;
+        *c = (struct hw_conn){.rec = r,
+                              .uid = cred.uid,
+                              .pid = cred.pid,
+                              .since_ns = hw_now_monotonic_ns(),
+                              .page = {.fd = -1}};
+        c->watch = (struct hw_watch){hw_fd_take(&fd), on_conn};
+        if (hw_vec_push(&r->conns, c) < 0 || hw_watch_add(r, &c->watch, EPOLLIN | EPOLLRDHUP) < 0)
+            conn_close(c);
+    }
+}
+
+int hw_listen(const char *name, struct hw_error *err)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+    if (len == 0 || len >= sizeof a.sun_path)
+        return hw_fail(err, HW_EINVAL, 0, "socket name '%s' is empty or too long", name);
+    memcpy(a.sun_path, name, len);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+    bool abstract = name[0] == '@';
+    if (abstract) {
+        a.sun_path[0] = '\0';
+        size--;
+    }
+    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return hw_fail_sys(err, "socket");
+    if (bind(fd, (struct sockaddr *)&a, size) < 0) {
+        if (errno != EADDRINUSE || abstract)
+            return hw_fail_sys(err, "cannot listen on '%s'", name);
+        hw_autofd int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (probe >= 0 && connect(probe, (struct sockaddr *)&a, size) == 0)
+            return hw_fail(err, HW_EBUSY, 0, "'%s' is in use by a running service", name);
+        if (unlink(name) < 0 || bind(fd, (struct sockaddr *)&a, size) < 0)
+            return hw_fail_sys(err, "cannot listen on '%s'", name);
+    }
+    if (!abstract)
+        (void)chmod(name, 0666); /* who may do what is decided by peer credentials */
+    if (listen(fd, 1024) < 0)
+        return hw_fail_sys(err, "cannot listen on '%s'", name);
+    return hw_fd_take(&fd);
+}
+
+int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err)
+{
+    int fd = hw_listen(name, err);
+    if (fd < 0)
+        return fd;
+    (void)snprintf(r->producer_name, sizeof r->producer_name, "%s", name);
+    r->producers = (struct hw_watch){fd, on_listen};
+    return hw_watch_add(r, &r->producers, EPOLLIN);
+}
+
+void hw_clients_tick(struct hw_recorder *r, uint64_t now)
+{
+    for (size_t i = 0; i < r->conns.n;) {
+        struct hw_conn *c = r->conns.v[i];
+        if (!c->closed && !c->heard && now - c->since_ns > HELLO_NS)
+            conn_close(c);
+        if (c->closed) {
+            free(c);
+            r->conns.v[i] = r->conns.v[--r->conns.n];
+            continue;
+        }
+        if (c->waiting)
+            atomic_store_explicit(&c->page.map->heartbeat_ns, hw_now_monotonic_coarse_ns(),
+                                  memory_order_relaxed);
+        i++;
+    }
+}
+
+void hw_clients_wake(struct hw_recorder *r)
+{
+    uint32_t generation = ++r->next_generation;
+    for (size_t i = 0; i < r->conns.n; i++) {
+        struct hw_conn *c = r->conns.v[i];
+        if (c->waiting && !c->closed)
+            atomic_store_explicit(&c->page.map->generation, generation, memory_order_release);
+    }
+}
+
+void hw_clients_done(struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->conns.n; i++) {
+        struct hw_conn *c = r->conns.v[i];
+        if (c->waiting && c->page.map)
+            atomic_store(&c->page.map->ended, 1);
+        conn_close(c);
+        free(c);
+    }
+    hw_vec_done(&r->conns);
+    if (r->producers.fd >= 0) {
+        (void)close(r->producers.fd); /* no more clients */
+        if (r->producer_name[0] != '@' && r->producer_name[0] != '\0')
+            (void)unlink(r->producer_name); /* the next start removes it too */
+    }
+}

@@ -1,0 +1,376 @@
+/*
+ * control.c - messages of commands (wire/control.h)
+ *
+ * A connection starts at most one session and owns it: when it ends, the session is stopped and its
+ * dumps are written (a command that died must not leave targets running slower for ever). Answers
+ * are sent without waiting; a command that does not read loses progress messages only, as the
+ * kernel keeps 200 KiB for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+
+#include "base/banned.h"
+
+#define MAX_CONTROLS 256u
+
+void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
+                     const void *body, size_t n, const char *text)
+{
+    if (!c || c->closed)
+        return;
+    size_t text_n = text ? strlen(text) : 0;
+    struct hw_control_head h = {.version = HW_CONTROL_VERSION,
+                                .type = type,
+                                .length = (uint32_t)(n + text_n),
+                                .session = session};
+    struct iovec iov[3] = {
+        {&h, sizeof h}, {(void *)(uintptr_t)body, n}, {(void *)(uintptr_t)text, text_n}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 3};
+    /* Answers that decide something are worth a short wait; progress is not. */
+    for (int i = 0; i < 200; i++) {
+        if (sendmsg(c->watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN ||
+            type == HW_CTL_PROGRESS)
+            return;
+        (void)usleep(1000);
+    }
+}
+
+static void fail(struct hw_control_conn *c, const char *text)
+{
+    hw_control_send(c, HW_CTL_ERROR, 0, NULL, 0, text);
+}
+
+static void close_conn(struct hw_control_conn *c)
+{
+    if (c->closed)
+        return;
+    hw_watch_remove(c->rec, &c->watch);
+    (void)close(c->watch.fd); /* the peer is gone or broke the rules */
+    c->watch.fd = -1;
+    c->closed = true;
+    if (c->controller)
+        c->rec->controller_gone = true;
+    if (c->session) {
+        c->session->control = NULL;
+        hw_session_stop(c->session, "the command has gone", HW_OK);
+        c->session = NULL;
+    }
+}
+
+/* ---- requests ---- */
+
+static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
+{
+    struct hw_control_start start;
+    struct hw_error err = {0};
+    if (body.n < sizeof start) {
+        close_conn(c);
+        return;
+    }
+    memcpy(&start, body.p, sizeof start);
+    struct hw_bytes config = hw_bytes_of(body.p + sizeof start, body.n - sizeof start);
+    if (config.n != start.config_bytes) {
+        close_conn(c);
+        return;
+    }
+    if (c->session || *fd < 0) {
+        fail(c, c->session ? "this connection has a session already" : "no output file was passed");
+        return;
+    }
+    struct stat st;
+    int flags = fcntl(*fd, F_GETFL);
+    if (fstat(*fd, &st) < 0 || flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
+        fail(c, "the output file is not open for writing");
+        return;
+    }
+    struct hw_session *s;
+    if (hw_session_new(c->rec, &start, config, hw_fd_take(fd), c->uid, c, &s, &err) < 0) {
+        fail(c, err.text);
+        return;
+    }
+    c->session = s;
+    if (c->root_pid > 0)
+        hw_session_set_root(s, c->root_pid);
+}
+
+static struct hw_session *find_session(struct hw_control_conn *c, uint64_t id)
+{
+    if (id == 0)
+        return c->session;
+    for (size_t i = 0; i < c->rec->sessions.n; i++) {
+        struct hw_session *s = c->rec->sessions.v[i];
+        if (s->id == id && hw_permission_session(c->uid, s->uid) == HW_OK)
+            return s;
+    }
+    return NULL;
+}
+
+static void on_dump(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+{
+    if (body.n % sizeof(int32_t)) {
+        close_conn(c);
+        return;
+    }
+    int32_t pids[1024];
+    size_t n = body.n / sizeof pids[0];
+    if (n > HW_ARRAY_LEN(pids))
+        n = HW_ARRAY_LEN(pids);
+    memcpy(pids, body.p, n * sizeof pids[0]);
+    uint32_t count = 0;
+    for (size_t i = 0; i < c->rec->targets.n; i++) {
+        struct hw_target *t = c->rec->targets.v[i];
+        bool meant = n == 0;
+        for (size_t k = 0; k < n; k++)
+            meant |= pids[k] == t->pid.pid;
+        if (!meant || t->phase != HW_PHASE_RUNNING || (id != 0 && t->session->id != id) ||
+            hw_permission_session(c->uid, t->session->uid) < 0)
+            continue;
+        hw_dump_request(t, "command", false);
+        count++;
+    }
+    hw_control_send(c, HW_CTL_DUMPED, id, &count, sizeof count, NULL);
+}
+
+static const char *phase_name(enum hw_target_phase p)
+{
+    switch (p) {
+    case HW_PHASE_PREPARING:
+        return "starting";
+    case HW_PHASE_RUNNING:
+        return "profiled";
+    case HW_PHASE_FINISHING:
+        return "ending";
+    case HW_PHASE_DONE:
+        break;
+    }
+    return "ended";
+}
+
+static void status_session(struct hw_json *j, const struct hw_session *s, uint64_t now)
+{
+    hw_json_begin_object(j);
+    hw_json_key(j, "id");
+    hw_json_uint(j, s->id);
+    hw_json_key(j, "uid");
+    hw_json_uint(j, s->uid);
+    hw_json_key(j, "seconds");
+    hw_json_uint(j, (now - s->started_ns) / 1000000000u);
+    hw_json_key(j, "state");
+    hw_json_str(j, s->stopping ? "stopping" : "running");
+    hw_json_key(j, "dumps");
+    hw_json_uint(j, s->n_dumps);
+    hw_json_key(j, "samples");
+    hw_json_uint(j, s->n_samples);
+    hw_json_key(j, "lost");
+    hw_json_uint(j, s->n_lost);
+    hw_json_key(j, "targets");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session != s)
+            continue;
+        hw_json_begin_object(j);
+        hw_json_key(j, "pid");
+        hw_json_uint(j, (uint64_t)t->pid.pid);
+        hw_json_key(j, "name");
+        hw_json_str(j, t->name);
+        hw_json_key(j, "state");
+        hw_json_str(j, phase_name(t->phase));
+        hw_json_key(j, "samples");
+        hw_json_uint(j, t->n_samples);
+        hw_json_key(j, "dumps");
+        hw_json_uint(j, t->n_dumps);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
+static void on_status(struct hw_control_conn *c)
+{
+    struct hw_json j;
+    uint64_t now = hw_now_monotonic_ns();
+    size_t waiting = 0;
+    for (size_t i = 0; i < c->rec->conns.n; i++)
+        waiting += c->rec->conns.v[i]->waiting && !c->rec->conns.v[i]->closed;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_key(&j, "version");
+    hw_json_str(&j, HW_VERSION);
+    hw_json_key(&j, "pid");
+    hw_json_uint(&j, (uint64_t)getpid());
+    hw_json_key(&j, "producer_socket");
+    hw_json_str(&j, c->rec->producer_name);
+    hw_json_key(&j, "waiting_clients");
+    hw_json_uint(&j, waiting);
+    hw_json_key(&j, "sessions");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < c->rec->sessions.n; i++)
+        if (hw_permission_session(c->uid, c->rec->sessions.v[i]->uid) == HW_OK)
+            status_session(&j, c->rec->sessions.v[i], now);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    if (hw_json_finish(&j) == HW_OK)
+        hw_control_send(c, HW_CTL_STATUS_REPLY, 0, j.buf.p, j.buf.n, NULL);
+    hw_json_done(&j);
+}
+
+static void on_target(struct hw_control_conn *c, struct hw_bytes body)
+{
+    struct hw_control_target t;
+    if (body.n != sizeof t) {
+        close_conn(c);
+        return;
+    }
+    memcpy(&t, body.p, sizeof t);
+    c->root_pid = t.pid;
+    if (c->session)
+        hw_session_set_root(c->session, t.pid);
+}
+
+static void obey(struct hw_control_conn *c, const struct hw_control_head *h, struct hw_bytes body,
+                 int *fd)
+{
+    struct hw_session *s;
+    switch (h->type) {
+    case HW_CTL_START:
+        on_start(c, body, fd);
+        break;
+    case HW_CTL_STOP:
+        s = find_session(c, h->session);
+        if (s)
+            hw_session_stop(s, "stopped", HW_OK);
+        else
+            fail(c, "no such session");
+        break;
+    case HW_CTL_DUMP:
+        on_dump(c, h->session, body);
+        break;
+    case HW_CTL_STATUS:
+        on_status(c);
+        break;
+    case HW_CTL_TARGET:
+        on_target(c, body);
+        break;
+    case HW_CTL_FLUSH: /* every packet is written when it is complete: nothing is held back */
+        break;
+    default: /* a number from outside */
+        close_conn(c);
+        break;
+    }
+}
+
+static void on_message(struct hw_control_conn *c, struct hw_bytes message, int *fd)
+{
+    struct hw_control_head h;
+    if (message.n >= sizeof h)
+        memcpy(&h, message.p, sizeof h);
+    if (message.n < sizeof h || h.length != message.n - sizeof h) {
+        close_conn(c);
+        return;
+    }
+    if (h.version != HW_CONTROL_VERSION) {
+        fail(c, "the recorder is of another version");
+        close_conn(c);
+        return;
+    }
+    obey(c, &h, hw_bytes_of(message.p + sizeof h, h.length), fd);
+}
+
+static void on_control(struct hw_watch *w, uint32_t events)
+{
+    struct hw_control_conn *c = HW_OWNER_OF(w, struct hw_control_conn, watch);
+    static uint8_t buffer[HW_CONTROL_MAX_BYTES + sizeof(struct hw_control_head)]; /* one thread */
+    (void)events;
+    while (!c->closed) {
+        union {
+            char bytes[CMSG_SPACE(sizeof(int) * 4)];
+            struct cmsghdr align;
+        } control;
+        struct iovec iov = {buffer, sizeof buffer};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
+                           .msg_controllen = sizeof control.bytes};
+        ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        hw_autofd int fd = -1;
+        for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h; h = CMSG_NXTHDR(&m, h)) {
+            if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+                continue;
+            for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                if (fd >= 0)
+                    (void)close(fd); /* at most one is meant */
+                memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof fd);
+            }
+        }
+        if (n <= 0 || (m.msg_flags & MSG_TRUNC)) {
+            close_conn(c);
+            return;
+        }
+        on_message(c, hw_bytes_of(buffer, (size_t)n), &fd);
+    }
+}
+
+int hw_control_add(struct hw_recorder *r, int fd, bool controller)
+{
+    struct ucred cred = {.pid = getppid(), .uid = getuid()};
+    socklen_t n = sizeof cred;
+    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n); /* a socketpair: ourselves, as set */
+    struct hw_control_conn *c = calloc(1, sizeof *c);
+    if (!c || r->controls.n >= MAX_CONTROLS || hw_vec_push(&r->controls, c) < 0) {
+        free(c);
+        (void)close(fd); /* refused */
+        return HW_ELIMIT;
+    }
+    *c = (struct hw_control_conn){
+        .rec = r, .uid = cred.uid, .pid = cred.pid, .controller = controller};
+    c->watch = (struct hw_watch){fd, on_control};
+    return hw_watch_add(r, &c->watch, EPOLLIN);
+}
+
+static void on_listen(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, consumers);
+    (void)events;
+    for (;;) {
+        int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        (void)hw_control_add(r, fd, /* controller = */ false); /* refused: closed there */
+    }
+}
+
+int hw_control_listen(struct hw_recorder *r, const char *name, struct hw_error *err)
+{
+    int fd = hw_listen(name, err);
+    if (fd < 0)
+        return fd;
+    r->consumers = (struct hw_watch){fd, on_listen};
+    return hw_watch_add(r, &r->consumers, EPOLLIN);
+}
+
+void hw_control_done(struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->controls.n; i++) {
+        close_conn(r->controls.v[i]);
+        free(r->controls.v[i]);
+    }
+    hw_vec_done(&r->controls);
+    if (r->consumers.fd >= 0)
+        (void)close(r->consumers.fd); /* no more commands */
+}

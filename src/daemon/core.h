@@ -1,0 +1,283 @@
+/*
+ * core.h - the objects of the recorder's main thread and who may call whom
+ *
+ *     recorder ──┬── controls   connections of commands            control.c
+ *                ├── sessions   one recording each                 session.c
+ *                ├── conns      clients that are not profiled      clients.c
+ *                ├── targets    one profiled process each          target.c, dump.c
+ *                ├── modules    files they execute                 modules.c
+ *                └── drain      threads that empty rings           drain.c
+ *
+ * Threads: main thread only.
+ */
+#ifndef HW_DAEMON_CORE_H
+#define HW_DAEMON_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "config/config.h"
+#include "daemon/drain.h"
+#include "daemon/feed.h"
+#include "daemon/frames.h"
+#include "daemon/modules.h"
+#include "daemon/recorder.h"
+#include "daemon/tables.h"
+#include "daemon/tally.h"
+#include "daemon/worker.h"
+#include "proc/pid.h"
+#include "wire/control.h"
+#include "wire/control_page.h"
+#include "wire/handshake.h"
+
+struct hw_trace_writer;
+struct hw_profile_writer;
+struct hw_proc_poll;
+struct hw_recorder;
+struct hw_session;
+struct hw_target;
+
+/* A descriptor in the epoll set. Embedded in its object; fn gets it back. */
+struct hw_watch {
+    int fd;
+    void (*fn)(struct hw_watch *w, uint32_t events);
+};
+
+#define HW_OWNER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* The page through which a client is switched on and off. */
+struct hw_page {
+    int fd; /* owned; -1 after it was sent */
+    struct hw_control_page *map;
+};
+int hw_page_init(struct hw_page *p, const char *socket_path);
+void hw_page_done(struct hw_page *p);
+
+/* ---- clients.c: connections from targets ---- */
+
+struct hw_conn {
+    struct hw_watch watch;
+    struct hw_recorder *rec;
+    uint32_t uid;
+    int32_t pid;
+    uint64_t since_ns;
+    bool heard, closed;
+    bool waiting; /* WAIT was answered: page is its control page */
+    struct hw_hello hello;
+    struct hw_page page;
+};
+
+int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
+void hw_clients_tick(struct hw_recorder *r, uint64_t now);
+/* A session began: clients that wait are told to shake hands again. */
+void hw_clients_wake(struct hw_recorder *r);
+void hw_clients_done(struct hw_recorder *r);
+
+/* ---- target.c ---- */
+
+enum hw_target_end {
+    HW_END_NONE = 0,
+    HW_END_SESSION, /* the session stopped */
+    HW_END_EXITED,
+    HW_END_EXECED,
+    HW_END_BROKEN,  /* shared memory damaged */
+    HW_END_STUCK,   /* a record was never finished */
+    HW_END_GAVE_UP, /* the client did: its error word */
+    HW_END_GUARDRAIL
+};
+
+enum hw_target_phase {
+    HW_PHASE_PREPARING, /* tables are being compiled; the client waits */
+    HW_PHASE_RUNNING,
+    HW_PHASE_FINISHING, /* the last snapshot is on its way or being written */
+    HW_PHASE_DONE
+};
+
+struct hw_heap_tally {
+    uint32_t heap_id;
+    char name[HW_HEAP_NAME_MAX];
+    struct hw_tally tally;
+    uint64_t last_ts_ns; /* of the last dump written; 0 = none */
+    bool dumped;
+};
+
+struct hw_target {
+    struct hw_watch watch; /* the client's socket: its end */
+    struct hw_watch exit;  /* pidfd */
+    struct hw_recorder *rec;
+    struct hw_session *session;
+    uint32_t source; /* data source in the session */
+    struct hw_pid pid;
+    uint32_t uid;
+    struct hw_hello hello;
+    char name[256]; /* shown: argv[0]'s last part */
+    char exe[256];
+    bool launcher;
+    bool from_startup;
+    uint64_t key; /* of its callsites in the trace; of its drain thread */
+    uint64_t since_ns, since_coarse_ns;
+
+    enum hw_target_phase phase;
+    enum hw_target_end end;
+    struct hw_page page;
+    struct hw_tables tables;
+    struct hw_feed *feed; /* owned; with a drain thread while with_thread */
+    bool with_thread;
+    uint64_t ring_bytes;
+
+    struct hw_frames frames;
+    struct hw_maps maps;
+    uint64_t maps_ns;     /* last reading */
+    bool maps_due;        /* to be read as soon as the rate allows */
+    bool maps_answer_due; /* a feed waits for it */
+    uint64_t map_reparses;
+    HW_VEC(const struct hw_stack *) unresolved;
+
+    HW_VEC(struct hw_heap_tally) heaps;
+    struct hw_dump_job { /* dump.c */
+        bool active, final, next, next_final;
+        const char *trigger, *next_trigger;
+        struct hw_snapshot *snap;
+        uint64_t since_ns;
+    } dump;
+    uint64_t n_samples, n_lost;
+    uint32_t n_dumps;
+    uint64_t heartbeat_ns;
+};
+
+/* A client said hello and a session wants it. Takes over the connection's descriptor. */
+int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
+                  struct hw_error *err);
+void hw_target_tick(struct hw_target *t, uint64_t now);
+void hw_target_finish(struct hw_target *t, enum hw_target_end why);
+void hw_target_free(struct hw_target *t);
+void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
+void hw_target_maps_wanted(struct hw_target *t);
+void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
+void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
+void hw_target_refresh_maps(struct hw_target *t, uint64_t now);
+
+/* ---- dump.c ---- */
+
+/* Asks for a dump; one that is under way makes it wait. */
+void hw_dump_request(struct hw_target *t, const char *trigger, bool final);
+void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final);
+void hw_dump_tick(struct hw_target *t, uint64_t now);
+
+/* ---- session.c ---- */
+
+struct hw_source {
+    struct hw_heapprofd_config *config; /* in the session's config */
+    struct hw_profile_writer *writer;   /* owned */
+    uint64_t next_dump_ns;              /* 0 = none */
+    HW_VEC(int32_t) rejected;
+    bool hit_guardrail;
+};
+
+struct hw_session {
+    struct hw_recorder *rec;
+    struct hw_control_conn *control; /* NULL: it went away */
+    uint64_t id;
+    uint32_t uid;
+    struct hw_control_start start;
+    struct hw_trace_config config;
+    int fd; /* owned */
+    struct hw_trace_writer *writer;
+    HW_VEC(struct hw_source) sources;
+    struct hw_proc_poll *proc; /* process_stats and friends; NULL = none */
+    int32_t root_pid;          /* HW_START_LAUNCHED */
+    struct hw_pid root;
+    uint32_t generation;
+    uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;
+    uint64_t cpu_start_us, ring_budget, ring_used;
+    bool stopping, started_told, warned_budget;
+    bool closed; /* the file is complete: nothing more is written */
+    bool ended;  /* nobody names it any more */
+    uint64_t stop_deadline_ns;
+    char reason[160];
+    int status;
+    uint32_t n_targets, n_dumps;
+    uint64_t n_samples, n_lost;
+    bool progress_due;
+};
+
+int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
+                   struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
+                   struct hw_session **out, struct hw_error *err);
+void hw_session_tick(struct hw_session *s, uint64_t now);
+void hw_session_stop(struct hw_session *s, const char *reason, int status);
+void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
+void hw_session_set_root(struct hw_session *s, int32_t pid);
+void hw_session_free(struct hw_session *s);
+/* A write to the trace failed. */
+void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
+/* The session and data source that want this process; false = none. */
+bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
+                       struct hw_session **session, uint32_t *source);
+void hw_session_warn(struct hw_session *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- launch.c ---- */
+
+/* Is the executable one that only starts others (sh, env, nice …)? */
+bool hw_launch_is_launcher(const char *exe);
+/* Does pid belong to the tree of a launched session? */
+bool hw_launch_matches(const struct hw_session *s, int32_t pid);
+
+/* ---- procpoll.c: data sources beside the profile ---- */
+
+int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out);
+void hw_proc_poll_free(struct hw_proc_poll *p);
+void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
+/* A target joined: its name and parents belong into the trace. */
+void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
+
+/* ---- control.c ---- */
+
+struct hw_control_conn {
+    struct hw_watch watch;
+    struct hw_recorder *rec;
+    struct hw_session *session; /* NULL = none */
+    uint32_t uid;
+    int32_t pid;
+    int32_t root_pid; /* HW_CTL_TARGET before HW_CTL_START */
+    bool controller;  /* the one of an embedded recorder */
+    bool closed;
+};
+
+int hw_control_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
+int hw_control_add(struct hw_recorder *r, int fd, bool controller);
+/* NULL connection: nothing happens. */
+void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
+                     const void *body, size_t n, const char *text);
+void hw_control_done(struct hw_recorder *r);
+
+/* ---- recorder.c ---- */
+
+struct hw_recorder {
+    struct hw_recorder_options options;
+    int epoll_fd;
+    int cache_fd; /* -1 = none */
+    struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
+    struct hw_workers workers;
+    struct hw_modules *modules;
+    struct hw_drain *drain;
+    struct hw_mbox answers;
+    HW_VEC(struct hw_conn *) conns;
+    HW_VEC(struct hw_target *) targets;
+    HW_VEC(struct hw_session *) sessions;
+    HW_VEC(struct hw_control_conn *) controls;
+    char producer_name[108];
+    uint64_t next_session, next_key;
+    uint32_t next_generation;
+    bool embedded, stopping, controller_gone, had_session;
+};
+
+int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events);
+void hw_watch_remove(struct hw_recorder *r, struct hw_watch *w);
+/* Listening SOCK_SEQPACKET socket on a path or '@name'. */
+int hw_listen(const char *name, struct hw_error *err);
+
+#endif

@@ -1,0 +1,288 @@
+/*
+ * drain.c - poll, drain, adapt
+ *
+ * A ring is polled so often that it is seldom more than an eighth full: the interval halves when a
+ * poll found more, doubles when it found less than a sixty-fourth. A poll of an empty ring costs
+ * two loads.
+ */
+#include "daemon/drain.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include "base/banned.h"
+
+#define MIN_POLL_US   1000u
+#define MAX_POLL_US   100000u
+#define BATCH_RECORDS 8192u
+#define SNAP_WAIT_NS  UINT64_C(1000000000)  /* a dump waits so long for a hole */
+#define STUCK_NS      UINT64_C(10000000000) /* a hole ends the profile */
+
+enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_STOP };
+enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
+
+struct drain_thread {
+    pthread_t thread;
+    struct hw_mbox orders;
+    struct hw_mbox *answers; /* borrowed */
+    HW_VEC(struct hw_feed *) feeds;
+    bool stop;
+};
+
+struct hw_drain {
+    unsigned n;
+    struct drain_thread threads[];
+};
+
+static void tell_stacks(struct drain_thread *t, struct hw_feed *f)
+{
+    size_t n = f->stacks.n - f->n_told;
+    if (n == 0)
+        return;
+    const struct hw_stack **list = malloc(n * sizeof *list);
+    if (!list)
+        return; /* told the next time */
+    for (size_t i = 0; i < n; i++)
+        list[i] = f->stacks.v[f->n_told + i];
+    if (hw_mbox_put(t->answers, HW_DRAINED_STACKS, f->owner, list, n, 0) < 0)
+        free(list);
+    else
+        f->n_told += n;
+}
+
+static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
+                 uint64_t now)
+{
+    tell_stacks(t, f);
+    if (f->maps_wanted &&
+        hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, f->maps_pc, 0) == HW_OK)
+        f->maps_wanted = false;
+    if (status == HW_FEED_BROKEN && !f->d.told_broken &&
+        hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
+        f->d.told_broken = true;
+    if (status == HW_FEED_HOLE && now - f->hole_since_ns > STUCK_NS && !f->d.told_stuck &&
+        hw_mbox_put(t->answers, HW_DRAINED_STUCK, f->owner, NULL, 0, 0) == HW_OK)
+        f->d.told_stuck = true;
+}
+
+static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
+{
+    uint64_t full = f->ring.data_bytes;
+    if (bytes > full / 8)
+        f->d.poll_us /= 2;
+    else if (bytes < full / 64)
+        f->d.poll_us *= 2;
+    f->d.n_idle = bytes ? 0 : f->d.n_idle + 1;
+    /* A small ring must not be left alone for long while its target works. */
+    uint64_t most = full * MAX_POLL_US / HW_RING_DEFAULT_BYTES;
+    if (f->d.n_idle > 200 || most > MAX_POLL_US)
+        most = MAX_POLL_US;
+    if (f->d.poll_us > most)
+        f->d.poll_us = (uint32_t)most;
+    if (f->d.poll_us < MIN_POLL_US)
+        f->d.poll_us = MIN_POLL_US;
+    f->d.next_poll_ns = now + f->d.poll_us * UINT64_C(1000);
+}
+
+/* True: the snapshot was sent, or cannot be. */
+static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
+                         uint64_t now)
+{
+    bool ready = status == HW_FEED_REACHED || status == HW_FEED_EMPTY || status == HW_FEED_BROKEN ||
+                 f->ring.read_pos >= f->d.snap_until ||
+                 (status == HW_FEED_HOLE && now > f->d.snap_deadline_ns);
+    if (!ready)
+        return false;
+    tell_stacks(t, f);
+    struct hw_snapshot *s = NULL;
+    (void)hw_feed_snapshot(f, f->d.snap_flags, &s); /* NULL is the answer "no memory" */
+    bool final = f->d.final;
+    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, f->owner, s, 0, final) < 0) {
+        hw_snapshot_free(s);
+        return false; /* once more later */
+    }
+    f->d.snap = false;
+    return true;
+}
+
+/* False: the feed was let go. */
+static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+{
+    if (atomic_load_explicit(&f->gone, memory_order_relaxed))
+        f->dead = true;
+    uint64_t before = f->ring.read_pos;
+    uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
+    enum hw_feed_status status = hw_feed_drain(f, until, BATCH_RECORDS, now);
+    tell(t, f, status, now);
+    adapt(f, f->ring.read_pos - before, now);
+    if (status == HW_FEED_STALLED || status == HW_FEED_HOLE)
+        f->d.next_poll_ns = now + MIN_POLL_US * UINT64_C(1000);
+    if (status == HW_FEED_MORE)
+        f->d.next_poll_ns = now;
+    if (!f->d.snap)
+        return true;
+    bool final = f->d.final;
+    if (try_snapshot(t, f, status, now))
+        return !final;
+    f->d.next_poll_ns = status == HW_FEED_MORE ? now : now + MIN_POLL_US * UINT64_C(1000);
+    return true;
+}
+
+static void order_snap(struct hw_feed *f, const struct hw_msg *m, uint64_t now)
+{
+    if (hw_ring_write_pos(&f->ring, &f->d.snap_until) < 0)
+        f->broken = true;
+    f->d.snap = true;
+    f->d.snap_flags = m->flags & ~(ORDER_FINAL | ORDER_DEAD);
+    f->d.final |= (m->flags & ORDER_FINAL) != 0;
+    f->dead |= (m->flags & ORDER_DEAD) != 0;
+    f->d.snap_deadline_ns = now + SNAP_WAIT_NS;
+    f->d.next_poll_ns = now;
+}
+
+/* Orders may come after the feed was let go: the answer was on its way. */
+static bool is_ours(const struct drain_thread *t, const struct hw_feed *f)
+{
+    for (size_t i = 0; i < t->feeds.n; i++)
+        if (t->feeds.v[i] == f)
+            return true;
+    return false;
+}
+
+static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
+{
+    struct hw_feed *f = m->who;
+    switch ((enum order)m->type) {
+    case ORDER_ADD:
+        f->d.poll_us = MIN_POLL_US;
+        f->d.next_poll_ns = now;
+        if (hw_vec_push(&t->feeds, f) < 0) { /* never polled: the target is told at once */
+            f->broken = true;
+            (void)hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0); /* no memory */
+        }
+        break;
+    case ORDER_SNAP:
+        if (is_ours(t, f))
+            order_snap(f, m, now);
+        break;
+    case ORDER_MAPS_DONE:
+        if (!is_ours(t, f))
+            break;
+        f->maps_answered = true;
+        f->d.next_poll_ns = now;
+        break;
+    case ORDER_STOP:
+        t->stop = true;
+        break;
+    }
+}
+
+static void sleep_until(struct drain_thread *t, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+    for (size_t i = 0; i < t->feeds.n; i++)
+        if (t->feeds.v[i]->d.next_poll_ns < next)
+            next = t->feeds.v[i]->d.next_poll_ns;
+    struct pollfd p = {.fd = t->orders.fd, .events = POLLIN};
+    uint64_t wait = next > now ? next - now : 0;
+    struct timespec ts = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
+    (void)ppoll(&p, 1, next == UINT64_MAX ? NULL : &ts, NULL); /* any return means "look" */
+}
+
+static void *drain_main(void *arg)
+{
+    struct drain_thread *t = arg;
+    (void)prctl(PR_SET_NAME, "drain"); /* only a name; the process keeps its own */
+    while (!t->stop) {
+        sleep_until(t, hw_now_monotonic_ns());
+        uint64_t now = hw_now_monotonic_ns();
+        for (struct hw_msg *m = hw_mbox_take(&t->orders); m;) {
+            struct hw_msg *next = m->next;
+            obey(t, m, now);
+            free(m);
+            m = next;
+        }
+        for (size_t i = 0; i < t->feeds.n;) {
+            struct hw_feed *f = t->feeds.v[i];
+            if (f->d.next_poll_ns <= now && !poll_feed(t, f, now))
+                t->feeds.v[i] = t->feeds.v[--t->feeds.n];
+            else
+                i++;
+        }
+    }
+    return NULL;
+}
+
+static int start_thread(struct drain_thread *t, struct hw_mbox *answers)
+{
+    t->answers = answers;
+    int rc = hw_mbox_init(&t->orders);
+    if (rc < 0)
+        return rc;
+    sigset_t all, old; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&t->thread, NULL, drain_main, t) ? HW_ENOMEM : HW_OK;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc < 0)
+        hw_mbox_done(&t->orders);
+    return rc;
+}
+
+int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out)
+{
+    struct hw_drain *d = calloc(1, sizeof *d + n_threads * sizeof d->threads[0]);
+    if (!d)
+        return HW_ENOMEM;
+    for (; d->n < n_threads; d->n++) {
+        int rc = start_thread(&d->threads[d->n], answers);
+        if (rc < 0) {
+            hw_drain_free(d);
+            return rc;
+        }
+    }
+    *out = d;
+    return HW_OK;
+}
+
+void hw_drain_free(struct hw_drain *d)
+{
+    if (!d)
+        return;
+    for (unsigned i = 0; i < d->n; i++) {
+        struct drain_thread *t = &d->threads[i];
+        while (hw_mbox_put(&t->orders, ORDER_STOP, NULL, NULL, 0, 0) < 0)
+            ; /* memory comes back when others free theirs; leaving the thread would be worse */
+        pthread_join(t->thread, NULL);
+        hw_mbox_done(&t->orders);
+        hw_vec_done(&t->feeds);
+    }
+    free(d);
+}
+
+static struct hw_mbox *orders_of(struct hw_drain *d, uint64_t key)
+{
+    return &d->threads[key % d->n].orders;
+}
+
+int hw_drain_add(struct hw_drain *d, struct hw_feed *f, uint64_t key)
+{
+    return hw_mbox_put(orders_of(d, key), ORDER_ADD, f, NULL, 0, 0);
+}
+
+int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t flags, bool final,
+                  bool dead)
+{
+    flags |= (final ? (uint32_t)ORDER_FINAL : 0) | (dead ? (uint32_t)ORDER_DEAD : 0);
+    return hw_mbox_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
+}
+
+int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key)
+{
+    return hw_mbox_put(orders_of(d, key), ORDER_MAPS_DONE, f, NULL, 0, 0);
+}

@@ -1,0 +1,342 @@
+/*
+ * dump.c - from "dump now" to packets
+ *
+ *   request ──order──> drain thread: drain, snapshot ──answer──> resolve stacks ──> names from the
+ *   workers ──> write. The target runs on meanwhile, and its ring is emptied as always: what is
+ *   written was fixed by the snapshot.
+ *
+ * The peak (HW_START_KEEP_PEAK) is written as a dump of its own with trigger "peak", just before
+ * the dump in whose window it lies: values only grow from dump to dump, so that is the only place
+ * where readers of differences understand it. doc/design/recorder.md.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "trace/profile_writer.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define NAMES_WAIT_NS UINT64_C(20000000000)
+
+/* ---- asking ---- */
+
+static uint32_t snap_flags(const struct hw_target *t)
+{
+    if (t->session->sources.v[t->source].config->dump_at_max)
+        return HW_SNAP_MAX;
+    return t->session->start.flags & HW_START_KEEP_PEAK ? HW_SNAP_PEAK : 0;
+}
+
+static void start(struct hw_target *t, const char *trigger, bool final)
+{
+    struct hw_dump_job *d = &t->dump;
+    bool dead = !hw_pid_alive(&t->pid) || t->end == HW_END_EXECED;
+    if (hw_drain_snap(t->rec->drain, t->feed, t->key, snap_flags(t), final, dead) < 0) {
+        d->next = true; /* no memory now: tried again by the tick */
+        d->next_final |= final;
+        d->next_trigger = trigger;
+        return;
+    }
+    d->active = true;
+    d->final = final;
+    d->trigger = trigger;
+    d->since_ns = hw_now_monotonic_ns();
+}
+
+void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (!t->with_thread)
+        return; /* the last snapshot was taken: what follows is only writing */
+    if (d->active && d->final)
+        return;
+    if (!d->active) {
+        start(t, trigger, final);
+        return;
+    }
+    if (!d->next || final) { /* the final one wins; several others become one */
+        d->next = true;
+        d->next_trigger = trigger;
+        d->next_final |= final;
+    }
+}
+
+/* ---- writing ---- */
+
+static const char *lost_reason(const struct hw_snapshot *s)
+{
+    if (s->broken)
+        return "buffer damaged";
+    if (s->lost_full)
+        return "buffer full";
+    if (s->lost_no_slot)
+        return "no slot for live samples";
+    if (s->n_holes)
+        return "records not finished at the process's end";
+    if (s->n_lost_stacks)
+        return "stacks lost";
+    return NULL;
+}
+
+static struct hw_heap_tally *find_heap(struct hw_target *t, const struct hw_snap_book *b)
+{
+    for (size_t i = 0; i < t->heaps.n; i++)
+        if (t->heaps.v[i].heap_id == b->heap_id)
+            return &t->heaps.v[i];
+    struct hw_heap_tally h = {.heap_id = b->heap_id};
+    memcpy(h.name, b->name, sizeof h.name);
+    if (!h.name[0])
+        (void)snprintf(h.name, sizeof h.name, "heap %u", b->heap_id);
+    if (hw_vec_push(&t->heaps, h) < 0)
+        return NULL;
+    return &t->heaps.v[t->heaps.n - 1];
+}
+
+static struct hw_dump_head make_head(const struct hw_target *t, const struct hw_snapshot *s,
+                                     const struct hw_snap_book *b, const struct hw_heap_tally *h)
+{
+    const struct hw_source *src = &t->session->sources.v[t->source];
+    struct hw_dump_head head = {
+        .pid = (uint64_t)t->pid.pid,
+        .heap_name = h->name,
+        .start_timestamp_ns = h->last_ts_ns ? h->last_ts_ns : t->since_coarse_ns,
+        .interval_bytes = b->interval_bytes,
+        .orig_interval_bytes = b->orig_interval_bytes,
+        .from_startup = t->from_startup,
+        .disconnected = t->end == HW_END_EXITED || t->end == HW_END_EXECED ||
+                        t->end == HW_END_GAVE_UP || t->end == HW_END_STUCK,
+        .buffer_overran = s->client_error == HW_CLIENT_HIT_TIMEOUT,
+        .buffer_corrupted = s->broken,
+        .hit_guardrail = src->hit_guardrail,
+        .client_error = s->client_error <= 2 ? s->client_error : 0,
+        .lost_samples = s->lost_full + s->lost_no_slot + s->n_holes + s->n_lost_stacks,
+        .lost_reason = lost_reason(s),
+        .unwinding_errors = s->n_unwind_errors,
+        .heap_samples = b->n_samples,
+        .map_reparses = t->map_reparses,
+        .total_unwinding_time_us = s->unwind_us,
+        .client_spinlock_blocked_us = s->blocked_us};
+    memcpy(head.unwinding_time_us, s->unwind_hist, sizeof head.unwinding_time_us);
+    return head;
+}
+
+static struct hw_dump_sample make_sample(const struct hw_tally_row *r)
+{
+    return (struct hw_dump_sample){.callsite = r->callsite,
+                                   .self_allocated = r->t.allocated,
+                                   .self_freed = r->t.freed,
+                                   .alloc_count = r->t.alloc_count,
+                                   .free_count = r->t.free_count,
+                                   .est_alloc_count = r->t.est_alloc,
+                                   .est_free_count = r->t.est_free,
+                                   .variance_bytes = r->t.variance > 0 ? r->t.variance : 0};
+}
+
+static int apply(struct hw_target *t, struct hw_tally *tally, const struct hw_snap_cell *cells,
+                 size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hw_callsite_id c = hw_frames_of(&t->frames, cells[i].stack);
+        if (c.v == HW_ID_NONE) {
+            t->n_lost++; /* could not be resolved: no memory */
+            continue;
+        }
+        int rc = hw_tally_set(tally, cells[i].stack, c, &cells[i].t);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+static int write_rows(struct hw_target *t, struct hw_heap_tally *h, struct hw_dump_head *head,
+                      bool all, struct hw_error *err)
+{
+    struct hw_profile_writer *w = t->session->sources.v[t->source].writer;
+    head->list_all = all;
+    int rc = hw_profile_begin(w, head, t->frames.cs, t->key, err);
+    size_t n = all ? h->tally.rows.n : h->tally.touched.n;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        size_t row = all ? i : h->tally.touched.v[i];
+        struct hw_dump_sample s = make_sample(&h->tally.rows.v[row]);
+        rc = hw_profile_sample(w, &s, err);
+    }
+    if (rc == HW_OK)
+        rc = hw_profile_end(w, err);
+    if (rc < 0)
+        return rc;
+    hw_tally_clear_touched(&h->tally);
+    h->last_ts_ns = head->timestamp_ns;
+    h->dumped = true;
+    t->n_dumps++;
+    t->session->n_dumps++;
+    return HW_OK;
+}
+
+/* dump_at_max: what was live at the maximum, all of it, not differences. */
+static int write_max(struct hw_target *t, struct hw_heap_tally *h, struct hw_dump_head *head,
+                     const struct hw_snap_book *b, struct hw_error *err)
+{
+    struct hw_profile_writer *w = t->session->sources.v[t->source].writer;
+    struct hw_tally at_max = {0};
+    head->at_max = true;
+    head->list_all = true;
+    int rc = apply(t, &at_max, b->peak_cells.v, b->peak_cells.n);
+    if (rc == HW_OK)
+        rc = hw_profile_begin(w, head, t->frames.cs, t->key, err);
+    for (size_t i = 0; rc == HW_OK && i < at_max.rows.n; i++) {
+        const struct hw_totals *v = &at_max.rows.v[i].t;
+        if (v->alloc_count == v->free_count)
+            continue;
+        struct hw_dump_sample s = {.callsite = at_max.rows.v[i].callsite,
+                                   .self_max = hw_totals_live(v),
+                                   .self_max_count = v->alloc_count - v->free_count,
+                                   .est_max_count = v->est_alloc - v->est_free,
+                                   .variance_bytes = v->variance > 0 ? v->variance : 0};
+        rc = hw_profile_sample(w, &s, err);
+    }
+    if (rc == HW_OK)
+        rc = hw_profile_end(w, err);
+    hw_tally_done(&at_max);
+    if (rc == HW_OK) {
+        h->last_ts_ns = head->timestamp_ns;
+        t->n_dumps++;
+        t->session->n_dumps++;
+    }
+    return rc;
+}
+
+static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+static int write_book(struct hw_target *t, const struct hw_snapshot *s,
+                      const struct hw_snap_book *b, struct hw_error *err)
+{
+    struct hw_heap_tally *h = find_heap(t, b);
+    if (!h)
+        return hw_fail(err, HW_ENOMEM, 0, "heap of pid %d", t->pid.pid);
+    bool at_max = t->session->sources.v[t->source].config->dump_at_max;
+    uint64_t first = h->last_ts_ns ? h->last_ts_ns + 1 : t->since_coarse_ns + 1;
+    uint64_t ts = s->ts_ns > first ? s->ts_ns : first;
+    int rc = HW_OK;
+    struct hw_dump_head head = make_head(t, s, b, h);
+    if (at_max) {
+        head.timestamp_ns = between(b->peak_ns, first, ts);
+        head.trigger = t->dump.trigger;
+        return write_max(t, h, &head, b, err);
+    }
+    if (b->has_peak) {
+        rc = apply(t, &h->tally, b->peak_cells.v, b->peak_cells.n);
+        head.timestamp_ns = between(b->peak_ns, first, ts);
+        head.trigger = "peak";
+        if (rc == HW_OK)
+            rc = write_rows(t, h, &head, /* all = */ false, err);
+        head = make_head(t, s, b, h);
+        first = h->last_ts_ns + 1;
+        ts = ts > first ? ts : first;
+    }
+    if (rc == HW_OK)
+        rc = apply(t, &h->tally, b->cells.v, b->cells.n);
+    head.timestamp_ns = ts;
+    head.trigger = t->dump.trigger;
+    head.checkpoint = strcmp(t->dump.trigger, "checkpoint") == 0;
+    return rc < 0 ? rc : write_rows(t, h, &head, t->dump.final, err);
+}
+
+/* An image that did nothing but start another (env, nice, a shell's exec) is not shown. */
+static bool worth_writing(const struct hw_target *t, const struct hw_snapshot *s)
+{
+    if (t->end != HW_END_EXECED)
+        return true;
+    return !t->launcher && s->n_samples > 0;
+}
+
+static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
+{
+    struct hw_error err = {0};
+    int rc = HW_OK;
+    t->session->n_samples += s->n_samples - t->n_samples;
+    t->n_samples = s->n_samples;
+    uint64_t lost = s->lost_full + s->lost_no_slot + s->n_holes + s->n_lost_stacks;
+    t->session->n_lost += lost - t->n_lost;
+    t->n_lost = lost;
+    if (!t->session->closed && worth_writing(t, s))
+        for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
+            rc = write_book(t, s, &s->books.v[i], &err);
+    if (rc < 0)
+        hw_session_write_failed(t->session, rc, &err);
+}
+
+/* ---- going on ---- */
+
+static void finish_job(struct hw_target *t)
+{
+    struct hw_dump_job *d = &t->dump;
+    bool final = d->final;
+    hw_snapshot_free(d->snap);
+    d->snap = NULL;
+    d->active = d->final = false;
+    if (final) {
+        hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
+        t->phase = HW_PHASE_DONE;
+        return;
+    }
+    if (!d->next)
+        return;
+    const char *trigger = d->next_trigger;
+    bool next_final = d->next_final;
+    d->next = d->next_final = false;
+    start(t, trigger, next_final);
+}
+
+static void go_on(struct hw_target *t, uint64_t now)
+{
+    struct hw_dump_job *d = &t->dump;
+    bool late = now - d->since_ns > NAMES_WAIT_NS ||
+                (t->session->stopping && now > t->session->stop_deadline_ns);
+    if (!hw_frames_name(&t->frames, t->rec->modules) && !late)
+        return;
+    if (late)
+        hw_frames_give_up_names(&t->frames);
+    if (d->snap)
+        write_snapshot(t, d->snap);
+    else
+        hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+    finish_job(t);
+}
+
+void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (final) {
+        t->with_thread = false;
+        d->final = true;
+    }
+    if (!d->active || d->snap) { /* a repeated final order: the first answer was not final yet */
+        hw_snapshot_free(s);
+        return;
+    }
+    d->snap = s;
+    if (!s) {
+        hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+        finish_job(t);
+        return;
+    }
+    go_on(t, hw_now_monotonic_ns());
+}
+
+void hw_dump_tick(struct hw_target *t, uint64_t now)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (d->active && d->snap)
+        go_on(t, now);
+    else if (!d->active && d->next && t->with_thread) {
+        d->next = false;
+        start(t, d->next_trigger, d->next_final);
+    }
+}

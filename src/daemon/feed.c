@@ -1,0 +1,488 @@
+/*
+ * feed.c - one record at a time: check, use, forget
+ *
+ * Everything in a record is the target's word: counts are compared with the record's own size,
+ * sizes are limited in the books, a stack number is looked up, never indexed.
+ */
+#include "daemon/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arch.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "unwind/walk.h"
+
+#include "base/banned.h"
+
+#define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
+#define STALL_MAX_NS    250000000u          /* a sample waits so long for its table */
+#define RELEASE_RECORDS 256u                /* space goes back this often within one drain */
+#define MAX_STACKS      (1u << 26)
+
+void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
+{
+    *f = (struct hw_feed){.ring = *ring};
+    *ring = (struct hw_ring_reader){.fd = -1};
+    hw_books_init(&f->books, follow_peak);
+}
+
+void hw_feed_done(struct hw_feed *f)
+{
+    hw_ring_done(&f->ring);
+    hw_books_done(&f->books);
+    hw_map64_done(&f->ids);
+    hw_vec_done(&f->stacks);
+    hw_arena_done(&f->arena);
+    free(f->cache);
+    free(f->walk);
+    f->cache = NULL;
+    f->walk = NULL;
+}
+
+static bool stop_is_complete(uint32_t stop)
+{
+    return hw_stop_is_complete(stop);
+}
+
+/* exact: (n + 63) / 64 words. */
+static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
+                     const void *exact, uint64_t *out)
+{
+    if (f->stacks.n >= MAX_STACKS)
+        return HW_ELIMIT;
+    size_t words = (size_t)(n + 63) / 64;
+    struct hw_stack *s = hw_arena_alloc(&f->arena, sizeof *s + (n + words) * sizeof(uint64_t));
+    if (!s)
+        return HW_ENOMEM;
+    *s = (struct hw_stack){.index = (uint32_t)f->stacks.n, .n_frames = n, .stop = stop};
+    if (n) {
+        memcpy(s->pcs, pcs, n * sizeof(uint64_t));
+        memcpy(s->pcs + n, exact, words * sizeof(uint64_t));
+    }
+    uint64_t value = s->index | (stop_is_complete(stop) ? 0 : INCOMPLETE);
+    if (hw_vec_push(&f->stacks, s) < 0)
+        return HW_ENOMEM;
+    if (hw_map64_put(&f->ids, id, value) < 0) {
+        f->stacks.n--;
+        return HW_ENOMEM;
+    }
+    *out = value;
+    return HW_OK;
+}
+
+static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_stack h;
+    if (size < sizeof h)
+        return false;
+    memcpy(&h, rec, sizeof h);
+    size_t words = (size_t)(h.n_frames + 63) / 64;
+    if (h.n_frames > HW_MAX_FRAMES || h.stack_id == 0 || h.stack_id == HW_MAP64_NO_KEY ||
+        size < sizeof h + (h.n_frames + words) * sizeof(uint64_t))
+        return false;
+    const uint8_t *pcs = rec + sizeof h;
+    uint64_t known;
+    if (hw_map64_get(&f->ids, h.stack_id, &known)) {
+        const struct hw_stack *s = f->stacks.v[(uint32_t)known];
+        if (s->n_frames != h.n_frames || memcmp(s->pcs, pcs, h.n_frames * sizeof(uint64_t)) != 0)
+            f->n_collisions++;
+        return true;
+    }
+    if (add_stack(f, h.stack_id, h.stop, pcs, h.n_frames, pcs + h.n_frames * sizeof(uint64_t),
+                  &known) < 0)
+        f->n_nomem++;
+    return true;
+}
+
+static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
+                       uint64_t stack)
+{
+    struct hw_books_alloc b = {.sample_id = pos,
+                               .address = a->address,
+                               .alloc_size = a->alloc_size,
+                               .sample_size = a->sample_size,
+                               .time_ns = a->time_ns,
+                               .heap_id = a->heap_id,
+                               .stack = (uint32_t)stack};
+    f->n_samples++;
+    if (stack & INCOMPLETE)
+        f->n_unwind_errors++;
+    if (hw_books_alloc(&f->books, &b) < 0)
+        f->n_nomem++;
+}
+
+static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+{
+    struct hw_rec_alloc a;
+    if (size < sizeof a)
+        return false;
+    memcpy(&a, rec, sizeof a);
+    if (a.heap_id == 0 || a.heap_id >= HW_MAX_HEAPS)
+        return false;
+    uint64_t stack;
+    uint64_t id = f->stream || a.stack_id == HW_MAP64_NO_KEY ? 0 : a.stack_id;
+    if (hw_unlikely(!hw_map64_get(&f->ids, id, &stack))) {
+        /* Its frames were lost, or memory for them: one common stack says so (id 0). */
+        f->n_lost_stacks += id != 0;
+        if (!hw_map64_get(&f->ids, 0, &stack) &&
+            add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0) {
+            f->n_nomem++;
+            return true;
+        }
+    }
+    book_alloc(f, &a, pos, stack);
+    return true;
+}
+
+/* ---- copied stacks ---- */
+
+static bool copy_regs(const struct hw_rec_copy *c, const uint8_t *regs, struct hw_walk_regs *out)
+{
+    uint32_t pc, sp, fp;
+    switch (c->arch) {
+#define X(name, number, elf, text, n, i_pc, i_sp, i_fp)                                            \
+    case (number):                                                                                 \
+        if (c->n_regs < (n))                                                                       \
+            return false;                                                                          \
+        pc = (i_pc), sp = (i_sp), fp = (i_fp);                                                     \
+        break;
+        HW_ARCHS(X)
+#undef X
+    default: /* a number from outside, not our enum */
+        return false;
+    }
+    *out = (struct hw_walk_regs){.pc = hw_load_u64(regs + pc * 8),
+                                 .sp = hw_load_u64(regs + sp * 8),
+                                 .fp = hw_load_u64(regs + fp * 8)};
+    if (c->arch == HW_ARCH_ARM64)
+        out->lr = hw_load_u64(regs + 30 * 8);
+    return true;
+}
+
+static bool walk_buffers(struct hw_feed *f)
+{
+    if (!f->walk)
+        f->walk = calloc(1, sizeof *f->walk);
+    return f->walk != NULL;
+}
+
+static void count_unwind(struct hw_feed *f, uint64_t ns)
+{
+    uint64_t us = ns / 1000;
+    uint32_t bucket = us ? 64u - (uint32_t)__builtin_clzll(us) : 0;
+    if (bucket >= HW_UNWIND_BUCKETS_FEED)
+        bucket = HW_UNWIND_BUCKETS_FEED - 1;
+    f->unwind_hist[bucket]++;
+    f->unwind_us += us;
+}
+
+/* The scratch copy of the record is 8-byte aligned, and so is everything in it. */
+static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
+                      const struct hw_walk_regs *regs, const uint8_t *bytes)
+{
+    uint64_t t0 = hw_now_monotonic_ns();
+    struct hw_walk_out *w = f->walk;
+    struct hw_walk_in in = {.tables = f->tables,
+                            .snapshot = f->tables ? hw_tables_snapshot(f->tables) : NULL,
+                            .regs = *regs,
+                            .hi = c->sp + c->n_bytes,
+                            .delta = (uint64_t)(uintptr_t)bytes - c->sp,
+                            .max_frames = HW_MAX_FRAMES};
+    if (in.regs.sp < c->sp)
+        in.regs.sp = c->sp;
+    if (!in.snapshot || in.hi < c->sp) {
+        *w = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_PENDING, .stop_pc = regs->pc};
+        w->pcs[0] = regs->pc;
+        w->stack_id = hw_hash_u64(regs->pc) | 1;
+        return;
+    }
+    hw_walk(&in, NULL, w);
+    count_unwind(f, hw_now_monotonic_ns() - t0);
+}
+
+/* Should the sample wait until the main thread has looked at the target's maps again? */
+static bool copy_stalls(struct hw_feed *f, uint64_t now_ns)
+{
+    uint32_t stop = f->walk->stop;
+    if (stop != HW_STOP_PENDING && stop != HW_STOP_NO_MODULE)
+        return false;
+    if (f->stall_since_ns) {
+        bool over = (f->maps_answered && stop == HW_STOP_NO_MODULE) ||
+                    now_ns - f->stall_since_ns > STALL_MAX_NS || f->dead;
+        if (over)
+            f->stall_since_ns = 0;
+        return !over;
+    }
+    if (f->dead || (f->maps_asked_ns && now_ns - f->maps_asked_ns < 2 * (uint64_t)STALL_MAX_NS))
+        return false; /* asked a moment ago: this address stays unknown for now */
+    f->maps_asked_ns = f->stall_since_ns = now_ns;
+    f->maps_pc = f->walk->stop_pc;
+    f->maps_wanted = true;
+    f->maps_answered = false;
+    return true;
+}
+
+static uint64_t walked_id(const struct hw_walk_out *w)
+{
+    return w->stack_id == HW_MAP64_NO_KEY || w->stack_id == 0 ? 1 : w->stack_id;
+}
+
+/* 1 = booked, 0 = stalled, -1 = damaged */
+static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+                   uint64_t now_ns)
+{
+    struct hw_rec_copy c;
+    struct hw_walk_regs regs;
+    if (size < sizeof c)
+        return -1;
+    memcpy(&c, rec, sizeof c);
+    size_t regs_bytes = (size_t)c.n_regs * 8;
+    if (c.n_regs > HW_MAX_REGS || c.n_bytes > HW_MAX_COPY_BYTES || c.n_bytes % 8 ||
+        size < sizeof c + regs_bytes + c.n_bytes || c.alloc.heap_id == 0 ||
+        c.alloc.heap_id >= HW_MAX_HEAPS)
+        return -1;
+    uint64_t stack = INCOMPLETE;
+    f->n_copies += f->stall_since_ns == 0;
+    if (!walk_buffers(f)) {
+        f->n_nomem++;
+        return 1;
+    }
+    const uint8_t *bytes = rec + sizeof c + regs_bytes;
+    if (c.arch != f->arch || !copy_regs(&c, rec + sizeof c, &regs)) {
+        if (!hw_map64_get(&f->ids, 0, &stack) &&
+            add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0)
+            return 1;
+        book_alloc(f, &c.alloc, pos, stack);
+        return 1;
+    }
+    walk_copy(f, &c, &regs, bytes);
+    if (copy_stalls(f, now_ns))
+        return 0;
+    struct hw_walk_out *w = f->walk;
+    if (!hw_map64_get(&f->ids, walked_id(w), &stack) &&
+        add_stack(f, walked_id(w), w->stop, w->pcs, w->n_frames, w->exact, &stack) < 0) {
+        f->n_nomem++;
+        return 1;
+    }
+    book_alloc(f, &c.alloc, pos, stack);
+    return 1;
+}
+
+static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_free r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    if (r.sample_id != HW_MAP64_NO_KEY)
+        (void)hw_books_free(&f->books, r.sample_id, r.time_ns, NULL); /* unknown ones are counted */
+    return true;
+}
+
+static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_heap r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    int rc = hw_books_announce(&f->books, r.heap_id, r.name, r.interval_bytes);
+    f->n_nomem += rc == HW_ENOMEM;
+    return rc != HW_ELIMIT;
+}
+
+static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_maps r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    f->maps_wanted = true;
+    f->maps_pc = r.pc;
+    return true;
+}
+
+/* 1 = done, 0 = stalled, -1 = damaged */
+static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+                     uint64_t now_ns)
+{
+    switch (hw_rec_head_type(hw_load_u64(rec))) {
+    case HW_REC_ALLOC:
+        return on_alloc(f, rec, size, pos) ? 1 : -1;
+    case HW_REC_FREE:
+        return on_free(f, rec, size) ? 1 : -1;
+    case HW_REC_STACK:
+        return on_stack(f, rec, size) ? 1 : -1;
+    case HW_REC_ALLOC_COPY:
+        return on_copy(f, rec, size, pos, now_ns);
+    case HW_REC_HEAP:
+        return on_heap(f, rec, size) ? 1 : -1;
+    case HW_REC_MAPS:
+        return on_maps(f, rec, size) ? 1 : -1;
+    case HW_REC_PAD:
+        return 1;
+    default: /* a number from outside */
+        return -1;
+    }
+}
+
+static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
+{
+    uint64_t write_pos;
+    if (hw_ring_write_pos(&f->ring, &write_pos) < 0)
+        return HW_FEED_BROKEN;
+    if (write_pos == f->ring.read_pos) {
+        f->hole_since_ns = 0;
+        return HW_FEED_EMPTY;
+    }
+    if (f->hole_pos != f->ring.read_pos || f->hole_since_ns == 0) {
+        f->hole_pos = f->ring.read_pos;
+        f->hole_since_ns = now_ns;
+    }
+    return HW_FEED_HOLE;
+}
+
+enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
+{
+    enum hw_feed_status status = HW_FEED_MORE;
+    if (f->broken)
+        return HW_FEED_BROKEN;
+    for (size_t n = 0; n < max; n++) {
+        const uint8_t *rec;
+        uint32_t size;
+        uint64_t pos;
+        if (f->ring.read_pos >= until) {
+            status = HW_FEED_REACHED;
+            break;
+        }
+        int rc = hw_ring_peek(&f->ring, &rec, &size, &pos);
+        if (rc == 0 && f->dead) {
+            rc = hw_ring_skip_hole(&f->ring);
+            if (rc == 0) {
+                status = HW_FEED_EMPTY;
+                break;
+            }
+            if (rc > 0)
+                continue;
+        }
+        if (rc == 0) {
+            status = nothing_there(f, now_ns);
+            break;
+        }
+        rc = rc < 0 ? -1 : on_record(f, rec, size, pos, now_ns);
+        if (rc < 0) {
+            status = HW_FEED_BROKEN;
+            break;
+        }
+        if (rc == 0) {
+            status = HW_FEED_STALLED;
+            break;
+        }
+        f->n_records++;
+        hw_ring_next(&f->ring, size);
+        if (n % RELEASE_RECORDS == RELEASE_RECORDS - 1)
+            hw_ring_release(&f->ring);
+    }
+    hw_ring_release(&f->ring);
+    if (status == HW_FEED_BROKEN)
+        f->broken = true;
+    return status;
+}
+
+/* ---- snapshots ---- */
+
+void hw_snapshot_free(struct hw_snapshot *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->books.n; i++) {
+        hw_vec_done(&s->books.v[i].cells);
+        hw_vec_done(&s->books.v[i].peak_cells);
+    }
+    hw_vec_done(&s->books);
+    free(s);
+}
+
+static int snap_peak(const struct hw_book *k, uint32_t flags, struct hw_snap_book *out)
+{
+    bool all = (flags & HW_SNAP_MAX) != 0;
+    size_t n = all ? k->cells.n : k->changed.n;
+    if (hw_vec_reserve(&out->peak_cells, n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t cell = all ? (uint32_t)i : k->changed.v[i];
+        struct hw_snap_cell c = {k->cells.v[cell].stack, hw_book_at_peak(k, cell)};
+        out->peak_cells.v[out->peak_cells.n++] = c;
+    }
+    out->has_peak = true;
+    return HW_OK;
+}
+
+static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out)
+{
+    *out = (struct hw_snap_book){.heap_id = k->heap_id,
+                                 .interval_bytes = k->interval_bytes,
+                                 .orig_interval_bytes = k->orig_interval_bytes,
+                                 .n_samples = k->n_samples,
+                                 .peak_ns = k->peak_ns};
+    memcpy(out->name, k->name, sizeof out->name);
+    if (hw_vec_reserve(&out->cells, k->changed.n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < k->changed.n; i++) {
+        const struct hw_cell *c = &k->cells.v[k->changed.v[i]];
+        out->cells.v[out->cells.n++] = (struct hw_snap_cell){c->stack, c->now};
+    }
+    bool peak = (flags & HW_SNAP_MAX) != 0 ||
+                ((flags & HW_SNAP_PEAK) != 0 && k->peak_is_new && k->live < k->peak_live);
+    return peak ? snap_peak(k, flags, out) : HW_OK;
+}
+
+static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
+{
+    struct hw_ring_shm *shm = f->ring.shm;
+    s->client_error = atomic_load_explicit(&shm->client_error, memory_order_relaxed);
+#define X(name, text) s->name = atomic_load_explicit(&shm->counters.name, memory_order_relaxed);
+    HW_RING_COUNTERS(X)
+#undef X
+    s->ts_ns = hw_now_monotonic_coarse_ns();
+    s->until = f->ring.read_pos;
+    s->broken = f->broken;
+    s->n_records = f->n_records;
+    s->n_samples = f->n_samples;
+    s->n_unwind_errors = f->n_unwind_errors;
+    s->n_collisions = f->n_collisions;
+    s->n_lost_stacks = f->n_lost_stacks + f->n_nomem;
+    s->n_holes = f->ring.holes;
+    s->hole_bytes = f->ring.hole_bytes;
+    s->n_unknown_free = f->books.n_unknown_free;
+    s->n_copies = f->n_copies;
+    s->unwind_us = f->unwind_us;
+    memcpy(s->unwind_hist, f->unwind_hist, sizeof s->unwind_hist);
+}
+
+int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out)
+{
+    struct hw_snapshot *s = calloc(1, sizeof *s);
+    if (!s)
+        return HW_ENOMEM;
+    snap_counters(f, s);
+    for (uint32_t i = 1; i < HW_MAX_HEAPS; i++) {
+        struct hw_book *k = f->books.books[i];
+        if (!k)
+            continue;
+        struct hw_snap_book b = {0};
+        if (snap_book(k, flags, &b) < 0 || hw_vec_push(&s->books, b) < 0) {
+            hw_vec_done(&b.cells);
+            hw_vec_done(&b.peak_cells);
+            hw_snapshot_free(s);
+            return HW_ENOMEM; /* nothing was cleared: the next snapshot has it all */
+        }
+    }
+    for (uint32_t i = 1; i < HW_MAX_HEAPS; i++)
+        if (f->books.books[i])
+            hw_book_clear_changes(f->books.books[i]);
+    *out = s;
+    return HW_OK;
+}

@@ -1,0 +1,139 @@
+/*
+ * feed.h - one target's stream: ring in, books and stacks out
+ *
+ * Why:     what must keep up with the target is separated from what may wait for disks, /proc and
+ *          other processes. A feed knows numbers only: positions, sizes, addresses, stack numbers.
+ * Shapes:  stacks are numbered densely from 0 in order of their first sight and never change; their
+ *          frames stay where they are until the feed is freed, so the recorder's main thread may
+ *          read a stack it was told of while the feed goes on.
+ * Owns:    ring, books, stacks. Borrows the tables' mapping.
+ * Errors:  a damaged ring or record ends the feed (HW_FEED_BROKEN), never the recorder.
+ * Threads: one owner at a time: a drain thread (drain.h), or who has been told that it let go.
+ */
+#ifndef HW_DAEMON_FEED_H
+#define HW_DAEMON_FEED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "daemon/books.h"
+#include "wire/ring.h"
+
+#define HW_UNWIND_BUCKETS_FEED 20
+
+struct hw_stack {
+    uint32_t index;
+    uint32_t n_frames;
+    uint32_t stop; /* enum hw_walk_stop; HW_FEED_STOP_LOST */
+    uint32_t reserved;
+    uint64_t pcs[]; /* leaf first; behind them the words with the bits of exact ones */
+};
+#define HW_FEED_STOP_LOST 1000u /* frames of this id never arrived */
+
+static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
+{
+    return s->pcs[s->n_frames + i / 64] >> (i % 64) & 1;
+}
+
+struct hw_walk_cache;
+struct hw_walk_out;
+
+struct hw_feed {
+    void *owner; /* for who reads the messages; never looked into here */
+    struct hw_ring_reader ring;
+    struct hw_books books;
+    struct hw_map64 ids; /* stack id → number, FEED_INCOMPLETE */
+    HW_VEC(const struct hw_stack *) stacks;
+    size_t n_told; /* stacks below were reported */
+    struct hw_arena arena;
+    const void *tables; /* struct hw_tables_dir; borrowed; NULL = none */
+    uint32_t arch;
+    bool stream;                 /* stream_allocations: no stacks wanted */
+    struct hw_walk_cache *cache; /* owned; made at the first copied stack */
+    struct hw_walk_out *walk;    /* owned */
+
+    /* A copied stack that waits for a table. */
+    uint64_t stall_since_ns; /* 0 = no stall */
+    uint64_t maps_asked_ns;
+    uint64_t maps_pc; /* why */
+    bool maps_wanted; /* to be told to the main thread */
+    bool maps_answered;
+
+    uint64_t hole_pos, hole_since_ns;
+    bool dead;         /* the process is gone: holes are skipped */
+    _Atomic bool gone; /* set by the main thread: nothing writes any more */
+    bool broken;
+
+    struct { /* drain.c's own */
+        uint64_t next_poll_ns;
+        uint32_t poll_us, n_idle;
+        bool snap, final, told_broken, told_stuck;
+        uint32_t snap_flags;
+        uint64_t snap_until, snap_deadline_ns;
+    } d;
+
+    uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_copies, n_nomem;
+    uint64_t unwind_us;
+    uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
+};
+
+enum hw_feed_status {
+    HW_FEED_EMPTY,   /* nothing finished there */
+    HW_FEED_REACHED, /* everything below `until` is booked */
+    HW_FEED_MORE,    /* the limit of records was used up */
+    HW_FEED_STALLED, /* a copied stack waits for a table */
+    HW_FEED_HOLE,    /* a reserved record is not committed; the process lives */
+    HW_FEED_BROKEN
+};
+
+/* Takes over the ring. follow_peak: see books.h. */
+void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak);
+void hw_feed_done(struct hw_feed *f);
+
+/* Books records below the position until (UINT64_MAX = all), at most max of them. */
+enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns);
+
+/* ---- what a dump needs, self-contained ---- */
+
+struct hw_snap_cell {
+    uint32_t stack;
+    struct hw_totals t;
+};
+
+struct hw_snap_book {
+    uint32_t heap_id;
+    char name[HW_HEAP_NAME_MAX];
+    uint64_t interval_bytes, orig_interval_bytes, n_samples;
+    uint64_t peak_ns;
+    bool has_peak;                          /* a new maximum that is not the present state */
+    HW_VEC(struct hw_snap_cell) cells;      /* changed since the last snapshot */
+    HW_VEC(struct hw_snap_cell) peak_cells; /* totals at the maximum */
+};
+
+struct hw_snapshot {
+    uint64_t ts_ns; /* CLOCK_MONOTONIC_COARSE when the drain was complete */
+    uint64_t until; /* ring position it covers */
+    uint32_t client_error;
+    bool broken;
+#define X(name, text) uint64_t name;
+    HW_RING_COUNTERS(X)
+#undef X
+    uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_holes,
+        hole_bytes, n_unknown_free, n_copies, unwind_us;
+    uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
+    HW_VEC(struct hw_snap_book) books;
+};
+
+enum hw_snap_flags {
+    HW_SNAP_PEAK = 1, /* new maxima too, of cells changed since the last snapshot */
+    HW_SNAP_MAX = 2   /* all cells at their maximum (dump_at_max) */
+};
+
+int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out);
+void hw_snapshot_free(struct hw_snapshot *s);
+
+#endif

@@ -1,0 +1,287 @@
+#include "daemon/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arch.h"
+#include "base/error.h"
+#include "unwind/walk.h"
+
+#include "base/banned.h"
+
+int hw_frames_init(struct hw_frames *f, uint32_t arch)
+{
+    *f = (struct hw_frames){.pc_step = arch == HW_ARCH_ARM64 ? 4 : 1};
+    return hw_callsites_new(&f->cs);
+}
+
+void hw_frames_done(struct hw_frames *f)
+{
+    hw_callsites_free(f->cs);
+    f->cs = NULL;
+    hw_map64_done(&f->frame_ids);
+    hw_vec_done(&f->ranges);
+    hw_vec_done(&f->gone);
+    hw_vec_done(&f->of_stack);
+    hw_vec_done(&f->unnamed);
+    hw_vec_done(&f->frame_seen);
+}
+
+/* ---- ranges ---- */
+
+static bool has_prefix(const char *path, char *const *prefixes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static const struct hw_frame_range *find_same(const struct hw_frames *f, const struct hw_map *m)
+{
+    for (size_t i = 0; i < f->ranges.n; i++) {
+        const struct hw_frame_range *r = &f->ranges.v[i];
+        if (r->lo == m->start && r->hi == m->end && r->inode == m->inode && r->offset == m->offset)
+            return r;
+        if (r->lo > m->start)
+            break;
+    }
+    return NULL;
+}
+
+static int make_mapping(struct hw_frames *f, const struct hw_map *m, struct hw_frame_range *r)
+{
+    struct hw_strings *s = hw_callsites_strings(f->cs);
+    struct hw_mapping row = {.start = m->start, .end = m->end, .exact_offset = m->offset};
+    int rc = hw_strings_intern(s, hw_bytes_str(m->path[0] ? m->path : "[anon]"), &row.path);
+    if (rc == HW_OK && r->file)
+        rc = hw_strings_intern(s, hw_bytes_of(r->file->build_id, r->file->build_id_len),
+                               &row.build_id);
+    if (r->file)
+        row.load_bias = r->file->load_bias;
+    r->bias = m->start - m->offset - row.load_bias;
+    return rc < 0 ? rc : hw_callsites_mapping(f->cs, &row, &r->mapping);
+}
+
+static int range_of(struct hw_frames *f, const struct hw_map *m, char *const *prefixes, size_t n,
+                    hw_frames_open *open, void *ctx, struct hw_frame_range *out)
+{
+    const struct hw_frame_range *same = find_same(f, m);
+    if (same) {
+        *out = *same;
+        return HW_OK;
+    }
+    *out = (struct hw_frame_range){.lo = m->start,
+                                   .hi = m->end,
+                                   .inode = m->inode,
+                                   .offset = m->offset,
+                                   .filtered = has_prefix(m->path, prefixes, n),
+                                   .file = m->path[0] == '/' ? open(ctx, m) : NULL};
+    return make_mapping(f, m, out);
+}
+
+static bool range_equal(const struct hw_frame_range *a, const struct hw_frame_range *b)
+{
+    return a->lo == b->lo && a->hi == b->hi && a->file == b->file && a->bias == b->bias;
+}
+
+static int keep_gone(struct hw_frames *f, const struct hw_frame_range *now, size_t n)
+{
+    for (size_t i = 0, k = 0; i < f->ranges.n; i++) {
+        while (k < n && now[k].hi <= f->ranges.v[i].lo)
+            k++;
+        if ((k == n || !range_equal(&now[k], &f->ranges.v[i])) &&
+            hw_vec_push(&f->gone, f->ranges.v[i]) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *const *prefixes,
+                     size_t n_prefixes, hw_frames_open *open, void *ctx)
+{
+    HW_VEC(struct hw_frame_range) now = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < maps->maps.n; i++) {
+        const struct hw_map *m = &maps->maps.v[i];
+        struct hw_frame_range r;
+        if (!(m->flags & HW_MAP_EXEC) || m->start >> 63) /* vsyscall */
+            continue;
+        rc = range_of(f, m, prefixes, n_prefixes, open, ctx, &r);
+        if (rc == HW_OK && hw_vec_push(&now, r) < 0)
+            rc = HW_ENOMEM;
+    }
+    bool same = now.n == f->ranges.n;
+    for (size_t i = 0; same && i < now.n; i++)
+        same = range_equal(&now.v[i], &f->ranges.v[i]);
+    if (rc == HW_OK && !same)
+        rc = keep_gone(f, now.v, now.n);
+    if (rc < 0 || same) {
+        hw_vec_done(&now);
+        return rc;
+    }
+    hw_vec_done(&f->ranges);
+    memcpy(&f->ranges, &now, sizeof f->ranges); /* the same shape, another anonymous type */
+    hw_map64_done(&f->frame_ids);               /* an address may mean another function now */
+    return 1;
+}
+
+static const struct hw_frame_range *find_range(const struct hw_frames *f, uint64_t pc)
+{
+    size_t lo = 0, hi = f->ranges.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (f->ranges.v[mid].hi <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo < f->ranges.n && f->ranges.v[lo].lo <= pc)
+        return &f->ranges.v[lo];
+    for (size_t i = f->gone.n; i > 0; i--)
+        if (pc >= f->gone.v[i - 1].lo && pc < f->gone.v[i - 1].hi)
+            return &f->gone.v[i - 1];
+    return NULL;
+}
+
+bool hw_frames_covers(const struct hw_frames *f, uint64_t pc)
+{
+    const struct hw_frame_range *r = find_range(f, pc - f->pc_step);
+    return r >= f->ranges.v && r < f->ranges.v + f->ranges.n && r != NULL;
+}
+
+int hw_frames_table_ranges(const struct hw_frames *f, hw_table_ranges *out)
+{
+    hw_vec_clear(out);
+    for (size_t i = 0; i < f->ranges.n; i++) {
+        const struct hw_frame_range *r = &f->ranges.v[i];
+        if (hw_vec_push(out, (struct hw_table_range){r->lo, r->hi, r->bias, r->file}) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+/* ---- frames ---- */
+
+static int intern_named(struct hw_frames *f, const char *name, hw_frame_id *out)
+{
+    struct hw_frame row = {.mapping = {HW_ID_NONE}};
+    int rc = hw_strings_intern(hw_callsites_strings(f->cs), hw_bytes_str(name), &row.name);
+    return rc < 0 ? rc : hw_callsites_frame(f->cs, &row, out);
+}
+
+/* Frames without a name yet are put on the list once. */
+static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_frame_range *r,
+                        uint64_t va)
+{
+    if (id.v < f->frame_seen.n && f->frame_seen.v[id.v])
+        return HW_OK;
+    if (hw_vec_reserve(&f->frame_seen, (size_t)id.v + 1) < 0)
+        return HW_ENOMEM;
+    while (f->frame_seen.n <= id.v)
+        f->frame_seen.v[f->frame_seen.n++] = false;
+    f->frame_seen.v[id.v] = true;
+    if (!r || !r->file)
+        return HW_OK;
+    if (r->filtered) {
+        hw_str_id name;
+        int rc = hw_strings_intern(hw_callsites_strings(f->cs), hw_bytes_str("FILTERED"), &name);
+        if (rc == HW_OK)
+            hw_callsites_set_frame_name(f->cs, id, name);
+        return rc;
+    }
+    struct hw_unnamed u = {id, r->file, va};
+    return hw_vec_push(&f->unnamed, u) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, hw_frame_id *out)
+{
+    uint64_t at = exact ? pc : pc - f->pc_step, known;
+    if (hw_map64_get(&f->frame_ids, at, &known)) {
+        out->v = (uint32_t)known;
+        return HW_OK;
+    }
+    const struct hw_frame_range *r = find_range(f, at);
+    struct hw_frame row = {.mapping = {HW_ID_NONE}, .rel_pc = at};
+    if (r) {
+        row.mapping = r->mapping;
+        row.rel_pc = at - r->bias;
+    }
+    int rc = hw_callsites_frame(f->cs, &row, out);
+    if (rc == HW_OK)
+        rc = note_unnamed(f, *out, r, row.rel_pc);
+    if (rc == HW_OK && at != HW_MAP64_NO_KEY)
+        rc = hw_map64_put(&f->frame_ids, at, out->v);
+    return rc;
+}
+
+/* Codes of the format (client-and-daemon.md 6) for why our walk ended. */
+static const char *error_frame(uint32_t stop)
+{
+    switch (stop) {
+    case HW_STOP_LIMIT:
+        return "ERROR MAX_FRAME_EXCEEDED";
+    case HW_STOP_NO_MODULE:
+        return "ERROR INVALID_MAP";
+    case HW_STOP_UNSUP:
+    case HW_STOP_SIGNALS:
+        return "ERROR UNSUPPORTED";
+    case HW_STOP_BOUNDS:
+        return "ERROR MEMORY_INVALID";
+    case HW_FEED_STOP_LOST:
+        return "ERROR READING REGISTERS";
+    default: /* no table, no plausible frame; also numbers from outside */
+        return "ERROR UNWIND_INFO";
+    }
+}
+
+int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
+{
+    hw_frame_id root_first[HW_MAX_FRAMES + 1];
+    size_t n = 0;
+    int rc = HW_OK;
+    if (!hw_stop_is_complete(s->stop) || s->n_frames == 0)
+        rc = intern_named(f, error_frame(s->stop), &root_first[n++]);
+    for (uint32_t i = s->n_frames; rc == HW_OK && i > 0; i--)
+        rc = frame_at(f, s->pcs[i - 1], hw_stack_is_exact(s, i - 1), &root_first[n++]);
+    hw_callsite_id leaf = {HW_ID_NONE};
+    if (rc == HW_OK)
+        rc = hw_callsites_intern(f->cs, root_first, n, &leaf);
+    if (hw_vec_reserve(&f->of_stack, (size_t)s->index + 1) < 0)
+        return HW_ENOMEM;
+    while (f->of_stack.n <= s->index)
+        f->of_stack.v[f->of_stack.n++] = (hw_callsite_id){HW_ID_NONE};
+    f->of_stack.v[s->index] = leaf;
+    return rc;
+}
+
+hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack)
+{
+    return stack < f->of_stack.n ? f->of_stack.v[stack] : (hw_callsite_id){HW_ID_NONE};
+}
+
+/* ---- names ---- */
+
+bool hw_frames_name(struct hw_frames *f, struct hw_modules *ms)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < f->unnamed.n; i++) {
+        struct hw_unnamed u = f->unnamed.v[i];
+        const char *name;
+        hw_str_id id;
+        if (!hw_module_name(ms, u.file, u.va, &name))
+            f->unnamed.v[left++] = u;
+        else if (name &&
+                 hw_strings_intern(hw_callsites_strings(f->cs), hw_bytes_str(name), &id) == HW_OK)
+            hw_callsites_set_frame_name(f->cs, u.frame, id);
+    }
+    f->unnamed.n = left;
+    if (left)
+        hw_modules_ask_names(ms);
+    return left == 0;
+}
+
+void hw_frames_give_up_names(struct hw_frames *f)
+{
+    hw_vec_clear(&f->unnamed);
+}

@@ -1,0 +1,78 @@
+/*
+ * frames.h - addresses of one target → frames, callsites and names
+ *
+ * Why:     a stack is addresses; what stands there is known from the target's maps at the time. So
+ *          new stacks are resolved soon after they were seen, and mappings that went away stay
+ * known. Shapes:  callsites are those of model/callsites.h. A return address is looked up, and
+ * stored as rel_pc, one instruction back (pc - 1; arm64: pc - 4): the call, not what follows it.
+ * That is what readers of these traces symbolize without a further change. Exact addresses
+ *          (interrupted by a signal) are taken as they are.
+ * Owns:    the callsites and the list of ranges; borrows module files.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; a stack that cannot be resolved gets the callsite HW_ID_NONE.
+ * Threads: main thread.
+ */
+#ifndef HW_DAEMON_FRAMES_H
+#define HW_DAEMON_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "daemon/feed.h"
+#include "daemon/modules.h"
+#include "daemon/tables.h"
+#include "model/callsites.h"
+#include "proc/maps.h"
+
+struct hw_frame_range {
+    uint64_t lo, hi, bias; /* pc - bias = rel_pc */
+    hw_mapping_id mapping;
+    struct hw_module_file *file; /* NULL: no file */
+    uint64_t inode;
+    uint64_t offset;
+    bool filtered; /* skip_symbol_prefix */
+};
+
+struct hw_frames {
+    struct hw_callsites *cs;
+    struct hw_map64 frame_ids; /* hash of (mapping, rel_pc) is inside cs; here: pc → frame */
+    HW_VEC(struct hw_frame_range) ranges; /* now, sorted */
+    HW_VEC(struct hw_frame_range) gone;   /* oldest first */
+    HW_VEC(hw_callsite_id) of_stack;      /* by stack number; HW_ID_NONE = not resolved */
+    HW_VEC(struct hw_unnamed {
+        hw_frame_id frame;
+        struct hw_module_file *file;
+        uint64_t va;
+    })
+    unnamed;
+    HW_VEC(bool) frame_seen; /* by frame id */
+    uint32_t pc_step;        /* 1, arm64: 4 */
+    uint32_t generation;     /* of the ranges */
+};
+
+int hw_frames_init(struct hw_frames *f, uint32_t arch);
+void hw_frames_done(struct hw_frames *f);
+
+/* Opens the file behind a mapping; NULL = none. */
+typedef struct hw_module_file *hw_frames_open(void *ctx, const struct hw_map *m);
+
+/* Takes over the executable mappings of a fresh list. 1 = something changed, 0 = the same.
+ * prefixes: n paths whose frames keep no name. */
+int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *const *prefixes,
+                     size_t n_prefixes, hw_frames_open *open, void *ctx);
+/* Do present mappings cover the address? */
+bool hw_frames_covers(const struct hw_frames *f, uint64_t pc);
+
+int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
+hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);
+
+/* Gives names to frames as far as known and asks for the rest; true = none is missing. */
+bool hw_frames_name(struct hw_frames *f, struct hw_modules *ms);
+/* No more waiting: they stay without a name. */
+void hw_frames_give_up_names(struct hw_frames *f);
+
+/* For hw_tables_publish; borrowed from out's storage. */
+typedef HW_VEC(struct hw_table_range) hw_table_ranges;
+int hw_frames_table_ranges(const struct hw_frames *f, hw_table_ranges *out);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * modules.h - the files that targets execute: identity, unwind table, names
+ *
+ * Why:     a thousand targets run the same few libraries: each is opened, compiled and asked for
+ *          names once per recorder.
+ * Shapes:  one row per file, known by device, inode, size and time of change. Tables and names come
+ *          from the workers, later; who wants to know registers with the row's waiters.
+ * Owns:    rows until hw_modules_done; a descriptor of each file while there are few enough.
+ * Threads: main thread.
+ */
+#ifndef HW_DAEMON_MODULES_H
+#define HW_DAEMON_MODULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "daemon/worker.h"
+#include "elf/elf.h"
+
+enum hw_table_state {
+    HW_TABLE_WANTED = 0, /* not asked for yet */
+    HW_TABLE_COMPILING,
+    HW_TABLE_READY,
+    HW_TABLE_NONE /* no unwind data, or not to be read */
+};
+
+struct hw_module_file {
+    uint64_t dev, inode, size, mtime_ns;
+    int fd;     /* owned; -1 = closed to save descriptors */
+    char *path; /* owned; as seen first */
+    uint8_t build_id[HW_BUILD_ID_MAX];
+    uint32_t build_id_len;
+    uint64_t load_bias;
+    enum hw_table_state table_state;
+    void *table; /* owned; READY */
+    size_t table_bytes;
+    /* Names: address → pointer into names' arena; 0 = asked for, nothing there. */
+    struct hw_map64 names;
+    struct hw_map64 asked;   /* addresses in a running job or in the list below */
+    HW_VEC(uint64_t) wanted; /* for the next job */
+    bool names_running;
+};
+
+struct hw_modules;
+
+typedef void hw_modules_changed(void *ctx, struct hw_module_file *m); /* table or names came */
+
+int hw_modules_new(struct hw_workers *w, int cache_fd, hw_modules_changed *changed, void *ctx,
+                   struct hw_modules **out);
+void hw_modules_free(struct hw_modules *ms);
+
+/* Row of an open file; takes over the descriptor, also on failure. */
+int hw_modules_get(struct hw_modules *ms, int fd, const char *path, struct hw_module_file **out);
+/* Starts compiling when that was not done before. */
+void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
+
+/* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
+ * the next hw_modules_ask_names. The names stay valid until hw_modules_free. */
+bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va,
+                    const char **name);
+/* Sends what hw_module_name could not answer. */
+void hw_modules_ask_names(struct hw_modules *ms);
+bool hw_modules_busy(const struct hw_modules *ms); /* jobs are running */
+
+/* When hw_workers.fd is readable. */
+void hw_modules_answers(struct hw_modules *ms);
+
+#endif

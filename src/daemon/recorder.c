@@ -1,0 +1,326 @@
+/*
+ * recorder.c - the event loop
+ *
+ * One epoll set; after each round a tick looks at what depends on time. Objects end in the tick
+ * only, never while events of the same round may still name them.
+ */
+#include "daemon/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/core.h"
+
+#include "base/banned.h"
+
+#define TICK_MS         50
+#define TICK_PREPARE_MS 2
+#define MAX_EVENTS      64
+
+int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.ptr = w};
+    return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, w->fd, &e) < 0 ? HW_ESYS : HW_OK;
+}
+
+void hw_watch_remove(struct hw_recorder *r, struct hw_watch *w)
+{
+    if (w->fd >= 0)
+        (void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* twice is fine */
+}
+
+/* ---- what comes in ---- */
+
+static void on_signal(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, signals);
+    struct signalfd_siginfo si;
+    (void)events;
+    while (read(w->fd, &si, sizeof si) == sizeof si) {
+        if (si.ssi_signo == SIGUSR1) {
+            for (size_t i = 0; i < r->sessions.n; i++)
+                hw_session_dump(r->sessions.v[i], "signal", NULL, 0);
+            continue;
+        }
+        r->stopping = true; /* a second Ctrl-C changes nothing: the dumps are being written */
+        for (size_t i = 0; i < r->sessions.n; i++)
+            hw_session_stop(r->sessions.v[i], "interrupted", HW_OK);
+    }
+}
+
+static void on_workers(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, workers_watch);
+    hw_modules_answers(r->modules);
+    if (events & (EPOLLHUP | EPOLLERR))
+        hw_watch_remove(r, w);
+}
+
+static void on_module(void *ctx, struct hw_module_file *m)
+{
+    struct hw_recorder *r = ctx;
+    for (size_t i = 0; i < r->targets.n; i++)
+        hw_target_module_changed(r->targets.v[i], m);
+}
+
+static void on_answer(const struct hw_msg *m)
+{
+    struct hw_target *t = m->who;
+    switch ((enum hw_drained_type)m->type) {
+    case HW_DRAINED_STACKS:
+        hw_target_stacks(t, m->data, m->n);
+        break;
+    case HW_DRAINED_SNAP:
+        hw_dump_snapshot(t, m->data, m->flags & 1);
+        break;
+    case HW_DRAINED_MAPS:
+        hw_target_maps_wanted(t);
+        break;
+    case HW_DRAINED_BROKEN:
+        hw_target_finish(t, HW_END_BROKEN);
+        break;
+    case HW_DRAINED_STUCK:
+        hw_target_finish(t, HW_END_STUCK);
+        break;
+    }
+}
+
+/* Targets live until their feed's last answer, so every message names a living one. */
+static void on_answers(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, answers_watch);
+    (void)events;
+    for (struct hw_msg *m = hw_mbox_take(&r->answers); m;) {
+        struct hw_msg *next = m->next;
+        on_answer(m);
+        free(m);
+        m = next;
+    }
+}
+
+/* ---- time ---- */
+
+static void tick(struct hw_recorder *r)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    hw_clients_tick(r, now);
+    for (size_t i = 0; i < r->targets.n; i++)
+        hw_target_tick(r->targets.v[i], now);
+    for (size_t i = 0; i < r->sessions.n; i++)
+        hw_session_tick(r->sessions.v[i], now);
+    for (size_t i = 0; i < r->targets.n;) {
+        if (r->targets.v[i]->phase == HW_PHASE_DONE && !r->targets.v[i]->with_thread) {
+            hw_target_free(r->targets.v[i]);
+            r->targets.v[i] = r->targets.v[--r->targets.n];
+        } else {
+            i++;
+        }
+    }
+    for (size_t i = 0; i < r->sessions.n;) {
+        if (r->sessions.v[i]->ended) {
+            hw_session_free(r->sessions.v[i]);
+            r->sessions.v[i] = r->sessions.v[--r->sessions.n];
+        } else {
+            i++;
+        }
+    }
+    for (size_t i = 0; i < r->controls.n;) {
+        if (r->controls.v[i]->closed) {
+            free(r->controls.v[i]);
+            r->controls.v[i] = r->controls.v[--r->controls.n];
+        } else {
+            i++;
+        }
+    }
+}
+
+static int wait_ms(const struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
+            return TICK_PREPARE_MS;
+    return r->sessions.n ? TICK_MS : r->conns.n ? 500 : 5000;
+}
+
+static bool finished(const struct hw_recorder *r)
+{
+    if (r->sessions.n)
+        return false;
+    return r->stopping || (r->embedded && r->controller_gone);
+}
+
+static void loop(struct hw_recorder *r)
+{
+    while (!finished(r)) {
+        struct epoll_event e[MAX_EVENTS];
+        int n = epoll_wait(r->epoll_fd, e, MAX_EVENTS, wait_ms(r));
+        for (int i = 0; i < n; i++) {
+            struct hw_watch *w = e[i].data.ptr;
+            w->fn(w, e[i].events);
+        }
+        tick(r);
+    }
+}
+
+/* ---- start and end ---- */
+
+const char *hw_default_producer_socket(void)
+{
+    const char *e = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
+    if (e && e[0])
+        return e;
+    return access("/run/perfetto", W_OK) == 0 ? "/run/perfetto/traced-producer.sock"
+                                              : "/tmp/perfetto-producer";
+}
+
+const char *hw_default_consumer_socket(void)
+{
+    const char *e = secure_getenv("PERFETTO_CONSUMER_SOCK_NAME");
+    if (e && e[0])
+        return e;
+    return access("/run/perfetto", W_OK) == 0 ? "/run/perfetto/traced-consumer.sock"
+                                              : "/tmp/perfetto-consumer";
+}
+
+static int open_private_dir(const char *path)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return -1;
+    int fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))) {
+        (void)close(fd); /* not ours alone: no cache */
+        fd = -1;
+    }
+    return fd;
+}
+
+static int open_cache(const char *dir)
+{
+    char path[4096];
+    if (dir)
+        return open_private_dir(dir);
+    const char *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    if (geteuid() == 0)
+        return open_private_dir("/var/cache/heapwise");
+    if (xdg && xdg[0] == '/')
+        (void)snprintf(path, sizeof path, "%s/heapwise", xdg);
+    else if (home && home[0] == '/')
+        (void)snprintf(path, sizeof path, "%s/.cache/heapwise", home);
+    else
+        return -1;
+    return open_private_dir(path);
+}
+
+static int watch_signals(struct hw_recorder *r, struct hw_error *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return hw_fail_sys(err, "signals");
+    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail */
+    r->signals = (struct hw_watch){signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal};
+    if (r->signals.fd < 0 || hw_watch_add(r, &r->signals, EPOLLIN) < 0)
+        return hw_fail_sys(err, "signals");
+    return HW_OK;
+}
+
+static void raise_limits(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
+        l.rlim_cur = l.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &l); /* fewer targets then */
+    }
+}
+
+static unsigned thread_count(void)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    return cpus > 16 ? 4 : cpus > 4 ? 2 : 1;
+}
+
+static int set_up(struct hw_recorder *r, struct hw_error *err)
+{
+    const struct hw_recorder_options *o = &r->options;
+    int rc = hw_workers_start(&r->workers, err); /* first: no thread may exist yet */
+    if (rc < 0)
+        return rc;
+    r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (r->epoll_fd < 0)
+        return hw_fail_sys(err, "epoll");
+    r->cache_fd = open_cache(o->cache_dir);
+    if ((rc = watch_signals(r, err)) < 0)
+        return rc;
+    if (hw_mbox_init(&r->answers) < 0)
+        return hw_fail_sys(err, "messages");
+    r->answers_watch = (struct hw_watch){r->answers.fd, on_answers};
+    r->workers_watch = (struct hw_watch){r->workers.fd, on_workers};
+    if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
+        hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
+        return hw_fail_sys(err, "epoll");
+    if ((rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
+        (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
+        return hw_fail(err, rc, 0, "recorder");
+    rc = hw_clients_listen(
+        r, o->producer_socket ? o->producer_socket : hw_default_producer_socket(), err);
+    if (rc < 0)
+        return rc;
+    if (!r->embedded)
+        return hw_control_listen(
+            r, o->consumer_socket ? o->consumer_socket : hw_default_consumer_socket(), err);
+    return hw_control_add(r, o->controller_fd, /* controller = */ true);
+}
+
+static void tear_down(struct hw_recorder *r)
+{
+    hw_drain_free(r->drain);
+    hw_clients_done(r);
+    hw_control_done(r);
+    hw_modules_free(r->modules);
+    hw_workers_stop(&r->workers);
+    for (size_t i = 0; i < r->targets.n; i++)
+        hw_target_free(r->targets.v[i]);
+    hw_vec_done(&r->targets);
+    hw_vec_done(&r->sessions);
+    if (r->answers.last)
+        hw_mbox_done(&r->answers);
+    if (r->signals.fd >= 0)
+        (void)close(r->signals.fd); /* nothing is pending on these */
+    if (r->cache_fd >= 0)
+        (void)close(r->cache_fd);
+    if (r->epoll_fd >= 0)
+        (void)close(r->epoll_fd);
+}
+
+int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
+{
+    struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
+    r.signals.fd = r.producers.fd = r.consumers.fd = r.workers.fd = -1;
+    r.embedded = o->controller_fd >= 0;
+    r.next_generation = 1;
+    (void)prctl(PR_SET_NAME, "heapprofd"); /* `killall -USR1 heapprofd` reaches embedded ones too */
+    raise_limits();
+    int rc = set_up(&r, err);
+    if (rc == HW_OK)
+        loop(&r);
+    tear_down(&r);
+    return rc;
+}

@@ -1,0 +1,537 @@
+/*
+ * session.c - one recording: who is meant, when to dump, when to end
+ *
+ *   START ── running ──> stopping (final dumps of all targets) ──> ended (service packets, ENDED)
+ *
+ * A session ends by STOP, its duration, its file's size, the command's end, a signal to the
+ * recorder, a write error, or because the command it watched has ended with all below it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+#include "trace/profile_writer.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define SEC               UINT64_C(1000000000)
+#define MS                UINT64_C(1000000)
+#define CHECKPOINT_EVERY  (60 * SEC)
+#define CLOCKS_EVERY      (10 * SEC)
+#define GUARDS_EVERY      (30 * SEC)
+#define PROGRESS_EVERY    (250 * MS)
+#define MAX_SESSIONS      15u
+#define MAX_SESSIONS_USER 5u
+
+void hw_session_warn(struct hw_session *s, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (s->control)
+        hw_control_send(s->control, HW_CTL_WARNING, s->id, NULL, 0, text);
+    else
+        hw_log(WARN, "%s", text);
+}
+
+/* ---- start ---- */
+
+static uint64_t cpu_us(void)
+{
+    struct rusage u;
+    (void)getrusage(RUSAGE_SELF, &u); /* cannot fail for ourselves */
+    return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000u +
+           (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static int check_admission(struct hw_recorder *r, const struct hw_trace_config *c, uint32_t uid,
+                           struct hw_error *err)
+{
+    size_t of_user = 0;
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        const struct hw_session *s = r->sessions.v[i];
+        of_user += s->uid == uid;
+        if (c->unique_session_name && s->config.unique_session_name &&
+            strcmp(c->unique_session_name, s->config.unique_session_name) == 0)
+            return hw_fail(err, HW_EBUSY, 0, "a session named '%s' is running",
+                           c->unique_session_name);
+    }
+    if (r->stopping)
+        return hw_fail(err, HW_EBUSY, 0, "the recorder is ending");
+    if (r->sessions.n >= MAX_SESSIONS || of_user >= MAX_SESSIONS_USER)
+        return hw_fail(err, HW_ELIMIT, 0, "too many sessions (%zu in all, %zu of yours)",
+                       r->sessions.n, of_user);
+    return HW_OK;
+}
+
+static int add_sources(struct hw_session *s, uint64_t now, struct hw_error *err)
+{
+    for (size_t i = 0; i < s->config.heapprofd.n; i++) {
+        struct hw_source src = {.config = &s->config.heapprofd.v[i]};
+        int rc = hw_profile_writer_new(s->writer, &src.writer);
+        if (rc < 0 || hw_vec_push(&s->sources, src) < 0) {
+            hw_profile_writer_free(src.writer);
+            return hw_fail(err, HW_ENOMEM, 0, "session");
+        }
+        if (src.config->dump_interval_ms)
+            s->sources.v[i].next_dump_ns = now + src.config->dump_phase_ms * MS;
+    }
+    return HW_OK;
+}
+
+static uint64_t ring_budget(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 16 : UINT64_C(1) << 30;
+}
+
+static void tell_warnings(struct hw_session *s)
+{
+    char *p = s->config.warnings.p;
+    while (p && *p) {
+        char *nl = strchr(p, '\n');
+        if (nl)
+            *nl = '\0';
+        if (*p)
+            hw_session_warn(s, "%s", p);
+        p = nl ? nl + 1 : NULL;
+    }
+}
+
+static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_error *err)
+{
+    int rc = hw_trace_writer_new(s->fd, &s->writer, err);
+    if (rc == HW_OK)
+        rc =
+            hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb, err);
+    return rc;
+}
+
+int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
+                   struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
+                   struct hw_session **out, struct hw_error *err)
+{
+    struct hw_session *s = calloc(1, sizeof *s);
+    if (!s) {
+        (void)close(fd); /* nothing was written */
+        return hw_fail(err, HW_ENOMEM, 0, "session");
+    }
+    uint64_t now = hw_now_monotonic_ns();
+    s->rec = r;
+    s->fd = fd;
+    s->uid = uid;
+    s->start = *start;
+    s->id = ++r->next_session;
+    s->generation = ++r->next_generation;
+    s->root = HW_PID_NONE;
+    s->started_ns = s->last_checkpoint_ns = now;
+    s->next_clock_ns = now + CLOCKS_EVERY;
+    s->next_guard_ns = now + GUARDS_EVERY;
+    s->cpu_start_us = cpu_us();
+    s->ring_budget = ring_budget();
+    int rc = hw_config_read(config, &s->config, err);
+    if (rc == HW_OK)
+        rc = check_admission(r, &s->config, uid, err);
+    if (rc == HW_OK)
+        rc = write_start(s, config, err);
+    if (rc == HW_OK)
+        rc = add_sources(s, now, err);
+    if (rc == HW_OK)
+        rc = hw_proc_poll_new(s, &s->proc);
+    if (rc == HW_OK && hw_vec_push(&r->sessions, s) < 0)
+        rc = hw_fail(err, HW_ENOMEM, 0, "session");
+    if (rc < 0) {
+        hw_session_free(s);
+        return rc;
+    }
+    s->control = control;
+    tell_warnings(s);
+    hw_clients_wake(r);
+    rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);
+    if (rc < 0)
+        hw_session_write_failed(s, rc, err);
+    hw_control_send(control, HW_CTL_STARTED, s->id, &s->id, sizeof s->id, NULL);
+    *out = s;
+    return HW_OK;
+}
+
+void hw_session_free(struct hw_session *s)
+{
+    if (!s)
+        return;
+    hw_proc_poll_free(s->proc);
+    for (size_t i = 0; i < s->sources.n; i++) {
+        hw_profile_writer_free(s->sources.v[i].writer);
+        hw_vec_done(&s->sources.v[i].rejected);
+    }
+    hw_vec_done(&s->sources);
+    hw_trace_writer_free(s->writer);
+    hw_trace_config_done(&s->config);
+    hw_pid_done(&s->root);
+    if (s->fd >= 0)
+        (void)close(s->fd); /* every packet was written, and its result checked */
+    if (s->control)
+        s->control->session = NULL;
+    free(s);
+}
+
+void hw_session_set_root(struct hw_session *s, int32_t pid)
+{
+    struct hw_error err;
+    s->root_pid = pid;
+    hw_pid_done(&s->root);
+    if (hw_pid_open(pid, &s->root, &err) < 0)
+        s->root = HW_PID_NONE; /* it has ended already: so will the session, by its command */
+}
+
+/* ---- who is meant ---- */
+
+static bool source_matches(const struct hw_session *s, const struct hw_heapprofd_config *c,
+                           const struct hw_conn *conn, const struct hw_pid *pid)
+{
+    bool startup = conn->hello.flags & HW_HELLO_STARTUP;
+    if (startup ? c->no_startup : c->no_running)
+        return false;
+    bool meant = c->all;
+    for (size_t i = 0; !meant && i < c->pids.n; i++)
+        meant = c->pids.v[i] == (uint64_t)pid->pid;
+    if (!meant && c->process_cmdline.n) {
+        char argv0[512];
+        hw_proc_argv0(pid->dir, argv0, sizeof argv0);
+        for (size_t i = 0; !meant && i < c->process_cmdline.n; i++)
+            meant = hw_config_name_matches(c->process_cmdline.v[i], argv0);
+    }
+    struct hw_proc_status st;
+    if (!meant || startup || c->min_anonymous_memory_kb == 0)
+        return meant;
+    (void)s;
+    return hw_proc_status(pid->dir, &st) == HW_OK &&
+           st.rss_anon_kb + st.vm_swap_kb >= c->min_anonymous_memory_kb;
+}
+
+static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
+                            const struct hw_pid *pid, uint32_t *source)
+{
+    struct hw_proc_status st;
+    if (s->stopping || s->sources.n == 0 || hw_proc_status(pid->dir, &st) < 0 ||
+        hw_permission_profile(s->uid, pid->pid, st.uid, st.euid, NULL) < 0)
+        return false;
+    if (s->start.flags & HW_START_LAUNCHED) {
+        *source = 0;
+        return hw_launch_matches(s, pid->pid);
+    }
+    for (uint32_t i = 0; i < s->sources.n; i++) {
+        *source = i;
+        if (source_matches(s, s->sources.v[i].config, c, pid))
+            return true;
+    }
+    return false;
+}
+
+static bool is_profiled(const struct hw_recorder *r, const struct hw_pid *pid)
+{
+    for (size_t i = 0; i < r->targets.n; i++) {
+        struct hw_target *t = r->targets.v[i];
+        if (t->pid.pid != pid->pid || t->pid.start_ticks != pid->start_ticks)
+            continue;
+        if (t->phase == HW_PHASE_PREPARING || t->phase == HW_PHASE_RUNNING)
+            return true;
+    }
+    return false;
+}
+
+static void reject(struct hw_session *s, uint32_t source, int32_t pid)
+{
+    struct hw_source *src = &s->sources.v[source];
+    for (size_t i = 0; i < src->rejected.n; i++)
+        if (src->rejected.v[i] == pid)
+            return;
+    if (hw_vec_push(&src->rejected, pid) < 0)
+        return; /* one line less in the trace */
+    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_REJECTED};
+    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b,
+                    "another session profiles it");
+}
+
+/* An image that connects anew has replaced the one we knew: exec closes before it opens. */
+static void end_replaced(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid)
+{
+    if (!(c->hello.flags & HW_HELLO_STARTUP))
+        return;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        struct hw_target *t = r->targets.v[i];
+        if (t->pid.pid == pid->pid && t->pid.start_ticks == pid->start_ticks &&
+            t->phase == HW_PHASE_RUNNING)
+            hw_target_finish(t, HW_END_EXECED);
+    }
+}
+
+bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
+                       struct hw_session **session, uint32_t *source)
+{
+    bool found = false;
+    end_replaced(r, c, pid);
+    bool taken = is_profiled(r, pid);
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        uint32_t src;
+        if (!session_matches(r->sessions.v[i], c, pid, &src))
+            continue;
+        if (found || taken) {
+            reject(r->sessions.v[i], src, pid->pid);
+            continue;
+        }
+        *session = r->sessions.v[i];
+        *source = src;
+        found = true;
+    }
+    return found;
+}
+
+/* Sessions that want a process which another one has: they say so in their trace. */
+static void reject_running(struct hw_session *s)
+{
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        struct hw_conn c = {.hello = t->hello, .pid = t->pid.pid};
+        uint32_t src;
+        c.hello.flags &= ~(uint32_t)HW_HELLO_STARTUP;
+        if (t->session != s && t->phase == HW_PHASE_RUNNING &&
+            session_matches(s, &c, &t->pid, &src))
+            reject(s, src, t->pid.pid);
+    }
+}
+
+/* ---- dumps and end ---- */
+
+void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n)
+{
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        struct hw_target *t = s->rec->targets.v[i];
+        bool meant = n == 0;
+        for (size_t k = 0; k < n; k++)
+            meant |= pids[k] == t->pid.pid;
+        if (t->session == s && meant && t->phase == HW_PHASE_RUNNING)
+            hw_dump_request(t, trigger, false);
+    }
+}
+
+static void dump_source(struct hw_session *s, uint32_t source, const char *trigger)
+{
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->source == source && t->phase == HW_PHASE_RUNNING)
+            hw_dump_request(t, trigger, false);
+    }
+}
+
+void hw_session_stop(struct hw_session *s, const char *reason, int status)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    s->status = status;
+    (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
+    uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
+    s->stop_deadline_ns = hw_now_monotonic_ns() + wait_ms * MS;
+    for (size_t i = 0; i < s->rec->targets.n; i++)
+        if (s->rec->targets.v[i]->session == s)
+            hw_target_finish(s->rec->targets.v[i], HW_END_SESSION);
+}
+
+void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err)
+{
+    char text[160];
+    if (s->status < 0)
+        return; /* said once */
+    (void)snprintf(text, sizeof text, "%.120s; what was written before is readable", err->text);
+    hw_session_warn(s, "%s", text);
+    if (s->stopping) {
+        s->status = rc;
+        (void)snprintf(s->reason, sizeof s->reason, "%s", text);
+    } else {
+        hw_session_stop(s, text, rc);
+    }
+}
+
+static size_t n_targets_left(const struct hw_session *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->rec->targets.n; i++)
+        n += s->rec->targets.v[i]->session == s;
+    return n;
+}
+
+static void write_end(struct hw_session *s)
+{
+    struct hw_error err = {0};
+    int rc = s->status < 0 ? s->status : HW_OK;
+    for (size_t i = 0; i < s->sources.n; i++)
+        for (size_t k = 0; rc == HW_OK && k < s->sources.v[i].rejected.n; k++)
+            rc = hw_profile_rejected(s->sources.v[i].writer,
+                                     (uint64_t)s->sources.v[i].rejected.v[k], &err);
+    if (rc == HW_OK)
+        rc = hw_trace_write_event(s->writer, 3 /* all_data_sources_flushed */, &err);
+    if (rc == HW_OK)
+        rc = hw_trace_write_event(s->writer, 5 /* tracing_disabled */, &err);
+    if (rc == HW_OK)
+        rc = hw_trace_write_stats(s->writer, &err);
+    if (rc == HW_OK)
+        rc = hw_trace_write_event(s->writer, 4 /* read_tracing_buffers_completed */, &err);
+    if (rc < 0 && s->status == HW_OK)
+        hw_session_write_failed(s, rc, &err);
+}
+
+static void end(struct hw_session *s)
+{
+    write_end(s);
+    struct hw_control_ended b = {.bytes_written = hw_trace_writer_bytes(s->writer),
+                                 .n_samples = s->n_samples,
+                                 .n_lost = s->n_lost,
+                                 .n_targets = s->n_targets,
+                                 .n_dumps = s->n_dumps,
+                                 .status = s->status};
+    hw_control_send(s->control, HW_CTL_ENDED, s->id, &b, sizeof b, s->reason);
+}
+
+/* ---- time ---- */
+
+static uint64_t own_memory_kb(void)
+{
+    struct hw_pid self;
+    struct hw_proc_status st = {0};
+    if (hw_pid_open(getpid(), &self, NULL) < 0)
+        return 0;
+    (void)hw_proc_status(self.dir, &st); /* unreadable: no limit is seen */
+    hw_pid_done(&self);
+    return st.rss_anon_kb + st.vm_swap_kb;
+}
+
+static void check_guards(struct hw_session *s)
+{
+    uint64_t kb = own_memory_kb(), cpu = (cpu_us() - s->cpu_start_us) / 1000000u;
+    for (uint32_t i = 0; i < s->sources.n; i++) {
+        struct hw_source *src = &s->sources.v[i];
+        const struct hw_heapprofd_config *c = src->config;
+        bool memory = c->max_heapprofd_memory_kb && kb > c->max_heapprofd_memory_kb;
+        bool time = c->max_heapprofd_cpu_secs && cpu > c->max_heapprofd_cpu_secs;
+        if (src->hit_guardrail || (!memory && !time))
+            continue;
+        src->hit_guardrail = true;
+        hw_session_warn(s, "profiling ends: the recorder %s",
+                        memory ? "uses more memory than max_heapprofd_memory_kb"
+                               : "used more CPU time than max_heapprofd_cpu_secs");
+        for (size_t k = 0; k < s->rec->targets.n; k++)
+            if (s->rec->targets.v[k]->session == s && s->rec->targets.v[k]->source == i)
+                hw_target_finish(s->rec->targets.v[k], HW_END_GUARDRAIL);
+    }
+}
+
+static void tick_dumps(struct hw_session *s, uint64_t now)
+{
+    for (uint32_t i = 0; i < s->sources.n; i++) {
+        struct hw_source *src = &s->sources.v[i];
+        if (!src->next_dump_ns || now < src->next_dump_ns)
+            continue;
+        dump_source(s, i, "continuous");
+        uint64_t every = src->config->dump_interval_ms * MS;
+        src->next_dump_ns += every;
+        if (src->next_dump_ns < now) /* we were late by more than one */
+            src->next_dump_ns = now + every;
+        s->last_checkpoint_ns = now;
+    }
+    if ((s->start.flags & HW_START_CHECKPOINTS) && now - s->last_checkpoint_ns > CHECKPOINT_EVERY) {
+        s->last_checkpoint_ns = now;
+        hw_session_dump(s, "checkpoint", NULL, 0);
+    }
+}
+
+static void tick_progress(struct hw_session *s, uint64_t now)
+{
+    if (now < s->next_progress_ns || !s->control)
+        return;
+    s->next_progress_ns = now + PROGRESS_EVERY;
+    struct hw_control_progress p = {.bytes_written = hw_trace_writer_bytes(s->writer),
+                                    .n_dumps = s->n_dumps,
+                                    .n_targets = (uint32_t)n_targets_left(s)};
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session != s || !t->feed)
+            continue;
+        const struct hw_ring_counters *c = &t->feed->ring.shm->counters;
+        p.n_samples += atomic_load_explicit(&c->samples, memory_order_relaxed);
+        p.n_lost += atomic_load_explicit(&c->lost_full, memory_order_relaxed);
+    }
+    p.n_samples = p.n_samples > s->n_samples ? p.n_samples : s->n_samples;
+    hw_control_send(s->control, HW_CTL_PROGRESS, s->id, &p, sizeof p, NULL);
+}
+
+static void check_ends(struct hw_session *s, uint64_t now)
+{
+    if (s->config.duration_ms && now - s->started_ns >= s->config.duration_ms * MS)
+        hw_session_stop(s, "its duration is over", HW_OK);
+    else if (s->config.max_file_size_bytes &&
+             hw_trace_writer_bytes(s->writer) >= s->config.max_file_size_bytes)
+        hw_session_stop(s, "the file has reached max_file_size_bytes", HW_OK);
+    else if ((s->start.flags & HW_START_LAUNCHED) && s->root_pid > 0 && !hw_pid_alive(&s->root) &&
+             n_targets_left(s) == 0)
+        hw_session_stop(s, "the program has ended", HW_OK);
+}
+
+static void tick_clocks(struct hw_session *s, uint64_t now)
+{
+    struct hw_error err;
+    if (now < s->next_clock_ns)
+        return;
+    s->next_clock_ns = now + CLOCKS_EVERY;
+    int rc = hw_trace_write_clocks(s->writer, &err);
+    if (rc < 0)
+        hw_session_write_failed(s, rc, &err);
+}
+
+/* After the stop's time-out: what has not been drained is dropped, what has is written. */
+static void tick_stopping(struct hw_session *s, uint64_t now)
+{
+    size_t left = n_targets_left(s);
+    if (!s->closed && (left == 0 || now > s->stop_deadline_ns + 5 * SEC)) {
+        if (left)
+            hw_session_warn(s, "%zu targets did not answer in time: not in the trace", left);
+        end(s);
+        s->closed = true;
+    }
+    s->ended = s->closed && left == 0; /* targets name it to their end */
+}
+
+void hw_session_tick(struct hw_session *s, uint64_t now)
+{
+    if (s->ended)
+        return;
+    if (!s->started_told) {
+        s->started_told = true;
+        reject_running(s);
+    }
+    if (s->stopping) {
+        tick_stopping(s, now);
+        return;
+    }
+    check_ends(s, now);
+    tick_dumps(s, now);
+    tick_clocks(s, now);
+    tick_progress(s, now);
+    if (s->proc)
+        hw_proc_poll_tick(s->proc, now);
+    if (now >= s->next_guard_ns) {
+        s->next_guard_ns = now + GUARDS_EVERY;
+        check_guards(s);
+    }
+}

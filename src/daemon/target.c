@@ -1,0 +1,494 @@
+/*
+ * target.c - one profiled process, from hello to its last dump
+ *
+ *   PREPARING ── tables ready or deadline ──> RUNNING ── exit, exec, stop … ──> FINISHING ──> DONE
+ *   (client waits for the welcome)          (drain thread owns the feed)   (final snapshot, names)
+ *
+ * The socket's end alone does not end a target: programs close descriptors they do not know. What
+ * counts is the pidfd, or another image (exec) in which our ring is mapped no more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+#include "proc/file.h"
+#include "trace/profile_writer.h"
+
+#include "base/banned.h"
+
+#define MS                UINT64_C(1000000)
+#define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
+#define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
+#define MAPS_EVERY        (100 * MS)
+#define HEARTBEAT_EVERY   (200 * MS)
+#define MIN_RING_BYTES    (64u * 1024)
+
+void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
+{
+    struct hw_control_target_state b = {.pid = t->pid.pid, .state = state};
+    hw_control_send(t->session->control, HW_CTL_TARGET_STATE, t->session->id, &b, sizeof b, text);
+}
+
+/* ---- maps and tables ---- */
+
+static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
+{
+    struct hw_target *t = ctx;
+    struct hw_error err;
+    struct hw_module_file *file;
+    int fd;
+    if (hw_proc_open_mapping(t->pid.dir, t->uid, m, &fd, &err) < 0) {
+        hw_log(DEBUG, "pid %d: %s", t->pid.pid, err.text);
+        return NULL;
+    }
+    if (hw_modules_get(t->rec->modules, fd, m->path, &file) < 0)
+        return NULL;
+    hw_modules_want_table(t->rec->modules, file);
+    return file;
+}
+
+static void publish_tables(struct hw_target *t)
+{
+    hw_table_ranges ranges = {0};
+    int rc = hw_frames_table_ranges(&t->frames, &ranges);
+    if (rc == HW_OK)
+        rc = hw_tables_publish(&t->tables, ranges.v, ranges.n);
+    if (rc < 0)
+        hw_log(WARN, "pid %d: unwind tables: %s", t->pid.pid, hw_errc_text(rc));
+    hw_vec_done(&ranges);
+}
+
+static bool tables_ready(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->frames.ranges.n; i++) {
+        const struct hw_module_file *f = t->frames.ranges.v[i].file;
+        if (f && f->table_state == HW_TABLE_COMPILING)
+            return false;
+    }
+    return true;
+}
+
+void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
+{
+    struct hw_maps fresh;
+    t->maps_due = false;
+    t->maps_ns = now;
+    if (hw_maps_read(t->pid.dir, &fresh, NULL) < 0)
+        return;              /* it has ended: what is known stays */
+    if (fresh.maps.n == 0) { /* a zombie's list is empty */
+        hw_maps_done(&fresh);
+        return;
+    }
+    hw_maps_done(&t->maps);
+    t->maps = fresh;
+    struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
+    int rc = hw_frames_update(&t->frames, &t->maps, c->skip_symbol_prefix.v,
+                              c->skip_symbol_prefix.n, open_module, t);
+    if (rc < 0)
+        hw_log(WARN, "pid %d: mappings: %s", t->pid.pid, hw_errc_text(rc));
+    publish_tables(t);
+}
+
+static void answer_maps(struct hw_target *t)
+{
+    if (!t->maps_answer_due || !t->with_thread || !tables_ready(t))
+        return;
+    t->maps_answer_due = false;
+    (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key); /* else its deadline passes */
+}
+
+void hw_target_maps_wanted(struct hw_target *t)
+{
+    t->maps_due = t->maps_answer_due = true;
+}
+
+void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m)
+{
+    for (size_t i = 0; i < t->frames.ranges.n; i++) {
+        if (t->frames.ranges.v[i].file != m)
+            continue;
+        publish_tables(t);
+        answer_maps(t);
+        return;
+    }
+}
+
+/* ---- stacks ---- */
+
+static void resolve_list(struct hw_target *t)
+{
+    for (size_t i = 0; i < t->unresolved.n; i++)
+        if (hw_frames_resolve(&t->frames, t->unresolved.v[i]) < 0)
+            t->n_lost++; /* out of memory or ids: its bytes cannot be shown */
+    hw_vec_clear(&t->unresolved);
+}
+
+void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n)
+{
+    bool unknown = false;
+    for (size_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < list[i]->n_frames && !unknown; k++)
+            unknown = !hw_frames_covers(&t->frames, list[i]->pcs[k]);
+        if (hw_vec_push(&t->unresolved, list[i]) < 0)
+            (void)hw_frames_resolve(&t->frames, list[i]); /* at once then */
+    }
+    free(list);
+    uint64_t now = hw_now_monotonic_ns();
+    if (unknown && now - t->maps_ns >= MAPS_EVERY) {
+        t->map_reparses++;
+        hw_target_refresh_maps(t, now);
+    }
+    resolve_list(t);
+}
+
+/* ---- the welcome ---- */
+
+static void client_config(const struct hw_target *t, struct hw_client_config *out)
+{
+    const struct hw_session *s = t->session;
+    const struct hw_heapprofd_config *c = s->sources.v[t->source].config;
+    *out = (struct hw_client_config){.default_interval_bytes = c->default_interval_bytes,
+                                     .block_timeout_us = c->block_client_timeout_us,
+                                     .adaptive_threshold_bytes = c->adaptive_threshold_bytes,
+                                     .adaptive_max_interval_bytes = c->adaptive_max_interval_bytes,
+                                     .seed = s->start.seed,
+                                     .max_frames = HW_MAX_FRAMES};
+    bool follow = s->start.flags & HW_START_FOLLOW_FORK;
+    bool strip = (s->start.flags & (HW_START_STRIP_ENV | HW_START_LAUNCHED)) && !follow;
+    out->flags =
+        (c->block_client ? HW_CC_BLOCK : 0u) |
+        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip && !t->launcher ? HW_CC_STRIP_ENV : 0u) |
+        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
+        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u);
+    for (size_t i = 0; i < c->heaps.n && i < HW_MAX_HEAP_CHOICES; i++) {
+        struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
+        h->interval_bytes = c->heaps.v[i].interval_bytes;
+        (void)snprintf(h->name, sizeof h->name, "%s", c->heaps.v[i].name);
+    }
+}
+
+static bool send_welcome(struct hw_target *t)
+{
+    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC,
+                           .version = HW_WIRE_VERSION,
+                           .status = HW_WELCOME_PROFILE,
+                           .generation = t->session->generation};
+    client_config(t, &w.config);
+    int fds[HW_WELCOME_FDS] = {t->page.fd, t->feed->ring.fd, t->tables.fd};
+    union {
+        char bytes[CMSG_SPACE(sizeof fds)];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {&w, sizeof w};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(c), fds, sizeof fds);
+    if (sendmsg(t->watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof w)
+        return false;
+    (void)close(t->page.fd);   /* the client has its own; the mapping stays */
+    (void)close(t->tables.fd); /* the same */
+    t->page.fd = t->tables.fd = -1;
+    hw_ring_close_fd(&t->feed->ring);
+    return true;
+}
+
+static void start_running(struct hw_target *t)
+{
+    t->since_coarse_ns = hw_now_monotonic_coarse_ns();
+    /* Release: ring and tables are ready before a hook sees the generation. */
+    atomic_store_explicit(&t->page.map->heartbeat_ns, t->since_coarse_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->page.map->generation, t->session->generation, memory_order_release);
+    if (!send_welcome(t) || hw_drain_add(t->rec->drain, t->feed, t->key) < 0) {
+        t->phase = HW_PHASE_DONE; /* it went away before anything was recorded */
+        return;
+    }
+    t->with_thread = true;
+    t->phase = HW_PHASE_RUNNING;
+    t->session->n_targets++;
+    hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
+    hw_proc_poll_target(t->session, t);
+    if (t->session->stopping)
+        hw_target_finish(t, HW_END_SESSION);
+}
+
+/* ---- its end ---- */
+
+static const char *trigger_of(enum hw_target_end why)
+{
+    switch (why) {
+    case HW_END_EXITED:
+        return "exit";
+    case HW_END_EXECED:
+        return "exec";
+    case HW_END_NONE:
+    case HW_END_SESSION:
+    case HW_END_BROKEN:
+    case HW_END_STUCK:
+    case HW_END_GAVE_UP:
+    case HW_END_GUARDRAIL:
+        break;
+    }
+    return "end";
+}
+
+static void tell_end(struct hw_target *t, enum hw_target_end why)
+{
+    switch (why) {
+    case HW_END_EXITED:
+        hw_target_tell(t, HW_TARGET_EXITED, t->name);
+        break;
+    case HW_END_EXECED:
+        hw_target_tell(t, HW_TARGET_EXECED, t->name);
+        break;
+    case HW_END_BROKEN:
+        hw_target_tell(t, HW_TARGET_FAILED, "its buffer was damaged");
+        break;
+    case HW_END_STUCK:
+        hw_target_tell(t, HW_TARGET_FAILED, "a thread stopped inside a record for 10 s");
+        break;
+    case HW_END_GAVE_UP:
+        hw_target_tell(t, HW_TARGET_FAILED, "the buffer stayed full; try --shmem-size");
+        break;
+    case HW_END_GUARDRAIL:
+        hw_target_tell(t, HW_TARGET_FAILED, "the recorder's own limit was reached");
+        break;
+    case HW_END_NONE:
+    case HW_END_SESSION:
+        break;
+    }
+}
+
+void hw_target_finish(struct hw_target *t, enum hw_target_end why)
+{
+    if (t->phase == HW_PHASE_PREPARING) {
+        t->phase = HW_PHASE_DONE;
+        t->end = why;
+        return;
+    }
+    if (t->phase != HW_PHASE_RUNNING)
+        return;
+    t->phase = HW_PHASE_FINISHING;
+    t->end = why;
+    atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
+    tell_end(t, why);
+    hw_dump_request(t, trigger_of(why), /* final = */ true);
+}
+
+/* Is our ring still mapped there? After exec it is not; unreadable counts as "yes". */
+static bool ring_is_mapped(struct hw_target *t)
+{
+    struct hw_maps m;
+    if (hw_maps_read(t->pid.dir, &m, NULL) < 0)
+        return true;
+    bool found = false;
+    for (size_t i = 0; i < m.maps.n && !found; i++)
+        found = strncmp(m.maps.v[i].path, "/memfd:", 7) == 0 && strstr(m.maps.v[i].path, "ring");
+    hw_maps_done(&m);
+    return found;
+}
+
+static void on_socket(struct hw_watch *w, uint32_t events)
+{
+    struct hw_target *t = HW_OWNER_OF(w, struct hw_target, watch);
+    (void)events;
+    hw_watch_remove(t->rec, w);
+    if (t->phase == HW_PHASE_PREPARING) {
+        t->phase = HW_PHASE_DONE;
+        return;
+    }
+    if (t->phase != HW_PHASE_RUNNING || !hw_pid_alive(&t->pid))
+        return; /* the pidfd tells more */
+    if (!ring_is_mapped(t))
+        hw_target_finish(t, HW_END_EXECED);
+    else if (t->feed && atomic_load(&t->feed->ring.shm->client_error) != HW_CLIENT_OK)
+        hw_target_finish(t, HW_END_GAVE_UP);
+    /* else it closed a descriptor it did not know: the profile goes on */
+}
+
+static void on_process_exit(struct hw_watch *w, uint32_t events)
+{
+    struct hw_target *t = HW_OWNER_OF(w, struct hw_target, exit);
+    (void)events;
+    hw_watch_remove(t->rec, w);
+    if (t->feed) /* whatever waits for a hole need not any more */
+        atomic_store_explicit(&t->feed->gone, true, memory_order_relaxed);
+    hw_target_finish(t, HW_END_EXITED);
+}
+
+/* ---- making and freeing ---- */
+
+static uint64_t ring_size(struct hw_session *s, uint64_t wanted, uint64_t *budget_used)
+{
+    uint64_t left = s->ring_budget > s->ring_used ? s->ring_budget - s->ring_used : 0;
+    uint64_t size = wanted;
+    /* Each takes at most half of what is left, so that later ones get something too. */
+    while (size > MIN_RING_BYTES && size > left / 2)
+        size /= 2;
+    if (size != wanted && !s->warned_budget) {
+        s->warned_budget = true;
+        hw_session_warn(s, "many targets: buffers are now %llu KiB each, not %llu",
+                        (unsigned long long)size / 1024, (unsigned long long)wanted / 1024);
+    }
+    *budget_used = size;
+    return size;
+}
+
+static int make_feed(struct hw_target *t, struct hw_error *err)
+{
+    struct hw_session *s = t->session;
+    const struct hw_heapprofd_config *c = s->sources.v[t->source].config;
+    struct hw_ring_reader ring;
+    uint64_t size = ring_size(s, c->shmem_size_bytes, &t->ring_bytes);
+    int rc = hw_ring_create(&ring, size);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "Failed to create shared memory.");
+    s->ring_used += t->ring_bytes;
+    t->feed = calloc(1, sizeof *t->feed);
+    if (!t->feed) {
+        hw_ring_done(&ring);
+        return hw_fail(err, HW_ENOMEM, 0, "books");
+    }
+    hw_feed_init(t->feed, &ring, c->dump_at_max || (s->start.flags & HW_START_KEEP_PEAK));
+    t->feed->owner = t;
+    t->feed->arch = t->hello.arch;
+    t->feed->tables = t->tables.map;
+    t->feed->stream = c->stream_allocations;
+    return HW_OK;
+}
+
+static void learn_names(struct hw_target *t)
+{
+    char argv0[512];
+    hw_proc_argv0(t->pid.dir, argv0, sizeof argv0);
+    hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
+    const char *base = strrchr(argv0, '/');
+    base = base ? base + 1 : argv0;
+    (void)snprintf(t->name, sizeof t->name, "%.200s", base[0] ? base : t->exe);
+    t->launcher = hw_launch_is_launcher(t->exe);
+}
+
+int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
+                  struct hw_error *err)
+{
+    struct hw_recorder *r = s->rec;
+    struct hw_target *t = calloc(1, sizeof *t);
+    if (!t)
+        return hw_fail(err, HW_ENOMEM, 0, "target");
+    t->rec = r;
+    t->session = s;
+    t->source = source;
+    t->hello = c->hello;
+    t->pid = HW_PID_NONE;
+    t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
+    t->key = ++r->next_key;
+    t->since_ns = hw_now_monotonic_ns();
+    t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
+    struct hw_proc_status st;
+    int rc = hw_pid_open(c->pid, &t->pid, err);
+    if (rc == HW_OK && hw_proc_status(t->pid.dir, &st) < 0)
+        rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", c->pid);
+    if (rc == HW_OK) {
+        t->uid = st.uid;
+        rc = hw_permission_profile(s->uid, c->pid, st.uid, st.euid, err);
+    }
+    if (rc == HW_OK) {
+        learn_names(t);
+        rc = hw_frames_init(&t->frames, t->hello.arch);
+    }
+    if (rc == HW_OK && (hw_page_init(&t->page, r->producer_name) < 0 ||
+                        hw_tables_init(&t->tables, t->hello.arch) < 0))
+        rc = hw_fail_sys(err, "memory files");
+    if (rc == HW_OK)
+        rc = make_feed(t, err);
+    if (rc == HW_OK && hw_vec_push(&r->targets, t) < 0)
+        rc = hw_fail(err, HW_ENOMEM, 0, "target");
+    if (rc < 0) {
+        hw_target_free(t);
+        return rc;
+    }
+    hw_watch_remove(r, &c->watch);
+    t->watch = (struct hw_watch){c->watch.fd, on_socket};
+    c->watch.fd = -1;
+    t->exit = (struct hw_watch){t->pid.pidfd, on_process_exit};
+    (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd tells */
+    (void)hw_watch_add(r, &t->exit, EPOLLIN);     /* without: no end is noticed before the stop */
+    hw_target_refresh_maps(t, t->since_ns);
+    hw_target_tick(t, t->since_ns);
+    *out = t;
+    return HW_OK;
+}
+
+void hw_target_free(struct hw_target *t)
+{
+    if (!t)
+        return;
+    if (t->watch.fd >= 0) {
+        hw_watch_remove(t->rec, &t->watch);
+        (void)close(t->watch.fd); /* nothing is pending on it */
+    }
+    hw_watch_remove(t->rec, &t->exit);
+    if (t->page.map)
+        atomic_store(&t->page.map->generation, 0);
+    if (t->feed) {
+        hw_feed_done(t->feed);
+        free(t->feed);
+        t->session->ring_used -= t->ring_bytes;
+    }
+    hw_page_done(&t->page);
+    hw_tables_done(&t->tables);
+    hw_frames_done(&t->frames);
+    hw_maps_done(&t->maps);
+    hw_vec_done(&t->unresolved);
+    for (size_t i = 0; i < t->heaps.n; i++)
+        hw_tally_done(&t->heaps.v[i].tally);
+    hw_vec_done(&t->heaps);
+    hw_snapshot_free(t->dump.snap);
+    hw_pid_done(&t->pid);
+    free(t);
+}
+
+void hw_target_tick(struct hw_target *t, uint64_t now)
+{
+    if (t->phase == HW_PHASE_PREPARING) {
+        bool start = t->hello.flags & (HW_HELLO_STARTUP | HW_HELLO_BLOCKING);
+        if (tables_ready(t) || now - t->since_ns > (start ? TABLES_WAIT_START : TABLES_WAIT_LIVE))
+            start_running(t);
+        return;
+    }
+    if (t->phase == HW_PHASE_DONE)
+        return;
+    if (now - t->heartbeat_ns >= HEARTBEAT_EVERY) {
+        t->heartbeat_ns = now;
+        atomic_store_explicit(&t->page.map->heartbeat_ns, hw_now_monotonic_coarse_ns(),
+                              memory_order_relaxed);
+    }
+    if (t->maps_due && now - t->maps_ns >= MAPS_EVERY) {
+        t->map_reparses++;
+        hw_target_refresh_maps(t, now);
+    }
+    if (!t->maps_due)
+        answer_maps(t);
+    if (t->phase == HW_PHASE_RUNNING && t->with_thread &&
+        atomic_load_explicit(&t->feed->ring.shm->client_error, memory_order_relaxed))
+        hw_target_finish(t, HW_END_GAVE_UP);
+    hw_dump_tick(t, now);
+}

@@ -1,0 +1,209 @@
+/*
+ * pid.c - the order of opening matters: pidfd first, then the directory, then "is the pidfd still
+ * of a living process?": if so, both name the same process.
+ */
+#include "proc/pid.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+
+#include "base/banned.h"
+
+#define SMALL_FILE (64u * 1024)
+
+bool hw_pid_alive(const struct hw_pid *p)
+{
+    struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
+    return p->pidfd >= 0 && poll(&f, 1, 0) == 0;
+}
+
+int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err)
+{
+    if (pid <= 0)
+        return hw_fail(err, HW_EINVAL, 0, "pid %d", pid);
+    struct hw_pid p = {.pid = pid, .pidfd = -1, .dir = -1};
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/%d", pid);
+    p.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (p.pidfd < 0 && errno == ESRCH)
+        return hw_fail(err, HW_EGONE, 0, "no process %d", pid);
+    if (p.pidfd < 0)
+        return hw_fail_sys(err, "pid %d", pid);
+    p.dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct hw_proc_stat st;
+    if (p.dir < 0 || hw_proc_stat(p.dir, &st) < 0 || !hw_pid_alive(&p)) {
+        hw_pid_done(&p);
+        return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
+    }
+    p.start_ticks = st.start_ticks;
+    *out = p;
+    return HW_OK;
+}
+
+void hw_pid_done(struct hw_pid *p)
+{
+    if (p->pidfd >= 0)
+        (void)close(p->pidfd); /* a descriptor without pending writes */
+    if (p->dir >= 0)
+        (void)close(p->dir); /* the same */
+    p->pidfd = p->dir = -1;
+}
+
+int hw_proc_stat(int proc_dir, struct hw_proc_stat *out)
+{
+    hw_autofree char *text = NULL;
+    size_t n;
+    if (hw_file_read(proc_dir, "stat", SMALL_FILE, &text, &n, NULL) < 0)
+        return HW_EGONE;
+    /* The name in brackets may hold anything, also ") R 1": the last bracket counts. */
+    const char *p = strrchr(text, ')');
+    if (!p)
+        return HW_EFORMAT;
+    struct hw_proc_stat s = {0};
+    unsigned long long utime, stime, start;
+    if (sscanf(p + 1,
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+               &s.state, &s.ppid, &utime, &stime, &start) != 5)
+        return HW_EFORMAT;
+    s.utime_ticks = utime;
+    s.stime_ticks = stime;
+    s.start_ticks = start;
+    *out = s;
+    return HW_OK;
+}
+
+static uint64_t status_number(const char *text, const char *key)
+{
+    const char *p = strstr(text, key);
+    return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+}
+
+void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
+{
+    *out = (struct hw_proc_status){0};
+    /* Keys are looked for behind a newline, so that a name (escaped there) cannot play one. */
+    out->tgid = (int32_t)status_number(text, "\nTgid:");
+    out->ppid = (int32_t)status_number(text, "\nPPid:");
+    out->tracer_pid = (int32_t)status_number(text, "\nTracerPid:");
+    out->seccomp = (int32_t)status_number(text, "\nSeccomp:");
+    const char *uids = strstr(text, "\nUid:");
+    if (uids) {
+        char *end;
+        out->uid = (uint32_t)strtoul(uids + 5, &end, 10);
+        out->euid = (uint32_t)strtoul(end, NULL, 10);
+    }
+    const char *ns = strstr(text, "\nNSpid:");
+    if (ns) {
+        const char *p = ns + 7, *eol = strchr(p, '\n');
+        while (p && *p && p != eol) {
+            char *end;
+            long v = strtol(p, &end, 10);
+            if (end == p || (eol && end > eol))
+                break;
+            out->nspid = (int32_t)v;
+            p = end;
+        }
+    }
+    out->vm_size_kb = status_number(text, "\nVmSize:");
+    out->vm_rss_kb = status_number(text, "\nVmRSS:");
+    out->rss_anon_kb = status_number(text, "\nRssAnon:");
+    out->rss_file_kb = status_number(text, "\nRssFile:");
+    out->rss_shmem_kb = status_number(text, "\nRssShmem:");
+    out->vm_swap_kb = status_number(text, "\nVmSwap:");
+    out->vm_locked_kb = status_number(text, "\nVmLck:");
+    out->vm_hwm_kb = status_number(text, "\nVmHWM:");
+    if (strncmp(text, "Name:\t", 6) == 0) {
+        size_t n = strcspn(text + 6, "\n");
+        if (n >= sizeof out->name)
+            n = sizeof out->name - 1;
+        memcpy(out->name, text + 6, n);
+    }
+}
+
+int hw_proc_status(int proc_dir, struct hw_proc_status *out)
+{
+    hw_autofree char *text = NULL;
+    size_t n;
+    if (hw_file_read(proc_dir, "status", SMALL_FILE, &text, &n, NULL) < 0)
+        return HW_EGONE;
+    hw_proc_status_parse(text, out);
+    return HW_OK;
+}
+
+int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
+{
+    hw_autofree char *text = NULL;
+    size_t n;
+    if (hw_file_read(proc_dir, "oom_score_adj", 64, &text, &n, NULL) < 0)
+        return HW_EGONE;
+    *out = strtoll(text, NULL, 10);
+    return HW_OK;
+}
+
+int hw_proc_cmdline(int proc_dir, char **out, size_t *n)
+{
+    return hw_file_read(proc_dir, "cmdline", 4u * 1024 * 1024, out, n, NULL) < 0 ? HW_EGONE : HW_OK;
+}
+
+void hw_proc_argv0(int proc_dir, char *out, size_t max)
+{
+    out[0] = '\0';
+    hw_autofd int fd = openat(proc_dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, max - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+void hw_proc_exe_name(int proc_dir, char *out, size_t max)
+{
+    char path[4096];
+    ssize_t n = readlinkat(proc_dir, "exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *deleted = n > 0 ? strstr(path, " (deleted)") : NULL;
+    if (deleted && deleted[10] == '\0')
+        *deleted = '\0';
+    const char *base = strrchr(path, '/');
+    (void)snprintf(out, max, "%s", base ? base + 1 : path);
+}
+
+int hw_proc_list(hw_pid_list *out)
+{
+    DIR *d = opendir("/proc");
+    if (!d)
+        return HW_ESYS;
+    int rc = HW_OK;
+    for (struct dirent *e; rc == HW_OK && (e = readdir(d));) {
+        if (e->d_name[0] < '1' || e->d_name[0] > '9')
+            continue;
+        if (hw_vec_push(out, (int32_t)strtol(e->d_name, NULL, 10)) < 0)
+            rc = HW_ENOMEM;
+    }
+    (void)closedir(d); /* read only */
+    return rc;
+}
+
+int hw_proc_children(int32_t pid, hw_pid_list *out)
+{
+    hw_pid_list all = {0};
+    int rc = hw_proc_list(&all);
+    for (size_t i = 0; rc == HW_OK && i < all.n; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "/proc/%d", all.v[i]);
+        hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct hw_proc_stat st;
+        if (dir >= 0 && hw_proc_stat(dir, &st) == HW_OK && st.ppid == pid &&
+            hw_vec_push(out, all.v[i]) < 0)
+            rc = HW_ENOMEM;
+    }
+    hw_vec_done(&all);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/*
+ * pid.h - one process, pinned, and what /proc says of it
+ *
+ * Why:     pids are used again. A process is named once by number, then held by a pidfd and one
+ *          /proc/PID directory descriptor (which stays with that very process and answers ESRCH
+ *          after its end); everything after goes through them.
+ * Units:   kilobytes as in /proc; start_ticks in clock ticks since boot.
+ * Owns:    both descriptors, until hw_pid_done.
+ * Errors:  HW_EGONE (no such process, or it ended), HW_EPERM, HW_ESYS, HW_EFORMAT.
+ */
+#ifndef HW_PROC_PID_H
+#define HW_PROC_PID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+
+struct hw_error;
+
+struct hw_pid {
+    int32_t pid;
+    int pidfd; /* owned */
+    int dir;   /* /proc/PID; owned */
+    uint64_t start_ticks;
+};
+
+#define HW_PID_NONE ((struct hw_pid){.pid = -1, .pidfd = -1, .dir = -1})
+
+int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
+void hw_pid_done(struct hw_pid *p);
+bool hw_pid_alive(const struct hw_pid *p);
+
+struct hw_proc_stat {
+    int32_t ppid;
+    uint64_t start_ticks;
+    uint64_t utime_ticks, stime_ticks;
+    char state;
+};
+int hw_proc_stat(int proc_dir, struct hw_proc_stat *out);
+
+struct hw_proc_status {
+    int32_t tgid, ppid, tracer_pid;
+    uint32_t uid, euid;
+    int32_t nspid; /* innermost */
+    int32_t seccomp;
+    uint64_t vm_size_kb, vm_rss_kb, rss_anon_kb, rss_file_kb, rss_shmem_kb, vm_swap_kb,
+        vm_locked_kb, vm_hwm_kb;
+    char name[64];
+};
+int hw_proc_status(int proc_dir, struct hw_proc_status *out);
+/* From text, for tests: any bytes. */
+void hw_proc_status_parse(const char *text, struct hw_proc_status *out);
+
+int hw_proc_oom_score_adj(int proc_dir, int64_t *out);
+
+/* Arguments separated by NUL; *out malloc'ed, n may be 0 (kernel thread). */
+int hw_proc_cmdline(int proc_dir, char **out, size_t *n);
+/* argv[0], cut at max - 1; "" for none. */
+void hw_proc_argv0(int proc_dir, char *out, size_t max);
+/* Base name of the executable; "" when unreadable. */
+void hw_proc_exe_name(int proc_dir, char *out, size_t max);
+
+/* All pids of /proc now. */
+typedef HW_VEC(int32_t) hw_pid_list;
+int hw_proc_list(hw_pid_list *out);
+int hw_proc_children(int32_t pid, hw_pid_list *out);
+
+#endif
