@@ -13,6 +13,7 @@
  *   alternate stack   sigaltstack
  *   anything else     the end of sp's own page, which is mapped; fibers, unknown threads
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -216,18 +217,26 @@ static bool copy_allowed(struct hw_slab *slab, uint64_t now_ns)
 
 /* ---- stacks ---- */
 
+/* glibc 2.35 and later; lock-free, also in signal handlers. Without it unknown code is taken for
+ * generated code until the recorder has seen the new module by itself. */
+extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
+
+static bool is_new_module(void *arg, uint64_t pc)
+{
+    struct dl_find_object found;
+    (void)arg;
+    return _dl_find_object && _dl_find_object((void *)(uintptr_t)pc, &found) == 0;
+}
+
 static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
                  const struct bounds *b, const struct hw_module_snapshot *snapshot)
 {
-    struct hw_walk_in in;
-    in.tables = s->tables;
-    in.snapshot = snapshot;
-    in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
-    in.hi = b->hi;
-    in.delta = 0;
-    in.max_frames = s->config.max_frames;
-    in.n_others = 0;
-    in.first_is_exact = false;
+    struct hw_walk_in in = {.tables = s->tables,
+                            .snapshot = snapshot,
+                            .regs = {.pc = site->pc, .sp = site->sp, .fp = site->fp},
+                            .hi = b->hi,
+                            .max_frames = s->config.max_frames,
+                            .is_new_module = is_new_module};
     if (b->alternate) { /* the interrupted frames are on one of these */
         in.others[in.n_others++] = (struct hw_walk_range){process.main_lo, process.main_hi};
         if (slab->stack_hi > 1)

@@ -86,7 +86,7 @@ struct hw_slab {
     uint64_t stack_lo, stack_hi; /* hi 0 = not known yet */
     uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
     uint32_t n_copies;
-    uint32_t reserved;
+    uint32_t n_rounds; /* of the thread's key destructors */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     /* the walker's cache follows, 64-byte aligned */

@@ -57,10 +57,15 @@ static char *chunk_make(uint32_t c)
     return p;
 }
 
-/* Runs late in a thread's life. Keys of the program may still allocate behind it. */
+/*
+ * Runs late in a thread's life, and asks twice to be run once more: libc goes round the keys up to
+ * four times, so the destructors of the program's keys that come after ours are still sampled.
+ */
 static void slab_return(void *p)
 {
     struct hw_slab *slab = p;
+    if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
+        return;
     hw_tls.flags |= HW_TLS_ENDED;
     hw_tls.slab = NULL;
     atomic_store_explicit(&slab->in_use, 0, memory_order_release);
@@ -96,6 +101,7 @@ struct hw_slab *hw_slab_get(void)
             atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
             s->stack_hi = 0;
             s->generation = 0;
+            s->n_rounds = 0;
             t->slab = s;
             return s;
         }
