@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/diagnose.h"
 
 #include "base/banned.h"
 
@@ -23,6 +24,14 @@ static const struct {
     HW_ERRORS(X)
 #undef X
 };
+
+const char *hw_explain_remedy(const char *code)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(explained); i++)
+        if (strcmp(explained[i].code, code) == 0)
+            return explained[i].remedy;
+    return NULL;
+}
 
 static int list_codes(void)
 {

@@ -17,6 +17,8 @@
 
 #define C(id)   (1ull << HW_CMD_##id)
 #define ALL     UINT64_MAX
+#define FRONT                                                                                      \
+    (ALL & ~(C(HEAP_PROFILE) | C(PERFETTO) | C(HEAPPROFD) | C(TRACED))) /* no classic ones */
 #define COMMON  HW_OF_COMMON
 #define HIDDEN  HW_OF_HIDDEN
 #define ANDROID HW_OF_ANDROID
@@ -29,6 +31,7 @@ const struct hw_option hw_options[HW_OPT_COUNT] = {
 };
 #undef C
 #undef ALL
+#undef FRONT
 #undef COMMON
 #undef HIDDEN
 #undef ANDROID

@@ -1,0 +1,39 @@
+/*
+ * build_config.h - from options to a TraceConfig
+ *
+ * Shapes:  fields come in the order of spec/cli.md 1, so that what --print-config prints is what
+ *          heap_profile always printed.
+ */
+#ifndef HW_CLI_BUILD_CONFIG_H
+#define HW_CLI_BUILD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct hw_error;
+
+struct hw_config_request {
+    uint64_t shmem_size_bytes, sampling_interval_bytes;
+    bool block_client, has_block_timeout;
+    uint64_t block_client_timeout_us;
+    bool no_startup, no_running, dump_at_max, disable_fork_teardown, all_heaps, idle_allocations;
+    const uint64_t *pids; /* borrowed, as all below */
+    size_t n_pids;
+    char *const *names;
+    size_t n_names;
+    char *const *heaps;
+    size_t n_heaps;
+    uint64_t dump_interval_ms;
+    uint64_t duration_ms;
+    bool packages_list;
+};
+
+/* Binary TraceConfig into out. */
+int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, struct hw_error *err);
+/* The same as text on standard output; gives an exit code's sign: 0 or HW_E…. */
+int hw_print_config(const struct hw_strbuf *binary, struct hw_error *err);
+
+#endif

@@ -1,0 +1,322 @@
+/*
+ * record: an embedded recorder, the program below it, one file.
+ *
+ * The program is forked first and held, because its pid belongs into the file's name and to the
+ * recorder before the program's first instruction.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/log.h"
+#include "cli/build_config.h"
+#include "cli/cli.h"
+#include "cli/diagnose.h"
+#include "cli/output.h"
+#include "cli/recording.h"
+#include "cli/report.h"
+#include "config/config.h"
+
+#include "base/banned.h"
+
+enum { PROCESS_STATS_MS = 1000 };
+
+struct record {
+    struct hw_cli *cli;
+    struct hw_strbuf config;
+    char *library, *program;
+    struct hw_controller *controller;
+    struct hw_launch launch;
+    struct hw_output output;
+    struct hw_recording recording;
+    bool launched;
+};
+
+static struct hw_config_request request_of(const struct hw_opts *o)
+{
+    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
+    return (struct hw_config_request){
+        .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
+        .sampling_interval_bytes =
+            hw_opt_flag(o, HW_OPT_EXACT) ? 1 : hw_opt_num(o, HW_OPT_INTERVAL),
+        .block_client = !hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT),
+        .has_block_timeout = o->v[HW_OPT_BLOCK_TIMEOUT].set,
+        .block_client_timeout_us = hw_opt_num(o, HW_OPT_BLOCK_TIMEOUT),
+        .dump_at_max = hw_opt_flag(o, HW_OPT_DUMP_AT_MAX),
+        .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
+        .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
+        .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
+        .heaps = heaps->list.v,
+        .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
+        .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
+        .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
+    };
+}
+
+static struct hw_control_start start_of(const struct hw_opts *o)
+{
+    bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
+    struct hw_control_start s = {
+        .flags = HW_START_LAUNCHED | HW_START_CHECKPOINTS,
+        .smaps_ms = (uint32_t)hw_opt_num(o, HW_OPT_SMAPS),
+        .malloc_info_ms = (uint32_t)hw_opt_num(o, HW_OPT_MALLOC_INFO),
+        .process_stats_ms = PROCESS_STATS_MS,
+        .seed = hw_opt_num(o, HW_OPT_SEED),
+    };
+    s.flags |= follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV;
+    if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
+        s.flags |= HW_START_KEEP_PEAK;
+    if (hw_opt_flag(o, HW_OPT_IDLE))
+        s.flags |= HW_START_IDLE;
+    if (s.malloc_info_ms)
+        s.flags |= HW_START_MALLOC_INFO;
+    return s;
+}
+
+static int usage(const struct record *r, const char *text)
+{
+    hw_cli_error(r->cli, NULL, "%s", text);
+    hw_cli_hint("heapwise help record");
+    return HW_EXIT_USAGE;
+}
+
+/* Conditions, and what contradicts itself; an exit code or 0. */
+static int check_options(struct record *r)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    if (hw_opt_flag(o, HW_OPT_BLOCK_CLIENT) && hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT))
+        return usage(r, "--block-client and --no-block-client exclude each other");
+    if (hw_opt_flag(o, HW_OPT_EXACT) && o->v[HW_OPT_INTERVAL].set &&
+        hw_opt_num(o, HW_OPT_INTERVAL) != 1)
+        return usage(r, "--exact and --interval exclude each other");
+    struct hw_error err = {0};
+    static const enum hw_option_id conditions[] = {HW_OPT_STOP_WHEN, HW_OPT_DUMP_WHEN};
+    for (size_t k = 0; k < HW_ARRAY_LEN(conditions); k++)
+        for (size_t i = 0; i < o->v[conditions[k]].list.n; i++)
+            if (hw_recording_add_condition(&r->recording, o->v[conditions[k]].list.v[i],
+                                           conditions[k] == HW_OPT_STOP_WHEN, &err) < 0)
+                return usage(r, err.text);
+    return HW_EXIT_OK;
+}
+
+/* Everything that can fail before a process is made; an exit code or 0. */
+static int prepare(struct record *r)
+{
+    struct hw_error err = {0};
+    const struct hw_opts *o = &r->cli->opts;
+    struct hw_config_request q = request_of(o);
+    struct hw_trace_config checked;
+    int rc = hw_build_config(&q, &r->config, &err);
+    if (rc == 0)
+        rc = hw_config_read(hw_bytes_of(r->config.p, r->config.n), &checked, &err);
+    if (rc < 0) {
+        hw_cli_error(r->cli, NULL, "%s", err.text);
+        return HW_EXIT_USAGE;
+    }
+    hw_trace_config_done(&checked);
+    if (hw_opt_flag(o, HW_OPT_PRINT_CONFIG))
+        return HW_EXIT_OK;
+    if (o->n_args == 0)
+        return usage(r, "no command given");
+    r->program = hw_launch_find_program(o->args[0]);
+    if (!r->program) {
+        hw_cli_error(r->cli, NULL, "command not found: '%s'", o->args[0]);
+        return HW_EXIT_NOT_FOUND;
+    }
+    rc = hw_launch_find_library(hw_opt_text(o, HW_OPT_PRELOAD_LIBRARY), &r->library, &err);
+    if (rc < 0) {
+        hw_cli_error(r->cli, "library-not-found", "%s", err.text);
+        return HW_EXIT_FAILED;
+    }
+    return HW_EXIT_OK;
+}
+
+static int set_up(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    const char *path = hw_opt_text(o, HW_OPT_OUTPUT);
+    sigset_t mask;
+    struct hw_launch_options launch = {
+        .argv = o->args,
+        .library = r->library,
+        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
+        .stdout_to_stderr = path && strcmp(path, "-") == 0,
+        .mask = &mask,
+    };
+    int rc = hw_recording_block_signals(&mask, err);
+    if (rc == 0)
+        rc = hw_controller_spawn(&r->controller, err);
+    if (rc == 0)
+        rc = hw_launch_prepare(&launch, hw_controller_socket(r->controller), &r->launch, err);
+    if (rc < 0)
+        return rc;
+    r->launched = true;
+    rc = hw_output_open(path, o->args[0], r->launch.pid, hw_opt_flag(o, HW_OPT_FORCE), &r->output,
+                        err);
+    if (rc < 0)
+        return rc;
+    r->recording.cli = r->cli;
+    r->recording.controller = r->controller;
+    r->recording.launch = &r->launch;
+    r->recording.follow_fork = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
+    r->recording.stop_with_program = true;
+    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && isatty(STDERR_FILENO);
+    struct hw_control_start start = start_of(o);
+    return hw_recording_start(&r->recording, &start, hw_bytes_of(r->config.p, r->config.n),
+                              r->output.fd, err);
+}
+
+/* ---- the end ---- */
+
+static void write_summary(const struct record *r, const struct hw_seen_target *t, int status)
+{
+    int fd = STDOUT_FILENO;
+    const struct hw_control_ended *e = &r->recording.ended;
+    struct hw_json j;
+    (void)fflush(stdout);
+    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "version", 1);
+    hw_json_kv_str(&j, "trace", r->output.final_name);
+    hw_json_kv_int(&j, "pid", t ? t->pid : -1);
+    hw_json_kv_str(&j, "name", t ? t->name : NULL);
+    hw_json_kv_uint(&j, "bytes", e->bytes_written);
+    hw_json_kv_uint(&j, "samples", e->n_samples);
+    hw_json_kv_uint(&j, "lost", e->n_lost);
+    hw_json_kv_uint(&j, "dumps", e->n_dumps);
+    hw_json_kv_uint(&j, "processes", e->n_targets);
+    hw_json_kv_bool(&j, "complete", r->recording.is_ended && e->status == 0 && e->n_lost == 0);
+    hw_json_kv_int(&j, "program_status", status);
+    hw_json_end_object(&j);
+    (void)hw_json_finish(&j); /* main notices a broken standard output */
+    hw_json_done(&j);
+}
+
+/* The program's own status as a shell gives it. */
+static int program_exit(const struct hw_recording *r)
+{
+    int s = r->program_status;
+    if (s == -1)
+        return HW_EXIT_OK; /* given up: it runs on */
+    return WIFSIGNALED(s) ? HW_EXIT_SIGNAL + WTERMSIG(s) : WEXITSTATUS(s);
+}
+
+static int recording_exit(const struct record *r, bool empty)
+{
+    const struct hw_recording *rec = &r->recording;
+    if (rec->recorder_gone || rec->ended.status < 0)
+        return HW_EXIT_FAILED;
+    if (empty)
+        return HW_EXIT_NO_DATA;
+    return rec->ended.n_lost ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
+}
+
+static int final_status(const struct record *r, bool empty)
+{
+    int own = recording_exit(r, empty);
+    bool failed = own == HW_EXIT_FAILED || own == HW_EXIT_NO_DATA;
+    if (failed || hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
+        return own;
+    if (r->recording.n_interrupts)
+        return HW_EXIT_OK; /* Ctrl-C ended it, and data was written */
+    return program_exit(&r->recording);
+}
+
+static void tell_result(const struct record *r)
+{
+    struct stat st;
+    if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
+        return;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        return;
+    fprintf(stderr, "wrote %s (%.1f KiB)\nnext: heapwise report %s\n", r->output.final_name,
+            (double)st.st_size / 1024, r->output.final_name);
+}
+
+static void show_report(const struct record *r)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON))
+        return;
+    struct hw_report_options options = hw_report_defaults(r->cli);
+    (void)hw_report_file(r->cli, r->output.final_name, &options); /* says itself what is wrong */
+}
+
+static int finish(struct record *r)
+{
+    struct hw_error err = {0};
+    const struct hw_recording *rec = &r->recording;
+    const struct hw_seen_target *t = hw_recording_main_target(rec);
+    const char *name = t && t->name ? t->name : r->cli->opts.args[0];
+    bool empty = !rec->recorder_gone && (!t || rec->ended.n_samples == 0);
+    if (hw_output_finish(&r->output, name, t ? t->pid : r->launch.pid, &err) < 0)
+        return hw_cli_fail(r->cli, &err);
+    if (empty) {
+        struct hw_finding f;
+        hw_diagnose_recording(rec, r->program, &f);
+        hw_diagnose_print(r->cli, &f);
+    } else {
+        show_report(r);
+    }
+    if (rec->is_ended && rec->ended.status < 0)
+        hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
+    int status = final_status(r, empty);
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
+        write_summary(r, t, program_exit(rec));
+    tell_result(r);
+    return status;
+}
+
+/* A command that could not be run: its own exit codes. */
+static int not_run(const struct record *r, int rc, const struct hw_error *err)
+{
+    hw_cli_error(r->cli, NULL, "'%s': %s", r->cli->opts.args[0], err->text);
+    return rc == HW_ENOTFOUND ? HW_EXIT_NOT_FOUND : HW_EXIT_NOT_RUNNABLE;
+}
+
+static int record(struct record *r)
+{
+    struct hw_error err = {0};
+    int status = prepare(r);
+    if (status != HW_EXIT_OK)
+        return status;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_PRINT_CONFIG))
+        return hw_print_config(&r->config, &err) < 0 ? hw_cli_fail(r->cli, &err) : HW_EXIT_OK;
+    int rc = set_up(r, &err);
+    if (rc < 0) {
+        hw_output_discard(&r->output);
+        return hw_cli_fail(r->cli, &err);
+    }
+    rc = hw_recording_run(&r->recording, &err);
+    if (rc < 0 && !r->recording.recorder_gone) {
+        hw_output_discard(&r->output);
+        return r->launch.pid < 0 ? not_run(r, rc, &err) : hw_cli_fail(r->cli, &err);
+    }
+    if (rc < 0)
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
+    return finish(r);
+}
+
+int hw_cmd_record(struct hw_cli *cli)
+{
+    struct record r = {.cli = cli, .output = HW_OUTPUT_NONE};
+    int status = check_options(&r);
+    if (status == HW_EXIT_OK)
+        status = record(&r);
+    if (r.launched)
+        hw_launch_done(&r.launch);
+    hw_controller_free(r.controller);
+    hw_recording_done(&r.recording);
+    hw_output_done(&r.output);
+    hw_strbuf_done(&r.config);
+    free(r.library);
+    free(r.program);
+    return status;
+}

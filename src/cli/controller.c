@@ -1,0 +1,301 @@
+/*
+ * The embedded recorder is this program executed again, not merely forked: a clean address space
+ * without the command's buffers, and a process that `ps` and `killall` show as heapprofd. It leads
+ * a process group of its own, so that Ctrl-C reaches the program and the command, not the recorder.
+ */
+#include "cli/controller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "daemon/recorder.h"
+
+#include "base/banned.h"
+
+struct hw_controller {
+    int fd;
+    pid_t child; /* 0 = a service */
+    char socket[108];
+    bool abandoned;
+    uint8_t message[sizeof(struct hw_control_head) + HW_CONTROL_MAX_BYTES];
+};
+
+static int controller_new(int fd, struct hw_controller **out, struct hw_error *err)
+{
+    struct hw_controller *c = calloc(1, sizeof *c);
+    if (!c)
+        return hw_fail(err, HW_ENOMEM, 0, "connection to the recorder");
+    c->fd = fd;
+    *out = c;
+    return HW_OK;
+}
+
+/* In the child: only exec follows, so nothing here may allocate or lock. */
+static void child_exec(int fd, char *const argv[])
+{
+    sigset_t none;
+    sigemptyset(&none);
+    (void)setpgid(0, 0);
+    (void)signal(SIGTTOU, SIG_IGN); /* it may say something although it is in the background */
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (fcntl(fd, F_SETFD, 0) == 0)
+        (void)execv("/proc/self/exe", argv);
+    _exit(127);
+}
+
+/* An abstract name nobody can guess; it goes away with the recorder. */
+static void choose_socket(char *out, size_t n)
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = (uint64_t)getpid();
+    (void)snprintf(out, n, "@heapwise-%d-%016llx", (int)getpid(), (unsigned long long)random);
+}
+
+int hw_controller_spawn(struct hw_controller **out, struct hw_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return hw_fail_sys(err, "socketpair");
+    struct hw_controller *c = NULL;
+    int rc = controller_new(pair[0], &c, err);
+    if (rc < 0)
+        goto fail;
+    choose_socket(c->socket, sizeof c->socket);
+    char fd_text[16], fd_option[] = "--embedded", socket_option[] = "--producer-socket";
+    char name[] = "heapprofd";
+    (void)snprintf(fd_text, sizeof fd_text, "%d", pair[1]); /* a descriptor's number fits */
+    char *argv[] = {name, fd_option, fd_text, socket_option, c->socket, NULL};
+    c->child = fork();
+    if (c->child < 0) {
+        rc = hw_fail_sys(err, "fork");
+        goto fail;
+    }
+    if (c->child == 0)
+        child_exec(pair[1], argv);
+    (void)close(pair[1]);
+    *out = c;
+    return HW_OK;
+fail:
+    free(c);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return rc;
+}
+
+static int socket_address(const char *name, struct sockaddr_un *a, socklen_t *len,
+                          struct hw_error *err)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n >= sizeof a->sun_path)
+        return hw_fail(err, HW_EINVAL, 0, "socket name '%s' is too long", name);
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(a->sun_path, name, n);
+    if (name[0] == '@')
+        a->sun_path[0] = 0;
+    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (name[0] != '@'));
+    return HW_OK;
+}
+
+/* The socket may stand in /tmp, where anybody can be first: only root or oneself is believed. */
+static int check_peer(int fd, const char *path, struct hw_error *err)
+{
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
+        return hw_fail_sys(err, "credentials of '%s'", path);
+    if (peer.uid != 0 && peer.uid != geteuid())
+        return hw_fail(err, HW_EPERM, 0,
+                       "the service at '%s' belongs to user %u, neither root nor you", path,
+                       (unsigned)peer.uid);
+    return HW_OK;
+}
+
+int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err)
+{
+    struct sockaddr_un address;
+    socklen_t length;
+    if (!path)
+        path = hw_default_consumer_socket();
+    int rc = socket_address(path, &address, &length, err);
+    if (rc < 0)
+        return rc;
+    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return hw_fail_sys(err, "socket");
+    if (connect(fd, (const struct sockaddr *)&address, length) < 0) {
+        bool none = errno == ENOENT || errno == ECONNREFUSED;
+        if (none)
+            return hw_fail(err, HW_ENOTFOUND, 0, "no service listens on '%s'", path);
+        return hw_fail_sys(err, "cannot connect to '%s'", path);
+    }
+    rc = check_peer(fd, path, err);
+    if (rc == 0)
+        rc = controller_new(fd, out, err);
+    if (rc < 0)
+        return rc;
+    (void)hw_fd_take(&fd);
+    (void)snprintf((*out)->socket, sizeof (*out)->socket, "%s", hw_default_producer_socket());
+    return HW_OK;
+}
+
+void hw_controller_abandon(struct hw_controller *c)
+{
+    c->abandoned = true;
+}
+
+void hw_controller_free(struct hw_controller *c)
+{
+    if (!c)
+        return;
+    (void)close(c->fd);
+    if (c->child > 0 && !c->abandoned)
+        while (waitpid(c->child, NULL, 0) < 0 && errno == EINTR)
+            ;
+    free(c);
+}
+
+const char *hw_controller_socket(const struct hw_controller *c)
+{
+    return c->socket;
+}
+
+int hw_controller_pid(const struct hw_controller *c)
+{
+    return (int)c->child;
+}
+
+int hw_controller_fd(const struct hw_controller *c)
+{
+    return c->fd;
+}
+
+/* ---- messages ---- */
+
+struct part {
+    const void *p;
+    size_t n;
+};
+
+/* Head, two parts of the body, at most one descriptor: one packet. */
+static int send_message(struct hw_controller *c, enum hw_control_type type, uint64_t session,
+                        struct part one, struct part two, int fd, struct hw_error *err)
+{
+    struct hw_control_head head = {.version = HW_CONTROL_VERSION,
+                                   .type = type,
+                                   .length = (uint32_t)(one.n + two.n),
+                                   .session = session};
+    if (one.n + two.n > HW_CONTROL_MAX_BYTES)
+        return hw_fail(err, HW_ELIMIT, 0, "a message of %zu bytes to the recorder is too large",
+                       one.n + two.n);
+    struct iovec iov[] = {{&head, sizeof head},
+                          {(void *)(uintptr_t)one.p, one.n},
+                          {(void *)(uintptr_t)two.p, two.n}};
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 3};
+    if (fd >= 0) {
+        m.msg_control = &control;
+        m.msg_controllen = sizeof control.space;
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(h), &fd, sizeof fd);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+        return hw_fail(err, HW_EGONE, 0, "the recorder is gone");
+    return n < 0 ? hw_fail_sys(err, "cannot speak to the recorder") : HW_OK;
+}
+
+static const struct part nothing = {NULL, 0};
+
+int hw_controller_target(struct hw_controller *c, int pid, struct hw_error *err)
+{
+    struct hw_control_target t = {.pid = pid};
+    return send_message(c, HW_CTL_TARGET, 0, (struct part){&t, sizeof t}, nothing, -1, err);
+}
+
+int hw_controller_start(struct hw_controller *c, const struct hw_control_start *start,
+                        struct hw_bytes config, int fd, struct hw_error *err)
+{
+    struct hw_control_start s = *start;
+    s.config_bytes = (uint32_t)config.n; /* send_message refuses what does not fit */
+    return send_message(c, HW_CTL_START, 0, (struct part){&s, sizeof s},
+                        (struct part){config.p, config.n}, fd, err);
+}
+
+int hw_controller_stop(struct hw_controller *c, uint64_t session, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_STOP, session, nothing, nothing, -1, err);
+}
+
+int hw_controller_dump(struct hw_controller *c, const int32_t *pids, size_t n,
+                       struct hw_error *err)
+{
+    return send_message(c, HW_CTL_DUMP, 0, (struct part){pids, n * sizeof *pids}, nothing, -1, err);
+}
+
+int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_STATUS, 0, nothing, nothing, -1, err);
+}
+
+int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_controller_event *out,
+                       struct hw_error *err)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    int ready = poll(&p, 1, timeout_ms);
+    if (ready == 0 || (ready < 0 && errno == EINTR))
+        return 0;
+    if (ready < 0)
+        return hw_fail_sys(err, "poll");
+    ssize_t n;
+    do
+        n = recv(c->fd, c->message, sizeof c->message, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    if (n == 0 || (n < 0 && errno == ECONNRESET))
+        return hw_fail(err, HW_EGONE, 0, "the recorder is gone");
+    if (n < 0)
+        return hw_fail_sys(err, "cannot hear the recorder");
+    struct hw_control_head head;
+    if ((size_t)n < sizeof head)
+        return hw_fail(err, HW_EFORMAT, 0, "the recorder sent %zd bytes", n);
+    memcpy(&head, c->message, sizeof head);
+    if (head.version != HW_CONTROL_VERSION)
+        return hw_fail(err, HW_EVERSION, 0, "the service speaks version %u, this command %u",
+                       head.version, HW_CONTROL_VERSION);
+    if (head.length != (size_t)n - sizeof head)
+        return hw_fail(err, HW_EFORMAT, 0, "the recorder sent a damaged message");
+    *out = (struct hw_controller_event){(enum hw_control_type)head.type, head.session,
+                                        hw_bytes_of(c->message + sizeof head, head.length)};
+    return 1;
+}
+
+bool hw_controller_body(const struct hw_controller_event *e, void *out, size_t n)
+{
+    if (e->body.n < n)
+        return false;
+    memcpy(out, e->body.p, n);
+    return true;
+}

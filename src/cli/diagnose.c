@@ -1,0 +1,233 @@
+#include "cli/diagnose.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "cli/recording.h"
+#include "elf/elf.h"
+#include "proc/maps.h"
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+#define LIBRARY "libheapprofd_glibc_preload.so"
+
+static void find(struct hw_finding *out, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void find(struct hw_finding *out, const char *code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(out->text, sizeof out->text, fmt, ap); /* a cut sentence is still one */
+    va_end(ap);
+    out->code = code;
+}
+
+/* ---- the program's file ---- */
+
+static uint32_t our_machine(void)
+{
+#if defined(__x86_64__)
+    return EM_X86_64;
+#elif defined(__aarch64__)
+    return EM_AARCH64;
+#else
+    return EM_NONE;
+#endif
+}
+
+/* What keeps the dynamic linker from loading our library. */
+static void check_loads(const char *path, int fd, const struct hw_elf_info *info,
+                        struct hw_finding *out)
+{
+    struct stat st;
+    if (info->machine != our_machine())
+        find(out, "other-architecture", "'%s' is a program for another architecture", path);
+    else if (!info->has_interp && info->is_go)
+        find(out, "go", "'%s' is a static Go program: it loads no libraries", path);
+    else if (!info->has_interp)
+        find(out, "static", "'%s' is statically linked: it loads no libraries", path);
+    else if (fstat(fd, &st) == 0 &&
+             (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
+              ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
+        find(out, "set-uid", "'%s' runs with another user's or group's rights: the dynamic linker "
+                             "ignores LD_PRELOAD", path);
+}
+
+/* What lets the library in but hides the allocations from it. */
+static void check_sees(const char *path, const struct hw_elf_info *info, struct hw_finding *out)
+{
+    if (info->is_asan)
+        find(out, "asan", "'%s' is built with AddressSanitizer, whose allocator comes first", path);
+    else if (info->is_go)
+        find(out, "go", "'%s' is a Go program: its memory does not come from malloc", path);
+    else if (info->defines_malloc)
+        find(out, "allocator-inside",
+             "'%s' has an allocator linked in: its calls do not pass the dynamic linker", path);
+}
+
+/* "#!/bin/sh" → the interpreter, which is what runs. */
+static bool script_interpreter(int fd, char *out, size_t max)
+{
+    char line[256];
+    ssize_t n = pread(fd, line, sizeof line - 1, 0);
+    if (n < 3 || line[0] != '#' || line[1] != '!')
+        return false;
+    line[n] = 0;
+    char *p = line + 2 + strspn(line + 2, " \t");
+    p[strcspn(p, " \t\r\n")] = 0;
+    (void)snprintf(out, max, "%s", p); /* lines are shorter than max */
+    return true;
+}
+
+void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out)
+{
+    *out = (struct hw_finding){0};
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return; /* cannot be read, so nothing can be said about it */
+    char interpreter[256];
+    if (script_interpreter(fd, interpreter, sizeof interpreter)) {
+        (void)close(hw_fd_take(&fd));
+        fd = open(interpreter, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        path = interpreter;
+    }
+    struct hw_elf *elf;
+    struct hw_elf_info info;
+    if (fd < 0 || hw_elf_open(fd, &elf, NULL) < 0)
+        return;
+    if (hw_elf_get_info(elf, &info, NULL) == 0) {
+        check_loads(path, fd, &info, out);
+        if (!out->code && !loads)
+            check_sees(path, &info, out);
+    }
+    hw_elf_close(elf);
+}
+
+/* ---- a process ---- */
+
+static bool has_library(int proc_dir, bool *readable)
+{
+    struct hw_maps maps = {0};
+    bool found = false;
+    *readable = hw_maps_read(proc_dir, &maps, NULL) == 0;
+    for (size_t i = 0; *readable && i < maps.maps.n && !found; i++) {
+        const char *slash = strrchr(maps.maps.v[i].path, '/');
+        found = slash && strcmp(slash + 1, LIBRARY) == 0;
+    }
+    if (*readable)
+        hw_maps_done(&maps);
+    return found;
+}
+
+static void check_process(const struct hw_pid *p, struct hw_finding *out)
+{
+    struct hw_proc_status status;
+    char *cmdline = NULL;
+    size_t n = 0;
+    bool readable;
+    if (hw_proc_status(p->dir, &status) < 0) {
+        find(out, "no-process", "process %d is gone", p->pid);
+        return;
+    }
+    int rc = hw_proc_cmdline(p->dir, &cmdline, &n);
+    free(cmdline);
+    if (rc == 0 && n == 0) {
+        find(out, "kernel-thread", "process %d is a kernel thread or ended already", p->pid);
+        return;
+    }
+    if (geteuid() != 0 && status.uid != geteuid()) {
+        find(out, "not-yours", "process %d belongs to user %u", p->pid, status.uid);
+        return;
+    }
+    if (has_library(p->dir, &readable))
+        return;
+    if (!readable) {
+        find(out, "not-permitted", "process %d may not be looked at", p->pid);
+        return;
+    }
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+    hw_diagnose_file(path, /* loads = */ true, out);
+    if (!out->code)
+        find(out, "not-preloaded", "process %d was started without " LIBRARY, p->pid);
+}
+
+void hw_diagnose_pid(int32_t pid, struct hw_finding *out)
+{
+    *out = (struct hw_finding){0};
+    struct hw_pid p;
+    struct hw_error err;
+    int rc = hw_pid_open(pid, &p, &err);
+    if (rc < 0) {
+        if (rc == HW_EGONE)
+            find(out, "no-process", "no process %d", pid);
+        else
+            find(out, "not-permitted", "process %d: %s", pid, err.text);
+        return;
+    }
+    check_process(&p, out);
+    hw_pid_done(&p);
+}
+
+/* ---- a recording ---- */
+
+static void no_target(const struct hw_recording *r, const char *program, struct hw_finding *out)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i].reason) {
+            find(out, r->targets.v[i].state == HW_TARGET_REJECTED ? "rejected" : "gave-up",
+                 "process %d: %s", r->targets.v[i].pid, r->targets.v[i].reason);
+            return;
+        }
+    if (program) {
+        hw_diagnose_file(program, /* loads = */ true, out);
+        if (!out->code)
+            find(out, "not-seen", "'%s' never asked to be profiled", program);
+        return;
+    }
+    find(out, "no-process", "no process of that name or pid was profiled");
+}
+
+void hw_diagnose_recording(const struct hw_recording *r, const char *program,
+                           struct hw_finding *out)
+{
+    *out = (struct hw_finding){0};
+    const struct hw_seen_target *t = hw_recording_main_target(r);
+    if (!t) {
+        no_target(r, program, out);
+        return;
+    }
+    if (r->ended.n_samples)
+        return;
+    if (t->reason)
+        find(out, "gave-up", "process %d ('%s'): %s", t->pid, t->name ? t->name : "?", t->reason);
+    else if (r->ended.n_lost)
+        find(out, "buffer-overrun", "all %llu samples were lost: the buffer was full",
+             (unsigned long long)r->ended.n_lost);
+    else if (program)
+        hw_diagnose_file(program, /* loads = */ false, out);
+    if (!out->code)
+        find(out, "never-allocated",
+             "'%s' (%d) allocated nothing that was sampled while the recording ran",
+             t->name ? t->name : "?", t->pid);
+}
+
+void hw_diagnose_print(const struct hw_cli *cli, const struct hw_finding *f)
+{
+    const char *remedy = hw_explain_remedy(f->code);
+    hw_cli_error(cli, f->code, "the profile is empty: %s", f->text);
+    if (remedy)
+        hw_cli_hint("%s", remedy);
+}

@@ -1,0 +1,251 @@
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+
+#include "base/banned.h"
+
+#define LIBRARY "libheapprofd_glibc_preload.so"
+
+/* ---- files ---- */
+
+static char *join(const char *dir, size_t n, const char *rest)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add(&b, dir, n);
+    hw_strbuf_adds(&b, rest);
+    return hw_strbuf_take(&b);
+}
+
+int hw_launch_find_library(const char *wanted, char **out, struct hw_error *err)
+{
+    static const char *const beside[] = {
+        "/../lib/" LIBRARY,          /* installed: bin/ and lib/ */
+        "/../lib/heapwise/" LIBRARY, /* the same, in a folder of its own */
+        "/../client/" LIBRARY,       /* the build directory */
+        "/" LIBRARY,                 /* all in one folder */
+    };
+    if (wanted) {
+        *out = realpath(wanted, NULL);
+        if (!*out)
+            return hw_fail(err, HW_ENOTFOUND, 0, "no client library at '%s'", wanted);
+        return HW_OK;
+    }
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return hw_fail_sys(err, "readlink /proc/self/exe");
+    self[n] = 0;
+    size_t dir = (size_t)(strrchr(self, '/') - self);
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        hw_autofree char *path = join(self, dir, beside[i]);
+        if (path && (*out = realpath(path, NULL)))
+            return HW_OK;
+    }
+    *out = realpath(HW_LIBDIR "/" LIBRARY, NULL);
+    if (*out)
+        return HW_OK;
+    return hw_fail(err, HW_ENOTFOUND, 0,
+                   "no " LIBRARY " beside '%.*s' nor in " HW_LIBDIR "; name it with "
+                   "--preload-library",
+                   (int)dir, self);
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+char *hw_launch_find_program(const char *name)
+{
+    if (strchr(name, '/'))
+        return realpath(name, NULL);
+    const char *path = getenv("PATH");
+    if (!path)
+        path = "/bin:/usr/bin";
+    while (*path) {
+        size_t n = strcspn(path, ":");
+        hw_autofree char *dir = join(n ? path : ".", n ? n : 1, "/");
+        char *file = dir ? join(dir, strlen(dir), name) : NULL;
+        if (file && is_program(file))
+            return file;
+        free(file);
+        path += n + (path[n] == ':');
+    }
+    return NULL;
+}
+
+/* ---- environment ---- */
+
+/* LD_PRELOAD splits at blanks and colons and expands '$': such a path gets a link without them. */
+static int speakable_path(struct hw_launch *l, const char *library, char **out,
+                          struct hw_error *err)
+{
+    if (!strpbrk(library, " \t\n:$")) {
+        *out = strdup(library);
+        return *out ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "path of the library");
+    }
+    (void)snprintf(l->link_dir, sizeof l->link_dir, "/tmp/heapwise-lib-XXXXXX");
+    if (!mkdtemp(l->link_dir)) {
+        l->link_dir[0] = 0;
+        return hw_fail_sys(err, "cannot make a directory in /tmp");
+    }
+    *out = join(l->link_dir, strlen(l->link_dir), "/" LIBRARY);
+    if (!*out)
+        return hw_fail(err, HW_ENOMEM, 0, "path of the library");
+    return symlink(library, *out) < 0 ? hw_fail_sys(err, "cannot link '%s'", *out) : HW_OK;
+}
+
+/* Sets the variables in this process: the child inherits them, hw_launch_prepare puts them back. */
+struct saved_variable {
+    const char *name;
+    char *value; /* NULL = was not set */
+};
+
+static void set_variable(struct saved_variable *save, const char *name, const char *value)
+{
+    const char *old = getenv(name);
+    save->name = name;
+    save->value = old ? strdup(old) : NULL;
+    (void)setenv(name, value, 1); /* without memory the fork below fails, too */
+}
+
+static void restore_variables(struct saved_variable *saved, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (saved[i].value)
+            (void)setenv(saved[i].name, saved[i].value, 1);
+        else
+            (void)unsetenv(saved[i].name);
+        free(saved[i].value);
+    }
+}
+
+static char *preload_value(const char *library)
+{
+    const char *old = getenv("LD_PRELOAD");
+    struct hw_strbuf b = {0};
+    hw_strbuf_adds(&b, library);
+    if (old && old[0])
+        hw_strbuf_addf(&b, ":%s", old);
+    return hw_strbuf_take(&b);
+}
+
+/* ---- the child ---- */
+
+/* Waits for a byte, then becomes the program; a failure's errno goes back the same way. */
+static void child(const struct hw_launch_options *o, int hold)
+{
+    char go;
+    ssize_t n;
+    do
+        n = read(hold, &go, 1);
+    while (n < 0 && errno == EINTR);
+    if (n != 1)
+        _exit(127); /* the command gave up */
+    if (o->stdout_to_stderr)
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    (void)sigprocmask(SIG_SETMASK, o->mask, NULL);
+    (void)execvp(o->argv[0], o->argv);
+    int failed = errno;
+    (void)!write(hold, &failed, sizeof failed); /* nobody else could be told */
+    _exit(127);
+}
+
+static int fork_held(const struct hw_launch_options *o, struct hw_launch *l, struct hw_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return hw_fail_sys(err, "socketpair");
+    l->pid = fork();
+    if (l->pid == 0) {
+        (void)close(pair[0]);
+        child(o, pair[1]);
+    }
+    (void)close(pair[1]);
+    l->hold = pair[0];
+    if (l->pid < 0)
+        return hw_fail_sys(err, "fork");
+    l->pidfd = pidfd_open(l->pid, 0);
+    if (l->pidfd < 0)
+        return hw_fail_sys(err, "pidfd_open");
+    return HW_OK;
+}
+
+int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, struct hw_launch *out,
+                      struct hw_error *err)
+{
+    *out = (struct hw_launch){.pid = -1, .pidfd = -1, .hold = -1};
+    hw_autofree char *path = NULL;
+    int rc = speakable_path(out, o->library, &path, err);
+    hw_autofree char *preload = rc == 0 ? preload_value(path) : NULL;
+    if (rc == 0 && !preload)
+        rc = hw_fail(err, HW_ENOMEM, 0, "LD_PRELOAD");
+    if (rc < 0) {
+        hw_launch_done(out);
+        return rc;
+    }
+    struct saved_variable saved[4];
+    size_t n = 0;
+    set_variable(&saved[n++], "LD_PRELOAD", preload);
+    set_variable(&saved[n++], "HEAPWISE_SOCKET", socket);
+    set_variable(&saved[n++], "PERFETTO_HEAPPROFD_BLOCKING_INIT", "1");
+    if (o->python_allocators)
+        set_variable(&saved[n++], "PYTHONMALLOC", "malloc");
+    rc = fork_held(o, out, err);
+    restore_variables(saved, n);
+    if (rc < 0)
+        hw_launch_done(out);
+    return rc;
+}
+
+int hw_launch_go(struct hw_launch *l, struct hw_error *err)
+{
+    char go = 1;
+    int failed = 0;
+    if (send(l->hold, &go, 1, MSG_NOSIGNAL) != 1)
+        return hw_fail_sys(err, "the child that should run the command is gone");
+    ssize_t n;
+    do
+        n = read(l->hold, &failed, sizeof failed);
+    while (n < 0 && errno == EINTR);
+    (void)close(l->hold);
+    l->hold = -1;
+    if (n != (ssize_t)sizeof failed)
+        return HW_OK; /* closed by the exec */
+    errno = failed;
+    (void)hw_fail_sys(err, "cannot run the command");
+    return failed == ENOENT || failed == ENOTDIR ? HW_ENOTFOUND : HW_EPERM;
+}
+
+void hw_launch_done(struct hw_launch *l)
+{
+    if (l->hold >= 0) {
+        (void)close(l->hold); /* a child that still waits ends */
+        if (l->pid > 0)
+            (void)waitpid(l->pid, NULL, 0);
+    }
+    if (l->pidfd >= 0)
+        (void)close(l->pidfd);
+    if (l->link_dir[0]) {
+        hw_autofree char *link = join(l->link_dir, strlen(l->link_dir), "/" LIBRARY);
+        if (link)
+            (void)unlink(link);
+        (void)rmdir(l->link_dir);
+    }
+    *l = (struct hw_launch){.pid = -1, .pidfd = -1, .hold = -1};
+}

@@ -1,0 +1,195 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+
+#include "base/banned.h"
+
+/* A command's name as part of a file's: no slashes, no control bytes, not endless. */
+static void add_name(struct hw_strbuf *b, const char *command)
+{
+    enum { MAX_NAME = 100 };
+    const char *slash = strrchr(command, '/');
+    const char *p = slash && slash[1] ? slash + 1 : command;
+    for (size_t i = 0; p[i] && i < MAX_NAME; i++)
+        hw_strbuf_addc(b, (unsigned char)p[i] <= 0x20 || p[i] == '/' || p[i] == 0x7f ? '_' : p[i]);
+}
+
+/* try 1 is the plain name; later ones get a number, for a pid that came again. */
+static char *default_name(const char *command, int pid, unsigned try)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_adds(&b, "heap.");
+    add_name(&b, command);
+    hw_strbuf_addf(&b, ".%d", pid);
+    if (try > 1)
+        hw_strbuf_addf(&b, ".%u", try);
+    hw_strbuf_adds(&b, ".trace");
+    return hw_strbuf_take(&b);
+}
+
+static int open_unlinked(struct hw_error *err)
+{
+    const char *dir = getenv("TMPDIR");
+    if (!dir || !dir[0])
+        dir = "/tmp";
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/heapwise-XXXXXX", dir);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return hw_fail(err, HW_EINVAL, 0, "TMPDIR is too long");
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot make a temporary file in '%s'", dir);
+    (void)unlink(path);
+    return fd;
+}
+
+/* A name that is no regular file (a pipe, /dev/null) is written through a copy, too. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static int open_part(struct hw_output *o, struct hw_error *err)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_adds(&b, o->final_name);
+    hw_strbuf_adds(&b, ".part");
+    o->part = hw_strbuf_take(&b);
+    if (!o->part)
+        return hw_fail(err, HW_ENOMEM, 0, "name of the output");
+    if (!o->force && access(o->final_name, F_OK) == 0)
+        return hw_fail(err, HW_EBUSY, 0, "'%s' exists; --force overwrites it", o->final_name);
+    /* An old .part is what a killed recording left; its name is free to be used again. */
+    if (unlink(o->part) < 0 && errno != ENOENT)
+        return hw_fail_sys(err, "cannot remove '%s'", o->part);
+    o->fd = open(o->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return o->fd < 0 ? hw_fail_sys(err, "cannot write '%s'", o->part) : HW_OK;
+}
+
+int hw_output_open(const char *path, const char *command, int pid, bool force,
+                   struct hw_output *out, struct hw_error *err)
+{
+    struct hw_output o = {.fd = -1, .force = force, .named = path != NULL};
+    int rc = HW_OK;
+    o.to_stdout = path && strcmp(path, "-") == 0;
+    if (o.to_stdout && isatty(STDOUT_FILENO))
+        return hw_fail(err, HW_EINVAL, 0, "a trace is not for a terminal: redirect it");
+    if (!o.to_stdout) {
+        o.final_name = path ? strdup(path) : default_name(command, pid, 1);
+        if (!o.final_name)
+            return hw_fail(err, HW_ENOMEM, 0, "name of the output");
+    }
+    if (o.to_stdout || is_special(o.final_name)) {
+        o.fd = open_unlinked(err);
+        rc = o.fd < 0 ? o.fd : HW_OK;
+    } else {
+        rc = open_part(&o, err);
+    }
+    if (rc < 0) {
+        hw_output_done(&o);
+        return rc;
+    }
+    *out = o;
+    return HW_OK;
+}
+
+static int copy_to(int from, int to, struct hw_error *err)
+{
+    enum { CHUNK = 1 << 16 };
+    hw_autofree char *buffer = malloc(CHUNK);
+    if (!buffer)
+        return hw_fail(err, HW_ENOMEM, 0, "copy buffer");
+    off_t at = 0;
+    for (;;) {
+        ssize_t n = pread(from, buffer, CHUNK, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return hw_fail_sys(err, "cannot read the trace");
+        if (n == 0)
+            return HW_OK;
+        if (hw_fd_write_all(to, buffer, (size_t)n) < 0)
+            return hw_fail_sys(err, "cannot write the trace");
+        at += n;
+    }
+}
+
+/* Renames without taking anyone's place unless force. */
+static int rename_to(const struct hw_output *o, const char *name)
+{
+    if (o->force)
+        return rename(o->part, name);
+    if (renameat2(AT_FDCWD, o->part, AT_FDCWD, name, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    /* a file system without that flag: link() refuses an existing name, too */
+    return link(o->part, name) == 0 && unlink(o->part) == 0 ? 0 : -1;
+}
+
+static int name_file(struct hw_output *o, const char *command, int pid, struct hw_error *err)
+{
+    enum { TRIES = 100 };
+    for (unsigned try = 1; !o->named && try <= TRIES; try++) {
+        char *name = default_name(command, pid, try);
+        if (!name)
+            return hw_fail(err, HW_ENOMEM, 0, "name of the output");
+        free(o->final_name);
+        o->final_name = name;
+        if (rename_to(o, name) == 0)
+            return HW_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    if (o->named && rename_to(o, o->final_name) == 0)
+        return HW_OK;
+    return hw_fail_sys(err, "the trace is in '%s'; it cannot be renamed to '%s'", o->part,
+                       o->final_name);
+}
+
+int hw_output_finish(struct hw_output *o, const char *command, int pid, struct hw_error *err)
+{
+    if (o->to_stdout)
+        return copy_to(o->fd, STDOUT_FILENO, err);
+    if (!o->part) {
+        hw_autofd int to = open(o->final_name, O_WRONLY | O_CLOEXEC);
+        if (to < 0)
+            return hw_fail_sys(err, "cannot write '%s'", o->final_name);
+        return copy_to(o->fd, to, err);
+    }
+    int rc = name_file(o, command, pid, err);
+    if (rc == 0) {
+        free(o->part);
+        o->part = NULL;
+    }
+    return rc;
+}
+
+void hw_output_discard(struct hw_output *o)
+{
+    if (o->part)
+        (void)unlink(o->part); /* nobody misses it */
+}
+
+void hw_output_done(struct hw_output *o)
+{
+    if (o->fd >= 0)
+        (void)close(o->fd);
+    free(o->part);
+    free(o->final_name);
+    *o = HW_OUTPUT_NONE;
+}

@@ -1,0 +1,36 @@
+/*
+ * output.h - the trace file of a recording, from its first name to its last
+ *
+ * Why:     a recording is readable at any time but has its final name only when it is complete, and
+ *          never takes the place of another file unasked.
+ * Shapes:  written as NAME.part, renamed at the end. Without a name asked for it is
+ *          heap.COMMAND.PID.trace, after the program that was really profiled. "-" goes through an
+ *          unlinked file, copied to standard output at the end.
+ * Errors:  HW_ESYS, HW_EBUSY (the file exists and force is off), HW_EINVAL ("-" on a terminal).
+ */
+#ifndef HW_CLI_OUTPUT_H
+#define HW_CLI_OUTPUT_H
+
+#include <stdbool.h>
+
+struct hw_error;
+
+struct hw_output {
+    int fd;           /* O_RDWR; owned */
+    char *part;       /* NULL: unlinked or written in place */
+    char *final_name; /* what the user gave, or the default; NULL for "-" */
+    bool named, force, to_stdout;
+};
+
+#define HW_OUTPUT_NONE ((struct hw_output){.fd = -1})
+
+/* path NULL: the default name from command and pid. */
+int hw_output_open(const char *path, const char *command, int pid, bool force,
+                   struct hw_output *out, struct hw_error *err);
+/* Gives the file its name; command and pid: the program really profiled, for a default name. */
+int hw_output_finish(struct hw_output *o, const char *command, int pid, struct hw_error *err);
+/* Removes the unfinished file (nothing was recorded). */
+void hw_output_discard(struct hw_output *o);
+void hw_output_done(struct hw_output *o);
+
+#endif

@@ -1,0 +1,457 @@
+#include "cli/recording.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+#include "base/banned.h"
+
+enum {
+    START_TIMEOUT_MS = 30000,
+    TICK_MS = 200,
+    GRACE_MS = 2000,       /* the program's own time to end after Ctrl-C */
+    ORPHANS_MS = 300,      /* --follow-fork: a child of the last target may be on its way */
+    END_TIMEOUT_MS = 120000 /* for the final dumps, beyond any time-out of the recorder's */
+};
+
+static const uint64_t ms = 1000000; /* ns */
+
+/* ---- signals ---- */
+
+static void listened(sigset_t *s)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+    sigemptyset(s);
+    for (size_t i = 0; i < HW_ARRAY_LEN(signals); i++)
+        sigaddset(s, signals[i]);
+}
+
+int hw_recording_block_signals(sigset_t *old, struct hw_error *err)
+{
+    sigset_t s;
+    listened(&s);
+    return sigprocmask(SIG_BLOCK, &s, old) < 0 ? hw_fail_sys(err, "sigprocmask") : HW_OK;
+}
+
+static bool program_runs(const struct hw_recording *r)
+{
+    return r->launch && r->launch->pid > 0 && r->program_status == -1;
+}
+
+static void request_stop(struct hw_recording *r)
+{
+    if (r->stop_sent || !r->is_started || r->is_ended)
+        return;
+    r->stop_sent = true;
+    r->stop_at_ns = hw_now_monotonic_ns() + END_TIMEOUT_MS * ms;
+    if (r->stopping)
+        r->stopping(r->ctx);
+    struct hw_error ignored;
+    (void)hw_controller_stop(r->controller, 0, &ignored); /* its death shows as end of file */
+}
+
+static void interrupted(struct hw_recording *r)
+{
+    r->n_interrupts++;
+    if (!program_runs(r) || r->n_interrupts > 1)
+        request_stop(r);
+    else if (!r->stop_sent)
+        r->stop_at_ns = hw_now_monotonic_ns() + GRACE_MS * ms;
+}
+
+static void on_signal(struct hw_recording *r, const struct signalfd_siginfo *s)
+{
+    int number = (int)s->ssi_signo;
+    if (number == SIGUSR1) {
+        struct hw_error ignored;
+        (void)hw_controller_dump(r->controller, NULL, 0, &ignored);
+        return;
+    }
+    if (number != SIGINT && program_runs(r)) {
+        (void)kill(r->launch->pid, number); /* its end is ours */
+        return;
+    }
+    /* The terminal's Ctrl-C reached the program, too; one sent to us alone did not. */
+    if (number == SIGINT && program_runs(r) && s->ssi_code != SI_KERNEL)
+        (void)kill(r->launch->pid, SIGINT);
+    interrupted(r);
+}
+
+/* ---- events ---- */
+
+static void progress_line_end(struct hw_recording *r)
+{
+    if (r->line_open)
+        fputs("\r\033[K", stderr);
+    r->line_open = false;
+}
+
+static void show_progress(struct hw_recording *r)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    if (!r->progress || now < r->next_progress_ns)
+        return;
+    bool terminal = isatty(STDERR_FILENO);
+    bool first = r->next_progress_ns == 0;
+    r->next_progress_ns = now + (terminal ? 500 * ms : 30000 * ms);
+    if (first && !terminal)
+        return; /* the first line after 30 s */
+    double seconds = (double)(now - r->started_ns) / 1e9;
+    fprintf(stderr, "%s%.0f s  %" PRIu64 " samples  %.1f MiB  %u dumps  lost %" PRIu64 "%s",
+            terminal ? "\r\033[K" : "", seconds, r->last.n_samples,
+            (double)r->last.bytes_written / 1048576, r->last.n_dumps, r->last.n_lost,
+            terminal ? "" : "\n");
+    r->line_open = terminal;
+}
+
+static struct hw_seen_target *find_target(struct hw_recording *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i].pid == pid)
+            return &r->targets.v[i];
+    if (hw_vec_push(&r->targets, (struct hw_seen_target){.pid = pid}) < 0)
+        return NULL;
+    return &r->targets.v[r->targets.n - 1];
+}
+
+static void on_target(struct hw_recording *r, const struct hw_controller_event *e)
+{
+    struct hw_control_target_state s;
+    if (!hw_controller_body(e, &s, sizeof s))
+        return;
+    struct hw_seen_target *t = find_target(r, s.pid);
+    if (!t)
+        return; /* out of memory: only the list for messages is shorter */
+    char *text = strndup((const char *)e->body.p + sizeof s, e->body.n - sizeof s);
+    t->state = s.state;
+    r->last_target_ns = hw_now_monotonic_ns();
+    if (s.state == HW_TARGET_CONNECTED) {
+        t->connected = true;
+        free(t->name);
+        t->name = text;
+    } else if (text && text[0]) {
+        free(t->reason);
+        t->reason = text;
+    } else {
+        free(text);
+    }
+    if (s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED) {
+        progress_line_end(r);
+        hw_log(WARN, "process %d: %s", s.pid,
+               t->reason             ? t->reason
+               : s.state == HW_TARGET_REJECTED ? "another recording has it"
+                                     : "profiling ended early");
+    }
+}
+
+static void on_ended(struct hw_recording *r, const struct hw_controller_event *e)
+{
+    if (!hw_controller_body(e, &r->ended, sizeof r->ended))
+        return;
+    r->is_ended = true;
+    (void)snprintf(r->reason, sizeof r->reason, "%.*s", (int)(e->body.n - sizeof r->ended),
+                   (const char *)e->body.p + sizeof r->ended);
+}
+
+static void check_count(struct hw_recording *r, enum hw_condition_kind kind, uint64_t value)
+{
+    for (size_t i = 0; i < r->conditions.n; i++) {
+        struct hw_condition *c = &r->conditions.v[i];
+        if (c->done || c->kind != kind || value < c->limit)
+            continue;
+        c->done = true;
+        struct hw_error ignored;
+        if (c->stops)
+            request_stop(r);
+        else
+            (void)hw_controller_dump(r->controller, NULL, 0, &ignored);
+    }
+}
+
+static void on_event(struct hw_recording *r, const struct hw_controller_event *e)
+{
+    switch (e->type) {
+    case HW_CTL_WARNING:
+        progress_line_end(r);
+        hw_log(WARN, "%.*s", (int)e->body.n, (const char *)e->body.p);
+        break;
+    case HW_CTL_TARGET_STATE:
+        on_target(r, e);
+        break;
+    case HW_CTL_PROGRESS:
+        if (hw_controller_body(e, &r->last, sizeof r->last)) {
+            check_count(r, HW_WHEN_DUMPS, r->last.n_dumps);
+            check_count(r, HW_WHEN_SAMPLES, r->last.n_samples);
+            show_progress(r);
+        }
+        break;
+    case HW_CTL_ENDED:
+        on_ended(r, e);
+        break;
+    case HW_CTL_ERROR:
+        progress_line_end(r);
+        hw_log(ERROR, "%.*s", (int)e->body.n, (const char *)e->body.p);
+        break;
+    case HW_CTL_NONE:
+    case HW_CTL_START:
+    case HW_CTL_STOP:
+    case HW_CTL_DUMP:
+    case HW_CTL_STATUS:
+    case HW_CTL_TARGET:
+    case HW_CTL_FLUSH:
+    case HW_CTL_STARTED:
+    case HW_CTL_DUMPED:
+    case HW_CTL_STATUS_REPLY:
+    case HW_CTL_TYPE_COUNT:
+        break;
+    }
+}
+
+/* ---- conditions ---- */
+
+int hw_recording_add_condition(struct hw_recording *r, const char *text, bool stops,
+                               struct hw_error *err)
+{
+    static const struct {
+        const char *name;
+        enum hw_condition_kind kind;
+        int (*parse)(const char *text, uint64_t *out, struct hw_error *err);
+    } known[] = {
+        {"rss", HW_WHEN_RSS, hw_parse_size},
+        {"dumps", HW_WHEN_DUMPS, hw_parse_uint},
+        {"samples", HW_WHEN_SAMPLES, hw_parse_uint},
+        {"time", HW_WHEN_TIME, hw_parse_time_ms},
+    };
+    size_t n = strcspn(text, "<>=! ");
+    const char *value = text + n + strspn(text + n, ">= ");
+    if (n && value > text + n)
+        for (size_t i = 0; i < HW_ARRAY_LEN(known); i++) {
+            if (strlen(known[i].name) != n || strncmp(known[i].name, text, n) != 0)
+                continue;
+            struct hw_condition c = {.kind = known[i].kind, .stops = stops};
+            int rc = known[i].parse(value, &c.limit, err);
+            if (rc == 0 && hw_vec_push(&r->conditions, c) < 0)
+                rc = hw_fail(err, HW_ENOMEM, 0, "conditions");
+            return rc;
+        }
+    return hw_fail(err, HW_EINVAL, 0,
+                   "condition '%s' is not one of rss>SIZE, dumps=N, samples>N, time>TIME", text);
+}
+
+static uint64_t rss_bytes(int32_t pid)
+{
+    char path[64], *text = NULL;
+    size_t n;
+    unsigned long long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    if (hw_file_read(-1, path, 4096, &text, &n, NULL) < 0)
+        return 0;
+    if (sscanf(text, "%*u %llu", &pages) != 1)
+        pages = 0;
+    free(text);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void check_conditions(struct hw_recording *r)
+{
+    if (r->conditions.n == 0 || r->stop_sent)
+        return;
+    check_count(r, HW_WHEN_TIME, (hw_now_monotonic_ns() - r->started_ns) / ms);
+    uint64_t most = 0;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        if (r->targets.v[i].state != HW_TARGET_CONNECTED)
+            continue;
+        uint64_t rss = rss_bytes(r->targets.v[i].pid);
+        most = rss > most ? rss : most;
+    }
+    check_count(r, HW_WHEN_RSS, most);
+}
+
+/* ---- the loop ---- */
+
+static int drain_events(struct hw_recording *r, struct hw_error *err)
+{
+    struct hw_controller_event e;
+    int rc = 0;
+    while (!r->is_ended && (rc = hw_controller_next(r->controller, 0, &e, err)) > 0)
+        on_event(r, &e);
+    return rc;
+}
+
+static void drain_signals(struct hw_recording *r)
+{
+    struct signalfd_siginfo s;
+    while (read(r->signal_fd, &s, sizeof s) == (ssize_t)sizeof s)
+        on_signal(r, &s);
+}
+
+static void reap_program(struct hw_recording *r)
+{
+    int status;
+    pid_t pid;
+    do
+        pid = waitpid(r->launch->pid, &status, WNOHANG);
+    while (pid < 0 && errno == EINTR);
+    if (pid == r->launch->pid)
+        r->program_status = status;
+}
+
+static bool targets_live(const struct hw_recording *r)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i].state == HW_TARGET_CONNECTED ||
+            r->targets.v[i].state == HW_TARGET_EXECED)
+            return true;
+    return false;
+}
+
+/* What time alone brings: stops that are due, conditions, the end of the last descendant. */
+static void tick(struct hw_recording *r)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
+        request_stop(r);
+    if (r->launch && !program_runs(r) && r->stop_with_program &&
+        (!r->follow_fork ||
+         (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
+        request_stop(r);
+    check_conditions(r);
+}
+
+static bool finished(const struct hw_recording *r)
+{
+    bool written = r->is_ended || r->recorder_gone;
+    return written && (!program_runs(r) || r->n_interrupts > 1);
+}
+
+static int wait_some(struct hw_recording *r)
+{
+    bool program = program_runs(r);
+    bool recorder = !r->is_ended && !r->recorder_gone;
+    struct pollfd p[3] = {
+        {.fd = r->signal_fd, .events = POLLIN},
+        {.fd = recorder ? hw_controller_fd(r->controller) : -1, .events = POLLIN},
+        {.fd = program ? r->launch->pidfd : -1, .events = POLLIN},
+    };
+    bool timed = recorder && (r->conditions.n || r->stop_at_ns || r->launch);
+    return poll(p, 3, timed ? TICK_MS : -1);
+}
+
+static int loop(struct hw_recording *r, struct hw_error *err)
+{
+    int rc = HW_OK;
+    while (!finished(r)) {
+        if (wait_some(r) < 0 && errno != EINTR)
+            return hw_fail_sys(err, "poll");
+        drain_signals(r);
+        if (!r->is_ended && !r->recorder_gone && drain_events(r, err) < 0) {
+            rc = HW_EGONE;
+            r->recorder_gone = true;
+        }
+        if (program_runs(r))
+            reap_program(r);
+        if (r->is_ended || r->recorder_gone)
+            continue;
+        tick(r);
+        if (r->stop_sent && hw_now_monotonic_ns() >= r->stop_at_ns) {
+            hw_controller_abandon(r->controller);
+            r->recorder_gone = true;
+            rc = hw_fail(err, HW_ETIMEOUT, 0, "the recorder does not end the recording");
+        }
+    }
+    return rc;
+}
+
+/* ---- start and end ---- */
+
+int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
+                       struct hw_bytes config, int fd, struct hw_error *err)
+{
+    sigset_t s;
+    listened(&s);
+    r->program_status = -1;
+    r->signal_fd = signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (r->signal_fd < 0)
+        return hw_fail_sys(err, "signalfd");
+    int rc = HW_OK;
+    if (r->launch)
+        rc = hw_controller_target(r->controller, r->launch->pid, err);
+    if (rc == 0)
+        rc = hw_controller_start(r->controller, start, config, fd, err);
+    uint64_t deadline = hw_now_monotonic_ns() + START_TIMEOUT_MS * ms;
+    while (rc == 0 && !r->is_started && hw_now_monotonic_ns() < deadline) {
+        struct hw_controller_event e;
+        rc = hw_controller_next(r->controller, TICK_MS, &e, err);
+        if (rc <= 0)
+            continue;
+        rc = HW_OK;
+        if (e.type == HW_CTL_ERROR)
+            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)e.body.n, (const char *)e.body.p);
+        r->is_started = e.type == HW_CTL_STARTED;
+        on_event(r, &e);
+    }
+    if (rc < 0)
+        return rc;
+    if (!r->is_started)
+        return hw_fail(err, HW_ETIMEOUT, 0, "the recorder did not start within %d s",
+                       START_TIMEOUT_MS / 1000);
+    r->started_ns = hw_now_monotonic_ns();
+    return HW_OK;
+}
+
+int hw_recording_run(struct hw_recording *r, struct hw_error *err)
+{
+    if (r->launch) {
+        int rc = hw_launch_go(r->launch, err);
+        if (rc < 0) {
+            int status;
+            (void)waitpid(r->launch->pid, &status, 0); /* its reason is known */
+            r->launch->pid = -1;
+            return rc;
+        }
+    }
+    if (r->started)
+        r->started(r->ctx);
+    int rc = loop(r, err);
+    progress_line_end(r);
+    return rc;
+}
+
+void hw_recording_done(struct hw_recording *r)
+{
+    for (size_t i = 0; i < r->targets.n; i++) {
+        free(r->targets.v[i].name);
+        free(r->targets.v[i].reason);
+    }
+    hw_vec_done(&r->targets);
+    hw_vec_done(&r->conditions);
+    if (r->signal_fd > 0)
+        (void)close(r->signal_fd);
+    *r = (struct hw_recording){0};
+}
+
+const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r)
+{
+    const struct hw_seen_target *best = NULL;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        const struct hw_seen_target *t = &r->targets.v[i];
+        if (!t->connected)
+            continue;
+        /* One that exec'ed became another program; that one is told under the same pid. */
+        if (!best || (best->state == HW_TARGET_EXECED && t->state != HW_TARGET_EXECED))
+            best = t;
+    }
+    return best;
+}

@@ -1,0 +1,88 @@
+/*
+ * recording.h - one recording from its start to its last byte, seen from the command
+ *
+ * Why:     record, heap_profile and perfetto wait for the same things: the recorder's events, the
+ *          program's end, signals, conditions. One loop does it for all of them.
+ * Shapes:  hw_recording_start sends the configuration and waits for the answer; hw_recording_run
+ *          lets the program go (if there is one) and returns when the file is complete and the
+ *          program has ended, or was given up.
+ *          SIGINT: first time the program gets two seconds to end by itself, then the recording is
+ *          stopped; second time nothing is waited for but the file. SIGTERM, SIGHUP, SIGQUIT go to
+ *          the program; without one they stop the recording. SIGUSR1 dumps.
+ *          hw_recording_block_signals must come before anything is forked.
+ * Errors:  HW_EGONE when the recorder died; what it wrote until then is a valid trace.
+ */
+#ifndef HW_CLI_RECORDING_H
+#define HW_CLI_RECORDING_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/vec.h"
+#include "cli/controller.h"
+#include "cli/launch.h"
+
+struct hw_cli;
+struct hw_error;
+
+enum hw_condition_kind { HW_WHEN_RSS, HW_WHEN_DUMPS, HW_WHEN_SAMPLES, HW_WHEN_TIME };
+
+struct hw_condition {
+    enum hw_condition_kind kind;
+    uint64_t limit; /* bytes, count, ms */
+    bool stops;     /* else it dumps, once */
+    bool done;
+};
+
+struct hw_seen_target {
+    int32_t pid;
+    uint32_t state; /* the last one: enum hw_target_state */
+    bool connected; /* was profiled at some time */
+    char *name;     /* owned; of the last connection */
+    char *reason;   /* owned; of a failure or refusal; NULL */
+};
+
+struct hw_recording {
+    const struct hw_cli *cli;
+    struct hw_controller *controller; /* borrowed */
+    struct hw_launch *launch;         /* borrowed; NULL = no program */
+    bool follow_fork;                 /* wait for descendants, too */
+    bool stop_with_program;           /* the recording ends when the program does */
+    bool progress;                    /* shown on standard error */
+    HW_VEC(struct hw_condition) conditions;
+    void (*started)(void *ctx); /* NULL: nothing to tell */
+    void (*stopping)(void *ctx);
+    void *ctx;
+
+    /* results */
+    bool is_started, is_ended, recorder_gone;
+    struct hw_control_ended ended;
+    char reason[256];
+    unsigned n_interrupts;
+    int program_status; /* of waitpid; -1 = it still runs */
+    HW_VEC(struct hw_seen_target) targets;
+
+    /* private */
+    int signal_fd;
+    uint64_t started_ns, stop_at_ns, next_progress_ns, last_target_ns;
+    bool stop_sent;
+    struct hw_control_progress last;
+    bool line_open;
+};
+
+/* Blocks what the loop listens for; *old for the children. */
+int hw_recording_block_signals(sigset_t *old, struct hw_error *err);
+/* "rss>2G", "dumps=10", "samples>1000000", "time>5m". */
+int hw_recording_add_condition(struct hw_recording *r, const char *text, bool stops,
+                               struct hw_error *err);
+int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
+                       struct hw_bytes config, int fd, struct hw_error *err);
+int hw_recording_run(struct hw_recording *r, struct hw_error *err);
+void hw_recording_done(struct hw_recording *r);
+
+/* The program that was really profiled: the first target that stayed; NULL = none. */
+const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r);
+
+#endif
