@@ -123,12 +123,10 @@ static int check_peer(int fd, const char *path, struct hw_error *err)
     return HW_OK;
 }
 
-int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err)
+static int connect_to(const char *path, struct hw_controller **out, struct hw_error *err)
 {
     struct sockaddr_un address;
-    socklen_t length;
-    if (!path)
-        path = hw_default_consumer_socket();
+    socklen_t length = 0;
     int rc = socket_address(path, &address, &length, err);
     if (rc < 0)
         return rc;
@@ -147,8 +145,22 @@ int hw_controller_connect(const char *path, struct hw_controller **out, struct h
     if (rc < 0)
         return rc;
     (void)hw_fd_take(&fd);
-    (void)snprintf((*out)->socket, sizeof (*out)->socket, "%s", hw_default_producer_socket());
+    (void)snprintf((*out)->socket, sizeof(*out)->socket, "%s", hw_default_producer_socket());
     return HW_OK;
+}
+
+/* A service of root's listens in /run, one's own in /tmp when /run is not writable. */
+int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err)
+{
+    static const char root_service[] = "/run/perfetto/traced-consumer.sock";
+    if (path)
+        return connect_to(path, out, err);
+    const char *usual = hw_default_consumer_socket();
+    const char *named = secure_getenv("PERFETTO_CONSUMER_SOCK_NAME");
+    if (!(named && named[0]) && strcmp(usual, root_service) != 0 &&
+        connect_to(root_service, out, NULL) == 0)
+        return HW_OK;
+    return connect_to(usual, out, err);
 }
 
 void hw_controller_abandon(struct hw_controller *c)
@@ -200,9 +212,8 @@ static int send_message(struct hw_controller *c, enum hw_control_type type, uint
     if (one.n + two.n > HW_CONTROL_MAX_BYTES)
         return hw_fail(err, HW_ELIMIT, 0, "a message of %zu bytes to the recorder is too large",
                        one.n + two.n);
-    struct iovec iov[] = {{&head, sizeof head},
-                          {(void *)(uintptr_t)one.p, one.n},
-                          {(void *)(uintptr_t)two.p, two.n}};
+    struct iovec iov[] = {
+        {&head, sizeof head}, {(void *)(uintptr_t)one.p, one.n}, {(void *)(uintptr_t)two.p, two.n}};
     union {
         struct cmsghdr head;
         char space[CMSG_SPACE(sizeof(int))];
@@ -248,8 +259,7 @@ int hw_controller_stop(struct hw_controller *c, uint64_t session, struct hw_erro
     return send_message(c, HW_CTL_STOP, session, nothing, nothing, -1, err);
 }
 
-int hw_controller_dump(struct hw_controller *c, const int32_t *pids, size_t n,
-                       struct hw_error *err)
+int hw_controller_dump(struct hw_controller *c, const int32_t *pids, size_t n, struct hw_error *err)
 {
     return send_message(c, HW_CTL_DUMP, 0, (struct part){pids, n * sizeof *pids}, nothing, -1, err);
 }

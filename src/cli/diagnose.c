@@ -58,11 +58,12 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
         find(out, "go", "'%s' is a static Go program: it loads no libraries", path);
     else if (!info->has_interp)
         find(out, "static", "'%s' is statically linked: it loads no libraries", path);
-    else if (fstat(fd, &st) == 0 &&
-             (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
-              ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
-        find(out, "set-uid", "'%s' runs with another user's or group's rights: the dynamic linker "
-                             "ignores LD_PRELOAD", path);
+    else if (fstat(fd, &st) == 0 && (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
+                                     ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
+        find(out, "set-uid",
+             "'%s' runs with another user's or group's rights: the dynamic linker "
+             "ignores LD_PRELOAD",
+             path);
 }
 
 /* What lets the library in but hides the allocations from it. */

@@ -30,7 +30,7 @@ struct hw_launch_options {
 struct hw_launch {
     pid_t pid;
     int pidfd;
-    int hold; /* our end: a byte lets the child go, then it tells errno of a failed exec */
+    int hold;          /* our end: a byte lets the child go, then it tells errno of a failed exec */
     char link_dir[64]; /* made for a library whose path LD_PRELOAD cannot say; "" = none */
 };
 

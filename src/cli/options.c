@@ -15,8 +15,16 @@
 
 #include "base/banned.h"
 
-#define C(id)   (1ull << HW_CMD_##id)
-#define ALL     UINT64_MAX
+/* Rows of commands to come. */
+#define HW_CMD_DUMP         63
+#define HW_CMD_STOP         62
+#define HW_CMD_PS           61
+#define HW_CMD_CONFIG       60
+#define HW_CMD_DOCTOR       59
+#define HW_CMD_HEAP_PROFILE 58
+#define HW_CMD_PERFETTO     57
+#define C(id)               (1ull << HW_CMD_##id)
+#define ALL                 UINT64_MAX
 #define FRONT                                                                                      \
     (ALL & ~(C(HEAP_PROFILE) | C(PERFETTO) | C(HEAPPROFD) | C(TRACED))) /* no classic ones */
 #define COMMON  HW_OF_COMMON

@@ -21,8 +21,8 @@
 enum {
     START_TIMEOUT_MS = 30000,
     TICK_MS = 200,
-    GRACE_MS = 2000,       /* the program's own time to end after Ctrl-C */
-    ORPHANS_MS = 300,      /* --follow-fork: a child of the last target may be on its way */
+    GRACE_MS = 2000,        /* the program's own time to end after Ctrl-C */
+    ORPHANS_MS = 300,       /* --follow-fork: a child of the last target may be on its way */
     END_TIMEOUT_MS = 120000 /* for the final dumps, beyond any time-out of the recorder's */
 };
 
@@ -150,9 +150,9 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     if (s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED) {
         progress_line_end(r);
         hw_log(WARN, "process %d: %s", s.pid,
-               t->reason             ? t->reason
+               t->reason                       ? t->reason
                : s.state == HW_TARGET_REJECTED ? "another recording has it"
-                                     : "profiling ended early");
+                                               : "profiling ended early");
     }
 }
 
@@ -324,8 +324,7 @@ static void tick(struct hw_recording *r)
     if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
         request_stop(r);
     if (r->launch && !program_runs(r) && r->stop_with_program &&
-        (!r->follow_fork ||
-         (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
+        (!r->follow_fork || (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
         request_stop(r);
     check_conditions(r);
 }

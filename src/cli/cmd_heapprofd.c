@@ -1,0 +1,167 @@
+/*
+ * heapprofd and traced: the recorder as a service; and, with a hidden option, the one that another
+ * command embeds.
+ *
+ * `killall -USR1 heapprofd` must reach the recorder under each of its names, so the process that
+ * records is always called heapprofd. traced is a parent that passes signals on to it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "cli/cli.h"
+#include "cli/controller.h"
+#include "daemon/recorder.h"
+
+#include "base/banned.h"
+
+static int run_recorder(struct hw_cli *cli, int controller_fd)
+{
+    const struct hw_recorder_options o = {
+        .controller_fd = controller_fd,
+        .producer_socket = hw_opt_text(&cli->opts, HW_OPT_PRODUCER_SOCKET),
+        .consumer_socket = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET),
+        .cache_dir = hw_opt_text(&cli->opts, HW_OPT_CACHE_DIR),
+    };
+    struct hw_error err = {0};
+    (void)prctl(PR_SET_NAME, "heapprofd"); /* what ps and killall show; cannot fail */
+    int rc = hw_recorder_run(&o, &err);
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
+
+/* ---- background ---- */
+
+/* Waits until commands can connect, as long as the child lives. */
+static int wait_for_service(struct hw_cli *cli, pid_t child)
+{
+    enum { TRIES = 200, PAUSE_NS = 50000000 };
+    const char *path = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET);
+    for (int i = 0; i < TRIES; i++) {
+        struct hw_controller *c;
+        if (hw_controller_connect(path, &c, NULL) == 0) {
+            hw_controller_free(c);
+            return HW_EXIT_OK;
+        }
+        int status;
+        if (waitpid(child, &status, WNOHANG) == child)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_FAILED;
+        const struct timespec pause = {.tv_nsec = PAUSE_NS};
+        (void)nanosleep(&pause, NULL); /* woken early only looks again */
+    }
+    hw_cli_error(cli, NULL, "the service did not open its socket within 10 s");
+    return HW_EXIT_FAILED;
+}
+
+/* In the child: nothing of the terminal is kept. */
+static void detach(void)
+{
+    (void)setsid();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd <= 2; fd++)
+        (void)dup2(null, fd);
+}
+
+static int in_background(struct hw_cli *cli, int (*run)(struct hw_cli *cli))
+{
+    pid_t child = fork();
+    if (child < 0) {
+        hw_cli_error(cli, NULL, "fork: %s", strerror(errno));
+        return HW_EXIT_FAILED;
+    }
+    if (child == 0) {
+        detach();
+        return run(cli);
+    }
+    int status = wait_for_service(cli, child);
+    if (status == HW_EXIT_OK)
+        printf("%d\n", (int)child);
+    return status;
+}
+
+static int service(struct hw_cli *cli)
+{
+    return run_recorder(cli, -1);
+}
+
+/* A second service on the same sockets would take clients from the first. */
+static bool already_running(struct hw_cli *cli)
+{
+    struct hw_controller *c;
+    const char *path = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET);
+    if (hw_controller_connect(path, &c, NULL) < 0)
+        return false;
+    hw_controller_free(c);
+    hw_cli_error(cli, NULL, "a service is already running there");
+    return true;
+}
+
+int hw_cmd_heapprofd(struct hw_cli *cli)
+{
+    if (cli->opts.v[HW_OPT_EMBEDDED].set)
+        return run_recorder(cli, (int)hw_opt_num(&cli->opts, HW_OPT_EMBEDDED));
+    if (already_running(cli))
+        return HW_EXIT_FAILED;
+    return hw_opt_flag(&cli->opts, HW_OPT_SERVICE_BACKGROUND) ? in_background(cli, service)
+                                                              : service(cli);
+}
+
+/* ---- traced ---- */
+
+static int passed_on(const sigset_t *listened, pid_t child)
+{
+    for (;;) {
+        siginfo_t info;
+        int number = sigwaitinfo(listened, &info);
+        int status;
+        if (number < 0 && errno != EINTR)
+            return HW_EXIT_FAILED;
+        if (number > 0 && number != SIGCHLD)
+            (void)kill(child, number); /* gone: the next SIGCHLD tells */
+        if (waitpid(child, &status, WNOHANG) == child)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_SIGNAL + WTERMSIG(status);
+    }
+}
+
+static int traced(struct hw_cli *cli)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD};
+    sigset_t listened, old;
+    sigemptyset(&listened);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaddset(&listened, signals[i]);
+    (void)sigprocmask(SIG_BLOCK, &listened, &old); /* valid arguments cannot fail */
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) {
+        hw_cli_error(cli, NULL, "fork: %s", strerror(errno));
+        return HW_EXIT_FAILED;
+    }
+    if (child == 0) {
+        (void)setpgid(0, 0); /* a terminal's Ctrl-C comes once, through the parent */
+        (void)sigprocmask(SIG_SETMASK, &old, NULL);
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            return HW_EXIT_FAILED; /* it died before that took effect */
+        return service(cli);
+    }
+    return passed_on(&listened, child);
+}
+
+int hw_cmd_traced(struct hw_cli *cli)
+{
+    if (already_running(cli))
+        return HW_EXIT_FAILED;
+    return hw_opt_flag(&cli->opts, HW_OPT_SERVICE_BACKGROUND) ? in_background(cli, traced)
+                                                              : traced(cli);
+}
