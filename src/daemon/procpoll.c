@@ -1,22 +1,310 @@
-#include "daemon/core.h"
+/*
+ * procpoll.c - what the trace says about processes beside their heaps
+ *
+ * Names and parents of every target (readers know a process by them), counters at an interval,
+ * memory maps where asked for. Reading smaps holds the target's mmap lock, so each of these
+ * readings rests a hundred times as long as it took.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
-int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out)
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "proc/smaps.h"
+#include "trace/process_writer.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define MS          UINT64_C(1000000)
+#define MIN_POLL_MS 100u
+#define MAX_ARGS    256u
+#define MAX_ARG     4096u
+#define REST        100u /* times the duration of a reading */
+
+struct hw_proc_poll {
+    struct hw_session *session;
+    uint32_t sequence;
+    uint64_t stats_every_ns, smaps_every_ns; /* 0 = off */
+    uint64_t next_stats_ns, next_smaps_ns;
+    bool everybody; /* all processes, not only targets */
+    hw_pid_list scanned;
+};
+
+static bool check(struct hw_session *s, int rc, const struct hw_error *err)
 {
-    (void)s;
-    *out = NULL;
-    return HW_OK;
+    if (rc < 0)
+        hw_session_write_failed(s, rc, err);
+    return rc == HW_OK;
 }
-void hw_proc_poll_free(struct hw_proc_poll *p)
+
+/* ---- the tree ---- */
+
+static size_t split_args(char *text, size_t n, const char **args)
 {
-    (void)p;
+    size_t n_args = 0;
+    for (char *p = text; p < text + n && n_args < MAX_ARGS; p += strlen(p) + 1) {
+        args[n_args++] = p;
+        if (strlen(p) > MAX_ARG)
+            p += MAX_ARG; /* an argument of megabytes: its rest is not needed */
+    }
+    return n_args;
 }
-void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
+
+static void write_threads(struct hw_session *s, int32_t pid, int dir)
 {
-    (void)p;
-    (void)now;
+    int fd = openat(dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            (void)close(fd); /* read only */
+        return;
+    }
+    struct hw_error err;
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[300], *name;
+        size_t n;
+        if (e->d_name[0] < '0' || e->d_name[0] > '9')
+            continue;
+        (void)snprintf(path, sizeof path, "%s/comm", e->d_name);
+        if (hw_file_read(fd, path, 4096, &name, &n, NULL) < 0)
+            continue;
+        name[strcspn(name, "\n")] = '\0';
+        struct hw_thread_entry t = {(int32_t)strtol(e->d_name, NULL, 10), pid, name};
+        int rc = hw_trace_process_tree(s->writer, s->proc->sequence, hw_now_boottime_ns(), NULL, 0,
+                                       &t, 1, &err);
+        free(name);
+        if (!check(s, rc, &err))
+            break;
+    }
+    (void)closedir(d); /* read only */
 }
+
+static void write_process(struct hw_session *s, int32_t pid, int dir)
+{
+    struct hw_proc_status st;
+    struct hw_proc_stat stat;
+    struct hw_error err;
+    hw_autofree char *cmdline = NULL;
+    size_t n = 0;
+    const char *args[MAX_ARGS];
+    if (hw_proc_status(dir, &st) < 0 || hw_proc_stat(dir, &stat) < 0)
+        return;
+    size_t n_args = 0;
+    if (hw_proc_cmdline(dir, &cmdline, &n) == HW_OK)
+        n_args = split_args(cmdline, n, args);
+    struct hw_process_entry e = {.pid = pid,
+                                 .ppid = stat.ppid,
+                                 .uid = (int32_t)st.uid,
+                                 .cmdline = args,
+                                 .n_cmdline = n_args,
+                                 .is_kthread = n_args == 0 && st.vm_size_kb == 0,
+                                 .start_from_boot_ns = HW_ABSENT};
+    if (n_args == 0) {
+        args[0] = st.name;
+        e.n_cmdline = 1;
+        e.cmdline_is_comm = true;
+    }
+    if (st.nspid && st.nspid != pid) {
+        e.nspids = &st.nspid;
+        e.n_nspids = 1;
+    }
+    long hz = sysconf(_SC_CLK_TCK);
+    if (s->config.process_stats.record_process_age || hz > 0)
+        e.start_from_boot_ns = stat.start_ticks * (UINT64_C(1000000000) / (uint64_t)hz);
+    int rc = hw_trace_process_tree(s->writer, s->proc->sequence, hw_now_boottime_ns(), &e, 1, NULL,
+                                   0, &err);
+    (void)check(s, rc, &err);
+}
+
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
 {
-    (void)s;
-    (void)t;
+    if (s->closed)
+        return;
+    write_process(s, t->pid.pid, t->pid.dir);
+    if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
+        write_threads(s, t->pid.pid, t->pid.dir);
+}
+
+static int open_proc(int32_t pid)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/%d", pid);
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void scan_all(struct hw_proc_poll *p)
+{
+    hw_pid_list pids = {0};
+    (void)hw_proc_list(&pids); /* what was found before a failure is still right */
+    for (size_t i = 0; i < pids.n; i++) {
+        hw_autofd int dir = open_proc(pids.v[i]);
+        if (dir >= 0)
+            write_process(p->session, pids.v[i], dir);
+    }
+    hw_vec_done(&p->scanned);
+    memcpy(&p->scanned, &pids, sizeof pids);
+}
+
+/* ---- counters ---- */
+
+static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
+{
+    const struct hw_process_stats_config *c = &p->session->config.process_stats;
+    struct hw_process_counters k;
+    struct hw_proc_status st;
+    struct hw_proc_stat stat;
+    struct hw_error err;
+    if (hw_proc_status(dir, &st) < 0 || st.vm_size_kb == 0)
+        return; /* gone, or a kernel thread */
+    hw_process_counters_init(&k, pid);
+    k.vm_size_kb = st.vm_size_kb;
+    k.vm_rss_kb = st.vm_rss_kb;
+    k.rss_anon_kb = st.rss_anon_kb;
+    k.rss_file_kb = st.rss_file_kb;
+    k.rss_shmem_kb = st.rss_shmem_kb;
+    k.vm_swap_kb = st.vm_swap_kb;
+    k.vm_locked_kb = st.vm_locked_kb;
+    k.vm_hwm_kb = st.vm_hwm_kb;
+    int64_t oom;
+    if (hw_proc_oom_score_adj(dir, &oom) == HW_OK)
+        k.oom_score_adj = oom;
+    long hz = sysconf(_SC_CLK_TCK);
+    if (c->record_process_runtime && hz > 0 && hw_proc_stat(dir, &stat) == HW_OK) {
+        k.runtime_user_ns = stat.utime_ticks * (UINT64_C(1000000000) / (uint64_t)hz);
+        k.runtime_kernel_ns = stat.stime_ticks * (UINT64_C(1000000000) / (uint64_t)hz);
+    }
+    struct hw_smaps m;
+    if (c->scan_smaps_rollup && hw_smaps_read(dir, /* rollup = */ 1, &m) == HW_OK) {
+        if (m.entries.n) {
+            k.smr_rss_kb = m.entries.v[0].rss_kb;
+            k.smr_pss_kb = m.entries.v[0].pss_kb;
+            k.smr_pss_anon_kb = m.entries.v[0].pss_anon_kb;
+            k.smr_pss_file_kb = m.entries.v[0].pss_file_kb;
+            k.smr_pss_shmem_kb = m.entries.v[0].pss_shmem_kb;
+            k.smr_swap_pss_kb = m.entries.v[0].swap_pss_kb;
+        }
+        hw_smaps_done(&m);
+    }
+    int rc =
+        hw_trace_process_stats(p->session->writer, p->sequence, hw_now_boottime_ns(), &k, 1, &err);
+    (void)check(p->session, rc, &err);
+}
+
+static void poll_stats(struct hw_proc_poll *p)
+{
+    struct hw_recorder *r = p->session->rec;
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->session == p->session && r->targets.v[i]->phase == HW_PHASE_RUNNING)
+            poll_process(p, r->targets.v[i]->pid.pid, r->targets.v[i]->pid.dir);
+    for (size_t i = 0; p->everybody && i < p->scanned.n; i++) {
+        bool target = false;
+        for (size_t k = 0; k < r->targets.n; k++)
+            target |= r->targets.v[k]->pid.pid == p->scanned.v[i];
+        hw_autofd int dir = target ? -1 : open_proc(p->scanned.v[i]);
+        if (dir >= 0)
+            poll_process(p, p->scanned.v[i], dir);
+    }
+}
+
+static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
+{
+    struct hw_smaps m;
+    struct hw_error err;
+    if (hw_smaps_read(t->pid.dir, /* rollup = */ 0, &m) < 0)
+        return;
+    struct hw_vma *v = calloc(m.entries.n + 1, sizeof *v);
+    for (size_t i = 0; v && i < m.entries.n; i++) {
+        const struct hw_smaps_entry *e = &m.entries.v[i];
+        v[i] = (struct hw_vma){.name = e->path,
+                               .kb = {[HW_VMA_SIZE] = e->size_kb,
+                                      [HW_VMA_RSS] = e->rss_kb,
+                                      [HW_VMA_ANONYMOUS] = e->anonymous_kb,
+                                      [HW_VMA_SWAP] = e->swap_kb,
+                                      [HW_VMA_SHARED_CLEAN] = e->shared_clean_kb,
+                                      [HW_VMA_SHARED_DIRTY] = e->shared_dirty_kb,
+                                      [HW_VMA_PRIVATE_CLEAN] = e->private_clean_kb,
+                                      [HW_VMA_PRIVATE_DIRTY] = e->private_dirty_kb,
+                                      [HW_VMA_LOCKED] = e->locked_kb,
+                                      [HW_VMA_PSS] = e->pss_kb,
+                                      [HW_VMA_PSS_DIRTY] = e->pss_dirty_kb,
+                                      [HW_VMA_SWAP_PSS] = e->swap_pss_kb}};
+    }
+    uint32_t columns = HW_VMA_DEFAULT | 1u << HW_VMA_PRIVATE_DIRTY | 1u << HW_VMA_PSS;
+    if (v)
+        (void)check(p->session,
+                    hw_trace_smaps(p->session->writer, p->sequence, hw_now_boottime_ns(),
+                                   t->pid.pid, v, m.entries.n, columns, /* aggregate = */ true,
+                                   &err),
+                    &err);
+    free(v);
+    hw_smaps_done(&m);
+}
+
+static uint64_t rested(uint64_t began, uint64_t every)
+{
+    uint64_t now = hw_now_monotonic_ns(), rest = (now - began) * REST;
+    return now + (rest > every ? rest : every);
+}
+
+void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
+{
+    if (p->stats_every_ns && now >= p->next_stats_ns) {
+        poll_stats(p);
+        p->next_stats_ns = rested(now, p->stats_every_ns);
+    }
+    if (p->smaps_every_ns && now >= p->next_smaps_ns) {
+        struct hw_recorder *r = p->session->rec;
+        for (size_t i = 0; i < r->targets.n; i++)
+            if (r->targets.v[i]->session == p->session &&
+                r->targets.v[i]->phase == HW_PHASE_RUNNING)
+                poll_smaps(p, r->targets.v[i]);
+        p->next_smaps_ns = rested(now, p->smaps_every_ns);
+    }
+}
+
+/* ---- start and end ---- */
+
+static uint64_t interval_ns(uint32_t ms)
+{
+    return ms == 0 ? 0 : (ms < MIN_POLL_MS ? MIN_POLL_MS : ms) * MS;
+}
+
+int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out)
+{
+    struct hw_proc_poll *p = calloc(1, sizeof *p);
+    if (!p)
+        return HW_ENOMEM;
+    const struct hw_process_stats_config *c = &s->config.process_stats;
+    p->session = s;
+    p->sequence = hw_trace_writer_sequence(s->writer);
+    p->everybody = s->config.has_process_stats && c->scan_all_processes_on_start;
+    uint32_t stats_ms = s->config.has_process_stats ? c->poll_ms : 0;
+    p->stats_every_ns = interval_ns(stats_ms ? stats_ms : s->start.process_stats_ms);
+    p->smaps_every_ns = interval_ns(s->start.smaps_ms);
+    *out = p;
+    s->proc = p;
+    if (p->everybody)
+        scan_all(p);
+    struct hw_error err;
+    if (s->config.has_packages_list) /* Linux has none: the list says so by being empty */
+        (void)check(s,
+                    hw_trace_packages_list(s->writer, p->sequence, hw_now_boottime_ns(), NULL, 0,
+                                           /* read_error = */ false, &err),
+                    &err);
+    return HW_OK;
+}
+
+void hw_proc_poll_free(struct hw_proc_poll *p)
+{
+    if (!p)
+        return;
+    hw_vec_done(&p->scanned);
+    free(p);
 }

@@ -293,17 +293,20 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
     hw_dump_request(t, trigger_of(why), /* final = */ true);
 }
 
-/* Is our ring still mapped there? After exec it is not; unreadable counts as "yes". */
-static bool ring_is_mapped(struct hw_target *t)
+enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
+
+/* Whose memory is it? Without any mapping the process is on its way out; the pidfd will tell. */
+static enum image look_at_image(struct hw_target *t)
 {
     struct hw_maps m;
     if (hw_maps_read(t->pid.dir, &m, NULL) < 0)
-        return true;
-    bool found = false;
-    for (size_t i = 0; i < m.maps.n && !found; i++)
-        found = strncmp(m.maps.v[i].path, "/memfd:", 7) == 0 && strstr(m.maps.v[i].path, "ring");
+        return IMAGE_GONE;
+    enum image is = m.maps.n ? IMAGE_OTHER : IMAGE_GONE;
+    for (size_t i = 0; i < m.maps.n; i++)
+        if (strncmp(m.maps.v[i].path, "/memfd:", 7) == 0 && strstr(m.maps.v[i].path, "ring"))
+            is = IMAGE_OURS;
     hw_maps_done(&m);
-    return found;
+    return is;
 }
 
 static void on_socket(struct hw_watch *w, uint32_t events)
@@ -317,9 +320,11 @@ static void on_socket(struct hw_watch *w, uint32_t events)
     }
     if (t->phase != HW_PHASE_RUNNING || !hw_pid_alive(&t->pid))
         return; /* the pidfd tells more */
-    if (!ring_is_mapped(t))
+    enum image is = look_at_image(t);
+    if (is == IMAGE_OTHER)
         hw_target_finish(t, HW_END_EXECED);
-    else if (t->feed && atomic_load(&t->feed->ring.shm->client_error) != HW_CLIENT_OK)
+    else if (is == IMAGE_OURS && t->feed &&
+             atomic_load(&t->feed->ring.shm->client_error) != HW_CLIENT_OK)
         hw_target_finish(t, HW_END_GAVE_UP);
     /* else it closed a descriptor it did not know: the profile goes on */
 }
