@@ -38,6 +38,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->stats);
     hw_vec_done(&p->counters);
     hw_vec_done(&p->smaps);
+    hw_vec_done(&p->metadata);
     hw_map64_done(&p->process_by_pid);
     hw_map64_done(&p->stat_by_key);
     free(p);
@@ -66,8 +67,8 @@ int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out)
     return HW_OK;
 }
 
-int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
-                        enum hw_stat_severity severity, int64_t value)
+static int stat_row(struct hw_profile *p, const char *name, int64_t key,
+                    enum hw_stat_severity severity, struct hw_stat_row **out)
 {
     hw_str_id id;
     int rc = hw_profile_str(p, hw_bytes_str(name), &id);
@@ -76,17 +77,52 @@ int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
     /* Keys are pids, upids and buffer numbers; one beyond 32 bits shares a row with its low half,
      * which only nonsense pids of a damaged trace can do. */
     uint64_t map_key = (uint64_t)id.v << 32 | (uint32_t)key, at;
-    if (hw_map64_get(&p->stat_by_key, map_key, &at)) {
-        struct hw_stat_row *row = &p->stats.v[at];
-        if (__builtin_add_overflow(row->value, value, &row->value))
-            row->value = INT64_MAX;
-        return HW_OK;
+    if (!hw_map64_get(&p->stat_by_key, map_key, &at)) {
+        at = p->stats.n;
+        if (hw_vec_reserve(&p->stats, p->stats.n + 1) < 0 ||
+            hw_map64_put(&p->stat_by_key, map_key, at) < 0)
+            return HW_ENOMEM;
+        p->stats.v[p->stats.n++] = (struct hw_stat_row){id, key, severity, 0};
     }
-    if (hw_vec_reserve(&p->stats, p->stats.n + 1) < 0 ||
-        hw_map64_put(&p->stat_by_key, map_key, p->stats.n) < 0)
-        return HW_ENOMEM;
-    p->stats.v[p->stats.n++] = (struct hw_stat_row){id, key, severity, value};
+    *out = &p->stats.v[at];
     return HW_OK;
+}
+
+int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
+                        enum hw_stat_severity severity, int64_t value)
+{
+    struct hw_stat_row *row;
+    int rc = stat_row(p, name, key, severity, &row);
+    if (rc == HW_OK && __builtin_add_overflow(row->value, value, &row->value))
+        row->value = INT64_MAX;
+    return rc;
+}
+
+int hw_profile_stat_set(struct hw_profile *p, const char *name, int64_t key,
+                        enum hw_stat_severity severity, int64_t value)
+{
+    struct hw_stat_row *row;
+    int rc = stat_row(p, name, key, severity, &row);
+    if (rc == HW_OK)
+        row->value = value;
+    return rc;
+}
+
+int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *text,
+                            int64_t number)
+{
+    struct hw_metadata_row row = {.number = number};
+    int rc = hw_profile_str(p, hw_bytes_str(name), &row.name);
+    if (rc == HW_OK && text)
+        rc = hw_profile_str(p, hw_bytes_str(text), &row.text);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < p->metadata.n; i++)
+        if (p->metadata.v[i].name.v == row.name.v) {
+            p->metadata.v[i] = row;
+            return HW_OK;
+        }
+    return hw_vec_push(&p->metadata, row) < 0 ? HW_ENOMEM : HW_OK;
 }
 
 struct dump_order {

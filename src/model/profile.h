@@ -3,11 +3,12 @@
  *
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
- *          (never negative after the reader's checks, freed ones with negative size), as in the
- * table heap_profile_allocation. Dumps of a heap stand in order of ts. Units:   *_ns in the trace's
- * clock (BOOTTIME unless the trace says otherwise); sizes in bytes. Owns:    everything in it;
- * strings are ids into hw_callsites_strings(). Threads: filled by one owner, then frozen
- * (hw_profile_freeze) and read by any number. Source:  spec/sql.md, spec/trace-format.md
+ *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
+ *          frozen, dumps stand in order of (ts, upid, heap name).
+ * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
+ * Owns:    everything in it; strings are ids into hw_callsites_strings().
+ * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
+ * Source:  spec/sql.md, spec/trace-format.md
  */
 #ifndef HW_MODEL_PROFILE_H
 #define HW_MODEL_PROFILE_H
@@ -88,6 +89,12 @@ struct hw_smaps_row {
     uint64_t size_kb, rss_kb, anonymous_kb, swap_kb, private_dirty_kb, pss_kb;
 };
 
+struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name, … */
+    hw_str_id name;
+    hw_str_id text; /* 0 when it is a number */
+    int64_t number;
+};
+
 struct hw_profile {
     struct hw_callsites *callsites; /* owned; also the home of all strings */
     HW_VEC(struct hw_process) processes;
@@ -96,6 +103,7 @@ struct hw_profile {
     HW_VEC(struct hw_stat_row) stats;
     HW_VEC(struct hw_counter_row) counters;
     HW_VEC(struct hw_smaps_row) smaps;
+    HW_VEC(struct hw_metadata_row) metadata;
     hw_str_id config_text; /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;
     bool frozen;
@@ -110,6 +118,12 @@ int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out); /* find
 int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
                         enum hw_stat_severity severity,
                         int64_t value); /* adds to an existing row */
+/* The same, but the value replaces the row's. */
+int hw_profile_stat_set(struct hw_profile *p, const char *name, int64_t key,
+                        enum hw_stat_severity severity, int64_t value);
+/* A fact about the trace; the last one of a name stays. text may be NULL: then number counts. */
+int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *text,
+                            int64_t number);
 /* Interns text (need not be NUL-terminated). */
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
 /* Rows of one dump: [*first, *first + *n). Frozen only. */
