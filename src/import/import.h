@@ -19,10 +19,14 @@ struct hw_importer {
     const char *summary;                /* one line for `help` */
     int (*probe)(struct hw_bytes head); /* 0 = no, 100 = its magic is there */
     int (*read)(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
+    /* The same from a seekable file that need not fit into memory; NULL = read it whole. */
+    int (*read_fd)(int fd, struct hw_profile *into, struct hw_error *err);
 };
 
 extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */
 
+/* The importer whose magic is at the head of a file; NULL = none. */
+const struct hw_importer *hw_importer_find(struct hw_bytes head);
 /* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
 

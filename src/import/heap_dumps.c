@@ -1,0 +1,725 @@
+/*
+ * Per heap of a process there is one series: the last cumulative values of every callsite. A
+ * sample's row is the difference to them.
+ *
+ * The same frames can have two callstack ids (a writer that interned twice). A callsite remembers
+ * the id its history belongs to; another id is taken to start counting from 0, so the history at
+ * its first appearance is added to its values (`corrections`).
+ *
+ * A checkpoint's values are taken in like those of any dump. When a later dump of the series
+ * exists, hw_heap_dumps_finish moves the checkpoint's rows into it: what changed up to the
+ * checkpoint also changed up to the later dump, which may leave out what did not change since.
+ */
+#include "import/heap_dumps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "codec/pb.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+#define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
+#define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
+#define F_STATS(name)   HW_F_ProfilePacket_ProcessStats_##name
+
+enum { ALLOC_BYTES, FREED_BYTES, ALLOC_COUNT, FREE_COUNT, EST_ALLOC, EST_FREE, VALUE_COUNT };
+enum { N_CUMULATIVE = FREE_COUNT + 1 }; /* those that must not decrease */
+enum { MAX_CORRECTIONS = 256 };
+
+struct history {
+    uint64_t values[VALUE_COUNT];
+    uint64_t iid; /* whose values these are */
+    uint32_t generation;
+};
+
+struct correction {
+    uint64_t iid;
+    uint32_t generation;
+    hw_callsite_id callsite;
+    uint64_t values[VALUE_COUNT];
+};
+
+struct hw_heap_series {
+    uint64_t sequence;
+    uint32_t run;
+    hw_upid upid;
+    hw_str_id heap;
+    bool is_art;                 /* its frees are not stored */
+    struct hw_map64 by_callsite; /* -> histories */
+    HW_VEC(struct history) histories;
+    HW_VEC(struct correction) corrections; /* few */
+    uint32_t dump;                         /* its latest in the profile; HW_ID_NONE */
+    uint32_t dump_of_sequence;             /* hw_dump_sequence.dump it came from */
+    uint64_t raw_ts;
+};
+
+struct sample {
+    uint64_t iid, max, max_count, est_max, idle;
+    uint64_t values[VALUE_COUNT];
+    double variance;
+    bool at_max, has_est, has_est_max, has_idle;
+};
+
+/* A ProcessHeapSamples; its samples are read in a second pass over `message`. */
+struct process_dump {
+    struct hw_bytes message, heap_name, trigger, lost_reason;
+    uint64_t pid, timestamp, start_timestamp, client_error;
+    bool has_stats;
+    struct hw_heap_dump row;
+};
+
+/* The packet a sample stands in. */
+struct place {
+    uint64_t sequence;
+    uint32_t generation;
+};
+
+void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
+                        struct hw_interned *interned, struct hw_clocks *clocks)
+{
+    *d = (struct hw_heap_dumps){.profile = profile, .interned = interned, .clocks = clocks};
+}
+
+void hw_heap_dumps_done(struct hw_heap_dumps *d)
+{
+    for (size_t i = 0; i < d->series.n; i++) {
+        hw_map64_done(&d->series.v[i]->by_callsite);
+        hw_vec_done(&d->series.v[i]->histories);
+        hw_vec_done(&d->series.v[i]->corrections);
+        free(d->series.v[i]);
+    }
+    hw_vec_done(&d->series);
+    hw_vec_done(&d->sequences);
+    hw_vec_done(&d->series_of_dump);
+}
+
+static int count_error(struct hw_heap_dumps *d, const char *stat, int64_t key)
+{
+    return hw_profile_stat_add(d->profile, stat, key, HW_STAT_ERROR, 1);
+}
+
+/* ---- samples ---- */
+
+static struct sample sample_read(struct hw_bytes message)
+{
+    struct sample s = {0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        switch (f.number) {
+        case F_SAMPLE(callstack_id):
+            s.iid = f.value;
+            break;
+        case F_SAMPLE(self_allocated):
+            s.values[ALLOC_BYTES] = f.value;
+            break;
+        case F_SAMPLE(self_freed):
+            s.values[FREED_BYTES] = f.value;
+            break;
+        case F_SAMPLE(alloc_count):
+            s.values[ALLOC_COUNT] = f.value;
+            break;
+        case F_SAMPLE(free_count):
+            s.values[FREE_COUNT] = f.value;
+            break;
+        case F_SAMPLE(self_max):
+            s.max = f.value;
+            s.at_max = true;
+            break;
+        case F_SAMPLE(self_max_count):
+            s.max_count = f.value;
+            break;
+        case F_SAMPLE(est_alloc_count):
+            s.values[EST_ALLOC] = f.value;
+            s.has_est = true;
+            break;
+        case F_SAMPLE(est_free_count):
+            s.values[EST_FREE] = f.value;
+            s.has_est = true;
+            break;
+        case F_SAMPLE(est_max_count):
+            s.est_max = f.value;
+            s.has_est_max = true;
+            break;
+        case F_SAMPLE(self_idle):
+            s.idle = f.value;
+            s.has_idle = true;
+            break;
+        case F_SAMPLE(variance_bytes):
+            memcpy(&s.variance, &f.value, sizeof s.variance);
+            break;
+        default:
+            break;
+        }
+    }
+    if (!s.has_est) { /* another writer: what was counted is all that is known */
+        s.values[EST_ALLOC] = s.values[ALLOC_COUNT];
+        s.values[EST_FREE] = s.values[FREE_COUNT];
+    }
+    if (!(s.variance > 0 && s.variance < 1e300))
+        s.variance = 0;
+    return s;
+}
+
+static int64_t clamp(uint64_t v)
+{
+    return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+static int add_row(struct hw_heap_dumps *d, struct hw_alloc_row row)
+{
+    return hw_vec_push(&d->profile->allocs, row) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, const struct sample *in,
+                       uint32_t generation, struct history **out)
+{
+    uint64_t at;
+    if (!hw_map64_get(&s->by_callsite, callsite.v, &at)) {
+        at = s->histories.n;
+        if (hw_vec_push(&s->histories, (struct history){{0}, in->iid, generation}) < 0 ||
+            hw_map64_put(&s->by_callsite, callsite.v, at) < 0)
+            return HW_ENOMEM;
+    }
+    *out = &s->histories.v[at];
+    return HW_OK;
+}
+
+/* Brings the values of a second id for the callsite into line with its history. */
+static int correct(struct hw_heap_series *s, hw_callsite_id callsite, const struct history *h,
+                   uint32_t generation, struct sample *in)
+{
+    struct correction *c = NULL;
+    for (size_t i = 0; i < s->corrections.n && !c; i++)
+        if (s->corrections.v[i].iid == in->iid && s->corrections.v[i].generation == generation &&
+            s->corrections.v[i].callsite.v == callsite.v)
+            c = &s->corrections.v[i];
+    if (!c) {
+        if (s->corrections.n >= MAX_CORRECTIONS)
+            return HW_OK; /* then it looks as if it decreased, and is counted as malformed */
+        struct correction fresh = {in->iid, generation, callsite, {0}};
+        memcpy(fresh.values, h->values, sizeof fresh.values);
+        if (hw_vec_push(&s->corrections, fresh) < 0)
+            return HW_ENOMEM;
+        c = &s->corrections.v[s->corrections.n - 1];
+    }
+    for (int i = 0; i < VALUE_COUNT; i++)
+        in->values[i] += c->values[i];
+    return HW_OK;
+}
+
+/* The rows of one callsite: + what was allocated, - what was freed since the dump before. */
+static int add_difference(struct hw_heap_dumps *d, struct hw_heap_series *s,
+                          hw_callsite_id callsite, struct history *h, const struct sample *in)
+{
+    int64_t delta[VALUE_COUNT];
+    for (int i = 0; i < N_CUMULATIVE; i++)
+        if (in->values[i] < h->values[i])
+            return count_error(d, "heapprofd_malformed_packet", (int64_t)s->upid.v);
+    for (int i = 0; i < VALUE_COUNT; i++) {
+        bool grew = in->values[i] > h->values[i]; /* estimates are not trusted to */
+        delta[i] = grew ? clamp(in->values[i] - h->values[i]) : 0;
+        if (grew)
+            h->values[i] = in->values[i];
+    }
+    bool allocated = delta[ALLOC_BYTES] || delta[ALLOC_COUNT];
+    bool freed = (delta[FREED_BYTES] || delta[FREE_COUNT]) && !s->is_art;
+    struct hw_alloc_row row = {.dump = s->dump,
+                               .callsite = callsite,
+                               .samples = delta[ALLOC_COUNT],
+                               .count = delta[EST_ALLOC],
+                               .size = delta[ALLOC_BYTES],
+                               .idle = clamp(in->idle),
+                               .variance = in->variance};
+    int rc = HW_OK;
+    if (allocated || (in->idle && !freed))
+        rc = add_row(d, row);
+    if (!freed || rc < 0)
+        return rc;
+    row.samples = -delta[FREE_COUNT];
+    row.count = -delta[EST_FREE];
+    row.size = -delta[FREED_BYTES];
+    if (allocated) { /* said once */
+        row.idle = 0;
+        row.variance = 0;
+    }
+    return add_row(d, row);
+}
+
+static int add_max(struct hw_heap_dumps *d, struct hw_heap_series *s, hw_callsite_id callsite,
+                   const struct sample *in)
+{
+    struct hw_heap_dump *dump = &d->profile->dumps.v[s->dump];
+    /* Without the original interval the writer is one that did not know the count. */
+    int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
+    dump->flags |= HW_DUMP_AT_MAX;
+    return add_row(d, (struct hw_alloc_row){.dump = s->dump,
+                                            .callsite = callsite,
+                                            .samples = samples,
+                                            .count = in->has_est_max ? clamp(in->est_max) : samples,
+                                            .size = clamp(in->max),
+                                            .idle = clamp(in->idle),
+                                            .variance = in->variance});
+}
+
+static int add_sample(struct hw_heap_dumps *d, struct hw_heap_series *s, const struct place *at,
+                      struct hw_bytes message)
+{
+    struct sample in = sample_read(message);
+    hw_callsite_id callsite;
+    struct history *h;
+    int rc = hw_interned_callstack(d->interned, at->sequence, at->generation, in.iid, &callsite);
+    if (rc != 1)
+        return rc;
+    if (in.at_max)
+        return add_max(d, s, callsite, &in);
+    rc = history_get(s, callsite, &in, at->generation, &h);
+    if (rc == HW_OK && (h->iid != in.iid || h->generation != at->generation))
+        rc = correct(s, callsite, h, at->generation, &in);
+    return rc < 0 ? rc : add_difference(d, s, callsite, h, &in);
+}
+
+/* ---- heads ---- */
+
+static void stats_read(struct hw_bytes message, struct hw_heap_dump *row)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == F_STATS(unwinding_errors))
+            row->unwinding_errors = f.value;
+        else if (f.number == F_STATS(heap_samples))
+            row->heap_samples = f.value;
+        else if (f.number == F_STATS(map_reparses))
+            row->map_reparses = f.value;
+        else if (f.number == F_STATS(total_unwinding_time_us))
+            row->unwinding_time_us = f.value;
+        else if (f.number == F_STATS(client_spinlock_blocked_us))
+            row->blocked_us = f.value;
+    }
+}
+
+static void set_flag(struct hw_heap_dump *row, uint32_t flag, uint64_t on)
+{
+    if (on)
+        row->flags |= flag;
+}
+
+static void head_field(struct process_dump *h, const struct hw_pb_field *f)
+{
+    struct hw_heap_dump *row = &h->row;
+    switch (f->number) {
+    case F_PROCESS(pid):
+        h->pid = f->value;
+        break;
+    case F_PROCESS(from_startup):
+        set_flag(row, HW_DUMP_FROM_STARTUP, f->value);
+        break;
+    case F_PROCESS(rejected_concurrent):
+        set_flag(row, HW_DUMP_REJECTED, f->value);
+        break;
+    case F_PROCESS(disconnected):
+        set_flag(row, HW_DUMP_DISCONNECTED, f->value);
+        break;
+    case F_PROCESS(buffer_overran):
+        set_flag(row, HW_DUMP_BUFFER_OVERRAN, f->value);
+        break;
+    case F_PROCESS(buffer_corrupted):
+        set_flag(row, HW_DUMP_BUFFER_CORRUPTED, f->value);
+        break;
+    case F_PROCESS(hit_guardrail):
+        set_flag(row, HW_DUMP_HIT_GUARDRAIL, f->value);
+        break;
+    case F_PROCESS(checkpoint):
+        set_flag(row, HW_DUMP_CHECKPOINT, f->value);
+        break;
+    case F_PROCESS(stats):
+        h->has_stats = true;
+        stats_read(f->bytes, row);
+        break;
+    case F_PROCESS(timestamp):
+        h->timestamp = f->value;
+        break;
+    case F_PROCESS(start_timestamp):
+        h->start_timestamp = f->value;
+        break;
+    case F_PROCESS(heap_name):
+        h->heap_name = f->bytes;
+        break;
+    case F_PROCESS(sampling_interval_bytes):
+        row->interval_bytes = f->value;
+        break;
+    case F_PROCESS(orig_sampling_interval_bytes):
+        row->orig_interval_bytes = f->value;
+        break;
+    case F_PROCESS(client_error):
+        row->client_error = (uint32_t)f->value;
+        break;
+    case F_PROCESS(trigger):
+        h->trigger = f->bytes;
+        break;
+    case F_PROCESS(lost_samples):
+        row->lost_samples = f->value;
+        break;
+    case F_PROCESS(lost_reason):
+        h->lost_reason = f->bytes;
+        break;
+    default:
+        break;
+    }
+}
+
+/* HW_ETRUNCATED, HW_EFORMAT when the message is damaged; what came before counts. */
+static int head_read(struct hw_bytes message, struct process_dump *out)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    *out = (struct process_dump){.message = message};
+    while ((rc = hw_pb_next(&r, &f)) == 1)
+        if (f.number != F_PROCESS(samples))
+            head_field(out, &f);
+    return rc;
+}
+
+/* The rows in `stats` that tell how far a dump can be trusted; keyed by pid. */
+static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
+{
+    static const struct {
+        uint32_t flag;
+        const char *name;
+        enum hw_stat_severity severity;
+    } flags[] = {
+        {HW_DUMP_BUFFER_CORRUPTED, "heapprofd_buffer_corrupted", HW_STAT_ERROR},
+        {HW_DUMP_BUFFER_OVERRAN, "heapprofd_buffer_overran", HW_STAT_DATA_LOSS},
+        {HW_DUMP_REJECTED, "heapprofd_rejected_concurrent", HW_STAT_ERROR},
+        {HW_DUMP_HIT_GUARDRAIL, "heapprofd_hit_guardrail", HW_STAT_ERROR},
+        {HW_DUMP_DISCONNECTED, "heapprofd_client_disconnected", HW_STAT_INFO},
+    };
+    struct hw_profile *p = d->profile;
+    const struct hw_heap_dump *row = &h->row;
+    int64_t pid = (int64_t)h->pid;
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(flags); i++)
+        if (row->flags & flags[i].flag)
+            rc = hw_profile_stat_set(p, flags[i].name, pid, flags[i].severity, 1);
+    if (rc == HW_OK && row->client_error)
+        rc = hw_profile_stat_set(p, "heapprofd_client_error", pid, HW_STAT_ERROR,
+                                 (int64_t)row->client_error);
+    if (rc == HW_OK && row->orig_interval_bytes && row->interval_bytes != row->orig_interval_bytes)
+        rc = hw_profile_stat_set(p, "heapprofd_sampling_interval_adjusted", pid, HW_STAT_INFO,
+                                 (int64_t)(row->interval_bytes - row->orig_interval_bytes));
+    if (rc == HW_OK && row->lost_samples)
+        rc = hw_profile_stat_set(p, "heapprofd_lost_samples", pid, HW_STAT_DATA_LOSS,
+                                 clamp(row->lost_samples));
+    if (rc < 0 || !h->has_stats)
+        return rc;
+    rc = hw_profile_stat_set(p, "heapprofd_unwind_time_us", pid, HW_STAT_INFO,
+                             clamp(row->unwinding_time_us));
+    if (rc == HW_OK)
+        rc = hw_profile_stat_set(p, "heapprofd_unwind_samples", pid, HW_STAT_INFO,
+                                 clamp(row->heap_samples));
+    if (rc == HW_OK)
+        rc = hw_profile_stat_set(p, "heapprofd_client_spinlock_blocked", pid, HW_STAT_INFO,
+                                 clamp(row->blocked_us));
+    return rc;
+}
+
+/* 1 = converted; 0 = there is no way, which is counted. */
+static int to_trace_clock(struct hw_heap_dumps *d, uint64_t value, int64_t *out)
+{
+    static const char *const names[] = {
+        [HW_CLOCK_UNKNOWN_SOURCE] = "clock_sync_failure_unknown_source_clock",
+        [HW_CLOCK_UNKNOWN_TARGET] = "clock_sync_failure_unknown_target_clock",
+        [HW_CLOCK_NO_PATH] = "clock_sync_failure_no_path",
+    };
+    int rc = hw_clocks_convert(d->clocks, HW_V_BuiltinClock_BUILTIN_CLOCK_MONOTONIC_COARSE, 0,
+                               value, out);
+    if (rc < 0)
+        return rc;
+    if (rc == HW_CLOCK_OK)
+        return 1;
+    rc = count_error(d, names[rc], -1);
+    return rc < 0 ? rc : 0;
+}
+
+static int series_get(struct hw_heap_dumps *d, const struct hw_dump_sequence *q, hw_upid upid,
+                      hw_str_id heap, size_t *out)
+{
+    for (size_t k = 0; k < d->series.n; k++) {
+        size_t i = (d->last_series + k) % d->series.n;
+        const struct hw_heap_series *s = d->series.v[i];
+        if (s->upid.v == upid.v && s->heap.v == heap.v && s->sequence == q->id &&
+            s->run == q->run) {
+            *out = d->last_series = i;
+            return HW_OK;
+        }
+    }
+    struct hw_heap_series *s = calloc(1, sizeof *s);
+    if (!s || hw_vec_push(&d->series, s) < 0) {
+        free(s);
+        return HW_ENOMEM;
+    }
+    const char *name = hw_strings_cstr(hw_callsites_strings(d->profile->callsites), heap);
+    *s = (struct hw_heap_series){.sequence = q->id,
+                                 .run = q->run,
+                                 .upid = upid,
+                                 .heap = heap,
+                                 .is_art = strcmp(name, "com.android.art") == 0,
+                                 .dump = HW_ID_NONE};
+    *out = d->last_series = d->series.n - 1;
+    return HW_OK;
+}
+
+static int fill_strings(struct hw_heap_dumps *d, struct process_dump *h)
+{
+    struct hw_bytes heap = h->heap_name.n ? h->heap_name : hw_bytes_str("unknown");
+    int rc = hw_profile_str(d->profile, heap, &h->row.heap_name);
+    if (rc == HW_OK)
+        rc = hw_profile_str(d->profile, h->trigger, &h->row.trigger);
+    if (rc == HW_OK)
+        rc = hw_profile_str(d->profile, h->lost_reason, &h->row.lost_reason);
+    return rc;
+}
+
+/* 1 = the times are there; 0 = they cannot be converted. */
+static int fill_times(struct hw_heap_dumps *d, struct process_dump *h)
+{
+    int rc = to_trace_clock(d, h->timestamp, &h->row.ts_ns);
+    h->row.start_ts_ns = h->row.ts_ns;
+    if (rc == 1 && h->start_timestamp)
+        rc = to_trace_clock(d, h->start_timestamp, &h->row.start_ts_ns);
+    return rc;
+}
+
+/* The dump this head belongs to: the one begun in an earlier packet, or a new one. */
+static int open_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
+                     struct hw_heap_series *s, size_t series, const struct process_dump *h)
+{
+    struct hw_profile *p = d->profile;
+    if (s->dump != HW_ID_NONE && s->dump_of_sequence == q->dump && s->raw_ts == h->timestamp) {
+        p->dumps.v[s->dump].flags |= h->row.flags;
+        return HW_OK;
+    }
+    if (p->dumps.n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    if (hw_vec_push(&p->dumps, h->row) < 0 || hw_vec_push(&d->series_of_dump, (uint32_t)series) < 0)
+        return HW_ENOMEM;
+    s->dump = (uint32_t)p->dumps.n - 1;
+    s->dump_of_sequence = q->dump;
+    s->raw_ts = h->timestamp;
+    return hw_profile_stat_set(p, "heapprofd_last_profile_timestamp", (int64_t)h->pid, HW_STAT_INFO,
+                               h->row.ts_ns);
+}
+
+static int read_samples(struct hw_heap_dumps *d, struct hw_heap_series *s, const struct place *at,
+                        struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number != F_PROCESS(samples) || f.wire != HW_PB_BYTES)
+            continue;
+        int rc = add_sample(d, s, at, f.bytes);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
+                             const struct place *at, struct hw_bytes message)
+{
+    struct process_dump h;
+    size_t series;
+    int rc = head_read(message, &h);
+    if (rc < 0 || h.pid > INT32_MAX) /* damaged; a head cut short cannot be trusted */
+        return count_error(d, "stackprofile_parser_error", -1);
+    rc = hw_profile_process(d->profile, (int64_t)h.pid, &h.row.upid);
+    if (rc == HW_OK)
+        rc = head_stats(d, &h);
+    if (rc < 0 || (h.row.flags & HW_DUMP_REJECTED && !h.timestamp))
+        return rc; /* a rejection is no dump */
+    rc = fill_strings(d, &h);
+    if (rc == HW_OK)
+        rc = fill_times(d, &h);
+    if (rc != 1)
+        return rc;
+    rc = series_get(d, q, h.row.upid, h.row.heap_name, &series);
+    if (rc == HW_OK)
+        rc = open_dump(d, q, d->series.v[series], series, &h);
+    return rc < 0 ? rc : read_samples(d, d->series.v[series], at, message);
+}
+
+/* ---- packets ---- */
+
+static int sequence_get(struct hw_heap_dumps *d, uint64_t id, struct hw_dump_sequence **out)
+{
+    for (size_t i = 0; i < d->sequences.n; i++)
+        if (d->sequences.v[i].id == id) {
+            *out = &d->sequences.v[i];
+            return HW_OK;
+        }
+    if (hw_vec_push(&d->sequences, (struct hw_dump_sequence){.id = id}) < 0)
+        return HW_ENOMEM;
+    *out = &d->sequences.v[d->sequences.n - 1];
+    return HW_OK;
+}
+
+static int check_index(struct hw_heap_dumps *d, struct hw_dump_sequence *q, uint64_t index,
+                       uint32_t generation)
+{
+    bool restart = q->has_index && index == 0 && generation != q->generation;
+    bool gap = !restart && index != q->next_index;
+    q->run += restart;
+    q->has_index = true;
+    q->next_index = index + 1;
+    q->generation = generation;
+    return gap ? count_error(d, "heapprofd_missing_packet", -1) : HW_OK;
+}
+
+int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p)
+{
+    struct hw_pb_reader r = hw_pb_read(p->data);
+    struct hw_pb_field f;
+    struct hw_dump_sequence *q = NULL;
+    struct place at = {p->sequence, p->generation};
+    bool continued = false, has_index = false;
+    uint64_t index = 0;
+    int rc = sequence_get(d, p->sequence, &q), end;
+    while (rc == HW_OK && (end = hw_pb_next(&r, &f)) == 1) {
+        if (f.number == HW_F_ProfilePacket_continued)
+            continued = f.value != 0;
+        else if (f.number == HW_F_ProfilePacket_index) {
+            has_index = true;
+            index = f.value;
+        }
+    }
+    if (rc == HW_OK && end < 0)
+        rc = count_error(d, "stackprofile_parser_error", -1);
+    if (rc == HW_OK && has_index)
+        rc = check_index(d, q, index, p->generation);
+    r = hw_pb_read(p->data);
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_ProfilePacket_process_dumps && f.wire == HW_PB_BYTES)
+            rc = read_process_dump(d, q, &at, f.bytes);
+    if (rc == HW_OK && has_index) {
+        q->open = continued;
+        q->dump += !continued;
+    }
+    return rc;
+}
+
+/* ---- checkpoints ---- */
+
+/* For each dump the one that shows its rows: itself, or the next shown one of its series. */
+static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
+{
+    const struct hw_profile *p = d->profile;
+    hw_autofree uint32_t *later = malloc((d->series.n + 1) * sizeof *later);
+    if (!later)
+        return HW_ENOMEM;
+    memset(later, 0xff, (d->series.n + 1) * sizeof *later);
+    for (size_t i = p->dumps.n; i-- > 0;) {
+        uint32_t *next = &later[d->series_of_dump.v[i]];
+        bool hidden = p->dumps.v[i].flags & HW_DUMP_CHECKPOINT && *next != HW_ID_NONE;
+        shown[i] = hidden ? *next : (uint32_t)i;
+        if (!hidden)
+            *next = (uint32_t)i;
+    }
+    return HW_OK;
+}
+
+/* Adds a row to the one of the same callsite and sign, if its dump has one already. */
+static int merge_row(struct hw_profile *p, struct hw_map64 *seen, size_t *n,
+                     struct hw_alloc_row row)
+{
+    uint64_t key = (uint64_t)row.dump << 33 | (uint64_t)row.callsite.v << 1 | (row.size < 0);
+    uint64_t at;
+    if (hw_map64_get(seen, key, &at)) {
+        struct hw_alloc_row *into = &p->allocs.v[at];
+        into->samples += row.samples;
+        into->count += row.count;
+        into->size += row.size;
+        into->idle = row.idle;
+        into->variance = row.variance;
+        return HW_OK;
+    }
+    if (hw_map64_put(seen, key, *n) < 0)
+        return HW_ENOMEM;
+    p->allocs.v[(*n)++] = row;
+    return HW_OK;
+}
+
+static int move_rows(struct hw_heap_dumps *d, const uint32_t *shown, const bool *grows)
+{
+    struct hw_profile *p = d->profile;
+    struct hw_map64 seen = {0};
+    size_t n = 0;
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->allocs.n; i++) {
+        struct hw_alloc_row row = p->allocs.v[i];
+        bool moved = shown[row.dump] != row.dump;
+        if (moved && p->dumps.v[row.dump].flags & HW_DUMP_AT_MAX)
+            continue; /* not a difference: the later dump says it all */
+        row.dump = shown[row.dump];
+        if (grows[row.dump])
+            rc = merge_row(p, &seen, &n, row);
+        else
+            p->allocs.v[n++] = row;
+    }
+    p->allocs.n = n;
+    hw_map64_done(&seen);
+    return rc;
+}
+
+static void drop_hidden(struct hw_profile *p, uint32_t *shown)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->dumps.n; i++) {
+        if (shown[i] != i) { /* its window is the later one's too */
+            struct hw_heap_dump *into = &p->dumps.v[shown[i]];
+            if (p->dumps.v[i].start_ts_ns < into->start_ts_ns)
+                into->start_ts_ns = p->dumps.v[i].start_ts_ns;
+        }
+    }
+    for (size_t i = 0; i < p->dumps.n; i++) {
+        if (shown[i] != i)
+            continue;
+        p->dumps.v[n] = p->dumps.v[i];
+        shown[i] = (uint32_t)n++; /* from here on: the new number */
+    }
+    for (size_t i = 0; i < p->allocs.n; i++)
+        p->allocs.v[i].dump = shown[p->allocs.v[i].dump];
+    p->dumps.n = n;
+}
+
+int hw_heap_dumps_finish(struct hw_heap_dumps *d)
+{
+    struct hw_profile *p = d->profile;
+    for (size_t i = 0; i < d->sequences.n; i++) {
+        int rc =
+            d->sequences.v[i].open ? count_error(d, "heapprofd_non_finalized_profile", -1) : HW_OK;
+        if (rc < 0)
+            return rc;
+    }
+    hw_autofree uint32_t *shown = malloc((p->dumps.n + 1) * sizeof *shown);
+    hw_autofree bool *grows = calloc(p->dumps.n + 1, sizeof *grows);
+    bool any = false;
+    if (!shown || !grows)
+        return HW_ENOMEM;
+    int rc = find_shown(d, shown);
+    for (size_t i = 0; rc == HW_OK && i < p->dumps.n; i++)
+        if (shown[i] != i)
+            any = grows[shown[i]] = true;
+    if (rc < 0 || !any)
+        return rc;
+    rc = move_rows(d, shown, grows);
+    if (rc == HW_OK)
+        drop_hidden(p, shown);
+    return rc;
+}

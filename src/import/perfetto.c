@@ -1,0 +1,492 @@
+/*
+ * The file is read twice. The first time takes in interned data and clock snapshots, as both may
+ * stand behind the samples that need them; the second time everything else. That holds no sample
+ * in memory beside the model's rows.
+ */
+#include "import/perfetto.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "codec/pb.h"
+#include "import/heap_dumps.h"
+#include "import/import.h"
+#include "import/interned.h"
+#include "import/processes.h"
+#include "model/profile.h"
+#include "schema/fields.h"
+#include "schema/print.h"
+#include "schema/schema.h"
+#include "trace/clocks.h"
+#include "trace/reader.h"
+
+#include "base/banned.h"
+
+#define F(name) HW_F_TracePacket_##name
+
+struct import {
+    struct hw_profile *p;
+    struct hw_trace_reader *reader;
+    struct hw_interned interned;
+    struct hw_clocks clocks;
+    struct hw_heap_dumps dumps;
+    bool has_time;
+};
+
+/* ---- the first time through ---- */
+
+static int gather_packet(struct import *im, const struct hw_packet *p)
+{
+    int rc = HW_OK;
+    if (p->interned.n)
+        rc = hw_interned_add(&im->interned, p->sequence, p->generation, p->interned);
+    if (rc == HW_OK && p->data_field == F(clock_snapshot))
+        rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
+    if (rc == HW_OK && p->data_field == F(profile_packet))
+        rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
+    return rc;
+}
+
+static int gather(struct import *im, struct hw_error *err)
+{
+    struct hw_packet p;
+    int rc;
+    while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
+        rc = gather_packet(im, &p);
+        if (rc < 0)
+            return hw_fail(err, rc, p.offset, "trace packet");
+    }
+    return rc;
+}
+
+/* ---- single packets ---- */
+
+static int read_config(struct import *im, struct hw_bytes message)
+{
+    const struct hw_schema_message *m = hw_schema_message_find("TraceConfig");
+    struct hw_strbuf text = {0};
+    size_t damaged = 0;
+    int rc = hw_schema_print(m, message, /* indent = */ 0, &text, &damaged, NULL);
+    if (rc == HW_OK)
+        rc = hw_profile_str(im->p, hw_bytes_of(text.p, text.n), &im->p->config_text);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+struct named_stat {
+    uint32_t field;
+    const char *name;
+    enum hw_stat_severity severity;
+};
+
+/* One statistic for each field of the message that the list names. */
+static int read_stats(struct import *im, struct hw_bytes message, int64_t key,
+                      const struct named_stat *known, size_t n_known)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        for (size_t i = 0; rc == HW_OK && i < n_known; i++)
+            if (known[i].field == f.number && f.wire == HW_PB_VARINT)
+                rc = hw_profile_stat_set(im->p, known[i].name, key, known[i].severity,
+                                         f.value > INT64_MAX ? INT64_MAX : (int64_t)f.value);
+    return rc;
+}
+
+static int read_buffer_stats(struct import *im, struct hw_bytes message, int64_t buffer)
+{
+#define B(name, severity)                                                                          \
+    {                                                                                              \
+        HW_F_TraceStats_BufferStats_##name, "traced_buf_" #name, severity                          \
+    }
+    static const struct named_stat known[] = {
+        B(bytes_written, HW_STAT_INFO),
+        B(chunks_written, HW_STAT_INFO),
+        B(chunks_overwritten, HW_STAT_INFO),
+        B(write_wrap_count, HW_STAT_INFO),
+        B(patches_succeeded, HW_STAT_INFO),
+        B(patches_failed, HW_STAT_DATA_LOSS),
+        B(readaheads_succeeded, HW_STAT_INFO),
+        B(readaheads_failed, HW_STAT_INFO),
+        B(abi_violations, HW_STAT_DATA_LOSS),
+        B(chunks_rewritten, HW_STAT_INFO),
+        B(chunks_committed_out_of_order, HW_STAT_INFO),
+        B(buffer_size, HW_STAT_INFO),
+        B(bytes_overwritten, HW_STAT_INFO),
+        B(bytes_read, HW_STAT_INFO),
+        B(padding_bytes_written, HW_STAT_INFO),
+        B(padding_bytes_cleared, HW_STAT_INFO),
+        B(chunks_read, HW_STAT_INFO),
+        B(chunks_discarded, HW_STAT_INFO),
+        B(trace_writer_packet_loss, HW_STAT_DATA_LOSS),
+    };
+#undef B
+    return read_stats(im, message, buffer, known, HW_ARRAY_LEN(known));
+}
+
+static int read_trace_stats(struct import *im, struct hw_bytes message)
+{
+#define T(name, severity)                                                                          \
+    {                                                                                              \
+        HW_F_TraceStats_##name, "traced_" #name, severity                                          \
+    }
+    static const struct named_stat known[] = {
+        T(producers_connected, HW_STAT_INFO),     T(producers_seen, HW_STAT_INFO),
+        T(data_sources_registered, HW_STAT_INFO), T(data_sources_seen, HW_STAT_INFO),
+        T(tracing_sessions, HW_STAT_INFO),        T(total_buffers, HW_STAT_INFO),
+        T(chunks_discarded, HW_STAT_INFO),        T(patches_discarded, HW_STAT_INFO),
+        T(flushes_requested, HW_STAT_INFO),       T(flushes_succeeded, HW_STAT_INFO),
+        T(flushes_failed, HW_STAT_DATA_LOSS),
+    };
+#undef T
+    int64_t buffer = 0;
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = read_stats(im, message, -1, known, HW_ARRAY_LEN(known));
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceStats_buffer_stats)
+            rc = read_buffer_stats(im, f.bytes, buffer++);
+        else if (f.number == HW_F_TraceStats_final_flush_outcome && f.value)
+            rc = f.value == HW_V_TraceStats_FinalFlushOutcome_FINAL_FLUSH_FAILED
+                     ? hw_profile_stat_set(im->p, "traced_final_flush_failed", -1,
+                                           HW_STAT_DATA_LOSS, 1)
+                     : hw_profile_stat_set(im->p, "traced_final_flush_succeeded", -1, HW_STAT_INFO,
+                                           1);
+    }
+    return rc;
+}
+
+/* ---- facts about the trace ---- */
+
+static int set_text(struct import *im, const char *name, struct hw_bytes text)
+{
+    struct hw_strbuf copy = {0};
+    hw_strbuf_add(&copy, text.p, text.n);
+    int rc = copy.failed ? HW_ENOMEM : hw_profile_metadata_set(im->p, name, copy.p, 0);
+    hw_strbuf_done(&copy);
+    return rc;
+}
+
+static int read_uuid(struct import *im, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint64_t msb = 0, lsb = 0;
+    char text[40];
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceUuid_msb)
+            msb = f.value;
+        else if (f.number == HW_F_TraceUuid_lsb)
+            lsb = f.value;
+    }
+    (void)snprintf(text, sizeof text, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(msb >> 32),
+                   (unsigned)(msb >> 16 & 0xffff), (unsigned)(msb & 0xffff), (unsigned)(lsb >> 48),
+                   (unsigned long long)(lsb & 0xffffffffffff)); /* 36 characters */
+    return hw_profile_metadata_set(im->p, "trace_uuid", text, 0);
+}
+
+static int read_utsname(struct import *im, struct hw_bytes message)
+{
+    static const char *const names[] = {
+        [HW_F_Utsname_sysname] = "system_name",
+        [HW_F_Utsname_version] = "system_version",
+        [HW_F_Utsname_release] = "system_release",
+        [HW_F_Utsname_machine] = "system_machine",
+    };
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number < HW_ARRAY_LEN(names) && names[f.number] && f.wire == HW_PB_BYTES)
+            rc = set_text(im, names[f.number], f.bytes);
+    return rc;
+}
+
+static int read_system_info(struct import *im, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        switch (f.number) {
+        case HW_F_SystemInfo_utsname:
+            rc = read_utsname(im, f.bytes);
+            break;
+        case HW_F_SystemInfo_tracing_service_version:
+            rc = set_text(im, "tracing_service_version", f.bytes);
+            break;
+        case HW_F_SystemInfo_android_build_fingerprint:
+            rc = set_text(im, "android_build_fingerprint", f.bytes);
+            break;
+        case HW_F_SystemInfo_timezone_off_mins:
+            rc = hw_profile_metadata_set(im->p, "timezone_off_mins", NULL, (int32_t)f.value);
+            break;
+        case HW_F_SystemInfo_system_ram_bytes:
+            rc = hw_profile_metadata_set(im->p, "system_ram_bytes", NULL, (int64_t)f.value);
+            break;
+        default:
+            break;
+        }
+    }
+    return rc;
+}
+
+static int read_event(struct import *im, struct hw_bytes message, int64_t ts_ns)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TracingServiceEvent_tracing_started)
+            rc = hw_profile_metadata_set(im->p, "tracing_started_ns", NULL, ts_ns);
+        else if (f.number == HW_F_TracingServiceEvent_all_data_sources_started)
+            rc = hw_profile_metadata_set(im->p, "all_data_source_started_ns", NULL, ts_ns);
+        else if (f.number == HW_F_TracingServiceEvent_tracing_disabled)
+            rc = hw_profile_metadata_set(im->p, "tracing_disabled_ns", NULL, ts_ns);
+    }
+    return rc;
+}
+
+static int read_attribute(struct import *im, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    struct hw_strbuf name = {0}, text = {0};
+    bool is_text = false;
+    int64_t number = 0;
+    hw_strbuf_adds(&name, "trace_attribute.");
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceAttributes_Attribute_key) {
+            hw_strbuf_add(&name, f.bytes.p, f.bytes.n);
+        } else if (f.number == HW_F_TraceAttributes_Attribute_string_value) {
+            is_text = true;
+            hw_strbuf_clear(&text);
+            hw_strbuf_add(&text, f.bytes.p, f.bytes.n);
+        } else if (f.number == HW_F_TraceAttributes_Attribute_long_value) {
+            number = (int64_t)f.value;
+        }
+    }
+    int rc = name.failed || text.failed ? HW_ENOMEM : HW_OK;
+    if (rc == HW_OK)
+        rc = hw_profile_metadata_set(im->p, name.p, is_text ? text.p : NULL, number);
+    hw_strbuf_done(&name);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+static int read_attributes(struct import *im, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_TraceAttributes_attribute && f.wire == HW_PB_BYTES)
+            rc = read_attribute(im, f.bytes);
+    return rc;
+}
+
+/* ---- the second time through ---- */
+
+static void see_time(struct import *im, int64_t ns)
+{
+    struct hw_profile *p = im->p;
+    if (!im->has_time || ns < p->first_ns)
+        p->first_ns = ns;
+    if (!im->has_time || ns > p->last_ns)
+        p->last_ns = ns;
+    im->has_time = true;
+}
+
+/* Packets whose time stamps make rows. 1 = *out is set, 0 = cannot be placed in time (counted). */
+static int packet_time(struct import *im, const struct hw_packet *p, int64_t *out)
+{
+    if (im->clocks.n_snapshots == 0) { /* nothing to convert by: taken as it is */
+        *out = (int64_t)p->timestamp;
+        return 1;
+    }
+    uint32_t clock = p->clock_id ? p->clock_id : HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME;
+    int rc = hw_clocks_convert(&im->clocks, clock, p->sequence, p->timestamp, out);
+    if (rc < 0)
+        return rc;
+    if (rc == HW_CLOCK_OK)
+        return 1;
+    rc = hw_profile_stat_add(im->p, "clock_sync_failure_no_path", -1, HW_STAT_ERROR, 1);
+    return rc < 0 ? rc : 0;
+}
+
+static int read_timed(struct import *im, const struct hw_packet *p)
+{
+    int64_t ts = 0;
+    int rc = packet_time(im, p, &ts);
+    if (rc != 1)
+        return rc;
+    if (p->has_timestamp)
+        see_time(im, ts);
+    switch (p->data_field) {
+    case F(process_stats):
+        return hw_import_process_stats(im->p, p->data, ts);
+    case F(malloc_info):
+        return hw_import_malloc_info(im->p, p->data, ts);
+    case F(smaps_packet):
+        return hw_import_smaps(im->p, p->data, ts);
+    default:
+        return read_event(im, p->data, ts);
+    }
+}
+
+static int read_packet(struct import *im, const struct hw_packet *p)
+{
+    switch (p->data_field) {
+    case F(clock_snapshot):
+        hw_clocks_pass(&im->clocks, p->data, p->sequence);
+        return HW_OK;
+    case F(trace_config):
+        return read_config(im, p->data);
+    case F(trace_stats):
+        return read_trace_stats(im, p->data);
+    case F(trace_uuid):
+        return read_uuid(im, p->data);
+    case F(system_info):
+        return read_system_info(im, p->data);
+    case F(trace_attributes):
+        return read_attributes(im, p->data);
+    case F(process_tree):
+        return hw_import_process_tree(im->p, p->data);
+    case F(profile_packet):
+        return hw_heap_dumps_packet(&im->dumps, p);
+    case F(process_stats):
+    case F(malloc_info):
+    case F(smaps_packet):
+    case F(service_event):
+        return read_timed(im, p);
+    default:
+        return HW_OK;
+    }
+}
+
+static int read_all(struct import *im, struct hw_error *err)
+{
+    struct hw_packet p;
+    int rc;
+    hw_trace_reader_rewind(im->reader);
+    while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
+        rc = read_packet(im, &p);
+        if (rc < 0)
+            return hw_fail(err, rc, p.offset, "trace packet");
+    }
+    return rc;
+}
+
+static int add_reader_stats(struct import *im)
+{
+    const struct hw_reader_stats *s = hw_trace_reader_stats(im->reader);
+    const struct {
+        const char *name;
+        enum hw_stat_severity severity;
+        uint64_t value;
+    } rows[] = {
+        {"trace_damaged_packets", HW_STAT_ERROR, s->damaged_packets},
+        {"trace_skipped_bytes", HW_STAT_ERROR, s->skipped_bytes},
+        {"trace_damaged_compressed_packets", HW_STAT_ERROR, s->damaged_compressed},
+        {"trace_unsupported_packets", HW_STAT_ERROR, s->unsupported_packets},
+        {"trace_truncated", HW_STAT_DATA_LOSS, s->truncated},
+        {"trace_sequence_losses", HW_STAT_DATA_LOSS, s->sequence_losses},
+        {"interned_data_skipped_incremental_state_invalid", HW_STAT_DATA_LOSS, s->interned_skipped},
+        {"packet_skipped_seq_needs_incremental_state_invalid", HW_STAT_INFO,
+         s->needs_state_skipped},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(rows); i++) {
+        int rc = rows[i].value ? hw_profile_stat_add(im->p, rows[i].name, -1, rows[i].severity,
+                                                     (int64_t)rows[i].value)
+                               : HW_OK;
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into,
+                         struct hw_error *err)
+{
+    struct import im = {.p = into, .reader = reader};
+    hw_interned_init(&im.interned, into);
+    hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
+    int rc = gather(&im, err);
+    if (rc == HW_OK)
+        rc = read_all(&im, err);
+    if (rc == HW_OK) {
+        rc = hw_heap_dumps_finish(&im.dumps);
+        if (rc == HW_OK)
+            rc = add_reader_stats(&im);
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "trace");
+    }
+    for (size_t i = 0; i < into->dumps.n; i++)
+        see_time(&im, into->dumps.v[i].ts_ns);
+    const struct hw_reader_stats *s = hw_trace_reader_stats(reader);
+    if (rc == HW_OK && s->packets == 0)
+        rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is no trace");
+    hw_heap_dumps_done(&im.dumps);
+    hw_interned_done(&im.interned);
+    hw_clocks_done(&im.clocks);
+    return rc;
+}
+
+int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_trace_reader *reader;
+    int rc = hw_trace_reader_open_fd(fd, &reader, err);
+    if (rc < 0)
+        return rc;
+    rc = import_reader(reader, into, err);
+    hw_trace_reader_free(reader);
+    return rc;
+}
+
+static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_trace_reader *reader;
+    int rc = hw_trace_reader_open_bytes(file, &reader, err);
+    if (rc < 0)
+        return rc;
+    rc = import_reader(reader, into, err);
+    hw_trace_reader_free(reader);
+    return rc;
+}
+
+/*
+ * A Trace starts with 0x0a, as does a pprof profile; what follows tells: the body of the first
+ * packet is a TracePacket with a sequence id, a time stamp or data of a known kind.
+ */
+static int probe(struct hw_bytes head)
+{
+    const struct hw_schema_message *m = hw_schema_message_find("TracePacket");
+    struct hw_pb_field f;
+    const uint8_t *p = head.p + 1;
+    uint64_t n;
+    if (head.n < 2 || head.p[0] != 0x0a || hw_pb_varint(&p, head.p + head.n, &n) < 0)
+        return 0;
+    size_t left = (size_t)(head.p + head.n - p);
+    struct hw_pb_reader r = hw_pb_read(hw_bytes_of(p, n < left ? (size_t)n : left));
+    int known = 0, seen = 0;
+    while (hw_pb_next(&r, &f) == 1) {
+        const struct hw_schema_field *field = hw_schema_field_by_number(m, f.number);
+        bool is_bytes = f.wire == HW_PB_BYTES;
+        seen++;
+        known += field && is_bytes == (field->type == HW_T_MESSAGE || field->type == HW_T_BYTES);
+    }
+    if (seen == 0) /* its first field goes beyond the head, or it is empty */
+        return 20;
+    return known == seen ? 90 : 10;
+}
+
+const struct hw_importer hw_import_perfetto = {
+    .name = "perfetto",
+    .summary = "trace with packets: the recorder's own format",
+    .probe = probe,
+    .read = read_bytes,
+    .read_fd = hw_import_perfetto_fd,
+};

@@ -1,0 +1,333 @@
+#include "import/processes.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "codec/pb.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+/* ---- process tree ---- */
+
+struct tree_entry {
+    int64_t pid, ppid, uid, start_ns;
+    struct hw_bytes argv0;
+    size_t n_argv;
+};
+
+/* The shown name is argv[0]; of a single element only what stands before the first space. */
+static struct hw_bytes shown_name(const struct tree_entry *e)
+{
+    const uint8_t *space = NULL;
+    if (e->n_argv == 1 && e->argv0.n)
+        space = memchr(e->argv0.p, ' ', e->argv0.n);
+    return space ? hw_bytes_of(e->argv0.p, (size_t)(space - e->argv0.p)) : e->argv0;
+}
+
+static void tree_field(struct tree_entry *e, const struct hw_pb_field *f, struct hw_strbuf *cmdline)
+{
+    switch (f->number) {
+    case HW_F_ProcessTree_Process_pid:
+        e->pid = (int32_t)f->value;
+        break;
+    case HW_F_ProcessTree_Process_ppid:
+        e->ppid = (int32_t)f->value;
+        break;
+    case HW_F_ProcessTree_Process_uid:
+        e->uid = (int32_t)f->value;
+        break;
+    case HW_F_ProcessTree_Process_process_start_from_boot:
+        e->start_ns = f->value <= INT64_MAX ? (int64_t)f->value : -1;
+        break;
+    case HW_F_ProcessTree_Process_cmdline:
+        if (e->n_argv++ == 0)
+            e->argv0 = f->bytes;
+        else
+            hw_strbuf_addc(cmdline, ' ');
+        hw_strbuf_add(cmdline, f->bytes.p, f->bytes.n);
+        break;
+    default:
+        break;
+    }
+}
+
+static int add_process(struct hw_profile *p, struct hw_bytes message, struct hw_strbuf *cmdline)
+{
+    struct tree_entry e = {.pid = -1, .ppid = -1, .uid = -1, .start_ns = -1};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    hw_strbuf_clear(cmdline);
+    while (hw_pb_next(&r, &f) == 1)
+        tree_field(&e, &f, cmdline);
+    if (cmdline->failed)
+        return HW_ENOMEM;
+    if (e.pid < 0 || e.n_argv == 0)
+        return HW_OK; /* readers ignore entries without a command line */
+    hw_upid upid;
+    hw_str_id name, joined;
+    int rc = hw_profile_process(p, e.pid, &upid);
+    if (rc == HW_OK)
+        rc = hw_profile_str(p, shown_name(&e), &name);
+    if (rc == HW_OK)
+        rc = hw_profile_str(p, hw_bytes_of(cmdline->p, cmdline->n), &joined);
+    if (rc < 0)
+        return rc;
+    struct hw_process *row = &p->processes.v[upid.v];
+    row->name = name;
+    row->cmdline = joined;
+    row->ppid = e.ppid >= 0 ? e.ppid : row->ppid;
+    row->uid = e.uid >= 0 ? e.uid : row->uid;
+    row->start_ns = e.start_ns >= 0 ? e.start_ns : row->start_ns;
+    return HW_OK;
+}
+
+int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_strbuf cmdline = {0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_ProcessTree_processes && f.wire == HW_PB_BYTES)
+            rc = add_process(p, f.bytes, &cmdline);
+    hw_strbuf_done(&cmdline);
+    return rc;
+}
+
+/* ---- counters ---- */
+
+struct counter_field {
+    uint32_t field;
+    const char *name;
+    double scale; /* to bytes, ns, or as it is */
+};
+
+static uint64_t find_pid(struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1)
+        if (f.number == 1 && f.wire == HW_PB_VARINT) /* pid, in each of these messages */
+            return f.value;
+    return 0;
+}
+
+static int add_counters(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns,
+                        const struct counter_field *known, size_t n_known)
+{
+    uint64_t pid = find_pid(message);
+    hw_upid upid;
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    if (pid > INT32_MAX)
+        return HW_OK;
+    int rc = hw_profile_process(p, (int64_t)pid, &upid);
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        size_t i = 0;
+        while (i < n_known && known[i].field != f.number)
+            i++;
+        if (i == n_known || f.wire != HW_PB_VARINT)
+            continue;
+        struct hw_counter_row row = {
+            .upid = upid, .ts_ns = ts_ns, .value = (double)(int64_t)f.value * known[i].scale};
+        rc = hw_profile_str(p, hw_bytes_str(known[i].name), &row.name);
+        if (rc == HW_OK && hw_vec_push(&p->counters, row) < 0)
+            rc = HW_ENOMEM;
+    }
+    return rc;
+}
+
+int hw_import_process_stats(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+{
+#define P(name) HW_F_ProcessStats_Process_##name
+    static const struct counter_field known[] = {
+        {P(vm_size_kb), "mem.virt", 1024},
+        {P(vm_rss_kb), "mem.rss", 1024},
+        {P(rss_anon_kb), "mem.rss.anon", 1024},
+        {P(rss_file_kb), "mem.rss.file", 1024},
+        {P(rss_shmem_kb), "mem.rss.shmem", 1024},
+        {P(vm_swap_kb), "mem.swap", 1024},
+        {P(vm_locked_kb), "mem.locked", 1024},
+        {P(vm_hwm_kb), "mem.rss.watermark", 1024},
+        {P(oom_score_adj), "oom_score_adj", 1},
+        {P(smr_rss_kb), "mem.smaps.rss", 1024},
+        {P(smr_pss_kb), "mem.smaps.pss", 1024},
+        {P(smr_pss_anon_kb), "mem.smaps.pss.anon", 1024},
+        {P(smr_pss_file_kb), "mem.smaps.pss.file", 1024},
+        {P(smr_pss_shmem_kb), "mem.smaps.pss.shmem", 1024},
+        {P(smr_swap_pss_kb), "mem.smaps.swap.pss", 1024},
+        {P(dmabuf_rss_kb), "mem.dmabuf_rss", 1024},
+        {P(runtime_user_mode), "runtime.user_ns", 1},
+        {P(runtime_kernel_mode), "runtime.kernel_ns", 1},
+    };
+#undef P
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_ProcessStats_processes && f.wire == HW_PB_BYTES)
+            rc = add_counters(p, f.bytes, ts_ns, known, HW_ARRAY_LEN(known));
+    return rc;
+}
+
+int hw_import_malloc_info(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+{
+    static const struct counter_field known[] = {
+        {HW_F_MallocInfo_arena_bytes, "malloc_info.arena", 1},
+        {HW_F_MallocInfo_mmap_bytes, "malloc_info.mmap", 1},
+        {HW_F_MallocInfo_in_use_bytes, "malloc_info.in_use", 1},
+        {HW_F_MallocInfo_free_bytes, "malloc_info.free", 1},
+        {HW_F_MallocInfo_releasable_bytes, "malloc_info.releasable", 1},
+    };
+    return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
+}
+
+/* ---- memory maps ---- */
+
+static int add_smaps_entry(struct hw_profile *p, struct hw_smaps_row row, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    struct hw_bytes path = {NULL, 0};
+    while (hw_pb_next(&r, &f) == 1) {
+        switch (f.number) {
+        case HW_F_SmapsEntry_path:
+            path = f.bytes;
+            break;
+        case HW_F_SmapsEntry_size_kb:
+            row.size_kb = f.value;
+            break;
+        case HW_F_SmapsEntry_private_dirty_kb:
+            row.private_dirty_kb = f.value;
+            break;
+        case HW_F_SmapsEntry_swap_kb:
+            row.swap_kb = f.value;
+            break;
+        case HW_F_SmapsEntry_proportional_resident_kb:
+            row.pss_kb = f.value;
+            break;
+        default:
+            break;
+        }
+    }
+    int rc = hw_profile_str(p, path, &row.path);
+    return rc == HW_OK && hw_vec_push(&p->smaps, row) < 0 ? HW_ENOMEM : rc;
+}
+
+enum packed_column {
+    COLUMN_NAME,
+    COLUMN_COUNT,
+    COLUMN_SIZE,
+    COLUMN_RSS,
+    COLUMN_ANONYMOUS,
+    COLUMN_SWAP,
+    COLUMN_PRIVATE_DIRTY,
+    COLUMN_PSS,
+    N_COLUMNS
+};
+
+static const uint32_t packed_field[N_COLUMNS] = {
+    [COLUMN_NAME] = HW_F_PackedSmaps_name_id,
+    [COLUMN_COUNT] = HW_F_PackedSmaps_aggregate_count,
+    [COLUMN_SIZE] = HW_F_PackedSmaps_size_kb,
+    [COLUMN_RSS] = HW_F_PackedSmaps_rss_kb,
+    [COLUMN_ANONYMOUS] = HW_F_PackedSmaps_anonymous_kb,
+    [COLUMN_SWAP] = HW_F_PackedSmaps_swap_kb,
+    [COLUMN_PRIVATE_DIRTY] = HW_F_PackedSmaps_private_dirty_kb,
+    [COLUMN_PSS] = HW_F_PackedSmaps_pss_kb,
+};
+
+/* The columns side by side; each packed, or field by field. */
+struct packed {
+    HW_VEC(hw_str_id) names;
+    HW_VEC(uint64_t) columns[N_COLUMNS];
+};
+
+static int packed_take(struct hw_profile *p, struct packed *t, const struct hw_pb_field *f)
+{
+    if (f->number == HW_F_PackedSmaps_string_table) {
+        hw_str_id id;
+        int rc = hw_profile_str(p, f->bytes, &id);
+        return rc == HW_OK && hw_vec_push(&t->names, id) < 0 ? HW_ENOMEM : rc;
+    }
+    for (int c = 0; c < N_COLUMNS; c++) {
+        struct hw_bytes rest = f->bytes;
+        uint64_t v;
+        if (packed_field[c] != f->number)
+            continue;
+        if (f->wire == HW_PB_VARINT && hw_vec_push(&t->columns[c], f->value) < 0)
+            return HW_ENOMEM;
+        while (f->wire == HW_PB_BYTES && hw_pb_next_packed(&rest, &v) == 1)
+            if (hw_vec_push(&t->columns[c], v) < 0)
+                return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static uint64_t cell(const struct packed *t, enum packed_column c, size_t row)
+{
+    return row < t->columns[c].n ? t->columns[c].v[row] : 0;
+}
+
+static int packed_rows(struct hw_profile *p, const struct packed *t, struct hw_smaps_row row)
+{
+    bool aggregated = t->columns[COLUMN_NAME].n == 0;
+    size_t n = aggregated ? t->names.n : t->columns[COLUMN_NAME].n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t name = aggregated ? i : cell(t, COLUMN_NAME, i);
+        if (aggregated && t->columns[COLUMN_COUNT].n && cell(t, COLUMN_COUNT, i) == 0)
+            continue; /* "" where nothing is nameless */
+        if (name >= t->names.n) {
+            int rc = hw_profile_stat_add(p, "smaps_parser_errors", -1, HW_STAT_ERROR, 1);
+            if (rc < 0)
+                return rc;
+            continue;
+        }
+        row.path = t->names.v[name];
+        row.size_kb = cell(t, COLUMN_SIZE, i);
+        row.rss_kb = cell(t, COLUMN_RSS, i);
+        row.anonymous_kb = cell(t, COLUMN_ANONYMOUS, i);
+        row.swap_kb = cell(t, COLUMN_SWAP, i);
+        row.private_dirty_kb = cell(t, COLUMN_PRIVATE_DIRTY, i);
+        row.pss_kb = cell(t, COLUMN_PSS, i);
+        if (hw_vec_push(&p->smaps, row) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static int add_packed(struct hw_profile *p, struct hw_smaps_row row, struct hw_bytes message)
+{
+    struct packed t = {0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        rc = packed_take(p, &t, &f);
+    if (rc == HW_OK)
+        rc = packed_rows(p, &t, row);
+    hw_vec_done(&t.names);
+    for (int c = 0; c < N_COLUMNS; c++)
+        hw_vec_done(&t.columns[c]);
+    return rc;
+}
+
+int hw_import_smaps(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+{
+    uint64_t pid = find_pid(message);
+    struct hw_smaps_row row = {.ts_ns = ts_ns};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    if (pid > INT32_MAX)
+        return hw_profile_stat_add(p, "smaps_parser_errors", -1, HW_STAT_ERROR, 1);
+    int rc = hw_profile_process(p, (int64_t)pid, &row.upid);
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_SmapsPacket_entries)
+            rc = add_smaps_entry(p, row, f.bytes);
+        else if (f.number == HW_F_SmapsPacket_packed_entries)
+            rc = add_packed(p, row, f.bytes);
+    }
+    return rc;
+}

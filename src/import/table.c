@@ -1,0 +1,114 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "codec/gzip.h"
+#include "import/import.h"
+#include "import/perfetto.h"
+#include "model/profile.h"
+
+#include "base/banned.h"
+
+enum { HEAD = 4096 };
+static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
+
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, NULL};
+
+const struct hw_importer *hw_importer_find(struct hw_bytes head)
+{
+    const struct hw_importer *best = NULL;
+    int best_score = 0;
+    for (size_t i = 0; hw_importers[i]; i++) {
+        int score = hw_importers[i]->probe(head);
+        if (score > best_score) {
+            best = hw_importers[i];
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static int unknown_format(struct hw_bytes head, struct hw_error *err)
+{
+    if (head.n == 0)
+        return hw_fail(err, HW_EFORMAT, 0, "the file is empty");
+    return hw_fail(err, HW_EFORMAT, 0, "no known format starts with the bytes %02x %02x", head.p[0],
+                   head.n > 1 ? head.p[1] : 0);
+}
+
+static int import_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_bytes head = hw_bytes_of(file.p, file.n < HEAD ? file.n : HEAD);
+    const struct hw_importer *importer = hw_importer_find(head);
+    return importer ? importer->read(file, into, err) : unknown_format(head, err);
+}
+
+static int import_whole(int fd, bool gzipped, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_strbuf content = {0};
+    char *raw = NULL;
+    size_t n = 0;
+    int rc;
+    if (gzipped) {
+        rc = hw_inflate_fd(fd, max_file, &content, err);
+        if ((rc == HW_EFORMAT || rc == HW_ETRUNCATED) && content.n) /* what is there is read */
+            rc = hw_profile_stat_add(into, "trace_truncated", -1, HW_STAT_DATA_LOSS, 1);
+    } else {
+        rc = hw_fd_read_file(fd, max_file, &raw, &n, err);
+    }
+    if (rc == HW_OK)
+        rc = import_bytes(gzipped ? hw_bytes_of(content.p, content.n) : hw_bytes_of(raw, n), into,
+                          err);
+    hw_strbuf_done(&content);
+    free(raw);
+    return rc;
+}
+
+static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
+{
+    uint8_t bytes[HEAD];
+    ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    if (n < 0 && errno == ESPIPE)
+        return import_whole(fd, /* gzipped = */ false, into, err);
+    if (n < 0)
+        return hw_fail_sys(err, "cannot read");
+    struct hw_bytes head = hw_bytes_of(bytes, (size_t)n);
+    if (hw_gzip_is(head))
+        return import_whole(fd, /* gzipped = */ true, into, err);
+    const struct hw_importer *importer = hw_importer_find(head);
+    if (!importer)
+        return unknown_format(head, err);
+    return importer->read_fd ? importer->read_fd(fd, into, err)
+                             : import_whole(fd, /* gzipped = */ false, into, err);
+}
+
+int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err)
+{
+    struct stat st;
+    struct hw_profile *p;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", path);
+    int rc = hw_profile_new(&p);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "profile");
+    rc = import_fd(fd, p, err);
+    if (rc < 0)
+        hw_error_prefix(err, "'%s'", path);
+    else if ((rc = hw_profile_freeze(p)) < 0)
+        (void)hw_fail(err, rc, 0, "profile of '%s'", path);
+    if (rc < 0) {
+        hw_profile_free(p);
+        return rc;
+    }
+    *out = p;
+    return HW_OK;
+}
