@@ -399,8 +399,15 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
     if (x.fd >= 0)
         (void)hw_sys_close(x.fd);
     if (ok) {
+        /* What was answered, not what the page says by now: that may be the next session already.
+         */
+        uint32_t status = x.welcome.status;
         atomic_store(&hw_live.n_failed, 0);
-        atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
+        atomic_store(&hw_live.settled, status == HW_WELCOME_PROFILE ? x.welcome.generation
+                                       : status == HW_WELCOME_NO    ? generation
+                                                                    : 0);
+        if (status == HW_WELCOME_WAIT)
+            atomic_store(&hw_live.retry_ns, hw_now_monotonic_ns() + BACKOFF_FIRST_NS / 10);
         return;
     }
     uint32_t n = atomic_fetch_add(&hw_live.n_failed, 1);
