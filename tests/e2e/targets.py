@@ -9,7 +9,7 @@ from lib import hw
 
 # Targets that say themselves what they allocated; the options they are recorded with.
 PLAIN = {
-    "truth": [], "fork": [], "vfork": [], "clone_vm": [], "raw_fork": [], "exec": [], "deep": [],
+    "truth": [], "fork": [], "vfork": [], "clone_vm": [], "raw_fork": [], "exec": ["--follow-fork"], "deep": [],
     "sigalloc": [], "sigjmp": [], "threads": [], "keys": [], "realloc": [], "entries": [],
     "fiber": [], "closefds": [], "attr": [], "seccomp": [], "stopped": [], "freeall": [],
     "crossfree": [], "dlloop": [], "runpath": [], "newdel": [], "saturate": [],

@@ -48,10 +48,10 @@ int main(void)
                 free(p);
             }
         }
-    void *p = &p;
+    void *p = entry[0]();
+    printf("usable %d\n", malloc_usable_size(p) >= 333);
     printf("bad alignment: %d\n", posix_memalign(&p, three, 10));
     for (size_t i = 0; i + 1 < sizeof site / sizeof site[0]; i++)
         expect_one(site[i]);
-    printf("usable %d\n", malloc_usable_size(entry[0]()) >= 333);
     return 0;
 }

@@ -11,22 +11,22 @@ struct plain {
     char b[40];
 };
 
-__attribute__((noipa)) static void *fn_new()
+extern "C" __attribute__((noipa)) void *fn_new()
 {
     void *volatile p = new plain;
     return p;
 }
-__attribute__((noipa)) static void *fn_array(size_t n)
+extern "C" __attribute__((noipa)) void *fn_array(size_t n)
 {
     void *volatile p = new char[n];
     return p;
 }
-__attribute__((noipa)) static void *fn_aligned()
+extern "C" __attribute__((noipa)) void *fn_aligned()
 {
     void *volatile p = new wide;
     return p;
 }
-__attribute__((noipa)) static void *fn_nothrow(size_t n)
+extern "C" __attribute__((noipa)) void *fn_nothrow(size_t n)
 {
     void *volatile p = new (std::nothrow) char[n];
     return p;
