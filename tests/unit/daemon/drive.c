@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +137,10 @@ int main(int argc, char **argv)
     send_message(s[0], HW_CTL_STOP, NULL, 0, -1);
     wait_for(s[0], HW_CTL_ENDED, 40000);
     close(s[0]);
-    waitpid(recorder, NULL, 0);
+    struct rusage u;
+    wait4(recorder, NULL, 0, &u);
+    fprintf(stderr, "drive: recorder used %ld.%03ld s user, %ld.%03ld s system, %ld MiB\n",
+            (long)u.ru_utime.tv_sec, (long)u.ru_utime.tv_usec / 1000, (long)u.ru_stime.tv_sec,
+            (long)u.ru_stime.tv_usec / 1000, u.ru_maxrss / 1024);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

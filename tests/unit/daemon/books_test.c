@@ -1,0 +1,241 @@
+/*
+ * books_test.c - the books against a twin that keeps every event and adds everything up again
+ *
+ * Events as a ring gives them: allocations, frees, frees of ids that are not live (their allocation
+ * was lost in a hole, or they were freed before), ids used twice, addresses used again, frees that
+ * were missed.
+ */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "daemon/books.h"
+#include "daemon/tally.h"
+
+#define N_STACKS 23
+#define N_HEAPS  3
+#define N_IDS    400
+
+struct event {
+    uint64_t id, alloc_size, sample_size;
+    uint32_t heap, stack;
+    bool live;
+};
+
+struct twin {
+    struct event live[N_IDS]; /* by id; live = false: not there */
+    struct hw_totals t[N_HEAPS + 1][N_STACKS];
+    struct hw_totals at_peak[N_HEAPS + 1][N_STACKS];
+    uint64_t now[N_HEAPS + 1], peak[N_HEAPS + 1];
+    uint64_t unknown, duplicate;
+};
+
+static uint64_t rng_state;
+static uint32_t rnd(uint32_t n)
+{
+    rng_state = rng_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rng_state >> 33) % n;
+}
+
+static void twin_free(struct twin *w, uint64_t id)
+{
+    struct event *e = &w->live[id];
+    if (!e->live) {
+        w->unknown++;
+        return;
+    }
+    struct hw_totals *t = &w->t[e->heap][e->stack];
+    t->freed += e->sample_size;
+    t->free_count++;
+    t->est_free += (double)e->sample_size / (double)e->alloc_size;
+    w->now[e->heap] -= e->sample_size;
+    e->live = false;
+}
+
+static void twin_alloc(struct twin *w, struct event e)
+{
+    if (w->live[e.id].live) {
+        w->duplicate++;
+        twin_free(w, e.id);
+    }
+    struct hw_totals *t = &w->t[e.heap][e.stack];
+    t->allocated += e.sample_size;
+    t->alloc_count++;
+    t->est_alloc += (double)e.sample_size / (double)e.alloc_size;
+    w->live[e.id] = e;
+    w->live[e.id].live = true;
+    w->now[e.heap] += e.sample_size;
+    if (w->now[e.heap] > w->peak[e.heap]) {
+        w->peak[e.heap] = w->now[e.heap];
+        memcpy(w->at_peak[e.heap], w->t[e.heap], sizeof w->t[e.heap]); /* the whole world */
+    }
+}
+
+static double variance_of(const struct twin *w, uint32_t heap, uint32_t stack, uint64_t interval)
+{
+    double v = 0;
+    for (size_t i = 0; i < N_IDS; i++)
+        if (w->live[i].live && w->live[i].heap == heap && w->live[i].stack == stack &&
+            w->live[i].alloc_size < interval)
+            v += (double)interval * (double)w->live[i].sample_size;
+    return v;
+}
+
+static void compare(const struct hw_books *b, const struct twin *w, uint64_t interval)
+{
+    assert_int_equal(b->n_unknown_free, w->unknown);
+    assert_int_equal(b->n_duplicate, w->duplicate);
+    size_t live = 0;
+    for (size_t i = 0; i < N_IDS; i++)
+        live += w->live[i].live;
+    assert_int_equal(b->live.n, live);
+    for (uint32_t h = 1; h <= N_HEAPS; h++) {
+        const struct hw_book *k = b->books[h];
+        if (!k)
+            continue;
+        assert_int_equal(k->live, w->now[h]);
+        assert_int_equal(k->peak_live, w->peak[h]);
+        for (uint32_t s = 0; s < N_STACKS; s++) {
+            struct hw_totals have = {0}, peak = {0};
+            if (s < k->cell_of_stack.n && k->cell_of_stack.v[s] != HW_NO_CELL) {
+                have = k->cells.v[k->cell_of_stack.v[s]].now;
+                peak = hw_book_at_peak(k, k->cell_of_stack.v[s]);
+            }
+            const struct hw_totals *want = &w->t[h][s], *want_peak = &w->at_peak[h][s];
+            assert_int_equal(have.allocated, want->allocated);
+            assert_int_equal(have.freed, want->freed);
+            assert_int_equal(have.alloc_count, want->alloc_count);
+            assert_int_equal(have.free_count, want->free_count);
+            assert_true(fabs(have.est_alloc - want->est_alloc) < 1e-6 * (1 + want->est_alloc));
+            assert_true(fabs(have.est_free - want->est_free) < 1e-6 * (1 + want->est_free));
+            double var = variance_of(w, h, s, interval);
+            assert_true(fabs(have.variance - var) < 1e-6 * (1 + var));
+            assert_int_equal(peak.allocated, want_peak->allocated);
+            assert_int_equal(peak.freed, want_peak->freed);
+            assert_int_equal(peak.alloc_count, want_peak->alloc_count);
+            assert_int_equal(peak.free_count, want_peak->free_count);
+        }
+    }
+}
+
+static void test_twin(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        rng_state = seed;
+        struct hw_books b;
+        struct twin *w = calloc(1, sizeof *w);
+        uint64_t interval = 4096;
+        hw_books_init(&b, /* follow_peak = */ true);
+        for (uint32_t h = 1; h <= N_HEAPS; h++) {
+            char name[HW_HEAP_NAME_MAX] = "heap";
+            assert_int_equal(hw_books_announce(&b, h, name, interval), HW_OK);
+        }
+        uint32_t grow = 40 + rnd(40); /* some runs grow, some shrink */
+        for (uint32_t i = 0; i < 3000; i++) {
+            uint64_t id = rnd(N_IDS);
+            if (rnd(100) < grow) {
+                struct event e = {.id = id,
+                                  .alloc_size = 1 + rnd(9000),
+                                  .heap = 1 + rnd(N_HEAPS),
+                                  .stack = rnd(N_STACKS)};
+                e.sample_size = e.alloc_size >= interval ? e.alloc_size : interval * (1 + rnd(3));
+                twin_alloc(w, e);
+                /* Addresses repeat and mean nothing: only ids do. */
+                assert_int_equal(
+                    hw_books_alloc(&b, &(struct hw_books_alloc){.sample_id = id,
+                                                                .address = 0x1000 + rnd(3) * 16,
+                                                                .alloc_size = e.alloc_size,
+                                                                .sample_size = e.sample_size,
+                                                                .time_ns = i + 1,
+                                                                .heap_id = e.heap,
+                                                                .stack = e.stack}),
+                    HW_OK);
+            } else {
+                bool known = w->live[id].live;
+                twin_free(w, id);
+                assert_int_equal(hw_books_free(&b, id, i + 1, NULL), known);
+            }
+            if (i % 500 == 0 || i == 2999) {
+                compare(&b, w, interval);
+                for (uint32_t h = 1; h <= N_HEAPS; h++)
+                    hw_book_clear_changes(b.books[h]);
+            }
+        }
+        hw_books_done(&b);
+        free(w);
+    }
+}
+
+/* What a dump is told: changed cells only; added up they must be the whole. */
+static void test_changes_add_up(void **state)
+{
+    (void)state;
+    rng_state = 7;
+    struct hw_books b;
+    struct hw_tally tally = {0};
+    hw_books_init(&b, true);
+    for (uint32_t i = 0; i < 20000; i++) {
+        struct hw_books_alloc a = {.sample_id = i,
+                                   .alloc_size = 1 + rnd(100),
+                                   .sample_size = 100,
+                                   .time_ns = i,
+                                   .heap_id = 1,
+                                   .stack = rnd(500)};
+        assert_int_equal(hw_books_alloc(&b, &a), HW_OK);
+        if (rnd(2))
+            (void)hw_books_free(&b, rnd(i + 1), i, NULL);
+        if (i % 777 != 0)
+            continue;
+        struct hw_book *k = b.books[1];
+        for (size_t c = 0; c < k->changed.n; c++) {
+            const struct hw_cell *cell = &k->cells.v[k->changed.v[c]];
+            /* Two stacks, one callsite: 500 stacks fall on 250. */
+            assert_int_equal(
+                hw_tally_set(&tally, cell->stack, (hw_callsite_id){cell->stack / 2}, &cell->now),
+                HW_OK);
+        }
+        hw_book_clear_changes(k);
+        uint64_t allocated = 0, freed = 0, want_a = 0, want_f = 0;
+        for (size_t r = 0; r < tally.rows.n; r++) {
+            allocated += tally.rows.v[r].t.allocated;
+            freed += tally.rows.v[r].t.freed;
+        }
+        for (size_t c = 0; c < k->cells.n; c++) {
+            want_a += k->cells.v[c].now.allocated;
+            want_f += k->cells.v[c].now.freed;
+        }
+        assert_int_equal(allocated, want_a);
+        assert_int_equal(freed, want_f);
+        assert_true(tally.rows.n <= 250);
+        hw_tally_clear_touched(&tally);
+    }
+    hw_tally_done(&tally);
+    hw_books_done(&b);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct hw_books b;
+    hw_books_init(&b, false);
+    struct hw_books_alloc a = {
+        .sample_id = 8, .alloc_size = 0, .sample_size = UINT64_MAX, .stack = 3};
+    assert_int_equal(hw_books_alloc(&b, &a), HW_ELIMIT); /* heap 0 */
+    a.heap_id = HW_MAX_HEAPS;
+    assert_int_equal(hw_books_alloc(&b, &a), HW_ELIMIT);
+    a.heap_id = 1;
+    assert_int_equal(hw_books_alloc(&b, &a), HW_OK);
+    assert_int_equal(b.books[1]->live, HW_BOOKS_MAX_SIZE);
+    assert_true(b.books[1]->cells.v[0].now.est_alloc == 1.0); /* of 0 bytes: one allocation */
+    assert_true(hw_books_free(&b, 8, 1, NULL));
+    assert_false(hw_books_free(&b, 8, 1, NULL));
+    assert_int_equal(b.books[1]->live, 0);
+    hw_books_done(&b);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(test_twin), cmocka_unit_test(test_changes_add_up),
+             cmocka_unit_test(test_limits))

@@ -1,0 +1,354 @@
+/*
+ * feed_test.c - records in, books and stacks out; and targets that lie
+ */
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arch.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "daemon/drain.h"
+#include "daemon/feed.h"
+#include "unwind/walk.h"
+
+struct fix {
+    struct hw_feed *feed;
+    struct hw_ring_writer w;
+    uint8_t *shared; /* the writer's view, to scribble on */
+};
+
+static void set_up(struct fix *f, uint64_t bytes)
+{
+    struct hw_ring_reader r;
+    assert_int_equal(hw_ring_create(&r, bytes), HW_OK);
+    assert_int_equal(hw_ring_attach(r.fd, &f->w), HW_OK);
+    hw_ring_close_fd(&r);
+    f->feed = calloc(1, sizeof *f->feed);
+    hw_feed_init(f->feed, &r, true);
+    f->feed->arch = HW_ARCH_HERE;
+    f->shared = (uint8_t *)f->w.shm;
+}
+
+static void tear_down(struct fix *f)
+{
+    hw_ring_detach(&f->w);
+    hw_feed_done(f->feed);
+    free(f->feed);
+}
+
+static uint64_t put(struct fix *f, const void *rec, uint32_t size, enum hw_rec_type type)
+{
+    uint64_t pos = hw_ring_reserve(&f->w, size);
+    if (!pos)
+        return 0;
+    memcpy((uint8_t *)hw_ring_at(&f->w, pos) + 8, (const uint8_t *)rec + 8, size - 8);
+    hw_ring_commit(&f->w, pos, size, type);
+    return pos;
+}
+
+static void put_stack(struct fix *f, uint64_t id, uint32_t stop, uint32_t n, uint64_t first)
+{
+    struct {
+        struct hw_rec_stack h;
+        uint64_t pcs[HW_MAX_FRAMES + 8];
+    } r = {.h = {.stack_id = id, .n_frames = n, .stop = stop}};
+    for (uint32_t i = 0; i < n; i++)
+        r.pcs[i] = first + i;
+    uint32_t words = (n + 63) / 64;
+    assert_true(put(f, &r, (uint32_t)(sizeof r.h + (n + words) * 8), HW_REC_STACK) != 0);
+}
+
+static uint64_t put_alloc(struct fix *f, uint64_t stack, uint64_t size)
+{
+    struct hw_rec_alloc a = {.address = 0x10,
+                             .alloc_size = size,
+                             .sample_size = size,
+                             .stack_id = stack,
+                             .time_ns = 5,
+                             .heap_id = 1};
+    return put(f, &a, sizeof a, HW_REC_ALLOC);
+}
+
+static uint64_t put_free(struct fix *f, uint64_t id)
+{
+    struct hw_rec_free r = {.sample_id = id, .time_ns = 6};
+    return put(f, &r, sizeof r, HW_REC_FREE);
+}
+
+static void test_records(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    struct hw_rec_heap heap = {.heap_id = 1, .interval_bytes = 1, .name = "libc.malloc"};
+    put(&f, &heap, sizeof heap, HW_REC_HEAP);
+    put_stack(&f, 77, HW_STOP_END, 5, 0x1000);
+    uint64_t a = put_alloc(&f, 77, 100);
+    uint64_t b = put_alloc(&f, 77, 30);
+    put_stack(&f, 77, HW_STOP_END, 5, 0x1000); /* said again: fine */
+    put_stack(&f, 77, HW_STOP_END, 5, 0x2000); /* another one under this id: counted */
+    put_stack(&f, 78, HW_STOP_BOUNDS, 1, 0x9);
+    put_alloc(&f, 78, 1);
+    put_alloc(&f, 79, 1); /* its frames never came */
+    put_free(&f, a);
+    put_free(&f, a);   /* twice */
+    put_free(&f, 123); /* never seen */
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->n_samples, 4);
+    assert_int_equal(f.feed->n_collisions, 1);
+    assert_int_equal(f.feed->n_lost_stacks, 1);
+    assert_int_equal(f.feed->n_unwind_errors, 2);
+    assert_int_equal(f.feed->stacks.n, 3);
+    assert_int_equal(f.feed->stacks.v[0]->pcs[4], 0x1004);
+    assert_int_equal(f.feed->books.n_unknown_free, 2);
+    struct hw_snapshot *s;
+    assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
+    assert_int_equal(s->books.n, 1);
+    assert_string_equal(s->books.v[0].name, "libc.malloc");
+    assert_int_equal(s->books.v[0].cells.n, 3);
+    assert_int_equal(s->books.v[0].cells.v[0].t.allocated, 130);
+    assert_int_equal(s->books.v[0].cells.v[0].t.freed, 100);
+    assert_true(s->books.v[0].has_peak); /* 132 live before the free */
+    assert_int_equal(s->books.v[0].peak_cells.v[0].t.freed, 0);
+    hw_snapshot_free(s);
+    assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
+    assert_int_equal(s->books.v[0].cells.n, 0); /* nothing changed since */
+    assert_false(s->books.v[0].has_peak);
+    hw_snapshot_free(s);
+    (void)b;
+    tear_down(&f);
+}
+
+static void test_until_and_holes(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    put_stack(&f, 1, HW_STOP_END, 1, 0x1);
+    put_alloc(&f, 1, 10);
+    uint64_t until;
+    assert_int_equal(hw_ring_write_pos(&f.feed->ring, &until), HW_OK);
+    put_alloc(&f, 1, 20); /* behind the dump's border */
+    assert_int_equal(hw_feed_drain(f.feed, until, 1000, 1), HW_FEED_REACHED);
+    assert_int_equal(f.feed->books.books[1]->live, 10);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1, 1), HW_FEED_MORE);
+    uint64_t hole = hw_ring_reserve(&f.w, 56); /* a writer that stops here */
+    put_alloc(&f, 1, 40);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 5), HW_FEED_HOLE);
+    assert_int_equal(f.feed->hole_pos, hole);
+    assert_int_equal(f.feed->hole_since_ns, 5);
+    assert_int_equal(f.feed->books.books[1]->live, 30);
+    f.feed->dead = true;
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 6), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->books.books[1]->live, 70);
+    assert_int_equal(f.feed->ring.holes, 1);
+    tear_down(&f);
+}
+
+/* Records that are well-formed outside and lie inside. */
+static void test_liars(void **state)
+{
+    (void)state;
+    static uint64_t rec[HW_REC_MAX_BYTES / 8];
+    static const struct {
+        uint32_t type, size;
+        uint32_t at; /* 32-bit word that lies */
+        uint32_t value;
+    } lies[] = {
+        {HW_REC_STACK, 24, 4, 5}, /* n_frames beyond the record */
+        {HW_REC_STACK, 24, 4, 0xffffffff},
+        {HW_REC_STACK, 4200, 4, 513},
+        {HW_REC_ALLOC, 16, 2, 1},  /* too short */
+        {HW_REC_ALLOC, 56, 12, 0}, /* heap 0 */
+        {HW_REC_ALLOC, 56, 12, 256},
+        {HW_REC_FREE, 8, 0, 0},
+        {HW_REC_HEAP, 88, 2, 9999},
+        {HW_REC_ALLOC_COPY, 88, 18, 0xffffff}, /* n_bytes */
+        {HW_REC_ALLOC_COPY, 88, 19, 0xffff},   /* n_regs */
+        {HW_REC_MAPS, 8, 0, 0},
+        {HW_REC_TYPE_COUNT, 16, 0, 0},
+        {0xff, 16, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        struct fix f;
+        set_up(&f, 64 * 1024);
+        memset(rec, 0, sizeof rec);
+        ((uint32_t *)rec)[lies[i].at] = lies[i].value;
+        if (lies[i].type == HW_REC_STACK)
+            rec[1] = 1;
+        assert_true(put(&f, rec, lies[i].size, (enum hw_rec_type)lies[i].type) != 0);
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
+        struct hw_snapshot *s; /* what was booked before is still shown */
+        assert_int_equal(hw_feed_snapshot(f.feed, 0, &s), HW_OK);
+        assert_true(s->broken);
+        hw_snapshot_free(s);
+        tear_down(&f);
+    }
+}
+
+static void test_scribbles(void **state)
+{
+    (void)state;
+    uint64_t x = 88172645463325252u;
+    for (int round = 0; round < 300; round++) {
+        struct fix f;
+        set_up(&f, HW_RING_MIN_BYTES);
+        f.feed->dead = round & 1;
+        for (int i = 0; i < 200; i++) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            switch (x % 7) {
+            case 0:
+                if (hw_ring_free_bytes(&f.w) > 200)
+                    put_stack(&f, x % 5, (uint32_t)(x >> 8) % 12, (uint32_t)(x >> 16) % 8, x);
+                break;
+            case 1:
+                put_alloc(&f, x % 7, x >> 20);
+                break;
+            case 2:
+                put_free(&f, HW_RING_FIRST_POS + x % 4096 / 8 * 8);
+                break;
+            case 3: /* the data, the counters, the positions: anything */
+                f.w.data[x % HW_RING_MIN_BYTES] = (uint8_t)(x >> 32);
+                break;
+            case 4:
+                if (x % 50 == 4)
+                    f.shared[64 + (x >> 20) % 130] = (uint8_t)(x >> 32);
+                break;
+            default:
+                (void)hw_feed_drain(f.feed, UINT64_MAX, 50, (uint64_t)i);
+            }
+        }
+        struct hw_snapshot *s;
+        assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_MAX, &s), HW_OK);
+        hw_snapshot_free(s);
+        tear_down(&f);
+    }
+}
+
+/* A copied stack without any table: kept, with its first frame and a reason. */
+static void test_copy(void **state)
+{
+    (void)state;
+    struct {
+        struct hw_rec_copy c;
+        uint64_t regs[17];
+        uint64_t stack[4];
+    } r = {.c = {.alloc = {.heap_id = 1, .alloc_size = 7, .sample_size = 7},
+                 .sp = 0x7ffe0000,
+                 .hi = 0x7fff0000,
+                 .n_bytes = 32,
+                 .n_regs = 17,
+                 .arch = HW_ARCH_X86_64}};
+    if (HW_ARCH_HERE != HW_ARCH_X86_64)
+        skip();
+    r.regs[16] = 0x401234;
+    r.regs[7] = 0x7ffe0000;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
+    uint64_t t = 1000000000;
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_STALLED);
+    assert_true(f.feed->maps_wanted); /* the main thread is asked to look at the maps */
+    assert_int_equal(f.feed->maps_pc, 0x401234);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 1000000), HW_FEED_STALLED);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 300000000), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->n_copies, 1);
+    assert_int_equal(f.feed->books.books[1]->live, 7);
+    assert_int_equal(f.feed->stacks.v[0]->pcs[0], 0x401234);
+    tear_down(&f);
+}
+
+/* ---- threads: two writers, a drain thread, dumps meanwhile ---- */
+
+struct writer {
+    struct fix *f;
+    int n;
+};
+
+static void *write_much(void *arg)
+{
+    struct writer *w = arg;
+    for (int i = 0; i < w->n; i++) {
+        uint64_t id;
+        while ((id = put_alloc(w->f, 1, 3)) == 0)
+            usleep(100);
+        while (i % 2 && put_free(w->f, id) == 0)
+            usleep(100);
+    }
+    return NULL;
+}
+
+static struct hw_snapshot *wait_snapshot(struct hw_mbox *m, bool *final, size_t *n_stacks)
+{
+    struct hw_snapshot *s = NULL;
+    while (!s) {
+        struct hw_msg *q = hw_mbox_take(m);
+        if (!q)
+            usleep(500);
+        while (q) {
+            struct hw_msg *next = q->next;
+            if (q->type == HW_DRAINED_STACKS) {
+                *n_stacks += q->n;
+                free(q->data);
+            } else if (q->type == HW_DRAINED_SNAP) {
+                s = q->data;
+                *final = q->flags & 1;
+            }
+            free(q);
+            q = next;
+        }
+    }
+    return s;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    put_stack(&f, 1, HW_STOP_END, 3, 0x1);
+    struct hw_mbox answers;
+    struct hw_drain *d;
+    assert_int_equal(hw_mbox_init(&answers), HW_OK);
+    assert_int_equal(hw_drain_new(2, &answers, &d), HW_OK);
+    assert_int_equal(hw_drain_add(d, f.feed, 5), HW_OK);
+    struct writer w = {&f, 20000};
+    pthread_t a, b;
+    pthread_create(&a, NULL, write_much, &w);
+    pthread_create(&b, NULL, write_much, &w);
+    uint64_t allocated = 0;
+    size_t n_stacks = 0;
+    bool final = false;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(hw_drain_snap(d, f.feed, 5, HW_SNAP_PEAK, false, false), HW_OK);
+        struct hw_snapshot *s = wait_snapshot(&answers, &final, &n_stacks);
+        assert_false(final);
+        if (s->books.n && s->books.v[0].cells.n) {
+            assert_true(s->books.v[0].cells.v[0].t.allocated >= allocated); /* only grows */
+            allocated = s->books.v[0].cells.v[0].t.allocated;
+        }
+        hw_snapshot_free(s);
+    }
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    assert_int_equal(hw_drain_snap(d, f.feed, 5, 0, true, true), HW_OK);
+    struct hw_snapshot *s = wait_snapshot(&answers, &final, &n_stacks);
+    assert_true(final);
+    assert_int_equal(n_stacks, 1);
+    assert_int_equal(s->n_samples, 40000);
+    hw_snapshot_free(s);
+    /* Orders that come too late find nobody. */
+    assert_int_equal(hw_drain_maps_done(d, f.feed, 5), HW_OK);
+    assert_int_equal(f.feed->books.books[1]->live, 2 * 3 * 10000);
+    hw_drain_free(d);
+    hw_mbox_done(&answers);
+    tear_down(&f);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_until_and_holes),
+             cmocka_unit_test(test_liars), cmocka_unit_test(test_scribbles),
+             cmocka_unit_test(test_copy), cmocka_unit_test(test_threads))
