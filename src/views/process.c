@@ -23,30 +23,36 @@ static void unique(struct hw_process_moment *v, size_t *n)
     for (size_t i = 1; i < *n; i++)
         if (v[i].ts_ns != v[kept - 1].ts_ns)
             v[kept++] = v[i];
+        else
+            v[kept - 1].is_peak &= v[i].is_peak;
     *n = kept;
 }
 
 static int collect(struct hw_process_view *v, const struct hw_profile *p, const struct hw_series *s)
 {
     for (size_t i = 0; i < s->shown.n; i++) {
-        struct hw_process_moment m = {.ts_ns = p->dumps.v[s->shown.v[i]].ts_ns};
+        const struct hw_heap_dump *d = &p->dumps.v[s->shown.v[i]];
+        struct hw_bytes trigger = hw_strings_get(hw_callsites_strings(p->callsites), d->trigger);
+        struct hw_process_moment m = {.ts_ns = d->ts_ns,
+                                      .is_peak = hw_bytes_equal(trigger, hw_bytes_str("peak"))};
         if (hw_vec_push(&v->moments, m) < 0)
             return HW_ENOMEM;
+        v->n_dumps += !m.is_peak;
     }
     for (size_t i = 0; i < s->peaks.n; i++) {
         struct hw_process_moment m = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns, .at_max = true};
         if (hw_vec_push(&v->peaks, m) < 0)
             return HW_ENOMEM;
     }
-    v->n_dumps += s->shown.n + s->peaks.n;
+    v->n_dumps += s->peaks.n;
     return HW_OK;
 }
 
 static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
                       const struct hw_series *s)
 {
-    struct hw_tally *t;
-    int rc = hw_tally_new(p, s, &t);
+    struct hw_sum *t;
+    int rc = hw_sum_new(p, s, &t);
     if (rc < 0)
         return rc;
     size_t next = 0;
@@ -54,12 +60,12 @@ static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < v->moments.n && rc == 0; i++) {
         size_t before = next;
         while (next < s->shown.n && p->dumps.v[s->shown.v[next]].ts_ns <= v->moments.v[i].ts_ns)
-            rc = hw_tally_advance(t, s->shown.v[next++]);
+            rc = hw_sum_advance(t, s->shown.v[next++]);
         if (next != before)
-            total = hw_tally_total(t);
+            total = hw_sum_total(t);
         hw_value_add(&v->moments.v[i].total, &total);
     }
-    hw_tally_free(t);
+    hw_sum_free(t);
     return rc;
 }
 

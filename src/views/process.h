@@ -21,7 +21,8 @@
 
 struct hw_process_moment {
     int64_t ts_ns;
-    bool at_max; /* values of HW_DUMP_AT_MAX dumps with just this time */
+    bool at_max;  /* values of HW_DUMP_AT_MAX dumps with just this time */
+    bool is_peak; /* made only because it was the maximum so far (trigger "peak") */
     struct hw_value total;
 };
 
@@ -30,7 +31,7 @@ struct hw_process_view {
     uint64_t interval_bytes, orig_interval_bytes; /* of the last dump; the largest of its heaps */
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
-    size_t n_dumps;                               /* shown dumps and peaks of all heaps */
+    size_t n_dumps;                               /* shown dumps and recorded maxima of all heaps */
     int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
 };
 

@@ -36,7 +36,7 @@ void hw_sites_add(hw_sites *s, const struct hw_functions *fns, const hw_values *
             site->before_space += cv->v.space;
             break;
         case HW_SITES_PEAK:
-            site->peak_space += cv->v.space;
+            hw_value_add(&site->peak, &cv->v);
             break;
         }
     }
@@ -59,7 +59,7 @@ void hw_sites_rank(hw_sites *s, enum hw_metric by)
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++) {
         const struct hw_site *x = &s->v[i];
-        if (x->now.alloc_samples || x->now.alloc_space || x->now.space || x->peak_space ||
+        if (x->now.alloc_samples || x->now.alloc_space || x->now.space || x->peak.space ||
             x->before_space)
             s->v[kept++] = *x;
     }

@@ -22,7 +22,7 @@ struct hw_site {
     uint32_t function;
     struct hw_value now;
     int64_t before_space; /* live at the dump before */
-    int64_t peak_space;   /* live at the peak */
+    struct hw_value peak; /* at the peak */
     uint32_t callsite;    /* of its biggest callstack now: a place to start looking */
     int64_t callsite_space;
 };

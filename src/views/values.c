@@ -20,7 +20,7 @@ struct slot {
     uint32_t variance_dump; /* of the row that set v.variance; two rows of a dump keep the larger */
 };
 
-struct hw_tally {
+struct hw_sum {
     const struct hw_profile *p; /* borrowed */
     const struct hw_series *s;  /* borrowed */
     uint32_t *slot_of;          /* by callsite; slot index + 1, 0 = none */
@@ -30,9 +30,9 @@ struct hw_tally {
     bool knows_variance;
 };
 
-int hw_tally_new(const struct hw_profile *p, const struct hw_series *s, struct hw_tally **out)
+int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out)
 {
-    struct hw_tally *t = calloc(1, sizeof *t);
+    struct hw_sum *t = calloc(1, sizeof *t);
     if (!t)
         return HW_ENOMEM;
     t->p = p;
@@ -41,14 +41,14 @@ int hw_tally_new(const struct hw_profile *p, const struct hw_series *s, struct h
     size_t n = hw_callsites_count(p->callsites);
     t->slot_of = calloc(n ? n : 1, sizeof *t->slot_of);
     if (!t->slot_of) {
-        hw_tally_free(t);
+        hw_sum_free(t);
         return HW_ENOMEM;
     }
     *out = t;
     return HW_OK;
 }
 
-void hw_tally_free(struct hw_tally *t)
+void hw_sum_free(struct hw_sum *t)
 {
     if (!t)
         return;
@@ -57,7 +57,7 @@ void hw_tally_free(struct hw_tally *t)
     free(t);
 }
 
-static struct slot *slot_get(struct hw_tally *t, uint32_t callsite)
+static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
 {
     uint32_t i = t->slot_of[callsite];
     if (i)
@@ -78,7 +78,7 @@ static int64_t add64(int64_t a, int64_t b)
     return r;
 }
 
-static int add_row(struct hw_tally *t, const struct hw_alloc_row *r)
+static int add_row(struct hw_sum *t, const struct hw_alloc_row *r)
 {
     struct slot *s = slot_get(t, r->callsite.v);
     if (!s)
@@ -103,7 +103,7 @@ static int add_row(struct hw_tally *t, const struct hw_alloc_row *r)
     return HW_OK;
 }
 
-static int add_dump(struct hw_tally *t, uint32_t dump)
+static int add_dump(struct hw_sum *t, uint32_t dump)
 {
     size_t first, n;
     hw_profile_dump_rows(t->p, dump, &first, &n);
@@ -114,7 +114,7 @@ static int add_dump(struct hw_tally *t, uint32_t dump)
     return HW_OK;
 }
 
-int hw_tally_advance(struct hw_tally *t, uint32_t dump)
+int hw_sum_advance(struct hw_sum *t, uint32_t dump)
 {
     if (t->next && dump < t->s->all.v[t->next - 1])
         return HW_EINVAL;
@@ -127,7 +127,7 @@ int hw_tally_advance(struct hw_tally *t, uint32_t dump)
     return HW_OK;
 }
 
-static struct hw_value finished(const struct hw_tally *t, const struct slot *s)
+static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
 {
     struct hw_value v = s->v;
     double step = (double)t->interval_bytes;
@@ -145,7 +145,7 @@ static int by_callsite(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int hw_tally_values(const struct hw_tally *t, hw_values *out)
+int hw_sum_values(const struct hw_sum *t, hw_values *out)
 {
     hw_vec_clear(out);
     if (hw_vec_reserve(out, t->slots.n) < 0)
@@ -159,7 +159,7 @@ int hw_tally_values(const struct hw_tally *t, hw_values *out)
     return HW_OK;
 }
 
-struct hw_value hw_tally_total(const struct hw_tally *t)
+struct hw_value hw_sum_total(const struct hw_sum *t)
 {
     struct hw_value sum = {0};
     for (size_t i = 0; i < t->slots.n; i++) {
@@ -172,17 +172,17 @@ struct hw_value hw_tally_total(const struct hw_tally *t)
 int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t dump,
                  hw_values *out)
 {
-    struct hw_tally *t;
-    int rc = hw_tally_new(p, s, &t);
+    struct hw_sum *t;
+    int rc = hw_sum_new(p, s, &t);
     if (rc < 0)
         return rc;
     if (p->dumps.v[dump].flags & HW_DUMP_AT_MAX)
         rc = add_dump(t, dump);
     else
-        rc = hw_tally_advance(t, dump);
+        rc = hw_sum_advance(t, dump);
     if (rc == 0)
-        rc = hw_tally_values(t, out);
-    hw_tally_free(t);
+        rc = hw_sum_values(t, out);
+    hw_sum_free(t);
     return rc;
 }
 

@@ -1,13 +1,13 @@
 /*
  * values.h - what each callstack holds and has asked for at one dump, with its error
  *
- * Why:     the model stores changes; readers ask for values. A tally adds the changes up dump after
- * dump, so that all dumps of a trace cost one pass over its rows. Shapes:  space, objects: live.
- * alloc_space, alloc_objects: everything ever asked for, what was freed again included. objects are
- * the unbiased estimate where the trace carries it, samples and alloc_samples always the recorded
- * allocations behind the figures. Units:   bytes, counts; variance in bytes² of space. Errors:
- * HW_ENOMEM; HW_EINVAL when a tally is asked to go back. Cost:    advance O(new rows); values
- * O(callstacks seen × log) (sorted by callsite). Threads: a tally has one owner; the profile must
+ * Why:     the model stores changes; readers ask for values. A running sum adds the changes up dump
+ * after dump, so that all dumps of a trace cost one pass over its rows. Shapes:  space, objects:
+ * live. alloc_space, alloc_objects: everything ever asked for, what was freed again included.
+ * objects are the unbiased estimate where the trace carries it, samples and alloc_samples always
+ * the recorded allocations behind the figures. Units:   bytes, counts; variance in bytes² of space.
+ * Errors: HW_ENOMEM; HW_EINVAL when a sum is asked to go back. Cost:    advance O(new rows); values
+ * O(callstacks seen × log) (sorted by callsite). Threads: a sum has one owner; the profile must
  * be frozen. Source:  doc/design/estimates.md
  */
 #ifndef HW_VIEWS_VALUES_H
@@ -44,15 +44,15 @@ struct hw_callsite_value {
 
 typedef HW_VEC(struct hw_callsite_value) hw_values;
 
-struct hw_tally;
+struct hw_sum;
 
-int hw_tally_new(const struct hw_profile *p, const struct hw_series *s, struct hw_tally **out);
-void hw_tally_free(struct hw_tally *t);
+int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out);
+void hw_sum_free(struct hw_sum *t);
 /* Adds the series' dumps up to and with `dump` (one of s->all; equal or later than before). */
-int hw_tally_advance(struct hw_tally *t, uint32_t dump);
+int hw_sum_advance(struct hw_sum *t, uint32_t dump);
 /* Every callstack with a row so far, sorted by callsite, also those whose values are 0 by now. */
-int hw_tally_values(const struct hw_tally *t, hw_values *out);
-struct hw_value hw_tally_total(const struct hw_tally *t);
+int hw_sum_values(const struct hw_sum *t, hw_values *out);
+struct hw_value hw_sum_total(const struct hw_sum *t);
 
 /* The same for one dump in one call, peaks included. */
 int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t dump,
