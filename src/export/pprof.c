@@ -11,9 +11,9 @@
 #include "base/map64.h"
 #include "base/strings.h"
 #include "base/vec.h"
+#include "codec/gzip.h"
 #include "codec/pb.h"
 #include "export/export.h"
-#include "export/gz.h"
 
 #include "base/banned.h"
 
@@ -255,6 +255,21 @@ static void job_done(struct job *j)
     hw_strbuf_done(&j->label);
 }
 
+static int put_file(const struct job *j, FILE *out, struct hw_error *err)
+{
+    struct hw_bytes all = hw_pb_view(&j->out);
+    if (!j->in->gzip) {
+        (void)fwrite(all.p, 1, all.n, out); /* the stream remembers a failure */
+        return HW_OK;
+    }
+    struct hw_strbuf packed = {0};
+    int rc = hw_deflate(all, HW_GZIP_GZIP, &packed, err);
+    if (rc == 0)
+        (void)fwrite(packed.p, 1, packed.n, out);
+    hw_strbuf_done(&packed);
+    return rc;
+}
+
 static int pprof_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
     struct job j;
@@ -263,13 +278,8 @@ static int pprof_write(const struct hw_export_input *in, FILE *out, struct hw_er
         rc = hw_fail(err, rc, 0, "pprof profile");
     else
         rc = build(&j, err);
-    if (rc == 0) {
-        struct hw_bytes all = hw_pb_view(&j.out);
-        if (in->gzip)
-            rc = hw_gz_write(all, out, err);
-        else
-            (void)fwrite(all.p, 1, all.n, out); /* the stream remembers a failure */
-    }
+    if (rc == 0)
+        rc = put_file(&j, out, err);
     job_done(&j);
     return rc < 0 ? rc : hw_export_finish(out, err);
 }

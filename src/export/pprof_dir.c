@@ -73,7 +73,7 @@ struct writer {
     const struct hw_profile *p;
     const struct hw_pprof_dir *o;
     int dirfd;
-    struct hw_tally **tallies; /* by series; made when first needed */
+    struct hw_sum **sums; /* by series; made when first needed */
     size_t n_files, n_warnings;
     struct hw_strbuf name;
     hw_values values;
@@ -124,11 +124,11 @@ static int values_of(struct writer *w, const struct hw_series_list *list, const 
     if (w->p->dumps.v[m->dump].flags & HW_DUMP_AT_MAX)
         return hw_values_at(w->p, s, m->dump, &w->values);
     int rc = HW_OK;
-    if (!w->tallies[m->series])
-        rc = hw_tally_new(w->p, s, &w->tallies[m->series]);
+    if (!w->sums[m->series])
+        rc = hw_sum_new(w->p, s, &w->sums[m->series]);
     if (rc == 0)
-        rc = hw_tally_advance(w->tallies[m->series], m->dump);
-    return rc < 0 ? rc : hw_tally_values(w->tallies[m->series], &w->values);
+        rc = hw_sum_advance(w->sums[m->series], m->dump);
+    return rc < 0 ? rc : hw_sum_values(w->sums[m->series], &w->values);
 }
 
 static int write_all(struct writer *w, const struct hw_series_list *list,
@@ -165,17 +165,17 @@ int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o,
     int rc = hw_series_list_init(&list, p);
     if (rc == 0)
         rc = hw_moments(p, &list, &moments);
-    w.tallies = calloc(list.v.n + 1, sizeof *w.tallies);
-    if (rc == 0 && !w.tallies)
+    w.sums = calloc(list.v.n + 1, sizeof *w.sums);
+    if (rc == 0 && !w.sums)
         rc = HW_ENOMEM;
     if (rc < 0)
         (void)hw_fail(err, rc, 0, "list of dumps"); /* the code is returned below */
     else
         rc = write_all(&w, &list, &moments, err);
     *n_files = w.n_files;
-    for (size_t i = 0; w.tallies && i < list.v.n; i++)
-        hw_tally_free(w.tallies[i]);
-    free(w.tallies);
+    for (size_t i = 0; w.sums && i < list.v.n; i++)
+        hw_sum_free(w.sums[i]);
+    free(w.sums);
     hw_strbuf_done(&w.name);
     hw_vec_done(&w.values);
     hw_vec_done(&moments);
