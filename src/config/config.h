@@ -70,6 +70,9 @@ struct hw_trace_config {
  * the marks under it. lossy: skip unknown fields and enum values. */
 int hw_config_text_to_binary(const char *name, struct hw_bytes text, bool lossy,
                              struct hw_strbuf *out, struct hw_error *err);
+/* The same for any message of the schema, "Trace" for a whole trace. */
+int hw_text_to_message(const char *message, const char *name, struct hw_bytes text, bool lossy,
+                       struct hw_strbuf *out, struct hw_error *err);
 /* Binary TraceConfig → text in the form that perfetto -c - --txt reads. */
 int hw_config_binary_to_text(struct hw_bytes binary, struct hw_strbuf *out, struct hw_error *err);
 

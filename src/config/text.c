@@ -630,9 +630,15 @@ static int parse(struct parser *p)
 int hw_config_text_to_binary(const char *name, struct hw_bytes text, bool lossy,
                              struct hw_strbuf *out, struct hw_error *err)
 {
-    const struct hw_schema_message *root = hw_schema_message_find("TraceConfig");
+    return hw_text_to_message("TraceConfig", name, text, lossy, out, err);
+}
+
+int hw_text_to_message(const char *message, const char *name, struct hw_bytes text, bool lossy,
+                       struct hw_strbuf *out, struct hw_error *err)
+{
+    const struct hw_schema_message *root = hw_schema_message_find(message);
     if (!root)
-        return hw_fail(err, HW_ENOTFOUND, 0, "no TraceConfig in the schema");
+        return hw_fail(err, HW_ENOTFOUND, 0, "no %s in the schema", message);
     struct parser *p = calloc(1, sizeof *p);
     if (!p)
         return hw_fail(err, HW_ENOMEM, 0, "parser of '%s'", name);
@@ -645,11 +651,11 @@ int hw_config_text_to_binary(const char *name, struct hw_bytes text, bool lossy,
     p->levels[0].message = root;
     int rc = parse(p);
     if (rc == 0 && hw_pb_failed(&p->out))
-        rc = hw_fail(err, HW_ENOMEM, 0, "configuration '%s'", name);
+        rc = hw_fail(err, HW_ENOMEM, 0, "'%s'", name);
     if (rc == 0)
         hw_strbuf_add(out, p->out.buf.p, p->out.buf.n);
     if (rc == 0 && out->failed)
-        rc = hw_fail(err, HW_ENOMEM, 0, "configuration '%s'", name);
+        rc = hw_fail(err, HW_ENOMEM, 0, "'%s'", name);
     hw_pb_done(&p->out);
     free(p);
     return rc;
