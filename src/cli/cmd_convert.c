@@ -1,0 +1,105 @@
+/* heapwise convert -t FORMAT IN [OUT]: one moment of one process as one file. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/show.h"
+#include "export/export.h"
+
+#include "base/banned.h"
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && strcmp(s + n - m, with) == 0;
+}
+
+static const struct hw_exporter *by_name(const char *out)
+{
+    if (ends(out, ".pb.gz"))
+        return &hw_export_pprof;
+    /* The longer ending wins: .speedscope.json is no .json. */
+    const struct hw_exporter *best = NULL;
+    for (const struct hw_exporter *const *e = hw_exporters; *e; e++)
+        if (ends(out, (*e)->extension) &&
+            (!best || strlen((*e)->extension) > strlen(best->extension)))
+            best = *e;
+    return best;
+}
+
+static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
+{
+    const char *name = hw_opt_text(&cli->opts, HW_OPT_FORMAT);
+    const struct hw_exporter *e = name ? hw_exporter_find(name) : by_name(out);
+    if (e)
+        return e;
+    if (name)
+        hw_cli_error(cli, NULL, "unknown format '%s'", name);
+    else
+        hw_cli_error(cli, NULL, "which format?");
+    fputs("hint: -t", stderr);
+    for (const struct hw_exporter *const *x = hw_exporters; *x; x++)
+        fprintf(stderr, "%s %s", x == hw_exporters ? "" : ",", (*x)->name);
+    fputc('\n', stderr);
+    return NULL;
+}
+
+static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
+                   const char *out_path)
+{
+    struct hw_show s;
+    int rc = hw_show_open(&s, cli, in_path);
+    if (rc != 0)
+        return rc;
+    struct hw_export_input in = {.profile = s.p,
+                                 .values = &s.values,
+                                 .upid = s.upid,
+                                 .ts_ns = s.moment->ts_ns,
+                                 .interval_bytes = s.view.interval_bytes,
+                                 .namer = &s.namer,
+                                 .metric = s.metric,
+                                 .raw_counts = hw_opt_flag(&cli->opts, HW_OPT_RAW_COUNTS),
+                                 .new_names = hw_opt_flag(&cli->opts, HW_OPT_NEW_NAMES),
+                                 .gzip = ends(out_path, ".gz")};
+    size_t n_heaps = 0;
+    for (size_t i = 0; i < s.list.v.n; i++) {
+        if (s.list.v.v[i].upid.v != s.upid.v)
+            continue;
+        in.heap_name = s.list.v.v[i].heap_name;
+        n_heaps++;
+    }
+    if (n_heaps > 1)
+        in.heap_name = (hw_str_id){0};
+    struct hw_error err = {0};
+    bool to_stdout = strcmp(out_path, "-") == 0;
+    FILE *out = to_stdout ? stdout : fopen(out_path, "we");
+    if (!out)
+        rc = hw_fail_sys(&err, "cannot create '%s'", out_path);
+    else
+        rc = e->write(&in, out, &err);
+    if (out && !to_stdout && fclose(out) != 0 && rc == 0)
+        rc = hw_fail_sys(&err, "cannot write '%s'", out_path);
+    hw_show_done(&s);
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
+
+int hw_cmd_convert(struct hw_cli *cli)
+{
+    if (cli->opts.n_args < 1 || cli->opts.n_args > 2) {
+        hw_cli_error(cli, NULL, cli->opts.n_args ? "too many arguments" : "which file?");
+        hw_cli_hint("heapwise convert -t FORMAT IN [OUT]");
+        return hw_cli_usage_exit(cli);
+    }
+    const char *out = cli->opts.n_args == 2 ? cli->opts.args[1] : "-";
+    const struct hw_exporter *e = pick(cli, out);
+    if (!e)
+        return hw_cli_usage_exit(cli);
+    if (e->binary && strcmp(out, "-") == 0 && isatty(STDOUT_FILENO)) {
+        hw_cli_error(cli, NULL, "%s is binary and standard output is a terminal", e->name);
+        hw_cli_hint("name an output file");
+        return hw_cli_usage_exit(cli);
+    }
+    return convert(cli, e, cli->opts.args[0], out);
+}

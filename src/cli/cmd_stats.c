@@ -1,0 +1,382 @@
+/* heapwise stats TRACE: what is in a trace, how complete it is, how well it is named. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "cli/cli.h"
+#include "cli/loss_text.h"
+#include "cli/report.h"
+#include "cli/units.h"
+#include "import/import.h"
+#include "model/profile.h"
+#include "views/functions.h"
+#include "views/losses.h"
+#include "views/process.h"
+#include "views/series.h"
+
+#include "base/banned.h"
+
+enum { N_SIZES = 33 }; /* 2^0 … 2^31, and above */
+
+struct process_stats {
+    struct hw_process_view view;
+    struct hw_value total;
+    size_t n_callstacks;
+    uint64_t lost, heap_samples, unwinding_errors, map_reparses, unwinding_us, blocked_us;
+    /* Shares of alloc_samples whose site has a name, and that reach a root. */
+    int64_t named_samples, moduled_samples;
+    double count_by_size[N_SIZES], bytes_by_size[N_SIZES]; /* by a callstack's average size */
+};
+
+struct job {
+    const struct hw_cli *cli;
+    struct hw_profile *p;
+    struct hw_series_list list;
+    hw_process_ranks ranks;
+    struct hw_functions *functions;
+    hw_losses losses;
+};
+
+static int size_class(const struct hw_value *v)
+{
+    if (v->alloc_objects <= 0 || v->alloc_space <= 0)
+        return 0;
+    double average = (double)v->alloc_space / (double)v->alloc_objects;
+    int c = 0;
+    while (c + 1 < N_SIZES && average > (double)(1ull << c))
+        c++;
+    return c;
+}
+
+static void see_dumps(const struct job *j, hw_upid upid, struct process_stats *s)
+{
+    for (size_t i = 0; i < j->p->dumps.n; i++) {
+        const struct hw_heap_dump *d = &j->p->dumps.v[i];
+        if (d->upid.v != upid.v)
+            continue;
+        /* These are cumulated by the recorder: the last dump has the sum. */
+        s->heap_samples = d->heap_samples > s->heap_samples ? d->heap_samples : s->heap_samples;
+        s->unwinding_errors =
+            d->unwinding_errors > s->unwinding_errors ? d->unwinding_errors : s->unwinding_errors;
+        s->map_reparses = d->map_reparses > s->map_reparses ? d->map_reparses : s->map_reparses;
+        s->unwinding_us =
+            d->unwinding_time_us > s->unwinding_us ? d->unwinding_time_us : s->unwinding_us;
+        s->blocked_us = d->blocked_us > s->blocked_us ? d->blocked_us : s->blocked_us;
+        s->lost = d->lost_samples > s->lost ? d->lost_samples : s->lost;
+    }
+}
+
+static int collect(const struct job *j, hw_upid upid, struct process_stats *s)
+{
+    *s = (struct process_stats){0};
+    hw_values values = {0};
+    int rc = hw_process_view_init(&s->view, j->p, &j->list, upid);
+    if (rc < 0)
+        return rc;
+    bool at_max = s->view.moments.n == 0;
+    const struct hw_process_moment *m =
+        at_max ? hw_process_view_peak(&s->view) : &s->view.moments.v[s->view.moments.n - 1];
+    if (m)
+        rc = hw_process_values(j->p, &j->list, upid, m->ts_ns, m->at_max, &values);
+    s->n_callstacks = values.n;
+    for (size_t i = 0; rc == 0 && i < values.n; i++) {
+        const struct hw_value *v = &values.v[i].v;
+        const struct hw_function *fn =
+            hw_functions_get(j->functions, hw_functions_site(j->functions, values.v[i].callsite));
+        hw_value_add(&s->total, v);
+        s->named_samples += fn->name.v ? v->alloc_samples : 0;
+        s->moduled_samples += fn->module.v ? v->alloc_samples : 0;
+        int c = size_class(v);
+        s->count_by_size[c] += (double)v->alloc_objects;
+        s->bytes_by_size[c] += (double)v->alloc_space;
+    }
+    see_dumps(j, upid, s);
+    hw_vec_done(&values);
+    if (rc < 0)
+        hw_process_view_done(&s->view);
+    return rc;
+}
+
+static const char *text_of(const struct job *j, hw_str_id id)
+{
+    return hw_strings_cstr(hw_callsites_strings(j->p->callsites), id);
+}
+
+static double percent(int64_t part, int64_t whole)
+{
+    return whole > 0 ? 100 * (double)part / (double)whole : 100;
+}
+
+/* ---- text ---- */
+
+static void put_escaped(const char *s)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add_escaped(&b, s, strlen(s));
+    fputs(b.p ? b.p : "", stdout);
+    hw_strbuf_done(&b);
+}
+
+static void put_sizes(const struct process_stats *s)
+{
+    char a[HW_UNIT_MAX], b[HW_UNIT_MAX], c[HW_UNIT_MAX];
+    puts("  sizes (by the average of each callstack):");
+    for (int i = 0; i < N_SIZES; i++) {
+        if (s->count_by_size[i] <= 0)
+            continue;
+        double share =
+            s->total.alloc_space > 0 ? s->bytes_by_size[i] / (double)s->total.alloc_space : 0;
+        if (i + 1 < N_SIZES)
+            printf("    to %-9s", hw_fmt_bytes_exact(a, 1ull << i));
+        else
+            printf("    above       ");
+        printf(" %9s allocations %11s  ", hw_fmt_count(b, s->count_by_size[i]),
+               hw_fmt_bytes(c, s->bytes_by_size[i]));
+        for (int k = 0; k < (int)(share * 40 + 0.5); k++)
+            putchar('#');
+        putchar('\n');
+    }
+}
+
+static void put_heaps(const struct job *j, hw_upid upid)
+{
+    for (size_t i = 0; i < j->list.v.n; i++) {
+        const struct hw_series *s = &j->list.v.v[i];
+        if (s->upid.v != upid.v)
+            continue;
+        fputs("  heap ", stdout);
+        put_escaped(text_of(j, s->heap_name));
+        printf(": %zu dump%s", s->shown.n, s->shown.n == 1 ? "" : "s");
+        if (s->all.n != s->shown.n)
+            printf(", %zu checkpoints", s->all.n - s->shown.n);
+        if (s->peaks.n)
+            printf(", %zu at the peak", s->peaks.n);
+        putchar('\n');
+    }
+}
+
+static void put_process(const struct job *j, hw_upid upid, const struct process_stats *s)
+{
+    const struct hw_process *proc = &j->p->processes.v[upid.v];
+    char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
+    putchar('\n');
+    put_escaped(text_of(j, proc->name));
+    printf(" (%lld)\n", (long long)proc->pid);
+    put_heaps(j, upid);
+    printf("  interval %s", hw_fmt_bytes_exact(a, s->view.interval_bytes));
+    printf("   samples %lld   lost %llu", (long long)s->total.alloc_samples,
+           (unsigned long long)s->lost);
+    printf("   callstacks %zu\n", s->n_callstacks);
+    printf("  allocated %s in %s allocations", hw_fmt_bytes(a, (double)s->total.alloc_space),
+           hw_fmt_count(b, (double)s->total.alloc_objects));
+    printf("   live %s in %s\n", hw_fmt_bytes(a, (double)s->total.space),
+           hw_fmt_count(b, (double)s->total.objects));
+    printf("  coverage: %.1f%% of samples have a module, %.1f%% a function name\n",
+           percent(s->moduled_samples, s->total.alloc_samples),
+           percent(s->named_samples, s->total.alloc_samples));
+    printf("  stacks cut short: %llu   maps read again: %llu\n",
+           (unsigned long long)s->unwinding_errors, (unsigned long long)s->map_reparses);
+    if (s->heap_samples && s->unwinding_us)
+        printf("  unwinding: %.2f us a sample\n",
+               (double)s->unwinding_us / (double)s->heap_samples);
+    if (s->blocked_us)
+        printf("  program waited for the recorder: %s\n",
+               hw_fmt_duration(a, (int64_t)(s->blocked_us * 1000)));
+    put_sizes(s);
+}
+
+static void put_losses(const struct job *j)
+{
+    struct hw_strbuf text = {0};
+    if (j->losses.n)
+        putchar('\n');
+    for (size_t i = 0; i < j->losses.n; i++) {
+        const struct hw_loss *l = &j->losses.v[i];
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, j->p, l);
+        printf("%s: %s\n", hw_loss_is_incomplete(l) ? "incomplete" : "note", text.p ? text.p : "");
+    }
+    if (j->losses.n == 0)
+        puts("\nno losses");
+    hw_strbuf_done(&text);
+}
+
+static const char *const severities[HW_STAT_SEVERITY_COUNT] = {"info", "data_loss", "error"};
+
+static void put_stat_rows(const struct job *j, bool all)
+{
+    bool head = false;
+    for (size_t i = 0; i < j->p->stats.n; i++) {
+        const struct hw_stat_row *s = &j->p->stats.v[i];
+        if (!all && (s->severity == HW_STAT_INFO || s->value == 0))
+            continue;
+        if (!head)
+            puts(
+                "\nSTATISTIC                                         INDEX  SEVERITY        VALUE");
+        head = true;
+        struct hw_strbuf b = {0};
+        hw_strbuf_add_escaped(&b, text_of(j, s->name), strlen(text_of(j, s->name)));
+        printf("%-46s ", b.p ? b.p : "");
+        hw_strbuf_done(&b);
+        if (s->key >= 0)
+            printf("%8lld", (long long)s->key);
+        else
+            printf("%8s", "-");
+        printf("  %-9s %11lld\n", severities[s->severity], (long long)s->value);
+    }
+}
+
+static int print_text(const struct job *j)
+{
+    char a[HW_UNIT_MAX];
+    printf("%zu process%s, %zu dumps of %zu heap%s, %zu rows, over %s\n", j->ranks.n,
+           j->ranks.n == 1 ? "" : "es", j->p->dumps.n, j->list.v.n, j->list.v.n == 1 ? "" : "s",
+           j->p->allocs.n, hw_fmt_duration(a, j->p->last_ns - j->p->first_ns));
+    printf("%zu callstack nodes, %zu frames, %zu mappings\n", hw_callsites_count(j->p->callsites),
+           hw_callsites_n_frames(j->p->callsites), hw_callsites_n_mappings(j->p->callsites));
+    for (size_t i = 0; i < j->ranks.n; i++) {
+        struct process_stats s;
+        int rc = collect(j, j->ranks.v[i].upid, &s);
+        if (rc < 0)
+            return rc;
+        put_process(j, j->ranks.v[i].upid, &s);
+        hw_process_view_done(&s.view);
+    }
+    put_losses(j);
+    put_stat_rows(j, hw_opt_flag(&j->cli->opts, HW_OPT_ALL_STATS));
+    return HW_OK;
+}
+
+/* ---- JSON ---- */
+
+static int write_stdout(void *ctx, const void *p, size_t n)
+{
+    (void)ctx; /* standard output is one */
+    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
+}
+
+static void json_process(struct hw_json *o, const struct job *j, hw_upid upid,
+                         const struct process_stats *s)
+{
+    const struct hw_process *proc = &j->p->processes.v[upid.v];
+    hw_json_begin_object(o);
+    hw_json_kv_int(o, "pid", proc->pid);
+    hw_json_kv_str(o, "name", text_of(j, proc->name));
+    hw_json_kv_uint(o, "dumps", s->view.n_dumps);
+    hw_json_kv_uint(o, "interval_bytes", s->view.interval_bytes);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_json_kv_int(o, hw_metric_name((enum hw_metric)m),
+                       hw_value_get(&s->total, (enum hw_metric)m));
+    hw_json_kv_int(o, "samples", s->total.alloc_samples);
+    hw_json_kv_uint(o, "lost", s->lost);
+    hw_json_kv_uint(o, "callstacks", s->n_callstacks);
+    hw_json_kv_int(o, "named_samples", s->named_samples);
+    hw_json_kv_uint(o, "unwinding_errors", s->unwinding_errors);
+    hw_json_kv_uint(o, "unwinding_us", s->unwinding_us);
+    hw_json_kv_uint(o, "blocked_us", s->blocked_us);
+    hw_json_key(o, "sizes");
+    hw_json_begin_array(o);
+    for (int i = 0; i < N_SIZES; i++) {
+        if (s->count_by_size[i] <= 0)
+            continue;
+        hw_json_begin_object(o);
+        if (i + 1 < N_SIZES)
+            hw_json_kv_uint(o, "up_to", 1ull << i);
+        hw_json_kv_double(o, "alloc_objects", s->count_by_size[i]);
+        hw_json_kv_double(o, "alloc_space", s->bytes_by_size[i]);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+    hw_json_end_object(o);
+}
+
+static void json_stats(struct hw_json *o, const struct job *j)
+{
+    hw_json_key(o, "stats");
+    hw_json_begin_array(o);
+    for (size_t i = 0; i < j->p->stats.n; i++) {
+        const struct hw_stat_row *s = &j->p->stats.v[i];
+        hw_json_begin_object(o);
+        hw_json_kv_str(o, "name", text_of(j, s->name));
+        if (s->key >= 0)
+            hw_json_kv_int(o, "index", s->key);
+        hw_json_kv_str(o, "severity", severities[s->severity]);
+        hw_json_kv_int(o, "value", s->value);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+}
+
+static int print_json(const struct job *j)
+{
+    struct hw_json o;
+    int rc = HW_OK;
+    hw_json_init(&o, write_stdout, NULL, /* pretty = */ true);
+    hw_json_begin_object(&o);
+    hw_json_kv_int(&o, "version", 1);
+    hw_json_kv_str(&o, "type", "stats");
+    hw_json_key(&o, "processes");
+    hw_json_begin_array(&o);
+    for (size_t i = 0; i < j->ranks.n && rc == 0; i++) {
+        struct process_stats s;
+        rc = collect(j, j->ranks.v[i].upid, &s);
+        if (rc < 0)
+            break;
+        json_process(&o, j, j->ranks.v[i].upid, &s);
+        hw_process_view_done(&s.view);
+    }
+    hw_json_end_array(&o);
+    json_stats(&o, j);
+    hw_json_end_object(&o);
+    int written = hw_json_finish(&o);
+    hw_json_done(&o);
+    putchar('\n');
+    return rc < 0 ? rc : written;
+}
+
+static int run(struct job *j)
+{
+    int rc = hw_series_list_init(&j->list, j->p);
+    if (rc == 0)
+        rc = hw_process_rank_all(j->p, &j->list, &j->ranks);
+    if (rc == 0)
+        rc = hw_functions_new(j->p->callsites, &j->functions);
+    if (rc == 0)
+        rc = hw_losses_find(j->p, &j->losses);
+    if (rc == 0)
+        rc = hw_opt_flag(&j->cli->opts, HW_OPT_JSON) ? print_json(j) : print_text(j);
+    bool incomplete = false;
+    for (size_t i = 0; i < j->losses.n; i++)
+        incomplete |= hw_loss_is_incomplete(&j->losses.v[i]);
+    bool empty = j->ranks.n == 0;
+    hw_series_list_done(&j->list);
+    hw_vec_done(&j->ranks);
+    hw_functions_free(j->functions);
+    hw_vec_done(&j->losses);
+    if (rc < 0)
+        return rc;
+    return empty ? HW_EXIT_NO_DATA : incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
+}
+
+int hw_cmd_stats(struct hw_cli *cli)
+{
+    if (cli->opts.n_args != 1) {
+        hw_cli_error(cli, NULL, cli->opts.n_args ? "more than one trace" : "which trace?");
+        hw_cli_hint("heapwise stats TRACE");
+        return hw_cli_usage_exit(cli);
+    }
+    struct hw_error err = {0};
+    struct job j = {.cli = cli};
+    int rc = hw_import_file(cli->opts.args[0], &j.p, &err);
+    if (rc == 0) {
+        rc = run(&j);
+        if (rc < 0)
+            (void)hw_fail(&err, rc, 0, "cannot read '%s'", cli->opts.args[0]);
+        else if (fflush(stdout) != 0)
+            rc = hw_fail_sys(&err, "cannot write");
+    }
+    hw_profile_free(j.p);
+    return rc < 0 ? hw_cli_fail(cli, &err) : rc;
+}

@@ -1,0 +1,371 @@
+/* traceconv MODE [INPUT [OUTPUT]]: the classic converter. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "cli/cli.h"
+#include "codec/gzip.h"
+#include "codec/pb.h"
+#include "config/config.h"
+#include "enrich/demangle.h"
+#include "export/pprof_dir.h"
+#include "import/import.h"
+#include "model/profile.h"
+#include "trace/reader.h"
+#include "trace/text.h"
+
+#include "base/banned.h"
+
+#define MAX_INPUT (16ull << 30)
+
+struct conv {
+    const struct hw_cli *cli;
+    const char *in_name, *out_name;
+    struct hw_strbuf in; /* the whole input, unpacked */
+    int out_fd;
+};
+
+/* ---- input and output ---- */
+
+static int read_input(struct conv *c, struct hw_error *err)
+{
+    bool from_stdin = strcmp(c->in_name, "-") == 0;
+    hw_autofd int opened = from_stdin ? -1 : open(c->in_name, O_RDONLY | O_CLOEXEC);
+    if (!from_stdin && opened < 0)
+        return hw_fail_sys(err, "cannot open '%s'", c->in_name);
+    char *text;
+    size_t n;
+    int rc = hw_fd_read_file(from_stdin ? STDIN_FILENO : opened, MAX_INPUT, &text, &n, err);
+    if (rc < 0)
+        return rc;
+    if (hw_gzip_is(hw_bytes_of(text, n))) {
+        rc = hw_inflate(hw_bytes_of(text, n), MAX_INPUT, &c->in, err);
+        free(text);
+        return rc;
+    }
+    c->in = (struct hw_strbuf){.p = text, .n = n, .cap = n + 1};
+    return HW_OK;
+}
+
+static int open_output(struct conv *c, struct hw_error *err)
+{
+    c->out_fd = STDOUT_FILENO;
+    if (strcmp(c->out_name, "-") == 0)
+        return HW_OK;
+    c->out_fd = open(c->out_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return c->out_fd < 0 ? hw_fail_sys(err, "cannot create '%s'", c->out_name) : HW_OK;
+}
+
+static int close_output(struct conv *c, struct hw_error *err)
+{
+    if (c->out_fd == STDOUT_FILENO || c->out_fd < 0)
+        return HW_OK;
+    return close(c->out_fd) < 0 ? hw_fail_sys(err, "cannot write '%s'", c->out_name) : HW_OK;
+}
+
+static int refuse_terminal(const struct conv *c, struct hw_error *err)
+{
+    if (strcmp(c->out_name, "-") != 0 || !isatty(STDOUT_FILENO))
+        return HW_OK;
+    return hw_fail(err, HW_EINVAL, 0, "the output is binary and standard output is a terminal");
+}
+
+/* ---- text, binary, decompress_packets ---- */
+
+static int to_text(struct conv *c, struct hw_error *err)
+{
+    struct hw_trace_reader *r = NULL;
+    size_t damaged = 0;
+    int rc = read_input(c, err);
+    if (rc == 0)
+        rc = hw_trace_reader_open_bytes(hw_bytes_of(c->in.p, c->in.n), &r, err);
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0)
+        rc = hw_trace_print_text(r, c->out_fd, &damaged, err);
+    if (damaged)
+        hw_cli_error(c->cli, NULL, "%zu damaged messages were cut; see the comments in the text",
+                     damaged);
+    hw_trace_reader_free(r);
+    return rc;
+}
+
+static int to_binary(struct conv *c, struct hw_error *err)
+{
+    struct hw_strbuf out = {0};
+    int rc = refuse_terminal(c, err);
+    if (rc == 0)
+        rc = read_input(c, err);
+    if (rc == 0)
+        rc = hw_text_to_message("Trace", c->in_name, hw_bytes_of(c->in.p, c->in.n),
+                                /* lossy = */ false, &out, err);
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0 && hw_fd_write_all(c->out_fd, out.p, out.n) < 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", c->out_name);
+    hw_strbuf_done(&out);
+    return rc;
+}
+
+enum { F_TRACE_PACKET = 1, FLUSH_BYTES = 256 * 1024 };
+
+static int flush(struct conv *c, struct hw_pb *out, struct hw_error *err)
+{
+    struct hw_bytes b = hw_pb_view(out);
+    if (hw_pb_failed(out))
+        return hw_fail(err, HW_ENOMEM, 0, "output");
+    if (hw_fd_write_all(c->out_fd, b.p, b.n) < 0)
+        return hw_fail_sys(err, "cannot write '%s'", c->out_name);
+    hw_pb_clear(out);
+    return HW_OK;
+}
+
+static int copy_packets(struct conv *c, struct hw_trace_reader *r, struct hw_error *err)
+{
+    struct hw_pb out = {0};
+    struct hw_packet p;
+    int rc;
+    while ((rc = hw_trace_reader_next(r, &p, err)) == 1) {
+        hw_pb_bytes(&out, F_TRACE_PACKET, p.bytes.p, p.bytes.n);
+        rc = HW_OK;
+        if (hw_pb_view(&out).n >= FLUSH_BYTES)
+            rc = flush(c, &out, err);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0)
+        rc = flush(c, &out, err);
+    hw_pb_done(&out);
+    return rc;
+}
+
+static int decompress(struct conv *c, struct hw_error *err)
+{
+    struct hw_trace_reader *r = NULL;
+    int rc = refuse_terminal(c, err);
+    if (rc == 0)
+        rc = read_input(c, err);
+    if (rc == 0)
+        rc = hw_trace_reader_open_bytes(hw_bytes_of(c->in.p, c->in.n), &r, err);
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0)
+        rc = copy_packets(c, r, err);
+    if (r) {
+        const struct hw_reader_stats *s = hw_trace_reader_stats(r);
+        uint64_t lost = s->damaged_packets + s->damaged_compressed + s->unsupported_packets;
+        if (lost)
+            hw_cli_error(c->cli, NULL, "%llu packets could not be read and are left out",
+                         (unsigned long long)lost);
+    }
+    hw_trace_reader_free(r);
+    return rc;
+}
+
+/* ---- profile ---- */
+
+/* <$TMPDIR|$TEMP|/tmp>/heap_profile-<yymmddHHMMSS><5 letters>, made new. */
+static int make_dir(struct hw_strbuf *dir, struct hw_error *err)
+{
+    const char *base = getenv("TMPDIR");
+    if (!base || !base[0])
+        base = getenv("TEMP");
+    if (!base || !base[0])
+        base = "/tmp";
+    char stamp[32];
+    struct tm tm;
+    time_t now = time(NULL);
+    if (!localtime_r(&now, &tm) || strftime(stamp, sizeof stamp, "%y%m%d%H%M%S", &tm) == 0)
+        return hw_fail(err, HW_ESYS, 0, "cannot read the clock");
+    for (int attempt = 0; attempt < 20; attempt++) {
+        unsigned char r[5];
+        char letters[6] = {0};
+        if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
+            return hw_fail_sys(err, "cannot get random bytes");
+        for (size_t i = 0; i < sizeof r; i++)
+            letters[i] = (char)('a' + r[i] % 26);
+        hw_strbuf_clear(dir);
+        hw_strbuf_addf(dir, "%s/heap_profile-%s%s", base, stamp, letters);
+        if (dir->failed)
+            return hw_fail(err, HW_ENOMEM, 0, "directory name");
+        if (mkdir(dir->p, 0700) == 0)
+            return HW_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    return hw_fail_sys(err, "cannot create directory '%s'", dir->p ? dir->p : base);
+}
+
+static int read_timestamps(const struct conv *c, int64_t **out, size_t *n, struct hw_error *err)
+{
+    const struct hw_optval *v = &c->cli->opts.v[HW_OPT_CONV_TIMES];
+    *n = 0;
+    *out = calloc(v->list.n + 1, sizeof **out);
+    if (!*out)
+        return hw_fail(err, HW_ENOMEM, 0, "timestamps");
+    for (size_t i = 0; i < v->list.n; i++) {
+        uint64_t ts;
+        if (hw_parse_uint(v->list.v[i], &ts, NULL) < 0 || ts > INT64_MAX)
+            return hw_fail(err, HW_EINVAL, 0, "--timestamps: '%s' is no time in ns", v->list.v[i]);
+        (*out)[(*n)++] = (int64_t)ts;
+    }
+    return HW_OK;
+}
+
+static bool has_native(const struct hw_profile *p)
+{
+    return p->allocs.n > 0;
+}
+
+static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_pprof_dir *o,
+                          size_t *n_files, struct hw_error *err)
+{
+    struct hw_demangler *dem;
+    struct hw_strbuf made = {0};
+    int rc = hw_demangler_new(hw_callsites_strings(p->callsites), &dem);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "names");
+    struct hw_namer namer = {hw_demangle_shown, dem};
+    o->namer = &namer;
+    o->dir = hw_opt_text(&c->cli->opts, HW_OPT_CONV_DIR);
+    if (!o->dir) {
+        rc = make_dir(&made, err);
+        o->dir = made.p;
+    } else if (mkdir(o->dir, 0777) < 0 && errno != EEXIST) {
+        rc = hw_fail_sys(err, "cannot create directory '%s'", o->dir);
+    }
+    if (rc == 0)
+        rc = hw_pprof_dir_write(p, o, n_files, err);
+    if (rc == 0 && *n_files)
+        printf("Wrote profiles to %s\n", o->dir);
+    if (*n_files == 0 && made.p)
+        (void)rmdir(made.p); /* leaves nothing empty behind; not fatal */
+    hw_demangler_free(dem);
+    hw_strbuf_done(&made);
+    return rc;
+}
+
+static int profile(struct conv *c, struct hw_error *err)
+{
+    const struct hw_opts *opts = &c->cli->opts;
+    if (hw_opt_flag(opts, HW_OPT_CONV_JAVA))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "Java heap graphs are not converted yet");
+    if (hw_opt_flag(opts, HW_OPT_CONV_PERF))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "CPU samples are not converted yet");
+    struct hw_profile *p = NULL;
+    int64_t *timestamps = NULL;
+    struct hw_pprof_dir o = {.pid = -1,
+                             .new_names = hw_opt_flag(opts, HW_OPT_NEW_NAMES),
+                             .raw_counts = hw_opt_flag(opts, HW_OPT_RAW_COUNTS),
+                             .warnings = stderr};
+    if (opts->v[HW_OPT_CONV_PID].set)
+        o.pid = (int64_t)opts->v[HW_OPT_CONV_PID].num;
+    int rc = read_timestamps(c, &timestamps, &o.n_timestamps, err);
+    o.timestamps_ns = timestamps;
+    size_t n_files = 0;
+    if (rc == 0)
+        rc = hw_import_file(c->in_name, &p, err);
+    if (rc == 0 && has_native(p))
+        rc = write_profiles(c, p, &o, &n_files, err);
+    hw_profile_free(p);
+    free(timestamps);
+    if (rc == 0 && n_files == 0 && !hw_opt_flag(opts, HW_OPT_CONV_ALLOC))
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
+    return rc;
+}
+
+/* ---- modes ---- */
+
+static const struct mode {
+    const char *name;
+    int (*run)(struct conv *c, struct hw_error *err);
+    const char *summary; /* without run: what is missing */
+    bool has_output;
+} modes[] = {
+    {"profile", profile, "pprof files in a directory", false},
+    {"text", to_text, "protobuf text of the whole trace", true},
+    {"binary", to_binary, "protobuf text back to a trace", true},
+    {"decompress_packets", decompress, "the trace with compressed packets expanded", true},
+    {"json", NULL, "JSON traces", true},
+    {"systrace", NULL, "Android systrace", true},
+    {"ctrace", NULL, "Android systrace", true},
+    {"java_heap_profile", NULL, "Java heap graphs", false},
+    {"hprof", NULL, "Java heap graphs", true},
+    {"symbolize", NULL, "symbolization", true},
+    {"deobfuscate", NULL, "deobfuscation", true},
+    {"firefox", NULL, "the Firefox profiler's format", true},
+    {"bundle", NULL, "bundles with symbols", true},
+};
+
+static int usage(const struct hw_cli *cli, const char *text, const char *word)
+{
+    if (word)
+        hw_cli_error(cli, NULL, "%s '%s'", text, word);
+    else
+        hw_cli_error(cli, NULL, "%s", text);
+    fprintf(stderr, "Usage: %s MODE [OPTIONS] [INPUT [OUTPUT]]\nmodes:\n", cli->command->name);
+    for (size_t i = 0; i < HW_ARRAY_LEN(modes); i++)
+        if (modes[i].run)
+            fprintf(stderr, "  %-20s %s\n", modes[i].name, modes[i].summary);
+    return HW_EXIT_FAILED;
+}
+
+static bool profile_option_given(const struct hw_opts *o)
+{
+    return o->v[HW_OPT_CONV_PID].set || o->v[HW_OPT_CONV_TIMES].set || o->v[HW_OPT_CONV_DIR].set;
+}
+
+static int run_mode(struct hw_cli *cli, const struct mode *m)
+{
+    struct conv c = {.cli = cli, .in_name = "-", .out_name = "-", .out_fd = -1};
+    struct hw_error err = {0};
+    if (cli->opts.n_args > 1)
+        c.in_name = cli->opts.args[1];
+    if (cli->opts.n_args > 2)
+        c.out_name = cli->opts.args[2];
+    int rc = m->run(&c, &err);
+    int closed = close_output(&c, rc == 0 ? &err : NULL);
+    hw_strbuf_done(&c.in);
+    if (rc == 0)
+        rc = closed;
+    if (rc == HW_ENOTFOUND) {
+        fprintf(stderr, "%s\n", err.text);
+        return HW_EXIT_FAILED;
+    }
+    return rc < 0 ? (hw_cli_fail(cli, &err), HW_EXIT_FAILED) : HW_EXIT_OK;
+}
+
+int hw_cmd_traceconv(struct hw_cli *cli)
+{
+    const struct hw_opts *o = &cli->opts;
+    if (hw_opt_flag(o, HW_OPT_CONV_VERSION)) {
+        printf("heapwise %s\n", HW_VERSION);
+        return HW_EXIT_OK;
+    }
+    if (o->n_args == 0)
+        return usage(cli, "which mode?", NULL);
+    const struct mode *m = NULL;
+    for (size_t i = 0; i < HW_ARRAY_LEN(modes); i++)
+        if (strcmp(modes[i].name, o->args[0]) == 0)
+            m = &modes[i];
+    if (!m)
+        return usage(cli, "unknown mode", o->args[0]);
+    if (!m->run) {
+        hw_cli_error(cli, NULL, "mode '%s': %s is not there yet", m->name, m->summary);
+        return HW_EXIT_FAILED;
+    }
+    if (o->n_args > (m->has_output ? 3u : 2u))
+        return usage(cli, "too many arguments for mode", m->name);
+    if (m->run != profile && profile_option_given(o))
+        return usage(cli, "--pid, --timestamps and --output-dir are not for mode", m->name);
+    return run_mode(cli, m);
+}

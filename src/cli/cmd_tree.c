@@ -1,0 +1,234 @@
+/*
+ * heapwise tree TRACE
+ *
+ * One line a function; a function with a single shown child does not indent it, so that deep stacks
+ * fit a terminal.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "cli/cli.h"
+#include "cli/report.h"
+#include "cli/show.h"
+#include "cli/units.h"
+#include "views/flame.h"
+
+#include "base/banned.h"
+
+struct tree {
+    const struct hw_cli *cli;
+    struct hw_show show;
+    struct hw_functions *functions;
+    struct hw_flame flame;
+    int64_t total, min; /* of the metric */
+    uint32_t max_depth;
+    bool color, unicode;
+    unsigned width;
+    HW_VEC(unsigned char) more; /* by indentation: does the branch go on below? */
+};
+
+static int64_t value_of(const struct tree *t, uint32_t node)
+{
+    return hw_value_get(&t->flame.v.v[node].total, t->show.metric);
+}
+
+/* Siblings are sorted, so the shown ones come first. */
+static bool shown(const struct tree *t, uint32_t node)
+{
+    return node != HW_ID_NONE && value_of(t, node) >= t->min && value_of(t, node) > 0 &&
+           (t->max_depth == 0 || t->flame.v.v[node].depth <= t->max_depth);
+}
+
+/* Only one of several siblings gets a branch; what follows a single child stands below it. */
+static void put_branch(const struct tree *t, size_t indent, bool branch, bool last)
+{
+    size_t plain = branch ? indent - 1 : indent;
+    for (size_t i = 0; i < plain; i++)
+        fputs(t->more.v[i] ? (t->unicode ? "\xe2\x94\x82 " : "| ") : "  ", stdout);
+    if (branch)
+        fputs(t->unicode ? (last ? "\xe2\x94\x94 " : "\xe2\x94\x9c ") : (last ? "` " : "|-"),
+              stdout);
+}
+
+static int put_line(const struct tree *t, uint32_t node, size_t indent, bool branch, bool last)
+{
+    const struct hw_flame_node *n = &t->flame.v.v[node];
+    const struct hw_function *fn = hw_functions_get(t->functions, n->function);
+    bool bytes = t->show.metric == HW_METRIC_SPACE || t->show.metric == HW_METRIC_ALLOC_SPACE;
+    char buf[HW_UNIT_MAX];
+    double v = (double)value_of(t, node);
+    printf("%11s %5.1f%%  ", bytes ? hw_fmt_bytes(buf, v) : hw_fmt_count(buf, v),
+           t->total > 0 ? 100 * v / (double)t->total : 0);
+    put_branch(t, indent, branch, last);
+    struct hw_strbuf label = {0}, line = {0};
+    struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
+    size_t left = 20 + 2 * indent + module.n + 4;
+    hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
+    hw_short_name(&line, label.p ? label.p : "", t->width > left + 16 ? t->width - left : 16);
+    if (module.n && fn->name.v) {
+        hw_strbuf_adds(&line, t->color ? "  \033[2m(" : "  (");
+        hw_strbuf_add_escaped(&line, module.p, module.n);
+        hw_strbuf_adds(&line, t->color ? ")\033[0m" : ")");
+    }
+    puts(line.p ? line.p : "");
+    int rc = label.failed || line.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&label);
+    hw_strbuf_done(&line);
+    return rc;
+}
+
+static bool has_siblings(const struct tree *t, uint32_t node)
+{
+    uint32_t first = t->flame.v.v[t->flame.v.v[node].parent].first_child;
+    return shown(t, t->flame.v.v[first].next_sibling);
+}
+
+/* Without recursion: stacks may be thousands of frames deep. indent_of holds each open node's. */
+static int put_nodes(struct tree *t)
+{
+    HW_VEC(uint32_t) indent_of = {0};
+    uint32_t at = t->flame.v.v[0].first_child;
+    uint32_t indent = 0;
+    int rc = HW_OK;
+    while (at != 0 && shown(t, at)) {
+        const struct hw_flame_node *n = &t->flame.v.v[at];
+        bool branch = has_siblings(t, at), last = !shown(t, n->next_sibling);
+        uint32_t above = indent_of.n ? indent_of.v[indent_of.n - 1] : 0;
+        indent = above + branch;
+        if (hw_vec_reserve(&t->more, (size_t)indent + 1) < 0 || hw_vec_push(&indent_of, indent) < 0)
+            rc = HW_ENOMEM;
+        if (rc == 0)
+            rc = put_line(t, at, indent, branch, last);
+        if (rc < 0)
+            break;
+        if (branch)
+            t->more.v[indent - 1] = !last;
+        if (shown(t, n->first_child)) {
+            at = n->first_child;
+            continue;
+        }
+        while (at != 0 && !shown(t, t->flame.v.v[at].next_sibling)) {
+            at = t->flame.v.v[at].parent;
+            indent_of.n -= indent_of.n > 0;
+        }
+        if (at != 0) {
+            indent_of.n--;
+            at = t->flame.v.v[at].next_sibling;
+        }
+    }
+    hw_vec_done(&indent_of);
+    return rc;
+}
+
+static void put_head(const struct tree *t)
+{
+    const struct hw_show *s = &t->show;
+    char buf[HW_UNIT_MAX];
+    const struct hw_process *proc = &s->p->processes.v[s->upid.v];
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(s->p->callsites), proc->name);
+    struct hw_strbuf line = {0};
+    hw_strbuf_add_escaped(&line, name.p, name.n);
+    hw_strbuf_addf(&line, " (%lld)  %s at %s%s%s", (long long)proc->pid, hw_metric_name(s->metric),
+                   hw_fmt_clock(buf, s->moment->ts_ns - s->view.start_ns),
+                   s->moment->at_max || hw_opt_flag(&t->cli->opts, HW_OPT_PEAK) ? " (peak)" : "",
+                   hw_opt_flag(&t->cli->opts, HW_OPT_INVERT) ? "  inverted" : "");
+    puts(line.p ? line.p : "");
+    hw_strbuf_done(&line);
+}
+
+static int write_stdout(void *ctx, const void *p, size_t n)
+{
+    (void)ctx; /* standard output is one */
+    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
+}
+
+/* Nodes in order of a walk, each with its parent's index: deep trees do not fit nested JSON. */
+static int put_json(const struct tree *t)
+{
+    struct hw_json j;
+    struct hw_strbuf label = {0};
+    hw_json_init(&j, write_stdout, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "version", 1);
+    hw_json_kv_str(&j, "type", "tree");
+    hw_json_kv_int(&j, "pid", t->show.p->processes.v[t->show.upid.v].pid);
+    hw_json_kv_int(&j, "ts_ns", t->show.moment->ts_ns);
+    hw_json_kv_bool(&j, "inverted", hw_opt_flag(&t->cli->opts, HW_OPT_INVERT));
+    hw_json_key(&j, "nodes");
+    hw_json_begin_array(&j);
+    for (uint32_t i = 1; i < t->flame.v.n; i++) {
+        const struct hw_flame_node *n = &t->flame.v.v[i];
+        const struct hw_function *fn = hw_functions_get(t->functions, n->function);
+        struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
+        hw_strbuf_clear(&label);
+        hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
+        hw_json_begin_object(&j);
+        hw_json_kv_uint(&j, "id", i);
+        hw_json_kv_uint(&j, "parent", n->parent);
+        hw_json_kv_str(&j, "function", label.p);
+        hw_json_key(&j, "module");
+        hw_json_strn(&j, module.p, module.n);
+        for (int m = 0; m < HW_METRIC_COUNT; m++)
+            hw_json_kv_int(&j, hw_metric_name((enum hw_metric)m),
+                           hw_value_get(&n->total, (enum hw_metric)m));
+        hw_json_end_object(&j);
+    }
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    int rc = hw_json_finish(&j);
+    hw_json_done(&j);
+    hw_strbuf_done(&label);
+    putchar('\n');
+    return rc;
+}
+
+static int print_tree(struct tree *t)
+{
+    const struct hw_opts *o = &t->cli->opts;
+    unsigned flags = (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
+                     (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES);
+    int rc = hw_functions_new(t->show.p->callsites, &t->functions);
+    if (rc == 0)
+        rc = hw_flame_build(t->show.p->callsites, t->functions, &t->show.values, flags, &t->flame);
+    if (rc == 0)
+        rc = hw_flame_sort(&t->flame, t->show.metric);
+    if (rc < 0)
+        return rc;
+    if (hw_opt_flag(o, HW_OPT_JSON))
+        return put_json(t);
+    t->total = value_of(t, 0);
+    t->min = (int64_t)((double)t->total * (double)hw_opt_num(o, HW_OPT_MIN_PERCENT) / 100);
+    t->max_depth = (uint32_t)hw_opt_num(o, HW_OPT_MAX_DEPTH);
+    put_head(t);
+    if (t->total <= 0)
+        puts("nothing is live here; --peak shows the peak");
+    return put_nodes(t);
+}
+
+int hw_cmd_tree(struct hw_cli *cli)
+{
+    if (cli->opts.n_args != 1) {
+        hw_cli_error(cli, NULL, cli->opts.n_args ? "more than one trace" : "which trace?");
+        hw_cli_hint("heapwise tree TRACE");
+        return hw_cli_usage_exit(cli);
+    }
+    struct hw_report_options r = hw_report_defaults(cli);
+    struct tree t = {.cli = cli, .color = r.color, .unicode = r.unicode, .width = r.width};
+    int rc = hw_show_open(&t.show, cli, cli->opts.args[0]);
+    if (rc != 0)
+        return rc;
+    rc = print_tree(&t);
+    hw_functions_free(t.functions);
+    hw_flame_done(&t.flame);
+    hw_vec_done(&t.more);
+    hw_show_done(&t.show);
+    if (rc < 0 || fflush(stdout) != 0) {
+        hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
+        return HW_EXIT_FAILED;
+    }
+    return HW_EXIT_OK;
+}

@@ -1,0 +1,44 @@
+/*
+ * report.h - the text report of one process: header, top sites, losses
+ *
+ * Why:     `heapwise report FILE` and the end of `heapwise record` print the same thing.
+ * Shapes:  spec/ui.md 18.4. Unicode and colour only when asked for (a terminal); width in columns.
+ *          Where nearly everything was freed by the end, the table shows the peak and says so.
+ * Errors:  HW_ENOMEM, HW_ESYS; what is lost or missing is part of the report, not an error.
+ */
+#ifndef HW_CLI_REPORT_H
+#define HW_CLI_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "views/values.h"
+
+struct hw_cli;
+struct hw_error;
+struct hw_profile;
+
+struct hw_report_options {
+    enum hw_metric metric;
+    unsigned top; /* rows; 0 = all */
+    int64_t pid;  /* < 0: the process that allocated most */
+    bool peak;    /* the table shows the peak in any case */
+    bool json;    /* the stable object in place of the text */
+    bool color, unicode;
+    unsigned width;
+    const char *path; /* of the trace, for "next:"; NULL leaves that out */
+};
+
+/* Gives an exit code of cli.h: 0, HW_EXIT_INCOMPLETE, HW_EXIT_NO_DATA (nothing printed to out but
+ * the reason), or < 0. */
+int hw_report_print(const struct hw_profile *p, const struct hw_report_options *o, FILE *out,
+                    struct hw_error *err);
+
+/* Options for standard output as it is now; metric space, 20 rows. */
+struct hw_report_options hw_report_defaults(const struct hw_cli *cli);
+
+/* Reads a trace and prints its report to standard output; gives the exit code, errors printed. */
+int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_report_options *o);
+
+#endif

@@ -1,0 +1,203 @@
+#include "cli/report_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+/* Below this share of the peak the end of a program is its clean-up and tells nothing. */
+#define FREED_SHARE 0.01
+
+static int pick_process(struct hw_report_data *d, struct hw_error *err)
+{
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->o->pid < 0 || d->p->processes.v[d->ranks.v[i].upid.v].pid == d->o->pid) {
+            d->upid = d->ranks.v[i].upid;
+            return HW_OK;
+        }
+    }
+    if (d->o->pid >= 0)
+        return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of pid %lld in the trace",
+                       (long long)d->o->pid);
+    return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile in the trace");
+}
+
+static void pick_moments(struct hw_report_data *d)
+{
+    const struct hw_process_view *v = &d->view;
+    if (v->moments.n)
+        d->now = v->moments.v[v->moments.n - 1];
+    else if (v->peaks.n)
+        d->now = v->peaks.v[v->peaks.n - 1];
+    const struct hw_process_moment *peak = hw_process_view_peak(v);
+    d->peak = peak ? *peak : d->now;
+    bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
+    double freed = FREED_SHARE * (double)d->peak.total.space;
+    d->shows_peak = live && d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
+                    (d->o->peak || (double)d->now.total.space < freed);
+    /* The dump at the peak was not made to compare with: what the program did since is its end. */
+    for (size_t i = 0; !d->shows_peak && i + 1 < v->moments.n; i++)
+        if (!v->moments.v[i].is_peak)
+            d->before = &v->moments.v[i];
+}
+
+static int add_sites(struct hw_report_data *d, const struct hw_process_moment *m,
+                     enum hw_sites_moment which)
+{
+    hw_values values = {0};
+    int rc = hw_process_values(d->p, &d->list, d->upid, m->ts_ns, m->at_max, &values);
+    if (rc == 0)
+        hw_sites_add(&d->sites, d->functions, &values, which);
+    hw_vec_done(&values);
+    return rc;
+}
+
+/* Live figures are those of the peak, what was ever allocated those of the end. */
+static void put_peak(struct hw_report_data *d)
+{
+    for (size_t i = 0; i < d->sites.n; i++) {
+        struct hw_site *s = &d->sites.v[i];
+        s->now.space = s->peak.space;
+        s->now.objects = s->peak.objects;
+        s->now.samples = s->peak.samples;
+        s->now.variance = s->peak.variance;
+    }
+}
+
+static int find_trends(struct hw_report_data *d)
+{
+    size_t n = d->view.moments.n;
+    d->trends = calloc(d->n_rows + 1, sizeof *d->trends);
+    double *history = calloc(d->n_rows * n + 1, sizeof *history);
+    double *t = calloc(n + 1, sizeof *t);
+    int rc = d->trends && history && t ? HW_OK : HW_ENOMEM;
+    if (rc == 0 && !d->shows_peak)
+        rc =
+            hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, history);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        t[i] = (double)(d->view.moments.v[i].ts_ns - d->view.start_ns) / 1e9;
+    for (size_t i = 0; rc == 0 && !d->shows_peak && i < d->n_rows; i++) {
+        const struct hw_value *v = &d->sites.v[i].now;
+        struct hw_trend_result r;
+        double error = hw_value_error(v, HW_METRIC_SPACE, d->view.interval_bytes);
+        rc = hw_trend_of(t, history + i * n, n, error, (double)v->alloc_space, &r);
+        if (rc == 0)
+            d->trends[i] = r.trend;
+    }
+    free(history);
+    free(t);
+    return rc;
+}
+
+static int find_sites(struct hw_report_data *d)
+{
+    int rc = hw_functions_new(d->p->callsites, &d->functions);
+    if (rc == 0)
+        rc = hw_sites_init(&d->sites, d->functions);
+    if (rc == 0)
+        rc = add_sites(d, &d->now, HW_SITES_NOW);
+    if (rc == 0)
+        rc = add_sites(d, &d->peak, HW_SITES_PEAK);
+    if (rc == 0 && d->before)
+        rc = add_sites(d, d->before, HW_SITES_BEFORE);
+    if (rc < 0)
+        return rc;
+    if (d->shows_peak)
+        put_peak(d);
+    hw_sites_rank(&d->sites, d->o->metric);
+    d->n_rows = d->sites.n;
+    while (d->n_rows > 0) { /* rows of 0 at the end say nothing */
+        const struct hw_site *s = &d->sites.v[d->n_rows - 1];
+        if (hw_value_get(&s->now, d->o->metric) != 0 || (d->before && s->before_space != 0))
+            break;
+        d->n_rows--;
+    }
+    if (d->o->top && d->n_rows > d->o->top)
+        d->n_rows = d->o->top;
+    return find_trends(d);
+}
+
+static int find_losses(struct hw_report_data *d)
+{
+    int rc = hw_losses_find(d->p, &d->losses);
+    if (rc < 0)
+        return rc;
+    size_t kept = 0;
+    for (size_t i = 0; i < d->losses.n; i++) {
+        const struct hw_loss *l = &d->losses.v[i];
+        if (l->upid.v != d->upid.v && l->upid.v != HW_ID_NONE)
+            continue;
+        if (l->kind == HW_LOSS_SAMPLES)
+            d->n_lost += l->count;
+        d->incomplete |= hw_loss_is_incomplete(l);
+        d->losses.v[kept++] = *l;
+    }
+    d->losses.n = kept;
+    return HW_OK;
+}
+
+static void count_samples(struct hw_report_data *d)
+{
+    int64_t seen = d->now.total.alloc_samples;
+    d->n_samples = seen > 0 ? (uint64_t)seen : 0;
+    for (size_t i = 0; i < d->p->dumps.n; i++) {
+        const struct hw_heap_dump *h = &d->p->dumps.v[i];
+        if (h->upid.v == d->upid.v && h->heap_samples > d->n_samples)
+            d->n_samples = h->heap_samples;
+    }
+}
+
+int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
+                        const struct hw_report_options *o, struct hw_error *err)
+{
+    *d = (struct hw_report_data){.p = p, .o = o};
+    int rc = hw_series_list_init(&d->list, p);
+    if (rc == 0)
+        rc = hw_process_rank_all(p, &d->list, &d->ranks);
+    if (rc == 0) {
+        rc = pick_process(d, err);
+        if (rc < 0)
+            goto fail;
+        rc = hw_process_view_init(&d->view, p, &d->list, d->upid);
+    }
+    if (rc == 0)
+        rc = hw_demangler_new(hw_callsites_strings(p->callsites), &d->demangler);
+    if (rc == 0) {
+        d->namer = (struct hw_namer){hw_demangle_shown, d->demangler};
+        pick_moments(d);
+        rc = find_sites(d);
+    }
+    if (rc == 0)
+        rc = find_losses(d);
+    if (rc < 0) {
+        (void)hw_fail(err, rc, 0, "report"); /* the code is returned below */
+        goto fail;
+    }
+    count_samples(d);
+    const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
+    d->has_rss = hw_process_counter(p, d->upid, "mem.rss", m->ts_ns, &d->rss) && d->rss > 0;
+    return HW_OK;
+fail:
+    hw_report_data_done(d);
+    return rc;
+}
+
+void hw_report_data_done(struct hw_report_data *d)
+{
+    hw_series_list_done(&d->list);
+    hw_vec_done(&d->ranks);
+    hw_process_view_done(&d->view);
+    hw_functions_free(d->functions);
+    hw_demangler_free(d->demangler);
+    hw_vec_done(&d->sites);
+    free(d->trends);
+    hw_vec_done(&d->losses);
+    *d = (struct hw_report_data){0};
+}
+
+const char *hw_report_process_name(const struct hw_report_data *d, hw_upid upid)
+{
+    return hw_strings_cstr(hw_callsites_strings(d->p->callsites), d->p->processes.v[upid.v].name);
+}

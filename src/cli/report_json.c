@@ -1,0 +1,135 @@
+/* {"version":1,"type":"report",…}: stable; new members may appear, old ones keep their meaning. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "cli/loss_text.h"
+#include "cli/report_data.h"
+
+#include "base/banned.h"
+
+static int write_file(void *ctx, const void *p, size_t n)
+{
+    return fwrite(p, 1, n, (FILE *)ctx) == n ? HW_OK : HW_ESYS;
+}
+
+static void put_value(struct hw_json *j, const struct hw_report_data *d, const struct hw_value *v)
+{
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(v, (enum hw_metric)m));
+    hw_json_kv_int(j, "samples", v->samples);
+    hw_json_kv_int(j, "alloc_samples", v->alloc_samples);
+    hw_json_kv_double(j, "space_error", hw_value_error(v, HW_METRIC_SPACE, d->view.interval_bytes));
+}
+
+static void put_moment(struct hw_json *j, const struct hw_report_data *d, const char *key,
+                       const struct hw_process_moment *m)
+{
+    hw_json_key(j, key);
+    hw_json_begin_object(j);
+    hw_json_kv_int(j, "ts_ns", m->ts_ns);
+    hw_json_kv_int(j, "since_start_ns", m->ts_ns - d->view.start_ns);
+    put_value(j, d, &m->total);
+    hw_json_end_object(j);
+}
+
+static void put_process(struct hw_json *j, const struct hw_report_data *d, hw_upid upid)
+{
+    hw_json_kv_int(j, "pid", d->p->processes.v[upid.v].pid);
+    hw_json_kv_str(j, "name", hw_report_process_name(d, upid));
+}
+
+static void put_sites(struct hw_json *j, const struct hw_report_data *d)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    struct hw_strbuf label = {0};
+    hw_json_key(j, "sites");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < d->n_rows; i++) {
+        const struct hw_site *s = &d->sites.v[i];
+        const struct hw_function *fn = hw_functions_get(d->functions, s->function);
+        hw_strbuf_clear(&label);
+        hw_function_label(&label, d->p->callsites, fn, &d->namer);
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "function", label.p);
+        hw_json_kv_str(j, "raw_name", hw_strings_cstr(strings, fn->name));
+        hw_json_kv_str(j, "module", hw_strings_cstr(strings, fn->module));
+        put_value(j, d, &s->now);
+        if (d->before)
+            hw_json_kv_int(j, "space_delta", s->now.space - s->before_space);
+        hw_json_kv_int(j, "peak_space", s->peak.space);
+        hw_json_kv_str(j, "trend", hw_trend_name(d->trends[i]));
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_strbuf_done(&label);
+}
+
+static void put_losses(struct hw_json *j, const struct hw_report_data *d)
+{
+    struct hw_strbuf text = {0};
+    hw_json_key(j, "losses");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < d->losses.n; i++) {
+        const struct hw_loss *l = &d->losses.v[i];
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, d->p, l);
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "kind", hw_loss_word(d->p, l));
+        hw_json_kv_uint(j, "count", l->count);
+        hw_json_kv_bool(j, "incomplete", hw_loss_is_incomplete(l));
+        hw_json_kv_str(j, "text", text.p);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_strbuf_done(&text);
+}
+
+static void put_others(struct hw_json *j, const struct hw_report_data *d)
+{
+    hw_json_key(j, "other_processes");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->ranks.v[i].upid.v == d->upid.v)
+            continue;
+        hw_json_begin_object(j);
+        put_process(j, d, d->ranks.v[i].upid);
+        hw_json_kv_int(j, "space", d->ranks.v[i].total.space);
+        hw_json_kv_int(j, "alloc_space", d->ranks.v[i].total.alloc_space);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+}
+
+int hw_report_json(const struct hw_report_data *d, FILE *out)
+{
+    struct hw_json j;
+    hw_json_init(&j, write_file, out, /* pretty = */ true);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "version", 1);
+    hw_json_kv_str(&j, "type", "report");
+    hw_json_key(&j, "process");
+    hw_json_begin_object(&j);
+    put_process(&j, d, d->upid);
+    hw_json_end_object(&j);
+    hw_json_kv_uint(&j, "dumps", d->view.n_dumps);
+    hw_json_kv_int(&j, "duration_ns", d->now.ts_ns - d->view.start_ns);
+    hw_json_kv_uint(&j, "interval_bytes", d->view.interval_bytes);
+    hw_json_kv_uint(&j, "samples", d->n_samples);
+    hw_json_kv_uint(&j, "lost", d->n_lost);
+    hw_json_kv_bool(&j, "incomplete", d->incomplete);
+    put_moment(&j, d, "end", &d->now);
+    put_moment(&j, d, "peak", &d->peak);
+    hw_json_kv_str(&j, "sites_at", d->shows_peak ? "peak" : "end");
+    hw_json_kv_str(&j, "metric", hw_metric_name(d->o->metric));
+    if (d->has_rss)
+        hw_json_kv_double(&j, "rss_bytes", d->rss);
+    put_sites(&j, d);
+    put_losses(&j, d);
+    put_others(&j, d);
+    hw_json_end_object(&j);
+    int rc = hw_json_finish(&j);
+    hw_json_done(&j);
+    fputc('\n', out);
+    return rc;
+}

@@ -1,0 +1,331 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/loss_text.h"
+#include "cli/report_data.h"
+#include "cli/units.h"
+
+#include "base/banned.h"
+
+struct page {
+    const struct hw_report_data *d;
+    FILE *out;
+    struct hw_strbuf line; /* of the row at work */
+};
+
+static const char *word(const struct page *pg, const char *unicode, const char *ascii)
+{
+    return pg->d->o->unicode ? unicode : ascii;
+}
+
+static void paint(const struct page *pg, const char *code)
+{
+    if (pg->d->o->color)
+        fprintf(pg->out, "\033[%sm", code);
+}
+
+static bool is_bytes(enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
+}
+
+static char *fmt_metric(char out[HW_UNIT_MAX], enum hw_metric m, double v)
+{
+    return is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
+}
+
+/* "±1.6%"; "" when exact. */
+static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_metric m,
+                      char out[HW_UNIT_MAX])
+{
+    double error = hw_value_error(v, m, pg->d->view.interval_bytes);
+    double value = fabs((double)hw_value_get(v, m));
+    out[0] = 0;
+    if (error <= 0 || value <= 0)
+        return;
+    double percent = 100 * error / value;
+    (void)snprintf(out, HW_UNIT_MAX, percent < 9.95 ? "%s%.1f%%" : "%s%.0f%%",
+                   word(pg, "\xc2\xb1", "+-"), percent);
+}
+
+/* ---- header ---- */
+
+/* A path's last part: "server" for "./bin/server". */
+static const char *base_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static void put_name(const struct page *pg, const char *name)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add_escaped(&b, name, strlen(name));
+    fputs(b.p ? b.p : "", pg->out);
+    hw_strbuf_done(&b);
+}
+
+static void put_process(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    const char *name = hw_report_process_name(d, d->upid);
+    char buf[HW_UNIT_MAX];
+    paint(pg, "1");
+    if (name[0]) {
+        put_name(pg, base_name(name));
+        fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[d->upid.v].pid);
+    } else {
+        fprintf(pg->out, "pid %lld", (long long)d->p->processes.v[d->upid.v].pid);
+    }
+    paint(pg, "0");
+    fprintf(pg->out, "  %zu dump%s over %s", d->view.n_dumps, d->view.n_dumps == 1 ? "" : "s",
+            hw_fmt_duration(buf, d->now.ts_ns - d->view.start_ns));
+    fprintf(pg->out, "  interval %s", hw_fmt_bytes_exact(buf, d->view.interval_bytes));
+    if (d->view.orig_interval_bytes && d->view.orig_interval_bytes != d->view.interval_bytes)
+        fprintf(pg->out, " (asked for %s)", hw_fmt_bytes_exact(buf, d->view.orig_interval_bytes));
+    fprintf(pg->out, "  samples %s", hw_fmt_count(buf, (double)d->n_samples));
+    if (d->n_lost)
+        paint(pg, "31");
+    fprintf(pg->out, "  lost %s", hw_fmt_count(buf, (double)d->n_lost));
+    if (d->n_lost)
+        paint(pg, "0");
+    fputc('\n', pg->out);
+}
+
+static void put_totals(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    char buf[HW_UNIT_MAX];
+    fprintf(pg->out, "live %s", hw_fmt_bytes(buf, (double)d->now.total.space));
+    fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
+    fprintf(pg->out, "%s%s", buf[0] ? " " : "", buf);
+    fprintf(pg->out, "   allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
+    fprintf(pg->out, "   peak %s", hw_fmt_bytes(buf, (double)d->peak.total.space));
+    fprintf(pg->out, " at %s", hw_fmt_clock(buf, d->peak.ts_ns - d->view.start_ns));
+    if (d->has_rss) {
+        const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
+        fprintf(pg->out, "   RSS %s", hw_fmt_bytes(buf, d->rss));
+        fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
+    }
+    fputc('\n', pg->out);
+}
+
+/* ---- table ---- */
+
+enum { COL_VALUE = 17, COL_DELTA = 11, COL_ALLOCS = 8, COL_TREND = 10 };
+
+static const char *value_title(const struct page *pg)
+{
+    switch (pg->d->o->metric) {
+    case HW_METRIC_SPACE:
+        return pg->d->shows_peak ? "AT PEAK" : "LIVE";
+    case HW_METRIC_OBJECTS:
+        return pg->d->shows_peak ? "OBJECTS AT PEAK" : "OBJECTS";
+    case HW_METRIC_ALLOC_SPACE:
+        return "ALLOCATED";
+    case HW_METRIC_ALLOC_OBJECTS:
+        return "ALLOCATIONS";
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return "";
+}
+
+/* Right-aligned by the columns it takes, not by its bytes. */
+static void put_cell(struct hw_strbuf *line, const char *text, size_t width)
+{
+    for (size_t w = hw_text_width(text); w < width; w++)
+        hw_strbuf_addc(line, ' ');
+    hw_strbuf_adds(line, text);
+}
+
+static void put_value_cell(struct page *pg, const struct hw_site *s)
+{
+    enum hw_metric m = pg->d->o->metric;
+    char value[HW_UNIT_MAX], error[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX + 4];
+    fmt_metric(value, m, (double)hw_value_get(&s->now, m));
+    fmt_error(pg, &s->now, m, error);
+    bool rough = error[0] && hw_value_samples(&s->now, m) < 10;
+    (void)snprintf(cell, sizeof cell, "%s%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
+                   error[0] ? " " : "", error);
+    put_cell(&pg->line, cell, COL_VALUE);
+}
+
+static void put_delta_cell(struct page *pg, const struct hw_site *s)
+{
+    char buf[HW_UNIT_MAX], cell[HW_UNIT_MAX + 2];
+    int64_t delta = s->now.space - s->before_space;
+    if (delta == 0)
+        (void)snprintf(cell, sizeof cell, "0");
+    else
+        (void)snprintf(cell, sizeof cell, "%s%s", delta > 0 ? "+" : "",
+                       hw_fmt_bytes(buf, (double)delta));
+    put_cell(&pg->line, cell, COL_DELTA);
+}
+
+static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width, bool pad)
+{
+    const struct hw_report_data *d = pg->d;
+    const struct hw_function *fn = hw_functions_get(d->functions, s->function);
+    struct hw_bytes module = hw_module_base(d->p->callsites, fn->module);
+    struct hw_strbuf label = {0}, cell = {0}, mod = {0};
+    hw_strbuf_add_escaped(&mod, module.p, module.n);
+    hw_function_label(&label, d->p->callsites, fn, &d->namer);
+    size_t mod_width = mod.n ? hw_text_width(mod.p) + 4 : 0;
+    size_t room = width > mod_width + 16 ? width - mod_width : 16;
+    hw_short_name(&cell, label.p ? label.p : "", room);
+    if (mod.n && fn->name.v) /* "module+0x10" names it already */
+        hw_strbuf_addf(&cell, "  (%s)", mod.p);
+    hw_strbuf_adds(&pg->line, cell.p ? cell.p : "");
+    for (size_t w = hw_text_width(cell.p ? cell.p : ""); pad && w < width; w++)
+        hw_strbuf_addc(&pg->line, ' ');
+    pg->line.failed |= label.failed || cell.failed || mod.failed;
+    hw_strbuf_done(&label);
+    hw_strbuf_done(&cell);
+    hw_strbuf_done(&mod);
+}
+
+static void put_row(struct page *pg, size_t i, size_t site_width)
+{
+    const struct hw_report_data *d = pg->d;
+    const struct hw_site *s = &d->sites.v[i];
+    const char *trend = hw_trend_name(d->trends[i]);
+    char buf[HW_UNIT_MAX];
+    hw_strbuf_clear(&pg->line);
+    put_value_cell(pg, s);
+    if (d->before)
+        put_delta_cell(pg, s);
+    put_cell(&pg->line, hw_fmt_count(buf, (double)s->now.alloc_objects), COL_ALLOCS);
+    hw_strbuf_adds(&pg->line, "   ");
+    put_site_cell(pg, s, site_width, trend[0] != 0);
+    fputs(pg->line.p ? pg->line.p : "", pg->out);
+    if (trend[0]) {
+        paint(pg, d->trends[i] == HW_TREND_GROWING ? "33" : "2");
+        fprintf(pg->out, "  %s", trend);
+        paint(pg, "0");
+    }
+    fputc('\n', pg->out);
+}
+
+static size_t rest(const struct page *pg, double *value)
+{
+    const struct hw_report_data *d = pg->d;
+    size_t n = 0;
+    *value = 0;
+    for (size_t i = d->n_rows; i < d->sites.n; i++) {
+        int64_t v = hw_value_get(&d->sites.v[i].now, d->o->metric);
+        *value += (double)v;
+        n += v != 0;
+    }
+    return n;
+}
+
+static void put_table(struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    char buf[HW_UNIT_MAX];
+    size_t left = COL_VALUE + COL_ALLOCS + 3 + (d->before ? COL_DELTA : 0) + 2 + COL_TREND;
+    size_t site_width = d->o->width > left + 24 ? d->o->width - left : 24;
+    if (d->shows_peak) {
+        bool freed = !d->o->peak;
+        fprintf(pg->out, "\n%sthe table shows the peak at %s\n",
+                freed ? "almost everything was freed by the end; " : "",
+                hw_fmt_clock(buf, d->peak.ts_ns - d->view.start_ns));
+    }
+    if (d->n_rows == 0) {
+        fputs("\nnothing is live\n", pg->out);
+        return;
+    }
+    hw_strbuf_clear(&pg->line);
+    put_cell(&pg->line, value_title(pg), COL_VALUE);
+    if (d->before)
+        put_cell(&pg->line, word(pg, "\xce\x94 last", "change"), COL_DELTA);
+    put_cell(&pg->line, "ALLOCS", COL_ALLOCS);
+    fputc('\n', pg->out);
+    paint(pg, "1");
+    fprintf(pg->out, "%s   SITE", pg->line.p ? pg->line.p : "");
+    paint(pg, "0");
+    fputc('\n', pg->out);
+    for (size_t i = 0; i < d->n_rows; i++)
+        put_row(pg, i, site_width);
+    double value;
+    size_t n = rest(pg, &value);
+    if (n)
+        fprintf(pg->out, "%*s   in %zu more site%s (--top)\n", COL_VALUE,
+                fmt_metric(buf, d->o->metric, value), n, n == 1 ? "" : "s");
+}
+
+/* ---- what follows ---- */
+
+static void put_losses(const struct page *pg)
+{
+    struct hw_strbuf text = {0};
+    if (pg->d->losses.n)
+        fputc('\n', pg->out);
+    for (size_t i = 0; i < pg->d->losses.n; i++) {
+        const struct hw_loss *l = &pg->d->losses.v[i];
+        bool bad = hw_loss_is_incomplete(l);
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, pg->d->p, l);
+        paint(pg, bad ? "31" : "33");
+        fputs(bad ? "incomplete: " : "note: ", pg->out);
+        paint(pg, "0");
+        fprintf(pg->out, "%s\n", text.p ? text.p : "");
+    }
+    hw_strbuf_done(&text);
+}
+
+static void put_others(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    char buf[HW_UNIT_MAX];
+    size_t shown = 0;
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        hw_upid upid = d->ranks.v[i].upid;
+        if (upid.v == d->upid.v)
+            continue;
+        if (shown++ == 10) {
+            fprintf(pg->out, "      and %zu more\n", d->ranks.n - 11);
+            break;
+        }
+        fputs(shown == 1 ? "\nalso: " : "      ", pg->out);
+        put_name(pg, base_name(hw_report_process_name(d, upid)));
+        fprintf(pg->out, " (%lld)  live %s", (long long)d->p->processes.v[upid.v].pid,
+                hw_fmt_bytes(buf, (double)d->ranks.v[i].total.space));
+        fprintf(pg->out, "  allocated %s",
+                hw_fmt_bytes(buf, (double)d->ranks.v[i].total.alloc_space));
+        fputs(shown == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);
+    }
+}
+
+static void put_hints(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    const char *name = hw_report_process_name(d, d->upid);
+    if (strncmp(base_name(name), "python", 6) == 0)
+        fputs(
+            "\nnote: python keeps objects up to 512 bytes in arenas of its own (pymalloc), which\n"
+            "      are seen here only as a whole; record with --python-allocators to see them "
+            "all\n",
+            pg->out);
+    if (d->o->path) {
+        fputs("\nnext: heapwise tree ", pg->out);
+        put_name(pg, d->o->path);
+        fputc('\n', pg->out);
+    }
+}
+
+int hw_report_text(const struct hw_report_data *d, FILE *out)
+{
+    struct page pg = {.d = d, .out = out};
+    put_process(&pg);
+    put_totals(&pg);
+    put_table(&pg);
+    put_losses(&pg);
+    put_others(&pg);
+    put_hints(&pg);
+    int rc = pg.line.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&pg.line);
+    return rc;
+}

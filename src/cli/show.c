@@ -1,0 +1,97 @@
+#include "cli/show.h"
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "import/import.h"
+
+#include "base/banned.h"
+
+bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
+{
+    const char *name = hw_opt_text(&cli->opts, HW_OPT_METRIC);
+    if (hw_metric_find(name, out))
+        return true;
+    hw_cli_error(cli, NULL, "unknown metric '%s'", name);
+    hw_cli_hint("space, objects, alloc_space or alloc_objects");
+    return false;
+}
+
+static int no_data(const struct hw_cli *cli, const char *path)
+{
+    const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
+    if (pid->set)
+        hw_cli_error(cli, "no-data", "no heap profile of pid %llu in '%s'",
+                     (unsigned long long)pid->num, path);
+    else
+        hw_cli_error(cli, "no-data", "no heap profile in '%s'", path);
+    hw_cli_hint("heapwise stats %s", path);
+    return HW_EXIT_NO_DATA;
+}
+
+static bool pick_process(struct hw_show *s, const struct hw_cli *cli, const hw_process_ranks *ranks)
+{
+    const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
+    for (size_t i = 0; i < ranks->n; i++) {
+        s->upid = ranks->v[i].upid;
+        if (!pid->set || s->p->processes.v[s->upid.v].pid == (int64_t)pid->num)
+            return true;
+    }
+    return false;
+}
+
+static int load(struct hw_show *s, const struct hw_cli *cli, const char *path)
+{
+    hw_process_ranks ranks = {0};
+    int rc = hw_series_list_init(&s->list, s->p);
+    if (rc == 0)
+        rc = hw_process_rank_all(s->p, &s->list, &ranks);
+    bool found = rc == 0 && pick_process(s, cli, &ranks);
+    hw_vec_done(&ranks);
+    if (rc == 0 && !found)
+        return no_data(cli, path);
+    if (rc == 0)
+        rc = hw_process_view_init(&s->view, s->p, &s->list, s->upid);
+    if (rc < 0)
+        return rc;
+    if (hw_opt_flag(&cli->opts, HW_OPT_PEAK) || s->view.moments.n == 0)
+        s->moment = hw_process_view_peak(&s->view);
+    else
+        s->moment = &s->view.moments.v[s->view.moments.n - 1];
+    if (!s->moment)
+        return no_data(cli, path);
+    rc =
+        hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max, &s->values);
+    if (rc == 0)
+        rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &s->demangler);
+    s->namer = (struct hw_namer){hw_demangle_shown, s->demangler};
+    return rc;
+}
+
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path)
+{
+    struct hw_error err = {0};
+    *s = (struct hw_show){0};
+    if (!hw_show_metric(cli, &s->metric))
+        return hw_cli_usage_exit(cli);
+    int rc = hw_import_file(path, &s->p, &err);
+    if (rc == 0) {
+        rc = load(s, cli, path);
+        if (rc < 0)
+            (void)hw_fail(&err, rc, 0, "cannot read '%s'", path); /* printed below */
+    }
+    if (rc < 0)
+        rc = hw_cli_fail(cli, &err);
+    if (rc != 0)
+        hw_show_done(s);
+    return rc;
+}
+
+void hw_show_done(struct hw_show *s)
+{
+    hw_series_list_done(&s->list);
+    hw_process_view_done(&s->view);
+    hw_vec_done(&s->values);
+    hw_demangler_free(s->demangler);
+    hw_profile_free(s->p);
+    *s = (struct hw_show){0};
+}

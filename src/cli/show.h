@@ -1,0 +1,39 @@
+/*
+ * show.h - what report, tree and convert share: open a trace, pick a process and a moment
+ *
+ * Owns:    all of it; hw_show_done frees it.
+ * Errors:  printed; hw_show_open gives an exit code of cli.h, 0 = go on.
+ */
+#ifndef HW_CLI_SHOW_H
+#define HW_CLI_SHOW_H
+
+#include <stdbool.h>
+
+#include "enrich/demangle.h"
+#include "model/profile.h"
+#include "views/functions.h"
+#include "views/process.h"
+#include "views/series.h"
+#include "views/values.h"
+
+struct hw_cli;
+
+struct hw_show {
+    struct hw_profile *p;
+    struct hw_series_list list;
+    hw_upid upid;
+    struct hw_process_view view;
+    const struct hw_process_moment *moment; /* the last one, or the peak */
+    hw_values values;                       /* all heaps of the process at that moment */
+    struct hw_demangler *demangler;
+    struct hw_namer namer;
+    enum hw_metric metric;
+};
+
+/* Reads --metric, --pid, --peak of the command. */
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path);
+void hw_show_done(struct hw_show *s);
+/* --metric of the command; false and a message when it is none. */
+bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * units.h - figures and names as people read them
+ *
+ * Shapes:  bytes in IEC with three significant digits ("12.4 MiB"), counts in thousands ("2.57 M"),
+ *          times as "1.234 s", "2m 00s". Names from outside are escaped.
+ * Errors:  those of the buffer (sticky).
+ */
+#ifndef HW_CLI_UNITS_H
+#define HW_CLI_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+#define HW_UNIT_MAX 32u /* longest text of the functions below, with its end */
+
+/* Each writes to out (HW_UNIT_MAX bytes) and gives it back, for use as an argument. */
+char *hw_fmt_bytes(char out[HW_UNIT_MAX], double bytes);
+char *hw_fmt_bytes_exact(char out[HW_UNIT_MAX], uint64_t bytes); /* "4 KiB", "4097 B" */
+char *hw_fmt_count(char out[HW_UNIT_MAX], double n);
+char *hw_fmt_duration(char out[HW_UNIT_MAX], int64_t ns);
+char *hw_fmt_clock(char out[HW_UNIT_MAX], int64_t ns); /* "1:02:03", "01:12", "7.2 s", "12 ms" */
+
+/* Columns the text takes on a terminal: UTF-8 code points, as if each had width one. */
+size_t hw_text_width(const char *s);
+
+/* A function's label without its parameters and, when it is still wider than max, with template
+ * arguments folded and at last its beginning cut. Control bytes escaped. */
+void hw_short_name(struct hw_strbuf *out, const char *label, size_t max);
+
+#endif
