@@ -1,0 +1,207 @@
+/*
+ * client_test.c LIBRARY TARGETS - the preload library under programs that count for themselves
+ *
+ * At interval 1 every number must be the program's own, for each habit that programs have. The leaf
+ * of each stack is enough here; whole stacks are checked where tables are (tests/e2e).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "test.h"
+#include "twin.h"
+
+static const char *library, *targets;
+
+static struct twin_options options(uint64_t interval)
+{
+    return (struct twin_options){.library = library,
+                                 .interval = interval,
+                                 .ring_bytes = HW_RING_DEFAULT_BYTES,
+                                 .flags = HW_CC_BLOCK};
+}
+
+static struct twin_result run(const struct twin_options *o, const char *name, const char *arg)
+{
+    struct twin_result r;
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/t_%s", targets, name);
+    char *argv[] = {path, (char *)(uintptr_t)arg, NULL};
+    assert_int_equal(twin_run(o, argv, &r), 0);
+    if (r.exit_status != 0 || r.n_broken != 0)
+        print_error("%s: status %d, %llu promises broken\n", name, r.exit_status,
+                    (unsigned long long)r.n_broken);
+    assert_int_equal(r.exit_status, 0);
+    assert_int_equal(r.n_broken, 0);
+    return r;
+}
+
+static void test_exact(void **state)
+{
+    /* Not here: programs whose allocations have a library's function as their leaf. */
+    static const char *const names[] = {"truth",     "realloc",  "threads",  "fork",     "vfork",
+                                        "clone_vm",  "raw_fork", "deep",     "sigalloc", "sigjmp",
+                                        "keys",      "fiber",    "closefds", "attr",     "freeall",
+                                        "crossfree", "seccomp",  "stopped",  "exec"};
+    struct twin_options o = options(1);
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        unsigned lines;
+        struct twin_result r = run(&o, names[i], NULL);
+        unsigned bad = twin_differences(&r, &lines);
+        if (bad || lines == 0)
+            print_error("%s: %u of %u functions differ\n", names[i], bad, lines);
+        assert_int_equal(bad, 0);
+        assert_true(lines > 0);
+        assert_int_equal(twin_counter(&r, "lost_full"), 0);
+        assert_int_equal(twin_counter(&r, "missed_free"), 0);
+        twin_done(&r);
+    }
+}
+
+/* Same output with us as without us, whatever happens to the recorder. */
+static void assert_output_kept(const struct twin_result *r, const char *name)
+{
+    char command[600];
+    (void)snprintf(command, sizeof command, "%s/t_%s", targets, name);
+    FILE *f = popen(command, "r");
+    static char alone[1 << 16];
+    size_t n = fread(alone, 1, sizeof alone - 1, f);
+    alone[n] = '\0';
+    assert_int_equal(pclose(f), 0);
+    assert_string_equal(r->out, alone);
+}
+
+static void test_small_ring(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.ring_bytes = HW_RING_MIN_BYTES;
+    unsigned lines;
+    struct twin_result r = run(&o, "realloc", NULL);
+    assert_int_equal(twin_differences(&r, &lines), 0);
+    assert_int_equal(r.client_error, HW_CLIENT_OK);
+    twin_done(&r);
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    /* Nobody reads; with and without waiting the profile ends with its reason. */
+    for (int block = 0; block < 2; block++) {
+        struct twin_options o = options(1);
+        o.ring_bytes = HW_RING_MIN_BYTES;
+        o.flags = block ? HW_CC_BLOCK : 0;
+        o.block_timeout_us = 20000;
+        o.stall_ms = 1000000;
+        struct twin_result r = run(&o, "truth", NULL);
+        assert_int_equal(r.client_error, HW_CLIENT_HIT_TIMEOUT);
+        assert_true(twin_counter(&r, "lost_full") > 0);
+        assert_int_equal(twin_counter(&r, "blocked") > 0, block);
+        assert_output_kept(&r, "truth");
+        twin_done(&r);
+    }
+}
+
+static void test_recorder_dies(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.ring_bytes = HW_RING_MIN_BYTES;
+    o.silent_after = 1;
+    struct twin_result r = run(&o, "truth", NULL);
+    assert_int_equal(r.client_error, HW_CLIENT_RECORDER_GONE);
+    assert_output_kept(&r, "truth");
+    twin_done(&r);
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.first_status = HW_WELCOME_NO + 1;
+    struct twin_result r = run(&o, "realloc", NULL);
+    assert_int_equal(r.n_clients, 1);
+    assert_int_equal(r.n_allocs, 0);
+    assert_output_kept(&r, "realloc");
+    twin_done(&r);
+
+    /* Told to wait, then wanted: the next allocations do the handshake. */
+    o.first_status = HW_WELCOME_WAIT + 1;
+    o.n_sessions = 2;
+    o.session_ms = 1;
+    r = run(&o, "saturate", NULL);
+    assert_int_equal(r.n_clients, 2);
+    assert_true(r.n_allocs > 0);
+    twin_done(&r);
+}
+
+/* Starts and stops under load; no record of one session ever names a sample of another. */
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.ring_bytes = 256 * 1024;
+    o.n_sessions = 40;
+    o.session_ms = 1;
+    struct twin_result r = run(&o, "saturate", NULL);
+    assert_true(r.n_clients > 1);
+    assert_int_equal(r.client_error, HW_CLIENT_OK);
+    twin_done(&r);
+}
+
+/* A fixed seed makes a single thread's samples a fact: within 4 sigma for 20 of them. */
+static void test_sampled(void **state)
+{
+    (void)state;
+    double bytes = 0, objects = 0, true_bytes = 0, true_objects = 0, sigma2 = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct twin_options o = options(4096);
+        o.seed = seed;
+        struct twin_result r = run(&o, "truth", NULL);
+        for (const char *p = r.out; (p = strstr(p, "EXPECT ")); p++) {
+            unsigned long long a, n;
+            assert_int_equal(sscanf(p, "EXPECT %*s %llu %llu", &a, &n), 2);
+            true_bytes += (double)a;
+            true_objects += (double)n;
+            if (a / n < 4096)
+                sigma2 += (double)a * 4096;
+        }
+        bytes += (double)r.sample_bytes;
+        objects += r.objects;
+        twin_done(&r);
+    }
+    double off = (bytes - true_bytes) * (bytes - true_bytes);
+    if (off > 16 * sigma2 || objects < 0.9 * true_objects || objects > 1.1 * true_objects)
+        print_error("bytes %.0f of %.0f, objects %.0f of %.0f\n", bytes, true_bytes, objects,
+                    true_objects);
+    assert_true(off <= 16 * sigma2);
+    assert_true(objects > 0.9 * true_objects && objects < 1.1 * true_objects);
+}
+
+static void test_adaptive(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.ring_bytes = 64 * 1024;
+    o.adaptive_threshold = 48 * 1024;
+    struct twin_result r = run(&o, "truth", NULL);
+    assert_true(r.n_heaps > 1); /* the first announces, each doubling says so */
+    assert_true(r.n_allocs < 100000);
+    twin_done(&r);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact),   cmocka_unit_test(test_small_ring),
+        cmocka_unit_test(test_full),    cmocka_unit_test(test_recorder_dies),
+        cmocka_unit_test(test_answers), cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_sampled), cmocka_unit_test(test_adaptive)};
+    if (argc < 3)
+        return 2;
+    library = argv[1];
+    targets = argv[2];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
