@@ -275,6 +275,35 @@ void hw_clients_wake(struct hw_recorder *r)
     }
 }
 
+void hw_clients_take_back(struct hw_target *t)
+{
+    struct hw_recorder *r = t->rec;
+    bool alive = t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
+                 t->end != HW_END_EXECED && hw_pid_alive(&t->pid);
+    if (r->embedded || r->stopping || !alive || t->socket_closed || r->conns.n >= MAX_CONNS)
+        return;
+    struct hw_conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return; /* it stays silent from now on */
+    *c = (struct hw_conn){.rec = r,
+                          .uid = t->uid,
+                          .pid = t->pid.pid,
+                          .since_ns = hw_now_monotonic_ns(),
+                          .heard = true,
+                          .waiting = true,
+                          .hello = t->hello,
+                          .page = t->page};
+    if (hw_vec_push(&r->conns, c) < 0) {
+        free(c);
+        return;
+    }
+    hw_watch_remove(r, &t->watch);
+    c->watch = (struct hw_watch){t->watch.fd, on_conn};
+    t->watch.fd = -1;
+    t->page = (struct hw_page){.fd = -1};
+    (void)hw_watch_add(r, &c->watch, EPOLLRDHUP); /* without: its end is not noticed */
+}
+
 void hw_clients_done(struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->conns.n; i++) {

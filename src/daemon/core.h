@@ -73,6 +73,8 @@ int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
 void hw_clients_wake(struct hw_recorder *r);
+/* The session is over, the process is not: it waits for the next one with the same page. */
+void hw_clients_take_back(struct hw_target *t);
 void hw_clients_done(struct hw_recorder *r);
 
 /* ---- target.c ---- */
@@ -116,6 +118,7 @@ struct hw_target {
     char exe[256];
     bool launcher;
     bool from_startup;
+    bool socket_closed;
     uint64_t key; /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
 

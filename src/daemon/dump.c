@@ -161,6 +161,8 @@ static int write_rows(struct hw_target *t, struct hw_heap_tally *h, struct hw_du
     size_t n = all ? h->tally.rows.n : h->tally.touched.n;
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         size_t row = all ? i : h->tally.touched.v[i];
+        if (h->tally.rows.v[row].t.alloc_count == 0)
+            continue; /* it came into being after the peak */
         struct hw_dump_sample s = make_sample(&h->tally.rows.v[row]);
         rc = hw_profile_sample(w, &s, err);
     }

@@ -119,16 +119,17 @@ static void tick(struct hw_recorder *r)
     hw_clients_tick(r, now);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_tick(r->targets.v[i], now);
-    for (size_t i = 0; i < r->sessions.n; i++)
-        hw_session_tick(r->sessions.v[i], now);
     for (size_t i = 0; i < r->targets.n;) {
         if (r->targets.v[i]->phase == HW_PHASE_DONE && !r->targets.v[i]->with_thread) {
+            hw_clients_take_back(r->targets.v[i]);
             hw_target_free(r->targets.v[i]);
             r->targets.v[i] = r->targets.v[--r->targets.n];
         } else {
             i++;
         }
     }
+    for (size_t i = 0; i < r->sessions.n; i++)
+        hw_session_tick(r->sessions.v[i], now);
     for (size_t i = 0; i < r->sessions.n;) {
         if (r->sessions.v[i]->ended) {
             hw_session_free(r->sessions.v[i]);

@@ -314,6 +314,7 @@ static void on_socket(struct hw_watch *w, uint32_t events)
     struct hw_target *t = HW_OWNER_OF(w, struct hw_target, watch);
     (void)events;
     hw_watch_remove(t->rec, w);
+    t->socket_closed = true;
     if (t->phase == HW_PHASE_PREPARING) {
         t->phase = HW_PHASE_DONE;
         return;

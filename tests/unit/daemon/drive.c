@@ -2,6 +2,7 @@
  * drive.c - records one command with the embedded recorder: the smallest controller there can be
  *
  *     drive LIBRARY CONFIG.txt OUT.trace FLAGS COMMAND…
+ *     drive --service PRODUCER CONSUMER
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -79,8 +80,22 @@ static uint32_t wait_for(int fd, uint32_t type, int timeout_ms)
     }
 }
 
+static int serve(const char *producer, const char *consumer)
+{
+    struct hw_error e = {0};
+    struct hw_recorder_options o = {
+        .controller_fd = -1, .producer_socket = producer, .consumer_socket = consumer};
+    hw_log_init("heapprofd");
+    int rc = hw_recorder_run(&o, &e);
+    if (rc < 0)
+        fprintf(stderr, "recorder: %s\n", e.text);
+    return rc < 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "--service") == 0)
+        return serve(argv[2], argv[3]);
     if (argc < 6)
         return 2;
     char *text;
