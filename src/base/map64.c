@@ -10,6 +10,14 @@
 #include "base/banned.h"
 #include "base/error.h"
 
+static inline size_t home_of(const struct hw_map64 *m, uint64_t key)
+{
+    if (m->unit_log2 == 0)
+        return hw_hash_u64(key) & m->mask;
+    uint64_t unit = key >> m->unit_log2;
+    return (hw_hash_u64(unit >> 3) << 3 | (unit & 7)) & m->mask;
+}
+
 void hw_map64_done(struct hw_map64 *m)
 {
     free(m->slots);
@@ -20,7 +28,7 @@ uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key)
 {
     if (!m->slots)
         return NULL;
-    for (size_t i = hw_hash_u64(key) & m->mask;; i = (i + 1) & m->mask) {
+    for (size_t i = home_of(m, key);; i = (i + 1) & m->mask) {
         if (m->slots[i].key == key)
             return &m->slots[i].value;
         if (m->slots[i].key == HW_MAP64_NO_KEY)
@@ -39,7 +47,7 @@ bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out)
 
 static void insert_new(struct hw_map64 *m, uint64_t key, uint64_t value)
 {
-    size_t i = hw_hash_u64(key) & m->mask;
+    size_t i = home_of(m, key);
     while (m->slots[i].key != HW_MAP64_NO_KEY)
         i = (i + 1) & m->mask;
     m->slots[i] = (struct hw_map64_slot){key, value};
@@ -51,7 +59,7 @@ static int grow(struct hw_map64 *m)
     size_t bytes;
     if (__builtin_mul_overflow(n_slots, sizeof *m->slots, &bytes))
         return HW_ENOMEM;
-    struct hw_map64 next = {malloc(bytes), n_slots - 1, m->n};
+    struct hw_map64 next = {malloc(bytes), n_slots - 1, m->n, m->unit_log2};
     if (!next.slots)
         return HW_ENOMEM;
     memset(next.slots, 0xff, bytes);
@@ -92,7 +100,7 @@ bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out)
                            m->slots);
     for (size_t i = (hole + 1) & m->mask; m->slots[i].key != HW_MAP64_NO_KEY;
          i = (i + 1) & m->mask) {
-        size_t home = hw_hash_u64(m->slots[i].key) & m->mask;
+        size_t home = home_of(m, m->slots[i].key);
         if (((i - home) & m->mask) < ((i - hole) & m->mask))
             continue; /* lies between its home and itself: must stay */
         m->slots[hole] = m->slots[i];

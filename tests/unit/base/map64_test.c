@@ -7,19 +7,17 @@
 
 enum { KEYS = 3000, STEPS = 200000 };
 
-static void behaves_as_an_array(void **state)
+static void behaves_as_an_array(uint32_t unit_log2, unsigned key_shift)
 {
-    (void)state;
-    static uint64_t twin[KEYS];
-    static bool there[KEYS];
+    uint64_t twin[KEYS] = {0};
+    bool there[KEYS] = {0};
     size_t n = 0;
-    struct hw_map64 m = {0};
+    struct hw_map64 m = {.unit_log2 = unit_log2};
     uint64_t rng = 42;
     for (int i = 0; i < STEPS; i++) {
         rng = hw_hash_mix(rng, (uint64_t)i);
-        /* Keys that collide in their low bits on purpose. */
         size_t k = rng % KEYS;
-        uint64_t key = (uint64_t)k << 40;
+        uint64_t key = (uint64_t)k << key_shift;
         uint64_t got = 0;
         if (rng >> 60 < 9) {
             assert_int_equal(hw_map64_put(&m, key, rng), 0);
@@ -37,11 +35,26 @@ static void behaves_as_an_array(void **state)
     }
     for (size_t k = 0; k < KEYS; k++) {
         uint64_t got = 0;
-        assert_int_equal(hw_map64_get(&m, (uint64_t)k << 40, &got), there[k]);
+        assert_int_equal(hw_map64_get(&m, (uint64_t)k << key_shift, &got), there[k]);
         if (there[k])
             assert_int_equal(got, twin[k]);
     }
     hw_map64_done(&m);
+}
+
+/* Keys that collide in their low bits on purpose. */
+static void scattered(void **state)
+{
+    (void)state;
+    behaves_as_an_array(0, 40);
+}
+
+static void neighbours(void **state)
+{
+    (void)state;
+    behaves_as_an_array(5, 5);
+    behaves_as_an_array(5, 3);
+    behaves_as_an_array(5, 13);
 }
 
 static void empty_map_answers(void **state)
@@ -54,4 +67,5 @@ static void empty_map_answers(void **state)
     hw_map64_done(&m);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(behaves_as_an_array), cmocka_unit_test(empty_map_answers))
+HW_TEST_MAIN(cmocka_unit_test(scattered), cmocka_unit_test(neighbours),
+             cmocka_unit_test(empty_map_answers))
