@@ -3,8 +3,8 @@
  * (bad tag, a length beyond the end), the reader goes forward byte by byte to the next place that
  * `plausible` accepts: a packet whose every field is in the schema with the right wire type, that
  * carries a sequence id and an owner, as the service appends to each. A packet with unbroken
- * framing but damaged fields is dropped alone, unless what follows it is no packet either: then its
- * length was the damage.
+ * framing but damaged fields is dropped alone, unless what follows it is no packet either, or it
+ * holds further packets: then its length was the damage.
  */
 #include "trace/reader.h"
 
@@ -241,6 +241,7 @@ static bool is_data(uint32_t number)
 struct common {
     uint32_t sequence_id, machine_id, flags, defaults_clock;
     bool cleared, dropped, first, has_owner;
+    bool swallowed; /* it holds what looks like further packets: its length is too long */
 };
 
 static uint32_t clock_of_defaults(struct hw_bytes defaults)
@@ -258,6 +259,10 @@ static void take_field(const struct hw_pb_field *f, struct hw_packet *p, struct 
 {
     if (is_data(f->number)) {
         if (f->wire == HW_PB_BYTES) {
+            /* Field 1 is Trace.packet again one level too deep, or ftrace events, which then
+             * would be alone. */
+            if (p->data_field && f->number == HW_F_Trace_packet)
+                c->swallowed = true;
             p->data_field = f->number;
             p->data = f->bytes;
         }
@@ -503,10 +508,10 @@ static int continues_at(struct hw_trace_reader *r, uint64_t at, bool *out, struc
     return rc;
 }
 
-static int skip_damaged(struct hw_trace_reader *r, const struct frame *f, struct hw_error *err)
+/* Goes on behind a frame of no use, if its length can be believed. */
+static int skip_frame(struct hw_trace_reader *r, const struct frame *f, struct hw_error *err)
 {
     bool goes_on;
-    r->stats.damaged_packets++;
     int rc = continues_at(r, r->pos + f->head + f->n, &goes_on, err);
     if (rc < 0)
         return rc;
@@ -533,8 +538,7 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     case FRAME_BAD:
         return resync(r, err);
     case FRAME_OTHER:
-        r->pos += f.head + f.n;
-        return 0;
+        return skip_frame(r, &f, err);
     case FRAME_PACKET:
         break;
     }
@@ -546,8 +550,14 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
         r->pos = r->size;
         return 0;
     }
-    if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c))
-        return skip_damaged(r, &f, err);
+    if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
+        r->stats.damaged_packets++;
+        return skip_frame(r, &f, err);
+    }
+    if (c.swallowed) {
+        r->stats.damaged_packets++;
+        return resync(r, err);
+    }
     r->pos = at + f.head + f.n;
     return take_packet(r, out, &c, at, err);
 }

@@ -1,0 +1,51 @@
+/* Any bytes as a trace: imported, and printed as text. */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "import/import.h"
+#include "import/perfetto.h"
+#include "model/profile.h"
+#include "trace/reader.h"
+#include "trace/text.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+/* Every id of a row must name a row. */
+static void walk(const struct hw_profile *p)
+{
+    for (size_t i = 0; i < p->allocs.n; i++) {
+        hw_frame_id path[HW_MAX_CALLSITE_DEPTH];
+        size_t depth =
+            hw_callsites_path(p->callsites, p->allocs.v[i].callsite, path, HW_MAX_CALLSITE_DEPTH);
+        for (size_t k = 0; k < depth; k++) {
+            const struct hw_frame *f = hw_callsites_get_frame(p->callsites, path[k]);
+            if (f->mapping.v != HW_ID_NONE && f->mapping.v >= hw_callsites_n_mappings(p->callsites))
+                __builtin_trap();
+        }
+        if (p->allocs.v[i].dump >= p->dumps.n)
+            __builtin_trap();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static int null_fd = -1;
+    struct hw_profile *p;
+    struct hw_trace_reader *r;
+    struct hw_bytes file = hw_bytes_of(data, n);
+    if (null_fd < 0)
+        null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (hw_profile_new(&p) == 0) {
+        if (hw_import_perfetto.read(file, p, NULL) == 0 && hw_profile_freeze(p) == 0)
+            walk(p);
+        hw_profile_free(p);
+    }
+    if (hw_trace_reader_open_bytes(file, &r, NULL) == 0) {
+        (void)hw_trace_print_text(r, null_fd, NULL, NULL); /* damage is expected */
+        hw_trace_reader_free(r);
+    }
+    return 0;
+}
