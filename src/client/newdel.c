@@ -49,6 +49,38 @@ static inline void *next_of(struct next *x, const char *name)
     return hw_likely(fn != NULL) ? fn : find_next(x, name);
 }
 
+/*
+ * The same for operator new. Some of an allocator's own do call a function that we hook (jemalloc
+ * 5.3: the aligned ones call aligned_alloc by its public name) and would be counted twice. One try
+ * tells: a hook on the way moves this thread's countdown. The block of the try is never freed,
+ * since some allocators mind by which function.
+ */
+static HW_COLD void *find_next_new(struct next *x, const char *name)
+{
+    struct next found = {0};
+    void *fn = find_next(&found, name);
+    if (found.own) {
+        struct hw_tls *t = &hw_tls;
+        const uint64_t plenty = 1ull << 40;
+        uint64_t left = t->left;
+        t->left = plenty;
+        void *volatile p = ((void *(*)(size_t, size_t, size_t))fn)(64, 64, 64);
+        (void)p;
+        found.own = t->left == plenty;
+        if (t->left <= plenty && t->left >= plenty - 128) /* else it met a new session */
+            t->left = left;
+    }
+    x->own = found.own;
+    __atomic_store_n(&x->fn, fn, __ATOMIC_RELEASE);
+    return fn;
+}
+
+static inline void *next_new_of(struct next *x, const char *name)
+{
+    void *fn = __atomic_load_n(&x->fn, __ATOMIC_RELAXED);
+    return hw_likely(fn != NULL) ? fn : find_next_new(x, name);
+}
+
 typedef void *(*new1)(size_t);
 typedef void *(*new2)(size_t, size_t);
 typedef void *(*new3)(size_t, size_t, size_t);
@@ -61,7 +93,7 @@ typedef void (*del3)(void *, size_t, size_t);
     HW_EXPORT void *hook_##id(size_t n) __asm__(name);                                             \
     HW_EXPORT void *hook_##id(size_t n)                                                            \
     {                                                                                              \
-        new1 real = (new1)next_of(&next_##id, name);                                               \
+        new1 real = (new1)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
             return hw_slow_alloc(n, real);                                                         \
         return real(n);                                                                            \
@@ -71,7 +103,7 @@ typedef void (*del3)(void *, size_t, size_t);
     HW_EXPORT void *hook_##id(size_t n, size_t a) __asm__(name);                                   \
     HW_EXPORT void *hook_##id(size_t n, size_t a)                                                  \
     {                                                                                              \
-        new2 real = (new2)next_of(&next_##id, name);                                               \
+        new2 real = (new2)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
             return hw_slow_alloc_size_arg(n, a, real);                                             \
         return real(n, a);                                                                         \
@@ -81,7 +113,7 @@ typedef void (*del3)(void *, size_t, size_t);
     HW_EXPORT void *hook_##id(size_t n, size_t a, size_t b) __asm__(name);                         \
     HW_EXPORT void *hook_##id(size_t n, size_t a, size_t b)                                        \
     {                                                                                              \
-        new3 real = (new3)next_of(&next_##id, name);                                               \
+        new3 real = (new3)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
             return hw_slow_alloc_size_args(n, a, b, real);                                         \
         return real(n, a, b);                                                                      \
