@@ -1,0 +1,369 @@
+/*
+ * recorder_test.c - a service in a child process, and clients of all kinds
+ *
+ * The clients here speak the wire themselves: good ones, and ones that scribble over ring and
+ * socket. The session must live, and what the good ones sent must be in its books.
+ */
+#include "test.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arch.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "config/config.h"
+#include "daemon/recorder.h"
+#include "unwind/walk.h"
+#include "wire/control.h"
+#include "wire/handshake.h"
+#include "wire/ring.h"
+
+static char dir[64], producer[100], consumer[100];
+static pid_t service;
+
+static int dial(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < 500; i++) {
+        if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
+            return fd;
+        usleep(10000);
+    }
+    close(fd);
+    return -1;
+}
+
+static int start_service(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/hw-recorder-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(producer, sizeof producer, "%s/producer", dir);
+    snprintf(consumer, sizeof consumer, "%s/consumer", dir);
+    service = fork();
+    if (service == 0) {
+        struct hw_error err;
+        struct hw_recorder_options o = {.controller_fd = -1,
+                                        .producer_socket = producer,
+                                        .consumer_socket = consumer,
+                                        .cache_dir = dir};
+        exit(hw_recorder_run(&o, &err) < 0);
+    }
+    return 0;
+}
+
+static int stop_service(void **state)
+{
+    (void)state;
+    int status = -1;
+    kill(service, SIGTERM);
+    waitpid(service, &status, 0);
+    char cmd[200];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    (void)!system(cmd);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+/* ---- commands ---- */
+
+static void tell(int fd, uint32_t type, const void *body, size_t n, int pass)
+{
+    struct hw_control_head h = {.version = HW_CONTROL_VERSION, .type = type, .length = (uint32_t)n};
+    struct iovec iov[2] = {{&h, sizeof h}, {(void *)(uintptr_t)body, n}};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+    if (pass >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        *c = (struct cmsghdr){CMSG_LEN(sizeof pass), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), &pass, sizeof pass);
+    }
+    assert_true(sendmsg(fd, &m, MSG_NOSIGNAL) >= 0);
+}
+
+static char body[HW_CONTROL_MAX_BYTES];
+
+/* Waits for a message of this type (and state, for targets); body then holds what was in it. */
+static bool hear(int fd, uint32_t type, uint32_t state, int32_t pid)
+{
+    static char buf[HW_CONTROL_MAX_BYTES + 64];
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (poll(&p, 1, 20000) <= 0)
+            return false;
+        ssize_t n = recv(fd, buf, sizeof buf, 0);
+        struct hw_control_head h;
+        if (n < (ssize_t)sizeof h)
+            return false;
+        memcpy(&h, buf, sizeof h);
+        memcpy(body, buf + sizeof h, h.length);
+        body[h.length] = '\0';
+        struct hw_control_target_state t = {0};
+        if (h.type == HW_CTL_TARGET_STATE)
+            memcpy(&t, body, sizeof t);
+        if (h.type == type && (type != HW_CTL_TARGET_STATE || (t.state == state && t.pid == pid)))
+            return true;
+    }
+}
+
+static int start_session(const char *options, int out)
+{
+    char text[600];
+    struct hw_error err = {0};
+    struct hw_strbuf binary = {0}, b = {0};
+    snprintf(text, sizeof text,
+             "buffers { size_kb: 64 }\ndata_sources { config { name: \"android.heapprofd\" "
+             "heapprofd_config { sampling_interval_bytes: 1 %s } } }\n",
+             options);
+    assert_int_equal(hw_config_text_to_binary("-", hw_bytes_str(text), false, &binary, &err),
+                     HW_OK);
+    struct hw_control_start s = {.config_bytes = (uint32_t)binary.n};
+    hw_strbuf_add(&b, &s, sizeof s);
+    hw_strbuf_add(&b, binary.p, binary.n);
+    int fd = dial(consumer);
+    assert_true(fd >= 0);
+    tell(fd, HW_CTL_START, b.p, b.n, out);
+    hw_strbuf_done(&b);
+    hw_strbuf_done(&binary);
+    return fd;
+}
+
+/* ---- clients: each a process of its own ---- */
+
+static bool shake_hands(struct hw_ring_writer *w)
+{
+    int fd = dial(producer);
+    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
+                         .version = HW_WIRE_VERSION,
+                         .arch = HW_ARCH_HERE,
+                         .flags = HW_HELLO_STARTUP};
+    if (fd < 0 || send(fd, &h, sizeof h, 0) != sizeof h)
+        return false;
+    struct hw_welcome wel;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * HW_WELCOME_FDS)];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {&wel, sizeof wel};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    if (recvmsg(fd, &m, 0) != sizeof wel || wel.status != HW_WELCOME_PROFILE)
+        return false;
+    int fds[HW_WELCOME_FDS];
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
+    /* What we were given cannot be shrunk or grown under the recorder. */
+    for (int i = 0; i < HW_WELCOME_FDS; i++)
+        if (ftruncate(fds[i], 0) == 0)
+            return false;
+    return hw_ring_attach(fds[1], w) == HW_OK;
+}
+
+static void good_client(int n)
+{
+    struct hw_ring_writer w;
+    if (!shake_hands(&w))
+        _exit(1);
+    struct {
+        struct hw_rec_stack h;
+        uint64_t pc[2], exact;
+    } s = {.h = {.stack_id = 5, .n_frames = 2, .stop = HW_STOP_END}, .pc = {0x1111, 0x2222}};
+    uint64_t pos = hw_ring_reserve(&w, sizeof s);
+    memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&s + 8, sizeof s - 8);
+    hw_ring_commit(&w, pos, sizeof s, HW_REC_STACK);
+    for (int i = 0; i < n; i++) {
+        struct hw_rec_alloc a = {.alloc_size = 10, .sample_size = 10, .stack_id = 5, .heap_id = 1};
+        while (!(pos = hw_ring_reserve(&w, sizeof a)))
+            usleep(100);
+        memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&a + 8, sizeof a - 8);
+        hw_ring_commit(&w, pos, sizeof a, HW_REC_ALLOC);
+    }
+    for (;;)
+        pause();
+}
+
+static void hostile_client(int kind)
+{
+    struct hw_ring_writer w;
+    if (!shake_hands(&w))
+        _exit(1);
+    uint64_t x = 0x9e3779b97f4a7c15u;
+    volatile uint8_t *p = (volatile uint8_t *)w.shm;
+    for (size_t i = 0; kind == 0 && i < 200000; i++) { /* everything, again and again */
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        size_t at = i % 2 ? x % 256 : x % (4096 + w.mask + 1);
+        p[at] = (uint8_t)(x >> 40);
+    }
+    if (kind == 1) /* a claim that nobody could have made */
+        atomic_store(&w.shm->write_pos, UINT64_MAX / 2);
+    if (kind == 2) { /* a record in good order with a lie inside */
+        uint64_t pos = hw_ring_reserve(&w, 24);
+        struct hw_rec_stack s = {.stack_id = 1, .n_frames = 0xffffffff};
+        memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&s + 8, sizeof s - 8);
+        hw_ring_commit(&w, pos, 24, HW_REC_STACK);
+    }
+    for (;;)
+        pause();
+}
+
+static pid_t run(void (*fn)(int), int arg)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        fn(arg);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---- tests ---- */
+
+static void test_garbage_on_sockets(void **state)
+{
+    (void)state;
+    uint64_t x = 1234567;
+    char junk[4096];
+    for (int i = 0; i < 60; i++) {
+        int fd = dial(i % 2 ? producer : consumer);
+        assert_true(fd >= 0);
+        for (size_t k = 0; k < sizeof junk; k++) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            junk[k] = (char)x;
+        }
+        if (i % 4 >= 2) /* a right head with a wrong body */
+            memcpy(junk,
+                   &(struct hw_control_head){.version = HW_CONTROL_VERSION,
+                                             .type = (uint32_t)i % 8,
+                                             .length = (uint32_t)(i * 40)},
+                   sizeof(struct hw_control_head));
+        (void)!send(fd, junk, 24 + (size_t)i * 40, MSG_NOSIGNAL);
+        (void)!send(fd, junk, 8, MSG_NOSIGNAL);
+        close(fd);
+    }
+    int fd = dial(consumer);
+    tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+    assert_non_null(strstr(body, "\"sessions\""));
+    tell(fd, HW_CTL_STOP, NULL, 0, -1); /* nothing to stop: said, not fatal */
+    assert_true(hear(fd, HW_CTL_ERROR, 0, 0));
+    close(fd);
+}
+
+static void test_hostile_among_good(void **state)
+{
+    (void)state;
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = start_session("all: true block_client: true", out);
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t a = run(good_client, 1000);
+    assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, a));
+    pid_t bad[3];
+    for (int i = 0; i < 3; i++) {
+        bad[i] = run(hostile_client, i);
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, bad[i]));
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_FAILED, bad[i]));
+    }
+    pid_t b = run(good_client, 500);
+    assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, b));
+    end(b); /* killed: what it had sent counts */
+    assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_EXITED, b));
+    tell(fd, HW_CTL_STOP, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_ENDED, 0, 0));
+    struct hw_control_ended e;
+    memcpy(&e, body, sizeof e);
+    assert_int_equal(e.status, 0);
+    assert_int_equal(e.n_targets, 5);
+    assert_true(e.n_samples >= 1000);
+    assert_true(e.n_dumps >= 1);
+    for (int i = 0; i < 3; i++)
+        end(bad[i]);
+    end(a);
+    close(fd);
+    close(out);
+}
+
+/* The disk is full in the middle: a clear error, and the file keeps whole packets only. */
+static void test_full_disk(void **state)
+{
+    (void)state;
+    int out = memfd_create("out", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(out, 4096), 0);
+    assert_int_equal(fcntl(out, F_ADD_SEALS, F_SEAL_GROW), 0);
+    int fd = start_session("all: true block_client: true continuous_dump_config { dump_phase_ms: 1 "
+                           "dump_interval_ms: 20 }",
+                           out);
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t a = run(good_client, 100);
+    assert_true(hear(fd, HW_CTL_ENDED, 0, 0));
+    struct hw_control_ended e;
+    memcpy(&e, body, sizeof e);
+    assert_int_equal(e.status, HW_ESYS);
+    assert_true(e.bytes_written <= 4096);
+    assert_true(e.n_dumps >= 1);
+    end(a);
+    close(fd);
+    close(out);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    int out = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int fd = start_session("all: true", out); /* not open for writing */
+    assert_true(hear(fd, HW_CTL_ERROR, 0, 0));
+    close(fd);
+    close(out);
+    fd = start_session("all: true", -1); /* no file at all */
+    assert_true(hear(fd, HW_CTL_ERROR, 0, 0));
+    close(fd);
+    /* A command that goes away ends its session. */
+    out = memfd_create("out", MFD_CLOEXEC);
+    fd = start_session("all: true", out);
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    close(fd);
+    fd = dial(consumer);
+    for (int i = 0; i < 100; i++) {
+        tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+        assert_true(hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+        if (strstr(body, "\"sessions\":[]"))
+            break;
+        usleep(20000);
+    }
+    assert_non_null(strstr(body, "\"sessions\":[]"));
+    close(fd);
+    close(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_garbage_on_sockets), cmocka_unit_test(test_hostile_among_good),
+        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests(tests, start_service, stop_service);
+}
