@@ -74,6 +74,7 @@ class Trace:
         self.problems, self.dumps, self.clocks = [], [], set()
         self.process_names, self.uuid, self.config, self.packets = {}, None, None, 0
         self.sequences = {}
+        self.names = {}
         self.symbols = {}  # (path, build id) -> {rel_pc: [names]}
         data = open(path, "rb").read()
         self.size = len(data)
@@ -195,7 +196,7 @@ class Trace:
     def resolve(self, seq, header, samples):
         d = Dump(header)
         same = next((x for x in reversed(self.dumps)
-                     if (x.pid, x.heap, x.ts) == (d.pid, d.heap, d.ts)), None)
+                     if (x.pid, x.heap, x.ts, x.trigger) == (d.pid, d.heap, d.ts, d.trigger)), None)
         target = same if same is not None else d
         for raw in samples:
             m = message(raw)
@@ -211,7 +212,10 @@ class Trace:
                 if f not in seq.frames:
                     self.problems.append(f"invalid_frame_id {f}")
                     continue
-                s.stack += reversed(self.name_of(seq, seq.frames[f]))
+                key = (id(seq.frames), f)
+                if key not in self.names:
+                    self.names[key] = list(reversed(self.name_of(seq, seq.frames[f])))
+                s.stack += self.names[key]
             s.alloc, s.freed = one(m, 2), one(m, 3)
             s.allocs, s.frees = one(m, 5), one(m, 6)
             s.max, s.max_count = one(m, 8), one(m, 9)
