@@ -410,7 +410,8 @@ static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
     if (rc == HW_OK && row->client_error)
         rc = hw_profile_stat_set(p, "heapprofd_client_error", pid, HW_STAT_ERROR,
                                  (int64_t)row->client_error);
-    if (rc == HW_OK && row->orig_interval_bytes && row->interval_bytes != row->orig_interval_bytes)
+    if (rc == HW_OK && row->orig_interval_bytes && row->interval_bytes &&
+        row->interval_bytes != row->orig_interval_bytes)
         rc = hw_profile_stat_set(p, "heapprofd_sampling_interval_adjusted", pid, HW_STAT_INFO,
                                  (int64_t)(row->interval_bytes - row->orig_interval_bytes));
     if (rc == HW_OK && row->lost_samples)

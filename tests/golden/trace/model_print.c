@@ -1,0 +1,92 @@
+/* model_print TRACE: the imported model as text, for the golden files beside. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "import/import.h"
+#include "model/profile.h"
+
+static const char *text(const struct hw_profile *p, hw_str_id id)
+{
+    return hw_strings_cstr(hw_callsites_strings(p->callsites), id);
+}
+
+static void print_stack(const struct hw_profile *p, hw_callsite_id id)
+{
+    hw_frame_id path[64];
+    size_t n = hw_callsites_path(p->callsites, id, path, 64);
+    for (size_t i = 0; i < n && i < 64; i++) {
+        const struct hw_frame *f = hw_callsites_get_frame(p->callsites, path[i]);
+        const char *map = "-";
+        if (f->mapping.v != HW_ID_NONE)
+            map = text(p, hw_callsites_get_mapping(p->callsites, f->mapping)->path);
+        printf("%s%s@%s+0x%llx", i ? ";" : "", text(p, f->name), map,
+               (unsigned long long)f->rel_pc);
+    }
+    putchar('\n');
+}
+
+static void print_dump(const struct hw_profile *p, uint32_t d)
+{
+    const struct hw_heap_dump *h = &p->dumps.v[d];
+    size_t first, n;
+    printf("dump pid %lld heap %s ts %lld start %lld interval %llu flags %u trigger '%s'\n",
+           (long long)p->processes.v[h->upid.v].pid, text(p, h->heap_name), (long long)h->ts_ns,
+           (long long)h->start_ts_ns, (unsigned long long)h->interval_bytes, h->flags,
+           text(p, h->trigger));
+    hw_profile_dump_rows(p, d, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        const struct hw_alloc_row *r = &p->allocs.v[i];
+        printf("  samples %lld count %lld size %lld idle %lld ", (long long)r->samples,
+               (long long)r->count, (long long)r->size, (long long)r->idle);
+        print_stack(p, r->callsite);
+    }
+}
+
+static void print_model(const struct hw_profile *p)
+{
+    for (size_t i = 0; i < p->processes.n; i++)
+        printf("process %lld '%s' cmdline '%s' uid %lld ppid %lld\n",
+               (long long)p->processes.v[i].pid, text(p, p->processes.v[i].name),
+               text(p, p->processes.v[i].cmdline), (long long)p->processes.v[i].uid,
+               (long long)p->processes.v[i].ppid);
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(p->callsites); i++) {
+        const struct hw_mapping *m = hw_callsites_get_mapping(p->callsites, (hw_mapping_id){i});
+        printf("mapping %s build id of %zu bytes\n", text(p, m->path),
+               hw_strings_get(hw_callsites_strings(p->callsites), m->build_id).n);
+    }
+    for (uint32_t i = 0; i < p->dumps.n; i++)
+        print_dump(p, i);
+    for (size_t i = 0; i < p->counters.n; i++)
+        printf("counter %s ts %lld value %.0f\n", text(p, p->counters.v[i].name),
+               (long long)p->counters.v[i].ts_ns, p->counters.v[i].value);
+    for (size_t i = 0; i < p->smaps.n; i++)
+        printf("smaps '%s' ts %lld size %llu rss %llu\n", text(p, p->smaps.v[i].path),
+               (long long)p->smaps.v[i].ts_ns, (unsigned long long)p->smaps.v[i].size_kb,
+               (unsigned long long)p->smaps.v[i].rss_kb);
+    for (size_t i = 0; i < p->stats.n; i++)
+        printf("stat %s key %lld severity %d value %lld\n", text(p, p->stats.v[i].name),
+               (long long)p->stats.v[i].key, (int)p->stats.v[i].severity,
+               (long long)p->stats.v[i].value);
+    for (size_t i = 0; i < p->metadata.n; i++)
+        printf("metadata %s '%s' %lld\n", text(p, p->metadata.v[i].name),
+               text(p, p->metadata.v[i].text), (long long)p->metadata.v[i].number);
+    printf("time %lld..%lld\n%s", (long long)p->first_ns, (long long)p->last_ns,
+           text(p, p->config_text));
+}
+
+int main(int argc, char **argv)
+{
+    struct hw_profile *p;
+    struct hw_error err;
+    if (argc != 2)
+        return 2;
+    if (hw_import_file(argv[1], &p, &err) < 0) {
+        printf("error: %s\n",
+               err.text + (strrchr(err.text, '\'') ? strrchr(err.text, '\'') - err.text + 1 : 0));
+        return 0;
+    }
+    print_model(p);
+    hw_profile_free(p);
+    return 0;
+}
