@@ -240,8 +240,7 @@ static int get_cie(struct adding *a, uint64_t offset, uint32_t *index, struct hw
         struct hw_cfi_cie cie = {0};
         struct record rec;
         size_t pos = (size_t)offset;
-        if (offset < a->s->bytes.n && next_record(a->s, &pos, &rec, NULL) == 1 &&
-            rec.at == offset && rec.is_cie) {
+        if (next_record(a->s, &pos, &rec, NULL) == 1 && rec.at == offset && rec.is_cie) {
             struct hw_cfi_cursor c = {a->s->bytes.p, rec.body, rec.end, false};
             cie.usable = read_cie(a->s, c, &cie) && hw_cfi_run_initial(a->s, a->r->machine, &cie);
         }
@@ -256,12 +255,16 @@ static int get_cie(struct adding *a, uint64_t offset, uint32_t *index, struct hw
 
 static int add_fde(struct adding *a, const struct record *rec, struct hw_error *err)
 {
-    uint64_t cie_at = a->s->is_eh ? rec->id_at - rec->id : rec->id; /* wraps: not found then */
+    uint64_t cie_at = a->s->is_eh ? rec->id_at - rec->id : rec->id;
     struct hw_cfi_fde fde = {.source = a->source};
+    a->r->n_fdes++;
+    if (cie_at >= a->s->bytes.n) { /* the difference may have wrapped */
+        a->r->n_dropped++;
+        return HW_OK;
+    }
     int rc = get_cie(a, cie_at, &fde.cie, err);
     if (rc < 0)
         return rc;
-    a->r->n_fdes++;
     const struct hw_cfi_cie *cie = &a->r->cies.v[fde.cie];
     struct hw_cfi_cursor c = {a->s->bytes.p, rec->body, rec->end, false};
     uint64_t n_code = 0;

@@ -71,6 +71,7 @@ struct hw_walk_cache {
     uint64_t never; /* stays 0: no return address */
     uint32_t top;   /* first frame of old in use */
     uint32_t ready;
+    uint32_t generation;                             /* of the last walk */
     uint32_t n_samples, n_frames, n_adopted, n_skip; /* the adaptive switch */
     struct frame old[HW_MAX_FRAMES + 1];
     struct frame fresh[HW_MAX_FRAMES];
@@ -618,6 +619,12 @@ static void cache_prepare(struct hw_walk_cache *c)
     c->ready = 1;
 }
 
+static void forget_rules(struct hw_walk_cache *c)
+{
+    for (size_t i = 0; i < RULE_SLOTS; i++)
+        c->rules[i] = (struct rule_slot){0};
+}
+
 static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
 {
     struct hw_walk_cache *c = w->c;
@@ -634,6 +641,14 @@ static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
         return walk_bare(w, s, hash);
     if (!c->ready)
         cache_prepare(c);
+    uint32_t generation = w->in->snapshot->generation;
+    if (hw_unlikely(c->generation != generation)) {
+        /* Keys hold 16 bits; a program that loads and unloads for ever comes round to old ones. */
+        if (c->generation >> 16 != generation >> 16)
+            forget_rules(c);
+        c->top = HW_MAX_FRAMES;
+        c->generation = generation;
+    }
     if (w->in->delta) /* a copy: its slots are gone with it */
         return walk_cached(w, s, hash);
     if (c->n_skip) {
@@ -684,8 +699,7 @@ size_t hw_walk_cache_bytes(void)
 
 void hw_walk_cache_reset(struct hw_walk_cache *c)
 {
-    for (size_t i = 0; i < RULE_SLOTS; i++)
-        c->rules[i] = (struct rule_slot){0};
+    forget_rules(c);
     cache_prepare(c);
     c->snapshot = NULL;
     c->n_samples = c->n_frames = c->n_adopted = c->n_skip = 0;
