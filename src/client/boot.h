@@ -28,7 +28,7 @@ struct hw_real {
     void (*free_sized)(void *, size_t);
     void (*free_aligned_sized)(void *, size_t, size_t);
 };
-extern struct hw_real hw_real;
+extern __attribute__((visibility("hidden"))) struct hw_real hw_real;
 
 void hw_boot(void);
 uint64_t hw_boot_allocator_base(void); /* load address of the object behind hw_real.malloc */

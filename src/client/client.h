@@ -25,6 +25,7 @@
 #include "wire/ring.h"
 
 #define HW_EXPORT      __attribute__((visibility("default")))
+#define HW_HIDDEN      __attribute__((visibility("hidden"))) /* data: reached without the GOT */
 #define HW_COLD        __attribute__((noinline, cold))
 #define hw_likely(x)   __builtin_expect(!!(x), 1)
 #define hw_unlikely(x) __builtin_expect(!!(x), 0)
@@ -71,7 +72,7 @@ struct hw_tls {
 };
 _Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 
-extern __thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
+extern HW_HIDDEN __thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
 
 struct hw_heap_countdown {
     uint64_t left; /* bytes until the next sample, minus 1 */
@@ -141,8 +142,8 @@ union hw_control_block {
     struct hw_control_page page;
     char bytes[HW_PAGE_ALIGN];
 };
-extern union hw_live_block hw_live_block;
-extern union hw_control_block hw_control_block;
+extern HW_HIDDEN union hw_live_block hw_live_block;
+extern HW_HIDDEN union hw_control_block hw_control_block;
 #define hw_live    (hw_live_block.page)
 #define hw_control (hw_control_block.page)
 
@@ -197,7 +198,8 @@ void hw_session_init(const char *socket_path);
 void hw_fork_init(void);
 void hw_token_drop(void); /* closes the token descriptor if it is still ours */
 
-extern struct hw_session *hw_session_last; /* survives a fork, unlike the live page's pointer */
+extern HW_HIDDEN struct hw_session
+    *hw_session_last; /* survives a fork, unlike the live page's pointer */
 
 /* ---- push.c ---- */
 

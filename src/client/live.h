@@ -20,7 +20,7 @@ struct hw_live_slot {
     _Atomic uint64_t val; /* session tag << 48 | sample id */
 };
 
-extern _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS];
+extern HW_HIDDEN _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS];
 
 /* Neighbours in memory share cache lines; the high bits keep arenas apart. */
 static inline uint32_t hw_live_index(uint64_t id)

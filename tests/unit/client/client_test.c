@@ -192,13 +192,46 @@ static void test_adaptive(void **state)
     twin_done(&r);
 }
 
+static void test_custom_heaps(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.flags |= HW_CC_ALL_HEAPS;
+    unsigned lines;
+    struct twin_result r = run(&o, "custom", NULL);
+    assert_int_equal(twin_differences(&r, &lines), 0);
+    assert_int_equal(lines, 2);
+    assert_int_equal(r.n_heaps, 3);
+    twin_done(&r);
+    o.flags = HW_CC_BLOCK; /* not selected: only libc.malloc is recorded */
+    r = run(&o, "custom", NULL);
+    assert_int_equal(twin_differences(&r, &lines), 2);
+    twin_done(&r);
+}
+
+static void test_follow_fork(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    struct twin_result r = run(&o, "fork", NULL);
+    uint64_t parent = r.n_allocs;
+    assert_int_equal(r.n_clients, 1);
+    twin_done(&r);
+    o.flags |= HW_CC_FOLLOW_FORK;
+    r = run(&o, "fork", NULL);
+    assert_true(r.n_clients > 1);
+    assert_true(r.n_allocs > parent);
+    twin_done(&r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),   cmocka_unit_test(test_small_ring),
-        cmocka_unit_test(test_full),    cmocka_unit_test(test_recorder_dies),
-        cmocka_unit_test(test_answers), cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_sampled), cmocka_unit_test(test_adaptive)};
+        cmocka_unit_test(test_exact),        cmocka_unit_test(test_small_ring),
+        cmocka_unit_test(test_full),         cmocka_unit_test(test_recorder_dies),
+        cmocka_unit_test(test_answers),      cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_sampled),      cmocka_unit_test(test_adaptive),
+        cmocka_unit_test(test_custom_heaps), cmocka_unit_test(test_follow_fork)};
     if (argc < 3)
         return 2;
     library = argv[1];

@@ -114,11 +114,10 @@ static uint64_t load_address(const struct twin *t, pid_t pid)
 
 /* ---- handshake ---- */
 
-static int tables_file(void)
+static int tables_file(uint32_t arch)
 {
     int fd = memfd_create("twin-tables", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct hw_tables_dir d = {
-        .magic = HW_TABLES_MAGIC, .version = HW_TABLE_VERSION, .arch = HW_ARCH_X86_64};
+    struct hw_tables_dir d = {.magic = HW_TABLES_MAGIC, .version = HW_TABLE_VERSION, .arch = arch};
     atomic_store(&d.snapshot_off, sizeof d);
     if (ftruncate(fd, (off_t)HW_TABLES_BYTES) != 0 || pwrite(fd, &d, sizeof d, 0) < 0)
         abort();
@@ -197,7 +196,7 @@ static void accept_client(struct twin *t)
         if (hw_ring_create(&c->ring, t->o->ring_bytes) != 0)
             abort();
         fds[1] = c->ring.fd;
-        fds[2] = tables_file();
+        fds[2] = tables_file(h.arch);
     }
     send_welcome(c, &w, fds, status == HW_WELCOME_PROFILE ? 3 : status == HW_WELCOME_WAIT ? 1 : 0);
     (void)close(fds[0]);
@@ -273,7 +272,7 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
     }
     case HW_REC_ALLOC_COPY: {
         const struct hw_rec_copy *k = (const void *)rec;
-        memcpy(&pc, rec + sizeof *k + 16 * 8, 8);
+        memcpy(&pc, rec + sizeof *k + (k->arch == HW_ARCH_ARM64 ? 32 : 16) * 8, 8);
         if (size != sizeof *k + k->n_regs * 8u + k->n_bytes)
             broken(t, "copy of wrong size", size, k->n_bytes);
         on_alloc(t, c, &k->alloc, pos, pc);
@@ -387,7 +386,8 @@ int twin_run(const struct twin_options *o, char *const argv[], struct twin_resul
     t->r = out;
     *out = (struct twin_result){0};
     (void)snprintf(t->dir, sizeof t->dir, "/tmp/hw-twin-XXXXXX");
-    char *real = realpath(argv[0], NULL);
+    /* Under an emulator the program is its argument. */
+    char *real = realpath(strstr(argv[0], "qemu-") && argv[1] ? argv[1] : argv[0], NULL);
     if (real) {
         (void)snprintf(t->exe, sizeof t->exe, "%s", real);
         read_symbols(t, real);
