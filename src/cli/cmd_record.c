@@ -92,8 +92,8 @@ static int check_options(struct record *r)
     const struct hw_opts *o = &r->cli->opts;
     if (hw_opt_flag(o, HW_OPT_BLOCK_CLIENT) && hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT))
         return usage(r, "--block-client and --no-block-client exclude each other");
-    if (hw_opt_flag(o, HW_OPT_EXACT) && o->v[HW_OPT_INTERVAL].set &&
-        hw_opt_num(o, HW_OPT_INTERVAL) != 1)
+    const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
+    if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         return usage(r, "--exact and --interval exclude each other");
     struct hw_error err = {0};
     static const enum hw_option_id conditions[] = {HW_OPT_STOP_WHEN, HW_OPT_DUMP_WHEN};
@@ -151,7 +151,7 @@ static int set_up(struct record *r, struct hw_error *err)
     };
     int rc = hw_recording_block_signals(&mask, err);
     if (rc == 0)
-        rc = hw_controller_spawn(&r->controller, err);
+        rc = hw_controller_spawn(NULL, &r->controller, err);
     if (rc == 0)
         rc = hw_launch_prepare(&launch, hw_controller_socket(r->controller), &r->launch, err);
     if (rc < 0)
@@ -219,13 +219,12 @@ static int recording_exit(const struct record *r, bool empty)
 
 static int final_status(const struct record *r, bool empty)
 {
-    int own = recording_exit(r, empty);
-    bool failed = own == HW_EXIT_FAILED || own == HW_EXIT_NO_DATA;
-    if (failed || hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
+    int own = recording_exit(r, empty), program = program_exit(&r->recording);
+    if (own == HW_EXIT_FAILED || hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
         return own;
     if (r->recording.n_interrupts)
-        return HW_EXIT_OK; /* Ctrl-C ended it, and data was written */
-    return program_exit(&r->recording);
+        return empty ? own : HW_EXIT_OK; /* Ctrl-C ended it, and data was written */
+    return program || !empty ? program : own;
 }
 
 static void tell_result(const struct record *r)

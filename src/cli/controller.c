@@ -64,7 +64,7 @@ static void choose_socket(char *out, size_t n)
     (void)snprintf(out, n, "@heapwise-%d-%016llx", (int)getpid(), (unsigned long long)random);
 }
 
-int hw_controller_spawn(struct hw_controller **out, struct hw_error *err)
+int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -73,7 +73,11 @@ int hw_controller_spawn(struct hw_controller **out, struct hw_error *err)
     int rc = controller_new(pair[0], &c, err);
     if (rc < 0)
         goto fail;
-    choose_socket(c->socket, sizeof c->socket);
+    if (socket)
+        (void)snprintf(c->socket, sizeof c->socket, "%s",
+                       socket); /* too long: the recorder says so */
+    else
+        choose_socket(c->socket, sizeof c->socket);
     char fd_text[16], fd_option[] = "--embedded", socket_option[] = "--producer-socket";
     char name[] = "heapprofd";
     (void)snprintf(fd_text, sizeof fd_text, "%d", pair[1]); /* a descriptor's number fits */

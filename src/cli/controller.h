@@ -29,8 +29,9 @@ struct hw_controller_event {
     struct hw_bytes body;
 };
 
-/* Starts an embedded recorder. It listens for clients on hw_controller_socket(). */
-int hw_controller_spawn(struct hw_controller **out, struct hw_error *err);
+/* Starts an embedded recorder. It listens for clients on hw_controller_socket(): the given one, or
+ * with NULL one of its own. */
+int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err);
 /* Connects to a service's consumer socket; path NULL = the default one. */
 int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err);
 void hw_controller_free(struct hw_controller *c);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/settings.h"
 
 #include "base/banned.h"
 
@@ -56,10 +57,21 @@ static void apply_verbosity(const struct hw_cli *cli)
         hw_log_set_level(v->count > 1 ? HW_LOG_DEBUG : HW_LOG_INFO);
 }
 
+/* Options without meaning on plain Linux are accepted, do nothing, and are said once. */
+static void tell_meaningless(const struct hw_cli *cli)
+{
+    for (int i = 0; i < HW_OPT_COUNT; i++)
+        if (cli->opts.v[i].set && (hw_options[i].flags & HW_OF_ANDROID))
+            fprintf(stderr, "%s: --%s has no meaning here and does nothing\n", cli->program,
+                    hw_options[i].name);
+}
+
 static int run(struct hw_cli *cli, int argc, char **argv)
 {
     struct hw_error err = {0};
     int rc = hw_opts_init(&cli->opts, cli->command, &err);
+    if (rc == 0 && !(cli->command->flags & HW_CF_CLASSIC))
+        rc = hw_settings_apply(&cli->opts, cli->command, &err);
     if (rc == 0)
         rc = hw_opts_parse(&cli->opts, cli->command, argc, argv, &err);
     if (rc < 0) {
@@ -73,6 +85,7 @@ static int run(struct hw_cli *cli, int argc, char **argv)
         return HW_EXIT_OK;
     }
     apply_verbosity(cli);
+    tell_meaningless(cli);
     return cli->command->run(cli);
 }
 

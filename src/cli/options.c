@@ -15,16 +15,8 @@
 
 #include "base/banned.h"
 
-/* Rows of commands to come. */
-#define HW_CMD_DUMP         63
-#define HW_CMD_STOP         62
-#define HW_CMD_PS           61
-#define HW_CMD_CONFIG       60
-#define HW_CMD_DOCTOR       59
-#define HW_CMD_HEAP_PROFILE 58
-#define HW_CMD_PERFETTO     57
-#define C(id)               (1ull << HW_CMD_##id)
-#define ALL                 UINT64_MAX
+#define C(id) (1ull << HW_CMD_##id)
+#define ALL   UINT64_MAX
 #define FRONT                                                                                      \
     (ALL & ~(C(HEAP_PROFILE) | C(PERFETTO) | C(HEAPPROFD) | C(TRACED) | C(TRACECONV) |             \
              C(TRACE_TO_TEXT))) /* no classic ones */
@@ -274,6 +266,9 @@ void hw_opts_done(struct hw_opts *o)
             free(o->v[i].list.v[k]);
         hw_vec_done(&o->v[i].list);
     }
+    for (size_t i = 0; i < o->kept.n; i++)
+        free(o->kept.v[i]);
+    hw_vec_done(&o->kept);
     free(o->args);
     *o = (struct hw_opts){0};
 }

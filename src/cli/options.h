@@ -95,6 +95,7 @@ struct hw_opts {
     size_t n_args;
     size_t n_before_dashes; /* args that stood before `--`; = n_args without it */
     bool had_dashes;
+    HW_VEC(char *) kept; /* owned: texts of settings that values borrow */
 };
 
 int hw_opts_init(struct hw_opts *o, const struct hw_command *cmd, struct hw_error *err);

@@ -137,13 +137,13 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     char *text = strndup((const char *)e->body.p + sizeof s, e->body.n - sizeof s);
     t->state = s.state;
     r->last_target_ns = hw_now_monotonic_ns();
-    if (s.state == HW_TARGET_CONNECTED) {
-        t->connected = true;
-        free(t->name);
-        t->name = text;
-    } else if (text && text[0]) {
-        free(t->reason);
-        t->reason = text;
+    /* With a failure or refusal comes its reason, else the name. */
+    char **slot =
+        s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED ? &t->reason : &t->name;
+    t->connected |= s.state == HW_TARGET_CONNECTED;
+    if (text && text[0] && (slot == &t->reason || s.state == HW_TARGET_CONNECTED)) {
+        free(*slot);
+        *slot = text;
     } else {
         free(text);
     }

@@ -1,0 +1,244 @@
+/* doctor: what this machine permits and lacks, each as one line; the last one records for real. */
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "cli/cli.h"
+#include "cli/controller.h"
+#include "cli/launch.h"
+#include "daemon/recorder.h"
+
+#include "base/banned.h"
+
+enum verdict { GOOD, NOTE, BAD };
+
+struct check {
+    const char *name;
+    enum verdict verdict;
+    char text[300];
+};
+
+struct report {
+    struct check checks[24];
+    size_t n;
+};
+
+static void say(struct report *r, const char *name, enum verdict v, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void say(struct report *r, const char *name, enum verdict v, const char *fmt, ...)
+{
+    struct check *c = &r->checks[r->n++];
+    va_list ap;
+    va_start(ap, fmt);
+    c->name = name;
+    c->verdict = v;
+    (void)vsnprintf(c->text, sizeof c->text, fmt, ap); /* a cut line is still one */
+    va_end(ap);
+}
+
+/* A number in a file of /proc or /sys; -1 when there is none. */
+static long number_in(const char *path)
+{
+    char *text = NULL;
+    size_t n;
+    uint64_t v;
+    if (hw_file_read(AT_FDCWD, path, 4096, &text, &n, NULL) < 0)
+        return -1;
+    text[strcspn(text, "\n")] = 0;
+    long result = hw_parse_uint(text, &v, NULL) == 0 ? (long)v : -1;
+    free(text);
+    return result;
+}
+
+static void check_library(struct report *r)
+{
+    struct hw_error err = {0};
+    char *path = NULL;
+    if (hw_launch_find_library(NULL, &path, &err) == 0)
+        say(r, "client library", GOOD, "%s", path);
+    else
+        say(r, "client library", BAD, "%s", err.text);
+    free(path);
+}
+
+static void check_kernel(struct report *r)
+{
+    hw_autofd int memory = memfd_create("heapwise-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool sealed = memory >= 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+    hw_autofd int pidfd = pidfd_open(getpid(), 0);
+    if (sealed && pidfd >= 0)
+        say(r, "kernel", GOOD, "sealed memory files and process descriptors work");
+    else
+        say(r, "kernel", BAD, "%s; Linux 5.3 or newer is needed",
+            sealed ? "pidfd_open is missing" : "memory files cannot be sealed");
+}
+
+static void check_ptrace(struct report *r)
+{
+    long scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
+    if (geteuid() == 0 || scope <= 0)
+        say(r, "looking at processes", GOOD, "%s",
+            geteuid() == 0 ? "root sees every process" : "your own processes are open to you");
+    else
+        say(r, "looking at processes", NOTE,
+            "ptrace_scope is %ld: processes that run already cannot be reached; start them with "
+            "`heapwise record -- COMMAND`",
+            scope);
+}
+
+static void check_allocator(struct report *r)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    say(r, "allocator", GOOD, "glibc %s%s%s", gnu_get_libc_version(),
+        preload && preload[0] ? "; LD_PRELOAD is kept behind ours: " : "", preload ? preload : "");
+}
+
+static void check_idle(struct report *r)
+{
+    if (access("/sys/kernel/mm/page_idle/bitmap", R_OK | W_OK) == 0)
+        say(r, "--idle-allocations", GOOD, "by the kernel's idle page bitmap");
+    else if (access("/proc/self/clear_refs", W_OK) == 0)
+        say(r, "--idle-allocations", GOOD, "by referenced bits, cleared at each dump");
+    else
+        say(r, "--idle-allocations", NOTE,
+            "the kernel offers no way to see which pages are unused");
+}
+
+static void check_service(struct report *r)
+{
+    struct hw_error err = {0};
+    struct hw_controller *c;
+    int rc = hw_controller_connect(NULL, &c, &err);
+    if (rc == 0) {
+        say(r, "service", GOOD, "runs (%s)", hw_default_consumer_socket());
+        hw_controller_free(c);
+    } else if (rc == HW_ENOTFOUND) {
+        say(r, "service", NOTE, "none runs; `heapwise record` needs none (%s)",
+            hw_default_consumer_socket());
+    } else {
+        say(r, "service", BAD, "%s", err.text);
+    }
+}
+
+static void check_space(struct report *r, const char *name, const char *dir)
+{
+    struct statvfs s;
+    if (statvfs(dir, &s) < 0) {
+        say(r, name, BAD, "'%s': %s", dir, strerror(errno));
+        return;
+    }
+    double mib = (double)s.f_bavail * (double)s.f_frsize / 1048576;
+    bool writable = access(dir, W_OK) == 0;
+    say(r, name,
+        !writable   ? NOTE
+        : mib < 100 ? BAD
+                    : GOOD,
+        "%.0f MiB free in '%s'%s", mib, dir, writable ? "" : ", which is not writable for you");
+}
+
+static void check_tool(struct report *r, const char *name, const char *use)
+{
+    char *path = hw_launch_find_program(name);
+    if (path)
+        say(r, name, GOOD, "%s", path);
+    else
+        say(r, name, NOTE, "not installed; %s", use);
+    free(path);
+}
+
+/* Records this program's own help at interval 1. */
+static void check_recording(struct report *r)
+{
+    char path[] = "/tmp/heapwise-doctor-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        say(r, "a recording", BAD, "no temporary file: %s", strerror(errno));
+        return;
+    }
+    (void)close(fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int i = 0; null >= 0 && i <= 2; i++)
+            (void)dup2(null, i);
+        (void)execl("/proc/self/exe", "heapwise", "record", "--exact", "--no-report",
+                    "--no-passthrough", "--force", "-o", path, "--", "/proc/self/exe", "help",
+                    (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    if (pid > 0)
+        (void)waitpid(pid, &status, 0);
+    (void)unlink(path);
+    if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        say(r, "a recording", GOOD, "made and complete");
+    else
+        say(r, "a recording", BAD, "failed; run `heapwise record -v -- heapwise help`");
+}
+
+static void print_text(const struct report *r)
+{
+    static const char *const marks[] = {"ok", "--", "!!"};
+    for (size_t i = 0; i < r->n; i++)
+        printf("%s  %-22s %s\n", marks[r->checks[i].verdict], r->checks[i].name, r->checks[i].text);
+}
+
+static void print_json(const struct report *r)
+{
+    static const char *const verdicts[] = {"good", "note", "bad"};
+    int fd = STDOUT_FILENO;
+    struct hw_json j;
+    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "version", 1);
+    hw_json_key(&j, "checks");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < r->n; i++) {
+        hw_json_begin_object(&j);
+        hw_json_kv_str(&j, "name", r->checks[i].name);
+        hw_json_kv_str(&j, "verdict", verdicts[r->checks[i].verdict]);
+        hw_json_kv_str(&j, "text", r->checks[i].text);
+        hw_json_end_object(&j);
+    }
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    (void)hw_json_finish(&j); /* a broken standard output is seen by who reads it */
+    hw_json_done(&j);
+}
+
+int hw_cmd_doctor(struct hw_cli *cli)
+{
+    struct report r = {.n = 0};
+    const char *temp = getenv("TMPDIR");
+    check_kernel(&r);
+    check_library(&r);
+    check_ptrace(&r);
+    check_allocator(&r);
+    check_idle(&r);
+    check_service(&r);
+    check_space(&r, "disk", ".");
+    check_space(&r, "temporary files", temp && temp[0] ? temp : "/tmp");
+    check_tool(&r, "perf", "heap_profile --simpleperf needs it");
+    check_recording(&r);
+    if (hw_opt_flag(&cli->opts, HW_OPT_JSON))
+        print_json(&r);
+    else
+        print_text(&r);
+    for (size_t i = 0; i < r.n; i++)
+        if (r.checks[i].verdict == BAD)
+            return HW_EXIT_UNSUPPORTED;
+    return HW_EXIT_OK;
+}

@@ -1,0 +1,358 @@
+/*
+ * heap_profile at work: a directory, a recorder, perhaps a command, then pprof files.
+ *
+ * host: the recorder is embedded, the command runs below. Otherwise the targets are processes that
+ * were preloaded: those know the service's socket, so a running service is used; without one an
+ * embedded recorder listens on that same socket for those that start from now on.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/diagnose.h"
+#include "cli/heap_profile.h"
+#include "cli/recording.h"
+#include "config/config.h"
+#include "daemon/recorder.h"
+#include "enrich/demangle.h"
+#include "export/pprof_dir.h"
+#include "import/import.h"
+#include "model/profile.h"
+
+#include "base/banned.h"
+
+struct run {
+    struct hw_heap_profile *h;
+    struct hw_cli *cli;
+    char dir[4096];
+    char link[4096 + 32]; /* "" = none was made */
+    bool own_dir;
+    int fd; /* raw-trace */
+    char *library, *program;
+    struct hw_controller *controller;
+    struct hw_launch launch;
+    bool launched;
+    struct hw_recording recording;
+    pid_t perf;
+};
+
+/* ---- the directory ---- */
+
+static const char *temp_dir(void)
+{
+    static const char *const names[] = {"TMPDIR", "TEMP"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *v = getenv(names[i]);
+        if (v && v[0])
+            return v;
+    }
+    return "/tmp";
+}
+
+static bool is_empty(const char *path, bool *exists)
+{
+    DIR *d = opendir(path);
+    *exists = d != NULL;
+    bool empty = true;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        empty &= strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    if (d)
+        (void)closedir(d);
+    return empty;
+}
+
+static int make_directory(struct run *r)
+{
+    const char *given = hw_opt_text(&r->cli->opts, HW_OPT_OUTPUT_DIR);
+    int n;
+    if (given) {
+        bool exists, empty = is_empty(given, &exists);
+        if (!exists || !empty) {
+            fprintf(stderr, "FATAL: Output directory %s not %s\n", given,
+                    exists ? "empty" : "found");
+            return HW_EXIT_FAILED;
+        }
+        n = snprintf(r->dir, sizeof r->dir, "%s", given);
+    } else {
+        n = snprintf(r->dir, sizeof r->dir, "%s/heap_profile-XXXXXX", temp_dir());
+    }
+    if (n < 0 || (size_t)n >= sizeof r->dir) {
+        hw_cli_error(r->cli, NULL, "the output directory's name is too long");
+        return HW_EXIT_FAILED;
+    }
+    if (!given && !mkdtemp(r->dir)) {
+        hw_cli_error(r->cli, NULL, "cannot make a directory in '%s': %s", temp_dir(),
+                     strerror(errno));
+        return HW_EXIT_FAILED;
+    }
+    r->own_dir = !given;
+    return HW_EXIT_OK;
+}
+
+/* Replaces the link in one step: a reader sees the old one or the new one. */
+static void link_latest(struct run *r)
+{
+    char fresh[sizeof r->link + 16];
+    (void)snprintf(r->link, sizeof r->link, "%s/heap_profile-latest", temp_dir());
+    (void)snprintf(fresh, sizeof fresh, "%s.%d", r->link, (int)getpid());
+    if (symlink(r->dir, fresh) == 0 && rename(fresh, r->link) == 0)
+        return;
+    hw_log(WARN, "cannot replace '%s': %s", r->link, strerror(errno));
+    (void)unlink(fresh);
+    r->link[0] = 0;
+}
+
+static int open_raw_trace(struct run *r, struct hw_error *err)
+{
+    hw_autofd int dir = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return hw_fail_sys(err, "cannot open '%s'", r->dir);
+    r->fd = openat(dir, "raw-trace", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return r->fd < 0 ? hw_fail_sys(err, "cannot write '%s/raw-trace'", r->dir) : HW_OK;
+}
+
+static void remove_directory(const struct run *r)
+{
+    if (!r->own_dir)
+        return;
+    char path[sizeof r->dir + 16];
+    (void)snprintf(path, sizeof path, "%s/raw-trace", r->dir);
+    (void)unlink(path);
+    (void)rmdir(r->dir); /* what else is in there stays */
+}
+
+/* ---- the recorder ---- */
+
+static int find_recorder(struct run *r, struct hw_error *err)
+{
+    if (r->h->host)
+        return hw_controller_spawn(NULL, &r->controller, err);
+    int rc = hw_controller_connect(NULL, &r->controller, err);
+    if (rc != HW_ENOTFOUND || hw_opt_flag(&r->cli->opts, HW_OPT_NO_START))
+        return rc;
+    return hw_controller_spawn(hw_default_producer_socket(), &r->controller, err);
+}
+
+static int start_command(struct run *r, const sigset_t *mask, struct hw_error *err)
+{
+    if (!r->h->host)
+        return HW_OK;
+    r->program = hw_launch_find_program(r->h->command[0]);
+    if (!r->program)
+        return hw_fail(err, HW_ENOTFOUND, 0, "command not found: '%s'", r->h->command[0]);
+    int rc = hw_launch_find_library(hw_opt_text(&r->cli->opts, HW_OPT_PRELOAD_LIBRARY), &r->library,
+                                    err);
+    if (rc < 0)
+        return rc;
+    const struct hw_launch_options o = {.argv = r->h->command, .library = r->library, .mask = mask};
+    rc = hw_launch_prepare(&o, hw_controller_socket(r->controller), &r->launch, err);
+    r->launched = rc == 0;
+    return rc;
+}
+
+static void on_started(void *ctx)
+{
+    const struct run *r = ctx;
+    (void)r;
+    printf("Profiling active. Press Ctrl+C to terminate.\n");
+    (void)fflush(stdout);
+}
+
+static void on_stopping(void *ctx)
+{
+    (void)ctx;
+    printf("Waiting for profiler shutdown...\n");
+    (void)fflush(stdout);
+}
+
+/* perf on the recorder, for those who work on it. */
+static void start_perf(struct run *r)
+{
+    if (!hw_opt_flag(&r->cli->opts, HW_OPT_SIMPLEPERF))
+        return;
+    char *perf = hw_launch_find_program("perf");
+    int pid = hw_controller_pid(r->controller);
+    if (!perf || pid == 0) {
+        hw_log(WARN, "--simpleperf: %s",
+               perf ? "the recorder is a service; profile its process" : "perf is not installed");
+        free(perf);
+        return;
+    }
+    char data[sizeof r->dir + 16], pid_text[16];
+    (void)snprintf(data, sizeof data, "%s/perf.data", r->dir);
+    (void)snprintf(pid_text, sizeof pid_text, "%d", pid);
+    r->perf = fork();
+    if (r->perf == 0) {
+        (void)execl(perf, "perf", "record", "-q", "-g", "-o", data, "-p", pid_text, (char *)NULL);
+        _exit(127);
+    }
+    free(perf);
+}
+
+static int check_config(struct run *r, struct hw_error *err)
+{
+    struct hw_trace_config c;
+    int rc = hw_config_read(hw_bytes_of(r->h->config.p, r->h->config.n), &c, err);
+    if (rc == 0)
+        hw_trace_config_done(&c); /* its warnings come from the recorder */
+    return rc;
+}
+
+static int start(struct run *r, struct hw_error *err)
+{
+    sigset_t mask;
+    int rc = check_config(r, err);
+    if (rc == 0)
+        rc = hw_recording_block_signals(&mask, err);
+    if (rc == 0)
+        rc = find_recorder(r, err);
+    if (rc == 0)
+        rc = start_command(r, &mask, err);
+    if (rc == 0)
+        rc = open_raw_trace(r, err);
+    if (rc < 0)
+        return rc;
+    struct hw_control_start s = {.flags = HW_START_CHECKPOINTS};
+    if (r->h->launched_only)
+        s.flags |= HW_START_LAUNCHED | HW_START_STRIP_ENV;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_IDLE))
+        s.flags |= HW_START_IDLE;
+    r->recording.cli = r->cli;
+    r->recording.controller = r->controller;
+    r->recording.launch = r->launched ? &r->launch : NULL;
+    r->recording.stop_with_program = true;
+    r->recording.started = on_started;
+    r->recording.stopping = on_stopping;
+    r->recording.ctx = r;
+    rc = hw_recording_start(&r->recording, &s, hw_bytes_of(r->h->config.p, r->h->config.n), r->fd,
+                            err);
+    if (rc == 0)
+        start_perf(r);
+    return rc;
+}
+
+/* ---- the results ---- */
+
+static int convert(struct run *r, size_t *n_files, struct hw_error *err)
+{
+    char path[sizeof r->dir + 16];
+    struct hw_profile *p = NULL;
+    struct hw_demangler *names = NULL;
+    (void)snprintf(path, sizeof path, "%s/raw-trace", r->dir);
+    int rc = hw_import_file(path, &p, err);
+    if (rc == 0)
+        rc = hw_demangler_new(hw_callsites_strings(p->callsites), &names);
+    if (rc == 0) {
+        const struct hw_namer namer = {.shown = hw_demangle_shown, .ctx = names};
+        const struct hw_pprof_dir o = {
+            .dir = r->dir, .pid = -1, .gzip = true, .namer = &namer, .warnings = stderr};
+        rc = hw_pprof_dir_write(p, &o, n_files, err);
+    }
+    hw_demangler_free(names);
+    hw_profile_free(p);
+    return rc;
+}
+
+static void tell_missing_parts(void)
+{
+    if (getenv("PERFETTO_BINARY_PATH") || getenv("BREAKPAD_SYMBOL_DIR"))
+        fprintf(stderr, "Failed to symbolize. Continuing without symbols.\n");
+    if (getenv("PERFETTO_PROGUARD_MAP"))
+        fprintf(stderr, "Failed to deobfuscate. Continuing without deobfuscation.\n");
+}
+
+static int no_profiles(struct run *r)
+{
+    struct hw_finding f;
+    fprintf(stderr, "No profiles generated\n");
+    hw_diagnose_recording(&r->recording, r->program, &f);
+    hw_diagnose_print(r->cli, &f);
+    hw_cli_hint("doc/guide/troubleshooting.md tells what to try");
+    return HW_EXIT_FAILED;
+}
+
+static int results(struct run *r)
+{
+    struct hw_error err = {0};
+    size_t n_files = 0;
+    if (r->perf > 0) {
+        (void)kill(r->perf, SIGINT);
+        (void)waitpid(r->perf, NULL, 0);
+    }
+    tell_missing_parts();
+    if (convert(r, &n_files, &err) < 0)
+        hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
+    if (n_files == 0)
+        return no_profiles(r);
+    if (r->own_dir)
+        link_latest(r);
+    if (r->link[0])
+        printf("Wrote profiles to %s (symlink %s)\n", r->dir, r->link);
+    else
+        printf("Wrote profiles to %s\n", r->dir);
+    printf("The raw-trace and heap_dump.* (pprof) files can be visualized with "
+           "https://ui.perfetto.dev.\n");
+    if (r->recording.is_ended && r->recording.ended.status < 0)
+        hw_cli_error(r->cli, NULL, "the recording ended early: %s", r->recording.reason);
+    return HW_EXIT_OK;
+}
+
+static int work(struct run *r)
+{
+    struct hw_error err = {0};
+    int status = make_directory(r);
+    if (status != HW_EXIT_OK)
+        return status;
+    int rc = start(r, &err);
+    if (rc == 0)
+        rc = hw_recording_run(&r->recording, &err);
+    if (rc < 0 && !r->recording.recorder_gone) {
+        remove_directory(r);
+        (void)hw_cli_fail(r->cli, &err);
+        if (rc == HW_ENOTFOUND && !r->h->host)
+            hw_cli_hint("%s", hw_explain_remedy("no-service"));
+        return HW_EXIT_FAILED;
+    }
+    if (rc < 0)
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
+    return results(r);
+}
+
+int hw_heap_profile_run(struct hw_heap_profile *h)
+{
+    static const enum hw_option_id converters[] = {HW_OPT_TRACECONV_BINARY,
+                                                   HW_OPT_TRACE_TO_TEXT_BINARY};
+    for (size_t i = 0; i < HW_ARRAY_LEN(converters); i++)
+        if (h->cli->opts.v[converters[i]].set)
+            hw_log(WARN, "--%s: the converter is built in and is used",
+                   hw_options[converters[i]].name);
+    struct run *r = calloc(1, sizeof *r);
+    if (!r) {
+        hw_cli_error(h->cli, NULL, "out of memory");
+        return HW_EXIT_FAILED;
+    }
+    r->h = h;
+    r->cli = h->cli;
+    r->fd = -1;
+    int status = work(r);
+    if (r->launched)
+        hw_launch_done(&r->launch);
+    hw_controller_free(r->controller);
+    hw_recording_done(&r->recording);
+    if (r->fd >= 0)
+        (void)close(r->fd);
+    free(r->library);
+    free(r->program);
+    free(r);
+    return status;
+}
