@@ -21,6 +21,7 @@
 #include "cli/diagnose.h"
 #include "cli/output.h"
 #include "cli/recording.h"
+#include "cli/report.h"
 #include "config/config.h"
 
 #include "base/banned.h"
@@ -238,6 +239,15 @@ static void tell_result(const struct record *r)
             (double)st.st_size / 1024, r->output.final_name);
 }
 
+static void show_report(const struct record *r)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON))
+        return;
+    struct hw_report_options options = hw_report_defaults(r->cli);
+    (void)hw_report_file(r->cli, r->output.final_name, &options); /* says itself what is wrong */
+}
+
 static int finish(struct record *r)
 {
     struct hw_error err = {0};
@@ -251,6 +261,8 @@ static int finish(struct record *r)
         struct hw_finding f;
         hw_diagnose_recording(rec, r->program, &f);
         hw_diagnose_print(r->cli, &f);
+    } else {
+        show_report(r);
     }
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
