@@ -147,7 +147,6 @@ struct hw_target {
     } dump;
     uint64_t n_samples, n_lost;
     uint32_t n_dumps;
-    uint64_t heartbeat_ns;
 };
 
 /* A client said hello and a session wants it. Takes over the connection's descriptor. */

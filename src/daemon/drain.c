@@ -20,6 +20,7 @@
 #define MIN_POLL_US   1000u
 #define MAX_POLL_US   100000u
 #define BATCH_RECORDS 8192u
+#define HEARTBEAT_NS  UINT64_C(200000000)
 #define SNAP_WAIT_NS  UINT64_C(1000000000)  /* a dump waits so long for a hole */
 #define STUCK_NS      UINT64_C(10000000000) /* a hole ends the profile */
 
@@ -110,11 +111,22 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
     return true;
 }
 
+/* By this thread, not the main one: a dump may keep that one busy for longer than a client that
+ * finds its ring full believes in us. */
+static void beat(struct hw_feed *f, uint64_t now)
+{
+    if (!f->heartbeat || now - f->heartbeat_ns < HEARTBEAT_NS)
+        return;
+    f->heartbeat_ns = now;
+    atomic_store_explicit(f->heartbeat, hw_now_monotonic_coarse_ns(), memory_order_relaxed);
+}
+
 /* False: the feed was let go. */
 static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
 {
     if (atomic_load_explicit(&f->gone, memory_order_relaxed))
         f->dead = true;
+    beat(f, now);
     uint64_t before = f->ring.read_pos;
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
     enum hw_feed_status status = hw_feed_drain(f, until, BATCH_RECORDS, now);

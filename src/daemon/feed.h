@@ -50,6 +50,8 @@ struct hw_feed {
     HW_VEC(const struct hw_stack *) stacks;
     size_t n_told; /* stacks below were reported */
     struct hw_arena arena;
+    _Atomic uint64_t *heartbeat; /* in the control page; borrowed; NULL = none */
+    uint64_t heartbeat_ns;
     const void *tables; /* struct hw_tables_dir; borrowed; NULL = none */
     uint32_t arch;
     bool stream;                 /* stream_allocations: no stacks wanted */

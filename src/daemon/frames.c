@@ -25,6 +25,7 @@ void hw_frames_done(struct hw_frames *f)
     hw_vec_done(&f->of_stack);
     hw_vec_done(&f->unnamed);
     hw_vec_done(&f->frame_seen);
+    hw_vec_done(&f->path);
 }
 
 /* ---- ranges ---- */
@@ -235,6 +236,27 @@ static const char *error_frame(uint32_t stop)
     }
 }
 
+/* As hw_callsites_intern, from where the path leaves that of the last stack. */
+static int intern_path(struct hw_frames *f, const hw_frame_id *root_first, size_t n,
+                       hw_callsite_id *leaf)
+{
+    size_t same = 0;
+    while (same < n && same < f->path.n && f->path.v[same].frame.v == root_first[same].v)
+        same++;
+    f->path.n = same;
+    hw_callsite_id at = same ? f->path.v[same - 1].callsite : (hw_callsite_id){HW_ID_NONE};
+    if (hw_vec_reserve(&f->path, n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = same; i < n; i++) {
+        int rc = hw_callsites_child(f->cs, at, root_first[i], &at);
+        if (rc < 0)
+            return rc;
+        f->path.v[f->path.n++] = (struct hw_path_step){root_first[i], at};
+    }
+    *leaf = at;
+    return HW_OK;
+}
+
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
 {
     hw_frame_id root_first[HW_MAX_FRAMES + 1];
@@ -246,7 +268,7 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
         rc = frame_at(f, s->pcs[i - 1], hw_stack_is_exact(s, i - 1), &root_first[n++]);
     hw_callsite_id leaf = {HW_ID_NONE};
     if (rc == HW_OK)
-        rc = hw_callsites_intern(f->cs, root_first, n, &leaf);
+        rc = intern_path(f, root_first, n, &leaf);
     if (hw_vec_reserve(&f->of_stack, (size_t)s->index + 1) < 0)
         return HW_ENOMEM;
     while (f->of_stack.n <= s->index)

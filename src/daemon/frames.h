@@ -47,7 +47,12 @@ struct hw_frames {
     unnamed;
     HW_VEC(bool) frame_seen; /* by frame id */
     uint32_t pc_step;        /* 1, arm64: 4 */
-    uint32_t generation;     /* of the ranges */
+    /* Path of the last stack, root first: the next one mostly begins with the same callsites. */
+    HW_VEC(struct hw_path_step {
+        hw_frame_id frame;
+        hw_callsite_id callsite;
+    })
+    path;
 };
 
 int hw_frames_init(struct hw_frames *f, uint32_t arch);

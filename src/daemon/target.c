@@ -32,7 +32,6 @@
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
-#define HEARTBEAT_EVERY   (200 * MS)
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -250,6 +249,18 @@ static const char *trigger_of(enum hw_target_end why)
     return "end";
 }
 
+static const char *gave_up_text(const struct hw_target *t)
+{
+    switch (atomic_load(&t->feed->ring.shm->client_error)) {
+    case HW_CLIENT_RECORDER_GONE:
+        return "it believed the recorder dead";
+    case HW_CLIENT_NO_MEMORY:
+        return "no memory for the client";
+    default: /* a word of the target's */
+        return "the buffer stayed full; try --shmem-size";
+    }
+}
+
 static void tell_end(struct hw_target *t, enum hw_target_end why)
 {
     switch (why) {
@@ -266,7 +277,7 @@ static void tell_end(struct hw_target *t, enum hw_target_end why)
         hw_target_tell(t, HW_TARGET_FAILED, "a thread stopped inside a record for 10 s");
         break;
     case HW_END_GAVE_UP:
-        hw_target_tell(t, HW_TARGET_FAILED, "the buffer stayed full; try --shmem-size");
+        hw_target_tell(t, HW_TARGET_FAILED, gave_up_text(t));
         break;
     case HW_END_GUARDRAIL:
         hw_target_tell(t, HW_TARGET_FAILED, "the recorder's own limit was reached");
@@ -377,6 +388,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->owner = t;
     t->feed->arch = t->hello.arch;
     t->feed->tables = t->tables.map;
+    t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
     return HW_OK;
 }
@@ -482,11 +494,6 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->phase == HW_PHASE_DONE)
         return;
-    if (now - t->heartbeat_ns >= HEARTBEAT_EVERY) {
-        t->heartbeat_ns = now;
-        atomic_store_explicit(&t->page.map->heartbeat_ns, hw_now_monotonic_coarse_ns(),
-                              memory_order_relaxed);
-    }
     if (t->maps_due && now - t->maps_ns >= MAPS_EVERY) {
         t->map_reparses++;
         hw_target_refresh_maps(t, now);
