@@ -33,7 +33,8 @@ static char *join(const char *dir, size_t n, const char *rest)
 int hw_launch_find_library(const char *wanted, char **out, struct hw_error *err)
 {
     static const char *const beside[] = {
-        "/../lib/" LIBRARY,          /* installed: bin/ and lib/ */
+        "/../" HW_LIBDIR_NAME "/" LIBRARY, /* installed: bin/ and lib/ or lib/x86_64-linux-gnu/ */
+        "/../lib/" LIBRARY,
         "/../lib/heapwise/" LIBRARY, /* the same, in a folder of its own */
         "/../client/" LIBRARY,       /* the build directory */
         "/" LIBRARY,                 /* all in one folder */
