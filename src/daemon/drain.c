@@ -103,11 +103,13 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
     struct hw_snapshot *s = NULL;
     (void)hw_feed_snapshot(f, f->d.snap_flags, &s); /* NULL is the answer "no memory" */
     bool final = f->d.final;
-    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, f->owner, s, 0, final) < 0) {
+    void *owner = f->owner;
+    f->d.snap = false; /* before the answer: after a final one the feed may be gone */
+    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, owner, s, 0, final) < 0) {
         hw_snapshot_free(s);
-        return false; /* once more later */
+        f->d.snap = true; /* once more later */
+        return false;
     }
-    f->d.snap = false;
     return true;
 }
 

@@ -158,7 +158,9 @@ _Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int mem
 {
     struct hw_job_answer a = {.job = j->job, .type = j->type};
     struct hw_error err = {0};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadows are larger */
     limit(RLIMIT_AS, MEMORY_BYTES);
+#endif
     limit(RLIMIT_FSIZE, HW_JOB_MAX_OUT);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, j->type == HW_JOB_NAMES ? NAMES_CPU_SECS : TABLE_CPU_SECS);

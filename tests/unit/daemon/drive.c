@@ -152,6 +152,9 @@ int main(int argc, char **argv)
     send_message(s[0], HW_CTL_STOP, NULL, 0, -1);
     wait_for(s[0], HW_CTL_ENDED, 40000);
     close(s[0]);
+    free(text);
+    hw_strbuf_done(&body);
+    hw_strbuf_done(&config);
     struct rusage u;
     wait4(recorder, NULL, 0, &u);
     fprintf(stderr, "drive: recorder used %ld.%03ld s user, %ld.%03ld s system, %ld MiB\n",
