@@ -28,12 +28,13 @@
 
 enum { ALLOC_BYTES, FREED_BYTES, ALLOC_COUNT, FREE_COUNT, EST_ALLOC, EST_FREE, VALUE_COUNT };
 enum { N_CUMULATIVE = FREE_COUNT + 1 }; /* those that must not decrease */
-enum { MAX_CORRECTIONS = 256 };
+enum { MAX_CORRECTIONS = 256, LOOK_AHEAD = 8 };
 
 struct history {
     uint64_t values[VALUE_COUNT];
     uint64_t iid; /* whose values these are */
     uint32_t generation;
+    hw_callsite_id callsite;
 };
 
 struct correction {
@@ -51,6 +52,7 @@ struct hw_heap_series {
     bool is_art;                 /* its frees are not stored */
     struct hw_map64 by_callsite; /* -> histories */
     HW_VEC(struct history) histories;
+    size_t cursor;                         /* the history after the one used last */
     HW_VEC(struct correction) corrections; /* few */
     uint32_t dump;                         /* its latest in the profile; HW_ID_NONE */
     uint32_t dump_of_sequence;             /* hw_dump_sequence.dump it came from */
@@ -175,16 +177,36 @@ static int add_row(struct hw_heap_dumps *d, struct hw_alloc_row row)
     return hw_vec_push(&d->profile->allocs, row) < 0 ? HW_ENOMEM : HW_OK;
 }
 
+/*
+ * A dump lists its callsites in the order of the one before, some left out: the history wanted is
+ * nearly always one of the next few, which spares a look into a map that no cache holds.
+ */
+static struct history *history_near(struct hw_heap_series *s, hw_callsite_id callsite)
+{
+    size_t end = s->cursor + LOOK_AHEAD < s->histories.n ? s->cursor + LOOK_AHEAD : s->histories.n;
+    for (size_t i = s->cursor; i < end; i++)
+        if (s->histories.v[i].callsite.v == callsite.v) {
+            s->cursor = i + 1;
+            return &s->histories.v[i];
+        }
+    return NULL;
+}
+
 static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, const struct sample *in,
                        uint32_t generation, struct history **out)
 {
     uint64_t at;
+    *out = history_near(s, callsite);
+    if (*out)
+        return HW_OK;
     if (!hw_map64_get(&s->by_callsite, callsite.v, &at)) {
+        struct history fresh = {{0}, in->iid, generation, callsite};
         at = s->histories.n;
-        if (hw_vec_push(&s->histories, (struct history){{0}, in->iid, generation}) < 0 ||
+        if (hw_vec_push(&s->histories, fresh) < 0 ||
             hw_map64_put(&s->by_callsite, callsite.v, at) < 0)
             return HW_ENOMEM;
     }
+    s->cursor = at + 1;
     *out = &s->histories.v[at];
     return HW_OK;
 }
@@ -512,6 +534,7 @@ static int open_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
         return HW_ENOMEM;
     s->dump = (uint32_t)p->dumps.n - 1;
     s->dump_of_sequence = q->dump;
+    s->cursor = 0;
     s->raw_ts = h->timestamp;
     return hw_profile_stat_set(p, "heapprofd_last_profile_timestamp", (int64_t)h->pid, HW_STAT_INFO,
                                h->row.ts_ns);

@@ -110,6 +110,7 @@ static int group_get(struct hw_interned *in, uint64_t sequence, uint32_t generat
         return HW_ENOMEM;
     }
     in->groups.v[in->groups.n++] = g;
+    in->scope_known = false;
     *out = g;
     return HW_OK;
 }
@@ -448,8 +449,14 @@ static int callstack_make(struct hw_interned *in, const struct scope *s,
 int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                           uint64_t iid, hw_callsite_id *out)
 {
-    struct scope s = {group_find(in, sequence, 0),
-                      generation ? group_find(in, sequence, generation) : NULL};
+    if (!in->scope_known || in->scope_sequence != sequence || in->scope_generation != generation) {
+        in->scope_known = true;
+        in->scope_sequence = sequence;
+        in->scope_generation = generation;
+        in->scope_groups[0] = group_find(in, sequence, 0);
+        in->scope_groups[1] = generation ? group_find(in, sequence, generation) : NULL;
+    }
+    struct scope s = {in->scope_groups[0], in->scope_groups[1]};
     struct hw_interned_entry *e = lookup(&s, HW_INTERNED_CALLSTACK, iid);
     if (e && !e->resolved) {
         int rc = callstack_make(in, &s, e, out);

@@ -13,6 +13,7 @@
 #ifndef HW_IMPORT_INTERNED_H
 #define HW_IMPORT_INTERNED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -59,6 +60,10 @@ struct hw_interned {
     HW_VEC(hw_frame_id) last_path;             /* …and the last one, with its callsites */
     HW_VEC(hw_callsite_id) last_sites;
     struct hw_strbuf text;
+    bool scope_known; /* the groups of the last callstack asked for */
+    uint64_t scope_sequence;
+    uint32_t scope_generation;
+    struct hw_interned_group *scope_groups[2]; /* generation 0, scope_generation; NULL = none */
 };
 
 void hw_interned_init(struct hw_interned *in, struct hw_profile *profile);

@@ -1,6 +1,8 @@
 /*
- * Three tables and their indexes. Mappings and frames are found by a hash of their content; a
- * callsite is found by (parent, frame) packed into one 64-bit key. A frame keeps the name it was
+ * Three tables and their indexes. Mappings and frames are found by a hash of their content. There
+ * are far more callsites than either (10^7 in a large trace), so their index holds row numbers
+ * only, 4 bytes each at a load of at most 1/2, and looks into the rows to compare: a quarter of the
+ * memory of a general map, which is what its speed comes down to. A frame keeps the name it was
  * interned with beside the one shown: hw_callsites_set_frame_name must not change what it is found
  * by, else the same code address would get a second row.
  */
@@ -32,7 +34,8 @@ struct hw_callsites {
     HW_VEC(struct frame_row) frames;
     HW_VEC(struct hw_callsite) sites;
     struct hw_map64 mapping_by_hash, frame_by_hash; /* hash -> newest row of the chain */
-    struct hw_map64 site_by_key;                    /* parent << 32 | frame -> site */
+    uint32_t *site_slots;                           /* site + 1, 0 = free; owned */
+    size_t site_mask;                               /* number of slots - 1 */
 };
 
 int hw_callsites_new(struct hw_callsites **out)
@@ -59,7 +62,7 @@ void hw_callsites_free(struct hw_callsites *cs)
     hw_vec_done(&cs->sites);
     hw_map64_done(&cs->mapping_by_hash);
     hw_map64_done(&cs->frame_by_hash);
-    hw_map64_done(&cs->site_by_key);
+    free(cs->site_slots);
     free(cs);
 }
 
@@ -127,28 +130,73 @@ int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_fra
     return HW_OK;
 }
 
-static uint64_t site_key(hw_callsite_id parent, hw_frame_id frame)
+static size_t site_home(const struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame)
 {
-    return (uint64_t)parent.v << 32 | frame.v; /* a frame is never HW_ID_NONE: never NO_KEY */
+    return (size_t)hw_hash_u64((uint64_t)parent.v << 32 | frame.v) & cs->site_mask;
+}
+
+/* The slot that holds the child, or the free one where it belongs. */
+static size_t site_slot(const struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame)
+{
+    size_t at = site_home(cs, parent, frame);
+    for (; cs->site_slots[at]; at = (at + 1) & cs->site_mask) {
+        const struct hw_callsite *c = &cs->sites.v[cs->site_slots[at] - 1];
+        if (c->parent.v == parent.v && c->frame.v == frame.v)
+            break;
+    }
+    return at;
+}
+
+static int grow_site_slots(struct hw_callsites *cs)
+{
+    size_t n = cs->site_slots ? (cs->site_mask + 1) * 2 : 1024;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return HW_ENOMEM;
+    free(cs->site_slots);
+    cs->site_slots = slots;
+    cs->site_mask = n - 1;
+    for (size_t i = 0; i < cs->sites.n; i++) { /* all are different: the first free slot will do */
+        size_t at = site_home(cs, cs->sites.v[i].parent, cs->sites.v[i].frame);
+        while (slots[at])
+            at = (at + 1) & cs->site_mask;
+        slots[at] = (uint32_t)i + 1;
+    }
+    return HW_OK;
 }
 
 int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
                        hw_callsite_id *out)
 {
-    uint64_t found;
-    if (hw_map64_get(&cs->site_by_key, site_key(parent, frame), &found)) {
-        out->v = (uint32_t)found;
+    if ((cs->sites.n + 1) * 2 > (cs->site_slots ? cs->site_mask + 1 : 0)) {
+        int rc = grow_site_slots(cs);
+        if (rc < 0)
+            return rc;
+    }
+    size_t at = site_slot(cs, parent, frame);
+    if (cs->site_slots[at]) {
+        out->v = cs->site_slots[at] - 1;
         return HW_OK;
     }
-    if (cs->sites.n >= HW_ID_NONE)
+    if (cs->sites.n >= HW_ID_NONE - 1)
         return HW_ELIMIT;
-    if (hw_vec_reserve(&cs->sites, cs->sites.n + 1) < 0 ||
-        hw_map64_put(&cs->site_by_key, site_key(parent, frame), cs->sites.n) < 0)
+    if (hw_vec_reserve(&cs->sites, cs->sites.n + 1) < 0)
         return HW_ENOMEM;
     uint32_t depth = parent.v == HW_ID_NONE ? 0 : cs->sites.v[parent.v].depth + 1;
-    out->v = (uint32_t)cs->sites.n;
     cs->sites.v[cs->sites.n++] = (struct hw_callsite){parent, frame, depth};
+    cs->site_slots[at] = (uint32_t)cs->sites.n;
+    out->v = (uint32_t)cs->sites.n - 1;
     return HW_OK;
+}
+
+/* Takes back the newest callsites, down to n. Newest first, so each ends its probe run. */
+static void drop_sites(struct hw_callsites *cs, size_t n)
+{
+    while (cs->sites.n > n) {
+        const struct hw_callsite *last = &cs->sites.v[cs->sites.n - 1];
+        cs->site_slots[site_slot(cs, last->parent, last->frame)] = 0;
+        cs->sites.n--;
+    }
 }
 
 int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, size_t n,
@@ -161,10 +209,7 @@ int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, 
     for (size_t i = 0; i < n; i++) {
         int rc = hw_callsites_child(cs, at, root_first[i], &at);
         if (rc < 0) {
-            while (cs->sites.n > before) {
-                const struct hw_callsite *last = &cs->sites.v[--cs->sites.n];
-                (void)hw_map64_take(&cs->site_by_key, site_key(last->parent, last->frame), NULL);
-            }
+            drop_sites(cs, before);
             return rc;
         }
     }
