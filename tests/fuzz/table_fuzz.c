@@ -10,10 +10,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct hw_table_header *h = malloc(n + 1); /* aligned, and its end is a sanitizer's redzone */
+    struct hw_table_header *h =
+        malloc(n ? n : 1); /* aligned, and its end is a sanitizer's redzone */
     if (!h)
         return 0;
-    memcpy(h, data, n);
+    if (n)
+        memcpy(h, data, n);
     if (n >= sizeof *h && h->total_bytes >= sizeof *h && h->total_bytes <= n)
         h->checksum = hw_table_checksum(h + 1, (size_t)h->total_bytes - sizeof *h);
     if (hw_table_check(h, n) == HW_OK) {
