@@ -166,6 +166,8 @@ void hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 /* Asks for a dump; one that is under way makes it wait. */
 void hw_dump_request(struct hw_target *t, const char *trigger, bool final);
 void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final);
+/* stream_allocations: writes and frees them. */
+void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n);
 void hw_dump_tick(struct hw_target *t, uint64_t now);
 
 /* ---- session.c ---- */
@@ -173,6 +175,7 @@ void hw_dump_tick(struct hw_target *t, uint64_t now);
 struct hw_source {
     struct hw_heapprofd_config *config; /* in the session's config */
     struct hw_profile_writer *writer;   /* owned */
+    uint32_t stream_sequence;           /* stream_allocations; 0 = none yet */
     uint64_t next_dump_ns;              /* 0 = none */
     HW_VEC(int32_t) rejected;
     bool hit_guardrail;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
@@ -56,10 +57,19 @@ static void tell_stacks(struct drain_thread *t, struct hw_feed *f)
         f->n_told += n;
 }
 
+static void tell_events(struct drain_thread *t, struct hw_feed *f)
+{
+    if (f->events.n == 0 ||
+        hw_mbox_put(t->answers, HW_DRAINED_EVENTS, f->owner, f->events.v, f->events.n, 0) < 0)
+        return;                              /* told the next time */
+    memset(&f->events, 0, sizeof f->events); /* the array went with the message */
+}
+
 static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
                  uint64_t now)
 {
     tell_stacks(t, f);
+    tell_events(t, f);
     if (f->maps_wanted &&
         hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, f->maps_pc, 0) == HW_OK)
         f->maps_wanted = false;

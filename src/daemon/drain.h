@@ -27,7 +27,9 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_MAPS = 3, /* n: pc that no table covers, 0 = something changed */
                        HW_DRAINED_BROKEN =
                            4, /* damaged: it stays with its thread and is not read any more */
-                       HW_DRAINED_STUCK = 5 /* a hole of 10 s in a running process */
+                       HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
+                       HW_DRAINED_EVENTS =
+                           6 /* data: array of n struct hw_stream_event, to be freed */
 };
 
 int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out);

@@ -10,6 +10,7 @@
  * where readers of differences understand it. doc/design/recorder.md.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -242,7 +243,8 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
         first = h->last_ts_ns + 1;
         ts = ts > first ? ts : first;
     }
-    if (rc == HW_OK)
+    bool stream = t->session->sources.v[t->source].config->stream_allocations;
+    if (rc == HW_OK && !stream) /* the events are in the trace: only flags and counters here */
         rc = apply(t, &h->tally, b->cells.v, b->cells.n);
     head.timestamp_ns = ts;
     head.trigger = t->dump.trigger;
@@ -330,6 +332,22 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final)
         return;
     }
     go_on(t, hw_now_monotonic_ns());
+}
+
+void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n)
+{
+    struct hw_session *s = t->session;
+    struct hw_source *src = &s->sources.v[t->source];
+    struct hw_error err = {0};
+    if (!s->closed && s->status == HW_OK) {
+        if (!src->stream_sequence)
+            src->stream_sequence = hw_trace_writer_sequence(s->writer);
+        int rc =
+            hw_trace_stream(s->writer, src->stream_sequence, hw_now_boottime_ns(), events, n, &err);
+        if (rc < 0)
+            hw_session_write_failed(s, rc, &err);
+    }
+    free(events);
 }
 
 void hw_dump_tick(struct hw_target *t, uint64_t now)

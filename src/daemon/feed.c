@@ -35,6 +35,7 @@ void hw_feed_done(struct hw_feed *f)
     hw_books_done(&f->books);
     hw_map64_done(&f->ids);
     hw_vec_done(&f->stacks);
+    hw_vec_done(&f->events);
     hw_arena_done(&f->arena);
     free(f->cache);
     free(f->walk);
@@ -97,6 +98,20 @@ static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return true;
 }
 
+static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uint64_t sample_size,
+                         uint64_t time_ns, uint32_t heap_id, bool is_free)
+{
+    struct hw_stream_event e = {.address = address,
+                                .size = size,
+                                .sample_size = sample_size,
+                                .time_ns = time_ns,
+                                .heap_id = heap_id,
+                                .sequence_number = ++f->sequence_numbers[heap_id],
+                                .is_free = is_free};
+    if (hw_vec_push(&f->events, e) < 0)
+        f->n_nomem++;
+}
+
 static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
                        uint64_t stack)
 {
@@ -112,6 +127,8 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
         f->n_unwind_errors++;
     if (hw_books_alloc(&f->books, &b) < 0)
         f->n_nomem++;
+    if (f->stream)
+        stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
 }
 
 static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
@@ -277,8 +294,11 @@ static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     if (size < sizeof r)
         return false;
     memcpy(&r, rec, sizeof r);
-    if (r.sample_id != HW_MAP64_NO_KEY)
-        (void)hw_books_free(&f->books, r.sample_id, r.time_ns, NULL); /* unknown ones are counted */
+    struct hw_sample s;
+    if (r.sample_id == HW_MAP64_NO_KEY || !hw_books_free(&f->books, r.sample_id, r.time_ns, &s))
+        return true; /* unknown ones are counted there */
+    if (f->stream)
+        stream_event(f, s.address, 0, 0, r.time_ns, s.heap_id, true);
     return true;
 }
 

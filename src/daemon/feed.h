@@ -21,6 +21,7 @@
 #include "base/map64.h"
 #include "base/vec.h"
 #include "daemon/books.h"
+#include "trace/stream_writer.h"
 #include "wire/ring.h"
 
 #define HW_UNWIND_BUCKETS_FEED 20
@@ -54,9 +55,11 @@ struct hw_feed {
     uint64_t heartbeat_ns;
     const void *tables; /* struct hw_tables_dir; borrowed; NULL = none */
     uint32_t arch;
-    bool stream;                 /* stream_allocations: no stacks wanted */
-    struct hw_walk_cache *cache; /* owned; made at the first copied stack */
-    struct hw_walk_out *walk;    /* owned */
+    bool stream; /* stream_allocations: events are told, no stacks wanted */
+    HW_VEC(struct hw_stream_event) events;   /* not told yet */
+    uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
+    struct hw_walk_cache *cache;             /* owned; made at the first copied stack */
+    struct hw_walk_out *walk;                /* owned */
 
     /* A copied stack that waits for a table. */
     uint64_t stall_since_ns; /* 0 = no stall */

@@ -95,6 +95,9 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_STUCK:
         hw_target_finish(t, HW_END_STUCK);
         break;
+    case HW_DRAINED_EVENTS:
+        hw_dump_events(t, m->data, m->n);
+        break;
     }
 }
 

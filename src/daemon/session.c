@@ -109,6 +109,21 @@ static void tell_warnings(struct hw_session *s)
     }
 }
 
+/* What is asked for and cannot be had is said once, not ignored. */
+static void tell_missing(struct hw_session *s)
+{
+    bool idle = s->start.flags & HW_START_IDLE;
+    for (size_t i = 0; i < s->config.heapprofd.n; i++)
+        idle |= s->config.heapprofd.v[i].idle_allocations;
+    if (idle)
+        hw_session_warn(s, "idle allocations are not measured: this recorder reads no page-idle "
+                           "bitmap, and referenced bits are kept per mapping only");
+    if (s->start.flags & HW_START_MALLOC_INFO)
+        hw_session_warn(s, "malloc_info is not collected by this version");
+    if (s->config.has_packages_list)
+        hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
+}
+
 static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_error *err)
 {
     int rc = hw_trace_writer_new(s->fd, &s->writer, err);
@@ -157,6 +172,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     }
     s->control = control;
     tell_warnings(s);
+    tell_missing(s);
     hw_clients_wake(r);
     rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);
     if (rc < 0)
