@@ -136,6 +136,10 @@ static int check(struct hw_cli *cli, const char *name, const struct hw_strbuf *b
 {
     struct hw_error err = {0};
     struct hw_trace_config c;
+    if (binary->n == 0) {
+        fprintf(stderr, "The TraceConfig is empty\n");
+        return HW_EXIT_FAILED;
+    }
     if (hw_config_read(hw_bytes_of(binary->p, binary->n), &c, &err) < 0) {
         hw_cli_error(cli, NULL, "'%s' is refused: %s", name, err.text);
         return HW_EXIT_FAILED;

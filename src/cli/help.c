@@ -178,7 +178,7 @@ static void roff_option(FILE *f, const struct hw_option *def)
     fputc('\n', f);
     roff(f, def->help);
     if (def->default_text && def->arg) {
-        fputs(" Default: ", f);
+        fputs(". Default: ", f);
         roff(f, def->default_text);
         fputc('.', f);
     }

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "daemon/core.h"
 
 #include "base/banned.h"
 
@@ -441,15 +442,20 @@ void hw_recording_done(struct hw_recording *r)
     *r = (struct hw_recording){0};
 }
 
+/* How much a target looks like what one wanted: one that stayed what it was, no mere starter. */
+static int rank(const struct hw_seen_target *t)
+{
+    const char *name = t->name ? t->name : "";
+    const char *slash = strrchr(name, '/');
+    return (t->state != HW_TARGET_EXECED) + 2 * !hw_launch_is_launcher(slash ? slash + 1 : name);
+}
+
 const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r)
 {
     const struct hw_seen_target *best = NULL;
     for (size_t i = 0; i < r->targets.n; i++) {
         const struct hw_seen_target *t = &r->targets.v[i];
-        if (!t->connected)
-            continue;
-        /* One that exec'ed became another program; that one is told under the same pid. */
-        if (!best || (best->state == HW_TARGET_EXECED && t->state != HW_TARGET_EXECED))
+        if (t->connected && (!best || rank(t) > rank(best)))
             best = t;
     }
     return best;

@@ -18,9 +18,47 @@ const struct hw_help_topic hw_help_topics[] = {
      "  127  the command was not found\n"
      "  128+N  ended by signal N\n"
      "`heapwise record -- CMD` gives the command's own status unless the recording failed;\n"
-     "--no-passthrough gives the recording's.\n"},
+     "--no-passthrough gives the recording's. A recording ended by Ctrl-C gives 0.\n"},
     {"units", "UNITS",
      "Sizes: K M G T (or KiB MiB GiB TiB) are powers of 1024, KB MB GB TB powers of 1000.\n"
      "Times: ms, s, m (min), h, d; a bare number is milliseconds.\n"},
+    {"signals", "SIGNALS",
+     "heapwise record:\n"
+     "  SIGINT (Ctrl-C)        the program gets it, too; after two seconds the recording ends.\n"
+     "                         A second one waits for the file only, not for the program.\n"
+     "  SIGTERM SIGHUP SIGQUIT are passed to the program.\n"
+     "  SIGUSR1                a dump now.\n"
+     "The recorder, embedded or a service, is a process named heapprofd: `killall -USR1 heapprofd`\n"
+     "makes every recorder dump all its processes.\n"},
+    {"environment", "ENVIRONMENT",
+     "HEAPWISE_LOG=error|warning|info|debug   messages on standard error\n"
+     "HEAPWISE_<OPTION>                       default of an option: HEAPWISE_INTERVAL=64K\n"
+     "HEAPWISE_SOCKET                         where the client library looks for its recorder\n"
+     "PERFETTO_PRODUCER_SOCK_NAME             the service's socket for programs\n"
+     "PERFETTO_CONSUMER_SOCK_NAME             the service's socket for commands\n"
+     "PERFETTO_HEAPPROFD_BLOCKING_INIT=1      a preloaded program waits for its session (10 s)\n"
+     "LD_PRELOAD                              kept by record, behind the client library\n"
+     "TMPDIR                                  where heap_profile makes its directories\n"
+     "NO_COLOR, CLICOLOR_FORCE, TERM=dumb     colour\n"},
+    {"files", "FILES",
+     "heap.COMMAND.PID.trace       what `heapwise record` writes; NAME.part while it runs\n"
+     "/etc/heapwise.conf, $XDG_CONFIG_HOME/heapwise/config, ./.heapwise.conf\n"
+     "                             settings, in rising order; see `heapwise help settings`\n"
+     "/run/perfetto/traced-producer.sock, /run/perfetto/traced-consumer.sock\n"
+     "                             the service's sockets; /tmp/perfetto-producer and\n"
+     "                             /tmp/perfetto-consumer without that directory\n"
+     "libheapprofd_glibc_preload.so  the client library\n"},
+    {"settings", "SETTINGS",
+     "`key = value` with the long names of options, for every command that takes them, or below\n"
+     "[record] for that command only; '#' and ';' at the start of a line begin comments:\n"
+     "\n"
+     "    color = never\n"
+     "    [record]\n"
+     "    interval = 64K\n"
+     "    continuous-dump = 10s\n"
+     "\n"
+     "Files are overruled by HEAPWISE_* variables, those by options. `heapwise config --print`\n"
+     "shows each value and where it came from. A file in the current directory counts only when\n"
+     "it is your own, and cannot name the library to preload. Classic commands read none of it.\n"},
     {NULL, NULL, NULL},
 };

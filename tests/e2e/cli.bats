@@ -1,0 +1,408 @@
+#!/usr/bin/env bats
+# The commands as a person types them: help, wrong usage, exit codes, configurations, messages.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
+    BUILD=$(cd "$BUILD" && pwd)
+    PATH=$BUILD/src/cli:$PATH
+    BOX=$(mktemp -d)
+    cd "$BOX"
+    export HOME=$BOX TMPDIR=$BOX XDG_CONFIG_HOME=$BOX/config XDG_CACHE_HOME=$BUILD/cache NO_COLOR=1
+    export PERFETTO_PRODUCER_SOCK_NAME=$BOX/producer PERFETTO_CONSUMER_SOCK_NAME=$BOX/consumer
+    unset LD_PRELOAD HEAPWISE_INTERVAL HEAPWISE_LOG
+    SERVICE=
+}
+
+teardown() {
+    [ -z "$SERVICE" ] || kill "$SERVICE" 2>/dev/null || true
+    [ -z "$SERVICE" ] || wait "$SERVICE" 2>/dev/null || true
+    cd /
+    rm -rf "$BOX"
+}
+
+service() {
+    "$@" 2>service.log &
+    SERVICE=$!
+    for _ in $(seq 100); do
+        [ -S consumer ] && return 0
+        sleep 0.05
+    done
+    cat service.log
+    return 1
+}
+
+has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
+
+# ---- help and words ----
+
+@test "every command has help, and -h fits a screen" {
+    for c in $(heapwise completion bash | sed -n 's/^    \([a-z_]*\)) words=.*/\1/p'); do
+        run heapwise help "$c"
+        [ "$status" -eq 0 ]
+        has "usage: "
+        run heapwise "$c" -h
+        [ "$status" -eq 0 ]
+        [ "${#lines[@]}" -le 24 ] || { echo "$c -h has ${#lines[@]} lines"; return 1; }
+    done
+}
+
+@test "an unknown word: did you mean, exit 2" {
+    run heapwise reocrd
+    [ "$status" -eq 2 ]
+    has "unknown command 'reocrd'"
+    has "did you mean 'heapwise record'?"
+    run heapwise
+    [ "$status" -eq 2 ]
+    run heapwise help recordd
+    [ "$status" -eq 2 ]
+}
+
+@test "an unknown option: did you mean, exit 2; perfetto and traceconv 1" {
+    run heapwise record --intervl 4 -- true
+    [ "$status" -eq 2 ]
+    has "did you mean '--interval'?"
+    run heap_profile --foo
+    [ "$status" -eq 2 ]
+    run perfetto --foo
+    [ "$status" -eq 1 ]
+}
+
+@test "completions are valid for their shells" {
+    heapwise completion bash | bash -n
+    if command -v zsh >/dev/null; then heapwise completion zsh | zsh -n; fi
+    if command -v fish >/dev/null; then heapwise completion fish | fish -n; fi
+    run heapwise completion tcsh
+    [ "$status" -eq 2 ]
+}
+
+@test "manual pages have no roff errors" {
+    command -v man >/dev/null || skip "man is not installed"
+    for p in "$BUILD"/src/cli/*.1; do
+        run bash -c "LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z '$p' 2>&1 >/dev/null"
+        [ -z "$output" ] || { echo "$p: $output"; return 1; }
+    done
+}
+
+@test "explain knows the codes of messages" {
+    run heapwise explain static
+    [ "$status" -eq 0 ]
+    run heapwise explain EINVAL
+    [ "$status" -eq 0 ]
+    run heapwise explain no-such
+    [ "$status" -eq 2 ]
+}
+
+# ---- exit codes of record ----
+
+@test "record: not found 127, not runnable 126, no command 2" {
+    run -127 heapwise record -- no-such-command
+    [ "$status" -eq 127 ]
+    has "command not found: 'no-such-command'"
+    run heapwise record -- /etc/passwd
+    [ "$status" -eq 126 ]
+    run heapwise record
+    [ "$status" -eq 2 ]
+    [ -z "$(ls ./*.part ./*.trace 2>/dev/null)" ]
+}
+
+@test "record: the program's own status, by signal 128+N" {
+    run heapwise record --no-report -i 1 -- sh -c 'exit 7'
+    [ "$status" -eq 7 ]
+    run heapwise record --no-report -i 1 -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 0 ]
+    run heapwise record --no-report -i 1 -- sh -c 'kill -TERM $$'
+    [ "$status" -eq 143 ]
+    run heapwise record --no-report --no-passthrough -i 1 -- bash -c 'exit 7'
+    [ "$status" -eq 0 ]
+}
+
+@test "record: named after the program underneath; nothing is overwritten" {
+    printf '#!/bin/sh\nexec env A=1 "%s"\n' "$BUILD/tests/targets/t_truth" >run.sh
+    chmod +x run.sh
+    run heapwise record --no-report -i 1 -- ./run.sh
+    [ "$status" -eq 0 ]
+    ls heap.t_truth.*.trace
+    [ -z "$(ls ./*.part 2>/dev/null)" ]
+    run heapwise record --no-report -o x.trace -i 1 -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 0 ]
+    run heapwise record --no-report -o x.trace -- true
+    [ "$status" -eq 1 ]
+    has "exists; --force overwrites it"
+    run heapwise record --no-report -f -o x.trace -i 1 -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 0 ]
+}
+
+@test "record: an empty profile says why" {
+    if ! echo 'int main(void){return 0;}' | gcc -static -xc - -o static 2>/dev/null; then
+        skip "no static libc"
+    fi
+    run heapwise record -- ./static
+    [ "$status" -eq 5 ]
+    has "statically linked"
+    has "[static]"
+    echo 'int main(void){return 0;}' | gcc -xc - -o idle
+    run heapwise record -- ./idle
+    [ "$status" -eq 5 ]
+    has "[never-allocated]"
+}
+
+@test "record: trace on standard output, the program's own output elsewhere" {
+    heapwise record -i 1 -o - -- "$BUILD/tests/targets/t_truth" >out.trace 2>err
+    protoc --decode_raw <out.trace >/dev/null
+    grep -q EXPECT err
+}
+
+@test "record: --json is JSON" {
+    heapwise record -i 1 --json -- sh -c "'$BUILD/tests/targets/t_truth' >/dev/null" >j 2>err
+    python3 -c 'import json; d = json.load(open("j")); assert d["version"] == 1 and d["samples"] > 0, d'
+}
+
+@test "record: conditions end or dump, others are refused" {
+    run heapwise record --stop-when 'cpu>3' -- true
+    [ "$status" -eq 2 ]
+    has "is not one of rss>SIZE, dumps=N, samples>N, time>TIME"
+    start=$(date +%s)
+    run heapwise record --no-report -i 1 --stop-when 'time>300ms' --no-passthrough -- \
+        bash -c 'x=$(seq 1000); sleep 1'
+    [ "$status" -eq 0 ]
+}
+
+@test "record: options that contradict themselves" {
+    run heapwise record --block-client --no-block-client -- true
+    [ "$status" -eq 2 ]
+    run heapwise record --exact -i 5 -- true
+    [ "$status" -eq 2 ]
+    run heapwise record -i 0 -- true
+    [ "$status" -eq 2 ]
+    has "zero sampling interval."
+    run heapwise record --shmem-size 5000 -- true
+    [ "$status" -eq 2 ]
+    has "not a power of two"
+}
+
+# ---- configurations ----
+
+@test "heap_profile --print-config, exactly" {
+    run heap_profile -p 12,34 -n a,b --heaps x -i 8192 -c 5000 -d 60000 --block-client-timeout 7 \
+        --no-startup --dump-at-max --disable-fork-teardown --all-heaps --print-config
+    [ "$status" -eq 0 ]
+    diff <(echo "$output") - <<'END'
+buffers {
+  size_kb: 63488
+}
+data_sources {
+  config {
+    name: "android.heapprofd"
+    heapprofd_config {
+      shmem_size_bytes: 8388608
+      sampling_interval_bytes: 8192
+      block_client: true
+      block_client_timeout_us: 7
+      no_startup: true
+      dump_at_max: true
+      disable_fork_teardown: true
+      all_heaps: true
+      pid: 12
+      pid: 34
+      process_cmdline: "a"
+      process_cmdline: "b"
+      heaps: "x"
+      continuous_dump_config {
+        dump_phase_ms: 0
+        dump_interval_ms: 5000
+      }
+    }
+  }
+}
+duration_ms: 60000
+write_into_file: true
+flush_timeout_ms: 30000
+flush_period_ms: 604800000
+data_sources {
+  config {
+    name: "android.packages_list"
+  }
+}
+END
+}
+
+@test "heap_profile host --print-config: the command's name, no packages, no block" {
+    run heap_profile host --no-block-client --print-config -- /bin/ls -l
+    [ "$status" -eq 0 ]
+    has 'process_cmdline: "ls"'
+    [[ $output != *packages_list* ]]
+    [[ $output != *block_client* ]]
+    run heap_profile --print-config --no-versions -n x
+    [[ $output != *packages_list* ]]
+    run heap_profile host --print-config --name y -- /bin/ls
+    has 'process_cmdline: "y"'
+}
+
+@test "what --print-config prints is a good configuration; protoc agrees" {
+    heap_profile -n x --idle-allocations --print-config >c.txt
+    run heapwise config --check c.txt
+    [ "$status" -eq 0 ]
+    protoc -I"$BATS_TEST_DIRNAME/../../proto" --encode=perfetto.protos.TraceConfig config.proto \
+        heapwise.proto <c.txt >c.bin
+    run heapwise config --print c.bin
+    [ "$status" -eq 0 ]
+    has "sampling_interval_bytes: 4096"
+}
+
+@test "heap_profile: wrong usage prints every line and the help" {
+    run bash -c 'heap_profile --shmem-size 4095 --block-client --no-block-client -p 1x 2>&1'
+    [ "$status" -eq 1 ]
+    has "FATAL: Both block-client and no-block-client given."
+    has "FATAL: shmem-size is not a multiple of 4096."
+    has "FATAL: shmem-size is less than 8192."
+    has "FATAL: shmem-size is not a power of two."
+    has "FATAL: invalid PID 1x"
+    has "usage: heap_profile"
+    run heap_profile host
+    [ "$status" -eq 1 ]
+    [ "$output" = "FATAL: host subcommand requires a command after --." ]
+    mkdir full && touch full/x
+    run heap_profile host -o full -- true
+    [ "$status" -eq 1 ]
+    has "Output directory full not empty"
+    run heap_profile host -o none -- true
+    has "Output directory none not found"
+}
+
+@test "heap_profile: Android's options are said once; no profile: exit 1" {
+    run heap_profile host --disable-selinux -- true
+    [ "$status" -eq 1 ]
+    has "--disable-selinux has no meaning here"
+    has "No profiles generated"
+    run heap_profile -n nobody --no-start
+    [ "$status" -eq 1 ]
+    has "no service listens"
+}
+
+@test "settings: files below variables below options" {
+    mkdir -p config/heapwise
+    printf 'interval = 1K\n[record]\nduration = 3s\n[ps]\nall = true\n' >config/heapwise/config
+    run heapwise config --print
+    has "interval = 1K   # $BOX/config/heapwise/config"
+    has "duration = 3s   # $BOX/config/heapwise/config"
+    printf 'interval = 2K\n' >.heapwise.conf
+    run heapwise config
+    has "interval = 2K   # ./.heapwise.conf"
+    HEAPWISE_INTERVAL=4K run heapwise config
+    has "interval = 4K   # HEAPWISE_INTERVAL"
+    HEAPWISE_INTERVAL=4K run heapwise record --print-config -i 8K
+    has "sampling_interval_bytes: 8192"
+    run heap_profile -n x --print-config
+    has "sampling_interval_bytes: 4096"
+    printf 'preload-library = /tmp/evil.so\n' >.heapwise.conf
+    run heapwise record -- true
+    [ "$status" -eq 2 ]
+    has "cannot be set by a file in the current directory"
+    printf 'intervall = 3\n' >.heapwise.conf
+    run heapwise record -- true
+    [ "$status" -eq 2 ]
+    has "./.heapwise.conf:1: unknown key 'intervall'"
+}
+
+# ---- perfetto ----
+
+@test "perfetto: errors of configuration and output" {
+    run perfetto -c - --txt -o x </dev/null
+    [ "$status" -eq 1 ]
+    has "The TraceConfig is empty"
+    run bash -c 'echo "duration_ms: 3" | perfetto -c - -o x'
+    [ "$status" -eq 1 ]
+    has "The trace config is invalid, bailing out."
+    has "add --txt"
+    run bash -c 'echo "duration_ms: 3" | perfetto -c - --txt'
+    [ "$status" -eq 1 ]
+    has "Either --out or --upload is required"
+    run bash -c 'echo "duration_sm: 3" | perfetto -c - --txt -o x'
+    [ "$status" -eq 1 ]
+    has '-:1:1 error: No field named "duration_sm" in proto TraceConfig'
+    run bash -c 'echo "duration_ms: 3" | perfetto -c - --txt -o x'
+    [ "$status" -eq 1 ]
+    has "Could not connect to the traced socket $BOX/consumer"
+    run bash -c 'echo "duration_ms: 604800001" | perfetto -c - --txt -o x'
+    [ "$status" -eq 1 ]
+    has "Requested too long trace (604800001ms > 604800000ms)"
+    [ ! -e x ]
+}
+
+@test "perfetto with a service: duration, no-clobber, background, query, notify" {
+    service heapprofd
+    echo 'duration_ms: 200' >c
+    run perfetto -c c --txt -o x
+    [ "$status" -eq 0 ]
+    has "starting tracing for 200 ms"
+    has "bytes into x"
+    [ "$(stat -c %a x)" = 600 ]
+    run perfetto -c c --txt -o x --no-clobber
+    [ "$status" -eq 1 ]
+    run perfetto -c :test -o y
+    [ "$status" -eq 0 ]
+    perfetto -c c --txt -o - >z
+    protoc --decode_raw <z >/dev/null
+    pid=$(perfetto -c c --txt -o bg -D)
+    [ -n "$pid" ]
+    run perfetto --query
+    [ "$status" -eq 0 ]
+    echo "$output" | python3 -m json.tool >/dev/null
+    for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    [ -s bg ]
+    perfetto -c c --txt -o n --notify-fd 9 9>note
+    [ "$(od -An -tx1 note | tr -d ' ')" = 00 ]
+    printf 'buffers {}\ndata_sources { config { name: "android.heapprofd" } }\n' >zero
+    run perfetto -c zero --txt -o refused
+    [ "$status" -eq 1 ]
+    has "zero sampling interval."
+    [ ! -e refused ]
+}
+
+@test "the service under each name; a second one is refused; dump, ps, stop" {
+    service traced --consumer-socket "$BOX/consumer" --producer-socket "$BOX/producer"
+    run traced
+    [ "$status" -eq 1 ]
+    has "a service is already running there"
+    pgrep -P "$SERVICE" -x heapprofd
+    run heapwise ps --json
+    [ "$status" -eq 0 ]
+    echo "$output" | python3 -m json.tool >/dev/null
+    run heapwise stop
+    [ "$status" -eq 1 ]
+    has "no recording runs"
+    printf 'buffers {}\ndata_sources { config { name: "android.heapprofd" heapprofd_config {' >c
+    printf ' sampling_interval_bytes: 1 process_cmdline: "t_steps" } } }\n' >>c
+    perfetto -c c --txt -o x -D >pid
+    mkfifo in
+    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "$BUILD/tests/targets/t_steps" \
+        <in >steps.out &
+    exec 8>in
+    echo 'a 10' >&8
+    for _ in $(seq 100); do
+        heapwise ps --json | grep -q '"recording": 1' && break
+        sleep 0.05
+    done
+    run heapwise dump t_steps
+    [ "$status" -eq 0 ]
+    has "dumps of 1 process begun"
+    run heapwise dump nobody
+    [ "$status" -eq 1 ]
+    echo q >&8
+    exec 8>&-
+    run heapwise stop 1
+    [ "$status" -eq 0 ]
+    for _ in $(seq 100); do kill -0 "$(cat pid)" 2>/dev/null || break; sleep 0.05; done
+    protoc --decode_raw <x >/dev/null
+    kill -TERM "$SERVICE"
+    wait "$SERVICE"
+    SERVICE=
+}
+
+@test "doctor: everything that must be here is" {
+    run heapwise doctor --json
+    echo "$output" | python3 -m json.tool >/dev/null
+    has '"a recording"'
+}
