@@ -25,10 +25,15 @@
 #include "base/clock.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "client/sys.h"
 
 #define COPIES_PER_SECOND 1000u
 #define SECOND_NS         1000000000ull
 #define STREAM_STACK_ID   1u
+
+#define WAIT_STEP_NS       100000 /* for a new module's table */
+#define WAIT_STEPS         50
+#define WAIT_STEPS_SESSION 500u
 
 extern void *__libc_stack_end;
 
@@ -245,8 +250,44 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
     hw_walk(&in, hw_slab_cache(slab), &slab->out);
 }
 
-/* The main stack is mapped only down to where it has been used; a signal frame points above its own
- * sp, so that walking stays within that part. */
+/*
+ * A module that the recorder has not seen: where the user allows us to wait for room, we also wait
+ * a moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise
+ * take the names of its frames along. At most 5 ms at a time and 50 ms a session; the usual wait is
+ * the recorder's next look at the ring, 1 ms, and the compiling of one table.
+ */
+static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
+{
+    if ((s->config.flags & HW_CC_BLOCK) == 0)
+        return false;
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        if (atomic_fetch_add_explicit(&s->n_waits, 1, memory_order_relaxed) >= WAIT_STEPS_SESSION)
+            return false;
+        hw_sys_sleep_ns(WAIT_STEP_NS);
+        const struct hw_module_snapshot *now = hw_tables_snapshot(s->tables);
+        const struct hw_module *m = now ? hw_module_find(now, pc) : NULL;
+        if (m && !(m->flags & HW_MODULE_PENDING))
+            return true;
+    }
+    return false;
+}
+
+/* Walks; again when a module became known meanwhile. A stack may lead through several. */
+static void walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                       const struct bounds *b, uint64_t now_ns)
+{
+    struct hw_walk_out *o = &slab->out;
+    for (int again = 0; again < 4; again++) {
+        walk(s, slab, site, b, hw_tables_snapshot(s->tables));
+        if (o->stop != HW_STOP_NO_MODULE && o->stop != HW_STOP_PENDING)
+            return;
+        if (o->stop == HW_STOP_NO_MODULE)
+            hw_push_maps(s, o->stop_pc, now_ns);
+        if (!await_module(s, o->stop_pc))
+            return;
+    }
+}
+
 static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
                             uint64_t now_ns)
 {
@@ -263,7 +304,7 @@ static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const st
         o->pcs[0] = e->site->pc;
         o->stack_id = e->site->pc | 1ull << 63;
     } else {
-        walk(s, slab, e->site, &b, snapshot);
+        walk_known(s, slab, e->site, &b, now_ns);
         hw_count(s, walked_frames, o->n_frames - o->n_adopted);
         hw_count(s, adopted_frames, o->n_adopted);
     }
@@ -272,8 +313,6 @@ static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const st
     if (o->stop == HW_STOP_LIMIT)
         hw_count(s, truncated, 1);
     if (snapshot && hw_stop_wants_copy(o->stop)) {
-        if (o->stop == HW_STOP_NO_MODULE)
-            hw_push_maps(s, o->stop_pc, now_ns);
         if (copy_allowed(slab, now_ns))
             return push_copy(s, e, b.hi, o->stop, now_ns, e->flags);
         hw_count(s, copy_limited, 1);

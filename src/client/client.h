@@ -111,7 +111,8 @@ struct hw_session {
     _Atomic uint64_t n_draws;      /* ordinal of threads, for their seeds */
     _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
     _Atomic uint64_t last_maps_ns;
-    struct hw_session *next; /* retired ones */
+    _Atomic uint32_t n_waits; /* steps waited for tables of new modules */
+    struct hw_session *next;  /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
     _Atomic uint64_t sent[HW_SENT_SLOTS]; /* stack ids whose frames are in the ring */

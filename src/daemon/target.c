@@ -32,6 +32,7 @@
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
+#define MAPS_ASKED        (5 * MS) /* a thread of the target may be waiting for the answer */
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -108,9 +109,19 @@ static void answer_maps(struct hw_target *t)
     (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key); /* else its deadline passes */
 }
 
+static void refresh_if_due(struct hw_target *t, uint64_t now)
+{
+    if (!t->maps_due || now - t->maps_ns < MAPS_ASKED)
+        return;
+    t->map_reparses++;
+    hw_target_refresh_maps(t, now);
+}
+
 void hw_target_maps_wanted(struct hw_target *t)
 {
     t->maps_due = t->maps_answer_due = true;
+    if (t->phase == HW_PHASE_RUNNING)
+        refresh_if_due(t, hw_now_monotonic_ns());
 }
 
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m)
@@ -494,10 +505,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->phase == HW_PHASE_DONE)
         return;
-    if (t->maps_due && now - t->maps_ns >= MAPS_EVERY) {
-        t->map_reparses++;
-        hw_target_refresh_maps(t, now);
-    }
+    refresh_if_due(t, now);
     if (!t->maps_due)
         answer_maps(t);
     if (t->phase == HW_PHASE_RUNNING && t->with_thread &&
