@@ -98,7 +98,7 @@ struct walker {
     uint32_t tail;    /* frames old[tail..] end the stack; HW_MAX_FRAMES = none */
 };
 
-typedef uint64_t word_alias __attribute__((may_alias));
+typedef uint64_t word_alias __attribute__((may_alias, aligned(1)));
 
 /* Stacks are read as they are: redzones of an instrumented target are no errors of ours. */
 #if defined(__SANITIZE_ADDRESS__)
