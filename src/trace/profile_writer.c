@@ -492,6 +492,8 @@ int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err)
         rc = flush_interned(p, err);
     if (rc == HW_OK)
         rc = flush_samples(p, /* last = */ true, err);
+    if (rc == HW_OK)
+        rc = hw_trace_writer_flush(p->trace, err);
     p->cs = NULL;
     p->source = NULL;
     return rc;

@@ -1,7 +1,8 @@
 /*
  * A packet is built behind the tag and length of Trace.packet (five bytes, the length filled in
  * when it ends) and handed to the kernel by one write. `good` counts the bytes of whole packets in
- * the file: after a short write the file is cut back to start + good.
+ * the file: after a short write the file is cut back to start + good. With deflate on, packets
+ * gather in `pending` and go out as one compressed packet.
  */
 #include "trace/writer.h"
 
@@ -17,12 +18,13 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/vec.h"
+#include "codec/gzip.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
-enum { SERVICE_SEQUENCE = 1 };
+enum { SERVICE_SEQUENCE = 1, DEFLATE_BYTES = 400 * 1024 };
 
 struct hw_trace_writer {
     int fd;        /* the caller's */
@@ -33,7 +35,9 @@ struct hw_trace_writer {
     HW_VEC(bool) started; /* by sequence: its first packet is out */
     struct hw_pb pb;
     bool no_events; /* the config says so */
-    int failed;     /* the errno of the write that failed; 0 */
+    bool deflate;
+    struct hw_strbuf pending; /* whole packets to be deflated together */
+    int failed;               /* the errno of the write that failed; 0 */
 };
 
 int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err)
@@ -59,6 +63,7 @@ void hw_trace_writer_free(struct hw_trace_writer *w)
         return;
     hw_pb_done(&w->pb);
     hw_vec_done(&w->started);
+    hw_strbuf_done(&w->pending);
     free(w);
 }
 
@@ -123,6 +128,53 @@ static int write_failed(struct hw_trace_writer *w, struct hw_error *err)
     return hw_fail_sys(err, "cannot write the trace after %llu bytes", (unsigned long long)w->good);
 }
 
+static int append(struct hw_trace_writer *w, struct hw_bytes b, struct hw_error *err)
+{
+    if (hw_fd_write_all(w->fd, b.p, b.n) < 0)
+        return write_failed(w, err);
+    w->good += b.n;
+    return HW_OK;
+}
+
+void hw_trace_writer_set_deflate(struct hw_trace_writer *w, bool on)
+{
+    w->deflate = on;
+}
+
+int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err)
+{
+    struct hw_strbuf z = {0};
+    if (w->pending.failed)
+        return hw_fail(err, HW_ENOMEM, w->good, "packets to be deflated");
+    if (!w->pending.n || w->failed)
+        return HW_OK;
+    int rc = hw_deflate(hw_bytes_of(w->pending.p, w->pending.n), HW_GZIP_ZLIB, &z, err);
+    if (rc == HW_OK) {
+        struct hw_pb pb = {0};
+        hw_pb_begin(&pb, HW_F_Trace_packet);
+        hw_pb_bytes(&pb, HW_F_TracePacket_compressed_packets, z.p, z.n);
+        hw_pb_end(&pb);
+        rc = hw_pb_failed(&pb) ? hw_fail(err, HW_ENOMEM, w->good, "deflated packets")
+                               : append(w, hw_pb_view(&pb), err);
+        hw_pb_done(&pb);
+    }
+    hw_strbuf_done(&z);
+    hw_strbuf_clear(&w->pending);
+    return rc;
+}
+
+/* Packets too large to be deflated in one go with others are written as they are. */
+static int collect(struct hw_trace_writer *w, struct hw_bytes b, struct hw_error *err)
+{
+    int rc = HW_OK;
+    if (w->pending.n + b.n > DEFLATE_BYTES)
+        rc = hw_trace_writer_flush(w, err);
+    if (rc < 0 || b.n > DEFLATE_BYTES)
+        return rc < 0 ? rc : append(w, b, err);
+    hw_strbuf_add(&w->pending, b.p, b.n);
+    return w->pending.failed ? hw_fail(err, HW_ENOMEM, w->good, "packets to be deflated") : HW_OK;
+}
+
 int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err)
 {
     hw_pb_end(&w->pb);
@@ -135,11 +187,9 @@ int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err)
     struct hw_bytes b = hw_pb_view(&w->pb);
     if (b.n > HW_TRACE_MAX_PACKET)
         return hw_fail(err, HW_ELIMIT, w->good, "trace packet of %zu bytes", b.n);
-    if (hw_fd_write_all(w->fd, b.p, b.n) < 0)
-        return write_failed(w, err);
-    w->good += b.n;
-    w->n_packets++;
-    return HW_OK;
+    int rc = w->deflate ? collect(w, b, err) : append(w, b, err);
+    w->n_packets += rc == HW_OK;
+    return rc;
 }
 
 /* ---- service packets ---- */
@@ -339,5 +389,6 @@ int hw_trace_write_stats(struct hw_trace_writer *w, struct hw_error *err)
     hw_pb_uint(pb, HW_F_TraceStats_final_flush_outcome,
                HW_V_TraceStats_FinalFlushOutcome_FINAL_FLUSH_SUCCEEDED);
     hw_pb_end(pb);
-    return hw_trace_end(w, err);
+    int rc = hw_trace_end(w, err);
+    return rc < 0 ? rc : hw_trace_writer_flush(w, err);
 }
