@@ -28,6 +28,9 @@
 __thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
 union hw_live_block hw_live_block __attribute__((aligned(HW_PAGE_ALIGN)));
 union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
+/* The name by which a recorder that starts later finds the page from outside. */
+extern union hw_control_block heapwise_control_page
+    __attribute__((alias("hw_control_block"), visibility("default")));
 
 static _Atomic(char *) chunks[MAX_CHUNKS];
 static pthread_key_t slab_key;

@@ -221,8 +221,25 @@ void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error
 /* The session and data source that want this process; false = none. */
 bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
                        struct hw_session **session, uint32_t *source);
+/* Does this session mean a running process that has said nothing yet? */
+bool hw_session_wants_running(const struct hw_session *s, const struct hw_pid *pid,
+                              bool *by_number);
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ---- attach.c: preloaded processes that started before us ---- */
+
+struct hw_attach {
+    struct hw_session *session;
+    struct hw_pid pid;
+    struct hw_module_file *library;
+    uint64_t bias;
+    uint64_t since_ns;
+};
+/* Finds running processes that the session means and that have the library, but no recorder. */
+void hw_attach_scan(struct hw_session *s);
+void hw_attach_tick(struct hw_recorder *r, uint64_t now);
+void hw_attach_forget(struct hw_session *s);
 
 /* ---- launch.c ---- */
 
@@ -274,6 +291,7 @@ struct hw_recorder {
     HW_VEC(struct hw_target *) targets;
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
+    HW_VEC(struct hw_attach) attaching;
     char producer_name[108];
     uint64_t next_session, next_key;
     uint32_t next_generation;

@@ -190,6 +190,22 @@ void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m)
         hw_log(WARN, "no unwind table for '%s': %s", m->path, hw_errc_text(rc));
 }
 
+void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m)
+{
+    if (!m->control_asked && !m->control_known && m->fd >= 0)
+        m->control_asked = send_job(ms, HW_JOB_CONTROL, m, NULL, 0) == HW_OK;
+}
+
+static void on_control_va(struct running *r, const struct hw_job_answer *a)
+{
+    uint64_t va = 0;
+    if (a->rc == HW_OK && a->n_bytes == sizeof va &&
+        hw_fd_pread_all(r->memfd, &va, sizeof va, 0) == HW_OK)
+        r->m->control_va = va;
+    r->m->control_known = true;
+    r->m->control_asked = false;
+}
+
 bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va, const char **name)
 {
     (void)ms;
@@ -318,6 +334,8 @@ static void on_answer(struct hw_modules *ms, const struct hw_job_answer *a)
         ms->running.v[i] = ms->running.v[--ms->running.n];
         if (r.type == HW_JOB_TABLE)
             on_table(ms, &r, a);
+        else if (r.type == HW_JOB_CONTROL)
+            on_control_va(&r, a);
         else
             on_names(ms, &r, a);
         (void)close(r.memfd); /* memory only */

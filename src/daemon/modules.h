@@ -42,6 +42,8 @@ struct hw_module_file {
     struct hw_map64 asked;   /* addresses in a running job or in the list below */
     HW_VEC(uint64_t) wanted; /* for the next job */
     bool names_running;
+    bool control_asked, control_known;
+    uint64_t control_va; /* of the client's control page; 0 = it has none */
 };
 
 struct hw_modules;
@@ -56,6 +58,9 @@ void hw_modules_free(struct hw_modules *ms);
 int hw_modules_get(struct hw_modules *ms, int fd, const char *path, struct hw_module_file **out);
 /* Starts compiling when that was not done before. */
 void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
+
+/* Asks where the client library keeps its control page. */
+void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
  * the next hw_modules_ask_names. The names stay valid until hw_modules_free. */

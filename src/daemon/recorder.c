@@ -120,6 +120,7 @@ static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
     hw_clients_tick(r, now);
+    hw_attach_tick(r, now);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_tick(r->targets.v[i], now);
     for (size_t i = 0; i < r->targets.n;) {
@@ -304,6 +305,7 @@ static void tear_down(struct hw_recorder *r)
         hw_target_free(r->targets.v[i]);
     hw_vec_done(&r->targets);
     hw_vec_done(&r->sessions);
+    hw_vec_done(&r->attaching);
     if (r->answers.last)
         hw_mbox_done(&r->answers);
     if (r->signals.fd >= 0)

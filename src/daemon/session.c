@@ -186,6 +186,7 @@ void hw_session_free(struct hw_session *s)
 {
     if (!s)
         return;
+    hw_attach_forget(s);
     hw_proc_poll_free(s->proc);
     for (size_t i = 0; i < s->sources.n; i++) {
         hw_profile_writer_free(s->sources.v[i].writer);
@@ -253,6 +254,19 @@ static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
             return true;
     }
     return false;
+}
+
+bool hw_session_wants_running(const struct hw_session *s, const struct hw_pid *pid, bool *by_number)
+{
+    struct hw_conn c = {.pid = pid->pid};
+    uint32_t source;
+    if (!session_matches(s, &c, pid, &source))
+        return false;
+    const struct hw_heapprofd_config *h = s->sources.v[source].config;
+    *by_number = false;
+    for (size_t i = 0; i < h->pids.n; i++)
+        *by_number |= h->pids.v[i] == (uint64_t)pid->pid;
+    return true;
 }
 
 static bool is_profiled(const struct hw_recorder *r, const struct hw_pid *pid)
@@ -535,6 +549,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     if (!s->started_told) {
         s->started_told = true;
         reject_running(s);
+        hw_attach_scan(s);
     }
     if (s->stopping) {
         tick_stopping(s, now);

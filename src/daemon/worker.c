@@ -31,6 +31,7 @@
 #include "base/strbuf.h"
 #include "cfi/cfi.h"
 #include "elf/elf.h"
+#include "wire/control_page.h"
 
 #include "base/banned.h"
 
@@ -149,6 +150,22 @@ static int do_info(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *er
     return rc;
 }
 
+static int do_control(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
+{
+    struct hw_elf *e;
+    uint64_t va = 0;
+    int rc = hw_elf_open(elf_fd, &e, err);
+    if (rc < 0)
+        return rc;
+    if (!hw_elf_find_symbol(e, HW_CONTROL_SYMBOL, &va))
+        va = 0;
+    hw_elf_close(e);
+    if (hw_fd_write_all(memfd, &va, sizeof va) < 0)
+        rc = hw_fail_sys(err, "write");
+    *n_bytes = sizeof va;
+    return rc;
+}
+
 static void send_answer(int sock, struct hw_job_answer *a)
 {
     (void)send(sock, a, sizeof *a, MSG_NOSIGNAL); /* the recorder is gone: so are we soon */
@@ -179,6 +196,9 @@ _Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int mem
         break;
     case HW_JOB_INFO:
         a.rc = do_info(elf_fd, memfd, &a.n_bytes, &err);
+        break;
+    case HW_JOB_CONTROL:
+        a.rc = do_control(elf_fd, memfd, &a.n_bytes, &err);
         break;
     }
     (void)snprintf(a.text, sizeof a.text, "%.150s", err.text);

@@ -18,9 +18,10 @@
 struct hw_error;
 
 enum hw_job_type {
-    HW_JOB_TABLE = 1, /* out: a table (cfi/cfi.h) */
-    HW_JOB_NAMES = 2, /* in: n u64 addresses; out: n times u32 length + name, "" = none */
-    HW_JOB_INFO = 3   /* out: struct hw_elf_info */
+    HW_JOB_TABLE = 1,  /* out: a table (cfi/cfi.h) */
+    HW_JOB_NAMES = 2,  /* in: n u64 addresses; out: n times u32 length + name, "" = none */
+    HW_JOB_INFO = 3,   /* out: struct hw_elf_info */
+    HW_JOB_CONTROL = 4 /* out: u64 address of the client's control page, 0 = none */
 };
 
 #define HW_JOB_MAX_OUT (256u * 1024 * 1024)

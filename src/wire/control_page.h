@@ -17,6 +17,8 @@
 
 #define HW_CONTROL_MAGIC 0x316c727463777768u /* "hwwctrl1" */
 #define HW_CONTROL_BYTES 4096u
+/* Exported by the client: where a recorder that starts later writes path and generation. */
+#define HW_CONTROL_SYMBOL "heapwise_control_page"
 
 struct hw_control_page {
     _Atomic uint32_t generation;   /* 0 = no session; odd or even, only equality counts */

@@ -1,0 +1,159 @@
+/*
+ * attach.c - preloaded processes that started before any recorder
+ *
+ * Their library found no socket and stays silent. Its control page is an exported symbol; where we
+ * may write the process's memory, the socket's name and a generation are put there, and the next
+ * allocation shakes hands. Nothing is stopped, nothing is signalled. A page that is mapped from
+ * another recorder cannot be written so: the kernel refuses it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+#include "proc/file.h"
+
+#include "base/banned.h"
+
+#define LIBRARY "libheapprofd_glibc_preload.so"
+#define WAIT_NS UINT64_C(5000000000)
+
+static bool is_known(const struct hw_recorder *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->pid.pid == pid && r->targets.v[i]->phase != HW_PHASE_DONE)
+            return true;
+    for (size_t i = 0; i < r->conns.n; i++)
+        if (r->conns.v[i]->pid == pid && !r->conns.v[i]->closed)
+            return true;
+    return false;
+}
+
+static const struct hw_map *find_library(const struct hw_maps *m)
+{
+    for (size_t i = 0; i < m->maps.n; i++) {
+        const char *base = strrchr(m->maps.v[i].path, '/');
+        if (base && strcmp(base + 1, LIBRARY) == 0 && (m->maps.v[i].flags & HW_MAP_EXEC))
+            return &m->maps.v[i];
+    }
+    return NULL;
+}
+
+static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
+{
+    struct hw_maps maps;
+    struct hw_proc_status st;
+    struct hw_error err;
+    int fd;
+    if (hw_proc_status(a->pid.dir, &st) < 0 || hw_maps_read(a->pid.dir, &maps, NULL) < 0)
+        return HW_EGONE;
+    const struct hw_map *m = find_library(&maps);
+    int rc = m ? hw_proc_open_mapping(a->pid.dir, st.uid, m, &fd, &err) : HW_ENOTFOUND;
+    if (!m && by_number)
+        hw_session_warn(s,
+                        "process %d ('%s') runs without the library and cannot be profiled now; "
+                        "start it with LD_PRELOAD=%s",
+                        a->pid.pid, st.name, LIBRARY);
+    if (rc == HW_OK)
+        rc = hw_modules_get(s->rec->modules, fd, m->path, &a->library);
+    if (rc == HW_OK) {
+        a->bias = m->start - m->offset - a->library->load_bias;
+        hw_modules_want_control(s->rec->modules, a->library);
+    }
+    hw_maps_done(&maps);
+    return rc;
+}
+
+void hw_attach_scan(struct hw_session *s)
+{
+    hw_pid_list pids = {0};
+    if (s->start.flags & HW_START_LAUNCHED)
+        return;
+    (void)hw_proc_list(&pids); /* what was found before a failure is still right */
+    for (size_t i = 0; i < pids.n; i++) {
+        struct hw_attach a = {.session = s, .since_ns = hw_now_monotonic_ns()};
+        bool by_number;
+        if (is_known(s->rec, pids.v[i]) || hw_pid_open(pids.v[i], &a.pid, NULL) < 0)
+            continue;
+        if (!hw_session_wants_running(s, &a.pid, &by_number) || look(s, &a, by_number) < 0 ||
+            hw_vec_push(&s->rec->attaching, a) < 0)
+            hw_pid_done(&a.pid);
+    }
+    hw_vec_done(&pids);
+}
+
+static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)
+{
+    hw_autofd int mem = openat(a->pid.dir, "mem", O_RDWR | O_CLOEXEC);
+    if (mem < 0)
+        return hw_fail_sys(err, "memory of process %d (ptrace access is needed)", a->pid.pid);
+    struct hw_control_page page;
+    uint64_t at = a->library->control_va + a->bias;
+    if (hw_fd_pread_all(mem, &page, sizeof page, at) < 0)
+        return hw_fail_sys(err, "control page of process %d", a->pid.pid);
+    if (page.magic != 0 && page.magic != HW_CONTROL_MAGIC)
+        return hw_fail(err, HW_EVERSION, 0, "process %d has another version of the library",
+                       a->pid.pid);
+    page.magic = HW_CONTROL_MAGIC;
+    page.version = HW_WIRE_VERSION;
+    memcpy(page.socket_path, r->producer_name, sizeof page.socket_path);
+    /* The generation last: who sees it must see the name. */
+    size_t head = offsetof(struct hw_control_page, magic);
+    ssize_t n = pwrite(mem, (char *)&page + head, offsetof(struct hw_control_page, pad) - head,
+                       (off_t)(at + head));
+    uint32_t generation = ++r->next_generation + 0x40000000u; /* not one it has seen from others */
+    if (n > 0)
+        n = pwrite(mem, &generation, sizeof generation, (off_t)at);
+    if (n < 0)
+        return hw_fail_sys(err, "process %d is registered with another recorder, or closed to us",
+                           a->pid.pid);
+    return HW_OK;
+}
+
+static void finish(struct hw_recorder *r, struct hw_attach *a)
+{
+    struct hw_error err;
+    int rc = HW_OK;
+    if (is_known(r, a->pid.pid) || !hw_pid_alive(&a->pid))
+        return;
+    if (!a->library->control_known)
+        rc = hw_fail(&err, HW_ETIMEOUT, 0, "the library's file could not be read in time");
+    else if (a->library->control_va == 0)
+        rc = hw_fail(&err, HW_EVERSION, 0, "it has another version of the library");
+    else
+        rc = write_page(r, a, &err);
+    if (rc < 0)
+        hw_session_warn(a->session, "process %d is not profiled: %s", a->pid.pid, err.text);
+}
+
+void hw_attach_tick(struct hw_recorder *r, uint64_t now)
+{
+    for (size_t i = 0; i < r->attaching.n;) {
+        struct hw_attach *a = &r->attaching.v[i];
+        if (!a->library->control_known && now - a->since_ns < WAIT_NS) {
+            i++;
+            continue;
+        }
+        finish(r, a);
+        hw_pid_done(&a->pid);
+        r->attaching.v[i] = r->attaching.v[--r->attaching.n];
+    }
+}
+
+void hw_attach_forget(struct hw_session *s)
+{
+    struct hw_recorder *r = s->rec;
+    for (size_t i = 0; i < r->attaching.n;) {
+        if (r->attaching.v[i].session == s) {
+            hw_pid_done(&r->attaching.v[i].pid);
+            r->attaching.v[i] = r->attaching.v[--r->attaching.n];
+        } else {
+            i++;
+        }
+    }
+}
