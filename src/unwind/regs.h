@@ -9,13 +9,9 @@
 #ifndef HW_UNWIND_REGS_H
 #define HW_UNWIND_REGS_H
 
-#include <stdint.h>
-
-#include "base/arch.h"
-
-#if HW_ARCH_HERE == HW_ARCH_X86_64
+#if defined(__x86_64__)
 #include "unwind/regs_x86_64.h"
-#elif HW_ARCH_HERE == HW_ARCH_ARM64
+#elif defined(__aarch64__)
 #include "unwind/regs_arm64.h"
 #else
 #include "unwind/regs_none.h"

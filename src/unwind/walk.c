@@ -98,6 +98,7 @@ struct walker {
     uint32_t tail;    /* frames old[tail..] end the stack; HW_MAX_FRAMES = none */
 };
 
+/* A copy may lie at any address; both architectures load it with the same instruction. */
 typedef uint64_t word_alias __attribute__((may_alias, aligned(1)));
 
 /* Stacks are read as they are: redzones of an instrumented target are no errors of ours. */
@@ -661,7 +662,7 @@ static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
 void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out)
 {
     uint32_t generation = in->snapshot ? in->snapshot->generation : 0;
-    struct state s = {.ret = in->regs.pc + in->first_is_exact,
+    struct state s = {.ret = hw_regs_strip(in->regs.pc) + in->first_is_exact,
                       .sp = in->regs.sp,
                       .fp = in->regs.fp,
                       .lr = in->regs.lr,
@@ -680,7 +681,7 @@ void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw
     for (size_t i = 0; i < HW_ARRAY_LEN(out->exact); i++)
         out->exact[i] = 0;
     out->exact[0] = in->first_is_exact;
-    out->pcs[0] = in->regs.pc;
+    out->pcs[0] = s.ret - in->first_is_exact;
     out->n_adopted = 0;
     out->n_by_fp = 0;
 

@@ -97,7 +97,7 @@ static bool read_regs(pid_t pid, struct hw_walk_regs *regs)
     struct iovec io = {&r, sizeof r};
     if (ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &io) != 0)
         return false;
-#if HW_ARCH_HERE == HW_ARCH_X86_64
+#if defined(__x86_64__)
     *regs = (struct hw_walk_regs){.pc = r.rip, .sp = r.rsp, .fp = r.rbp};
 #else
     *regs = (struct hw_walk_regs){.pc = r.pc, .sp = r.sp, .fp = r.regs[29], .lr = r.regs[30]};
