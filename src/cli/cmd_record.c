@@ -242,10 +242,13 @@ static void tell_result(const struct record *r)
 static void show_report(const struct record *r)
 {
     const struct hw_opts *o = &r->cli->opts;
-    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON))
+    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON) ||
+        hw_opt_flag(o, HW_OPT_QUIET))
         return;
-    struct hw_report_options options = hw_report_defaults(r->cli);
-    (void)hw_report_file(r->cli, r->output.final_name, &options); /* says itself what is wrong */
+    /* On standard error: standard output is the program's, byte for byte. */
+    struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
+    fputc('\n', stderr);
+    (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
 }
 
 static int finish(struct record *r)

@@ -1,4 +1,7 @@
 /* heapwise report TRACE */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "cli/show.h"
@@ -7,7 +10,7 @@
 
 int hw_cmd_report(struct hw_cli *cli)
 {
-    struct hw_report_options o = hw_report_defaults(cli);
+    struct hw_report_options o = hw_report_defaults(cli, STDOUT_FILENO);
     if (cli->opts.n_args != 1) {
         hw_cli_error(cli, NULL, cli->opts.n_args ? "more than one trace" : "which trace?");
         hw_cli_hint("heapwise report TRACE");
@@ -22,5 +25,5 @@ int hw_cmd_report(struct hw_cli *cli)
     o.peak = hw_opt_flag(&cli->opts, HW_OPT_PEAK);
     o.json = hw_opt_flag(&cli->opts, HW_OPT_JSON);
     o.path = cli->opts.args[0];
-    return hw_report_file(cli, o.path, &o);
+    return hw_report_file(cli, o.path, &o, stdout);
 }

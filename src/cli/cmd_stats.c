@@ -7,7 +7,7 @@
 #include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/loss_text.h"
-#include "cli/report.h"
+#include "cli/show.h"
 #include "cli/units.h"
 #include "import/import.h"
 #include "model/profile.h"
@@ -369,7 +369,7 @@ int hw_cmd_stats(struct hw_cli *cli)
     }
     struct hw_error err = {0};
     struct job j = {.cli = cli};
-    int rc = hw_import_file(cli->opts.args[0], &j.p, &err);
+    int rc = hw_import_file(hw_input_path(cli->opts.args[0]), &j.p, &err);
     if (rc == 0) {
         rc = run(&j);
         if (rc < 0)

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
+#include "cli/show.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "config/config.h"
@@ -273,7 +274,7 @@ static int profile(struct conv *c, struct hw_error *err)
     o.timestamps_ns = timestamps;
     size_t n_files = 0;
     if (rc == 0)
-        rc = hw_import_file(c->in_name, &p, err);
+        rc = hw_import_file(hw_input_path(c->in_name), &p, err);
     if (rc == 0 && has_native(p))
         rc = write_profiles(c, p, &o, &n_files, err);
     hw_profile_free(p);

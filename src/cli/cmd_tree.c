@@ -216,7 +216,7 @@ int hw_cmd_tree(struct hw_cli *cli)
         hw_cli_hint("heapwise tree TRACE");
         return hw_cli_usage_exit(cli);
     }
-    struct hw_report_options r = hw_report_defaults(cli);
+    struct hw_report_options r = hw_report_defaults(cli, STDOUT_FILENO);
     struct tree t = {.cli = cli, .color = r.color, .unicode = r.unicode, .width = r.width};
     int rc = hw_show_open(&t.show, cli, cli->opts.args[0]);
     if (rc != 0)

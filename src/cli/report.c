@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/loss_text.h"
 #include "cli/report_data.h"
+#include "cli/show.h"
 #include "import/import.h"
 #include "model/profile.h"
 
@@ -24,16 +25,16 @@ static bool locale_is_utf8(void)
     return false;
 }
 
-struct hw_report_options hw_report_defaults(const struct hw_cli *cli)
+struct hw_report_options hw_report_defaults(const struct hw_cli *cli, int fd)
 {
     const char *term = getenv("TERM");
-    bool smart = isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0);
+    bool smart = isatty(fd) && !(term && strcmp(term, "dumb") == 0);
     return (struct hw_report_options){.metric = HW_METRIC_SPACE,
                                       .top = 20,
                                       .pid = -1,
-                                      .color = hw_cli_color(cli, STDOUT_FILENO),
+                                      .color = hw_cli_color(cli, fd),
                                       .unicode = smart && locale_is_utf8(),
-                                      .width = hw_cli_width(STDOUT_FILENO)};
+                                      .width = hw_cli_width(fd)};
 }
 
 /* No dump at all: whatever the trace says about why. */
@@ -76,13 +77,14 @@ int hw_report_print(const struct hw_profile *p, const struct hw_report_options *
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
-int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_report_options *o)
+int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_report_options *o,
+                   FILE *out)
 {
     struct hw_error err = {0};
     struct hw_profile *p = NULL;
-    int rc = hw_import_file(path, &p, &err);
+    int rc = hw_import_file(hw_input_path(path), &p, &err);
     if (rc == 0)
-        rc = hw_report_print(p, o, stdout, &err);
+        rc = hw_report_print(p, o, out, &err);
     hw_profile_free(p);
     return rc < 0 ? hw_cli_fail(cli, &err) : rc;
 }

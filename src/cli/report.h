@@ -35,10 +35,12 @@ struct hw_report_options {
 int hw_report_print(const struct hw_profile *p, const struct hw_report_options *o, FILE *out,
                     struct hw_error *err);
 
-/* Options for standard output as it is now; metric space, 20 rows. */
-struct hw_report_options hw_report_defaults(const struct hw_cli *cli);
+/* Options for the stream (fd 1 or 2) as it is now; metric space, 20 rows. */
+struct hw_report_options hw_report_defaults(const struct hw_cli *cli, int fd);
 
-/* Reads a trace and prints its report to standard output; gives the exit code, errors printed. */
-int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_report_options *o);
+/* Reads a trace ("-" = standard input) and prints its report; gives the exit code, errors printed.
+ */
+int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_report_options *o,
+                   FILE *out);
 
 #endif

@@ -1,10 +1,17 @@
 #include "cli/show.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "cli/cli.h"
 #include "import/import.h"
 
 #include "base/banned.h"
+
+const char *hw_input_path(const char *arg)
+{
+    return strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
+}
 
 bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
 {
@@ -73,7 +80,7 @@ int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path)
     *s = (struct hw_show){0};
     if (!hw_show_metric(cli, &s->metric))
         return hw_cli_usage_exit(cli);
-    int rc = hw_import_file(path, &s->p, &err);
+    int rc = hw_import_file(hw_input_path(path), &s->p, &err);
     if (rc == 0) {
         rc = load(s, cli, path);
         if (rc < 0)

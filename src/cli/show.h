@@ -33,6 +33,8 @@ struct hw_show {
 /* Reads --metric, --pid, --peak of the command. */
 int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path);
 void hw_show_done(struct hw_show *s);
+/* What to open for an argument: "-" is standard input. */
+const char *hw_input_path(const char *arg);
 /* --metric of the command; false and a message when it is none. */
 bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out);
 

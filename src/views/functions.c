@@ -58,10 +58,11 @@ static bool ends_any(struct hw_bytes s, const char *const *list)
  * PyMem_Realloc, xstrdup, av_mallocz, kmemdup. A longer tail is somebody's own function
  * (malloc_heavy_work). */
 static const char *const c_suffixes[] = {
-    "malloc",   "Malloc",    "calloc",        "Calloc",       "realloc",  "Realloc",   "malloc0",
-    "malloc64", "Malloc0",   "realloc64",     "reallocarray", "strdup",   "strndup",   "Strdup",
-    "memdup",   "memalign",  "aligned_alloc", "mallocz",      "malloc_n", "malloc0_n", "realloc_n",
-    "valloc",   "MallocRaw", "MallocRawNN",   "MallocZero",   "wcsdup",   "StrDup",    "zalloc",
+    "malloc",     "Malloc",    "calloc",    "Calloc",    "realloc",       "Realloc",
+    "malloc0",    "malloc64",  "Malloc0",   "realloc64", "reallocarray",  "strdup",
+    "strndup",    "Strdup",    "memdup",    "memalign",  "aligned_alloc", "mallocz",
+    "malloc_n",   "malloc0_n", "realloc_n", "valloc",    "MallocRaw",     "MallocRawNN",
+    "MallocZero", "wcsdup",    "StrDup",    "zalloc",    "alloc_usable",  "calloc_num",
     NULL};
 
 /* Steps between a named wrapper and malloc that do not end like one. */

@@ -84,6 +84,7 @@ static void sites_name_the_code_that_asked(void **state)
         {"main;malloc_heavy_work;malloc", "malloc_heavy_work"},
         {"main;sqlite3Prepare;sqlite3DbMallocRawNN;sqlite3Malloc;sqlite3MemMalloc;malloc",
          "sqlite3Prepare"},
+        {"main;listAdd;zrealloc_usable;realloc", "listAdd"},
         {"main;@0x44;malloc", ""},
     };
     struct hw_profile *p;
@@ -100,7 +101,8 @@ static void sites_name_the_code_that_asked(void **state)
                             cases[i].site);
     }
     struct hw_strbuf label = {0};
-    hw_function_label(&label, p->callsites, hw_functions_get(f, hw_functions_site(f, c[8])), NULL);
+    hw_function_label(&label, p->callsites,
+                      hw_functions_get(f, hw_functions_site(f, c[HW_ARRAY_LEN(cases) - 1])), NULL);
     assert_string_equal(label.p, "app+0x44");
     hw_strbuf_done(&label);
     hw_functions_free(f);
