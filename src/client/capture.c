@@ -30,6 +30,7 @@
 #define COPIES_PER_SECOND 1000u
 #define SECOND_NS         1000000000ull
 #define STREAM_STACK_ID   1u
+#define FRAMES_BATCH      1000u
 
 #define WAIT_STEP_NS       100000 /* for a new module's table */
 #define WAIT_STEPS         50
@@ -288,6 +289,18 @@ static void walk_known(struct hw_session *s, struct hw_slab *slab, const struct 
     }
 }
 
+/* In batches: two counters that all threads share would cost more than a short walk. */
+static void count_frames(struct hw_session *s, struct hw_slab *slab)
+{
+    slab->n_walked += slab->out.n_frames - slab->out.n_adopted;
+    slab->n_adopted += slab->out.n_adopted;
+    if (slab->n_walked + slab->n_adopted < FRAMES_BATCH)
+        return;
+    hw_count(s, walked_frames, slab->n_walked);
+    hw_count(s, adopted_frames, slab->n_adopted);
+    slab->n_walked = slab->n_adopted = 0;
+}
+
 static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
                             uint64_t now_ns)
 {
@@ -305,8 +318,7 @@ static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const st
         o->stack_id = e->site->pc | 1ull << 63;
     } else {
         walk_known(s, slab, e->site, &b, now_ns);
-        hw_count(s, walked_frames, o->n_frames - o->n_adopted);
-        hw_count(s, adopted_frames, o->n_adopted);
+        count_frames(s, slab);
     }
     if (!hw_stop_is_complete(o->stop))
         flags |= HW_ALLOC_TRUNCATED;
@@ -375,6 +387,8 @@ static bool record(struct hw_session *s, const struct hw_event *e)
         return false;
     }
     uint64_t now_ns = hw_now_monotonic_coarse_ns();
+    if (hw_push_alone(s, now_ns))
+        return false;
     if (hw_live_maybe(e->id))
         free_missed(s, e);
     struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id);

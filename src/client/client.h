@@ -87,7 +87,8 @@ struct hw_slab {
     uint64_t stack_lo, stack_hi; /* hi 0 = not known yet */
     uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
     uint32_t n_copies;
-    uint32_t n_rounds; /* of the thread's key destructors */
+    uint32_t n_rounds;            /* of the thread's key destructors */
+    uint32_t n_walked, n_adopted; /* frames not yet added to the session's counters */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     /* the walker's cache follows, 64-byte aligned */
@@ -206,6 +207,7 @@ extern HW_HIDDEN struct hw_session
 
 /* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
 uint64_t hw_push_reserve(struct hw_session *s, uint32_t size);
+bool hw_push_alone(struct hw_session *s, uint64_t now_ns); /* recorder long dead: given up */
 void hw_push_free(struct hw_session *s, uint64_t sample_id);
 void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval);
 void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);

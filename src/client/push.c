@@ -14,12 +14,22 @@
 
 #define STEP_NS        100000
 #define HEARTBEAT_NS   2000000000ull
+#define SURELY_GONE_NS 10000000000ull /* while there is room: a busy machine starves recorders */
 #define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
 
 static bool recorder_gone(uint64_t now_ns, uint64_t limit_ns)
 {
     uint64_t beat = atomic_load_explicit(&hw_control.heartbeat_ns, memory_order_relaxed);
     return now_ns > beat && now_ns - beat > limit_ns;
+}
+
+/* Asked with every sample; the clock was read for it anyway. */
+bool hw_push_alone(struct hw_session *s, uint64_t now_ns)
+{
+    if (hw_likely(!recorder_gone(now_ns, SURELY_GONE_NS)))
+        return false;
+    hw_session_give_up(s, HW_CLIENT_RECORDER_GONE);
+    return true;
 }
 
 /* Nobody reads this ring any more, and nobody minds. */

@@ -97,7 +97,10 @@ struct hw_slab *hw_slab_get(void)
                 continue;
             /* The first 32 keys of a process need no memory, so this allocates only in programs
              * that had as many before us, and then nested in this visit. */
-            if (pthread_setspecific(slab_key, s) != 0) {
+            t->flags |= HW_TLS_OURS;
+            int rc = pthread_setspecific(slab_key, s);
+            t->flags &= ~(uint32_t)HW_TLS_OURS;
+            if (rc != 0) {
                 atomic_store(&s->in_use, 0);
                 return NULL;
             }
