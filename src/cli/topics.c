@@ -28,7 +28,8 @@ const struct hw_help_topic hw_help_topics[] = {
      "                         A second one waits for the file only, not for the program.\n"
      "  SIGTERM SIGHUP SIGQUIT are passed to the program.\n"
      "  SIGUSR1                a dump now.\n"
-     "The recorder, embedded or a service, is a process named heapprofd: `killall -USR1 heapprofd`\n"
+     "The recorder, embedded or a service, is a process named heapprofd: `killall -USR1 "
+     "heapprofd`\n"
      "makes every recorder dump all its processes.\n"},
     {"environment", "ENVIRONMENT",
      "HEAPWISE_LOG=error|warning|info|debug   messages on standard error\n"

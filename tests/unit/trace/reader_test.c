@@ -102,7 +102,8 @@ static void a_broken_byte_costs_its_packet_at_most(void **state)
             (void)read_all(file, NULL, 0, &n);
             *p ^= flips[k];
             /* A changed tag may make the trace's first field another one: then it is skipped. A
-             * changed length may swallow the neighbour too, depending on its bytes (times, uuid). */
+             * changed length may swallow the neighbour too, depending on its bytes (times, uuid).
+             */
             if (n + 2 < whole || n > whole)
                 fail_msg("byte %zu ^ %02x: %zu of %zu packets", at, flips[k], n, whole);
         }
