@@ -7,6 +7,11 @@
  * moment it is empty. With two choices in every segment the newest overflows at about 60 % and the
  * older ones take the rest, so the map grows when it is about five sixths full.
  *
+ * A session that records nearly everything adds one large segment in which the first choice of an
+ * address keeps the order of its page: what the program has in its caches has its buckets there
+ * too, and a lookup of an address that is not there ends after two lines instead of two a segment.
+ * Such a segment takes 2 KiB for each touched page of the heap, too much for sparse samples.
+ *
  *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
  *      publish  val, then key by release: pairs with the acquire in find()
  *      take     key -> 2      by one compare-and-swap; drop makes it 0, put_back the key again
@@ -15,11 +20,13 @@
 
 #include <sys/mman.h>
 
-#define SLOTS        4u
-#define FIRST_BITS   12u /* buckets of the first segment: 16384 slots, 256 KiB */
-#define MAX_SEGMENTS 16u
-#define KEY_CLAIMED  1u
-#define KEY_HELD     2u
+#define SLOTS              4u
+#define FIRST_BITS         12u /* buckets of the first segment: 16384 slots, 256 KiB */
+#define DENSE_BITS         20u /* 64 MiB of address space, for 128 MiB of small blocks */
+#define DENSE_MAX_INTERVAL 256u
+#define MAX_SEGMENTS       16u
+#define KEY_CLAIMED        1u
+#define KEY_HELD           2u
 
 struct bucket {
     struct hw_live_slot slots[SLOTS];
@@ -28,13 +35,14 @@ _Static_assert(sizeof(struct bucket) == 64, "one cache line");
 
 _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096)));
 
-static _Atomic(struct bucket *) segments[MAX_SEGMENTS];
-static _Atomic uint32_t n_segments;
+struct segment {
+    _Atomic(struct bucket *) buckets;
+    uint32_t bits; /* log2 of their number; set before buckets */
+    bool dense;    /* first choice by page */
+};
 
-static uint32_t segment_bits(uint32_t i)
-{
-    return i == 0 ? FIRST_BITS : FIRST_BITS + i - 1;
-}
+static struct segment segments[MAX_SEGMENTS];
+static _Atomic uint32_t n_segments;
 
 /* Ids below 2^56 (all addresses) of different heaps never share a key. */
 static uint64_t key_of(uint32_t heap_id, uint64_t id)
@@ -52,28 +60,55 @@ static uint64_t hash(uint64_t k)
     return k ^ k >> 32;
 }
 
-static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
+/*
+ * By page: 32 buckets for 4 KiB, one for each 128 bytes, where four blocks of the least size fit.
+ * Ids of custom heaps may be 1, 2, 3 and are always scattered.
+ */
+static struct bucket *bucket_of(uint32_t segment, uint64_t key, uint64_t h, uint32_t choice)
 {
-    uint64_t mask = (1ull << segment_bits(segment)) - 1;
-    struct bucket *b = atomic_load_explicit(&segments[segment], memory_order_acquire);
-    return &b[(choice ? h >> 32 : h) & mask];
+    const struct segment *s = &segments[segment];
+    struct bucket *b = atomic_load_explicit(&s->buckets, memory_order_acquire);
+    uint64_t mask = (1ull << s->bits) - 1;
+    if (choice)
+        return &b[h >> 32 & mask];
+    if (s->dense && key >> 48 == 0)
+        return &b[(hash(key >> 12) << 5 | (key >> 7 & 31)) & mask];
+    return &b[h & mask];
 }
 
-static bool segment_add(uint32_t i)
+static bool segment_add(uint32_t i, uint32_t bits, bool dense)
 {
-    size_t n = sizeof(struct bucket) << segment_bits(i);
+    size_t n = sizeof(struct bucket) << bits;
     struct bucket *b =
         mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b == MAP_FAILED)
         return false;
-    atomic_store_explicit(&segments[i], b, memory_order_release);
+    segments[i].bits = bits;
+    segments[i].dense = dense;
+    atomic_store_explicit(&segments[i].buckets, b, memory_order_release);
     atomic_store_explicit(&n_segments, i + 1, memory_order_release);
     return true;
 }
 
 int hw_live_init(void)
 {
-    return atomic_load(&n_segments) != 0 || segment_add(0) ? 0 : -1;
+    return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS, false) ? 0 : -1;
+}
+
+/* Without the room (a limit on address space) the small segments do it, slower. */
+void hw_live_expect(uint64_t interval)
+{
+    uint32_t n = atomic_load(&n_segments), free_lock = 0;
+    if (interval == 0 || interval > DENSE_MAX_INTERVAL || n >= MAX_SEGMENTS)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (segments[i].dense)
+            return;
+    if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
+        return;
+    if (atomic_load(&n_segments) == n)
+        (void)segment_add(n, DENSE_BITS, true);
+    atomic_store(&hw_live.live_lock, 0);
 }
 
 /* The map is full for one key. mmap is the one call made outside of a wait: a program that may not
@@ -89,7 +124,9 @@ static HW_COLD bool grow(uint32_t seen)
             atomic_signal_fence(memory_order_seq_cst);
         return atomic_load(&n_segments) != seen;
     }
-    bool ok = atomic_load(&n_segments) != seen || segment_add(seen);
+    const struct segment *last = &segments[seen - 1];
+    bool ok = atomic_load(&n_segments) != seen ||
+              segment_add(seen, seen == 1 ? FIRST_BITS : last->bits + 1, last->dense);
     atomic_store(&hw_live.live_lock, 0);
     return ok;
 }
@@ -116,12 +153,13 @@ static uint32_t n_used(const struct bucket *b)
 
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id)
 {
-    uint64_t h = hash(key_of(heap_id, id));
+    uint64_t key = key_of(heap_id, id);
+    uint64_t h = hash(key);
     for (;;) {
         uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
         for (uint32_t i = n; i-- > 0;) {
-            struct bucket *a = bucket_of(i, h, 0), *b = bucket_of(i, h, 1);
-            bool a_first = n_used(a) <= n_used(b);
+            struct bucket *a = bucket_of(i, key, h, 0), *b = bucket_of(i, key, h, 1);
+            bool a_first = segments[i].dense || n_used(a) <= n_used(b);
             struct hw_live_slot *s = claim_in(a_first ? a : b);
             if (!s)
                 s = claim_in(a_first ? b : a);
@@ -162,7 +200,7 @@ struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
     uint64_t h = hash(key);
     for (uint32_t i = atomic_load_explicit(&n_segments, memory_order_acquire); i-- > 0;)
         for (uint32_t choice = 0; choice < 2; choice++) {
-            struct bucket *b = bucket_of(i, h, choice);
+            struct bucket *b = bucket_of(i, key, h, choice);
             for (uint32_t k = 0; k < SLOTS; k++) {
                 struct hw_live_slot *s = &b->slots[k];
                 if (atomic_load_explicit(&s->key, memory_order_acquire) != key)

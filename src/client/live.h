@@ -34,6 +34,8 @@ static inline bool hw_live_maybe(uint64_t id)
 }
 
 int hw_live_init(void); /* the first segment */
+/* A session with this interval begins: makes room when nearly every block will be live here. */
+void hw_live_expect(uint64_t interval);
 
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id);

@@ -358,6 +358,7 @@ static bool session_open(const struct exchange *x)
         own.tag = 1;
     s->tag = own.tag;
     hw_heaps_select(s);
+    hw_live_expect(atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
     hw_heaps_announce(s);
     atomic_store(&own.last_flags, s->config.flags);
     hw_session_last = s;
