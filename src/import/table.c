@@ -11,6 +11,7 @@
 #include "codec/gzip.h"
 #include "import/import.h"
 #include "import/perfetto.h"
+#include "import/pprof.h"
 #include "model/profile.h"
 
 #include "base/banned.h"
@@ -18,7 +19,7 @@
 enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, NULL};
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, &hw_import_pprof, NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {

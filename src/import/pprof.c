@@ -1,0 +1,386 @@
+/*
+ * A pprof heap profile becomes one dump of one process: a positive row of what was allocated and a
+ * negative one of what was freed (the difference to what lives), or only what lives where the
+ * profile says no more. Sample types are found by the names in use: ours and Go's, both forms of
+ * the converters'.
+ *
+ *     Profile { sample_type… sample… mapping… location… function… string_table… }
+ *
+ * The order of fields is free, so strings, mappings, functions and locations are put into tables
+ * first, samples are read last.
+ */
+#include "import/pprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "codec/pb.h"
+#include "model/profile.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+enum { MAX_TYPES = 64, MAX_LINES = 64 };
+enum column { ALLOC_COUNT, ALLOC_BYTES, LIVE_COUNT, LIVE_BYTES, N_COLUMNS };
+
+struct pprof {
+    struct hw_profile *p;
+    HW_VEC(struct hw_bytes) strings; /* borrowed from the file */
+    HW_VEC(struct hw_bytes) types;   /* ValueType messages */
+    struct hw_map64 mappings;        /* id -> hw_mapping_id; bias in `starts` beside */
+    HW_VEC(uint64_t) biases;         /* by mapping row: address - bias = rel_pc */
+    struct hw_map64 functions;       /* id -> hw_str_id */
+    struct hw_map64 locations;       /* id -> index */
+    HW_VEC(struct hw_bytes) location_messages;
+    int column_of_type[MAX_TYPES]; /* enum column; -1 = not of a heap */
+    bool has[N_COLUMNS];
+    HW_VEC(hw_frame_id) path;
+    uint64_t time_ns, period, n_bad;
+};
+
+static struct hw_bytes string_at(const struct pprof *in, uint64_t index)
+{
+    return index < in->strings.n ? in->strings.v[index] : (struct hw_bytes){NULL, 0};
+}
+
+/* A number of a message's field; 0 when absent. */
+static uint64_t number_of(struct hw_bytes message, uint32_t field)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint64_t v = 0;
+    while (hw_pb_next(&r, &f) == 1)
+        if (f.number == field && f.wire == HW_PB_VARINT)
+            v = f.value;
+    return v;
+}
+
+/* ---- sample types ---- */
+
+static int column_named(struct hw_bytes name)
+{
+    static const struct {
+        const char *name;
+        enum column column;
+    } known[] = {
+        {"alloc_objects", ALLOC_COUNT},
+        {"Total malloc count", ALLOC_COUNT},
+        {"Total count", ALLOC_COUNT},
+        {"Total allocation count", ALLOC_COUNT},
+        {"alloc_space", ALLOC_BYTES},
+        {"Total malloc size", ALLOC_BYTES},
+        {"Total size", ALLOC_BYTES},
+        {"Total allocation size", ALLOC_BYTES},
+        {"objects", LIVE_COUNT},
+        {"inuse_objects", LIVE_COUNT},
+        {"Unreleased malloc count", LIVE_COUNT},
+        {"Unreleased count", LIVE_COUNT},
+        {"space", LIVE_BYTES},
+        {"inuse_space", LIVE_BYTES},
+        {"Unreleased malloc size", LIVE_BYTES},
+        {"Unreleased size", LIVE_BYTES},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(known); i++)
+        if (hw_bytes_equal(hw_bytes_str(known[i].name), name))
+            return (int)known[i].column;
+    return -1;
+}
+
+static int find_columns(struct pprof *in, struct hw_error *err)
+{
+    for (size_t i = 0; i < in->types.n; i++) {
+        uint64_t name = number_of(in->types.v[i], HW_F_pprof_ValueType_type);
+        int column = column_named(string_at(in, name));
+        in->column_of_type[i] = column;
+        if (column >= 0)
+            in->has[column] = true;
+    }
+    if (!in->has[ALLOC_BYTES] && !in->has[LIVE_BYTES])
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "this pprof profile has no sample type of a heap (space, alloc_space)");
+    return HW_OK;
+}
+
+/* ---- tables ---- */
+
+static int add_mapping(struct pprof *in, struct hw_bytes message)
+{
+    uint64_t id = number_of(message, HW_F_pprof_Mapping_id);
+    struct hw_bytes hex = string_at(in, number_of(message, HW_F_pprof_Mapping_build_id));
+    struct hw_mapping m = {.start = number_of(message, HW_F_pprof_Mapping_memory_start),
+                           .end = number_of(message, HW_F_pprof_Mapping_memory_limit),
+                           .exact_offset = number_of(message, HW_F_pprof_Mapping_file_offset)};
+    uint8_t raw[64];
+    size_t n = 0;
+    while (n < sizeof raw && 2 * n + 1 < hex.n) {
+        char pair[3] = {(char)hex.p[2 * n], (char)hex.p[2 * n + 1], 0}, *end;
+        raw[n] = (uint8_t)strtoul(pair, &end, 16);
+        if (end != pair + 2)
+            break;
+        n++;
+    }
+    hw_mapping_id row;
+    struct hw_bytes file = string_at(in, number_of(message, HW_F_pprof_Mapping_filename));
+    int rc = hw_profile_str(in->p, hw_bytes_of(raw, 2 * n == hex.n ? n : 0), &m.build_id);
+    if (rc == HW_OK)
+        rc = hw_profile_str(in->p, file, &m.path);
+    if (rc == HW_OK)
+        rc = hw_callsites_mapping(in->p->callsites, &m, &row);
+    if (rc < 0)
+        return rc;
+    while (in->biases.n <= row.v)
+        if (hw_vec_push(&in->biases, 0) < 0)
+            return HW_ENOMEM;
+    in->biases.v[row.v] = m.start - m.exact_offset;
+    return id == HW_MAP64_NO_KEY ? HW_OK : hw_map64_put(&in->mappings, id, row.v);
+}
+
+static int add_function(struct pprof *in, struct hw_bytes message)
+{
+    uint64_t id = number_of(message, HW_F_pprof_Function_id);
+    struct hw_bytes name = string_at(in, number_of(message, HW_F_pprof_Function_system_name));
+    hw_str_id row;
+    if (!name.n)
+        name = string_at(in, number_of(message, HW_F_pprof_Function_name));
+    int rc = hw_profile_str(in->p, name, &row);
+    return rc < 0 || id == HW_MAP64_NO_KEY ? rc : hw_map64_put(&in->functions, id, row.v);
+}
+
+static int add_location(struct pprof *in, struct hw_bytes message)
+{
+    uint64_t id = number_of(message, HW_F_pprof_Location_id);
+    if (id == HW_MAP64_NO_KEY)
+        return HW_OK;
+    if (hw_map64_put(&in->locations, id, in->location_messages.n) < 0)
+        return HW_ENOMEM;
+    return hw_vec_push(&in->location_messages, message) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- samples ---- */
+
+static int push_frame(struct pprof *in, struct hw_frame *f, uint64_t function)
+{
+    uint64_t name = 0;
+    hw_frame_id row;
+    (void)hw_map64_get(&in->functions, function, &name); /* absent: nameless */
+    f->name = (hw_str_id){(uint32_t)name};
+    int rc = hw_callsites_frame(in->p->callsites, f, &row);
+    return rc == HW_OK && hw_vec_push(&in->path, row) < 0 ? HW_ENOMEM : rc;
+}
+
+/* Adds the frames of one location, innermost first: one for each inlined function. */
+static int push_location(struct pprof *in, uint64_t id)
+{
+    uint64_t at, mapping = HW_ID_NONE, lines[MAX_LINES] = {0};
+    size_t n = 0;
+    if (!hw_map64_get(&in->locations, id, &at)) {
+        in->n_bad++;
+        return HW_OK;
+    }
+    struct hw_pb_reader r = hw_pb_read(in->location_messages.v[at]);
+    struct hw_pb_field f;
+    struct hw_frame row = {0};
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_pprof_Location_mapping_id)
+            (void)hw_map64_get(&in->mappings, f.value, &mapping); /* absent: without mapping */
+        else if (f.number == HW_F_pprof_Location_address)
+            row.rel_pc = f.value;
+        else if (f.number == HW_F_pprof_Location_line && n < MAX_LINES)
+            lines[n++] = number_of(f.bytes, HW_F_pprof_Line_function_id);
+    }
+    row.mapping.v = (uint32_t)mapping;
+    if (row.mapping.v != HW_ID_NONE && row.rel_pc)
+        row.rel_pc -= in->biases.v[row.mapping.v];
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < (n ? n : 1); i++)
+        rc = push_frame(in, &row, lines[i]);
+    return rc;
+}
+
+static void take_value(struct pprof *in, size_t index, uint64_t v, int64_t *values)
+{
+    if (index < in->types.n && in->column_of_type[index] >= 0)
+        values[in->column_of_type[index]] += (int64_t)v;
+}
+
+/* Fills in->path, leaf first, and adds up the values by column. Both fields packed or not. */
+static int read_sample(struct pprof *in, struct hw_bytes message, int64_t *values)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    size_t n_values = 0;
+    int rc = HW_OK;
+    in->path.n = 0;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        struct hw_bytes rest = f.bytes;
+        uint64_t v = f.value;
+        bool is_location = f.number == HW_F_pprof_Sample_location_id;
+        if (!is_location && f.number != HW_F_pprof_Sample_value)
+            continue;
+        bool packed = f.wire == HW_PB_BYTES;
+        while (rc == HW_OK && (!packed || hw_pb_next_packed(&rest, &v) == 1)) {
+            if (is_location)
+                rc = push_location(in, v);
+            else
+                take_value(in, n_values++, v, values);
+            if (!packed)
+                break;
+        }
+    }
+    return rc;
+}
+
+static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
+{
+    if (count == 0 && size == 0)
+        return HW_OK;
+    struct hw_alloc_row row = {
+        .callsite = callsite, .samples = count, .count = count, .size = size};
+    return hw_vec_push(&in->p->allocs, row) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int add_sample(struct pprof *in, struct hw_bytes message)
+{
+    int64_t v[N_COLUMNS] = {0}, freed_count, freed_bytes;
+    hw_callsite_id callsite;
+    int rc = read_sample(in, message, v);
+    if (rc < 0)
+        return rc;
+    if (in->path.n == 0 || in->path.n > HW_MAX_CALLSITE_DEPTH) {
+        in->n_bad++;
+        return HW_OK;
+    }
+    for (size_t i = 0, j = in->path.n - 1; i < j;
+         i++, j--) { /* leaf first there, root first here */
+        hw_frame_id swap = in->path.v[i];
+        in->path.v[i] = in->path.v[j];
+        in->path.v[j] = swap;
+    }
+    rc = hw_callsites_intern(in->p->callsites, in->path.v, in->path.n, &callsite);
+    if (rc < 0)
+        return rc;
+    if (!in->has[ALLOC_BYTES])
+        return add_row(in, callsite, v[LIVE_COUNT], v[LIVE_BYTES]);
+    rc = add_row(in, callsite, v[ALLOC_COUNT], v[ALLOC_BYTES]);
+    if (rc < 0 || !in->has[LIVE_BYTES])
+        return rc;
+    if (__builtin_sub_overflow(v[LIVE_COUNT], v[ALLOC_COUNT], &freed_count) ||
+        __builtin_sub_overflow(v[LIVE_BYTES], v[ALLOC_BYTES], &freed_bytes)) {
+        in->n_bad++;
+        return HW_OK;
+    }
+    return add_row(in, callsite, freed_count, freed_bytes);
+}
+
+/* ---- the file ---- */
+
+/* Fields that the others refer to. */
+static int gather(struct pprof *in, struct hw_bytes file)
+{
+    struct hw_pb_reader r = hw_pb_read(file);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&r, &f)) == 1) {
+        int pushed = 0;
+        if (f.number == HW_F_pprof_Profile_string_table)
+            pushed = hw_vec_push(&in->strings, f.bytes);
+        else if (f.number == HW_F_pprof_Profile_sample_type && in->types.n < MAX_TYPES)
+            pushed = hw_vec_push(&in->types, f.bytes);
+        else if (f.number == HW_F_pprof_Profile_time_nanos)
+            in->time_ns = f.value;
+        else if (f.number == HW_F_pprof_Profile_period)
+            in->period = f.value;
+        if (pushed < 0)
+            return HW_ENOMEM;
+    }
+    return rc;
+}
+
+static int for_each(struct pprof *in, struct hw_bytes file, uint32_t field,
+                    int (*take)(struct pprof *, struct hw_bytes))
+{
+    struct hw_pb_reader r = hw_pb_read(file);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == field && f.wire == HW_PB_BYTES)
+            rc = take(in, f.bytes);
+    return rc;
+}
+
+static int add_dump(struct pprof *in)
+{
+    struct hw_heap_dump d = {.ts_ns = (int64_t)in->time_ns,
+                             .start_ts_ns = (int64_t)in->time_ns,
+                             .interval_bytes = in->period,
+                             .orig_interval_bytes = in->period};
+    int rc = hw_profile_process(in->p, 0, &d.upid);
+    if (rc == HW_OK)
+        rc = hw_profile_str(in->p, hw_bytes_str("unknown"), &d.heap_name);
+    in->p->first_ns = in->p->last_ns = d.ts_ns;
+    return rc == HW_OK && hw_vec_push(&in->p->dumps, d) < 0 ? HW_ENOMEM : rc;
+}
+
+static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error *err)
+{
+    int rc = gather(in, file);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "damaged pprof profile");
+    rc = find_columns(in, err);
+    if (rc < 0)
+        return rc;
+    rc = for_each(in, file, HW_F_pprof_Profile_mapping, add_mapping);
+    if (rc == HW_OK)
+        rc = for_each(in, file, HW_F_pprof_Profile_function, add_function);
+    if (rc == HW_OK)
+        rc = for_each(in, file, HW_F_pprof_Profile_location, add_location);
+    if (rc == HW_OK)
+        rc = add_dump(in);
+    if (rc == HW_OK)
+        rc = for_each(in, file, HW_F_pprof_Profile_sample, add_sample);
+    if (rc == HW_OK && in->n_bad)
+        rc = hw_profile_stat_add(in->p, "stackprofile_parser_error", -1, HW_STAT_ERROR,
+                                 (int64_t)in->n_bad);
+    return rc < 0 ? hw_fail(err, rc, 0, "pprof profile") : HW_OK;
+}
+
+static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
+{
+    struct pprof in = {.p = into};
+    int rc = read_profile(&in, file, err);
+    hw_vec_done(&in.strings);
+    hw_vec_done(&in.types);
+    hw_vec_done(&in.biases);
+    hw_vec_done(&in.location_messages);
+    hw_vec_done(&in.path);
+    hw_map64_done(&in.mappings);
+    hw_map64_done(&in.functions);
+    hw_map64_done(&in.locations);
+    return rc;
+}
+
+/* The first field is a sample type: a message of two small numbers. */
+static int probe(struct hw_bytes head)
+{
+    struct hw_pb_reader r = hw_pb_read(head);
+    struct hw_pb_field f, v;
+    if (hw_pb_next(&r, &f) != 1 || f.number != HW_F_pprof_Profile_sample_type ||
+        f.wire != HW_PB_BYTES || f.bytes.n == 0 || f.bytes.n > 16)
+        return 0;
+    struct hw_pb_reader in = hw_pb_read(f.bytes);
+    int rc;
+    while ((rc = hw_pb_next(&in, &v)) == 1)
+        if (v.number > HW_F_pprof_ValueType_unit || v.wire != HW_PB_VARINT)
+            return 0;
+    return rc == 0 ? 95 : 0;
+}
+
+const struct hw_importer hw_import_pprof = {
+    .name = "pprof",
+    .summary = "pprof heap profile (profile.proto)",
+    .probe = probe,
+    .read = read_bytes,
+};

@@ -1,0 +1,9 @@
+/* pprof.h - the table's entry for pprof heap profiles */
+#ifndef HW_IMPORT_PPROF_H
+#define HW_IMPORT_PPROF_H
+
+#include "import/import.h"
+
+extern const struct hw_importer hw_import_pprof;
+
+#endif
