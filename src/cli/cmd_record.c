@@ -37,6 +37,8 @@ struct record {
     struct hw_output output;
     struct hw_recording recording;
     bool launched;
+    int named; /* result of giving the file its name */
+    struct hw_error name_error;
 };
 
 static struct hw_config_request request_of(const struct hw_opts *o)
@@ -138,6 +140,23 @@ static int prepare(struct record *r)
     return HW_EXIT_OK;
 }
 
+/* The name the output is called by: the program really profiled. */
+static const char *profiled_name(const struct record *r, int *pid)
+{
+    const struct hw_seen_target *t = hw_recording_main_target(&r->recording);
+    *pid = t ? t->pid : r->launch.pid;
+    return t && t->name ? t->name : r->cli->opts.args[0];
+}
+
+/* At once when the recording is complete: the program may run on for days. */
+static void on_written(void *ctx)
+{
+    struct record *r = ctx;
+    int pid;
+    const char *name = profiled_name(r, &pid);
+    r->named = hw_output_finish(&r->output, name, pid, &r->name_error);
+}
+
 static int set_up(struct record *r, struct hw_error *err)
 {
     const struct hw_opts *o = &r->cli->opts;
@@ -167,7 +186,10 @@ static int set_up(struct record *r, struct hw_error *err)
     r->recording.launch = &r->launch;
     r->recording.follow_fork = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
     r->recording.stop_with_program = true;
-    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && isatty(STDERR_FILENO);
+    /* Not into the program's own output on the same terminal. */
+    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && !isatty(STDOUT_FILENO);
+    r->recording.written = on_written;
+    r->recording.ctx = r;
     struct hw_control_start start = start_of(o);
     return hw_recording_start(&r->recording, &start, hw_bytes_of(r->config.p, r->config.n),
                               r->output.fd, err);
@@ -253,13 +275,11 @@ static void show_report(const struct record *r)
 
 static int finish(struct record *r)
 {
-    struct hw_error err = {0};
     const struct hw_recording *rec = &r->recording;
     const struct hw_seen_target *t = hw_recording_main_target(rec);
-    const char *name = t && t->name ? t->name : r->cli->opts.args[0];
     bool empty = !rec->recorder_gone && (!t || rec->ended.n_samples == 0);
-    if (hw_output_finish(&r->output, name, t ? t->pid : r->launch.pid, &err) < 0)
-        return hw_cli_fail(r->cli, &err);
+    if (r->named < 0)
+        return hw_cli_fail(r->cli, &r->name_error);
     if (empty) {
         struct hw_finding f;
         hw_diagnose_recording(rec, r->program, &f);

@@ -265,6 +265,14 @@ static uint64_t rss_bytes(int32_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* sh, env, nice … are there for another program. */
+static bool is_starter(const struct hw_seen_target *t)
+{
+    const char *name = t->name ? t->name : "";
+    const char *slash = strrchr(name, '/');
+    return hw_launch_is_launcher(slash ? slash + 1 : name);
+}
+
 static void check_conditions(struct hw_recording *r)
 {
     if (r->conditions.n == 0 || r->stop_sent)
@@ -272,7 +280,7 @@ static void check_conditions(struct hw_recording *r)
     check_count(r, HW_WHEN_TIME, (hw_now_monotonic_ns() - r->started_ns) / ms);
     uint64_t most = 0;
     for (size_t i = 0; i < r->targets.n; i++) {
-        if (r->targets.v[i].state != HW_TARGET_CONNECTED)
+        if (r->targets.v[i].state != HW_TARGET_CONNECTED || is_starter(&r->targets.v[i]))
             continue;
         uint64_t rss = rss_bytes(r->targets.v[i].pid);
         most = rss > most ? rss : most;
@@ -349,6 +357,14 @@ static int wait_some(struct hw_recording *r)
     return poll(p, 3, timed ? TICK_MS : -1);
 }
 
+static void tell_written(struct hw_recording *r)
+{
+    progress_line_end(r);
+    if (r->written && !r->told_written)
+        r->written(r->ctx);
+    r->told_written = true;
+}
+
 static int loop(struct hw_recording *r, struct hw_error *err)
 {
     int rc = HW_OK;
@@ -362,13 +378,16 @@ static int loop(struct hw_recording *r, struct hw_error *err)
         }
         if (program_runs(r))
             reap_program(r);
-        if (r->is_ended || r->recorder_gone)
+        if (r->is_ended || r->recorder_gone) {
+            tell_written(r);
             continue;
+        }
         tick(r);
         if (r->stop_sent && hw_now_monotonic_ns() >= r->stop_at_ns) {
             hw_controller_abandon(r->controller);
             r->recorder_gone = true;
             rc = hw_fail(err, HW_ETIMEOUT, 0, "the recorder does not end the recording");
+            tell_written(r);
         }
     }
     return rc;
@@ -442,12 +461,13 @@ void hw_recording_done(struct hw_recording *r)
     *r = (struct hw_recording){0};
 }
 
-/* How much a target looks like what one wanted: one that stayed what it was, no mere starter. */
-static int rank(const struct hw_seen_target *t)
+/* How much a target looks like what one wanted: no mere starter, the command itself rather than a
+ * child of it, one that stayed what it was. */
+static int rank(const struct hw_recording *r, const struct hw_seen_target *t)
 {
-    const char *name = t->name ? t->name : "";
-    const char *slash = strrchr(name, '/');
-    return (t->state != HW_TARGET_EXECED) + 2 * !hw_launch_is_launcher(slash ? slash + 1 : name);
+    if (is_starter(t))
+        return t->state != HW_TARGET_EXECED;
+    return 2 + (t->state != HW_TARGET_EXECED) + 2 * (r->launch && t->pid == r->launch->pid);
 }
 
 const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r)
@@ -455,7 +475,7 @@ const struct hw_seen_target *hw_recording_main_target(const struct hw_recording 
     const struct hw_seen_target *best = NULL;
     for (size_t i = 0; i < r->targets.n; i++) {
         const struct hw_seen_target *t = &r->targets.v[i];
-        if (t->connected && (!best || rank(t) > rank(best)))
+        if (t->connected && (!best || rank(r, t) > rank(r, best)))
             best = t;
     }
     return best;

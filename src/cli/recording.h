@@ -54,6 +54,7 @@ struct hw_recording {
     HW_VEC(struct hw_condition) conditions;
     void (*started)(void *ctx); /* NULL: nothing to tell */
     void (*stopping)(void *ctx);
+    void (*written)(void *ctx); /* the file is complete; the program may run on */
     void *ctx;
 
     /* results */
@@ -69,7 +70,7 @@ struct hw_recording {
     uint64_t started_ns, stop_at_ns, next_progress_ns, last_target_ns;
     bool stop_sent;
     struct hw_control_progress last;
-    bool line_open;
+    bool line_open, told_written;
 };
 
 /* Blocks what the loop listens for; *old for the children. */
