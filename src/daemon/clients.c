@@ -24,9 +24,10 @@
 
 #include "base/banned.h"
 
-#define HELLO_NS   UINT64_C(5000000000) /* a client that says nothing is dropped */
-#define MAX_CONNS  16384u
-#define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define HELLO_NS        UINT64_C(5000000000) /* a client that says nothing is dropped */
+#define ACCEPT_PAUSE_NS UINT64_C(500000000)
+#define MAX_CONNS       16384u
+#define PAGE_SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -179,12 +180,27 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         conn_close(c);
 }
 
+/* The listening socket would wake us for ever: it is looked at again by the tick. */
+static void no_descriptors(struct hw_recorder *r)
+{
+    if (!r->accept_paused)
+        for (size_t i = 0; i < r->sessions.n; i++)
+            hw_session_warn(r->sessions.v[i],
+                            "no more descriptors: further processes are not profiled (%zu are); "
+                            "raise the limit (ulimit -n)",
+                            r->targets.n);
+    r->accept_paused = true;
+    hw_watch_remove(r, &r->producers);
+}
+
 static void on_listen(struct hw_watch *w, uint32_t events)
 {
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, producers);
     (void)events;
     for (;;) {
         hw_autofd int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            no_descriptors(r);
         if (fd < 0)
             return;
         struct ucred cred;
@@ -249,6 +265,10 @@ int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *
 
 void hw_clients_tick(struct hw_recorder *r, uint64_t now)
 {
+    if (r->accept_paused && now >= r->accept_again_ns) {
+        r->accept_again_ns = now + ACCEPT_PAUSE_NS;
+        (void)hw_watch_add(r, &r->producers, EPOLLIN); /* paused again when nothing changed */
+    }
     for (size_t i = 0; i < r->conns.n;) {
         struct hw_conn *c = r->conns.v[i];
         if (!c->closed && !c->heard && now - c->since_ns > HELLO_NS)

@@ -264,8 +264,10 @@ struct hw_control_conn {
     struct hw_session *session; /* NULL = none */
     uint32_t uid;
     int32_t pid;
-    int32_t root_pid; /* HW_CTL_TARGET before HW_CTL_START */
-    bool controller;  /* the one of an embedded recorder */
+    int32_t root_pid;           /* HW_CTL_TARGET before HW_CTL_START */
+    struct hw_control_out *out; /* messages that its socket had no room for; owned */
+    size_t out_bytes;
+    bool controller; /* the one of an embedded recorder */
     bool closed;
 };
 
@@ -295,7 +297,9 @@ struct hw_recorder {
     char producer_name[108];
     uint64_t next_session, next_key;
     uint32_t next_generation;
-    bool embedded, stopping, controller_gone, had_session;
+    bool embedded, stopping, controller_gone;
+    bool accept_paused; /* out of descriptors: said once */
+    uint64_t accept_again_ns;
 };
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events);

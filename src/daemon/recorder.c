@@ -29,6 +29,7 @@
 #define TICK_MS         50
 #define TICK_PREPARE_MS 2
 #define MAX_EVENTS      64
+#define WANTED_FILES    65536u /* three descriptors a target */
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
 {
@@ -250,10 +251,13 @@ static int watch_signals(struct hw_recorder *r, struct hw_error *err)
 static void raise_limits(void)
 {
     struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
-        l.rlim_cur = l.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &l); /* fewer targets then */
-    }
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+        return;
+    struct rlimit more = {WANTED_FILES, WANTED_FILES};
+    if (l.rlim_max < WANTED_FILES && setrlimit(RLIMIT_NOFILE, &more) == 0)
+        return; /* with privilege */
+    l.rlim_cur = l.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &l); /* fewer targets then */
 }
 
 static unsigned thread_count(void)
