@@ -233,7 +233,7 @@ static int print_text(const struct job *j)
     char a[HW_UNIT_MAX];
     printf("%zu process%s, %zu dumps of %zu heap%s, %zu rows, over %s\n", j->ranks.n,
            j->ranks.n == 1 ? "" : "es", j->p->dumps.n, j->list.v.n, j->list.v.n == 1 ? "" : "s",
-           j->p->allocs.n, hw_fmt_duration(a, j->p->last_ns - j->p->first_ns));
+           j->p->allocs.n, hw_fmt_duration(a, hw_sat_sub(j->p->last_ns, j->p->first_ns)));
     printf("%zu callstack nodes, %zu frames, %zu mappings\n", hw_callsites_count(j->p->callsites),
            hw_callsites_n_frames(j->p->callsites), hw_callsites_n_mappings(j->p->callsites));
     for (size_t i = 0; i < j->ranks.n; i++) {

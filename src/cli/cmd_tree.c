@@ -133,7 +133,7 @@ static void put_head(const struct tree *t)
     struct hw_strbuf line = {0};
     hw_strbuf_add_escaped(&line, name.p, name.n);
     hw_strbuf_addf(&line, " (%lld)  %s at %s%s%s", (long long)proc->pid, hw_metric_name(s->metric),
-                   hw_fmt_clock(buf, s->moment->ts_ns - s->view.start_ns),
+                   hw_fmt_clock(buf, hw_sat_sub(s->moment->ts_ns, s->view.start_ns)),
                    s->moment->at_max || hw_opt_flag(&t->cli->opts, HW_OPT_PEAK) ? " (peak)" : "",
                    hw_opt_flag(&t->cli->opts, HW_OPT_INVERT) ? "  inverted" : "");
     puts(line.p ? line.p : "");

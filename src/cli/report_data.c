@@ -77,7 +77,7 @@ static int find_trends(struct hw_report_data *d)
         rc =
             hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, history);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        t[i] = (double)(d->view.moments.v[i].ts_ns - d->view.start_ns) / 1e9;
+        t[i] = (double)hw_sat_sub(d->view.moments.v[i].ts_ns, d->view.start_ns) / 1e9;
     for (size_t i = 0; rc == 0 && !d->shows_peak && i < d->n_rows; i++) {
         const struct hw_value *v = &d->sites.v[i].now;
         struct hw_trend_result r;

@@ -28,7 +28,7 @@ static void put_moment(struct hw_json *j, const struct hw_report_data *d, const 
     hw_json_key(j, key);
     hw_json_begin_object(j);
     hw_json_kv_int(j, "ts_ns", m->ts_ns);
-    hw_json_kv_int(j, "since_start_ns", m->ts_ns - d->view.start_ns);
+    hw_json_kv_int(j, "since_start_ns", hw_sat_sub(m->ts_ns, d->view.start_ns));
     put_value(j, d, &m->total);
     hw_json_end_object(j);
 }
@@ -56,7 +56,7 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
         hw_json_kv_str(j, "module", hw_strings_cstr(strings, fn->module));
         put_value(j, d, &s->now);
         if (d->before)
-            hw_json_kv_int(j, "space_delta", s->now.space - s->before_space);
+            hw_json_kv_int(j, "space_delta", hw_sat_sub(s->now.space, s->before_space));
         hw_json_kv_int(j, "peak_space", s->peak.space);
         hw_json_kv_str(j, "trend", hw_trend_name(d->trends[i]));
         hw_json_end_object(j);
@@ -113,7 +113,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     put_process(&j, d, d->upid);
     hw_json_end_object(&j);
     hw_json_kv_uint(&j, "dumps", d->view.n_dumps);
-    hw_json_kv_int(&j, "duration_ns", d->now.ts_ns - d->view.start_ns);
+    hw_json_kv_int(&j, "duration_ns", hw_sat_sub(d->now.ts_ns, d->view.start_ns));
     hw_json_kv_uint(&j, "interval_bytes", d->view.interval_bytes);
     hw_json_kv_uint(&j, "samples", d->n_samples);
     hw_json_kv_uint(&j, "lost", d->n_lost);

@@ -80,7 +80,7 @@ static void put_process(const struct page *pg)
     }
     paint(pg, "0");
     fprintf(pg->out, "  %zu dump%s over %s", d->view.n_dumps, d->view.n_dumps == 1 ? "" : "s",
-            hw_fmt_duration(buf, d->now.ts_ns - d->view.start_ns));
+            hw_fmt_duration(buf, hw_sat_sub(d->now.ts_ns, d->view.start_ns)));
     fprintf(pg->out, "  interval %s", hw_fmt_bytes_exact(buf, d->view.interval_bytes));
     if (d->view.orig_interval_bytes && d->view.orig_interval_bytes != d->view.interval_bytes)
         fprintf(pg->out, " (asked for %s)", hw_fmt_bytes_exact(buf, d->view.orig_interval_bytes));
@@ -102,7 +102,7 @@ static void put_totals(const struct page *pg)
     fprintf(pg->out, "%s%s", buf[0] ? " " : "", buf);
     fprintf(pg->out, "   allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
     fprintf(pg->out, "   peak %s", hw_fmt_bytes(buf, (double)d->peak.total.space));
-    fprintf(pg->out, " at %s", hw_fmt_clock(buf, d->peak.ts_ns - d->view.start_ns));
+    fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     if (d->has_rss) {
         const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
         fprintf(pg->out, "   RSS %s", hw_fmt_bytes(buf, d->rss));
@@ -155,7 +155,7 @@ static void put_value_cell(struct page *pg, const struct hw_site *s)
 static void put_delta_cell(struct page *pg, const struct hw_site *s)
 {
     char buf[HW_UNIT_MAX], cell[HW_UNIT_MAX + 2];
-    int64_t delta = s->now.space - s->before_space;
+    int64_t delta = hw_sat_sub(s->now.space, s->before_space);
     if (delta == 0)
         (void)snprintf(cell, sizeof cell, "0");
     else
@@ -231,7 +231,7 @@ static void put_table(struct page *pg)
         bool freed = !d->o->peak;
         fprintf(pg->out, "\n%sthe table shows the peak at %s\n",
                 freed ? "almost everything was freed by the end; " : "",
-                hw_fmt_clock(buf, d->peak.ts_ns - d->view.start_ns));
+                hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     }
     if (d->n_rows == 0) {
         fputs("\nnothing is live\n", pg->out);

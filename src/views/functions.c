@@ -94,13 +94,20 @@ static const char *const cxx_allocators[] = {"_Znw",
                                              "_ZSt10__allocate",
                                              "_ZSt17__libcpp_allocate",
                                              "_ZNSt3__19allocator",
-                                             "_ZN5alloc5alloc",
-                                             "_ZN5alloc7raw_vec",
                                              NULL};
 
-static const char *const std_prefixes[] = {
-    "_ZNSt",    "_ZNKSt",    "_ZSt",    "_ZNSs",         "_ZNKSs",          "_ZN9__gnu_cxx",
-    "_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", "_ZN83_$LT$alloc", NULL};
+static const char *const cxx_std[] = {"_ZNSt",  "_ZNKSt",        "_ZSt", "_ZNSs",
+                                      "_ZNKSs", "_ZN9__gnu_cxx", NULL};
+
+static const char *const rust_allocators[] = {"_ZN5alloc5alloc", "_ZN5alloc7raw_vec", NULL};
+static const char *const rust_std[] = {"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", NULL};
+
+/* Rust's older mangling is C++'s with a hash at its end, "17h0123456789abcdefE"; without looking
+ * for that, a C++ namespace `core` would pass for Rust's library. */
+static bool is_rust_legacy(struct hw_bytes n)
+{
+    return n.n > 23 && n.p[n.n - 1] == 'E' && memcmp(n.p + n.n - 20, "17h", 3) == 0;
+}
 
 static bool is_profiler(struct hw_bytes module)
 {
@@ -121,10 +128,15 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
         return HW_FUNCTION_PLAIN;
     if (is_plain_alloc(raw_name))
         return HW_FUNCTION_ALLOCATOR;
+    if (starts(raw_name, "_Z") && is_rust_legacy(raw_name)) {
+        if (starts_any(raw_name, rust_allocators))
+            return HW_FUNCTION_ALLOCATOR;
+        return starts_any(raw_name, rust_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    }
     if (starts(raw_name, "_Z")) {
         if (starts_any(raw_name, cxx_allocators))
             return HW_FUNCTION_ALLOCATOR;
-        return starts_any(raw_name, std_prefixes) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+        return starts_any(raw_name, cxx_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     }
     if (starts(raw_name, "_R")) {
         if (has(raw_name, "___rust_alloc") || has(raw_name, "___rustc") ||

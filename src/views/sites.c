@@ -33,7 +33,7 @@ void hw_sites_add(hw_sites *s, const struct hw_functions *fns, const hw_values *
             }
             break;
         case HW_SITES_BEFORE:
-            site->before_space += cv->v.space;
+            site->before_space = hw_sat_add(site->before_space, cv->v.space);
             break;
         case HW_SITES_PEAK:
             hw_value_add(&site->peak, &cv->v);

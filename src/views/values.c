@@ -69,28 +69,19 @@ static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
     return &t->slots.v[t->slots.n - 1];
 }
 
-/* Sums of hostile values saturate by wrapping as unsigned: undefined behaviour is the only harm. */
-static int64_t add64(int64_t a, int64_t b)
-{
-    int64_t r;
-    if (__builtin_add_overflow(a, b, &r))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return r;
-}
-
 static int add_row(struct hw_sum *t, const struct hw_alloc_row *r)
 {
     struct slot *s = slot_get(t, r->callsite.v);
     if (!s)
         return HW_ENOMEM;
     struct hw_value *v = &s->v;
-    v->space = add64(v->space, r->size);
-    v->objects = add64(v->objects, r->count);
-    v->samples = add64(v->samples, r->samples);
+    v->space = hw_sat_add(v->space, r->size);
+    v->objects = hw_sat_add(v->objects, r->count);
+    v->samples = hw_sat_add(v->samples, r->samples);
     if (r->size >= 0 && r->count >= 0 && r->samples >= 0) {
-        v->alloc_space = add64(v->alloc_space, r->size);
-        v->alloc_objects = add64(v->alloc_objects, r->count);
-        v->alloc_samples = add64(v->alloc_samples, r->samples);
+        v->alloc_space = hw_sat_add(v->alloc_space, r->size);
+        v->alloc_objects = hw_sat_add(v->alloc_objects, r->count);
+        v->alloc_samples = hw_sat_add(v->alloc_samples, r->samples);
     }
     bool same_dump = s->variance_dump == r->dump;
     double variance = r->variance > 0 && isfinite(r->variance) ? r->variance : 0;
@@ -188,13 +179,13 @@ int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t
 
 void hw_value_add(struct hw_value *to, const struct hw_value *v)
 {
-    to->space = add64(to->space, v->space);
-    to->objects = add64(to->objects, v->objects);
-    to->alloc_space = add64(to->alloc_space, v->alloc_space);
-    to->alloc_objects = add64(to->alloc_objects, v->alloc_objects);
-    to->samples = add64(to->samples, v->samples);
-    to->alloc_samples = add64(to->alloc_samples, v->alloc_samples);
-    to->idle = add64(to->idle, v->idle);
+    to->space = hw_sat_add(to->space, v->space);
+    to->objects = hw_sat_add(to->objects, v->objects);
+    to->alloc_space = hw_sat_add(to->alloc_space, v->alloc_space);
+    to->alloc_objects = hw_sat_add(to->alloc_objects, v->alloc_objects);
+    to->samples = hw_sat_add(to->samples, v->samples);
+    to->alloc_samples = hw_sat_add(to->alloc_samples, v->alloc_samples);
+    to->idle = hw_sat_add(to->idle, v->idle);
     to->variance += v->variance;
 }
 

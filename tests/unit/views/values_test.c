@@ -84,6 +84,8 @@ static void sites_name_the_code_that_asked(void **state)
         {"main;malloc_heavy_work;malloc", "malloc_heavy_work"},
         {"main;sqlite3Prepare;sqlite3DbMallocRawNN;sqlite3Malloc;sqlite3MemMalloc;malloc",
          "sqlite3Prepare"},
+        {"main;_ZN4core4loadEv;malloc", "_ZN4core4loadEv"}, /* C++, not Rust's core */
+        {"main;parse;_ZN5alloc7raw_vec11finish_grow17h0123456789abcdefE;__rust_alloc", "parse"},
         {"main;listAdd;zrealloc_usable;realloc", "listAdd"},
         {"main;@0x44;malloc", ""},
     };
