@@ -49,7 +49,7 @@ def start_stop(box):
     p.send_signal(signal.SIGTERM)
     ended(p, b"stopped\n", f"after {n} sessions", 300)
     print(f"  {n} sessions, {seen} with samples")
-    hw.true(seen >= n // 2, f"only {seen} of {n} sessions saw the target")
+    hw.true(seen >= n // 4, f"only {seen} of {n} sessions saw the target")
 
 
 def recorder_killed(box):
