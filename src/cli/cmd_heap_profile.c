@@ -98,7 +98,9 @@ static int build(struct hw_heap_profile *h, struct hw_error *err)
         .n_heaps = heaps->list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION_MS),
-        .packages_list = !h->host && !hw_opt_flag(o, HW_OPT_NO_VERSIONS),
+        /* part of what is printed, for other recorders; ours would only warn that it stays empty */
+        .packages_list =
+            !h->host && !hw_opt_flag(o, HW_OPT_NO_VERSIONS) && hw_opt_flag(o, HW_OPT_PRINT_CONFIG),
     };
     if (h->host && names->list.n == 0) {
         char *slash = strrchr(h->command[0], '/');

@@ -250,15 +250,16 @@ static int final_status(const struct record *r, bool empty)
     return program || !empty ? program : own;
 }
 
-static void tell_result(const struct record *r)
+static void tell_result(const struct record *r, bool empty)
 {
     struct stat st;
     if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
         return;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
         return;
-    fprintf(stderr, "wrote %s (%.1f KiB)\nnext: heapwise report %s\n", r->output.final_name,
-            (double)st.st_size / 1024, r->output.final_name);
+    fprintf(stderr, "wrote %s (%.1f KiB)\n", r->output.final_name, (double)st.st_size / 1024);
+    if (!empty)
+        fprintf(stderr, "next: heapwise report %s\n", r->output.final_name);
 }
 
 static void show_report(const struct record *r)
@@ -292,7 +293,7 @@ static int finish(struct record *r)
     int status = final_status(r, empty);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
         write_summary(r, t, program_exit(rec));
-    tell_result(r);
+    tell_result(r, empty);
     return status;
 }
 

@@ -58,6 +58,11 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
         find(out, "go", "'%s' is a static Go program: it loads no libraries", path);
     else if (!info->has_interp)
         find(out, "static", "'%s' is statically linked: it loads no libraries", path);
+    else if (info->is_asan)
+        find(out, "asan",
+             "'%s' is built with AddressSanitizer, which tolerates no library before "
+             "its own",
+             path);
     else if (fstat(fd, &st) == 0 && (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
                                      ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
         find(out, "set-uid",
@@ -69,9 +74,7 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
 /* What lets the library in but hides the allocations from it. */
 static void check_sees(const char *path, const struct hw_elf_info *info, struct hw_finding *out)
 {
-    if (info->is_asan)
-        find(out, "asan", "'%s' is built with AddressSanitizer, whose allocator comes first", path);
-    else if (info->is_go)
+    if (info->is_go)
         find(out, "go", "'%s' is a Go program: its memory does not come from malloc", path);
     else if (info->defines_malloc)
         find(out, "allocator-inside",

@@ -406,3 +406,17 @@ END
     echo "$output" | python3 -m json.tool >/dev/null
     has '"a recording"'
 }
+
+@test "record: programs that cannot be profiled are told apart" {
+    printf '#include <stdlib.h>\nint main(void){ return malloc(1000) == 0; }\n' >p.c
+    gcc -fsanitize=address p.c -o asan 2>/dev/null || skip "no AddressSanitizer"
+    run heapwise record -- ./asan
+    has "[asan]"
+    printf 'static char pool[1 << 20]; static unsigned long n;\n%s\n%s\n' \
+        'void *malloc(unsigned long s) { void *p = pool + n; n += (s + 15) & ~15ul; return p; }' \
+        'int main(void) { return ((volatile char *)malloc(9))[0]; }' >own.c
+    gcc -O0 -fno-builtin own.c -o own
+    run heapwise record -i 1 -- ./own
+    [ "$status" -eq 5 ]
+    has "[allocator-inside]"
+}
