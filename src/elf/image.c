@@ -2,7 +2,7 @@
  * image.c - see image.h
  *
  * Every offset and size is the file's word against its length; lengths are compared, sums are
- * never formed before the check. Limits: 4096 program headers, 65536 sections, 1 MiB of notes
+ * never formed before the check. Limits: 512 program headers, 65536 sections, 1 MiB of notes
  * (more is no build id's home).
  */
 #include "elf/image.h"
@@ -21,7 +21,7 @@
 #include "base/banned.h"
 
 enum {
-    MAX_SEGMENTS = 4096,
+    MAX_SEGMENTS = 512,
     MAX_SECTIONS = 65536,
     MAX_NAMES = 16 << 20,
     MAX_NOTES = 1 << 20,

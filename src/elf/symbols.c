@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_TABLE = 1 << 30 };
+enum { MAX_TABLE = 1 << 30, NAME_COMPARED = 1024, MAX_NESTED = 4096 };
 
 /* A symbol table and its names, read whole. Names end in a NUL because reads append one. */
 struct table {
@@ -126,10 +126,11 @@ static int by_address(const void *pa, const void *pb)
         return a->rank > b->rank ? -1 : 1;
     if (a->sized != b->sized)
         return a->sized ? -1 : 1;
-    size_t na = strlen(a->name), nb = strlen(b->name);
+    /* Names that differ only far behind are equally good; a hostile table has endless ones. */
+    size_t na = strnlen(a->name, NAME_COMPARED), nb = strnlen(b->name, NAME_COMPARED);
     if (na != nb)
         return na < nb ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return strncmp(a->name, b->name, NAME_COMPARED);
 }
 
 void hw_symbols_sort(struct hw_symbols *s)
@@ -172,7 +173,7 @@ const struct hw_symbol *hw_symbols_at(const struct hw_symbols *s, uint64_t va)
         }
     }
     /* A function may lie inside another (hand-written code): go back while one can still reach. */
-    while (lo-- > 0 && s->list.v[lo].reaches > va)
+    for (size_t k = 0; k < MAX_NESTED && lo-- > 0 && s->list.v[lo].reaches > va; k++)
         if (va < s->list.v[lo].end)
             return &s->list.v[lo];
     return NULL;
