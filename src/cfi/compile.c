@@ -80,7 +80,7 @@ static int find_by_segment(const struct hw_image *img, uint64_t *va)
             continue;
         struct hw_cfi_cursor c = {head, 0, (size_t)s->file_bytes, false};
         uint8_t version = hw_cfi_u8(&c), encoding = hw_cfi_u8(&c);
-        c.at += 2; /* encodings of the search table */
+        (void)hw_cfi_fixed(&c, 2); /* encodings of the search table */
         uint64_t rel = encoding >> 4 == PE_DATAREL >> 4 ? s->va : 0;
         uint64_t p = hw_cfi_pointer(&c, rel ? encoding & 0x0f : encoding, s->va);
         if (c.bad || version != 1)

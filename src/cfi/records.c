@@ -26,7 +26,7 @@ enum {
 
 uint64_t hw_cfi_fixed(struct hw_cfi_cursor *c, size_t n)
 {
-    if (c->bad || c->end - c->at < n) {
+    if (c->bad || c->at > c->end || c->end - c->at < n) {
         c->bad = true;
         return 0;
     }
