@@ -15,7 +15,7 @@ static inline size_t home_of(const struct hw_map64 *m, uint64_t key)
     if (m->unit_log2 == 0)
         return hw_hash_u64(key) & m->mask;
     uint64_t unit = key >> m->unit_log2;
-    return (hw_hash_u64(unit >> 3) << 3 | (unit & 7)) & m->mask;
+    return (hw_hash_u64(unit >> 5) << 5 | (unit & 31)) & m->mask;
 }
 
 void hw_map64_done(struct hw_map64 *m)
@@ -45,12 +45,13 @@ bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out)
     return true;
 }
 
-static void insert_new(struct hw_map64 *m, uint64_t key, uint64_t value)
+static struct hw_map64_slot *insert_new(struct hw_map64 *m, uint64_t key, uint64_t value)
 {
     size_t i = home_of(m, key);
     while (m->slots[i].key != HW_MAP64_NO_KEY)
         i = (i + 1) & m->mask;
     m->slots[i] = (struct hw_map64_slot){key, value};
+    return &m->slots[i];
 }
 
 static int grow(struct hw_map64 *m)
@@ -71,21 +72,37 @@ static int grow(struct hw_map64 *m)
     return HW_OK;
 }
 
-int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value)
+int hw_map64_at(struct hw_map64 *m, uint64_t key, uint64_t **value, bool *fresh)
 {
     uint64_t *v = hw_map64_find(m, key);
-    if (v) {
-        *v = value;
-        return HW_OK;
+    *fresh = !v;
+    if (!v) {
+        if (!m->slots || (m->n + 1) * 2 > m->mask + 1) {
+            int rc = grow(m);
+            if (rc < 0)
+                return rc;
+        }
+        v = &insert_new(m, key, 0)->value;
+        m->n++;
     }
-    if (!m->slots || (m->n + 1) * 2 > m->mask + 1) {
-        int rc = grow(m);
-        if (rc < 0)
-            return rc;
-    }
-    insert_new(m, key, value);
-    m->n++;
+    *value = v;
     return HW_OK;
+}
+
+int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value)
+{
+    uint64_t *v;
+    bool fresh;
+    int rc = hw_map64_at(m, key, &v, &fresh);
+    if (rc == HW_OK)
+        *v = value;
+    return rc;
+}
+
+void hw_map64_prefetch(const struct hw_map64 *m, uint64_t key)
+{
+    if (m->slots)
+        __builtin_prefetch(&m->slots[home_of(m, key)], 1);
 }
 
 bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out)

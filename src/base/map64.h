@@ -25,7 +25,7 @@ struct hw_map64 {
     struct hw_map64_slot *slots; /* owned; NULL while empty */
     size_t mask;                 /* number of slots - 1 */
     size_t n;
-    /* Set before the first put: keys of 8 * 2^unit_log2 neighbours share two cache lines. For keys
+    /* Set before the first put: keys of 32 * 2^unit_log2 neighbours share eight cache lines. For keys
      * that come and go together, such as ring positions; at most about one key a unit. 0 =
      * scattered. */
     uint32_t unit_log2;
@@ -35,6 +35,9 @@ void hw_map64_done(struct hw_map64 *m);
 bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out);
 /* The slot's value, borrowed until the next put or take; NULL when absent. */
 uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key);
+/* The value under key, made with 0 when there was none (*fresh). Borrowed like that of find. */
+int hw_map64_at(struct hw_map64 *m, uint64_t key, uint64_t **value, bool *fresh);
+void hw_map64_prefetch(const struct hw_map64 *m, uint64_t key);
 int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value);  /* replaces */
 bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out); /* removes; out may be NULL */
 

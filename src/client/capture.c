@@ -301,34 +301,45 @@ static void count_frames(struct hw_session *s, struct hw_slab *slab)
     slab->n_walked = slab->n_adopted = 0;
 }
 
-static uint64_t push_walked(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
-                            uint64_t now_ns)
+/* A stack as far as it could be walked here; out is the slab's. */
+struct capture {
+    uint64_t hi;
+    bool wants_copy;
+};
+
+static struct capture capture(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
+                              uint64_t now_ns)
 {
-    const struct hw_module_snapshot *snapshot = hw_tables_snapshot(s->tables);
     struct bounds b = stack_bounds(slab, e->site);
     struct hw_walk_out *o = &slab->out;
-    uint32_t flags = e->flags;
-    if (!snapshot) {
-        hw_push_maps(s, e->site->pc, now_ns);
-        if (copy_allowed(slab, now_ns))
-            return push_copy(s, e, b.hi, HW_STOP_NO_MODULE, now_ns, flags);
-        hw_count(s, copy_limited, 1);
-        *o = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_NO_MODULE};
-        o->pcs[0] = e->site->pc;
-        o->stack_id = e->site->pc | 1ull << 63;
-    } else {
+    if (hw_tables_snapshot(s->tables)) {
         walk_known(s, slab, e->site, &b, now_ns);
         count_frames(s, slab);
+        return (struct capture){b.hi, hw_stop_wants_copy(o->stop)};
+    }
+    hw_push_maps(s, e->site->pc, now_ns);
+    o->n_frames = 1;
+    o->stop = HW_STOP_NO_MODULE;
+    o->exact[0] = 0;
+    o->pcs[0] = e->site->pc;
+    o->stack_id = e->site->pc | 1ull << 63;
+    return (struct capture){b.hi, true};
+}
+
+static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
+                              const struct capture *c, uint64_t now_ns)
+{
+    const struct hw_walk_out *o = &slab->out;
+    uint32_t flags = e->flags;
+    if (c->wants_copy) {
+        if (copy_allowed(slab, now_ns))
+            return push_copy(s, e, c->hi, o->stop, now_ns, flags);
+        hw_count(s, copy_limited, 1);
     }
     if (!hw_stop_is_complete(o->stop))
         flags |= HW_ALLOC_TRUNCATED;
     if (o->stop == HW_STOP_LIMIT)
         hw_count(s, truncated, 1);
-    if (snapshot && hw_stop_wants_copy(o->stop)) {
-        if (copy_allowed(slab, now_ns))
-            return push_copy(s, e, b.hi, o->stop, now_ns, e->flags);
-        hw_count(s, copy_limited, 1);
-    }
     if (atomic_load_explicit(&s->sent[o->stack_id % HW_SENT_SLOTS], memory_order_relaxed) !=
             o->stack_id &&
         !push_stack(s, o))
@@ -389,6 +400,13 @@ static bool record(struct hw_session *s, const struct hw_event *e)
     uint64_t now_ns = hw_now_monotonic_coarse_ns();
     if (hw_push_alone(s, now_ns))
         return false;
+    /* The walk goes first: meanwhile the slot's cache line arrives. */
+    hw_live_prefetch(e->heap_id, e->id);
+    bool stream = s->config.flags & HW_CC_STREAM;
+    struct hw_slab *slab = stream ? NULL : t->slab;
+    struct capture c = {0};
+    if (slab)
+        c = capture(s, slab, e, now_ns);
     if (hw_live_maybe(e->id))
         free_missed(s, e);
     struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id);
@@ -396,12 +414,11 @@ static bool record(struct hw_session *s, const struct hw_event *e)
         hw_count(s, lost_no_slot, 1);
         return false;
     }
-    struct hw_slab *slab = t->slab;
     uint64_t pos;
-    if (s->config.flags & HW_CC_STREAM) {
+    if (stream) {
         pos = push_stream(s, e, now_ns);
     } else if (slab) {
-        pos = push_walked(s, slab, e, now_ns);
+        pos = push_captured(s, slab, e, &c, now_ns);
     } else {
         hw_count(s, no_slab, 1);
         pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);

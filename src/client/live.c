@@ -38,7 +38,7 @@ _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096))
 struct segment {
     _Atomic(struct bucket *) buckets;
     uint32_t bits; /* log2 of their number; set before buckets */
-    bool dense;    /* first choice by page */
+    bool dense;    /* first choice in the order of addresses */
 };
 
 static struct segment segments[MAX_SEGMENTS];
@@ -61,10 +61,11 @@ static uint64_t hash(uint64_t k)
 }
 
 /*
- * By page: 32 buckets for 4 KiB, one for each 128 bytes, where four blocks of the least size fit.
- * Ids of custom heaps may be 1, 2, 3 and are always scattered.
+ * In order: a bucket for each 128 bytes, where four blocks of the least size fit; a region of the
+ * segment's reach, 128 MiB and up, lies in it as a whole. Ids of custom heaps may be 1, 2, 3 and
+ * are always scattered.
  */
-static struct bucket *bucket_of(uint32_t segment, uint64_t key, uint64_t h, uint32_t choice)
+static inline struct bucket *bucket_of(uint32_t segment, uint64_t key, uint64_t h, uint32_t choice)
 {
     const struct segment *s = &segments[segment];
     struct bucket *b = atomic_load_explicit(&s->buckets, memory_order_acquire);
@@ -72,7 +73,7 @@ static struct bucket *bucket_of(uint32_t segment, uint64_t key, uint64_t h, uint
     if (choice)
         return &b[h >> 32 & mask];
     if (s->dense && key >> 48 == 0)
-        return &b[(hash(key >> 12) << 5 | (key >> 7 & 31)) & mask];
+        return &b[(key >> 7 ^ hash(key >> (7 + s->bits))) & mask];
     return &b[h & mask];
 }
 
@@ -149,6 +150,13 @@ static uint32_t n_used(const struct bucket *b)
     for (uint32_t i = 0; i < SLOTS; i++)
         n += atomic_load_explicit(&b->slots[i].key, memory_order_relaxed) != 0;
     return n;
+}
+
+void hw_live_prefetch(uint32_t heap_id, uint64_t id)
+{
+    uint64_t key = key_of(heap_id, id);
+    uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
+    __builtin_prefetch(bucket_of(n - 1, key, hash(key), 0), 1);
 }
 
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id)

@@ -37,6 +37,7 @@ int hw_live_init(void); /* the first segment */
 /* A session with this interval begins: makes room when nearly every block will be live here. */
 void hw_live_expect(uint64_t interval);
 
+void hw_live_prefetch(uint32_t heap_id, uint64_t id); /* claim or take will follow soon */
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id);
 void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);

@@ -156,6 +156,25 @@ static void drop_row(struct hw_books *b, uint32_t row)
     b->free_row = row;
 }
 
+/* The row's sample is freed; its id is the caller's. */
+static void book_free(struct hw_books *b, uint32_t row, uint64_t time_ns, struct hw_sample *sample)
+{
+    struct hw_sample s = b->samples.v[row];
+    struct hw_book *k = b->books[s.heap_id];
+    struct hw_cell *c = touch(b, k, s.cell);
+    c->now.freed += s.sample_size;
+    c->now.free_count++;
+    c->now.est_free += estimate(s.alloc_size, s.sample_size);
+    c->now.variance -= s.variance;
+    if (c->now.free_count == c->now.alloc_count)
+        c->now.variance = 0; /* no rest of rounding */
+    k->live -= s.sample_size;
+    book_time(k, time_ns);
+    drop_row(b, row);
+    if (sample)
+        *sample = s;
+}
+
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
 {
     struct hw_book *k;
@@ -166,18 +185,21 @@ int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
     rc = find_cell(b, k, a->stack, &cell);
     if (rc < 0)
         return rc;
-    if (hw_unlikely(hw_map64_find(&b->live, a->sample_id) != NULL)) {
-        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
-        (void)hw_books_free(b, a->sample_id, a->time_ns, NULL); /* it is live: found just now */
-    }
-    rc = new_row(b, &row);
+    uint64_t *slot;
+    bool fresh;
+    rc = hw_map64_at(&b->live, a->sample_id, &slot, &fresh);
     if (rc < 0)
         return rc;
-    rc = hw_map64_put(&b->live, a->sample_id, row);
+    if (hw_unlikely(!fresh)) {
+        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
+        book_free(b, (uint32_t)*slot, a->time_ns, NULL);
+    }
+    rc = new_row(b, &row);
     if (rc < 0) {
-        drop_row(b, row);
+        (void)hw_map64_take(&b->live, a->sample_id, NULL); /* it is there: made above */
         return rc;
     }
+    *slot = row;
     uint64_t size = a->sample_size < HW_BOOKS_MAX_SIZE ? a->sample_size : HW_BOOKS_MAX_SIZE;
     uint64_t asked = a->alloc_size < HW_BOOKS_MAX_SIZE ? a->alloc_size : HW_BOOKS_MAX_SIZE;
     double variance = asked < k->interval_bytes ? (double)k->interval_bytes * (double)size : 0;
@@ -212,20 +234,7 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
         b->n_unknown_free++;
         return false;
     }
-    struct hw_sample s = b->samples.v[row];
-    struct hw_book *k = b->books[s.heap_id];
-    struct hw_cell *c = touch(b, k, s.cell);
-    c->now.freed += s.sample_size;
-    c->now.free_count++;
-    c->now.est_free += estimate(s.alloc_size, s.sample_size);
-    c->now.variance -= s.variance;
-    if (c->now.free_count == c->now.alloc_count)
-        c->now.variance = 0; /* no rest of rounding */
-    k->live -= s.sample_size;
-    book_time(k, time_ns);
-    drop_row(b, (uint32_t)row);
-    if (sample)
-        *sample = s;
+    book_free(b, (uint32_t)row, time_ns, sample);
     return true;
 }
 

@@ -20,6 +20,8 @@
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
 #define STALL_MAX_NS    250000000u          /* a sample waits so long for its table */
 #define RELEASE_RECORDS 256u                /* space goes back this often within one drain */
+#define SCOUT_RECORDS   12
+#define SCOUT_BYTES     (12u * 40u)
 #define MAX_STACKS      (1u << 26)
 
 void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
@@ -364,11 +366,36 @@ static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
     return HW_FEED_HOLE;
 }
 
+/*
+ * Runs ahead of the cursor and fetches what a free will touch. What it reads may change or be a
+ * lie: it is used for nothing else. Bookkeeping of a busy target is a chain of cache misses
+ * otherwise.
+ */
+static void scout(const struct hw_feed *f, uint64_t *pos, uint64_t until, int n)
+{
+    enum hw_rec_type type = HW_REC_NONE;
+    uint64_t word = 0;
+    if (*pos < f->ring.read_pos)
+        *pos = f->ring.read_pos;
+    for (; n > 0 && *pos < until; n--) {
+        uint32_t size = hw_ring_glance(&f->ring, *pos, &type, &word);
+        if (size == 0)
+            return;
+        if (type == HW_REC_FREE)
+            hw_map64_prefetch(&f->books.live, word);
+        else if (type == HW_REC_ALLOC)
+            hw_map64_prefetch(&f->books.live, *pos);
+        *pos += size;
+    }
+}
+
 enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
 {
     enum hw_feed_status status = HW_FEED_MORE;
     if (f->broken)
         return HW_FEED_BROKEN;
+    uint64_t ahead = 0;
+    scout(f, &ahead, until, SCOUT_RECORDS);
     for (size_t n = 0; n < max; n++) {
         const uint8_t *rec;
         uint32_t size;
@@ -402,6 +429,7 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         }
         f->n_records++;
         hw_ring_next(&f->ring, size);
+        scout(f, &ahead, until, ahead - f->ring.read_pos < SCOUT_BYTES ? 2 : 1);
         if (n % RELEASE_RECORDS == RELEASE_RECORDS - 1)
             hw_ring_release(&f->ring);
     }

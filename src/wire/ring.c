@@ -108,24 +108,43 @@ static uint64_t head_at(const struct hw_ring_reader *r, uint64_t pos)
     return atomic_load_explicit(p, memory_order_acquire);
 }
 
+/* The writers' cache line is read once a batch, not once a record. */
+static int refresh_end(struct hw_ring_reader *r)
+{
+    return hw_ring_write_pos(r, &r->known_end);
+}
+
+uint32_t hw_ring_glance(const struct hw_ring_reader *r, uint64_t pos, enum hw_rec_type *type,
+                        uint64_t *word)
+{
+    uint64_t head = head_at(r, pos);
+    uint32_t n = plausible(head, pos, r->known_end > pos ? r->known_end : pos);
+    if (n < 16)
+        return n;
+    *type = (enum hw_rec_type)hw_rec_head_type(head);
+    memcpy(word, r->data + (pos & (r->data_bytes - 1)) + 8, sizeof *word);
+    return n;
+}
+
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos)
 {
-    uint64_t end;
-    int rc = hw_ring_write_pos(r, &end);
+    int rc = HW_OK;
+    if (r->known_end <= r->read_pos)
+        rc = refresh_end(r);
     if (rc < 0)
         return rc;
-    if (end == r->read_pos)
+    if (r->known_end == r->read_pos)
         return 0;
     uint64_t head = head_at(r, r->read_pos);
     if (hw_rec_head_size(head, r->read_pos) == 0)
         return 0;
-    uint32_t n = plausible(head, r->read_pos, end);
+    uint32_t n = plausible(head, r->read_pos, r->known_end);
     if (n == 0) {
         /* The head may have been committed after we asked for the write position. */
-        rc = hw_ring_write_pos(r, &end);
+        rc = refresh_end(r);
         if (rc < 0)
             return rc;
-        n = plausible(head, r->read_pos, end);
+        n = plausible(head, r->read_pos, r->known_end);
         if (n == 0)
             return HW_EFORMAT;
     }

@@ -144,6 +144,7 @@ struct hw_ring_reader {
     uint64_t data_bytes;
     uint64_t read_pos;     /* private cursor: never read back from shared memory */
     uint64_t released_pos; /* what the writers were told last */
+    uint64_t known_end;    /* a write position seen before: asked again only when it is reached */
     uint64_t holes;        /* records skipped by hw_ring_skip_hole */
     uint64_t hole_bytes;
     uint8_t *scratch; /* one record, copied before it is looked at; owned */
@@ -166,6 +167,10 @@ int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
  * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
  */
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
+/* The head at pos and the word behind it, for prefetching only: neither copied nor checked beyond
+ * the head. 0 = nothing finished there; else the record's size. */
+uint32_t hw_ring_glance(const struct hw_ring_reader *r, uint64_t pos, enum hw_rec_type *type,
+                        uint64_t *word);
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */
