@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -172,14 +173,27 @@ void hw_controller_abandon(struct hw_controller *c)
     c->abandoned = true;
 }
 
+/* It ends by itself once its controller is gone; one that is stopped must not stop us. */
+static void wait_child(pid_t child)
+{
+    enum { PATIENCE_MS = 20000 };
+    hw_autofd int pidfd = pidfd_open(child, 0);
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    int n = 0;
+    if (pidfd >= 0)
+        do
+            n = poll(&p, 1, PATIENCE_MS);
+        while (n < 0 && errno == EINTR);
+    (void)waitpid(child, NULL, WNOHANG); /* still running: init takes it over */
+}
+
 void hw_controller_free(struct hw_controller *c)
 {
     if (!c)
         return;
     (void)close(c->fd);
     if (c->child > 0 && !c->abandoned)
-        while (waitpid(c->child, NULL, 0) < 0 && errno == EINTR)
-            ;
+        wait_child(c->child);
     free(c);
 }
 
