@@ -18,12 +18,14 @@
 
 #include "base/banned.h"
 
-#define MIN_POLL_US   1000u
-#define MAX_POLL_US   100000u
-#define BATCH_RECORDS 8192u
-#define HEARTBEAT_NS  UINT64_C(200000000)
-#define SNAP_WAIT_NS  UINT64_C(1000000000)  /* a dump waits so long for a hole */
-#define STUCK_NS      UINT64_C(10000000000) /* a hole ends the profile */
+#define MIN_POLL_US       1000u
+#define MIN_POLL_SMALL_US 100u /* 8 KiB hold a hundred samples */
+#define SMALL_RING        (1u << 20)
+#define MAX_POLL_US       100000u
+#define BATCH_RECORDS     8192u
+#define HEARTBEAT_NS      UINT64_C(200000000)
+#define SNAP_WAIT_NS      UINT64_C(1000000000)  /* a dump waits so long for a hole */
+#define STUCK_NS          UINT64_C(10000000000) /* a hole ends the profile */
 
 enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_STOP };
 enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
@@ -95,8 +97,9 @@ static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
         most = MAX_POLL_US;
     if (f->d.poll_us > most)
         f->d.poll_us = (uint32_t)most;
-    if (f->d.poll_us < MIN_POLL_US)
-        f->d.poll_us = MIN_POLL_US;
+    uint32_t least = full < SMALL_RING ? MIN_POLL_SMALL_US : MIN_POLL_US;
+    if (f->d.poll_us < least)
+        f->d.poll_us = least;
     f->d.next_poll_ns = now + f->d.poll_us * UINT64_C(1000);
 }
 
