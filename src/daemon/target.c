@@ -176,13 +176,15 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                                      .seed = s->start.seed,
                                      .max_frames = HW_MAX_FRAMES};
     bool follow = s->start.flags & HW_START_FOLLOW_FORK;
-    bool strip = (s->start.flags & (HW_START_STRIP_ENV | HW_START_LAUNCHED)) && !follow;
-    out->flags =
-        (c->block_client ? HW_CC_BLOCK : 0u) |
-        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
-        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip && !t->launcher ? HW_CC_STRIP_ENV : 0u) |
-        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
-        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u);
+    /* The started command itself keeps our variables: it may execute the program that is meant. */
+    bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher &&
+                 t->pid.pid != s->root_pid;
+    out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
+                 (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+                 (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
+                 (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
+                 (c->stream_allocations ? HW_CC_STREAM : 0u) |
+                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u);
     for (size_t i = 0; i < c->heaps.n && i < HW_MAX_HEAP_CHOICES; i++) {
         struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
         h->interval_bytes = c->heaps.v[i].interval_bytes;
