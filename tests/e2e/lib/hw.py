@@ -51,6 +51,8 @@ def built():
         stamp = STAGE / "stamp"
         newest = max(exe.stat().st_mtime, lib.stat().st_mtime)
         if not stamp.exists() or stamp.stat().st_mtime < newest:
+            shutil.rmtree(STAGE)  # an earlier prefix may be in it
+            STAGE.mkdir()
             env = {**os.environ, "DESTDIR": str(STAGE)}
             p = subprocess.run(["meson", "install", "-C", str(BUILD), "--no-rebuild", "--quiet"],
                                env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
