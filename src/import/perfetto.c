@@ -1,7 +1,8 @@
 /*
  * The file is read twice. The first time takes in interned data and clock snapshots, as both may
  * stand behind the samples that need them; the second time everything else. That holds no sample
- * in memory beside the model's rows.
+ * in memory beside the model's rows. Packets that name frames are read a third time, when all
+ * frames are known.
  */
 #include "import/perfetto.h"
 
@@ -15,6 +16,7 @@
 #include "import/import.h"
 #include "import/interned.h"
 #include "import/processes.h"
+#include "import/symbols.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 #include "schema/print.h"
@@ -33,6 +35,7 @@ struct import {
     struct hw_clocks clocks;
     struct hw_heap_dumps dumps;
     bool has_time;
+    bool has_names; /* packets that name frames were seen */
 };
 
 /* ---- the first time through ---- */
@@ -46,6 +49,8 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
         rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
     if (rc == HW_OK && p->data_field == F(profile_packet))
         rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
+    im->has_names |=
+        p->data_field == F(module_symbols) || p->data_field == F(deobfuscation_mapping);
     return rc;
 }
 
@@ -380,6 +385,28 @@ static int read_all(struct import *im, struct hw_error *err)
     return rc;
 }
 
+/* ---- the third time through ---- */
+
+static int read_names(struct import *im, struct hw_error *err)
+{
+    struct hw_frame_index ix;
+    struct hw_packet p;
+    int rc = hw_frame_index_init(&ix, im->p), next = 0;
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "frames of the trace");
+    hw_trace_reader_rewind(im->reader);
+    while (rc == HW_OK && (next = hw_trace_reader_next(im->reader, &p, err)) == 1) {
+        if (p.data_field == F(module_symbols))
+            rc = hw_import_module_symbols(&ix, p.data);
+        else if (p.data_field == F(deobfuscation_mapping))
+            rc = hw_import_deobfuscation(&ix, p.data);
+        if (rc < 0)
+            rc = hw_fail(err, rc, p.offset, "trace packet");
+    }
+    hw_frame_index_done(&ix);
+    return rc < 0 ? rc : next;
+}
+
 static int add_reader_stats(struct import *im)
 {
     const struct hw_reader_stats *s = hw_trace_reader_stats(im->reader);
@@ -417,6 +444,8 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     int rc = gather(&im, err);
     if (rc == HW_OK)
         rc = read_all(&im, err);
+    if (rc == HW_OK && im.has_names)
+        rc = read_names(&im, err);
     if (rc == HW_OK) {
         rc = hw_heap_dumps_finish(&im.dumps);
         if (rc == HW_OK)

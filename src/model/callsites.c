@@ -36,6 +36,7 @@ struct hw_callsites {
     struct hw_map64 mapping_by_hash, frame_by_hash; /* hash -> newest row of the chain */
     uint32_t *site_slots;                           /* site + 1, 0 = free; owned */
     size_t site_mask;                               /* number of slots - 1 */
+    struct hw_symbol_sets symbol_sets;
 };
 
 int hw_callsites_new(struct hw_callsites **out)
@@ -62,6 +63,7 @@ void hw_callsites_free(struct hw_callsites *cs)
     hw_vec_done(&cs->sites);
     hw_map64_done(&cs->mapping_by_hash);
     hw_map64_done(&cs->frame_by_hash);
+    hw_symbol_sets_done(&cs->symbol_sets);
     free(cs->site_slots);
     free(cs);
 }
@@ -220,6 +222,16 @@ int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, 
 void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name)
 {
     cs->frames.v[f.v].shown.name = name;
+}
+
+struct hw_symbol_sets *hw_callsites_symbol_sets(struct hw_callsites *cs)
+{
+    return &cs->symbol_sets;
+}
+
+const struct hw_symbol_sets *hw_callsites_get_symbol_sets(const struct hw_callsites *cs)
+{
+    return &cs->symbol_sets;
 }
 
 size_t hw_callsites_n_mappings(const struct hw_callsites *cs)

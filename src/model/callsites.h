@@ -20,6 +20,7 @@
 
 #include "base/strings.h"
 #include "model/ids.h"
+#include "model/symbol_sets.h"
 
 #define HW_MAX_CALLSITE_DEPTH 4096u
 
@@ -60,6 +61,10 @@ int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_
                        hw_callsite_id *out);
 /* Gives a frame a name later (symbols resolved after interning); identity does not change. */
 void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name);
+
+/* What is known of the frames' source; empty until a trace or an enricher brings it. */
+struct hw_symbol_sets *hw_callsites_symbol_sets(struct hw_callsites *cs);
+const struct hw_symbol_sets *hw_callsites_get_symbol_sets(const struct hw_callsites *cs);
 
 size_t hw_callsites_n_mappings(const struct hw_callsites *cs);
 size_t hw_callsites_n_frames(const struct hw_callsites *cs);

@@ -26,6 +26,22 @@ static void print_stack(const struct hw_profile *p, hw_callsite_id id)
     putchar('\n');
 }
 
+static void print_symbols(const struct hw_profile *p)
+{
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(p->callsites);
+    for (uint32_t i = 0; i < hw_callsites_n_frames(p->callsites); i++) {
+        const struct hw_symbol_line *line;
+        size_t n = hw_symbol_sets_get(sets, (hw_frame_id){i}, &line);
+        const struct hw_frame *f = hw_callsites_get_frame(p->callsites, (hw_frame_id){i});
+        hw_str_id original = hw_symbol_sets_get_deobfuscated(sets, (hw_frame_id){i});
+        for (size_t k = 0; k < n; k++)
+            printf("symbol 0x%llx %s %s:%u\n", (unsigned long long)f->rel_pc,
+                   text(p, line[k].function), text(p, line[k].file), line[k].line);
+        if (original.v)
+            printf("deobfuscated %s %s\n", text(p, f->name), text(p, original));
+    }
+}
+
 static void print_dump(const struct hw_profile *p, uint32_t d)
 {
     const struct hw_heap_dump *h = &p->dumps.v[d];
@@ -55,6 +71,7 @@ static void print_model(const struct hw_profile *p)
         printf("mapping %s build id of %zu bytes\n", text(p, m->path),
                hw_strings_get(hw_callsites_strings(p->callsites), m->build_id).n);
     }
+    print_symbols(p);
     for (uint32_t i = 0; i < p->dumps.n; i++)
         print_dump(p, i);
     for (size_t i = 0; i < p->counters.n; i++)

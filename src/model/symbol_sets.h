@@ -1,0 +1,53 @@
+/*
+ * symbol_sets.h - what an address means in the source: functions, files, lines
+ *
+ * Why:     one address may stand in several functions, inlined into each other; who reads a trace
+ *          wants all of them, with the line in each.
+ * Shapes:  a set is 1..HW_MAX_SYMBOL_LINES lines, innermost inlined function first, the function
+ *          that has the code last. Frames point to sets; a later set of a frame takes the place of
+ *          the one before. A line number without a file is not kept.
+ * Owns:    its tables; strings belong to the profile.
+ * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an empty set). On error the tables are as they were.
+ * Source:  spec/trace-format.md 6, stack_profile_symbol of spec/sql.md
+ */
+#ifndef HW_MODEL_SYMBOL_SETS_H
+#define HW_MODEL_SYMBOL_SETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strings.h"
+#include "base/vec.h"
+#include "model/ids.h"
+
+#define HW_MAX_SYMBOL_LINES 1024u
+
+struct hw_symbol_line {
+    hw_str_id function; /* as shown: demangled; 0 = unknown */
+    hw_str_id file;     /* 0 = unknown */
+    uint32_t line;      /* 0 = unknown */
+};
+
+struct hw_symbol_set {
+    uint32_t first, n; /* of lines */
+};
+
+struct hw_symbol_sets {
+    HW_VEC(struct hw_symbol_line) lines;
+    HW_VEC(struct hw_symbol_set) sets;
+    HW_VEC(uint32_t) of_frame;      /* set + 1; 0 and frames behind the end: none */
+    HW_VEC(hw_str_id) deobfuscated; /* by frame; 0 and frames behind the end: none */
+};
+
+void hw_symbol_sets_done(struct hw_symbol_sets *s);
+int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
+                       const struct hw_symbol_line *innermost_first, size_t n);
+/* The number of lines; 0 = the frame has no set. Borrowed until the next put. */
+size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
+                          const struct hw_symbol_line **out);
+
+/* The name a frame had before it was obfuscated. */
+int hw_symbol_sets_put_deobfuscated(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id name);
+hw_str_id hw_symbol_sets_get_deobfuscated(const struct hw_symbol_sets *s, hw_frame_id frame);
+
+#endif
