@@ -390,20 +390,15 @@ static void free_missed(struct hw_session *s, const struct hw_event *e)
     hw_live_drop(old, e->id);
 }
 
-static bool record(struct hw_session *s, const struct hw_event *e)
+static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
 {
     struct hw_tls *t = &hw_tls;
-    if (t->flags & HW_TLS_ENDED) {
-        hw_count(s, lost_nested, 1);
-        return false;
-    }
     uint64_t now_ns = hw_now_monotonic_coarse_ns();
     if (hw_push_alone(s, now_ns))
         return false;
     /* The walk goes first: meanwhile the slot's cache line arrives. */
     hw_live_prefetch(e->heap_id, e->id);
     bool stream = s->config.flags & HW_CC_STREAM;
-    struct hw_slab *slab = stream ? NULL : t->slab;
     struct capture c = {0};
     if (slab)
         c = capture(s, slab, e, now_ns);
@@ -436,6 +431,18 @@ static bool record(struct hw_session *s, const struct hw_event *e)
         t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
         hw_sampler_start(t, s);
     return true;
+}
+
+static bool record(struct hw_session *s, const struct hw_event *e)
+{
+    if (s->config.flags & HW_CC_STREAM)
+        return record_with(s, NULL, e);
+    if (hw_likely((hw_tls.flags & HW_TLS_ENDED) == 0))
+        return record_with(s, hw_tls.slab, e);
+    struct hw_slab *borrowed = hw_slab_borrow();
+    bool ok = record_with(s, borrowed, e);
+    hw_slab_return(borrowed);
+    return ok;
 }
 
 bool hw_record_alloc(const struct hw_event *e)

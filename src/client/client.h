@@ -53,7 +53,7 @@ struct hw_site {
 /* ---- one thread ---- */
 
 enum hw_tls_flags {
-    HW_TLS_ENDED = 1,     /* the slab was given back: no more samples of this thread */
+    HW_TLS_ENDED = 1,     /* the slab was given back: one is borrowed for each later sample */
     HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
     HW_TLS_OURS = 4       /* libc allocates because we asked it for something */
 };
@@ -161,7 +161,10 @@ struct hw_visit {
 
 void hw_enter(struct hw_visit *v, uintptr_t frame);
 void hw_leave(struct hw_visit *v);
-struct hw_slab *hw_slab_get(void);         /* the thread's; NULL when there is none for it */
+struct hw_slab *hw_slab_get(void); /* the thread's; NULL when there is none for it */
+/* For one sample of a thread that has given its own back; NULL when there is none. */
+struct hw_slab *hw_slab_borrow(void);
+void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
 int hw_slabs_init(void);
@@ -196,6 +199,7 @@ void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 void hw_session_stop(struct hw_session *s);
 void hw_session_give_up(struct hw_session *s, enum hw_client_error why);
 void hw_session_forked(void); /* the live page was found wiped */
+bool hw_session_strips_children(void);
 void hw_session_init(const char *socket_path);
 void hw_fork_init(void);
 void hw_token_drop(void); /* closes the token descriptor if it is still ours */

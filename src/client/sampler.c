@@ -136,7 +136,12 @@ uint64_t hw_sampler_take(uint64_t n)
         struct hw_visit v;
         hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
         bool nested = v.nested;
-        if (nested && v.session && (t->flags & HW_TLS_OURS) == 0)
+        /* Smaller ones than the interval would have been sampled with a small chance only. */
+        uint64_t interval =
+            nested && v.session
+                ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
+                : 0;
+        if (interval != 0 && n >= interval && (t->flags & HW_TLS_OURS) == 0)
             hw_count(v.session, lost_nested, 1);
         hw_leave(&v);
         if (nested)

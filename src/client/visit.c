@@ -62,7 +62,8 @@ static char *chunk_make(uint32_t c)
 
 /*
  * Runs late in a thread's life, and asks twice to be run once more: libc goes round the keys up to
- * four times, so the destructors of the program's keys that come after ours are still sampled.
+ * four times. What destructors and exit handlers allocate after that is sampled with a slab
+ * borrowed for the moment.
  */
 static void slab_return(void *p)
 {
@@ -80,11 +81,8 @@ int hw_slabs_init(void)
     return have_key && chunk_make(0) ? 0 : -1;
 }
 
-struct hw_slab *hw_slab_get(void)
+static struct hw_slab *slab_claim(void)
 {
-    struct hw_tls *t = &hw_tls;
-    if (t->slab || t->flags & HW_TLS_ENDED || !have_key)
-        return t->slab;
     for (uint32_t c = 0; c < MAX_CHUNKS; c++) {
         char *chunk = atomic_load_explicit(&chunks[c], memory_order_acquire);
         if (!chunk && !(chunk = chunk_make(c)))
@@ -95,24 +93,51 @@ struct hw_slab *hw_slab_get(void)
             if (atomic_load_explicit(&s->in_use, memory_order_relaxed) != 0 ||
                 !atomic_compare_exchange_strong(&s->in_use, &none, 1))
                 continue;
-            /* The first 32 keys of a process need no memory, so this allocates only in programs
-             * that had as many before us, and then nested in this visit. */
-            t->flags |= HW_TLS_OURS;
-            int rc = pthread_setspecific(slab_key, s);
-            t->flags &= ~(uint32_t)HW_TLS_OURS;
-            if (rc != 0) {
-                atomic_store(&s->in_use, 0);
-                return NULL;
-            }
             atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
             s->stack_hi = 0;
             s->generation = 0;
             s->n_rounds = 0;
-            t->slab = s;
             return s;
         }
     }
     return NULL;
+}
+
+struct hw_slab *hw_slab_get(void)
+{
+    struct hw_tls *t = &hw_tls;
+    if (t->slab || t->flags & HW_TLS_ENDED || !have_key)
+        return t->slab;
+    struct hw_slab *s = slab_claim();
+    if (!s)
+        return NULL;
+    /* The first 32 keys of a process need no memory, so this allocates only in programs that had
+     * as many before us, and then nested in this visit. */
+    t->flags |= HW_TLS_OURS;
+    int rc = pthread_setspecific(slab_key, s);
+    t->flags &= ~(uint32_t)HW_TLS_OURS;
+    if (rc != 0) {
+        atomic_store(&s->in_use, 0);
+        return NULL;
+    }
+    t->slab = s;
+    return s;
+}
+
+struct hw_slab *hw_slab_borrow(void)
+{
+    struct hw_slab *s = slab_claim();
+    if (s) {
+        hw_walk_cache_reset(hw_slab_cache(s)); /* of another thread, whose stack may be gone */
+        s->n_walked = s->n_adopted = 0;
+    }
+    return s;
+}
+
+void hw_slab_return(struct hw_slab *s)
+{
+    if (s)
+        atomic_store_explicit(&s->in_use, 0, memory_order_release);
 }
 
 bool hw_slabs_idle(void)

@@ -68,6 +68,11 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
 
 /* ---- writing ---- */
 
+static uint64_t lost_samples(const struct hw_snapshot *s)
+{
+    return s->lost_full + s->lost_no_slot + s->lost_nested + s->n_holes + s->n_lost_stacks;
+}
+
 static const char *lost_reason(const struct hw_snapshot *s)
 {
     if (s->broken)
@@ -76,6 +81,8 @@ static const char *lost_reason(const struct hw_snapshot *s)
         return "buffer full";
     if (s->lost_no_slot)
         return "no slot for live samples";
+    if (s->lost_nested)
+        return "allocations by signal handlers inside our code";
     if (s->n_holes)
         return "records not finished at the process's end";
     if (s->n_lost_stacks)
@@ -114,7 +121,7 @@ static struct hw_dump_head make_head(const struct hw_target *t, const struct hw_
         .buffer_corrupted = s->broken,
         .hit_guardrail = src->hit_guardrail,
         .client_error = s->client_error <= 2 ? s->client_error : 0,
-        .lost_samples = s->lost_full + s->lost_no_slot + s->n_holes + s->n_lost_stacks,
+        .lost_samples = lost_samples(s),
         .lost_reason = lost_reason(s),
         .unwinding_errors = s->n_unwind_errors,
         .heap_samples = b->n_samples,
@@ -266,7 +273,7 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     int rc = HW_OK;
     t->session->n_samples += s->n_samples - t->n_samples;
     t->n_samples = s->n_samples;
-    uint64_t lost = s->lost_full + s->lost_no_slot + s->n_holes + s->n_lost_stacks;
+    uint64_t lost = lost_samples(s);
     t->session->n_lost += lost - t->n_lost;
     t->n_lost = lost;
     if (!t->session->closed && worth_writing(t, s))

@@ -46,7 +46,7 @@ enum hw_client_error {
     X(samples, "sampled allocations recorded")                                                     \
     X(lost_full, "samples not recorded: buffer full")                                              \
     X(lost_no_slot, "samples not recorded: no live-sample slot")                                   \
-    X(lost_nested, "allocations not sampled: inside our own code or a hook")                       \
+    X(lost_nested, "samples not recorded: a signal handler inside our code")                       \
     X(lost_free, "frees of sampled blocks that could not be recorded")                             \
     X(missed_free, "blocks found freed by a way that is not hooked")                               \
     X(copy_fallback, "samples sent as a copy of the stack")                                        \
