@@ -16,6 +16,8 @@ static void in_child(void)
     if (atomic_load(&hw_live.started) != 0) /* not wiped: an old kernel */
         memset(&hw_live_block, 0, sizeof hw_live_block);
     hw_token_drop();
+    if (hw_session_strips_children())
+        hw_env_strip(); /* what the child executes is asked about by nobody */
     struct hw_session *s = hw_session_last;
     hw_session_last = NULL;
     /* A handler may have forked in the middle of our code: then it must find what it returns to. */

@@ -370,16 +370,17 @@ static bool session_open(const struct exchange *x)
 static bool answer(struct exchange *x)
 {
     uint32_t status = x->welcome.status;
-    if (status == HW_WELCOME_NO)
+    if (status == HW_WELCOME_NO) {
+        if (x->welcome.config.flags & HW_CC_STRIP_ENV)
+            hw_env_strip();
         return true;
+    }
     if (x->n_fds < (status == HW_WELCOME_PROFILE ? HW_WELCOME_FDS : 1) || !map_control(x->fds[0]))
         return false;
     token_keep(x->fd);
     x->fd = -1;
     if (status == HW_WELCOME_PROFILE && !session_open(x))
         return false;
-    if (x->welcome.config.flags & HW_CC_STRIP_ENV)
-        hw_env_strip();
     return true;
 }
 
@@ -433,6 +434,11 @@ void hw_session_start(uint32_t flags, uint64_t timeout_ns)
 }
 
 /* ---- a thread meets a generation it does not know ---- */
+
+bool hw_session_strips_children(void)
+{
+    return atomic_load(&own.last_flags) & HW_CC_STRIP_ENV;
+}
 
 void hw_session_forked(void)
 {

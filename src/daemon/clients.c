@@ -67,9 +67,10 @@ void hw_page_done(struct hw_page *p)
 
 /* ---- answers that are not "profile" ---- */
 
-static bool answer(int fd, enum hw_welcome_status status, int page_fd)
+static bool answer(int fd, enum hw_welcome_status status, int page_fd, bool strip)
 {
     struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
+    w.config.flags = strip ? HW_CC_STRIP_ENV : 0;
     union {
         char bytes[CMSG_SPACE(sizeof page_fd)];
         struct cmsghdr align;
@@ -108,14 +109,27 @@ static void conn_release(struct hw_conn *c)
     conn_close(c);
 }
 
+/*
+ * Who is below a program that is no starter is not meant, nor is anybody below that: such a process
+ * may take our variables out of its environment. Not so the ones we only failed to profile.
+ */
+static bool nobody_below(const struct hw_recorder *r)
+{
+    bool strip = r->embedded && r->sessions.n != 0;
+    for (size_t i = 0; i < r->sessions.n; i++)
+        strip &= (r->sessions.v[i]->start.flags & HW_START_STRIP_ENV) != 0;
+    return strip;
+}
+
 static void keep_waiting(struct hw_conn *c)
 {
     if (c->rec->embedded || hw_page_init(&c->page, c->rec->producer_name) < 0) {
-        (void)answer(c->watch.fd, HW_WELCOME_NO, -1); /* closing says the same */
+        (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
+                     nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);
         return;
     }
-    if (!answer(c->watch.fd, HW_WELCOME_WAIT, c->page.fd)) {
+    if (!answer(c->watch.fd, HW_WELCOME_WAIT, c->page.fd, /* strip = */ false)) {
         conn_close(c);
         return;
     }
@@ -149,7 +163,8 @@ static void decide(struct hw_conn *c)
     struct hw_target *t;
     if (hw_target_new(s, source, c, &t, &err) < 0) {
         hw_session_warn(s, "pid %d is not profiled: %s", c->pid, err.text);
-        (void)answer(c->watch.fd, HW_WELCOME_NO, -1); /* closing says the same */
+        (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
+                     /* strip = */ false); /* closing says the same */
         conn_close(c);
         return;
     }

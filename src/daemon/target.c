@@ -176,9 +176,7 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                                      .seed = s->start.seed,
                                      .max_frames = HW_MAX_FRAMES};
     bool follow = s->start.flags & HW_START_FOLLOW_FORK;
-    /* The started command itself keeps our variables: it may execute the program that is meant. */
-    bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher &&
-                 t->pid.pid != s->root_pid;
+    bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
     out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
                  (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
                  (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |

@@ -53,7 +53,9 @@ enum hw_client_config_flags {
     HW_CC_BLOCK = 1,                 /* wait when the buffer is full */
     HW_CC_DISABLE_FORK_TEARDOWN = 2, /* a forked child keeps mappings (and records nothing) */
     HW_CC_FOLLOW_FORK = 4,           /* a forked child registers anew */
-    HW_CC_STRIP_ENV = 8, /* take our variables out of the environment: no grandchildren */
+    /* Our variables leave the environment: at once where the answer is NO, else in forked children
+     * only, since a program that executes another in its place is still the one that is meant. */
+    HW_CC_STRIP_ENV = 8,
     HW_CC_ALL_HEAPS = 16,
     HW_CC_STREAM = 32, /* stream_allocations: no stacks wanted */
     HW_CC_MALLOC_INFO = 64
