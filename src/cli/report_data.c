@@ -149,6 +149,16 @@ static void count_samples(struct hw_report_data *d)
     }
 }
 
+static void find_minfo(struct hw_report_data *d, int64_t ts_ns)
+{
+    double mapped = 0;
+    d->has_minfo =
+        hw_process_counter(d->p, d->upid, "malloc_info.in_use", ts_ns, &d->minfo_in_use) &&
+        hw_process_counter(d->p, d->upid, "malloc_info.free", ts_ns, &d->minfo_free);
+    (void)hw_process_counter(d->p, d->upid, "malloc_info.mmap", ts_ns, &mapped); /* 0 then */
+    d->minfo_in_use += mapped;
+}
+
 int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
                         const struct hw_report_options *o, struct hw_error *err)
 {
@@ -178,6 +188,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     count_samples(d);
     const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
     d->has_rss = hw_process_counter(p, d->upid, "mem.rss", m->ts_ns, &d->rss) && d->rss > 0;
+    find_minfo(d, m->ts_ns);
     return HW_OK;
 fail:
     hw_report_data_done(d);

@@ -124,6 +124,10 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     hw_json_kv_str(&j, "metric", hw_metric_name(d->o->metric));
     if (d->has_rss)
         hw_json_kv_double(&j, "rss_bytes", d->rss);
+    if (d->has_minfo) {
+        hw_json_kv_double(&j, "malloc_info_in_use_bytes", d->minfo_in_use);
+        hw_json_kv_double(&j, "malloc_info_free_bytes", d->minfo_free);
+    }
     put_sites(&j, d);
     put_losses(&j, d);
     put_others(&j, d);

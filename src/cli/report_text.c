@@ -109,6 +109,11 @@ static void put_totals(const struct page *pg)
         fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    if (d->has_minfo) {
+        fprintf(pg->out, "malloc_info: %s in use", hw_fmt_bytes(buf, d->minfo_in_use));
+        fprintf(pg->out, " (since the program's start)   %s free, kept by the allocator\n",
+                hw_fmt_bytes(buf, d->minfo_free));
+    }
 }
 
 /* ---- table ---- */

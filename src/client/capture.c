@@ -433,12 +433,19 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
     return true;
 }
 
-static bool record(struct hw_session *s, const struct hw_event *e)
+/* *minfo: the session in whose name the caller shall ask the allocator, once it has left. */
+static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *minfo)
 {
     if (s->config.flags & HW_CC_STREAM)
         return record_with(s, NULL, e);
-    if (hw_likely((hw_tls.flags & HW_TLS_ENDED) == 0))
-        return record_with(s, hw_tls.slab, e);
+    if (hw_likely((hw_tls.flags & HW_TLS_ENDED) == 0)) {
+        struct hw_slab *slab = hw_tls.slab;
+        bool recorded = record_with(s, slab, e);
+        if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab &&
+            e->heap_id == HW_HEAP_ID_LIBC && hw_minfo_due(s, &slab->out))
+            *minfo = s->generation;
+        return recorded;
+    }
     struct hw_slab *borrowed = hw_slab_borrow();
     bool ok = record_with(s, borrowed, e);
     hw_slab_return(borrowed);
@@ -450,14 +457,17 @@ bool hw_record_alloc(const struct hw_event *e)
     int saved = errno;
     struct hw_visit v;
     bool ok = false;
+    uint32_t minfo = 0;
     hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
     if (v.session) {
         if (!v.nested)
-            ok = record(v.session, e);
+            ok = record(v.session, e, &minfo);
         else if ((hw_tls.flags & HW_TLS_OURS) == 0)
             hw_count(v.session, lost_nested, 1);
     }
     hw_leave(&v);
+    if (hw_unlikely(minfo != 0))
+        hw_minfo_make(minfo);
     errno = saved;
     return ok;
 }

@@ -112,8 +112,10 @@ struct hw_session {
     _Atomic uint64_t n_draws;      /* ordinal of threads, for their seeds */
     _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
     _Atomic uint64_t last_maps_ns;
-    _Atomic uint32_t n_waits; /* steps waited for tables of new modules */
-    struct hw_session *next;  /* retired ones */
+    _Atomic uint32_t n_waits;    /* steps waited for tables of new modules */
+    _Atomic uint32_t minfo_done; /* the request that was answered last */
+    _Atomic uint64_t minfo_next_ns;
+    struct hw_session *next; /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
     _Atomic uint64_t sent[HW_SENT_SLOTS]; /* stack ids whose frames are in the ring */
@@ -232,6 +234,13 @@ bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);
 void hw_capture_init(void); /* in the constructor: libc's range, the main stack */
 void hw_adapt_interval(struct hw_session *s, uint32_t heap_id);
+
+/* ---- minfo.c: malloc_info ---- */
+
+void hw_minfo_init(void);
+/* In a visit, with the sample's stack: shall this thread ask its allocator? Claims the request. */
+bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o);
+void hw_minfo_make(uint32_t generation); /* outside of any visit */
 
 /* ---- heaps.c ---- */
 

@@ -41,6 +41,7 @@ __attribute__((constructor)) static void client_init(void)
     if (hw_slabs_init() != 0 || hw_live_init() != 0)
         return;
     const char *path = socket_path(&asked_for);
+    hw_minfo_init();
     hw_session_init(path);
     const char *blocking = secure_getenv("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;

@@ -291,12 +291,18 @@ static bool file_is(int fd, off_t at_least)
     return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 && st.st_size >= at_least;
 }
 
+/*
+ * Private and read-only: the recorder's stores are seen all the same, as nothing here ever writes
+ * to the page. When that recorder is gone, the next one may write into it from outside
+ * (/proc/PID/mem): the kernel then makes it a page of ours. A shared mapping would refuse, and the
+ * process would be lost to all later recorders.
+ */
 static bool map_control(int fd)
 {
     if (!file_is(fd, HW_CONTROL_BYTES))
         return false;
     void *at = &hw_control_block;
-    if (mmap(at, HW_CONTROL_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != at)
+    if (mmap(at, HW_CONTROL_BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != at)
         return false;
     if (hw_control.magic == HW_CONTROL_MAGIC)
         return true;

@@ -3,12 +3,17 @@
  *
  * Their library found no socket and stays silent. Its control page is an exported symbol; where we
  * may write the process's memory, the socket's name and a generation are put there, and the next
- * allocation shakes hands. Nothing is stopped, nothing is signalled. A page that is mapped from
- * another recorder cannot be written so: the kernel refuses it.
+ * allocation shakes hands. Nothing is stopped, nothing is signalled.
+ *
+ * A page that is mapped from another recorder's file becomes the process's own by our write. That
+ * is done only when that recorder is surely gone: it said so (`ended`), or nobody listens at its
+ * socket and its heartbeat has stopped, or the socket is ours (a service started again).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,8 +25,9 @@
 
 #include "base/banned.h"
 
-#define LIBRARY "libheapprofd_glibc_preload.so"
-#define WAIT_NS UINT64_C(5000000000)
+#define LIBRARY   "libheapprofd_glibc_preload.so"
+#define WAIT_NS   UINT64_C(5000000000)
+#define SILENT_NS UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
 
 static bool is_known(const struct hw_recorder *r, int32_t pid)
 {
@@ -87,6 +93,30 @@ void hw_attach_scan(struct hw_session *s)
     hw_vec_done(&pids);
 }
 
+static bool anybody_listens(const char *name)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t n = strnlen(name, sizeof to.sun_path - 1);
+    memcpy(to.sun_path, name, n);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (name[0] != '@'));
+    if (name[0] == '@')
+        to.sun_path[0] = '\0';
+    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 || connect(fd, (struct sockaddr *)&to, size) == 0 || errno == EAGAIN;
+}
+
+/* HW_OK = ours to take; HW_EBUSY = another recorder's; HW_EGONE = dead, but not for long enough. */
+static int check_owner(const struct hw_recorder *r, const struct hw_control_page *page)
+{
+    if (page->magic == 0 || page->ended || page->socket_path[0] == '\0' ||
+        strncmp(page->socket_path, r->producer_name, sizeof page->socket_path) == 0)
+        return HW_OK;
+    if (anybody_listens(page->socket_path))
+        return HW_EBUSY;
+    uint64_t now = hw_now_monotonic_coarse_ns(), beat = page->heartbeat_ns;
+    return now > beat && now - beat > SILENT_NS ? HW_OK : HW_EGONE;
+}
+
 static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)
 {
     hw_autofd int mem = openat(a->pid.dir, "mem", O_RDWR | O_CLOEXEC);
@@ -99,47 +129,55 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
     if (page.magic != 0 && page.magic != HW_CONTROL_MAGIC)
         return hw_fail(err, HW_EVERSION, 0, "process %d has another version of the library",
                        a->pid.pid);
+    int rc = check_owner(r, &page);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "process %d is registered with another recorder", a->pid.pid);
     page.magic = HW_CONTROL_MAGIC;
+    page.ended = 0;
+    page.heartbeat_ns = hw_now_monotonic_coarse_ns();
     page.version = HW_WIRE_VERSION;
     memcpy(page.socket_path, r->producer_name, sizeof page.socket_path);
     /* The generation last: who sees it must see the name. */
-    size_t head = offsetof(struct hw_control_page, magic);
+    size_t head = offsetof(struct hw_control_page, heartbeat_ns);
     ssize_t n = pwrite(mem, (char *)&page + head, offsetof(struct hw_control_page, pad) - head,
                        (off_t)(at + head));
     uint32_t generation = ++r->next_generation + 0x40000000u; /* not one it has seen from others */
     if (n > 0)
         n = pwrite(mem, &generation, sizeof generation, (off_t)at);
     if (n < 0)
-        return hw_fail_sys(err, "process %d is registered with another recorder, or closed to us",
-                           a->pid.pid);
+        return hw_fail_sys(err, "control page of process %d", a->pid.pid);
     return HW_OK;
 }
 
-static void finish(struct hw_recorder *r, struct hw_attach *a)
+/* False: to be tried again. */
+static bool finish(struct hw_recorder *r, struct hw_attach *a, bool last)
 {
     struct hw_error err;
     int rc = HW_OK;
     if (is_known(r, a->pid.pid) || !hw_pid_alive(&a->pid))
-        return;
+        return true;
     if (!a->library->control_known)
         rc = hw_fail(&err, HW_ETIMEOUT, 0, "the library's file could not be read in time");
     else if (a->library->control_va == 0)
         rc = hw_fail(&err, HW_EVERSION, 0, "it has another version of the library");
     else
         rc = write_page(r, a, &err);
+    if (rc == HW_EGONE && !last)
+        return false;
     if (rc < 0)
         hw_session_warn(a->session, "process %d is not profiled: %s", a->pid.pid, err.text);
+    return true;
 }
 
 void hw_attach_tick(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->attaching.n;) {
         struct hw_attach *a = &r->attaching.v[i];
-        if (!a->library->control_known && now - a->since_ns < WAIT_NS) {
+        bool last = now - a->since_ns >= WAIT_NS;
+        if ((!a->library->control_known && !last) || !finish(r, a, last)) {
             i++;
             continue;
         }
-        finish(r, a);
         hw_pid_done(&a->pid);
         r->attaching.v[i] = r->attaching.v[--r->attaching.n];
     }

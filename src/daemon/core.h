@@ -255,6 +255,8 @@ void hw_proc_poll_free(struct hw_proc_poll *p);
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
 /* A target joined: its name and parents belong into the trace. */
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
+/* The allocator's own figures arrived. */
+void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
 
 /* ---- control.c ---- */
 

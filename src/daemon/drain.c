@@ -67,11 +67,25 @@ static void tell_events(struct drain_thread *t, struct hw_feed *f)
     memset(&f->events, 0, sizeof f->events); /* the array went with the message */
 }
 
+static void tell_minfo(struct drain_thread *t, struct hw_feed *f)
+{
+    struct hw_rec_minfo *copy = malloc(sizeof *copy);
+    if (!copy)
+        return;
+    *copy = f->minfo;
+    if (hw_mbox_put(t->answers, HW_DRAINED_MINFO, f->owner, copy, 1, 0) < 0)
+        free(copy); /* told the next time */
+    else
+        f->minfo_new = false;
+}
+
 static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
                  uint64_t now)
 {
     tell_stacks(t, f);
     tell_events(t, f);
+    if (f->minfo_new)
+        tell_minfo(t, f);
     if (f->maps_wanted &&
         hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, f->maps_pc, 0) == HW_OK)
         f->maps_wanted = false;

@@ -326,6 +326,15 @@ static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return true;
 }
 
+static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    if (size < sizeof f->minfo)
+        return false;
+    memcpy(&f->minfo, rec, sizeof f->minfo);
+    f->minfo_new = true;
+    return true;
+}
+
 /* 1 = done, 0 = stalled, -1 = damaged */
 static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                      uint64_t now_ns)
@@ -343,6 +352,8 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
         return on_heap(f, rec, size) ? 1 : -1;
     case HW_REC_MAPS:
         return on_maps(f, rec, size) ? 1 : -1;
+    case HW_REC_MINFO:
+        return on_minfo(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:
         return 1;
     default: /* a number from outside */

@@ -68,6 +68,9 @@ struct hw_feed {
     bool maps_wanted; /* to be told to the main thread */
     bool maps_answered;
 
+    struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
+    bool minfo_new;
+
     uint64_t hole_pos, hole_since_ns;
     bool dead;         /* the process is gone: holes are skipped */
     _Atomic bool gone; /* set by the main thread: nothing writes any more */

@@ -31,8 +31,8 @@
 struct hw_proc_poll {
     struct hw_session *session;
     uint32_t sequence;
-    uint64_t stats_every_ns, smaps_every_ns; /* 0 = off */
-    uint64_t next_stats_ns, next_smaps_ns;
+    uint64_t stats_every_ns, smaps_every_ns, minfo_every_ns; /* 0 = off */
+    uint64_t next_stats_ns, next_smaps_ns, next_minfo_ns;
     bool everybody; /* all processes, not only targets */
     hw_pid_list scanned;
 };
@@ -123,6 +123,8 @@ static void write_process(struct hw_session *s, int32_t pid, int dir)
     (void)check(s, rc, &err);
 }
 
+static void check_allocator(struct hw_session *s, const struct hw_target *t);
+
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
 {
     if (s->closed)
@@ -130,6 +132,8 @@ void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
     write_process(s, t->pid.pid, t->pid.dir);
     if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
         write_threads(s, t->pid.pid, t->pid.dir);
+    if (s->proc->minfo_every_ns)
+        check_allocator(s, t);
 }
 
 static int open_proc(int32_t pid)
@@ -247,6 +251,52 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
     hw_smaps_done(&m);
 }
 
+/* Only asked for here; the target obeys at its next sample, and rests by itself. */
+static void ask_malloc_info(struct hw_proc_poll *p)
+{
+    struct hw_recorder *r = p->session->rec;
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->session == p->session && r->targets.v[i]->phase == HW_PHASE_RUNNING)
+            atomic_fetch_add_explicit(&r->targets.v[i]->page.map->malloc_info_wanted, 1,
+                                      memory_order_relaxed);
+}
+
+void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
+{
+    struct hw_session *s = t->session;
+    struct hw_error err;
+    if (s->closed)
+        return;
+    uint64_t ts = hw_now_boottime_ns(), now = hw_now_monotonic_coarse_ns();
+    if (m->time_ns < now && now - m->time_ns < ts) /* a word of the target's */
+        ts -= now - m->time_ns;
+    struct hw_malloc_info i = {.pid = t->pid.pid,
+                               .arena_bytes = m->arena_bytes,
+                               .mmap_bytes = m->mmap_bytes,
+                               .in_use_bytes = m->in_use_bytes,
+                               .free_bytes = m->free_bytes,
+                               .releasable_bytes = m->releasable_bytes};
+    (void)check(s, hw_trace_malloc_info(s->writer, s->proc->sequence, ts, &i, &err), &err);
+}
+
+/* glibc's figures say nothing about another allocator's memory: none are better than wrong ones. */
+static void check_allocator(struct hw_session *s, const struct hw_target *t)
+{
+    const char *path = NULL;
+    for (size_t i = 0; !path && i < t->maps.maps.n; i++) {
+        const struct hw_map *m = &t->maps.maps.v[i];
+        if (t->hello.allocator_base >= m->start && t->hello.allocator_base < m->end)
+            path = m->path;
+    }
+    const char *base = path ? strrchr(path, '/') : NULL;
+    base = base ? base + 1 : path;
+    if (!base || strncmp(base, "libc.so", 7) != 0)
+        hw_session_warn(s,
+                        "malloc_info is glibc's: process %d gets its memory from %s, so its trace "
+                        "has none",
+                        t->pid.pid, base && base[0] ? base : "elsewhere");
+}
+
 static uint64_t rested(uint64_t began, uint64_t every)
 {
     uint64_t now = hw_now_monotonic_ns(), rest = (now - began) * REST;
@@ -266,6 +316,10 @@ void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
                 r->targets.v[i]->phase == HW_PHASE_RUNNING)
                 poll_smaps(p, r->targets.v[i]);
         p->next_smaps_ns = rested(now, p->smaps_every_ns);
+    }
+    if (p->minfo_every_ns && now >= p->next_minfo_ns) {
+        p->next_minfo_ns = now + p->minfo_every_ns;
+        ask_malloc_info(p);
     }
 }
 
@@ -288,6 +342,8 @@ int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out)
     uint32_t stats_ms = s->config.has_process_stats ? c->poll_ms : 0;
     p->stats_every_ns = interval_ns(stats_ms ? stats_ms : s->start.process_stats_ms);
     p->smaps_every_ns = interval_ns(s->start.smaps_ms);
+    p->minfo_every_ns =
+        s->start.flags & HW_START_MALLOC_INFO ? interval_ns(s->start.malloc_info_ms) : 0;
     *out = p;
     s->proc = p;
     if (p->everybody)

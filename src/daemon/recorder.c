@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -98,6 +99,10 @@ static void on_answer(const struct hw_msg *m)
         break;
     case HW_DRAINED_EVENTS:
         hw_dump_events(t, m->data, m->n);
+        break;
+    case HW_DRAINED_MINFO:
+        hw_proc_poll_malloc_info(t, m->data);
+        free(m->data);
         break;
     }
 }
@@ -325,7 +330,11 @@ int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
     struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
     r.signals.fd = r.producers.fd = r.consumers.fd = r.workers.fd = -1;
     r.embedded = o->controller_fd >= 0;
-    r.next_generation = 1;
+    /* Not where another recorder began: its generations may still stand in threads' words. */
+    if (getrandom(&r.next_generation, sizeof r.next_generation, GRND_NONBLOCK) !=
+        sizeof r.next_generation)
+        r.next_generation = (uint32_t)hw_now_monotonic_ns();
+    r.next_generation &= 0x3fffffff;
     (void)prctl(PR_SET_NAME, "heapprofd"); /* `killall -USR1 heapprofd` reaches embedded ones too */
     raise_limits();
     int rc = set_up(&r, err);

@@ -118,8 +118,6 @@ static void tell_missing(struct hw_session *s)
     if (idle)
         hw_session_warn(s, "idle allocations are not measured: this recorder reads no page-idle "
                            "bitmap, and referenced bits are kept per mapping only");
-    if (s->start.flags & HW_START_MALLOC_INFO)
-        hw_session_warn(s, "malloc_info is not collected by this version");
     if (s->config.has_packages_list)
         hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
 }

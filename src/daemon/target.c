@@ -475,8 +475,11 @@ void hw_target_free(struct hw_target *t)
         (void)close(t->watch.fd); /* nothing is pending on it */
     }
     hw_watch_remove(t->rec, &t->exit);
-    if (t->page.map)
+    if (t->page.map) {
+        if (t->rec->embedded || t->rec->stopping) /* the next recorder may have the process */
+            atomic_store(&t->page.map->ended, 1);
         atomic_store(&t->page.map->generation, 0);
+    }
     if (t->feed) {
         hw_feed_done(t->feed);
         free(t->feed);

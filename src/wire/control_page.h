@@ -4,7 +4,9 @@
  * Why:     a thread cannot learn from its own countdown that a session began or ended; one load of
  *          `generation` tells it. The client maps the page over one of its own static pages, so the
  *          load needs no pointer.
- * Shapes:  a memory file of 4096 bytes, sealed; the client maps it read-only and shared.
+ * Shapes:  a memory file of 4096 bytes, sealed; the client maps it read-only and
+ *          private: it sees the daemon's stores, and a later recorder can write into it from
+ *          outside, through /proc/PID/mem, when the first one is gone.
  * Threads: the daemon is the only writer. generation is stored with release after the ring and the
  *          tables are ready; hooks load it relaxed, the slow path with acquire.
  */
@@ -25,7 +27,8 @@ struct hw_control_page {
     _Atomic uint32_t maps_wanted;  /* daemon adds 1: "look for new modules" */
     _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC_COARSE, refreshed at least every 500 ms */
     _Atomic uint32_t ended;        /* 1 = recorder is leaving: hooks become pass-through */
-    uint32_t reserved0;
+    /* daemon adds 1: "ask your allocator for its figures"; only with HW_CC_MALLOC_INFO */
+    _Atomic uint32_t malloc_info_wanted;
     uint64_t magic;
     uint32_t version;
     uint32_t reserved1;

@@ -39,6 +39,7 @@ enum hw_rec_type {
     HW_REC_HEAP = 5,       /* struct hw_rec_heap: a heap's name and interval, or a new interval */
     HW_REC_MAPS = 6,       /* struct hw_rec_maps: the target saw code that no table covers */
     HW_REC_PAD = 7,        /* nothing; fills up, or replaces a record given up after reserving */
+    HW_REC_MINFO = 8,      /* struct hw_rec_minfo: the allocator's own figures */
     HW_REC_TYPE_COUNT
 };
 
@@ -127,5 +128,14 @@ struct hw_rec_maps {
     uint64_t pc; /* an address without a table, 0 = only "something changed" */
 };
 _Static_assert(sizeof(struct hw_rec_maps) == 16, "ring layout");
+
+/* mallinfo2 of the target, made there on request. */
+struct hw_rec_minfo {
+    uint64_t head;
+    uint64_t time_ns;
+    uint64_t arena_bytes, mmap_bytes, in_use_bytes, free_bytes, releasable_bytes;
+    uint64_t took_ns;
+};
+_Static_assert(sizeof(struct hw_rec_minfo) == 64, "ring layout");
 
 #endif

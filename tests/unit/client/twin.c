@@ -283,6 +283,7 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
         t->r->n_heaps++;
         break;
     case HW_REC_MAPS:
+    case HW_REC_MINFO:
     case HW_REC_PAD:
         break;
     case HW_REC_NONE:
