@@ -166,7 +166,12 @@ static void accept_client(struct twin *t)
     struct hw_hello h;
     struct ucred cred;
     socklen_t len = sizeof cred;
-    if (recv(s, &h, sizeof h, 0) != (ssize_t)sizeof h || h.magic != HW_HELLO_MAGIC ||
+    ssize_t got = recv(s, &h, sizeof h, 0);
+    if (got == 0) { /* a recorder of another test asks whether anybody listens here */
+        (void)close(s);
+        return;
+    }
+    if (got != (ssize_t)sizeof h || h.magic != HW_HELLO_MAGIC ||
         getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
         broken(t, "bad hello", h.magic, 0);
         (void)close(s);
