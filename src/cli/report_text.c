@@ -175,7 +175,14 @@ static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width
     const struct hw_function *fn = hw_functions_get(d->functions, s->function);
     struct hw_bytes module = hw_module_base(d->p->callsites, fn->module);
     struct hw_strbuf label = {0}, cell = {0}, mod = {0};
-    hw_strbuf_add_escaped(&mod, module.p, module.n);
+    if (s->callsite != HW_ID_NONE) {
+        size_t depth;
+        const struct hw_function_at *at =
+            hw_functions_site_at(d->functions, (hw_callsite_id){s->callsite}, &depth);
+        hw_function_place(&mod, d->p->callsites, at->file, at->line); /* of its biggest callstack */
+    }
+    if (mod.n == 0)
+        hw_strbuf_add_escaped(&mod, module.p, module.n);
     hw_function_label(&label, d->p->callsites, fn, &d->namer);
     size_t mod_width = mod.n ? hw_text_width(mod.p) + 4 : 0;
     size_t room = width > mod_width + 16 ? width - mod_width : 16;

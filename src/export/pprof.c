@@ -28,6 +28,7 @@ enum { /* Profile */
 
 struct function {
     uint32_t name, system_name, filename;
+    uint32_t next; /* with the same hash: index + 1, 0 = none */
 };
 
 struct job {
@@ -36,7 +37,7 @@ struct job {
     struct hw_pb out;
     struct hw_strings *strings; /* the file's string table */
     uint8_t *frame_used, *mapping_used;
-    struct hw_map64 function_of; /* shown name << 32 | system name → index */
+    struct hw_map64 function_of; /* hash of the three names → newest function; then by next */
     HW_VEC(struct function) functions;
     struct hw_strbuf label;
     int rc; /* first failure of interning */
@@ -121,33 +122,66 @@ static void put_sample(struct job *j, const struct hw_callsite_value *cv)
 
 /* ---- what the samples point to ---- */
 
-static const char *shown_name(struct job *j, const struct hw_frame *f)
+/* The name of a frame without symbols, or (name given) of one of its functions. */
+static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id name)
 {
-    struct hw_function fn = {.name = f->name};
+    struct hw_function fn = {.name = name.v ? name : f->name};
     if (f->mapping.v != HW_ID_NONE)
         fn.module = hw_callsites_get_mapping(j->cs, f->mapping)->path;
-    if (f->name.v == 0)
+    if (fn.name.v == 0)
         fn.rel_pc = f->rel_pc;
     hw_strbuf_clear(&j->label);
     hw_function_label(&j->label, j->cs, &fn, j->in->namer);
     if (j->label.failed && j->rc == 0)
         j->rc = HW_ENOMEM;
-    return j->label.p ? j->label.p : "";
+    return str(j, hw_bytes_str(j->label.p ? j->label.p : ""));
 }
 
-static uint64_t function_id(struct job *j, const struct hw_frame *f)
+static uint64_t function_id(struct job *j, struct function fn)
 {
-    struct function fn = {.name = str(j, hw_bytes_str(shown_name(j, f))),
-                          .system_name = str(j, model_str(j, f->name))};
-    uint64_t key = (uint64_t)fn.name << 32 | fn.system_name, found;
-    if (hw_map64_get(&j->function_of, key, &found))
-        return found;
+    uint64_t key = hw_hash_mix((uint64_t)fn.name << 32 | fn.system_name, fn.filename), first = 0;
+    key -= key == HW_MAP64_NO_KEY;
+    (void)hw_map64_get(&j->function_of, key, &first); /* absent: an empty chain */
+    for (uint64_t i = first; i; i = j->functions.v[i - 1].next) {
+        const struct function *have = &j->functions.v[i - 1];
+        if (have->name == fn.name && have->system_name == fn.system_name &&
+            have->filename == fn.filename)
+            return i;
+    }
+    fn.next = (uint32_t)first;
     if (hw_vec_push(&j->functions, fn) < 0 ||
         hw_map64_put(&j->function_of, key, j->functions.n) < 0) {
         j->rc = HW_ENOMEM;
         return 0;
     }
     return j->functions.n;
+}
+
+static void put_line(struct job *j, struct function fn, uint32_t line)
+{
+    hw_pb_begin(&j->out, 4);
+    hw_pb_uint(&j->out, 1, function_id(j, fn));
+    if (line)
+        hw_pb_uint(&j->out, 2, line);
+    hw_pb_end(&j->out);
+}
+
+/* Innermost first, as symbol sets are. */
+static void put_lines(struct job *j, hw_frame_id id, const struct hw_frame *f)
+{
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(j->cs);
+    const struct hw_symbol_line *lines;
+    size_t n = hw_symbol_sets_get(sets, id, &lines);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t name = shown_name(j, f, lines[i].function);
+        put_line(j, (struct function){name, name, str(j, model_str(j, lines[i].file)), 0},
+                 lines[i].line);
+    }
+    if (n == 0)
+        put_line(j,
+                 (struct function){shown_name(j, f, hw_symbol_sets_get_deobfuscated(sets, id)),
+                                   str(j, model_str(j, f->name)), 0, 0},
+                 0);
 }
 
 static void put_locations(struct job *j)
@@ -162,9 +196,7 @@ static void put_locations(struct job *j)
             hw_pb_uint(&j->out, 2, (uint64_t)f->mapping.v + 1);
             j->mapping_used[f->mapping.v] = 1;
         }
-        hw_pb_begin(&j->out, 4);
-        hw_pb_uint(&j->out, 1, function_id(j, f));
-        hw_pb_end(&j->out);
+        put_lines(j, (hw_frame_id){i}, f);
         hw_pb_end(&j->out);
     }
 }

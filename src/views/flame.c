@@ -50,10 +50,11 @@ static int child_get(struct build *b, uint32_t parent, uint32_t function, uint32
     return rc < 0 ? rc : hw_map64_put(&b->children, key, *out);
 }
 
-static uint32_t function_at(const struct build *b, uint32_t callsite)
+/* The functions of a callsite's frame, outermost first. */
+static const struct hw_function_at *chain_at(const struct build *b, uint32_t callsite, size_t *n)
 {
-    return hw_functions_of_frame(b->fns,
-                                 hw_callsites_get(b->cs, (hw_callsite_id){callsite})->frame);
+    return hw_functions_chain(b->fns, hw_callsites_get(b->cs, (hw_callsite_id){callsite})->frame,
+                              n);
 }
 
 /* The callsites from `leaf` up to the root, or (stop_known) up to one that has its node already. */
@@ -84,7 +85,10 @@ static int node_top_down(struct build *b, uint32_t leaf, uint32_t *out)
     if (above != HW_ID_NONE)
         node = b->node_of[above] - 1;
     for (size_t i = b->path.n; i-- > 0;) {
-        rc = child_get(b, node, function_at(b, b->path.v[i]), &node);
+        size_t n;
+        const struct hw_function_at *chain = chain_at(b, b->path.v[i], &n);
+        for (size_t k = 0; rc == 0 && k < n; k++)
+            rc = child_get(b, node, chain[k].function, &node);
         if (rc < 0)
             return rc;
         b->node_of[b->path.v[i]] = node + 1;
@@ -93,12 +97,41 @@ static int node_top_down(struct build *b, uint32_t leaf, uint32_t *out)
     return HW_OK;
 }
 
-static int node_inverted(struct build *b, uint32_t leaf, uint32_t *out)
+/* Only the first `depth` functions of the leaf's frame count: those inlined below its site do not.
+ */
+static int node_inverted(struct build *b, uint32_t leaf, size_t depth, uint32_t *out)
 {
     int rc = collect(b, leaf, /* stop_known = */ false);
     uint32_t node = 0;
-    for (size_t i = 0; rc == 0 && i < b->path.n; i++)
-        rc = child_get(b, node, function_at(b, b->path.v[i]), &node);
+    for (size_t i = 0; rc == 0 && i < b->path.n; i++) {
+        size_t n;
+        const struct hw_function_at *chain = chain_at(b, b->path.v[i], &n);
+        for (size_t k = i == 0 && depth < n ? depth : n; rc == 0 && k-- > 0;)
+            rc = child_get(b, node, chain[k].function, &node);
+    }
+    *out = node;
+    return rc;
+}
+
+/* The node of a whole frame is that of its innermost function; a site may stand further out. */
+static int node_of_stack(struct build *b, hw_callsite_id leaf, unsigned flags, uint32_t *out)
+{
+    size_t n, depth = SIZE_MAX;
+    if (flags & HW_FLAME_SITES) {
+        (void)hw_functions_site_at(b->fns, leaf, &depth); /* only how deep */
+        leaf = hw_functions_site_callsite(b->fns, leaf);
+    }
+    if (flags & HW_FLAME_INVERTED)
+        return node_inverted(b, leaf.v, depth, out);
+    (void)chain_at(b, leaf.v, &n); /* only how long */
+    if (depth >= n)
+        return node_top_down(b, leaf.v, out);
+    hw_callsite_id parent = hw_callsites_get(b->cs, leaf)->parent;
+    uint32_t node = 0;
+    int rc = parent.v == HW_ID_NONE ? HW_OK : node_top_down(b, parent.v, &node);
+    const struct hw_function_at *chain = chain_at(b, leaf.v, &n);
+    for (size_t k = 0; rc == 0 && k < depth; k++)
+        rc = child_get(b, node, chain[k].function, &node);
     *out = node;
     return rc;
 }
@@ -134,11 +167,7 @@ int hw_flame_build(const struct hw_callsites *cs, const struct hw_functions *fns
         const struct hw_callsite_value *cv = &values->v[i];
         if (is_zero(&cv->v))
             continue;
-        hw_callsite_id leaf = cv->callsite;
-        if (flags & HW_FLAME_SITES)
-            leaf = hw_functions_site_callsite(fns, leaf);
-        rc = flags & HW_FLAME_INVERTED ? node_inverted(&b, leaf.v, &node)
-                                       : node_top_down(&b, leaf.v, &node);
+        rc = node_of_stack(&b, cv->callsite, flags, &node);
         if (rc == 0)
             hw_value_add(&out->v.v[node].self, &cv->v);
     }

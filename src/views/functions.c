@@ -13,9 +13,11 @@ struct hw_functions {
     HW_VEC(struct hw_function) v;
     uint32_t *slots; /* hash table of index + 1 */
     size_t mask;
-    uint32_t *of_frame;
+    uint32_t *first_at; /* by frame, and one more: where its functions start in at */
+    HW_VEC(struct hw_function_at) at;
     size_t n_frames;
-    uint32_t *site; /* by callsite: the callsite of the code that asked */
+    uint32_t *site;    /* by callsite: the callsite of the code that asked… */
+    uint32_t *site_at; /* …and its place in at */
     const struct hw_callsites *cs;
 };
 
@@ -120,6 +122,39 @@ static bool is_plain_alloc(struct hw_bytes n)
            starts(n, "operator new") || starts(n, "__libc_malloc") || starts(n, "__libc_alloc");
 }
 
+/* Symbol files bring demangled names. Templates have their return type in front: "void
+ * std::vector<…>::…(…)"; the function itself starts behind the last blank outside brackets. */
+static struct hw_bytes without_return_type(struct hw_bytes n)
+{
+    size_t start = 0;
+    int depth = 0;
+    for (size_t i = 0; i < n.n; i++) {
+        if (n.p[i] == '<')
+            depth++;
+        else if (n.p[i] == '>')
+            depth--;
+        else if (depth == 0 && n.p[i] == '(')
+            break;
+        else if (depth == 0 && n.p[i] == ' ' && i + 1 < n.n && n.p[i + 1] != '(')
+            start = i + 1;
+    }
+    return hw_bytes_of(n.p + start, n.n - start);
+}
+
+static const char *const demangled_allocators[] = {
+    "__gnu_cxx::new_allocator", "std::__new_allocator", "std::allocator<",
+    "std::allocator_traits<",   "std::__allocate",      "std::__1::allocator",
+    "alloc::alloc::",           "alloc::raw_vec::",     NULL};
+static const char *const demangled_std[] = {"std::", "__gnu_cxx::", "hashbrown::", NULL};
+
+static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
+{
+    struct hw_bytes name = without_return_type(n);
+    if (starts_any(name, demangled_allocators))
+        return HW_FUNCTION_ALLOCATOR;
+    return starts_any(name, demangled_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module)
 {
     if (is_profiler(module))
@@ -146,7 +181,7 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
     }
     if (ends_any(raw_name, c_suffixes) || starts_any(raw_name, c_prefixes))
         return HW_FUNCTION_ALLOCATOR;
-    return HW_FUNCTION_PLAIN;
+    return has(raw_name, "::") ? kind_of_demangled(raw_name) : HW_FUNCTION_PLAIN;
 }
 
 /* ---- functions ---- */
@@ -203,33 +238,73 @@ static const struct hw_strings *strings_of(const struct hw_callsites *cs)
     return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
 }
 
-static int frames_sort(struct hw_functions *f)
+static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id file,
+                        uint32_t line)
 {
     const struct hw_strings *s = strings_of(f->cs);
+    struct hw_function_at at = {.file = file, .line = line};
+    fn->kind =
+        (uint8_t)hw_function_kind_of(hw_strings_get(s, fn->name), hw_strings_get(s, fn->module));
+    int rc = function_intern(f, fn, &at.function);
+    if (rc == HW_OK && hw_vec_push(&f->at, at) < 0)
+        rc = HW_ENOMEM;
+    return rc;
+}
+
+static int add_frame(struct hw_functions *f, hw_frame_id id)
+{
+    const struct hw_frame *fr = hw_callsites_get_frame(f->cs, id);
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(f->cs);
+    const struct hw_symbol_line *lines;
+    size_t n = hw_symbol_sets_get(sets, id, &lines);
+    struct hw_function fn = {.name = hw_symbol_sets_get_deobfuscated(sets, id)};
+    int rc = HW_OK;
+    if (fr->mapping.v != HW_ID_NONE)
+        fn.module = hw_callsites_get_mapping(f->cs, fr->mapping)->path;
+    if (n == 0 || (n == 1 && lines[0].function.v == 0)) {
+        if (fn.name.v == 0)
+            fn.name = fr->name;
+        fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
+        return add_function(f, &fn, n ? lines[0].file : (hw_str_id){0}, n ? lines[0].line : 0);
+    }
+    for (size_t i = n; rc == HW_OK && i-- > 0;) {
+        fn.name = lines[i].function;
+        fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
+        rc = add_function(f, &fn, lines[i].file, lines[i].line);
+    }
+    return rc;
+}
+
+static int frames_sort(struct hw_functions *f)
+{
     f->n_frames = hw_callsites_n_frames(f->cs);
-    f->of_frame = calloc(f->n_frames ? f->n_frames : 1, sizeof *f->of_frame);
-    if (!f->of_frame)
+    f->first_at = calloc(f->n_frames + 1, sizeof *f->first_at);
+    if (!f->first_at)
         return HW_ENOMEM;
     for (uint32_t i = 0; i < f->n_frames; i++) {
-        const struct hw_frame *fr = hw_callsites_get_frame(f->cs, (hw_frame_id){i});
-        struct hw_function fn = {.name = fr->name};
-        if (fr->mapping.v != HW_ID_NONE)
-            fn.module = hw_callsites_get_mapping(f->cs, fr->mapping)->path;
-        if (fn.name.v == 0)
-            fn.rel_pc = fr->rel_pc;
-        fn.kind =
-            (uint8_t)hw_function_kind_of(hw_strings_get(s, fn.name), hw_strings_get(s, fn.module));
-        int rc = function_intern(f, &fn, &f->of_frame[i]);
+        int rc = add_frame(f, (hw_frame_id){i});
         if (rc < 0)
             return rc;
+        if (f->at.n >= UINT32_MAX)
+            return HW_ELIMIT;
+        f->first_at[i + 1] = (uint32_t)f->at.n;
     }
     return HW_OK;
 }
 
-static uint8_t kind_at(const struct hw_functions *f, uint32_t callsite)
+static uint8_t kind_at(const struct hw_functions *f, uint32_t at)
 {
-    hw_frame_id fr = hw_callsites_get(f->cs, (hw_callsite_id){callsite})->frame;
-    return f->v.v[f->of_frame[fr.v]].kind;
+    return f->v.v[f->at.v[at].function].kind;
+}
+
+/* From the innermost function of a frame outwards: the first that is nearest to plain code. */
+static uint32_t best_of_frame(const struct hw_functions *f, uint32_t frame)
+{
+    uint32_t best = f->first_at[frame + 1] - 1;
+    for (uint32_t i = best; i-- > f->first_at[frame];)
+        if (kind_at(f, i) < kind_at(f, best))
+            best = i;
+    return best;
 }
 
 /* A parent is interned before its children, so one pass in order of id sees it first. */
@@ -237,18 +312,21 @@ static int sites_find(struct hw_functions *f)
 {
     size_t n = hw_callsites_count(f->cs);
     f->site = calloc(n ? n : 1, sizeof *f->site);
-    if (!f->site)
+    f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
+    if (!f->site || !f->site_at)
         return HW_ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t parent = hw_callsites_get(f->cs, (hw_callsite_id){i})->parent.v;
-        uint8_t kind = kind_at(f, i);
+        const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
         f->site[i] = i;
-        if (kind == HW_FUNCTION_PLAIN || parent >= i)
+        f->site_at[i] = best_of_frame(f, c->frame.v);
+        uint8_t kind = kind_at(f, f->site_at[i]);
+        if (kind == HW_FUNCTION_PLAIN || c->parent.v >= i)
             continue;
-        uint32_t up = f->site[parent];
-        uint8_t up_kind = kind_at(f, up);
-        if (up_kind < kind) /* PLAIN < STD < ALLOCATOR: nearer to code that a person wrote */
-            f->site[i] = up;
+        uint32_t up = f->site_at[c->parent.v];
+        if (kind_at(f, up) < kind) { /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
+            f->site[i] = f->site[c->parent.v];
+            f->site_at[i] = up;
+        }
     }
     return HW_OK;
 }
@@ -276,8 +354,10 @@ void hw_functions_free(struct hw_functions *f)
         return;
     hw_vec_done(&f->v);
     free(f->slots);
-    free(f->of_frame);
+    free(f->first_at);
+    hw_vec_done(&f->at);
     free(f->site);
+    free(f->site_at);
     free(f);
 }
 
@@ -293,7 +373,14 @@ const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_
 
 uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame)
 {
-    return f->of_frame[frame.v];
+    return f->at.v[f->first_at[frame.v + 1] - 1].function;
+}
+
+const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw_frame_id frame,
+                                                size_t *n)
+{
+    *n = f->first_at[frame.v + 1] - f->first_at[frame.v];
+    return &f->at.v[f->first_at[frame.v]];
 }
 
 hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c)
@@ -303,7 +390,15 @@ hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_calls
 
 uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c)
 {
-    return f->of_frame[hw_callsites_get(f->cs, (hw_callsite_id){f->site[c.v]})->frame.v];
+    return f->at.v[f->site_at[c.v]].function;
+}
+
+const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,
+                                                  size_t *depth_in_frame)
+{
+    hw_frame_id frame = hw_callsites_get(f->cs, (hw_callsite_id){f->site[c.v]})->frame;
+    *depth_in_frame = f->site_at[c.v] - f->first_at[frame.v] + 1;
+    return &f->at.v[f->site_at[c.v]];
 }
 
 /* ---- how a function is shown ---- */
@@ -338,4 +433,18 @@ void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
         hw_strbuf_adds(out, "[unknown]");
     hw_strbuf_add(out, module.p, module.n);
     hw_strbuf_addf(out, "+0x%llx", (unsigned long long)fn->rel_pc);
+}
+
+void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
+                       uint32_t line)
+{
+    struct hw_bytes path = hw_strings_get(strings_of(cs), file);
+    size_t start = path.n, slashes = 0;
+    if (path.n == 0)
+        return;
+    while (start > 0 && (path.p[start - 1] != '/' || ++slashes < 2))
+        start--;
+    hw_strbuf_add_escaped(out, path.p + start, path.n - start);
+    if (line)
+        hw_strbuf_addf(out, ":%u", line);
 }

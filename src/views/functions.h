@@ -37,17 +37,32 @@ struct hw_function {
     uint8_t kind;     /* enum hw_function_kind */
 };
 
+/* A function with the line a frame is at in it: where it calls the next one, or stands itself. */
+struct hw_function_at {
+    uint32_t function;
+    hw_str_id file; /* 0 = unknown */
+    uint32_t line;
+};
+
 struct hw_functions;
 
 int hw_functions_new(const struct hw_callsites *cs, struct hw_functions **out);
 void hw_functions_free(struct hw_functions *f);
 size_t hw_functions_count(const struct hw_functions *f);
 const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function);
+/* The innermost function of a frame. */
 uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame);
+/* All functions of a frame, outermost first: more than one when there are inlined ones. *n >= 1. */
+const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw_frame_id frame,
+                                                size_t *n);
 /* The function that asked for what was allocated at this callsite, and the callsite it stands at.
  */
 uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c);
 hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c);
+/* The site with its line, and how many of its frame's functions go down to it (1 = the outermost).
+ */
+const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,
+                                                  size_t *depth_in_frame);
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
 
@@ -61,6 +76,9 @@ struct hw_namer {
 /* Adds the shown name; "module+0x1f3" for a function without one, "[unknown]" without a module. */
 void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
                        const struct hw_function *fn, const struct hw_namer *namer);
+/* Adds "dir/file.cc:12", the last two parts of the path; nothing when the file is unknown. */
+void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
+                       uint32_t line);
 /* The path's last part; empty when unknown. */
 struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path);
 

@@ -1,0 +1,110 @@
+/* Inlined functions: nodes of their own, and sites inside a frame. */
+#include <string.h>
+
+#include "test.h"
+
+#include "fill.h"
+#include "views/flame.h"
+#include "views/functions.h"
+
+static void put_set(struct hw_profile *p, const char *frame, const char *const *names, size_t n)
+{
+    struct hw_symbol_line lines[8];
+    for (size_t i = 0; i < n; i++)
+        lines[i] = (struct hw_symbol_line){fill_str(p, names[i]), fill_str(p, "/src/dir/a.cc"),
+                                           (uint32_t)(10 + i)};
+    assert_int_equal(hw_symbol_sets_put(hw_callsites_symbol_sets(p->callsites),
+                                        fill_frame(p, frame, strlen(frame)), lines, n),
+                     0);
+}
+
+static void folded(const struct hw_profile *p, const struct hw_functions *f,
+                   const struct hw_flame *flame, char *out, size_t size)
+{
+    out[0] = 0;
+    for (uint32_t i = 1; i < flame->v.n; i++) {
+        const struct hw_flame_node *n = &flame->v.v[i];
+        const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites),
+                                           hw_functions_get(f, n->function)->name);
+        size_t at = strlen(out);
+        snprintf(out + at, size - at, "%u:%s=%d ", n->depth, name, (int)n->self.space);
+    }
+}
+
+static void inlined_functions_are_nodes(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    struct hw_functions *f;
+    struct hw_flame flame;
+    char text[512];
+    assert_int_equal(hw_profile_new(&p), 0);
+    hw_values values = {0};
+    struct hw_callsite_value v = {.callsite = fill_stack(p, "main;@0x10;@0x20;malloc@/libc.so")};
+    v.v.space = 100;
+    assert_int_equal(hw_vec_push(&values, v), 0);
+    put_set(p, "@0x10", (const char *const[]){"deep()", "middle()", "work()"}, 3);
+    put_set(p, "@0x20",
+            (const char *const[]){"std::__new_allocator<int>::allocate(unsigned long)",
+                                  "void std::vector<int>::push_back<int>(int&&)", "fill(int)"},
+            3);
+    assert_int_equal(hw_functions_new(p->callsites, &f), 0);
+
+    size_t depth;
+    const struct hw_function_at *at = hw_functions_site_at(f, v.callsite, &depth);
+    assert_int_equal(depth, 1);
+    assert_int_equal(at->line, 12);
+    assert_int_equal(at->function, hw_functions_site(f, v.callsite));
+    struct hw_strbuf place = {0};
+    hw_function_place(&place, p->callsites, at->file, at->line);
+    assert_string_equal(place.p, "dir/a.cc:12");
+    hw_strbuf_done(&place);
+
+    assert_int_equal(hw_flame_build(p->callsites, f, &values, 0, &flame), 0);
+    folded(p, f, &flame, text, sizeof text);
+    assert_string_equal(text,
+                        "1:main=0 2:work()=0 3:middle()=0 4:deep()=0 5:fill(int)=0 "
+                        "6:void std::vector<int>::push_back<int>(int&&)=0 "
+                        "7:std::__new_allocator<int>::allocate(unsigned long)=0 8:malloc=100 ");
+    hw_flame_done(&flame);
+    assert_int_equal(hw_flame_build(p->callsites, f, &values, HW_FLAME_SITES, &flame), 0);
+    folded(p, f, &flame, text, sizeof text);
+    assert_string_equal(text, "1:main=0 2:work()=0 3:middle()=0 4:deep()=0 5:fill(int)=100 ");
+    hw_flame_done(&flame);
+    assert_int_equal(
+        hw_flame_build(p->callsites, f, &values, HW_FLAME_SITES | HW_FLAME_INVERTED, &flame), 0);
+    folded(p, f, &flame, text, sizeof text);
+    assert_string_equal(text, "1:fill(int)=0 2:deep()=0 3:middle()=0 4:work()=0 5:main=100 ");
+    hw_flame_done(&flame);
+    hw_functions_free(f);
+    hw_vec_done(&values);
+    hw_profile_free(p);
+}
+
+static void demangled_names_are_judged_too(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        enum hw_function_kind kind;
+    } cases[] = {
+        {"void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int&&)",
+         HW_FUNCTION_STD},
+        {"std::__cxx11::basic_string<char>::_M_create(unsigned long&, unsigned long)",
+         HW_FUNCTION_STD},
+        {"__gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)",
+         HW_FUNCTION_ALLOCATOR},
+        {"operator new(unsigned long)", HW_FUNCTION_ALLOCATOR},
+        {"app::Cache::insert(std::string const&)", HW_FUNCTION_PLAIN},
+        {"std::vector<int> app::make(int)", HW_FUNCTION_PLAIN},
+        {"app::Pool<std::string>::grow()", HW_FUNCTION_PLAIN},
+        {"app::Thing::operator()(int) const", HW_FUNCTION_PLAIN},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++)
+        if (hw_function_kind_of(hw_bytes_str(cases[i].name), hw_bytes_str("/bin/x")) !=
+            cases[i].kind)
+            fail_msg("%s", cases[i].name);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(inlined_functions_are_nodes),
+             cmocka_unit_test(demangled_names_are_judged_too))
