@@ -1,0 +1,449 @@
+/*
+ * libdw reads the debug info, through descriptors and without mapping. Units are found by their own
+ * ranges, not by .debug_aranges, which clang does not write. In a unit with addresses in it, the
+ * functions with code are listed once, sorted by address; from the one that covers an address the
+ * way goes down through lexical blocks and inlined functions. Where a file has no debug info for an
+ * address its symbols answer (elf.h), those of .gnu_debugdata included.
+ */
+#include "elf/lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "elf/elf.h"
+
+#include "base/banned.h"
+
+enum { MAX_TREE_DEPTH = 512, MAX_CHAIN = HW_MAX_INLINE_DEPTH };
+
+struct unit_range {
+    uint64_t low, high;
+    Dwarf_Off unit; /* of the unit's DIE */
+};
+
+struct function_range {
+    uint64_t low, high;
+    Dwarf_Die die;
+};
+
+struct hw_lines {
+    struct hw_elf *symbols;
+    Elf *elf;
+    Dwarf *dwarf;                    /* NULL = no debug info */
+    HW_VEC(struct unit_range) units; /* sorted by low */
+    bool units_ready;
+
+    /* the unit at work */
+    Dwarf_Off unit;
+    bool has_unit, is_deep;
+    Dwarf_Die unit_die, tree; /* tree: where its functions are, elsewhere in split debug info */
+    Dwarf_Files *files;
+    HW_VEC(struct function_range) functions; /* sorted by low */
+    struct hw_line chain[MAX_CHAIN];
+
+    const char *directory; /* where the unit was compiled; NULL = unknown */
+    struct hw_map64 whole; /* address of a relative file name -> the whole path */
+    struct hw_arena paths;
+};
+
+int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
+{
+    struct hw_lines *l = calloc(1, sizeof *l);
+    if (!l)
+        return hw_fail(err, HW_ENOMEM, 0, "debug info");
+    int rc = hw_elf_open(fd, &l->symbols, err);
+    if (rc < 0) {
+        free(l);
+        return rc;
+    }
+    (void)elf_version(EV_CURRENT);
+    l->elf = elf_begin(fd, ELF_C_READ, NULL); /* read, not mapped: the file may shrink */
+    if (l->elf)
+        l->dwarf = dwarf_begin_elf(l->elf, DWARF_C_READ, NULL);
+    *out = l;
+    return HW_OK;
+}
+
+void hw_lines_close(struct hw_lines *l)
+{
+    if (!l)
+        return;
+    if (l->dwarf)
+        (void)dwarf_end(l->dwarf);
+    if (l->elf)
+        (void)elf_end(l->elf);
+    hw_elf_close(l->symbols);
+    hw_vec_done(&l->units);
+    hw_vec_done(&l->functions);
+    hw_map64_done(&l->whole);
+    hw_arena_done(&l->paths);
+    free(l);
+}
+
+static bool has_lines(const struct hw_lines *l)
+{
+    Dwarf_CU *cu = NULL;
+    return l->dwarf && dwarf_get_units(l->dwarf, NULL, &cu, NULL, NULL, NULL, NULL) == 0;
+}
+
+bool hw_lines_has_debug_info(const struct hw_lines *l)
+{
+    return has_lines(l);
+}
+
+bool hw_lines_has_symtab(struct hw_lines *l)
+{
+    struct hw_elf_info info;
+    return hw_elf_get_info(l->symbols, &info, NULL) == HW_OK && info.has_symtab;
+}
+
+/* ---- units ---- */
+
+static int compare_units(const void *a, const void *b)
+{
+    const struct unit_range *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static int add_unit(struct hw_lines *l, Dwarf_Die *die)
+{
+    Dwarf_Addr base, low, high;
+    ptrdiff_t at = 0;
+    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+        if (low >= high || low == 0)
+            continue; /* 0: a function the linker dropped */
+        if (hw_vec_push(&l->units, (struct unit_range){low, high, dwarf_dieoffset(die)}) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static int find_units(struct hw_lines *l)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die;
+    uint8_t type;
+    int rc = HW_OK;
+    l->units_ready = true;
+    while (rc == HW_OK && l->dwarf &&
+           dwarf_get_units(l->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0)
+        if (type == DW_UT_compile || type == DW_UT_skeleton)
+            rc = add_unit(l, &die);
+    if (rc == HW_OK && l->units.n)
+        qsort(l->units.v, l->units.n, sizeof *l->units.v, compare_units);
+    return rc;
+}
+
+/* Ranges of units do not overlap in sound files; in others the nearest start wins. */
+static const struct unit_range *unit_at(const struct hw_lines *l, uint64_t va)
+{
+    size_t lo = 0, hi = l->units.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (l->units.v[mid].low <= va)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == 0 || va >= l->units.v[lo - 1].high)
+        return NULL;
+    return &l->units.v[lo - 1];
+}
+
+/* ---- the functions of one unit ---- */
+
+static int compare_functions(const void *a, const void *b)
+{
+    const struct function_range *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static int add_function(struct hw_lines *l, Dwarf_Die *die)
+{
+    Dwarf_Addr base, low, high;
+    ptrdiff_t at = 0;
+    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+        if (low < high && low != 0 &&
+            hw_vec_push(&l->functions, (struct function_range){low, high, *die}) < 0)
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
+/* deep: functions inside of functions (local classes, lambdas), which costs a walk over all. */
+static bool may_hold_functions(int tag, bool deep)
+{
+    switch (tag) {
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+        return true;
+    case DW_TAG_subprogram:
+    case DW_TAG_lexical_block:
+        return deep;
+    default:
+        return false;
+    }
+}
+
+/* Without recursion: the way down is an array of DIEs, as deep as real programs nest scopes. */
+static int list_functions(struct hw_lines *l, bool deep)
+{
+    Dwarf_Die open[32];
+    size_t depth = 0;
+    hw_vec_clear(&l->functions);
+    l->is_deep = deep;
+    if (dwarf_child(&l->tree, &open[0]) != 0)
+        return HW_OK;
+    int rc = HW_OK;
+    while (rc == HW_OK) {
+        int tag = dwarf_tag(&open[depth]);
+        if (tag == DW_TAG_subprogram)
+            rc = add_function(l, &open[depth]);
+        if (may_hold_functions(tag, deep) && depth + 1 < HW_ARRAY_LEN(open) &&
+            dwarf_child(&open[depth], &open[depth + 1]) == 0) {
+            depth++;
+            continue;
+        }
+        bool more = true;
+        while (more && dwarf_siblingof(&open[depth], &open[depth]) != 0) {
+            more = depth > 0;
+            depth -= more;
+        }
+        if (!more)
+            break;
+    }
+    if (rc == HW_OK && l->functions.n)
+        qsort(l->functions.v, l->functions.n, sizeof *l->functions.v, compare_functions);
+    return rc;
+}
+
+static int enter_unit(struct hw_lines *l, Dwarf_Off unit)
+{
+    if (l->has_unit && l->unit == unit)
+        return HW_OK;
+    size_t n_files;
+    l->has_unit = false;
+    hw_vec_clear(&l->functions);
+    if (!dwarf_offdie(l->dwarf, unit, &l->unit_die))
+        return HW_OK;
+    Dwarf_Attribute a;
+    l->tree = l->unit_die;
+    l->directory = dwarf_attr(&l->unit_die, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+    Dwarf_Die split;
+    memset(&split, 0, sizeof split);
+    if (dwarf_cu_info(l->unit_die.cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) == 0 &&
+        split.addr)
+        l->tree = split;
+    if (dwarf_getsrcfiles(&l->tree, &l->files, &n_files) != 0 &&
+        dwarf_getsrcfiles(&l->unit_die, &l->files, &n_files) != 0)
+        l->files = NULL;
+    int rc = list_functions(l, /* deep = */ false);
+    if (rc < 0)
+        return rc;
+    l->unit = unit;
+    l->has_unit = true;
+    return HW_OK;
+}
+
+static Dwarf_Die *function_at(struct hw_lines *l, uint64_t va)
+{
+    size_t lo = 0, hi = l->functions.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (l->functions.v[mid].low <= va)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo && va < l->functions.v[lo - 1].high ? &l->functions.v[lo - 1].die : NULL;
+}
+
+/* ---- one address ---- */
+
+/* Resolves "." and ".." by the text alone, in place: the sources need not be on this machine. */
+static void simplify(char *path)
+{
+    char *to = path, *from = path;
+    while (*from) {
+        size_t n = strcspn(from + 1, "/") + 1; /* "/part" */
+        if (n == 3 && memcmp(from, "/..", 3) == 0) {
+            while (to > path && *--to != '/')
+                ;
+        } else if (n > 1 && !(n == 2 && from[1] == '.')) {
+            memmove(to, from, n);
+            to += n;
+        }
+        from += n;
+    }
+    *to = 0;
+}
+
+/* Debug info keeps names as the compiler was given them, relative to where it ran. The text libdw
+ * gives stays where it is while the file is open, so it stands for itself in the map. */
+static const char *whole_path(struct hw_lines *l, const char *name)
+{
+    uint64_t found;
+    if (!name || (name[0] == '/' && !strstr(name, "/.")))
+        return name;
+    if (hw_map64_get(&l->whole, (uint64_t)(uintptr_t)name, &found))
+        return (const char *)(uintptr_t)found;
+    bool relative = name[0] != '/';
+    if (relative && (!l->directory || l->directory[0] != '/'))
+        return name;
+    size_t n_dir = relative ? strlen(l->directory) + 1 : 0, n = strlen(name);
+    char *path = hw_arena_alloc(&l->paths, n_dir + n + 1);
+    if (!path)
+        return name;
+    if (relative) {
+        memcpy(path, l->directory, n_dir - 1);
+        path[n_dir - 1] = '/';
+    }
+    memcpy(path + n_dir, name, n + 1);
+    simplify(path);
+    /* Without memory it is made again the next time. */
+    (void)hw_map64_put(&l->whole, (uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)path);
+    return path;
+}
+
+static const char *name_of(Dwarf_Die *die)
+{
+    Dwarf_Attribute a;
+    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) ||
+        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a)) {
+        const char *name = dwarf_formstring(&a);
+        if (name)
+            return name;
+    }
+    return dwarf_diename(die);
+}
+
+static void call_place(struct hw_lines *l, Dwarf_Die *inlined, struct hw_line *out)
+{
+    Dwarf_Attribute a;
+    Dwarf_Word file, line;
+    if (l->files && dwarf_attr(inlined, DW_AT_call_file, &a) && dwarf_formudata(&a, &file) == 0)
+        out->file = whole_path(l, dwarf_filesrc(l->files, file, NULL, NULL));
+    if (out->file && dwarf_attr(inlined, DW_AT_call_line, &a) && dwarf_formudata(&a, &line) == 0)
+        out->line = (uint32_t)line;
+}
+
+static void leaf_place(struct hw_lines *l, uint64_t va, struct hw_line *out)
+{
+    int number;
+    Dwarf_Line *line = dwarf_getsrc_die(&l->unit_die, va);
+    if (!line)
+        return;
+    out->file = whole_path(l, dwarf_linesrc(line, NULL, NULL));
+    if (out->file && dwarf_lineno(line, &number) == 0 && number > 0)
+        out->line = (uint32_t)number;
+}
+
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'D');
+}
+
+/* The child of *at that covers va, in *at. */
+static bool descend(Dwarf_Die *at, uint64_t va)
+{
+    Dwarf_Die child;
+    if (dwarf_child(at, &child) != 0)
+        return false;
+    do {
+        int tag = dwarf_tag(&child);
+        if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+            dwarf_haspc(&child, va) == 1) {
+            *at = child;
+            return true;
+        }
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+/* Functions from the outside in; a function's line is where the next one was inlined. */
+static size_t build_chain(struct hw_lines *l, Dwarf_Die *function, uint64_t va)
+{
+    Dwarf_Die at = *function;
+    size_t n = 0;
+    l->chain[n++] = (struct hw_line){.function = name_of(&at)};
+    for (int depth = 0; depth < MAX_TREE_DEPTH && n < MAX_CHAIN && descend(&at, va); depth++) {
+        if (dwarf_tag(&at) != DW_TAG_inlined_subroutine)
+            continue;
+        call_place(l, &at, &l->chain[n - 1]);
+        l->chain[n++] = (struct hw_line){.function = name_of(&at)};
+    }
+    leaf_place(l, va, &l->chain[n - 1]);
+    for (size_t i = 0; i < n / 2; i++) {
+        struct hw_line t = l->chain[i];
+        l->chain[i] = l->chain[n - 1 - i];
+        l->chain[n - 1 - i] = t;
+    }
+    return n;
+}
+
+/* A symbol stands in for a missing name, and for one that is less than a symbol: "_M_invoke" of
+ * some template, whose symbol tells which. */
+static void name_outermost(struct hw_lines *l, uint64_t va, size_t *n)
+{
+    struct hw_line *outermost = &l->chain[*n ? *n - 1 : 0];
+    if (*n && outermost->function && is_mangled(outermost->function))
+        return;
+    const char *symbol = hw_elf_function_at(l->symbols, va, NULL);
+    if (!symbol)
+        return;
+    if (*n == 0) {
+        *outermost = (struct hw_line){0};
+        *n = 1;
+    }
+    if (!outermost->function || is_mangled(symbol))
+        outermost->function = symbol;
+}
+
+static int find_chain(struct hw_lines *l, uint64_t va, size_t *n)
+{
+    *n = 0;
+    const struct unit_range *u = unit_at(l, va);
+    if (u) {
+        int rc = enter_unit(l, u->unit);
+        if (rc < 0)
+            return rc;
+        Dwarf_Die *function = l->has_unit ? function_at(l, va) : NULL;
+        if (l->has_unit && !function && !l->is_deep) {
+            rc = list_functions(l, /* deep = */ true);
+            if (rc < 0)
+                return rc;
+            function = function_at(l, va);
+        }
+        if (function) {
+            *n = build_chain(l, function, va);
+        } else if (l->has_unit) { /* assembly: lines, but no function in the debug info */
+            l->chain[0] = (struct hw_line){0};
+            leaf_place(l, va, &l->chain[0]);
+            *n = l->chain[0].file != NULL;
+        }
+    }
+    name_outermost(l, va, n);
+    return HW_OK;
+}
+
+int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
+                     void *ctx)
+{
+    int rc = l->units_ready ? HW_OK : find_units(l);
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        size_t n_chain;
+        rc = find_chain(l, ascending[i], &n_chain);
+        if (rc == HW_OK)
+            rc = answer(ctx, i, l->chain, n_chain);
+    }
+    return rc;
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""lines_check.py LINES_PRINT FILE...: chains of functions, files and lines against llvm-symbolizer.
+
+Addresses are drawn from the sizes of the symbol table's functions, with a fixed seed. The outermost
+name may differ: llvm-symbolizer takes the symbol's (`f.cold`, `f.part.0`), we the debug info's.
+"""
+import os, random, shutil, subprocess, sys, tempfile
+
+def addresses(path, n):
+    out = subprocess.run(['readelf', '-sW', path], capture_output=True, text=True).stdout
+    spans = []
+    for line in out.splitlines():
+        f = line.split()
+        if len(f) >= 8 and f[3] == 'FUNC' and f[6] not in ('UND', 'ABS') and int(f[2], 0) > 0:
+            spans.append((int(f[1], 16), int(f[2], 0)))
+    spans = sorted(set(spans))
+    rng = random.Random(7)
+    return sorted({a + rng.randrange(s) for a, s in (rng.choice(spans) for _ in range(n))})
+
+def chains(text):
+    result, at = {}, None
+    for line in text.splitlines():
+        if line.startswith('0x'):
+            at = int(line, 16)
+            result[at] = []
+        else:
+            result[at].append(line)
+    return {a: list(zip(v[::2], v[1::2])) for a, v in result.items()}
+
+def clean(place):
+    path, _, line = place.split(' (discriminator')[0].rpartition(':')
+    return os.path.normpath(path) if path != '??' else path, '0' if line == '?' else line
+
+def main():
+    tool, files = sys.argv[1], sys.argv[2:]
+    if subprocess.run(['which', 'llvm-symbolizer'], capture_output=True).returncode:
+        print('no llvm-symbolizer')
+        return 77
+    with tempfile.TemporaryDirectory() as tmp:
+        return check_all(tool, compile_samples(tmp) + files)
+
+def compile_samples(tmp):
+    """The sample beside, by the compilers there are and with both versions of DWARF."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'lines_sample.cc')
+    made = []
+    for compiler in 'g++', 'clang++', 'clang++-14':
+        for version in '4', '5':
+            out = os.path.join(tmp, '%s-%s' % (compiler, version))
+            if shutil.which(compiler):
+                subprocess.run([compiler, '-std=c++17', '-gdwarf-' + version, '-O2', '-o', out,
+                                source], check=True)
+                made.append(out)
+    return made
+
+def check_all(tool, files):
+    total = bad = 0
+    for path in files:
+        vas = addresses(path, 1500)
+        stdin = '\n'.join('0x%x' % a for a in vas) + '\n'
+        ours = chains(subprocess.run([tool, path], input=stdin, capture_output=True, text=True,
+                                     check=True).stdout)
+        theirs = chains(subprocess.run(['llvm-symbolizer', '-a', '--inlines', '--no-demangle',
+                                        '--output-style=GNU', '--obj=' + path], input=stdin,
+                                       capture_output=True, text=True, check=True).stdout)
+        wrong = aliases = 0
+        for a in vas:
+            o = [(f, clean(p)) for f, p in ours[a]]
+            t = [(f, clean(p)) for f, p in theirs[a]]
+            if o[-1][1] == ('??', '0') and t[-1][1][1] == '0':
+                o = t[:-1] + [(o[-1][0], t[-1][1])]  # only an object's name from the symbol table
+            if o[-1][0] != t[-1][0]:
+                aliases += 1
+                o[-1] = t[-1][0], o[-1][1]
+            if o != t:
+                wrong += 1
+                if wrong <= int(os.environ.get('SHOW', '3')):
+                    print('%s %#x\n  ours   %s\n  theirs %s' % (path, a, o, t))
+        print('%s: %d addresses, %d differ, %d outermost names' % (
+            os.path.basename(path), len(vas), wrong, aliases))
+        total += len(vas)
+        bad += wrong
+    print('%d addresses, %d differ' % (total, bad))
+    return bad > total // 1000
+
+sys.exit(main())
