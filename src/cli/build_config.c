@@ -75,6 +75,14 @@ int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, st
         hw_pb_end(&w);
         hw_pb_end(&w);
     }
+    if (q->python_allocators) {
+        hw_pb_begin(&w, HW_F_TraceConfig_trace_attributes);
+        hw_pb_begin(&w, HW_F_TraceAttributes_attribute);
+        hw_pb_str(&w, HW_F_TraceAttributes_Attribute_key, HW_ATTRIBUTE_PYTHON);
+        hw_pb_str(&w, HW_F_TraceAttributes_Attribute_string_value, "1");
+        hw_pb_end(&w);
+        hw_pb_end(&w);
+    }
     hw_strbuf_add(out, w.buf.p, w.buf.n);
     bool failed = hw_pb_failed(&w) || out->failed;
     hw_pb_done(&w);

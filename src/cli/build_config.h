@@ -29,7 +29,10 @@ struct hw_config_request {
     uint64_t dump_interval_ms;
     uint64_t duration_ms;
     bool packages_list;
+    bool python_allocators; /* kept as an attribute of the trace, for the report */
 };
+
+#define HW_ATTRIBUTE_PYTHON "heapwise.python_allocators"
 
 /* Binary TraceConfig into out. */
 int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, struct hw_error *err);

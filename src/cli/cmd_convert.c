@@ -50,7 +50,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
                    const char *out_path)
 {
     struct hw_show s;
-    int rc = hw_show_open(&s, cli, in_path);
+    int rc = hw_show_open(&s, cli, in_path, /* as_report = */ false);
     if (rc != 0)
         return rc;
     struct hw_export_input in = {.profile = s.p,

@@ -22,7 +22,9 @@
 #include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
+#include "cli/show.h"
 #include "config/config.h"
+#include "import/import.h"
 
 #include "base/banned.h"
 
@@ -37,7 +39,8 @@ struct record {
     struct hw_output output;
     struct hw_recording recording;
     bool launched;
-    int named; /* result of giving the file its name */
+    const struct hw_seen_target *target; /* the program the output is named after; NULL = none */
+    int named;                           /* result of giving the file its name */
     struct hw_error name_error;
 };
 
@@ -59,6 +62,7 @@ static struct hw_config_request request_of(const struct hw_opts *o)
         .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
+        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
     };
 }
 
@@ -140,20 +144,41 @@ static int prepare(struct record *r)
     return HW_EXIT_OK;
 }
 
-/* The name the output is called by: the program really profiled. */
-static const char *profiled_name(const struct record *r, int *pid)
+/* Of several programs the one that the report is about; only what was written tells how much each
+ * allocated. */
+static const struct hw_seen_target *by_trace(const struct record *r)
 {
-    const struct hw_seen_target *t = hw_recording_main_target(&r->recording);
-    *pid = t ? t->pid : r->launch.pid;
-    return t && t->name ? t->name : r->cli->opts.args[0];
+    const struct hw_recording *rec = &r->recording;
+    const struct hw_seen_target *found = NULL;
+    struct hw_profile *p = NULL;
+    struct hw_series_list list = {0};
+    hw_process_ranks ranks = {0};
+    if (r->output.part && hw_import_file(r->output.part, &p, NULL) == 0 &&
+        hw_series_list_init(&list, p) == 0 && hw_show_rank(p, &list, &ranks) == 0 && ranks.n)
+        for (size_t i = 0; i < rec->targets.n; i++)
+            if (rec->targets.v[i].pid == p->processes.v[ranks.v[0].upid.v].pid)
+                found = &rec->targets.v[i];
+    hw_vec_done(&ranks);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return found;
+}
+
+/* The program really profiled. */
+static const struct hw_seen_target *main_target(struct record *r)
+{
+    size_t n = hw_recording_programs(&r->recording);
+    const struct hw_seen_target *t = n > 1 ? by_trace(r) : NULL;
+    return t ? t : hw_recording_main_target(&r->recording);
 }
 
 /* At once when the recording is complete: the program may run on for days. */
 static void on_written(void *ctx)
 {
     struct record *r = ctx;
-    int pid;
-    const char *name = profiled_name(r, &pid);
+    r->target = main_target(r);
+    int pid = r->target ? r->target->pid : r->launch.pid;
+    const char *name = r->target && r->target->name ? r->target->name : r->cli->opts.args[0];
     r->named = hw_output_finish(&r->output, name, pid, &r->name_error);
 }
 
@@ -277,7 +302,7 @@ static void show_report(const struct record *r)
 static int finish(struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
-    const struct hw_seen_target *t = hw_recording_main_target(rec);
+    const struct hw_seen_target *t = r->target;
     bool empty = !rec->recorder_gone && (!t || rec->ended.n_samples == 0);
     if (r->named < 0)
         return hw_cli_fail(r->cli, &r->name_error);

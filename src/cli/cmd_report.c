@@ -24,6 +24,7 @@ int hw_cmd_report(struct hw_cli *cli)
     o.top = (unsigned)hw_opt_num(&cli->opts, HW_OPT_TOP);
     o.peak = hw_opt_flag(&cli->opts, HW_OPT_PEAK);
     o.json = hw_opt_flag(&cli->opts, HW_OPT_JSON);
+    o.fold = !o.json && !cli->opts.v[HW_OPT_TOP].set;
     o.path = cli->opts.args[0];
     return hw_report_file(cli, o.path, &o, stdout);
 }

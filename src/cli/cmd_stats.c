@@ -178,7 +178,7 @@ static void put_process(const struct job *j, hw_upid upid, const struct process_
            percent(s->named_samples, s->total.alloc_samples));
     printf("  stacks cut short: %llu   maps read again: %llu\n",
            (unsigned long long)s->unwinding_errors, (unsigned long long)s->map_reparses);
-    if (s->heap_samples && s->unwinding_us)
+    if (s->heap_samples && s->unwinding_us * 100 >= s->heap_samples)
         printf("  unwinding: %.2f us a sample\n",
                (double)s->unwinding_us / (double)s->heap_samples);
     if (s->blocked_us)
@@ -342,7 +342,7 @@ static int run(struct job *j)
     if (rc == 0)
         rc = hw_process_rank_all(j->p, &j->list, &j->ranks);
     if (rc == 0)
-        rc = hw_functions_new(j->p->callsites, &j->functions);
+        rc = hw_functions_new(j->p->callsites, NULL, &j->functions);
     if (rc == 0)
         rc = hw_losses_find(j->p, &j->losses);
     if (rc == 0)

@@ -191,7 +191,8 @@ static int print_tree(struct tree *t)
     const struct hw_opts *o = &t->cli->opts;
     unsigned flags = (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
                      (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES);
-    int rc = hw_functions_new(t->show.p->callsites, &t->functions);
+    struct hw_wrappers wrappers = hw_show_wrappers(t->cli);
+    int rc = hw_functions_new(t->show.p->callsites, &wrappers, &t->functions);
     if (rc == 0)
         rc = hw_flame_build(t->show.p->callsites, t->functions, &t->show.values, flags, &t->flame);
     if (rc == 0)
@@ -218,7 +219,7 @@ int hw_cmd_tree(struct hw_cli *cli)
     }
     struct hw_report_options r = hw_report_defaults(cli, STDOUT_FILENO);
     struct tree t = {.cli = cli, .color = r.color, .unicode = r.unicode, .width = r.width};
-    int rc = hw_show_open(&t.show, cli, cli->opts.args[0]);
+    int rc = hw_show_open(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
     if (rc != 0)
         return rc;
     rc = print_tree(&t);

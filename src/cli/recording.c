@@ -470,6 +470,14 @@ static int rank(const struct hw_recording *r, const struct hw_seen_target *t)
     return 2 + (t->state != HW_TARGET_EXECED) + 2 * (r->launch && t->pid == r->launch->pid);
 }
 
+size_t hw_recording_programs(const struct hw_recording *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->targets.n; i++)
+        n += r->targets.v[i].connected && !is_starter(&r->targets.v[i]);
+    return n;
+}
+
 const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r)
 {
     const struct hw_seen_target *best = NULL;

@@ -83,6 +83,8 @@ int hw_recording_start(struct hw_recording *r, const struct hw_control_start *st
 int hw_recording_run(struct hw_recording *r, struct hw_error *err);
 void hw_recording_done(struct hw_recording *r);
 
+/* How many programs were profiled that do more than start others. */
+size_t hw_recording_programs(const struct hw_recording *r);
 /* The program that was really profiled: the first target that stayed and is no mere starter of
  * others (sh, env, nice …); NULL = none. */
 const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r);

@@ -31,7 +31,9 @@ struct hw_report_options hw_report_defaults(const struct hw_cli *cli, int fd)
     bool smart = isatty(fd) && !(term && strcmp(term, "dumb") == 0);
     return (struct hw_report_options){.metric = HW_METRIC_SPACE,
                                       .top = 20,
+                                      .fold = true,
                                       .pid = -1,
+                                      .wrappers = hw_show_wrappers(cli),
                                       .color = hw_cli_color(cli, fd),
                                       .unicode = smart && locale_is_utf8(),
                                       .width = hw_cli_width(fd)};

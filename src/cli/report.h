@@ -3,7 +3,8 @@
  *
  * Why:     `heapwise report FILE` and the end of `heapwise record` print the same thing.
  * Shapes:  spec/ui.md 18.4. Unicode and colour only when asked for (a terminal); width in columns.
- *          Where nearly everything was freed by the end, the table shows the peak and says so.
+ *          Where nearly everything was freed by the end, or the program ended and had freed half,
+ *          the table shows the peak and says so.
  * Errors:  HW_ENOMEM, HW_ESYS; what is lost or missing is part of the report, not an error.
  */
 #ifndef HW_CLI_REPORT_H
@@ -13,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "views/functions.h"
 #include "views/values.h"
 
 struct hw_cli;
@@ -22,12 +24,14 @@ struct hw_profile;
 struct hw_report_options {
     enum hw_metric metric;
     unsigned top; /* rows; 0 = all */
-    int64_t pid;  /* < 0: the process that allocated most */
+    bool fold;    /* leave out sites that hold next to nothing */
+    int64_t pid;  /* < 0: the process that allocated most and does not merely start others */
     bool peak;    /* the table shows the peak in any case */
     bool json;    /* the stable object in place of the text */
     bool color, unicode;
     unsigned width;
     const char *path; /* of the trace, for "next:"; NULL leaves that out */
+    struct hw_wrappers wrappers;
 };
 
 /* Gives an exit code of cli.h: 0, HW_EXIT_INCOMPLETE, HW_EXIT_NO_DATA (nothing printed to out but

@@ -1,14 +1,16 @@
 #include "cli/report_data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/show.h"
 
 #include "base/banned.h"
 
-/* Below this share of the peak the end of a program is its clean-up and tells nothing. */
-#define FREED_SHARE 0.01
+/* A site below this share of the whole is only in the line "more sites". */
+#define FOLD_SHARE 0.005
 
 static int pick_process(struct hw_report_data *d, struct hw_error *err)
 {
@@ -34,9 +36,8 @@ static void pick_moments(struct hw_report_data *d)
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     d->peak = peak ? *peak : d->now;
     bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
-    double freed = FREED_SHARE * (double)d->peak.total.space;
     d->shows_peak = live && d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
-                    (d->o->peak || (double)d->now.total.space < freed);
+                    (d->o->peak || hw_process_view_cleaned_up(v));
     /* The dump at the peak was not made to compare with: what the program did since is its end. */
     for (size_t i = 0; !d->shows_peak && i + 1 < v->moments.n; i++)
         if (!v->moments.v[i].is_peak)
@@ -93,7 +94,7 @@ static int find_trends(struct hw_report_data *d)
 
 static int find_sites(struct hw_report_data *d)
 {
-    int rc = hw_functions_new(d->p->callsites, &d->functions);
+    int rc = hw_functions_new(d->p->callsites, &d->o->wrappers, &d->functions);
     if (rc == 0)
         rc = hw_sites_init(&d->sites, d->functions);
     if (rc == 0)
@@ -108,9 +109,13 @@ static int find_sites(struct hw_report_data *d)
         put_peak(d);
     hw_sites_rank(&d->sites, d->o->metric);
     d->n_rows = d->sites.n;
-    while (d->n_rows > 0) { /* rows of 0 at the end say nothing */
+    const struct hw_value *total = d->shows_peak ? &d->peak.total : &d->now.total;
+    double least = d->o->fold ? FOLD_SHARE * fabs((double)hw_value_get(total, d->o->metric)) : 0;
+    while (d->n_rows > 0) { /* rows of nothing at the end say nothing */
         const struct hw_site *s = &d->sites.v[d->n_rows - 1];
-        if (hw_value_get(&s->now, d->o->metric) != 0 || (d->before && s->before_space != 0))
+        double value = fabs((double)hw_value_get(&s->now, d->o->metric));
+        bool changed = d->before && s->before_space != s->now.space;
+        if (changed || (value != 0 && (value >= least || d->n_rows == 1)))
             break;
         d->n_rows--;
     }
@@ -165,7 +170,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     *d = (struct hw_report_data){.p = p, .o = o};
     int rc = hw_series_list_init(&d->list, p);
     if (rc == 0)
-        rc = hw_process_rank_all(p, &d->list, &d->ranks);
+        rc = hw_show_rank(p, &d->list, &d->ranks);
     if (rc == 0) {
         rc = pick_process(d, err);
         if (rc < 0)

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/build_config.h"
 #include "cli/loss_text.h"
 #include "cli/report_data.h"
+#include "cli/show.h"
 #include "cli/units.h"
 
 #include "base/banned.h"
@@ -151,7 +153,10 @@ static void put_value_cell(struct page *pg, const struct hw_site *s)
     char value[HW_UNIT_MAX], error[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX + 4];
     fmt_metric(value, m, (double)hw_value_get(&s->now, m));
     fmt_error(pg, &s->now, m, error);
-    bool rough = error[0] && hw_value_samples(&s->now, m) < 10;
+    /* Few samples make a rough figure, unless what it is made of is large and thus exact. */
+    bool rough = error[0] && hw_value_samples(&s->now, m) < 10 &&
+                 hw_value_error(&s->now, m, pg->d->view.interval_bytes) >
+                     0.3 * fabs((double)hw_value_get(&s->now, m));
     (void)snprintf(cell, sizeof cell, "%s%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
                    error[0] ? " " : "", error);
     put_cell(&pg->line, cell, COL_VALUE);
@@ -242,7 +247,7 @@ static void put_table(struct page *pg)
     if (d->shows_peak) {
         bool freed = !d->o->peak;
         fprintf(pg->out, "\n%sthe table shows the peak at %s\n",
-                freed ? "almost everything was freed by the end; " : "",
+                freed ? "most of it was freed by the end; " : "",
                 hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     }
     if (d->n_rows == 0) {
@@ -264,7 +269,7 @@ static void put_table(struct page *pg)
     double value;
     size_t n = rest(pg, &value);
     if (n)
-        fprintf(pg->out, "%*s   in %zu more site%s (--top)\n", COL_VALUE,
+        fprintf(pg->out, "%*s   in %zu more site%s (--top 0: all)\n", COL_VALUE,
                 fmt_metric(buf, d->o->metric, value), n, n == 1 ? "" : "s");
 }
 
@@ -288,38 +293,104 @@ static void put_losses(const struct page *pg)
     hw_strbuf_done(&text);
 }
 
-static void put_others(const struct page *pg)
+static void put_amounts(const struct page *pg, const struct hw_value *v)
+{
+    char buf[HW_UNIT_MAX];
+    fprintf(pg->out, "  live %s", hw_fmt_bytes(buf, (double)v->space));
+    fprintf(pg->out, "  allocated %s", hw_fmt_bytes(buf, (double)v->alloc_space));
+}
+
+/* Processes of one name are one entry: a build has hundreds of compilers. Gives how many there are
+ * of this name, 0 when an earlier process had it. */
+static size_t same_name(const struct hw_report_data *d, size_t at, struct hw_value *sum)
+{
+    const char *name = base_name(hw_report_process_name(d, d->ranks.v[at].upid));
+    size_t n = 0;
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->ranks.v[i].upid.v == d->upid.v ||
+            strcmp(base_name(hw_report_process_name(d, d->ranks.v[i].upid)), name) != 0)
+            continue;
+        if (i < at)
+            return 0;
+        hw_value_add(sum, &d->ranks.v[i].total);
+        n++;
+    }
+    return n;
+}
+
+/* What only started others is one line for all of them. */
+static void put_starters(const struct page *pg, bool first)
 {
     const struct hw_report_data *d = pg->d;
-    char buf[HW_UNIT_MAX];
-    size_t shown = 0;
+    struct hw_value sum = {0};
+    struct hw_strbuf names = {0};
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->ranks.v[i].upid.v == d->upid.v || !hw_show_is_starter(d->p, d->ranks.v[i].upid))
+            continue;
+        size_t n = same_name(d, i, &sum);
+        const char *name = base_name(hw_report_process_name(d, d->ranks.v[i].upid));
+        if (n && names.n)
+            hw_strbuf_adds(&names, ", ");
+        if (n > 1)
+            hw_strbuf_addf(&names, "%zu ", n);
+        if (n)
+            hw_strbuf_add_escaped(&names, name, strlen(name));
+    }
+    if (names.n) {
+        fprintf(pg->out, "%sstarted by: %s", first ? "\n" : "", names.p ? names.p : "");
+        put_amounts(pg, &sum);
+        fputc('\n', pg->out);
+    }
+    hw_strbuf_done(&names);
+}
+
+static void put_others(const struct page *pg)
+{
+    enum { MAX_LINES = 8 };
+    const struct hw_report_data *d = pg->d;
+    size_t lines = 0, left = 0;
     for (size_t i = 0; i < d->ranks.n; i++) {
         hw_upid upid = d->ranks.v[i].upid;
-        if (upid.v == d->upid.v)
+        struct hw_value sum = {0};
+        if (upid.v == d->upid.v || hw_show_is_starter(d->p, upid))
             continue;
-        if (shown++ == 10) {
-            fprintf(pg->out, "      and %zu more\n", d->ranks.n - 11);
-            break;
+        size_t n = same_name(d, i, &sum);
+        if (n == 0)
+            continue;
+        if (lines == MAX_LINES) {
+            left += n;
+            continue;
         }
-        fputs(shown == 1 ? "\nalso: " : "      ", pg->out);
-        put_name(pg, base_name(hw_report_process_name(d, upid)));
-        fprintf(pg->out, " (%lld)  live %s", (long long)d->p->processes.v[upid.v].pid,
-                hw_fmt_bytes(buf, (double)d->ranks.v[i].total.space));
-        fprintf(pg->out, "  allocated %s",
-                hw_fmt_bytes(buf, (double)d->ranks.v[i].total.alloc_space));
-        fputs(shown == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);
+        fputs(lines++ == 0 ? "\nalso: " : "      ", pg->out);
+        const char *name = base_name(hw_report_process_name(d, upid));
+        put_name(pg, name[0] ? name : "(no name)");
+        if (n == 1)
+            fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[upid.v].pid);
+        else
+            fprintf(pg->out, " %s%zu", word(pg, "\xc3\x97", "x"), n);
+        put_amounts(pg, &sum);
+        fputs(lines == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);
     }
+    if (left)
+        fprintf(pg->out, "      and %zu more; heapwise stats lists them\n", left);
+    put_starters(pg, lines == 0);
+}
+
+static bool has_python_allocators(const struct hw_report_data *d)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
 }
 
 static void put_hints(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
     const char *name = hw_report_process_name(d, d->upid);
-    if (strncmp(base_name(name), "python", 6) == 0)
+    if (strncmp(base_name(name), "python", 6) == 0 && !has_python_allocators(d))
         fputs(
             "\nnote: python keeps objects up to 512 bytes in arenas of its own (pymalloc), which\n"
-            "      are seen here only as a whole; record with --python-allocators to see them "
-            "all\n",
+            "      malloc sees as a whole or not at all; record with --python-allocators to see\n"
+            "      them one by one\n",
             pg->out);
     if (d->o->path) {
         fputs("\nnext: heapwise tree ", pg->out);

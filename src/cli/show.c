@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "daemon/core.h"
 #include "import/import.h"
 
 #include "base/banned.h"
@@ -46,12 +47,52 @@ static bool pick_process(struct hw_show *s, const struct hw_cli *cli, const hw_p
     return false;
 }
 
-static int load(struct hw_show *s, const struct hw_cli *cli, const char *path)
+bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid)
+{
+    const char *name =
+        hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[upid.v].name);
+    const char *slash = strrchr(name, '/');
+    return hw_launch_is_launcher(slash ? slash + 1 : name);
+}
+
+int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
+                 hw_process_ranks *out)
+{
+    int rc = hw_process_rank_all(p, list, out);
+    hw_process_ranks starters = {0};
+    size_t kept = 0;
+    for (size_t i = 0; rc == 0 && i < out->n; i++) {
+        if (!hw_show_is_starter(p, out->v[i].upid))
+            out->v[kept++] = out->v[i];
+        else if (hw_vec_push(&starters, out->v[i]) < 0)
+            rc = HW_ENOMEM;
+    }
+    for (size_t i = 0; rc == 0 && i < starters.n; i++)
+        out->v[kept++] = starters.v[i];
+    hw_vec_done(&starters);
+    return rc;
+}
+
+struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli)
+{
+    const struct hw_optval *v = &cli->opts.v[HW_OPT_WRAPPER];
+    return (struct hw_wrappers){(const char *const *)v->list.v, v->list.n};
+}
+
+static bool wants_peak(const struct hw_show *s, const struct hw_cli *cli, bool as_report)
+{
+    if (hw_opt_flag(&cli->opts, HW_OPT_PEAK) || s->view.moments.n == 0)
+        return true;
+    bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
+    return as_report && live && hw_process_view_cleaned_up(&s->view);
+}
+
+static int load(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
 {
     hw_process_ranks ranks = {0};
     int rc = hw_series_list_init(&s->list, s->p);
     if (rc == 0)
-        rc = hw_process_rank_all(s->p, &s->list, &ranks);
+        rc = hw_show_rank(s->p, &s->list, &ranks);
     bool found = rc == 0 && pick_process(s, cli, &ranks);
     hw_vec_done(&ranks);
     if (rc == 0 && !found)
@@ -60,7 +101,7 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const char *path)
         rc = hw_process_view_init(&s->view, s->p, &s->list, s->upid);
     if (rc < 0)
         return rc;
-    if (hw_opt_flag(&cli->opts, HW_OPT_PEAK) || s->view.moments.n == 0)
+    if (wants_peak(s, cli, as_report))
         s->moment = hw_process_view_peak(&s->view);
     else
         s->moment = &s->view.moments.v[s->view.moments.n - 1];
@@ -74,7 +115,7 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const char *path)
     return rc;
 }
 
-int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path)
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
 {
     struct hw_error err = {0};
     *s = (struct hw_show){0};
@@ -82,7 +123,7 @@ int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path)
         return hw_cli_usage_exit(cli);
     int rc = hw_import_file(hw_input_path(path), &s->p, &err);
     if (rc == 0) {
-        rc = load(s, cli, path);
+        rc = load(s, cli, path, as_report);
         if (rc < 0)
             (void)hw_fail(&err, rc, 0, "cannot read '%s'", path); /* printed below */
     }

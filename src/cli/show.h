@@ -30,9 +30,17 @@ struct hw_show {
     enum hw_metric metric;
 };
 
-/* Reads --metric, --pid, --peak of the command. */
-int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path);
+/* Reads --metric, --pid, --peak of the command. as_report: where the report would show the peak
+ * because most was freed by the end, so does this. */
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
 void hw_show_done(struct hw_show *s);
+/* The process one wants first: most allocated, behind them those that only start others (shells,
+ * env, make, compiler drivers). */
+int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
+                 hw_process_ranks *out);
+bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid);
+/* --wrapper of the command; borrowed from it. */
+struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli);
 /* What to open for an argument: "-" is standard input. */
 const char *hw_input_path(const char *arg);
 /* --metric of the command; false and a message when it is none. */

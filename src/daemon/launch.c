@@ -18,18 +18,35 @@
 
 #define MAX_DEPTH 64
 
+/* gcc, x86_64-linux-gnu-g++-12: the work is done by cc1, as and ld below. clang compiles itself. */
+static bool is_compiler_driver(const char *exe)
+{
+    static const char *const drivers[] = {"gcc", "g++", "cc", "c++", "gfortran", "gdc", "collect2"};
+    size_t n = strlen(exe);
+    while (n && (exe[n - 1] == '.' || (exe[n - 1] >= '0' && exe[n - 1] <= '9')))
+        n--;
+    n = n && exe[n - 1] == '-' ? n - 1 : strlen(exe);
+    const char *dash = memrchr(exe, '-', n);
+    const char *word = dash ? dash + 1 : exe;
+    size_t length = (size_t)(exe + n - word);
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (strlen(drivers[i]) == length && strncmp(word, drivers[i], length) == 0)
+            return true;
+    return false;
+}
+
 bool hw_launch_is_launcher(const char *exe)
 {
     static const char *const names[] = {
-        "sh",      "bash",    "dash",    "zsh",    "ksh",       "mksh",     "fish",
-        "busybox", "env",     "nice",    "ionice", "nohup",     "timeout",  "setsid",
-        "stdbuf",  "chrt",    "taskset", "time",   "xargs",     "sudo",     "su",
-        "setpriv", "unshare", "nsenter", "chroot", "prlimit",   "numactl",  "script",
-        "runuser", "strace",  "ltrace",  "make",   "catchsegv", "unbuffer", "faketime"};
+        "sh",      "bash",    "dash",      "zsh",      "ksh",     "mksh",    "fish",    "busybox",
+        "env",     "nice",    "ionice",    "nohup",    "timeout", "setsid",  "stdbuf",  "chrt",
+        "taskset", "time",    "xargs",     "sudo",     "su",      "setpriv", "unshare", "nsenter",
+        "chroot",  "prlimit", "numactl",   "script",   "runuser", "strace",  "ltrace",  "make",
+        "ninja",   "ccache",  "catchsegv", "unbuffer", "faketime"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(exe, names[i]) == 0)
             return true;
-    return false;
+    return is_compiler_driver(exe);
 }
 
 static int32_t parent_of(int32_t pid, char *exe, size_t max)

@@ -7,7 +7,7 @@
 int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in)
 {
     *s = (struct hw_stacks){0};
-    int rc = hw_functions_new(in->profile->callsites, &s->functions);
+    int rc = hw_functions_new(in->profile->callsites, NULL, &s->functions);
     if (rc == 0)
         rc = hw_flame_build(in->profile->callsites, s->functions, in->values, 0, &s->tree);
     if (rc == 0)

@@ -19,170 +19,8 @@ struct hw_functions {
     uint32_t *site;    /* by callsite: the callsite of the code that asked… */
     uint32_t *site_at; /* …and its place in at */
     const struct hw_callsites *cs;
+    const struct hw_wrappers *wrappers; /* the caller's; only read while being made */
 };
-
-/* ---- kinds ---- */
-
-static bool starts(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p, with, n) == 0;
-}
-
-static bool ends(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p + s.n - n, with, n) == 0;
-}
-
-static bool has(struct hw_bytes s, const char *what)
-{
-    return s.n && memmem(s.p, s.n, what, strlen(what)) != NULL;
-}
-
-static bool starts_any(struct hw_bytes s, const char *const *list)
-{
-    for (; *list; list++)
-        if (starts(s, *list))
-            return true;
-    return false;
-}
-
-static bool ends_any(struct hw_bytes s, const char *const *list)
-{
-    for (; *list; list++)
-        if (ends(s, *list))
-            return true;
-    return false;
-}
-
-/* Wrappers are named after what they wrap: xmalloc, zmalloc, g_malloc0, sqlite3Malloc,
- * PyMem_Realloc, xstrdup, av_mallocz, kmemdup. A longer tail is somebody's own function
- * (malloc_heavy_work). */
-static const char *const c_suffixes[] = {
-    "malloc",     "Malloc",    "calloc",    "Calloc",    "realloc",       "Realloc",
-    "malloc0",    "malloc64",  "Malloc0",   "realloc64", "reallocarray",  "strdup",
-    "strndup",    "Strdup",    "memdup",    "memalign",  "aligned_alloc", "mallocz",
-    "malloc_n",   "malloc0_n", "realloc_n", "valloc",    "MallocRaw",     "MallocRawNN",
-    "MallocZero", "wcsdup",    "StrDup",    "zalloc",    "alloc_usable",  "calloc_num",
-    NULL};
-
-/* Steps between a named wrapper and malloc that do not end like one. */
-static const char *const c_prefixes[] = {"mallocWithAlarm",
-                                         "dbMallocRawFinish",
-                                         "ztrymalloc",
-                                         "ztrycalloc",
-                                         "ztryrealloc",
-                                         "je_malloc",
-                                         "__interceptor_",
-                                         "_mi_malloc",
-                                         "mi_new",
-                                         "tc_new",
-                                         "tc_malloc",
-                                         "__rust_alloc",
-                                         "__rust_realloc",
-                                         "__rdl_",
-                                         "__rg_",
-                                         "__rustc",
-                                         NULL};
-
-/* operator new, new[]; the allocators that containers call. */
-static const char *const cxx_allocators[] = {"_Znw",
-                                             "_Zna",
-                                             "_ZN9__gnu_cxx13new_allocator",
-                                             "_ZNSt15__new_allocator",
-                                             "_ZNSt16allocator_traits",
-                                             "_ZNSaI",
-                                             "_ZSt10__allocate",
-                                             "_ZSt17__libcpp_allocate",
-                                             "_ZNSt3__19allocator",
-                                             NULL};
-
-static const char *const cxx_std[] = {"_ZNSt",  "_ZNKSt",        "_ZSt", "_ZNSs",
-                                      "_ZNKSs", "_ZN9__gnu_cxx", NULL};
-
-static const char *const rust_allocators[] = {"_ZN5alloc5alloc", "_ZN5alloc7raw_vec", NULL};
-static const char *const rust_std[] = {"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", NULL};
-
-/* Rust's older mangling is C++'s with a hash at its end, "17h0123456789abcdefE"; without looking
- * for that, a C++ namespace `core` would pass for Rust's library. */
-static bool is_rust_legacy(struct hw_bytes n)
-{
-    return n.n > 23 && n.p[n.n - 1] == 'E' && memcmp(n.p + n.n - 20, "17h", 3) == 0;
-}
-
-static bool is_profiler(struct hw_bytes module)
-{
-    return has(module, "libheapprofd") || has(module, "libheapwise");
-}
-
-static bool is_plain_alloc(struct hw_bytes n)
-{
-    return (n.n == 6 && starts(n, "malloc")) || starts(n, "posix_memalign") ||
-           starts(n, "operator new") || starts(n, "__libc_malloc") || starts(n, "__libc_alloc");
-}
-
-/* Symbol files bring demangled names. Templates have their return type in front: "void
- * std::vector<…>::…(…)"; the function itself starts behind the last blank outside brackets. */
-static struct hw_bytes without_return_type(struct hw_bytes n)
-{
-    size_t start = 0;
-    int depth = 0;
-    for (size_t i = 0; i < n.n; i++) {
-        if (n.p[i] == '<')
-            depth++;
-        else if (n.p[i] == '>')
-            depth--;
-        else if (depth == 0 && n.p[i] == '(')
-            break;
-        else if (depth == 0 && n.p[i] == ' ' && i + 1 < n.n && n.p[i + 1] != '(')
-            start = i + 1;
-    }
-    return hw_bytes_of(n.p + start, n.n - start);
-}
-
-static const char *const demangled_allocators[] = {
-    "__gnu_cxx::new_allocator", "std::__new_allocator", "std::allocator<",
-    "std::allocator_traits<",   "std::__allocate",      "std::__1::allocator",
-    "alloc::alloc::",           "alloc::raw_vec::",     NULL};
-static const char *const demangled_std[] = {"std::", "__gnu_cxx::", "hashbrown::", NULL};
-
-static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
-{
-    struct hw_bytes name = without_return_type(n);
-    if (starts_any(name, demangled_allocators))
-        return HW_FUNCTION_ALLOCATOR;
-    return starts_any(name, demangled_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
-}
-
-enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module)
-{
-    if (is_profiler(module))
-        return HW_FUNCTION_ALLOCATOR;
-    if (raw_name.n == 0)
-        return HW_FUNCTION_PLAIN;
-    if (is_plain_alloc(raw_name))
-        return HW_FUNCTION_ALLOCATOR;
-    if (starts(raw_name, "_Z") && is_rust_legacy(raw_name)) {
-        if (starts_any(raw_name, rust_allocators))
-            return HW_FUNCTION_ALLOCATOR;
-        return starts_any(raw_name, rust_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
-    }
-    if (starts(raw_name, "_Z")) {
-        if (starts_any(raw_name, cxx_allocators))
-            return HW_FUNCTION_ALLOCATOR;
-        return starts_any(raw_name, cxx_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
-    }
-    if (starts(raw_name, "_R")) {
-        if (has(raw_name, "___rust_alloc") || has(raw_name, "___rustc") ||
-            has(raw_name, "5alloc5alloc"))
-            return HW_FUNCTION_ALLOCATOR;
-        return has(raw_name, "5alloc7raw_vec") ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
-    }
-    if (ends_any(raw_name, c_suffixes) || starts_any(raw_name, c_prefixes))
-        return HW_FUNCTION_ALLOCATOR;
-    return has(raw_name, "::") ? kind_of_demangled(raw_name) : HW_FUNCTION_PLAIN;
-}
 
 /* ---- functions ---- */
 
@@ -243,8 +81,10 @@ static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_i
 {
     const struct hw_strings *s = strings_of(f->cs);
     struct hw_function_at at = {.file = file, .line = line};
-    fn->kind =
-        (uint8_t)hw_function_kind_of(hw_strings_get(s, fn->name), hw_strings_get(s, fn->module));
+    struct hw_bytes name = hw_strings_get(s, fn->name);
+    fn->kind = (uint8_t)(hw_function_is_wrapper(name, f->wrappers)
+                             ? HW_FUNCTION_ALLOCATOR
+                             : hw_function_kind_of(name, hw_strings_get(s, fn->module)));
     int rc = function_intern(f, fn, &at.function);
     if (rc == HW_OK && hw_vec_push(&f->at, at) < 0)
         rc = HW_ENOMEM;
@@ -331,13 +171,16 @@ static int sites_find(struct hw_functions *f)
     return HW_OK;
 }
 
-int hw_functions_new(const struct hw_callsites *cs, struct hw_functions **out)
+int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wrappers,
+                     struct hw_functions **out)
 {
     struct hw_functions *f = calloc(1, sizeof *f);
     if (!f)
         return HW_ENOMEM;
     f->cs = cs;
+    f->wrappers = wrappers;
     int rc = frames_sort(f);
+    f->wrappers = NULL;
     if (rc == 0)
         rc = sites_find(f);
     if (rc < 0) {

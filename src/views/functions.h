@@ -5,16 +5,21 @@
  *          allocator: the code that asked is somewhere above it.
  * Shapes:  a named function is (raw name, module path); a frame without a name stands alone as
  *          (module path, rel_pc). Ids are dense from 0. The kind is judged by the raw name and the
- *          module: allocator entry points and their usual wrappers (suffix rule: xmalloc, g_malloc,
- *          sqlite3Realloc, …), the profiler's own library, and templates of the C++ and Rust
- * standard libraries. A callsite's *site* is the function that asked: going up from the leaf, the
- * first that is none of these; the last std function when there is nothing else; the allocator
- * itself when it has no caller. Owns:    its tables; names stay in the profile's strings. Errors:
- * HW_ENOMEM. Cost:    O(frames + callsites), once. Threads: constant after creation.
+ *          module (kinds.c): allocators and their known wrappers (xmalloc, g_malloc0,
+ *          sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's own library; the C
+ *          library, the loader and templates of the C++ and Rust standard libraries; the rest. A
+ *          callsite's *site* is the function that asked: going up from the leaf, the first that is
+ *          none of these; the std function nearest the leaf when there is nothing else; the
+ *          allocator itself when it has no caller.
+ * Owns:    its tables; names stay in the profile's strings.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(frames + callsites), once.
+ * Threads: constant after creation.
  */
 #ifndef HW_VIEWS_FUNCTIONS_H
 #define HW_VIEWS_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +30,7 @@
 
 enum hw_function_kind {
     HW_FUNCTION_PLAIN,
-    HW_FUNCTION_STD,       /* std::vector<…>::push_back and the like */
+    HW_FUNCTION_STD,       /* std::vector<…>::push_back, fopen, the loader */
     HW_FUNCTION_ALLOCATOR, /* malloc, operator new, wrappers, the profiler's hooks */
     HW_FUNCTION_KIND_COUNT
 };
@@ -46,7 +51,14 @@ struct hw_function_at {
 
 struct hw_functions;
 
-int hw_functions_new(const struct hw_callsites *cs, struct hw_functions **out);
+/* Names of wrappers that no list knows, `*` and `?` as in a shell; NULL is none. */
+struct hw_wrappers {
+    const char *const *v;
+    size_t n;
+};
+
+int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wrappers,
+                     struct hw_functions **out);
 void hw_functions_free(struct hw_functions *f);
 size_t hw_functions_count(const struct hw_functions *f);
 const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function);
@@ -65,6 +77,7 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
                                                   size_t *depth_in_frame);
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
+bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
 
 /* How a name is shown: demanglers live on another floor, so the caller brings one.
  * NULL or a NULL answer means the raw name. */

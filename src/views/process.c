@@ -97,6 +97,21 @@ static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
         v->orig_interval_bytes = d->orig_interval_bytes;
 }
 
+/* The last dump of a process that ended says that its client is gone. */
+static bool has_ended(const struct hw_profile *p, hw_upid upid)
+{
+    int64_t last = INT64_MIN;
+    bool ended = false;
+    for (size_t i = 0; i < p->dumps.n; i++) {
+        const struct hw_heap_dump *h = &p->dumps.v[i];
+        if (h->upid.v != upid.v || h->ts_ns < last)
+            continue;
+        ended = (h->ts_ns == last && ended) || (h->flags & HW_DUMP_DISCONNECTED) != 0;
+        last = h->ts_ns;
+    }
+    return ended;
+}
+
 int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
                          const struct hw_series_list *list, hw_upid upid)
 {
@@ -117,6 +132,7 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < p->dumps.n; i++)
         if (p->dumps.v[i].upid.v == upid.v)
             see_dump(v, &p->dumps.v[i]);
+    v->ended = has_ended(p, upid);
     if (rc < 0)
         hw_process_view_done(v);
     return rc;
@@ -138,6 +154,17 @@ const struct hw_process_moment *hw_process_view_peak(const struct hw_process_vie
         if (!best || v->moments.v[i].total.space > best->total.space)
             best = &v->moments.v[i];
     return best;
+}
+
+bool hw_process_view_cleaned_up(const struct hw_process_view *v)
+{
+    const struct hw_process_moment *peak = hw_process_view_peak(v);
+    if (!peak || v->moments.n == 0)
+        return false;
+    const struct hw_process_moment *end = &v->moments.v[v->moments.n - 1];
+    double share = v->ended ? 0.5 : 0.01;
+    return peak->ts_ns != end->ts_ns && peak->total.space > 0 &&
+           (double)end->total.space < share * (double)peak->total.space;
 }
 
 /* The series' dump that holds at this moment; HW_ID_NONE when it had none yet. */

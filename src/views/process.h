@@ -32,6 +32,7 @@ struct hw_process_view {
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
     size_t n_dumps;                               /* shown dumps and recorded maxima of all heaps */
+    bool ended;                                   /* the process ended while it was recorded */
     int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
 };
 
@@ -40,6 +41,9 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
 void hw_process_view_done(struct hw_process_view *v);
 /* The moment with the most live bytes, recorded maxima included; NULL when there is none. */
 const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v);
+/* Was most of it freed by the end? Then the end shows a program's clean-up, and the peak tells
+ * more: below 1 % of the peak, or half of it when the process ended in the recording. */
+bool hw_process_view_cleaned_up(const struct hw_process_view *v);
 
 /* Values of all heaps at a moment, one row per callsite, sorted by callsite. */
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,

@@ -134,6 +134,23 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     [ "$status" -eq 0 ]
 }
 
+@test "record: file, summary and report are about the program that did the work" {
+    run heapwise record -- bash -c "ls / >/dev/null; '$BUILD/tests/targets/t_truth' >/dev/null; true"
+    [ "$status" -eq 0 ]
+    trace=$(ls heap.t_truth.*.trace)
+    has "t_truth ("
+    has "also: ls ("
+    has "started by: bash"
+    run heapwise report --json "$trace"
+    echo "$output" | python3 -c 'import json, sys; assert json.load(sys.stdin)["process"]["name"].endswith("t_truth")'
+    command -v g++ >/dev/null || skip "no g++"
+    echo 'int main() { return 0; }' >a.cc
+    run heapwise record -- g++ -c a.cc
+    [ "$status" -eq 0 ]
+    has "cc1plus ("
+    ls heap.cc1plus.*.trace
+}
+
 @test "record: an empty profile says why" {
     if ! echo 'int main(void){return 0;}' | gcc -static -xc - -o static 2>/dev/null; then
         skip "no static libc"

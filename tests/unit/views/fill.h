@@ -2,7 +2,7 @@
  * fill.h - a profile written by hand, for tests of what reads one
  *
  * Stacks are texts, "main;work;malloc" root first; a frame "fn@/lib/x.so" stands in that module,
- * others in /bin/app; "@0x10" is a frame without a name.
+ * others in /bin/app; "@0x10" and "@0x10@/lib/x.so" are frames without a name.
  */
 #ifndef HW_TESTS_UNIT_VIEWS_FILL_H
 #define HW_TESTS_UNIT_VIEWS_FILL_H
@@ -27,9 +27,12 @@ static inline hw_frame_id fill_frame(struct hw_profile *p, const char *text, siz
     size_t name_n = at ? (size_t)(at - text) : n;
     char module[256] = "/bin/app";
     struct hw_frame f = {.rel_pc = 0x1000};
-    if (at && strncmp(at, "@0x", 3) == 0)
+    if (at && strncmp(at, "@0x", 3) == 0) {
         f.rel_pc = strtoull(at + 1, NULL, 16);
-    else if (at)
+        const char *in = memchr(at + 1, '@', n - name_n - 1);
+        if (in)
+            snprintf(module, sizeof module, "%.*s", (int)(text + n - in - 1), in + 1);
+    } else if (at)
         snprintf(module, sizeof module, "%.*s", (int)(n - name_n - 1), at + 1);
     struct hw_mapping m = {.path = fill_str(p, module), .start = 0x400000, .end = 0x500000};
     char id[4] = {(char)0xab, (char)strlen(module), 0x01, 0x7f};

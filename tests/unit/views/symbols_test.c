@@ -48,7 +48,7 @@ static void inlined_functions_are_nodes(void **state)
             (const char *const[]){"std::__new_allocator<int>::allocate(unsigned long)",
                                   "void std::vector<int>::push_back<int>(int&&)", "fill(int)"},
             3);
-    assert_int_equal(hw_functions_new(p->callsites, &f), 0);
+    assert_int_equal(hw_functions_new(p->callsites, NULL, &f), 0);
 
     size_t depth;
     const struct hw_function_at *at = hw_functions_site_at(f, v.callsite, &depth);
