@@ -237,12 +237,17 @@ static bool is_new_module(void *arg, uint64_t pc)
 static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
                  const struct bounds *b, const struct hw_module_snapshot *snapshot)
 {
-    struct hw_walk_in in = {.tables = s->tables,
-                            .snapshot = snapshot,
-                            .regs = {.pc = site->pc, .sp = site->sp, .fp = site->fp},
-                            .hi = b->hi,
-                            .max_frames = s->config.max_frames,
-                            .is_new_module = is_new_module};
+    struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
+    in.tables = s->tables;
+    in.snapshot = snapshot;
+    in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    in.hi = b->hi;
+    in.delta = 0;
+    in.max_frames = s->config.max_frames;
+    in.n_others = 0;
+    in.first_is_exact = false;
+    in.is_new_module = is_new_module;
+    in.is_new_module_arg = NULL;
     if (b->alternate) { /* the interrupted frames are on one of these */
         in.others[in.n_others++] = (struct hw_walk_range){process.main_lo, process.main_hi};
         if (slab->stack_hi > 1)
@@ -289,16 +294,18 @@ static void walk_known(struct hw_session *s, struct hw_slab *slab, const struct 
     }
 }
 
-/* In batches: two counters that all threads share would cost more than a short walk. */
+/* In batches: counters that all threads share would cost more than a short walk. */
 static void count_frames(struct hw_session *s, struct hw_slab *slab)
 {
     slab->n_walked += slab->out.n_frames - slab->out.n_adopted;
     slab->n_adopted += slab->out.n_adopted;
+    slab->n_samples++;
     if (slab->n_walked + slab->n_adopted < FRAMES_BATCH)
         return;
     hw_count(s, walked_frames, slab->n_walked);
     hw_count(s, adopted_frames, slab->n_adopted);
-    slab->n_walked = slab->n_adopted = 0;
+    hw_count(s, samples, slab->n_samples);
+    slab->n_walked = slab->n_adopted = slab->n_samples = 0;
 }
 
 /* A stack as far as it could be walked here; out is the slab's. */
@@ -387,7 +394,7 @@ static void free_missed(struct hw_session *s, const struct hw_event *e)
         hw_count(s, missed_free, 1);
         hw_push_free(s, val & 0xffffffffffffu);
     }
-    hw_live_drop(old, e->id);
+    hw_live_drop(old, e->heap_id, e->id);
 }
 
 static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
@@ -404,7 +411,7 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         c = capture(s, slab, e, now_ns);
     if (hw_live_maybe(e->id))
         free_missed(s, e);
-    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id);
+    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id, e->size);
     if (!slot) {
         hw_count(s, lost_no_slot, 1);
         return false;
@@ -424,7 +431,8 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         return false;
     }
     hw_live_publish(slot, e->heap_id, e->id, hw_live_val(s->tag, pos));
-    hw_count(s, samples, 1);
+    if (!slab)
+        hw_count(s, samples, 1);
     if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
         hw_adapt_interval(s, e->heap_id);
     if (t->interval != 0 && t->generation == s->generation &&
@@ -483,7 +491,7 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
         if (v.session && val >> 48 == v.session->tag)
             hw_push_free(v.session, val & 0xffffffffffffu);
         hw_leave(&v);
-        hw_live_drop(slot, id);
+        hw_live_drop(slot, heap_id, id);
     }
     errno = saved;
 }

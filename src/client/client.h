@@ -87,8 +87,9 @@ struct hw_slab {
     uint64_t stack_lo, stack_hi; /* hi 0 = not known yet */
     uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
     uint32_t n_copies;
-    uint32_t n_rounds;            /* of the thread's key destructors */
-    uint32_t n_walked, n_adopted; /* frames not yet added to the session's counters */
+    uint32_t n_rounds; /* of the thread's key destructors */
+    /* Frames, and samples with a walk, not yet added to the session's counters. */
+    uint32_t n_walked, n_adopted, n_samples;
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     /* the walker's cache follows, 64-byte aligned */

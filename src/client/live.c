@@ -7,10 +7,8 @@
  * moment it is empty. With two choices in every segment the newest overflows at about 60 % and the
  * older ones take the rest, so the map grows when it is about five sixths full.
  *
- * A session that records nearly everything adds one large segment in which the first choice of an
- * address keeps the order of its page: what the program has in its caches has its buckets there
- * too, and a lookup of an address that is not there ends after two lines instead of two a segment.
- * Such a segment takes 2 KiB for each touched page of the heap, too much for sparse samples.
+ * Where nearly every block is live here, small blocks are in near.h's words instead. A byte for
+ * each hash counts what is in the segments, so that the others are not looked for there.
  *
  *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
  *      publish  val, then key by release: pairs with the acquire in find()
@@ -20,13 +18,14 @@
 
 #include <sys/mman.h>
 
-#define SLOTS              4u
-#define FIRST_BITS         12u /* buckets of the first segment: 16384 slots, 256 KiB */
-#define DENSE_BITS         20u /* 64 MiB of address space, for 128 MiB of small blocks */
-#define DENSE_MAX_INTERVAL 256u
-#define MAX_SEGMENTS       16u
-#define KEY_CLAIMED        1u
-#define KEY_HELD           2u
+#include "client/near.h"
+
+#define SLOTS        4u
+#define FIRST_BITS   12u /* buckets of the first segment: 16384 slots, 256 KiB */
+#define MAX_SEGMENTS 16u
+#define KEY_CLAIMED  1u
+#define KEY_HELD     2u
+#define FAR_COUNTERS 65536u
 
 struct bucket {
     struct hw_live_slot slots[SLOTS];
@@ -38,11 +37,14 @@ _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096))
 struct segment {
     _Atomic(struct bucket *) buckets;
     uint32_t bits; /* log2 of their number; set before buckets */
-    bool dense;    /* first choice in the order of addresses */
 };
 
 static struct segment segments[MAX_SEGMENTS];
 static _Atomic uint32_t n_segments;
+static _Atomic uint8_t far_counters[FAR_COUNTERS];
+
+_Atomic(_Atomic uint64_t *) hw_near_words;
+_Atomic uint32_t hw_near_owner[HW_NEAR_CHUNKS];
 
 /* Ids below 2^56 (all addresses) of different heaps never share a key. */
 static uint64_t key_of(uint32_t heap_id, uint64_t id)
@@ -60,32 +62,26 @@ static uint64_t hash(uint64_t k)
     return k ^ k >> 32;
 }
 
-/*
- * In order: a bucket for each 128 bytes, where four blocks of the least size fit; a region of the
- * segment's reach, 128 MiB and up, lies in it as a whole. Ids of custom heaps may be 1, 2, 3 and
- * are always scattered.
- */
-static inline struct bucket *bucket_of(uint32_t segment, uint64_t key, uint64_t h, uint32_t choice)
+static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
 {
     const struct segment *s = &segments[segment];
     struct bucket *b = atomic_load_explicit(&s->buckets, memory_order_acquire);
-    uint64_t mask = (1ull << s->bits) - 1;
-    if (choice)
-        return &b[h >> 32 & mask];
-    if (s->dense && key >> 48 == 0)
-        return &b[(key >> 7 ^ hash(key >> (7 + s->bits))) & mask];
-    return &b[h & mask];
+    return &b[(choice ? h >> 32 : h) & ((1ull << s->bits) - 1)];
 }
 
-static bool segment_add(uint32_t i, uint32_t bits, bool dense)
+static void *reserve(size_t n)
 {
-    size_t n = sizeof(struct bucket) << bits;
-    struct bucket *b =
+    void *p =
         mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (b == MAP_FAILED)
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static bool segment_add(uint32_t i, uint32_t bits)
+{
+    struct bucket *b = reserve(sizeof(struct bucket) << bits);
+    if (!b)
         return false;
     segments[i].bits = bits;
-    segments[i].dense = dense;
     atomic_store_explicit(&segments[i].buckets, b, memory_order_release);
     atomic_store_explicit(&n_segments, i + 1, memory_order_release);
     return true;
@@ -93,22 +89,17 @@ static bool segment_add(uint32_t i, uint32_t bits, bool dense)
 
 int hw_live_init(void)
 {
-    return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS, false) ? 0 : -1;
+    return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS) ? 0 : -1;
 }
 
-/* Without the room (a limit on address space) the small segments do it, slower. */
+/* Without the room (a limit on address space) the segments do it, slower. */
 void hw_live_expect(uint64_t interval)
 {
-    uint32_t n = atomic_load(&n_segments), free_lock = 0;
-    if (interval == 0 || interval > DENSE_MAX_INTERVAL || n >= MAX_SEGMENTS)
+    uint32_t free_lock = 0;
+    if (interval == 0 || interval > HW_NEAR_MAX_INTERVAL || atomic_load(&hw_near_words) ||
+        !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
-    for (uint32_t i = 0; i < n; i++)
-        if (segments[i].dense)
-            return;
-    if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
-        return;
-    if (atomic_load(&n_segments) == n)
-        (void)segment_add(n, DENSE_BITS, true);
+    atomic_store(&hw_near_words, reserve((8ull * HW_NEAR_CHUNKS) << HW_NEAR_CHUNK_BITS));
     atomic_store(&hw_live.live_lock, 0);
 }
 
@@ -127,7 +118,7 @@ static HW_COLD bool grow(uint32_t seen)
     }
     const struct segment *last = &segments[seen - 1];
     bool ok = atomic_load(&n_segments) != seen ||
-              segment_add(seen, seen == 1 ? FIRST_BITS : last->bits + 1, last->dense);
+              segment_add(seen, seen == 1 ? FIRST_BITS : last->bits + 1);
     atomic_store(&hw_live.live_lock, 0);
     return ok;
 }
@@ -154,20 +145,25 @@ static uint32_t n_used(const struct bucket *b)
 
 void hw_live_prefetch(uint32_t heap_id, uint64_t id)
 {
-    uint64_t key = key_of(heap_id, id);
-    uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
-    __builtin_prefetch(bucket_of(n - 1, key, hash(key), 0), 1);
+    const _Atomic uint64_t *w = hw_near_can(heap_id, id) ? hw_near_word(id, false) : NULL;
+    __builtin_prefetch(&hw_live_counters[hw_live_index(id)], 1);
+    if (w)
+        __builtin_prefetch((const void *)w, 1);
 }
 
-struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id)
+struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
 {
-    uint64_t key = key_of(heap_id, id);
-    uint64_t h = hash(key);
+    if (size <= HW_NEAR_MAX_SIZE && hw_near_can(heap_id, id)) {
+        _Atomic uint64_t *w = hw_near_claim(id);
+        if (w)
+            return (struct hw_live_slot *)(void *)w;
+    }
+    uint64_t h = hash(key_of(heap_id, id));
     for (;;) {
         uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
         for (uint32_t i = n; i-- > 0;) {
-            struct bucket *a = bucket_of(i, key, h, 0), *b = bucket_of(i, key, h, 1);
-            bool a_first = segments[i].dense || n_used(a) <= n_used(b);
+            struct bucket *a = bucket_of(i, h, 0), *b = bucket_of(i, h, 1);
+            bool a_first = n_used(a) <= n_used(b);
             struct hw_live_slot *s = claim_in(a_first ? a : b);
             if (!s)
                 s = claim_in(a_first ? b : a);
@@ -179,15 +175,22 @@ struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id)
     }
 }
 
+static _Atomic uint64_t *as_word(struct hw_live_slot *slot)
+{
+    return (_Atomic uint64_t *)(void *)slot;
+}
+
 void hw_live_unclaim(struct hw_live_slot *slot)
 {
-    atomic_store_explicit(&slot->key, 0, memory_order_release);
+    if (hw_near_holds(slot))
+        atomic_store_explicit(as_word(slot), 0, memory_order_release);
+    else
+        atomic_store_explicit(&slot->key, 0, memory_order_release);
 }
 
 /* A counter that reached 255 stays there: it no longer knows how many it counts. */
-static void counter_change(uint64_t id, int by)
+static void counter_change(_Atomic uint8_t *c, int by)
 {
-    _Atomic uint8_t *c = &hw_live_counters[hw_live_index(id)];
     uint8_t old = atomic_load_explicit(c, memory_order_relaxed);
     while (old != 255 && !(by < 0 && old == 0))
         if (atomic_compare_exchange_weak_explicit(c, &old, (uint8_t)(old + by),
@@ -195,20 +198,29 @@ static void counter_change(uint64_t id, int by)
             break;
 }
 
-void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
+static _Atomic uint8_t *far_counter(uint64_t h)
 {
-    counter_change(id, 1);
-    atomic_store_explicit(&slot->val, val, memory_order_relaxed);
-    atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
+    return &far_counters[h >> 48 & (FAR_COUNTERS - 1)];
 }
 
-struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
+void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
 {
+    counter_change(&hw_live_counters[hw_live_index(id)], 1);
+    if (hw_near_holds(slot)) {
+        hw_near_publish(as_word(slot), id, val);
+        return;
+    }
     uint64_t key = key_of(heap_id, id);
-    uint64_t h = hash(key);
+    counter_change(far_counter(hash(key)), 1);
+    atomic_store_explicit(&slot->val, val, memory_order_relaxed);
+    atomic_store_explicit(&slot->key, key, memory_order_release);
+}
+
+static struct hw_live_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
+{
     for (uint32_t i = atomic_load_explicit(&n_segments, memory_order_acquire); i-- > 0;)
         for (uint32_t choice = 0; choice < 2; choice++) {
-            struct bucket *b = bucket_of(i, key, h, choice);
+            struct bucket *b = bucket_of(i, h, choice);
             for (uint32_t k = 0; k < SLOTS; k++) {
                 struct hw_live_slot *s = &b->slots[k];
                 if (atomic_load_explicit(&s->key, memory_order_acquire) != key)
@@ -225,13 +237,33 @@ struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
     return NULL;
 }
 
-void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
+/* The segments first: for large blocks the words are memory that nobody has touched. */
+struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {
-    atomic_store_explicit(&slot->key, 0, memory_order_release);
-    counter_change(id, -1);
+    uint64_t key = key_of(heap_id, id);
+    uint64_t h = hash(key);
+    if (atomic_load_explicit(far_counter(h), memory_order_relaxed) != 0) {
+        struct hw_live_slot *s = take_far(key, h, val);
+        if (s)
+            return s;
+    }
+    if (!hw_near_can(heap_id, id))
+        return NULL;
+    return (struct hw_live_slot *)(void *)hw_near_take(id, val);
+}
+
+void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
+{
+    if (!hw_near_holds(slot))
+        counter_change(far_counter(hash(key_of(heap_id, id))), -1);
+    hw_live_unclaim(slot);
+    counter_change(&hw_live_counters[hw_live_index(id)], -1);
 }
 
 void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
 {
-    atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
+    if (hw_near_holds(slot))
+        hw_near_put_back(as_word(slot));
+    else
+        atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
 }

@@ -5,7 +5,8 @@
  *          gives the sample id. A false "no" would be a leak that is none, for ever.
  * Shapes:  counters: 2^20 bytes, made once. Map: segments that are added and never moved, of
  *          buckets of 4 slots (one cache line); each key has two buckets in every segment.
- *          Slot key: 0 empty, 1 claimed, 2 held by a realloc, else (heap, id).
+ *          Slot key: 0 empty, 1 claimed, 2 held by a realloc, else (heap, id). A slot that claim
+ *          or take gave may also be one of near.h's words: it is for these functions only.
  * Threads: any; claim and take are one compare-and-swap each. Never unmapped.
  */
 #ifndef HW_CLIENT_LIVE_H
@@ -39,14 +40,14 @@ void hw_live_expect(uint64_t interval);
 
 void hw_live_prefetch(uint32_t heap_id, uint64_t id); /* claim or take will follow soon */
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
-struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id);
+struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size);
 void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
 void hw_live_unclaim(struct hw_live_slot *slot);
 
 /* Takes the id out of sight and gives its slot and value; NULL = not there. Then drop or put_back.
  */
 struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val);
-void hw_live_drop(struct hw_live_slot *slot, uint64_t id);
+void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
 void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
 
 static inline uint64_t hw_live_val(uint32_t tag, uint64_t sample_id)

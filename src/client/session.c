@@ -472,7 +472,7 @@ static bool thread_join(struct hw_tls *t)
             slab->generation = v.session->generation;
             hw_walk_cache_reset(hw_slab_cache(slab));
             memset(slab->heaps, 0, sizeof slab->heaps);
-            slab->n_walked = slab->n_adopted = 0;
+            slab->n_walked = slab->n_adopted = slab->n_samples = 0;
         }
         hw_sampler_start(t, v.session);
         on = true;

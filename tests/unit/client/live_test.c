@@ -1,0 +1,164 @@
+/*
+ * live_test.c - the map of live samples against an array that is searched from end to end
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/live.h"
+#include "client/near.h"
+#include "test.h"
+
+/* What live.c takes from the rest of the client. */
+union hw_live_block hw_live_block;
+
+#define TAG  7u
+#define MOST 60000u
+
+struct twin {
+    uint64_t id, val;
+    uint32_t heap;
+};
+
+static struct twin *live;
+static uint32_t n_live;
+static uint64_t rng = 42, n_ids = 0;
+
+static uint64_t next(void)
+{
+    rng = rng * 6364136223846793005u + 1442695040888963407u;
+    return rng >> 33;
+}
+
+static uint32_t find(uint32_t heap, uint64_t id)
+{
+    uint32_t i = 0;
+    while (i < n_live && (live[i].id != id || live[i].heap != heap))
+        i++;
+    return i;
+}
+
+static void add(uint32_t heap, uint64_t id, uint64_t size)
+{
+    struct hw_live_slot *s = hw_live_claim(heap, id, size);
+    assert_non_null(s);
+    if (next() % 8 == 0) { /* no room in the ring */
+        hw_live_unclaim(s);
+        return;
+    }
+    uint64_t val = hw_live_val(TAG, 8 * ++n_ids);
+    hw_live_publish(s, heap, id, val);
+    live[n_live++] = (struct twin){id, val, heap};
+}
+
+static void take(uint32_t heap, uint64_t id)
+{
+    uint64_t val = 0;
+    uint32_t i = find(heap, id);
+    struct hw_live_slot *s = hw_live_take(heap, id, &val);
+    assert_int_equal(s != NULL, i < n_live);
+    if (!s)
+        return;
+    assert_true(hw_live_maybe(id));
+    assert_int_equal(val, live[i].val);
+    assert_null(hw_live_take(heap, id, &val)); /* out of sight */
+    if (next() % 4 == 0) {
+        hw_live_put_back(s, heap, id);
+        return;
+    }
+    hw_live_drop(s, heap, id);
+    live[i] = live[--n_live];
+}
+
+/* Blocks of 8 bytes up, in regions of which some share a chunk, and ids of a custom heap. */
+static uint64_t any_id(uint32_t *heap)
+{
+    uint64_t region = next() % 3 ? 1000 + next() % 3 : next() % 4096;
+    *heap = next() % 16 ? HW_HEAP_ID_LIBC : 2;
+    if (*heap == 2)
+        return 1 + next() % 100;
+    return (region << HW_NEAR_REGION_BITS) + 8 * (next() % 2000) + 4096;
+}
+
+static void against_twin(uint32_t steps)
+{
+    for (uint32_t k = 0; k < steps; k++) {
+        uint32_t heap;
+        uint64_t id = any_id(&heap);
+        if (find(heap, id) < n_live || next() % 3 == 0)
+            take(heap, id);
+        else if (n_live < MOST)
+            add(heap, id, next() % 4 ? 1 + next() % HW_NEAR_MAX_SIZE : 100000);
+    }
+    while (n_live)
+        take(live[n_live - 1].heap, live[n_live - 1].id);
+}
+
+static void test_without_words(void **state)
+{
+    (void)state;
+    hw_live_expect(4096);
+    assert_null(atomic_load(&hw_near_words));
+    against_twin(20000);
+}
+
+static void test_with_words(void **state)
+{
+    (void)state;
+    hw_live_expect(1);
+    assert_non_null(atomic_load(&hw_near_words));
+    against_twin(60000);
+}
+
+/* A large block must not open a page of words that it has for itself. */
+static void test_large_blocks_go_to_the_map(void **state)
+{
+    (void)state;
+    hw_live_expect(1);
+    uint64_t id = 0x7f0000001000, val;
+    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 4096);
+    assert_false(hw_near_holds(s));
+    hw_live_publish(s, HW_HEAP_ID_LIBC, id, hw_live_val(TAG, 64));
+    /* Freed in a way that we do not see, and small now: found where it was. */
+    s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
+    assert_non_null(s);
+    hw_live_drop(s, HW_HEAP_ID_LIBC, id);
+    s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    assert_true(hw_near_holds(s));
+    hw_live_unclaim(s);
+}
+
+/* Two blocks of 8 bytes in one word: the second is kept elsewhere, both are found. */
+static void test_neighbours_in_one_word(void **state)
+{
+    (void)state;
+    hw_live_expect(1);
+    uint64_t id = 0x7f0000100000, val;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id + 8 * i, 8);
+        assert_int_equal(hw_near_holds(s), i == 0);
+        hw_live_publish(s, HW_HEAP_ID_LIBC, id + 8 * i, hw_live_val(TAG, 8 * (i + 1)));
+    }
+    for (uint32_t i = 4; i-- > 0;) {
+        struct hw_live_slot *s = hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val);
+        assert_non_null(s);
+        assert_int_equal(val, hw_live_val(TAG, 8 * (i + 1)));
+        hw_live_drop(s, HW_HEAP_ID_LIBC, id + 8 * i);
+        assert_null(hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val));
+    }
+}
+
+int main(void)
+{
+    live = calloc(MOST, sizeof *live);
+    if (!live || hw_live_init() != 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_words),
+        cmocka_unit_test(test_large_blocks_go_to_the_map),
+        cmocka_unit_test(test_neighbours_in_one_word),
+        cmocka_unit_test(test_with_words), /* gives all chunks owners */
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    free(live);
+    return rc;
+}
