@@ -54,6 +54,9 @@ static size_t split_args(char *text, size_t n, const char **args)
         if (strlen(p) > MAX_ARG)
             p += MAX_ARG; /* an argument of megabytes: its rest is not needed */
     }
+    /* A title that a server wrote over its arguments is one string and NULs behind it. */
+    while (n_args > 1 && args[n_args - 1][0] == '\0')
+        n_args--;
     return n_args;
 }
 
