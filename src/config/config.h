@@ -57,6 +57,8 @@ struct hw_trace_config {
     struct hw_process_stats_config process_stats;
     uint32_t duration_ms, flush_period_ms, file_write_period_ms, flush_timeout_ms, stop_timeout_ms;
     uint64_t max_file_size_bytes;
+    uint32_t clock_interval_ms; /* between clock snapshots; 0 = the default, 10 s */
+    bool no_clocks;             /* none after the first one, which every reader needs */
     bool write_into_file;
     char *output_path;         /* owned; NULL */
     char *unique_session_name; /* owned; NULL */

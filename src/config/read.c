@@ -265,6 +265,23 @@ static int read_compression(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "compression", 0);
 }
 
+/* What the trace writer does not read for itself: how often clocks are compared. */
+static int read_builtin(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.wire != HW_PB_VARINT)
+            continue;
+        if (f.number == HW_F_TraceConfig_BuiltinDataSource_snapshot_interval_ms)
+            r->c->clock_interval_ms = hw_config_u32(f.value);
+        if (f.number == HW_F_TraceConfig_BuiltinDataSource_disable_clock_snapshotting)
+            r->c->no_clocks = f.value != 0;
+    }
+    return broken(r, rc, "builtin_data_sources", 0);
+}
+
 static int read_overrides(struct reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
@@ -323,6 +340,8 @@ static int read_bytes_field(struct reading *r, const struct hw_pb_field *f)
         return read_source(r, f->bytes);
     case F(trigger_config):
         return read_triggers(r, f->bytes);
+    case F(builtin_data_sources):
+        return read_builtin(r, f->bytes);
     case F(compression):
         return read_compression(r, f->bytes);
     case F(guardrail_overrides):

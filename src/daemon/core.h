@@ -196,6 +196,7 @@ struct hw_session {
     struct hw_pid root;
     uint32_t generation;
     uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;
+    uint64_t checkpoint_every_ns, clocks_every_ns, guards_every_ns;
     uint64_t cpu_start_us, ring_budget, ring_used;
     bool stopping, started_told, warned_budget;
     bool closed; /* the file is complete: nothing more is written */

@@ -25,9 +25,9 @@
 
 #define SEC               UINT64_C(1000000000)
 #define MS                UINT64_C(1000000)
-#define CHECKPOINT_EVERY  (60 * SEC)
-#define CLOCKS_EVERY      (10 * SEC)
-#define GUARDS_EVERY      (30 * SEC)
+#define CHECKPOINT_MS     60000u
+#define CLOCKS_MS         10000u
+#define GUARDS_MS         30000u
 #define PROGRESS_EVERY    (250 * MS)
 #define MAX_SESSIONS      15u
 #define MAX_SESSIONS_USER 5u
@@ -46,6 +46,16 @@ void hw_session_warn(struct hw_session *s, const char *fmt, ...)
 }
 
 /* ---- start ---- */
+
+/* A period that may be shortened from outside, for tests and the impatient
+ * (doc/design/recorder.md). */
+static uint64_t period_ns(const char *name, uint64_t usual_ms)
+{
+    const char *text = secure_getenv(name);
+    char *end = NULL;
+    unsigned long ms = text && text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    return (end && *end == '\0' && ms >= 50 && ms < usual_ms ? ms : usual_ms) * MS;
+}
 
 static uint64_t cpu_us(void)
 {
@@ -128,6 +138,8 @@ static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_e
     if (rc == HW_OK)
         rc =
             hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb, err);
+    if (rc == HW_OK) /* from here on: what a reader looks for first stays plain */
+        hw_trace_writer_set_deflate(s->writer, s->config.compression == 1);
     return rc;
 }
 
@@ -149,11 +161,15 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->generation = ++r->next_generation;
     s->root = HW_PID_NONE;
     s->started_ns = s->last_checkpoint_ns = now;
-    s->next_clock_ns = now + CLOCKS_EVERY;
-    s->next_guard_ns = now + GUARDS_EVERY;
+    s->checkpoint_every_ns = period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
+    s->guards_every_ns = period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
+    s->next_guard_ns = now + s->guards_every_ns;
     s->cpu_start_us = cpu_us();
     s->ring_budget = ring_budget();
     int rc = hw_config_read(config, &s->config, err);
+    uint64_t clocks_ms = s->config.clock_interval_ms;
+    s->clocks_every_ns = (clocks_ms ? clocks_ms : CLOCKS_MS) * MS;
+    s->next_clock_ns = now + s->clocks_every_ns;
     if (rc == HW_OK)
         rc = check_admission(r, &s->config, uid, err);
     if (rc == HW_OK)
@@ -478,7 +494,8 @@ static void tick_dumps(struct hw_session *s, uint64_t now)
             src->next_dump_ns = now + every;
         s->last_checkpoint_ns = now;
     }
-    if ((s->start.flags & HW_START_CHECKPOINTS) && now - s->last_checkpoint_ns > CHECKPOINT_EVERY) {
+    if ((s->start.flags & HW_START_CHECKPOINTS) &&
+        now - s->last_checkpoint_ns > s->checkpoint_every_ns) {
         s->last_checkpoint_ns = now;
         hw_session_dump(s, "checkpoint", NULL, 0);
     }
@@ -519,9 +536,9 @@ static void check_ends(struct hw_session *s, uint64_t now)
 static void tick_clocks(struct hw_session *s, uint64_t now)
 {
     struct hw_error err;
-    if (now < s->next_clock_ns)
+    if (now < s->next_clock_ns || s->config.no_clocks)
         return;
-    s->next_clock_ns = now + CLOCKS_EVERY;
+    s->next_clock_ns = now + s->clocks_every_ns;
     int rc = hw_trace_write_clocks(s->writer, &err);
     if (rc < 0)
         hw_session_write_failed(s, rc, &err);
@@ -560,7 +577,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     if (s->proc)
         hw_proc_poll_tick(s->proc, now);
     if (now >= s->next_guard_ns) {
-        s->next_guard_ns = now + GUARDS_EVERY;
+        s->next_guard_ns = now + s->guards_every_ns;
         check_guards(s);
     }
 }

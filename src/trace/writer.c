@@ -35,6 +35,7 @@ struct hw_trace_writer {
     HW_VEC(bool) started; /* by sequence: its first packet is out */
     struct hw_pb pb;
     bool no_events; /* the config says so */
+    uint64_t primary_clock;
     bool deflate;
     struct hw_strbuf pending; /* whole packets to be deflated together */
     int failed;               /* the errno of the write that failed; 0 */
@@ -261,7 +262,8 @@ static int write_clocks(struct hw_trace_writer *w, uint64_t primary, struct hw_e
 
 int hw_trace_write_clocks(struct hw_trace_writer *w, struct hw_error *err)
 {
-    return write_clocks(w, HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME, err);
+    uint64_t primary = w->primary_clock;
+    return write_clocks(w, primary ? primary : HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME, err);
 }
 
 /* Identity first and the marker last: a reader finds the packet's end by scanning for it. */
@@ -300,6 +302,22 @@ static int write_uuid(struct hw_trace_writer *w, int64_t msb, int64_t lsb, struc
     hw_pb_sint64(pb, HW_F_TraceUuid_lsb, lsb);
     hw_pb_end(pb);
     return hw_trace_end(w, err);
+}
+
+/* What the config carries for whoever reads the trace: the same message. */
+static int write_attributes(struct hw_trace_writer *w, struct hw_bytes config, struct hw_error *err)
+{
+    struct hw_pb_reader r = hw_pb_read(config);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        if (f.number != HW_F_TraceConfig_trace_attributes || f.wire != HW_PB_BYTES)
+            continue;
+        struct hw_pb *pb = hw_trace_begin(w, SERVICE_SEQUENCE, hw_now_boottime_ns());
+        hw_pb_bytes(pb, HW_F_TracePacket_trace_attributes, f.bytes.p, f.bytes.n);
+        rc = hw_trace_end(w, err);
+    }
+    return rc;
 }
 
 static void write_utsname(struct hw_pb *pb)
@@ -357,6 +375,7 @@ int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, i
 {
     struct preamble_options o = read_builtin(config);
     w->no_events = o.no_events;
+    w->primary_clock = o.primary_clock;
     int rc = write_clocks(w, o.primary_clock, err);
     if (rc == HW_OK)
         rc = write_marker(w, err);
@@ -364,6 +383,8 @@ int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, i
         rc = write_config(w, config, err);
     if (rc == HW_OK)
         rc = write_uuid(w, uuid_msb, uuid_lsb, err);
+    if (rc == HW_OK)
+        rc = write_attributes(w, config, err);
     if (rc == HW_OK && !o.no_system_info)
         rc = write_system_info(w, err);
     if (rc == HW_OK)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from classic import Steps, finish, preloaded, service, session
 from lib import hw
-from lib.proto import message, one
+from lib.proto import ints, message
 from lib.trace import Trace
 
 
@@ -56,7 +57,7 @@ def malloc_info(box):
     infos = [m for m, _ in packets(trace, 1900)]
     hw.true(len(infos) >= 3, f"{len(infos)} malloc_info packets")
     last = infos[-1]
-    arena, in_use, free = one(last, 2), one(last, 4), one(last, 5)
+    arena, in_use, free = (last[k][0] for k in (2, 4, 5))
     hw.equal(in_use + free, arena, "in use + free = arena")
     hw.true(3000 * 1000 < in_use < 3000 * 1000 * 1.2, f"in use {in_use} bytes of 3,000,000")
     for field, least, what in ((68, 3, "smaps_packet"), (9, 1, "process_stats")):
@@ -136,9 +137,335 @@ def recorders_in_turn(box):
     s.quit()
 
 
+def configured(box, heapprofd="", more="", seconds=60, trace="session.trace", options=(), name="t_steps"):
+    """A session by perfetto -c from a config of one's own; ended by finish()."""
+    target = f'process_cmdline: "{name}"' if name else ""
+    cfg = box.path(trace + ".cfg")
+    pathlib.Path(cfg).write_text(
+        f"buffers {{ size_kb: 63488 }}\nduration_ms: {seconds * 1000}\n{more}\n"
+        "data_sources { config { name: \"android.heapprofd\" heapprofd_config {\n"
+        f"  sampling_interval_bytes: 1\n  {target}\n  {heapprofd}\n}} }} }}\n")
+    r, w = os.pipe()
+    p = box.start([hw.tool("perfetto"), "-c", cfg, "--txt", "-o", box.path(trace), "--notify-fd", str(w), *options],
+                  pass_fds=[w], stderr=open(box.path(trace + ".err"), "wb"))
+    os.close(w)
+    ready, _, _ = select.select([r], [], [], 20)
+    p.began = bool(ready) and os.read(r, 1) == b"\0"
+    os.close(r)
+    return p
+
+
+def said(box, trace="session.trace"):
+    return pathlib.Path(box.path(trace + ".err")).read_text(errors="replace")
+
+
+def shortened(box, **periods):
+    box.env.update({f"HEAPWISE_{k}_MS": str(v) for k, v in periods.items()})
+
+
+def guardrail_memory(box):
+    """max_heapprofd_memory_kb: the profile ends with its reason, the program goes on."""
+    shortened(box, GUARDRAIL=200)
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, "max_heapprofd_memory_kb: 64")
+    s.do("a 10", "s 700", "a 10")
+    t = finish(box, p, allow=("guardrail", "disconnected"))
+    d = t.last(s.p.pid)
+    hw.true(d and d.guardrail, "hit_guardrail")
+    hw.exact(d, {"fn_a": [10000, 10, 10000, 10]}, "what was recorded before")
+    hw.true("max_heapprofd_memory_kb" in said(box), said(box))
+    s.quit()
+
+
+def guardrail_cpu(box):
+    """max_heapprofd_cpu_secs: the same for the recorder's CPU time."""
+    shortened(box, GUARDRAIL=100)
+    service(box)
+    p = configured(box, "max_heapprofd_cpu_secs: 1 block_client: true", name="t_saturate")
+    s = box.start([hw.target("saturate"), "2", "0"], env={"LD_PRELOAD": hw.preload_library()})
+    hw.wait_for(lambda: "max_heapprofd_cpu_secs" in said(box), "the limit", 40)
+    time.sleep(0.3)
+    hw.true(s.poll() is None, "the target goes on")
+    t = finish(box, p, allow=("guardrail", "disconnected", "overran"))
+    hw.true(t.last(s.pid) and t.last(s.pid).guardrail, "hit_guardrail")
+    s.terminate()
+    s.communicate(timeout=30)
+
+
+def report(box, path):
+    return json.loads(box.run([hw.tool("heapwise"), "report", "--json", path], check=0).stdout)
+
+
+def checkpoints(box):
+    """A killed recorder leaves the last checkpoint; after an orderly end nobody sees one."""
+    shortened(box, CHECKPOINT=200)
+    p, do = under_record(box, trace="killed.trace")
+    do("a 25", "s 700")
+    for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
+                            text=True).stdout.split():
+        os.kill(int(q), signal.SIGKILL)
+    do("a 1")
+    p.stdin.write(b"q\n")
+    p.stdin.flush()
+    p.communicate(timeout=40)
+    left = sorted(box.dir.glob("killed.trace*"))
+    hw.true(left, "a trace is left")
+    t = Trace(left[0])
+    hw.true(t.last() and t.last().checkpoint, "the last dump is a checkpoint")
+    # A checkpoint lists what changed since the one before.
+    first = next(d for d in t.of() if any("fn_a" in x.stack for x in d.samples))
+    hw.exact(first, {"fn_a": [25000, 25, 25000, 25]}, "checkpoint")
+    shown = report(box, left[0])
+    site = [x for x in shown["sites"] if "fn_a" in json.dumps(x)]
+    hw.true(site and "25000" in json.dumps(site[0]), f"our report shows it: {shown}")
+
+    p, do = under_record(box, trace="ended.trace")
+    do("a 25", "s 700", "f 5")
+    quit_record(p)
+    t = hw.sound(box.path("ended.trace"))
+    hw.true([d for d in t.of() if d.checkpoint], "checkpoints were written")
+    hw.equal(report(box, box.path("ended.trace"))["dumps"], 1 + sum(
+        d.trigger == "peak" for d in t.of()), "dumps that our report counts")
+
+
+def min_anonymous_memory(box):
+    """min_anonymous_memory_kb: running processes that are smaller are left alone."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    s.do("a 10")
+    p = configured(box, "min_anonymous_memory_kb: 100000")
+    s.do("s 200", "a 10")
+    t = finish(box, p)
+    hw.equal(t.of(s.p.pid), [], "dumps of the small process")
+    p = configured(box, "min_anonymous_memory_kb: 8")
+    s.do("s 200", "a 10")
+    hw.exact(finish(box, p).last(s.p.pid), {"fn_a": [10000, 10, 10000, 10]}, "large enough")
+    s.quit()
+
+
+def skip_symbol_prefix(box):
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, f'skip_symbol_prefix: "{hw.TARGETS}/"')
+    s.do("s 200", "a 10", "b 10")
+    d = finish(box, p).last(s.p.pid)
+    names = {f for x in d.samples for f in x.stack}
+    hw.true(not names & {"fn_a", "fn_b", "main"} and "FILTERED" in names and "__libc_start_main" in names, f"{names}")
+    s.quit()
+
+
+def deflate(box):
+    """compression_type: the packets behind the first ones are deflated, and the same."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, more="compression_type: COMPRESSION_TYPE_DEFLATE")
+    s.do("s 200", "a 10")
+    t = finish(box, p)
+    hw.exact(t.last(s.p.pid), {"fn_a": [10000, 10, 10000, 10]}, "deflated")
+    top = [message(x) for x in message(open(box.path("session.trace"), "rb").read())[1]]
+    hw.true(any(50 in x for x in top), "compressed_packets")
+    hw.true(not any(37 in x for x in top), "no profile packet outside of them")
+    hw.true(any("fn_a" in json.dumps(x) for x in report(box, box.path("session.trace"))["sites"]), "our report")
+    s.quit()
+
+
+def attributes(box):
+    """perfetto --add-attribute: in the trace as a packet of its own."""
+    service(box)
+    p = configured(box, options=["--add-attribute", "build=1234", "--add-attribute", "branch=main"])
+    finish(box, p)
+    found = {}
+    for m, _ in packets(box.path("session.trace"), 126):
+        for a in m[1]:
+            am = message(a)
+            found[bytes(am[1][0]).decode()] = bytes(am[3][0]).decode() if 3 in am else am[2][0]
+    hw.true(str(found.get("build")) == "1234" and found.get("branch") == "main", f"{found}")
+
+
+def clock_snapshots(box):
+    """builtin_data_sources.snapshot_interval_ms; without it one every 10 s; or none but the first."""
+    service(box)
+    counts = []
+    for i, more in enumerate(("snapshot_interval_ms: 200", "", "disable_clock_snapshotting: true snapshot_interval_ms: 100")):
+        p = configured(box, more=f"builtin_data_sources {{ {more} }}", trace=f"{i}.trace")
+        time.sleep(1.1)
+        finish(box, p, f"{i}.trace")
+        counts.append(len(packets(box.path(f"{i}.trace"), 6)))
+    hw.true(counts[0] >= 4 and counts[1:] == [1, 1], f"snapshots {counts}")
+
+
+def max_file_size(box):
+    """max_file_size_bytes ends the session, its file whole."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, "continuous_dump_config { dump_interval_ms: 100 }",
+                   "write_into_file: true\nmax_file_size_bytes: 8000")
+    for _ in range(200):
+        s.do("a 1", "s 50")
+        if p.poll() is not None:
+            break
+    hw.equal(p.wait(20), 0, f"perfetto ended by itself: {said(box)}")
+    t = hw.sound(box.path("session.trace"))
+    hw.true(8000 <= t.size < 40000 and len(t.of(s.p.pid)) > 2, f"{t.size} bytes, {len(t.of(s.p.pid))} dumps")
+    s.quit()
+
+
+def dump_phase(box):
+    """dump_phase_ms: the first of the continuous dumps comes that much after the start."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, "continuous_dump_config { dump_phase_ms: 600 dump_interval_ms: 60000 }")
+    s.do("a 3", "s 1000", "a 4")
+    dumps = finish(box, p).of(s.p.pid)
+    hw.equal([d.by_function(["fn_a"])["fn_a"][1] for d in dumps], [3, 7], "dumps")
+    hw.true(550e6 < dumps[0].ts - dumps[0].start_ts < 1000e6, f"{(dumps[0].ts - dumps[0].start_ts) / 1e6} ms")
+    s.quit()
+
+
+def free_only(box):
+    """Continuous dumps while the program only frees: times differ, values fall."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, "continuous_dump_config { dump_interval_ms: 250 }")
+    s.do("a 40", "s 300")
+    for _ in range(4):
+        s.do("f 10", "s 250")
+    dumps = finish(box, p).of(s.p.pid)
+    live = [d.by_function(["fn_a"])["fn_a"][2] for d in dumps if any("fn_a" in x.stack for x in d.samples)]
+    hw.true(all(a.ts < b.ts for a, b in zip(dumps, dumps[1:])), "times rise")
+    hw.true(live[0] == 40000 and live[-1] == 0 and live == sorted(live, reverse=True) and len(set(live)) >= 4,
+            f"live bytes {live}")
+    s.quit()
+
+
+def session_limits(box):
+    """A unique name is used once at a time; a user has at most five sessions."""
+    service(box)
+    more = 'unique_session_name: "mine"'
+    p = configured(box, more=more, trace="0.trace")
+    q = configured(box, more=more, trace="x.trace")
+    hw.true(q.wait(20) != 0 and not q.began and "'mine'" in said(box, "x.trace"), said(box, "x.trace"))
+    finish(box, p, "0.trace")
+    p = configured(box, more=more, trace="1.trace")  # free again
+    others = [configured(box, trace=f"{i}.trace") for i in range(2, 6)]
+    hw.true(p.began and all(o.began for o in others), "five sessions")
+    q = configured(box, trace="y.trace")
+    hw.true(q.wait(20) != 0 and not q.began and "too many sessions" in said(box, "y.trace"), said(box, "y.trace"))
+    for i, o in enumerate([p, *others], 1):
+        finish(box, o, f"{i}.trace")
+    hw.true(not os.path.exists(box.path("y.trace")) or os.path.getsize(box.path("y.trace")) == 0,
+            "a refused session leaves no data")
+
+
+def unknown_source(box):
+    """A data source we do not have is named in a warning, the others are recorded."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, more='data_sources { config { name: "linux.ftrace" } }\n'
+                   'data_sources { config { name: "linux.process_stats" process_stats_config { '
+                   'scan_all_processes_on_start: true proc_stats_poll_ms: 200 } } }\n'
+                   'data_sources { config { name: "linux.system_info" } }')
+    s.do("s 300", "a 10", "s 300")
+    t = finish(box, p)
+    hw.true("linux.ftrace" in said(box), f"warning: {said(box)}")
+    hw.exact(t.last(s.p.pid), {"fn_a": [10000, 10, 10000, 10]}, "the profile beside it")
+    hw.true(len(packets(box.path("session.trace"), 9)) >= 2, "process_stats")
+    hw.true(len(t.process_names) > 5, f"{len(t.process_names)} processes in the tree")
+    s.quit()
+
+
+def stream_allocations(box):
+    """stream_allocations: every event as it happened instead of counters."""
+    service(box)
+    s = preloaded(box, hw.target("steps"))
+    p = configured(box, "stream_allocations: true")
+    s.do("s 200", "a 10", "f 4", "s 200")
+    finish(box, p)
+    made = [x for m, _ in packets(box.path("session.trace"), 74) for x in ints(m[2])]
+    freed = [x for m, _ in packets(box.path("session.trace"), 75) for x in ints(m[1])]
+    hw.true(made.count(1000) >= 10, f"sizes {made}")
+    hw.true(len(freed) >= 4, f"{len(freed)} frees")
+    s.quit()
+
+
+def adaptive(box):
+    """adaptive_sampling_*: a buffer that fills makes the interval grow; the statistics say so."""
+    service(box)
+    p = configured(box, "shmem_size_bytes: 65536 adaptive_sampling_shmem_threshold: 65536 "
+                   "adaptive_sampling_max_sampling_interval_bytes: 4096 block_client: true", name="t_saturate")
+    s = box.start([hw.target("saturate"), "2", "200000"], env={"LD_PRELOAD": hw.preload_library()})
+    s.communicate(timeout=60)
+    t = finish(box, p)
+    d = t.last(s.pid)
+    hw.true(d.orig_interval == 1 and 1 < d.interval <= 4096, f"{d.orig_interval} -> {d.interval}")
+    r = box.run([hw.tool("heapwise"), "stats", "--json", "--all", box.path("session.trace")], check=0).stdout
+    hw.true(b"sampling_interval_adjusted" in r, hw.tail(r))
+
+
+def chosen_heaps(box):
+    """heaps and heap_sampling_intervals; all_heaps without exclude_heaps."""
+    service(box)
+    for i, (cfg, want) in enumerate((
+            ('heaps: "test.pool" heap_sampling_intervals: 1', {"test.pool"}),
+            ('heaps: "test.other" heaps: "libc.malloc" heap_sampling_intervals: 1 heap_sampling_intervals: 512',
+             {"test.other", "libc.malloc"}),
+            ('all_heaps: true exclude_heaps: "test.pool"', {"test.other", "libc.malloc"}))):
+        p = configured(box, cfg, name="t_custom", trace=f"{i}.trace")
+        r = box.run([hw.target("custom")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
+        t = finish(box, p, f"{i}.trace")
+        expected = hw.expectations(r.stdout)
+        have = {d.heap for d in t.dumps if d.samples}
+        hw.equal(have, want, cfg)
+        for heap, fn in (("test.pool", "fn_pool"), ("test.other", "fn_other")):
+            if heap in want:
+                hw.exact(t.last(heap=heap), {fn: expected[fn]}, f"{cfg}: {heap}")
+        if i == 1:
+            hw.equal(t.last().interval, 512, "interval of libc.malloc")
+
+
+def overrun(box):
+    """--no-block-client with the smallest buffer: the profile ends, the program does not notice."""
+    service(box)
+    want = box.run([hw.target("saturate"), "2", "100000"]).stdout
+    p = configured(box, "shmem_size_bytes: 8192 block_client: false", name="t_saturate")
+    s = box.start([hw.target("saturate"), "2", "100000"], env={"LD_PRELOAD": hw.preload_library()})
+    out, _ = s.communicate(timeout=60)
+    hw.equal(out, want, "output")
+    d = finish(box, p, allow=("overran", "disconnected")).last(s.pid)
+    hw.true(d.overran, "buffer_overran")
+    hw.equal(d.client_error, 1, "client_error HIT_TIMEOUT")
+
+
+def no_errors(box):
+    """An ordinary recording: no statistic of severity error or data_loss, and protoc takes the file."""
+    script = "import json\nx = [json.dumps({'k': [i] * 50}) for i in range(20000)]\nprint(len(x))\n"
+    env = {"PYTHONMALLOC": "malloc"}
+    box.run([hw.tool("heapwise"), "record", "-o", box.path("py.trace"), "--malloc-info", "200ms", "--smaps", "200ms", "--",
+             "python3", "-c", script], env=env, check=0)
+    t = hw.sound(box.path("py.trace"))
+    hw.true(t.last() and len(t.last().samples) > 20, "samples")
+    r = json.loads(box.run([hw.tool("heapwise"), "stats", "--json", "--all", box.path("py.trace")], check=0).stdout)
+    bad = [x for x in r["stats"] if x["severity"] in ("error", "data_loss") and x["value"]
+           and x["name"].startswith(("heapprofd", "stackprofile", "clock_sync_failure"))]
+    hw.equal(bad, [], "statistics")
+    hw.need("protoc")
+    with open(box.path("py.trace"), "rb") as f:
+        out = subprocess.run(["protoc", "-I", str(hw.ROOT / "proto"), "--decode", "perfetto.protos.Trace",
+                              "trace.proto", "heapwise.proto"], stdin=f, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+    hw.equal(out.returncode, 0, f"protoc --decode: {hw.tail(out.stderr)}")
+    text = out.stdout.decode(errors="replace")
+    for word in ("profile_packet {", "clock_snapshot {", "[heapwise.protos.malloc_info] {", "smaps_packet {"):
+        hw.true(word in text, f"protoc shows {word}")
+    unknown = [l for l in text.splitlines() if l.strip()[:1].isdigit()]
+    hw.equal(unknown, [], "fields that the schema does not know")
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
-         ("packets", "rings", "under_record", "quit_record", "attach")}
+         ("packets", "rings", "under_record", "quit_record", "attach", "configured", "said",
+          "shortened", "report")}
 
 if __name__ == "__main__":
     hw.main(CASES)
