@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/cli.h"
@@ -18,8 +19,38 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Words of the documents that are not here yet, and what does the job meanwhile. A row of
+ * commands.def takes precedence. */
+static const struct {
+    const char *word, *instead;
+} later[] = {
+    {"attach", "start it by 'heapwise record --', or preloaded with a service running, and: "
+               "heap_profile -p PID"},
+    {"live", "heapwise record -c 5s, then heapwise report"},
+    {"ui", "open the trace in https://ui.perfetto.dev"},
+    {"leaks", "heapwise record -c 30s; 'growing' in heapwise report"},
+    {"diff", "go tool pprof -base A B, of heapwise convert -t pprof"},
+    {"graph", NULL},
+    {"java", NULL},
+    {"infra", NULL},
+    {"query", "heapwise report --json, heapwise stats --json"},
+    {"symbolize", "install unstripped files before recording"},
+    {"deobfuscate", NULL},
+    {"merge", "traces in Perfetto's format join by cat"},
+    {"push", "heapwise convert -t pprof"},
+    {"serve", "heapprofd"},
+};
+
 static int unknown_word(const char *word)
 {
+    for (size_t i = 0; i < HW_ARRAY_LEN(later); i++) {
+        if (strcmp(word, later[i].word) != 0)
+            continue;
+        fprintf(stderr, "heapwise: '%s' is not in this version\n", word);
+        if (later[i].instead)
+            hw_cli_hint("%s", later[i].instead);
+        return HW_EXIT_UNSUPPORTED;
+    }
     const char *known[HW_CMD_COUNT];
     size_t n = 0;
     for (int i = 0; i < HW_CMD_COUNT; i++)
@@ -66,6 +97,19 @@ static void tell_meaningless(const struct hw_cli *cli)
                     hw_options[i].name);
 }
 
+/* Known options that this version does not have: never obeyed by half. An exit code or 0. */
+static int refuse_later(const struct hw_cli *cli)
+{
+    for (int i = 0; i < HW_OPT_COUNT; i++) {
+        if (!cli->opts.v[i].set || !(hw_options[i].flags & HW_OF_LATER))
+            continue;
+        hw_cli_error(cli, NULL, "--%s is not in this version", hw_options[i].name);
+        hw_cli_hint("%s", hw_options[i].help);
+        return cli->command->flags & HW_CF_USAGE1 ? HW_EXIT_FAILED : HW_EXIT_UNSUPPORTED;
+    }
+    return HW_EXIT_OK;
+}
+
 static int run(struct hw_cli *cli, int argc, char **argv)
 {
     struct hw_error err = {0};
@@ -84,6 +128,9 @@ static int run(struct hw_cli *cli, int argc, char **argv)
         hw_help_command(stdout, cli->command, hw_help_wants_all(argc, argv));
         return HW_EXIT_OK;
     }
+    int refused = refuse_later(cli);
+    if (refused)
+        return refused;
     apply_verbosity(cli);
     tell_meaningless(cli);
     return cli->command->run(cli);

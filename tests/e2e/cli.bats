@@ -69,6 +69,25 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     [ "$status" -eq 1 ]
 }
 
+@test "known words and options that are not here yet: refused, with what to do instead, exit 77" {
+    for c in attach live ui leaks diff query symbolize merge; do
+        heapwise completion bash | grep -q "^    $c)" && continue
+        run -77 heapwise "$c" 1
+        has "'$c' is not in this version"
+        has "hint: "
+    done
+    for o in --all --open --live "--symbols dir"; do
+        run -77 heapwise record $o -- true
+        has "${o% dir} is not in this version"
+    done
+    for o in "--detach k" "--attach k" --stop "--clone 3" "-t 10s" "-b 32mb" "-a x"; do
+        run perfetto $o -c x -o y
+        [ "$status" -eq 1 ]
+        has "is not in this version"
+    done
+    [ ! -e y ]
+}
+
 @test "completions are valid for their shells" {
     heapwise completion bash | bash -n
     if command -v zsh >/dev/null; then heapwise completion zsh | zsh -n; fi
