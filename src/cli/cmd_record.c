@@ -278,9 +278,12 @@ static int final_status(const struct record *r, bool empty)
 static void tell_result(const struct record *r, bool empty)
 {
     struct stat st;
-    if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
-        return;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        return;
+    if (r->recording.program_status == -1)
+        fprintf(stderr, "'%s' runs on without being recorded (pid %d)\n", r->cli->opts.args[0],
+                r->launch.pid);
+    if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
         return;
     fprintf(stderr, "wrote %s (%.1f KiB)\n", r->output.final_name, (double)st.st_size / 1024);
     if (!empty)

@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# The commands that read a trace, and what other tools make of the files they write.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
+    BUILD=$(cd "$BUILD" && pwd)
+    export BUILD PATH=$BUILD/src/cli:$PATH
+    BOX=$(mktemp -d)
+    export BOX HOME=$BOX TMPDIR=$BOX XDG_CACHE_HOME=$BUILD/cache NO_COLOR=1
+    unset LD_PRELOAD
+    cd "$BOX"
+    heapwise record --no-report -i 1 -o t.trace -- "$BUILD/tests/targets/t_truth" >truth.out
+}
+
+teardown_file() {
+    cd /
+    rm -rf "$BOX"
+}
+
+setup() {
+    cd "$BOX"
+}
+
+has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
+
+# The sum of one of the four values over all samples, as go's pprof reads them.
+raw_sum() {
+    go tool pprof -raw "$1" 2>/dev/null |
+        awk -v c="$2" '/^Locations/ { on = 0 } on && NF > 4 { v = $c; sub(":", "", v); s += v }
+                       /^alloc_objects|^Total/ { on = 1 } END { printf "%d\n", s }'
+}
+
+json() { python3 -c "import json, sys; d = json.load(open('$1')); $2"; }
+
+@test "report --json, tree --json, stats --json agree with each other" {
+    heapwise report --json --top 0 -m alloc_space t.trace >r.json
+    heapwise tree --json -m alloc_space t.trace >t.json
+    heapwise stats --json t.trace >s.json
+    json r.json "
+r, t, s = d, json.load(open('t.json')), json.load(open('s.json'))
+assert (r['version'], r['type'], t['type'], s['type']) == (1, 'report', 'tree', 'stats')
+p = s['processes'][0]
+total = r['end']['alloc_space']
+assert total > 0 and p['alloc_space'] == total, (total, p)
+assert sum(x['alloc_space'] for x in r['sites']) == total
+assert sum(n['alloc_space'] for n in t['nodes'] if n['parent'] == 0) == total
+assert p['alloc_objects'] == r['end']['alloc_objects'] == r['samples']"
+}
+
+@test "tree: options, and what is no metric" {
+    run heapwise tree t.trace
+    [ "$status" -eq 0 ]
+    has "main"
+    run heapwise tree --invert --all-frames -m alloc_objects --max-depth 3 --min 0 t.trace
+    [ "$status" -eq 0 ]
+    run heapwise tree -m bytes t.trace
+    [ "$status" -eq 2 ]
+    has "unknown metric 'bytes'"
+    run heapwise tree --pid 1 t.trace
+    [ "$status" -eq 5 ]
+    run heapwise tree
+    [ "$status" -eq 2 ]
+}
+
+@test "stats lists sizes, coverage and losses; --all every statistic" {
+    run heapwise stats t.trace
+    [ "$status" -eq 0 ]
+    has "lost 0"
+    has "coverage: 100.0% of samples have a module"
+    run heapwise stats --all t.trace
+    has "heapprofd"
+}
+
+@test "pprof: the four views, by their names, read by go's pprof" {
+    command -v go >/dev/null || skip "no go"
+    heapwise convert -t pprof t.trace t.pb.gz
+    heapwise report --json t.trace >r.json
+    for v in alloc_objects alloc_space objects space; do
+        run go tool pprof -top -sample_index=$v t.pb.gz
+        [ "$status" -eq 0 ]
+        has "Type: $v"
+    done
+    [ "$(raw_sum t.pb.gz 1)" -eq "$(json r.json 'print(d["end"]["alloc_objects"])')" ]
+    [ "$(raw_sum t.pb.gz 2)" -eq "$(json r.json 'print(d["end"]["alloc_space"])')" ]
+    [ "$(raw_sum t.pb.gz 3)" -eq "$(json r.json 'print(d["end"]["objects"])')" ]
+    [ "$(raw_sum t.pb.gz 4)" -eq "$(json r.json 'print(d["end"]["space"])')" ]
+    heapwise convert -t pprof --new-names t.trace new.pb
+    run go tool pprof -raw new.pb
+    has "Total malloc count/count Total malloc size/bytes Unreleased malloc count/count Unreleased"
+}
+
+@test "pprof: a function without a name is called by its place, not lumped together" {
+    command -v go >/dev/null || skip "no go"
+    cp "$BUILD/tests/targets/t_truth" stripped
+    strip -s stripped
+    heapwise record --no-report -i 1 -o s.trace -- ./stripped >/dev/null
+    heapwise convert -t pprof s.trace s.pb.gz
+    run go tool pprof -raw s.pb.gz
+    has " stripped+0x"
+    heapwise convert -t folded -m alloc_space s.trace s.folded
+    grep -q 'stripped+0x[0-9a-f]*;' s.folded
+}
+
+@test "speedscope: what its schema asks for" {
+    heapwise convert -t speedscope -m alloc_space t.trace t.speedscope.json
+    heapwise report --json t.trace >r.json
+    json t.speedscope.json "
+assert d['\$schema'] == 'https://www.speedscope.app/file-format-schema.json'
+frames = d['shared']['frames']
+assert frames and all(isinstance(f['name'], str) and f['name'] for f in frames)
+p = d['profiles'][d.get('activeProfileIndex', 0)]
+assert p['type'] == 'sampled' and p['unit'] == 'bytes' and isinstance(p['name'], str)
+assert len(p['samples']) == len(p['weights']) > 0
+assert all(0 <= i < len(frames) for s in p['samples'] for i in s)
+total = json.load(open('r.json'))['end']['alloc_space']
+assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
+}
+
+@test "folded, json and text add up; the format comes from the name" {
+    total=$(heapwise report --json t.trace | python3 -c 'import json,sys; print(json.load(sys.stdin)["end"]["alloc_space"])')
+    heapwise convert -m alloc_space t.trace t.folded
+    [ "$(awk '{ s += $NF } END { printf "%d", s }' t.folded)" -eq "$total" ]
+    heapwise convert t.trace t.json
+    json t.json "assert d['version'] == 1 and d['type'] == 'heap_profile' and d['functions']"
+    heapwise convert -t text t.trace | grep -q alloc_space
+    run heapwise convert t.trace t.xyz
+    [ "$status" -eq 2 ]
+    has "which format?"
+    run heapwise convert -t nonsense t.trace
+    [ "$status" -eq 2 ]
+    has "unknown format 'nonsense'"
+    run heapwise convert -t folded no-such.trace
+    [ "$status" -eq 1 ]
+    run heapwise convert -t folded truth.out
+    [ "$status" -eq 1 ]
+    has "no known format"
+    run heapwise convert -t folded t.trace /no/such/dir/x
+    [ "$status" -eq 1 ]
+}
+
+@test "standard input and output" {
+    heapwise convert -t folded - <t.trace >a
+    heapwise convert -t folded t.trace - >b
+    cmp a b
+    gzip -k t.trace
+    heapwise convert -t folded t.trace.gz >c
+    cmp a c
+}
+
+@test "traceconv text, then binary: the same content" {
+    traceconv text t.trace t.txt
+    traceconv binary t.txt t.bin
+    traceconv text t.bin >again.txt
+    cmp t.txt again.txt
+    protoc --decode_raw <t.bin >/dev/null
+    diff <(heapwise report --json t.trace) <(heapwise report --json t.bin)
+    diff <(heapwise stats --all t.trace) <(heapwise stats --all t.bin)
+    traceconv decompress_packets t.trace t.plain
+    diff <(heapwise report --json t.trace) <(heapwise report --json t.plain)
+    cat t.trace t.trace >twice
+    run heapwise stats twice
+    [ "$status" -eq 0 ]
+}
+
+@test "traceconv profile: names of the files, where they go, refusals" {
+    pid=$(heapwise report --json t.trace | python3 -c 'import json,sys; print(json.load(sys.stdin)["process"]["pid"])')
+    run traceconv profile t.trace
+    [ "$status" -eq 0 ]
+    dir=$(echo "$output" | sed -n 's/^Wrote profiles to \([^ ]*\).*/\1/p')
+    [ -d "$dir" ]
+    ls "$dir"/heap_dump.1."$pid".pb
+    mkdir out
+    traceconv profile --output-dir out --pid "$pid" t.trace
+    cmp "$dir/heap_dump.1.$pid.pb" "out/heap_dump.1.$pid.pb"
+    run traceconv profile --pid 1 t.trace
+    [ "$status" -eq 1 ]
+    run traceconv text --pid 3 t.trace
+    [ "$status" -eq 1 ]
+    run traceconv profile truth.out
+    [ "$status" -eq 1 ]
+    run traceconv nonsense t.trace
+    [ "$status" -eq 1 ]
+    : >empty
+    run traceconv profile empty
+    [ "$status" -eq 1 ]
+}
