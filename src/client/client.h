@@ -61,8 +61,8 @@ enum hw_tls_flags {
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
  * with each other). */
 struct hw_tls {
-    uint64_t left;     /* bytes until the slow path looks again; the hot path's only word */
-    uint64_t reserve;  /* countdown = left + reserve + 1; left < interval, see sampler.c */
+    uint64_t left;     /* this many bytes call the slow path; the hot path's only word */
+    uint64_t reserve;  /* countdown = left + reserve; left <= interval, see sampler.c */
     uint64_t interval; /* of the draw; 0 = not sampling */
     uint64_t rng;
     uintptr_t busy; /* frame address of our code at work on this thread, 0 = none */
@@ -178,21 +178,24 @@ int hw_slabs_init(void);
 static inline bool hw_due(uint64_t n)
 {
     struct hw_tls *t = &hw_tls;
-    uint64_t left;
+    uint64_t left = t->left;
     if (hw_unlikely(t->generation !=
                     atomic_load_explicit(&hw_control.generation, memory_order_relaxed)))
         return true;
-    if (hw_unlikely(__builtin_sub_overflow(t->left, n, &left)))
+    if (hw_unlikely(n >= left))
         return true;
-    t->left = left;
+    t->left = left - n;
     return false;
 }
 
-/* Bytes that this allocation of libc.malloc stands for, 0 = not sampled. After hw_due was true. */
+#define HW_NOT_SAMPLED UINT64_MAX
+
+/* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due was true.
+ * A block of size 0 is sampled at interval 1, and stands for 0. */
 uint64_t hw_sampler_take(uint64_t n);
 /* The same for a heap of the program. */
 uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n);
-uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* floor(Exp(interval)) + 1 */
+uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
 void hw_sampler_start(struct hw_tls *t, struct hw_session *s);
 
 /* ---- session.c, fork.c ---- */

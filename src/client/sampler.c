@@ -1,19 +1,22 @@
 /*
  * sampler.c - which allocations are sampled, and for how many bytes each stands
  *
- * A Poisson process over bytes: a countdown drawn from an exponential distribution of mean
- * `interval`; the allocation that reaches 0 is sampled, and stands for interval bytes as often as
- * the countdown had to be drawn anew to get above 0. Sizes of at least the interval are recorded
- * with their own size and leave the countdown alone.
+ * Every byte asked for is a sample point with probability 1 / interval, independently: the distance
+ * to the next point is geometric, of mean `interval` exactly, and that is the countdown. The
+ * allocation that reaches 0 is sampled, and stands for interval bytes as often as the countdown had
+ * to be drawn anew to get above 0. Sizes of at least the interval are recorded with their own size
+ * and leave the countdown alone.
  *
  * The second rule would cost the hot path a second comparison. Instead the countdown is split:
  *
- *      countdown - 1  =  left + reserve,        0 <= left <= interval - 1
+ *      countdown  =  left + reserve,        1 <= left <= interval;   due when size >= left
  *
- * so that a size >= interval never fits into `left` and the one subtraction finds both cases. The
+ * so that a size >= interval is never below `left` and the one subtraction finds both cases. The
  * price is a slow path without a sample about 0.58 times a sample, to refill left from the reserve.
+ * At interval 1 left is 0, and due is everything: blocks of size 0 too, which stand for no bytes
+ * but are there.
  *
- * The exponential has no memory: throwing a countdown away and drawing a new one, at a new
+ * The distribution has no memory: throwing a countdown away and drawing a new one, at a new
  * interval or for a thread without memory of its own, changes no probability.
  */
 #include "client/client.h"
@@ -70,19 +73,29 @@ static double minus_log(double u)
     return -(2 * t * s + e * 0.6931471805599453);
 }
 
+/* -1 / ln(1 - 1/n): the exponential whose whole part + 1 is geometric of mean n. */
+static double scale_of(double n)
+{
+    if (n < 1024)
+        return 1 / minus_log(1 - 1 / n);
+    return n - 0.5 - 1 / (12 * n); /* the next term is below 4e-11 of it */
+}
+
 uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval)
 {
+    if (interval <= 1)
+        return 1;
     /* The top 53 bits, moved off 0: u in [2^-54, 1 - 2^-54]. */
     double u = ((double)(next_random(rng) >> 11) + 0.5) * 0x1p-53;
-    double x = minus_log(u) * (double)interval;
+    double x = minus_log(u) * scale_of((double)interval);
     return x < 0x1p60 ? (uint64_t)x + 1 : 1ull << 60;
 }
 
 static void split(struct hw_tls *t, uint64_t countdown)
 {
-    uint64_t total = countdown - 1;
-    t->left = total < t->interval ? total : t->interval - 1;
-    t->reserve = total - t->left;
+    uint64_t most = t->interval > 1 ? t->interval : 0;
+    t->left = countdown < most ? countdown : most;
+    t->reserve = countdown - t->left;
 }
 
 /* A new session, or a new interval: a new draw. It never samples by itself. */
@@ -119,9 +132,11 @@ static struct hw_session *session_of(struct hw_tls *t)
     struct hw_session *s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     /* s is only compared here: looking into it needs a visit. */
     if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
+        int e = errno;
         t->left = QUIET_BYTES;
         t->interval = 0;
         hw_session_settle(t, generation);
+        errno = e;
         s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     }
     return t->interval == 0 ? NULL : s;
@@ -130,10 +145,10 @@ static struct hw_session *session_of(struct hw_tls *t)
 uint64_t hw_sampler_take(uint64_t n)
 {
     struct hw_tls *t = &hw_tls;
-    int e = errno;
-    uint64_t weight = 0;
+    uint64_t weight = HW_NOT_SAMPLED;
     if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
         struct hw_visit v;
+        int e = errno;
         hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
         bool nested = v.nested;
         /* Smaller ones than the interval would have been sampled with a small chance only. */
@@ -144,22 +159,20 @@ uint64_t hw_sampler_take(uint64_t n)
         if (interval != 0 && n >= interval && (t->flags & HW_TLS_OURS) == 0)
             hw_count(v.session, lost_nested, 1);
         hw_leave(&v);
+        errno = e;
         if (nested)
-            goto out;
+            return weight;
     }
     if (!session_of(t))
-        goto out;
-    if (n >= t->interval) {
-        weight = n;
-        goto out;
+        return weight;
+    if (n >= t->interval || t->interval == 1) {
+        return n;
     }
-    uint64_t total = t->left + t->reserve;
-    uint64_t countdown = total + 1 - n;
-    if (n > total)
-        weight = redraw(&t->rng, t->interval, n - total - 1, &countdown);
+    uint64_t before = t->left + t->reserve;
+    uint64_t countdown = before - n;
+    if (n >= before)
+        weight = redraw(&t->rng, t->interval, n - before, &countdown);
     split(t, countdown);
-out:
-    errno = e;
     return weight;
 }
 

@@ -16,7 +16,7 @@
 
 static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
 {
-    if (!p || weight == 0)
+    if (!p || weight == HW_NOT_SAMPLED)
         return;
     struct hw_event e = {.id = (uint64_t)(uintptr_t)p,
                          .size = n,
@@ -41,7 +41,7 @@ __attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size
     HW_SITE(site);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t whole = (n + page - 1) & ~(page - 1);
-    uint64_t weight = hw_due(whole) ? hw_sampler_take(whole) : 0;
+    uint64_t weight = hw_due(whole) ? hw_sampler_take(whole) : HW_NOT_SAMPLED;
     void *p = real(n);
     report(p, whole, weight, 0, &site);
     return p;
@@ -114,7 +114,7 @@ __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
     HW_SITE(site);
     if (hw_boot_arena_owns(p))
         return hw_boot_arena_move(p, n);
-    uint64_t weight = hw_due(n) ? hw_sampler_take(n) : 0;
+    uint64_t weight = hw_due(n) ? hw_sampler_take(n) : HW_NOT_SAMPLED;
     uint64_t id = (uint64_t)(uintptr_t)p;
     uint64_t val = 0;
     struct hw_live_slot *slot =

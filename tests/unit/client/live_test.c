@@ -153,8 +153,7 @@ int main(void)
     if (!live || hw_live_init() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_words),
-        cmocka_unit_test(test_large_blocks_go_to_the_map),
+        cmocka_unit_test(test_without_words), cmocka_unit_test(test_large_blocks_go_to_the_map),
         cmocka_unit_test(test_neighbours_in_one_word),
         cmocka_unit_test(test_with_words), /* gives all chunks owners */
     };

@@ -23,6 +23,12 @@ static double uniform(void) /* (0, 1) */
     return ((double)(state >> 11) + 0.5) * 0x1p-53;
 }
 
+/* Geometric of mean INTERVAL, as src/client/sampler.c draws it. */
+static int64_t draw(void)
+{
+    return (int64_t)floor(log(uniform()) / log1p(-1.0 / INTERVAL)) + 1;
+}
+
 /* The rule of spec/client-and-daemon.md 1: size it stands for, 0 = not sampled. */
 static int64_t sample(int64_t *countdown, int64_t size)
 {
@@ -31,7 +37,7 @@ static int64_t sample(int64_t *countdown, int64_t size)
     int64_t k = 0;
     *countdown -= size;
     while (*countdown <= 0) {
-        *countdown += (int64_t)floor(-log(uniform()) * INTERVAL) + 1;
+        *countdown += draw();
         k++;
     }
     return k * INTERVAL;
@@ -59,7 +65,7 @@ struct seen {
 static struct seen record(const struct load *l, struct seen *truth)
 {
     struct seen s = {0};
-    int64_t countdown = (int64_t)floor(-log(uniform()) * INTERVAL) + 1;
+    int64_t countdown = draw();
     *truth = (struct seen){0};
     for (int i = 0; i < l->n; i++) {
         int64_t size = l->sizes[i % l->n_sizes];
