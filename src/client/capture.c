@@ -106,14 +106,16 @@ static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *si
     uint64_t sp = site->sp;
     if (inside(sp, process.main_lo, process.main_hi))
         return (struct bounds){process.main_hi, true, false};
-    if (slab && slab->stack_hi == 0 && !inside(site->pc, process.libc_lo, process.libc_hi)) {
+    bool may_ask = !hw_sandbox();
+    if (slab && slab->stack_hi == 0 && may_ask &&
+        !inside(site->pc, process.libc_lo, process.libc_hi)) {
         slab->stack_hi = slab->stack_lo = 1; /* asked: once only */
         ask_pthread(slab);
     }
     if (slab && inside(sp, slab->stack_lo, slab->stack_hi))
         return (struct bounds){slab->stack_hi, true, false};
     stack_t ss;
-    if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE) == 0) {
+    if (may_ask && sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE) == 0) {
         uint64_t lo = (uint64_t)(uintptr_t)ss.ss_sp;
         if (inside(sp, lo, lo + ss.ss_size))
             return (struct bounds){lo + ss.ss_size, true, true};
@@ -269,7 +271,7 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
     for (int i = 0; i < WAIT_STEPS; i++) {
         if (atomic_fetch_add_explicit(&s->n_waits, 1, memory_order_relaxed) >= WAIT_STEPS_SESSION)
             return false;
-        hw_sys_sleep_ns(WAIT_STEP_NS);
+        hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
         const struct hw_module_snapshot *now = hw_tables_snapshot(s->tables);
         const struct hw_module *m = now ? hw_module_find(now, pc) : NULL;
         if (m && !(m->flags & HW_MODULE_PENDING))

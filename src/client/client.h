@@ -152,6 +152,12 @@ extern HW_HIDDEN union hw_control_block hw_control_block;
 #define hw_live    (hw_live_block.page)
 #define hw_control (hw_control_block.page)
 
+/* May we call the kernel? The recorder looks after the target's filters, see control_page.h. */
+static inline uint32_t hw_sandbox(void)
+{
+    return atomic_load_explicit(&hw_control.sandbox, memory_order_relaxed);
+}
+
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 
 struct hw_visit {

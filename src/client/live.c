@@ -108,7 +108,7 @@ void hw_live_expect(uint64_t interval)
 static HW_COLD bool grow(uint32_t seen)
 {
     uint32_t free_lock = 0;
-    if (seen >= MAX_SEGMENTS)
+    if (seen >= MAX_SEGMENTS || hw_sandbox() == HW_SANDBOX_STRICT)
         return false;
     if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1)) {
         /* Another thread is at it; it takes a few microseconds unless it was stopped. */

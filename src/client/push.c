@@ -57,7 +57,7 @@ static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
     uint64_t read = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
     uint64_t now = start;
     do {
-        hw_sys_sleep_ns(STEP_NS);
+        hw_sys_step_ns(STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
         pos = hw_ring_reserve(&s->ring, size);
         now = hw_now_monotonic_ns();
         uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);

@@ -10,10 +10,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static inline int hw_sys_close(int fd)
 {
@@ -50,6 +53,18 @@ static inline void hw_sys_sleep_ns(long ns)
 {
     struct timespec ts = {0, ns};
     (void)syscall(SYS_nanosleep, &ts, NULL); /* a signal only makes the wait shorter */
+}
+
+/* A step of a wait; where no call may be made, the processor waits. */
+static inline void hw_sys_step_ns(long ns, bool may_call)
+{
+    if (may_call) {
+        hw_sys_sleep_ns(ns);
+        return;
+    }
+    uint64_t end = hw_now_monotonic_ns() + (uint64_t)ns;
+    while (hw_now_monotonic_ns() < end) /* the vdso's clock */
+        __asm__ volatile("" ::: "memory");
 }
 
 #endif

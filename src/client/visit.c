@@ -175,7 +175,7 @@ void hw_slabs_reset(struct hw_slab *mine)
 static HW_COLD bool on_alternate_stack(void)
 {
     stack_t ss;
-    return sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK) != 0;
+    return !hw_sandbox() && sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK) != 0;
 }
 
 void hw_enter(struct hw_visit *v, uintptr_t frame)

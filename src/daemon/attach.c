@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -117,6 +118,21 @@ static int check_owner(const struct hw_recorder *r, const struct hw_control_page
     return now > beat && now - beat > SILENT_NS ? HW_OK : HW_EGONE;
 }
 
+/* It restricted its calls after it was started: a handshake could be the end of it. */
+static bool is_closed_in(const struct hw_attach *a)
+{
+    struct hw_proc_status st, parent;
+    hw_autofd int dir = -1;
+    char path[32];
+    if (hw_proc_status(a->pid.dir, &st) < 0 || st.seccomp == 0)
+        return false;
+    (void)snprintf(path, sizeof path, "/proc/%d", st.ppid);
+    dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || hw_proc_status(dir, &parent) < 0)
+        return true;
+    return hw_filters_of(a->pid.dir, /* all_threads = */ true).n > parent.seccomp_filters;
+}
+
 static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)
 {
     hw_autofd int mem = openat(a->pid.dir, "mem", O_RDWR | O_CLOEXEC);
@@ -160,6 +176,8 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool last)
         rc = hw_fail(&err, HW_ETIMEOUT, 0, "the library's file could not be read in time");
     else if (a->library->control_va == 0)
         rc = hw_fail(&err, HW_EVERSION, 0, "it has another version of the library");
+    else if (is_closed_in(a))
+        rc = hw_fail(&err, HW_EPERM, 0, "it restricts its system calls (seccomp)");
     else
         rc = write_page(r, a, &err);
     if (rc == HW_EGONE && !last)

@@ -4,6 +4,7 @@
  * A connection says hello once. Afterwards nothing is read from it: only its end matters, and with
  * the end of a waiting client its control page goes.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +28,8 @@
 #define HELLO_NS        UINT64_C(5000000000) /* a client that says nothing is dropped */
 #define ACCEPT_PAUSE_NS UINT64_C(500000000)
 #define MAX_CONNS       16384u
+#define FILTERS_EVERY   UINT64_C(1000000000)
+#define MAX_TASKS       256
 #define PAGE_SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -63,6 +66,43 @@ void hw_page_done(struct hw_page *p)
     if (p->fd >= 0)
         (void)close(p->fd); /* memory only */
     *p = (struct hw_page){.fd = -1};
+}
+
+/* ---- what the target's kernel lets us do there ---- */
+
+struct hw_filters hw_filters_of(int proc_dir, bool all_threads)
+{
+    struct hw_proc_status st;
+    struct hw_filters f = {0};
+    if (hw_proc_status(proc_dir, &st) == HW_OK)
+        f = (struct hw_filters){st.seccomp, st.seccomp_filters};
+    if (!all_threads)
+        return f;
+    hw_autofd int tasks = openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = tasks < 0 ? NULL : fdopendir(dup(tasks));
+    const struct dirent *e;
+    for (int n = 0; d && n < MAX_TASKS && (e = readdir(d)); n++) {
+        hw_autofd int task =
+            e->d_name[0] == '.' ? -1 : openat(tasks, e->d_name, O_PATH | O_CLOEXEC);
+        if (task < 0 || hw_proc_status(task, &st) < 0)
+            continue;
+        if (st.seccomp == 1 || st.seccomp_filters > f.n || (f.seccomp == 0 && st.seccomp != 0))
+            f = (struct hw_filters){st.seccomp, st.seccomp_filters};
+    }
+    if (d)
+        (void)closedir(d); /* it was only read */
+    return f;
+}
+
+bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
+                  bool all_threads)
+{
+    struct hw_filters now = hw_filters_of(proc_dir, all_threads);
+    if (now.seccomp == before->seccomp && now.n <= before->n)
+        return false;
+    if (p->map)
+        atomic_store(&p->map->sandbox, now.seccomp == 1 ? HW_SANDBOX_STRICT : HW_SANDBOX_FILTER);
+    return true;
 }
 
 /* ---- answers that are not "profile" ---- */
@@ -153,6 +193,7 @@ static void decide(struct hw_conn *c)
         conn_close(c);
         return;
     }
+    c->filters = hw_filters_of(pid.dir, /* all_threads = */ true);
     bool wanted =
         hw_proc_status(pid.dir, &st) == HW_OK && hw_sessions_match(c->rec, c, &pid, &s, &source);
     hw_pid_done(&pid);
@@ -278,6 +319,21 @@ int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *
     return hw_watch_add(r, &r->producers, EPOLLIN);
 }
 
+/* A session has begun that may mean it: it shakes hands at its next allocation. */
+static bool is_called(const struct hw_conn *c)
+{
+    return atomic_load_explicit(&c->page.map->generation, memory_order_relaxed) != 0;
+}
+
+/* A handshake would now be the end of it. */
+static bool is_closed_in(struct hw_conn *c, bool all_threads)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/%d", c->pid);
+    hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 || hw_page_look(&c->page, dir, &c->filters, all_threads);
+}
+
 void hw_clients_tick(struct hw_recorder *r, uint64_t now)
 {
     if (r->accept_paused && now >= r->accept_again_ns) {
@@ -293,6 +349,10 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
             r->conns.v[i] = r->conns.v[--r->conns.n];
             continue;
         }
+        if (c->waiting && now - c->filters_ns > (is_called(c) ? FILTERS_EVERY / 4 : FILTERS_EVERY)) {
+            c->filters_ns = now;
+            (void)is_closed_in(c, /* all_threads = */ false); /* then its page says so */
+        }
         if (c->waiting)
             atomic_store_explicit(&c->page.map->heartbeat_ns, hw_now_monotonic_coarse_ns(),
                                   memory_order_relaxed);
@@ -305,7 +365,7 @@ void hw_clients_wake(struct hw_recorder *r)
     uint32_t generation = ++r->next_generation;
     for (size_t i = 0; i < r->conns.n; i++) {
         struct hw_conn *c = r->conns.v[i];
-        if (c->waiting && !c->closed)
+        if (c->waiting && !c->closed && !is_closed_in(c, /* all_threads = */ true))
             atomic_store_explicit(&c->page.map->generation, generation, memory_order_release);
     }
 }
@@ -327,7 +387,8 @@ void hw_clients_take_back(struct hw_target *t)
                           .heard = true,
                           .waiting = true,
                           .hello = t->hello,
-                          .page = t->page};
+                          .page = t->page,
+                          .filters = t->filters};
     if (hw_vec_push(&r->conns, c) < 0) {
         free(c);
         return;

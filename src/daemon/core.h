@@ -52,6 +52,16 @@ struct hw_page {
     int fd; /* owned; -1 after it was sent */
     struct hw_control_page *map;
 };
+/* What of its system calls a process has given up; compared with what it had at the handshake. */
+struct hw_filters {
+    int32_t seccomp;
+    uint64_t n;
+};
+/* The main thread's, or the strictest of all threads'. */
+struct hw_filters hw_filters_of(int proc_dir, bool all_threads);
+/* Sets the page's word when there are more than at the handshake; gives whether there are. */
+bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
+                  bool all_threads);
 int hw_page_init(struct hw_page *p, const char *socket_path);
 void hw_page_done(struct hw_page *p);
 
@@ -67,6 +77,8 @@ struct hw_conn {
     bool waiting; /* WAIT was answered: page is its control page */
     struct hw_hello hello;
     struct hw_page page;
+    struct hw_filters filters;
+    uint64_t filters_ns; /* last look */
 };
 
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
@@ -125,6 +137,8 @@ struct hw_target {
     enum hw_target_phase phase;
     enum hw_target_end end;
     struct hw_page page;
+    struct hw_filters filters;
+    uint64_t filters_ns; /* last look */
     struct hw_tables tables;
     struct hw_feed *feed; /* owned; with a drain thread while with_thread */
     bool with_thread;

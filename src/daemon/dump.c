@@ -70,6 +70,8 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
 
 static uint64_t lost_samples(const struct hw_snapshot *s)
 {
+    if (s->broken) /* the target's counters lie in the same memory */
+        return s->n_holes + s->n_lost_stacks;
     return s->lost_full + s->lost_no_slot + s->lost_nested + s->n_holes + s->n_lost_stacks;
 }
 

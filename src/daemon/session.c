@@ -316,7 +316,7 @@ static void end_replaced(struct hw_recorder *r, const struct hw_conn *c, const s
     for (size_t i = 0; i < r->targets.n; i++) {
         struct hw_target *t = r->targets.v[i];
         if (t->pid.pid == pid->pid && t->pid.start_ticks == pid->start_ticks &&
-            t->phase == HW_PHASE_RUNNING)
+            (t->phase == HW_PHASE_RUNNING || t->phase == HW_PHASE_PREPARING))
             hw_target_finish(t, HW_END_EXECED);
     }
 }

@@ -29,6 +29,7 @@
 #include "base/banned.h"
 
 #define MS                UINT64_C(1000000)
+#define FILTERS_EVERY     (1000 * MS) /* a sandbox is entered once, mostly at the start */
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
@@ -310,6 +311,8 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
         return;
     t->phase = HW_PHASE_FINISHING;
     t->end = why;
+    /* Before the client tidies up. */
+    (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
     tell_end(t, why);
     hw_dump_request(t, trigger_of(why), /* final = */ true);
@@ -426,6 +429,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->session = s;
     t->source = source;
     t->hello = c->hello;
+    t->filters = c->filters;
     t->pid = HW_PID_NONE;
     t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
     t->key = ++r->next_key;
@@ -508,6 +512,10 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->phase == HW_PHASE_DONE)
         return;
+    if (now - t->filters_ns > FILTERS_EVERY) {
+        t->filters_ns = now;
+        (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
+    }
     refresh_if_due(t, now);
     if (!t->maps_due)
         answer_maps(t);

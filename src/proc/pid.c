@@ -96,6 +96,7 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     out->ppid = (int32_t)status_number(text, "\nPPid:");
     out->tracer_pid = (int32_t)status_number(text, "\nTracerPid:");
     out->seccomp = (int32_t)status_number(text, "\nSeccomp:");
+    out->seccomp_filters = status_number(text, "\nSeccomp_filters:");
     const char *uids = strstr(text, "\nUid:");
     if (uids) {
         char *end;

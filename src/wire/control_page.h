@@ -22,6 +22,12 @@
 /* Exported by the client: where a recorder that starts later writes path and generation. */
 #define HW_CONTROL_SYMBOL "heapwise_control_page"
 
+enum hw_sandbox {
+    HW_SANDBOX_NONE = 0,
+    HW_SANDBOX_FILTER = 1, /* those that malloc makes must still be allowed */
+    HW_SANDBOX_STRICT = 2  /* none at all */
+};
+
 struct hw_control_page {
     _Atomic uint32_t generation;   /* 0 = no session; odd or even, only equality counts */
     _Atomic uint32_t maps_wanted;  /* daemon adds 1: "look for new modules" */
@@ -31,7 +37,9 @@ struct hw_control_page {
     _Atomic uint32_t malloc_info_wanted;
     uint64_t magic;
     uint32_t version;
-    uint32_t reserved1;
+    /* enum hw_sandbox: the target has restricted its system calls since the handshake, so we make
+     * none there any more, not even to tidy up or to shake hands again. */
+    _Atomic uint32_t sandbox;
     /* Where to do the handshake when generation changes: a path, or '@' + an abstract name. */
     char socket_path[108];
     uint8_t pad[4096 - 148];

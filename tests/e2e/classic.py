@@ -41,6 +41,15 @@ class Steps:
             self.p.stdin.flush()
             self.line("ok")
 
+    def join(self, step=None):
+        """Allocates until the session that has begun sees it: on a busy machine the answer may take
+        longer than a running program waits, and the next try is due later."""
+        def joined():
+            step() if step else self.do("w")
+            return "heapwise-ring" in pathlib.Path(f"/proc/{self.p.pid}/maps").read_text()
+        hw.wait_for(joined, "the program to join the session")
+        return self
+
     def quit(self):
         self.p.stdin.write(b"q\n")
         self.p.stdin.flush()
@@ -147,7 +156,7 @@ def print_config_pipe(box):
 
 def session(box, name, *options, seconds=60, trace="session.trace", interval=1):
     """A running session made by the classic commands; ended by SIGINT."""
-    cfg = box.run([hw.tool("heap_profile"), "-n", name, "-i", str(interval), "-d", str(seconds * 1000),
+    cfg = box.run([hw.tool("heap_profile"), "-n", box.names.get(name, name), "-i", str(interval), "-d", str(seconds * 1000),
                    *options, "--print-config"], check=0).stdout
     pathlib.Path(box.path(trace + ".cfg")).write_bytes(cfg)
     r, w = os.pipe()
@@ -171,10 +180,10 @@ def finish(box, p, trace="session.trace", allow=("disconnected",), sig=signal.SI
 def running_target(box):
     """A preloaded program that runs already is profiled from the session's start on."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     s.do("a 50")
     p = session(box, "t_steps")
-    s.do("s 200", "a 30", "f 60", "b 7")  # 50 of the freed blocks were never seen
+    s.join().do("s 200", "a 30", "f 60", "b 7")  # 50 of the freed blocks were never seen
     s.do("s 100")
     t = finish(box, p)
     d = t.last(s.p.pid)
@@ -187,9 +196,9 @@ def running_target(box):
 def usr1(box):
     """killall -USR1 heapprofd: an extra dump of every profiled process (here: only ours by its pid)."""
     d = service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps")
-    s.do("s 200", "a 10")
+    s.join().do("s 200", "a 10")
     name = pathlib.Path(f"/proc/{d.pid}/comm").read_text().strip()
     hw.equal(name, "heapprofd", "the recorder's process name")
     for i in range(3):
@@ -231,9 +240,9 @@ def usr1_embedded(box):
 def continuous(box):
     """-c: dumps while it runs, cumulative, each later than the one before."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps", "-c", "300")
-    s.do("s 150", "a 10", "s 350", "f 5", "s 350", "b 3", "s 350")
+    s.join().do("s 150", "a 10", "s 350", "f 5", "s 350", "b 3", "s 350")
     t = finish(box, p)
     dumps = t.of(s.p.pid)
     hw.true(len(dumps) >= 4, f"{len(dumps)} dumps")
@@ -247,9 +256,9 @@ def continuous(box):
 
 def dump_at_max(box):
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps", "--dump-at-max")
-    s.do("s 150", "a 40", "f 30", "b 30", "f 40", "a 2", "s 100")
+    s.join().do("s 150", "a 40", "f 30", "b 30", "f 40", "a 2", "s 100")
     t = finish(box, p)
     d = t.last(s.p.pid)
     top = {f: (sum(x.max for x in d.samples if f in x.stack), sum(x.max_count for x in d.samples if f in x.stack))
@@ -262,9 +271,9 @@ def dump_at_max(box):
 def rejected_concurrent(box):
     """A process belongs to one session; the second one says so."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p1 = session(box, "t_steps", trace="one.trace")
-    s.do("s 150", "a 5")
+    s.join().do("s 150", "a 5")
     p2 = session(box, "t_steps", trace="two.trace")
     s.do("s 150", "a 5")
     t2 = finish(box, p2, "two.trace", allow=("disconnected", "rejected"))
@@ -278,13 +287,13 @@ def rejected_concurrent(box):
 def two_sessions(box):
     """Several sessions at a time, each its own process."""
     service(box)
-    a, b = preloaded(box, hw.target("steps")), None
+    a, b = preloaded(box, box.own("steps")), None
     other = box.dir / "other"
     other.symlink_to(hw.target("steps"))
     b = Steps(box, [other], env={"LD_PRELOAD": hw.preload_library()})
     p1, p2 = session(box, "t_steps", trace="one.trace"), session(box, "other", trace="two.trace")
-    a.do("s 200", "a 11")
-    b.do("s 200", "b 22")
+    a.join().do("s 200", "a 11")
+    b.join().do("s 200", "b 22")
     t2 = finish(box, p2, "two.trace")
     a.do("a 1")
     t1 = finish(box, p1, "one.trace")
@@ -298,9 +307,9 @@ def two_sessions(box):
 def killall_perfetto(box):
     """SIGTERM to perfetto ends its session with the dump written."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps")
-    s.do("s 150", "a 5", "s 50")
+    s.join().do("s 150", "a 5", "s 50")
     t = finish(box, p, sig=signal.SIGTERM)
     hw.exact(t.last(s.p.pid), {"fn_a": [5000, 5, 5000, 5]}, "after SIGTERM")
     s.quit()

@@ -22,7 +22,7 @@ SEED = int(os.environ.get("HW_SEED", "1"))
 
 def under_load(box, *args, env=None):
     """The saturating target in the background, preloaded. -> (process, its output without us)"""
-    argv = [hw.target("saturate"), *args]
+    argv = [box.own("saturate"), *args]
     plain = box.run(argv, timeout=120)
     p = box.start(argv, env={"LD_PRELOAD": hw.preload_library(), **(env or {})})
     return p, plain.stdout
@@ -38,7 +38,7 @@ def start_stop(box):
     """Sessions started and stopped under load, 1,000 times (HW_LONG) or 30."""
     service(box)
     n = 1000 if LONG else 30
-    p = box.start([hw.target("saturate"), "2", "0"], env={"LD_PRELOAD": hw.preload_library()})
+    p = box.start([box.own("saturate"), "2", "0"], env={"LD_PRELOAD": hw.preload_library()})
     seen = 0
     for i in range(n):
         s = session(box, "t_saturate", interval=4096, trace="s.trace")
@@ -207,11 +207,12 @@ def many_stacks(box):
 def many_targets(box):
     """1,000 targets at once (HW_LONG) or 60, in one session."""
     n = 1000 if LONG else 60
+    steps = box.own("steps")
     service(box)
     s = session(box, "t_steps", interval=1, trace="many.trace")
     targets = []
     for _ in range(n):
-        targets.append(box.start([hw.target("steps")], env={"LD_PRELOAD": hw.preload_library()},
+        targets.append(box.start([steps], env={"LD_PRELOAD": hw.preload_library()},
                                  stdin=subprocess.PIPE))
     for i, p in enumerate(targets):
         p.stdin.write(b"a %d\nq\n" % (1 + i % 7))
@@ -230,14 +231,14 @@ def many_targets(box):
 def exec_under_session(box):
     """A preloaded process under a session execs itself, again and again."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps")
     for i in range(10):
-        s.do("s 50", "a 3")
+        s.join().do("s 50", "a 3")
         s.p.stdin.write(b"x\n")
         s.p.stdin.flush()
         s.line("ready 1")
-    s.do("s 200", "b 4", "s 50")
+    s.join().do("s 200", "b 4", "s 50")
     t = finish(box, p)
     out = s.quit()
     hw.true(b"EXPECT fn_b 8000 4 8000 4" in out, hw.tail(out))
@@ -247,7 +248,7 @@ def exec_under_session(box):
 def hostile_socket(box):
     """Somebody talks nonsense to the service's sockets; sessions go on."""
     service(box)
-    s = preloaded(box, hw.target("steps"))
+    s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps")
     rnd = random.Random(SEED)
     kept = []  # half of them stay connected and say nothing more
@@ -274,7 +275,7 @@ def hostile_socket(box):
                 c.close()
             else:
                 kept.append(c)
-    s.do("s 100", "a 9", "s 100")
+    s.join().do("s 100", "a 9", "s 100")
     t = finish(box, p)
     hw.exact(t.last(s.p.pid), {"fn_a": [9000, 9, 9000, 9]}, "a session beside a hostile client")
     s.quit()
@@ -301,6 +302,65 @@ def no_service(box):
         hw.equal((r.returncode, r.stdout, r.stderr), (plain.returncode, plain.stdout, plain.stderr), name)
 
 
+def sandboxed(how):
+    """A program gives up its system calls under a session. The session ends, another begins and ends:
+    it is never killed by a call of ours."""
+    def case(box):
+        if box.run([hw.target("sandbox"), how], stdin=b"sq").returncode == 77:
+            raise hw.Skip("no seccomp here")
+        service(box)
+        s, said = Steps(box, [box.own("sandbox"), how], env={"LD_PRELOAD": hw.preload_library()}), []
+
+        def step(c=b"."):
+            said.append(c)
+            s.p.stdin.write(c)
+            s.p.stdin.flush()
+            s.line("ok")
+        first = session(box, "t_sandbox", trace="1.trace")
+        s.join(step)
+        step(b"s")
+        step()
+        step()
+        t = finish(box, first, "1.trace")
+        for _ in range(3):
+            step()
+        second = session(box, "t_sandbox", trace="2.trace")
+        step()
+        finish(box, second, "2.trace")
+        step()
+        s.p.stdin.write(b"q")
+        out, _ = s.p.communicate(timeout=20)
+        plain = box.run([hw.target("sandbox"), how], stdin=b"".join(said) + b"q")
+        hw.equal((s.p.returncode, b"ready 1\n" + b"ok\n" * len(said) + out), (plain.returncode, plain.stdout),
+                 "status and output")
+        print(f"  {t.last(s.p.pid).heap_samples} samples")
+    return case
+
+
+def same_end(name, *args, exact=False, allow=("disconnected",), limit=None, empty=False):
+    """Output and status are those without us, under record at interval 1."""
+    def case(box):
+        plain = box.run([hw.target(name), *args])
+        if plain.returncode == 77:
+            raise hw.Skip(f"{name} needs more rights")
+        argv = [hw.target(name), *args]
+        if limit:
+            argv = ["sh", "-c", f'{limit}; exec "$@"', "sh", *argv]
+            plain = box.run(argv)
+        r = hw.record(box, argv)
+        hw.equal((r.returncode, r.target_stdout), (plain.returncode, plain.stdout), hw.tail(r.stderr))
+        t = hw.sound(r.trace, allow)
+        if empty:
+            hw.true(b"no memory for the client" in r.stderr, f"no reason: {hw.tail(r.stderr)}")
+        elif exact:
+            hw.exact(t.last(), hw.expectations(plain.stdout), name)
+        else:
+            d = t.last()
+            hw.true(d, "no dump")
+            print(f"  {d.flags()} {d.heap_samples} samples, lost {d.lost}")
+    return case
+
+
 def descriptors(box):
     """The target's first own descriptor is the one it gets without us."""
     code = "import os; print(os.open('/dev/null', os.O_RDONLY), os.pipe())"
@@ -312,7 +372,17 @@ def descriptors(box):
 
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("under_load", "ended")}
+         if callable(v) and getattr(v, "__module__", "") == "__main__"
+         and k not in ("under_load", "ended", "sandboxed", "same_end")}
+CASES.update({
+    "sandbox-filter": sandboxed("filter"), "sandbox-strict": sandboxed("strict"),
+    "scribbled-ring": same_end("scribble", allow=("disconnected", "corrupted", "overran")),
+    "limit-as": same_end("limits", "as", allow=("disconnected", "overran")),
+    "limit-nofile": same_end("limits", "nofile"), "limit-nproc": same_end("limits", "nproc"),
+    "few-descriptors": same_end("limits", "nofile", limit="ulimit -n 30"),
+    "little-memory": same_end("threads", limit="ulimit -v 60000", empty=True),
+    "dropped-rights": same_end("drop", exact=True),
+})
 
 if __name__ == "__main__":
     hw.main(CASES)

@@ -4,6 +4,7 @@
  * a N   allocate N blocks of 1000 bytes in fn_a      f N   free the N oldest blocks
  * b N   allocate N blocks of 2000 bytes in fn_b      s MS  sleep
  * x     exec itself again                            q     end with the EXPECT lines
+ * w     allocate 70,000 bytes in fn_warm and free them
  */
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 SITE(fn_a)
 SITE(fn_b)
+SITE(fn_warm)
 enum { MAX = 1 << 20 };
 static struct {
     void *p;
@@ -51,6 +53,9 @@ int main(int argc, char **argv)
             break;
         case 's':
             usleep((useconds_t)n * 1000);
+            break;
+        case 'w':
+            FREE_OF(fn_warm, fn_warm(70000), 70000);
             break;
         case 'x':
             execv("/proc/self/exe", argv);

@@ -86,6 +86,7 @@ class Box:
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hw."))
         self.children = []
+        self.names = {}
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("HEAPWISE", "PERFETTO", "LD_PRELOAD"))}
         bindir = shutil.which("heapwise")
@@ -98,6 +99,15 @@ class Box:
         if bindir:
             self.env["PATH"] = bindir + ":" + self.env["PATH"]
         self.env.pop("MALLOC_CONF", None)
+
+    def own(self, name):
+        """The target under a name of this box's own: recorders of tests that run beside this one look
+        for processes by their names, too."""
+        link = self.dir / f"t_{name}.{self.dir.name.split('.')[-1]}"
+        if not link.exists():
+            link.symlink_to(target(name))
+            self.names[f"t_{name}"] = link.name
+        return str(link)
 
     def path(self, name):
         return str(self.dir / name)

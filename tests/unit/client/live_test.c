@@ -9,6 +9,7 @@
 #include "test.h"
 
 /* What live.c takes from the rest of the client. */
+union hw_control_block hw_control_block;
 union hw_live_block hw_live_block;
 
 #define TAG  7u
