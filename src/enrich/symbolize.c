@@ -1,0 +1,382 @@
+#include "enrich/symbolize.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "codec/pb.h"
+#include "elf/image.h"
+#include "elf/lines.h"
+#include "enrich/breakpad.h"
+#include "enrich/demangle.h"
+#include "model/profile.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+/* A packet is ended here and another of the same module begun; readers do not care. */
+#define PACKET_BYTES (4u << 20)
+
+struct place {
+    uint32_t module; /* the first mapping of that (path, build id) */
+    uint32_t frame;
+    uint64_t rel_pc; /* as in the trace */
+    uint64_t va;     /* in the file */
+};
+
+struct job {
+    struct hw_profile *p;
+    const struct hw_symbolize_options *o;
+    struct hw_pb *packets;
+    struct hw_symbolize_result result;
+    struct hw_binaries *binaries;
+    struct hw_demangler *names;
+    HW_VEC(struct place) places; /* by module, then va */
+    struct hw_map64 module_by_key;
+
+    /* the module at work */
+    struct place *at;
+    size_t n_at;
+    HW_VEC(uint64_t) va;    /* of at, without repetition */
+    struct hw_lines *lines; /* the best file so far */
+    int fd;                 /* its */
+    bool has_debug_info;
+    bool has_executable;
+    uint64_t code_va, code_align; /* of the first executable segment */
+    size_t next;                  /* of at: the first not yet answered */
+    bool packet_open;
+    size_t packet_start;
+    HW_VEC(struct hw_symbol_line) chain;
+};
+
+/* ---- which frames ---- */
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->module != y->module)
+        return x->module < y->module ? -1 : 1;
+    if (x->va != y->va)
+        return x->va < y->va ? -1 : 1;
+    return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+static int collect(struct job *j)
+{
+    const struct hw_callsites *cs = j->p->callsites;
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(cs);
+    const struct hw_symbol_line *have;
+    for (uint32_t i = 0; i < hw_callsites_n_frames(cs); i++) {
+        const struct hw_frame *f = hw_callsites_get_frame(cs, (hw_frame_id){i});
+        if (f->mapping.v == HW_ID_NONE || hw_symbol_sets_get(sets, (hw_frame_id){i}, &have))
+            continue;
+        const struct hw_mapping *m = hw_callsites_get_mapping(cs, f->mapping);
+        if (m->build_id.v == 0) {
+            j->result.n_no_build_id += m->path.v != 0;
+            continue;
+        }
+        uint64_t key = (uint64_t)m->path.v << 32 | m->build_id.v, module = f->mapping.v;
+        if (!hw_map64_get(&j->module_by_key, key, &module) &&
+            hw_map64_put(&j->module_by_key, key, module) < 0)
+            return HW_ENOMEM;
+        const struct place pl = {(uint32_t)module, i, f->rel_pc, f->rel_pc};
+        if (hw_vec_push(&j->places, pl) < 0)
+            return HW_ENOMEM;
+    }
+    j->result.n_frames = j->places.n;
+    if (j->places.n)
+        qsort(j->places.v, j->places.n, sizeof *j->places.v, compare_places);
+    return HW_OK;
+}
+
+/* ---- which file ---- */
+
+static void close_file(struct job *j)
+{
+    hw_lines_close(j->lines);
+    j->lines = NULL;
+    if (j->fd >= 0)
+        (void)close(j->fd);
+    j->fd = -1;
+}
+
+static void read_segments(struct job *j, int fd)
+{
+    struct hw_image img;
+    j->has_executable = false;
+    if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ false, NULL) < 0)
+        return;
+    for (size_t i = 0; i < img.n_segments && !j->has_executable; i++) {
+        const struct hw_image_segment *s = &img.segments[i];
+        if (s->type != PT_LOAD || !(s->flags & PF_X))
+            continue;
+        j->code_va = s->va;
+        j->code_align = s->align ? s->align : 1;
+        j->has_executable = (j->code_align & (j->code_align - 1)) == 0;
+        break;
+    }
+    hw_image_close(&img);
+}
+
+/* Kept if better than what was offered before; the end of the search is a file with lines. */
+static int consider(void *ctx, int fd, const char *path)
+{
+    struct job *j = ctx;
+    struct hw_lines *lines;
+    struct stat st;
+    (void)path;
+    if (j->o->max_file_bytes && (fstat(fd, &st) < 0 || (uint64_t)st.st_size > j->o->max_file_bytes))
+        return 0;
+    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (kept < 0 || hw_lines_open(kept, &lines, NULL) < 0) {
+        if (kept >= 0)
+            (void)close(kept);
+        return 0;
+    }
+    bool debug = hw_lines_has_debug_info(lines);
+    if (j->lines && !debug && !(hw_lines_has_symtab(lines) && !hw_lines_has_symtab(j->lines))) {
+        hw_lines_close(lines);
+        (void)close(kept);
+        return 0;
+    }
+    close_file(j);
+    j->lines = lines;
+    j->fd = kept;
+    j->has_debug_info = debug;
+    read_segments(j, kept);
+    return debug;
+}
+
+/* A trace of an old recorder may have a load bias that is too small. */
+static uint64_t correction(const struct job *j, const struct hw_mapping *m)
+{
+    uint64_t mask = ~(j->code_align - 1);
+    uint64_t real = (j->code_va & mask) - ((m->exact_offset - m->start_offset) & mask);
+    return (int64_t)(real - m->load_bias) > 0 ? real - m->load_bias : 0;
+}
+
+/* ---- answers ---- */
+
+static const struct hw_mapping *module_mapping(const struct job *j)
+{
+    return hw_callsites_get_mapping(j->p->callsites, (hw_mapping_id){j->at[0].module});
+}
+
+static struct hw_bytes text_of(const struct job *j, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(j->p->callsites), id);
+}
+
+static void open_packet(struct job *j)
+{
+    struct hw_bytes path = text_of(j, module_mapping(j)->path);
+    struct hw_bytes id = text_of(j, module_mapping(j)->build_id);
+    j->packet_start = hw_pb_view(j->packets).n;
+    hw_pb_begin(j->packets, HW_F_Trace_packet);
+    hw_pb_begin(j->packets, HW_F_TracePacket_module_symbols);
+    hw_pb_bytes(j->packets, HW_F_ModuleSymbols_path, path.p, path.n);
+    hw_pb_bytes(j->packets, HW_F_ModuleSymbols_build_id, id.p, id.n);
+    j->packet_open = true;
+}
+
+static void close_packet(struct job *j)
+{
+    if (!j->packet_open)
+        return;
+    hw_pb_end(j->packets);
+    hw_pb_end(j->packets);
+    j->packet_open = false;
+}
+
+static void put_address(struct job *j, uint64_t rel_pc)
+{
+    if (!j->packets)
+        return;
+    if (j->packet_open && hw_pb_view(j->packets).n - j->packet_start > PACKET_BYTES)
+        close_packet(j);
+    if (!j->packet_open)
+        open_packet(j);
+    hw_pb_begin(j->packets, HW_F_ModuleSymbols_address_symbols);
+    hw_pb_uint(j->packets, HW_F_AddressSymbols_address, rel_pc);
+    for (size_t i = 0; i < j->chain.n; i++) {
+        const struct hw_symbol_line *line = &j->chain.v[i];
+        struct hw_bytes function = text_of(j, line->function), file = text_of(j, line->file);
+        hw_pb_begin(j->packets, HW_F_AddressSymbols_lines);
+        hw_pb_bytes(j->packets, HW_F_Line_function_name, function.p, function.n);
+        if (file.n)
+            hw_pb_bytes(j->packets, HW_F_Line_source_file_name, file.p, file.n);
+        if (line->line)
+            hw_pb_uint(j->packets, HW_F_Line_line_number, line->line);
+        hw_pb_end(j->packets);
+    }
+    hw_pb_end(j->packets);
+}
+
+static int intern_chain(struct job *j, const struct hw_line *chain, size_t n)
+{
+    j->chain.n = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct hw_symbol_line line = {.line = chain[i].line};
+        hw_str_id raw;
+        int rc =
+            hw_profile_str(j->p, hw_bytes_str(chain[i].function ? chain[i].function : ""), &raw);
+        if (rc == HW_OK)
+            rc = hw_profile_str(j->p, hw_bytes_str(hw_demangle(j->names, raw)), &line.function);
+        if (rc == HW_OK)
+            rc = hw_profile_str(j->p, hw_bytes_str(chain[i].file ? chain[i].file : ""), &line.file);
+        if (rc < 0)
+            return rc;
+        if (hw_vec_push(&j->chain, line) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+/* A name alone adds nothing to a frame that has one. */
+static bool is_news(const struct job *j, const struct place *pl)
+{
+    const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
+    return !j->o->unnamed_only || f->name.v == 0 || j->chain.n > 1 || j->chain.v[0].file.v;
+}
+
+/* The answer of va[index] is that of all frames there. */
+static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
+{
+    struct job *j = ctx;
+    uint64_t va = j->va.v[index];
+    bool known = n && (n > 1 || chain[0].function || chain[0].file);
+    int rc = known ? intern_chain(j, chain, n) : HW_OK;
+    uint64_t written = UINT64_MAX;
+    for (; rc == HW_OK && j->next < j->n_at && j->at[j->next].va == va; j->next++) {
+        const struct place *pl = &j->at[j->next];
+        if (!known || !is_news(j, pl))
+            continue;
+        rc = hw_symbol_sets_put(hw_callsites_symbol_sets(j->p->callsites), (hw_frame_id){pl->frame},
+                                j->chain.v, j->chain.n);
+        if (written != pl->rel_pc)
+            put_address(j, pl->rel_pc);
+        written = pl->rel_pc;
+        j->result.n_symbolized++;
+    }
+    if (j->o->progress && (index & 1023) == 0)
+        j->o->progress(j->o->ctx, (size_t)(j->at - j->places.v) + j->next, j->places.n);
+    return rc;
+}
+
+/* ---- one module ---- */
+
+static int list_addresses(struct job *j)
+{
+    hw_vec_clear(&j->va);
+    for (size_t i = 0; i < j->n_at; i++)
+        if ((i == 0 || j->at[i].va != j->at[i - 1].va) && hw_vec_push(&j->va, j->at[i].va) < 0)
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
+static void tell_missing(struct job *j, const char *path, struct hw_bytes build_id,
+                         const struct hw_strbuf *other)
+{
+    struct hw_strbuf hex = {0};
+    j->result.n_missing++;
+    hw_hex_add(&hex, build_id);
+    if (j->o->missing && hex.p)
+        j->o->missing(j->o->ctx, path, hex.p, other->n ? other->p : NULL);
+    hw_strbuf_done(&hex);
+}
+
+static int from_elf(struct job *j)
+{
+    for (size_t i = 0; i < j->n_at; i++) {
+        const struct hw_frame *f =
+            hw_callsites_get_frame(j->p->callsites, (hw_frame_id){j->at[i].frame});
+        j->at[i].va =
+            j->at[i].rel_pc + correction(j, hw_callsites_get_mapping(j->p->callsites, f->mapping));
+    }
+    qsort(j->at, j->n_at, sizeof *j->at, compare_places);
+    int rc = list_addresses(j);
+    return rc < 0 ? rc : hw_lines_resolve(j->lines, j->va.v, j->va.n, on_chain, j);
+}
+
+static int from_breakpad(struct job *j, struct hw_breakpad *b)
+{
+    int rc = list_addresses(j);
+    for (size_t i = 0; rc == HW_OK && i < j->va.n; i++) {
+        struct hw_line line;
+        bool found = hw_breakpad_at(b, j->va.v[i], &line);
+        rc = on_chain(j, i, &line, found);
+    }
+    return rc;
+}
+
+static int do_module(struct job *j)
+{
+    const struct hw_mapping *m = module_mapping(j);
+    const char *path = hw_strings_cstr(hw_callsites_strings(j->p->callsites), m->path);
+    struct hw_bytes build_id = text_of(j, m->build_id);
+    struct hw_strbuf other = {0};
+    struct hw_breakpad *breakpad = NULL;
+    j->next = 0;
+    j->fd = -1;
+    j->result.n_modules++;
+    int rc = HW_OK;
+    if (j->o->breakpad_dir)
+        rc = hw_breakpad_open(j->o->breakpad_dir, build_id, &breakpad);
+    if (rc == HW_ENOTFOUND)
+        rc = HW_OK;
+    if (rc == HW_OK && !breakpad)
+        rc = hw_binaries_offer(j->binaries, path, build_id, consider, j, &other);
+    if (rc >= 0 && breakpad)
+        rc = from_breakpad(j, breakpad);
+    else if (rc >= 0 && j->lines && j->has_executable)
+        rc = from_elf(j);
+    else if (rc >= 0)
+        tell_missing(j, path, build_id, &other);
+    close_packet(j);
+    hw_breakpad_free(breakpad);
+    close_file(j);
+    hw_strbuf_done(&other);
+    return rc;
+}
+
+static int run(struct job *j)
+{
+    int rc = hw_binaries_new(j->o->roots, j->o->mode, &j->binaries);
+    if (rc == HW_OK)
+        rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);
+    if (rc == HW_OK)
+        rc = collect(j);
+    for (size_t i = 0; rc >= 0 && i < j->places.n; i += j->n_at) {
+        j->at = &j->places.v[i];
+        for (j->n_at = 1;
+             i + j->n_at < j->places.n && j->places.v[i + j->n_at].module == j->at[0].module;)
+            j->n_at++;
+        rc = do_module(j);
+    }
+    if (rc >= 0 && j->packets && hw_pb_failed(j->packets))
+        rc = HW_ENOMEM;
+    return rc;
+}
+
+int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, struct hw_pb *packets,
+                 struct hw_symbolize_result *out, struct hw_error *err)
+{
+    struct job j = {.p = p, .o = o, .packets = packets, .fd = -1};
+    int rc = run(&j);
+    if (o->progress)
+        o->progress(o->ctx, j.places.n, j.places.n);
+    hw_binaries_free(j.binaries);
+    hw_demangler_free(j.names);
+    hw_vec_done(&j.places);
+    hw_map64_done(&j.module_by_key);
+    hw_vec_done(&j.va);
+    hw_vec_done(&j.chain);
+    *out = j.result;
+    return rc < 0 ? hw_fail(err, rc, 0, "symbolization") : HW_OK;
+}

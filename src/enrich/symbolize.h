@@ -1,0 +1,48 @@
+/*
+ * symbolize.h - functions, files and lines for the frames of a profile
+ *
+ * Why:     what is recorded is an address in a file; what a person reads is a line of source.
+ * Shapes:  frames of mappings with a build id that have no symbol set yet get one, where a file is
+ *          found. The same as ModuleSymbols packets is appended to `packets` (a run of Trace
+ *          bytes, to be put behind a trace). Addresses in packets are those of the trace; looked up
+ *          is what they are in the file's own space, corrected when the trace's load bias is small.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; what cannot be found is told to `missing` and counted.
+ * Threads: one owner of the profile.
+ * Source:  spec/symbolization.md 1-6
+ */
+#ifndef HW_ENRICH_SYMBOLIZE_H
+#define HW_ENRICH_SYMBOLIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "enrich/binaries.h"
+
+struct hw_error;
+struct hw_pb;
+struct hw_profile;
+
+struct hw_symbolize_options {
+    const char *roots; /* separated by ':'; NULL = none */
+    enum hw_binaries_mode mode;
+    const char *breakpad_dir; /* NULL = none */
+    uint64_t max_file_bytes;  /* larger files are left alone; 0 = no limit */
+    bool unnamed_only;        /* files without debug info only help frames without a name */
+    void (*missing)(void *ctx, const char *path, const char *build_id, const char *other);
+    void (*progress)(void *ctx, size_t done, size_t total); /* frames */
+    void *ctx;
+};
+
+struct hw_symbolize_result {
+    size_t n_frames; /* looked at */
+    size_t n_symbolized;
+    size_t n_modules, n_missing;
+    size_t n_no_build_id; /* frames of files without one */
+};
+
+/* packets may be NULL. */
+int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, struct hw_pb *packets,
+                 struct hw_symbolize_result *out, struct hw_error *err);
+
+#endif
