@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "cli/show.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
@@ -276,12 +277,52 @@ static int profile(struct conv *c, struct hw_error *err)
     if (rc == 0)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err);
     if (rc == 0 && has_native(p))
+        hw_names_by_environment(c->cli, p);
+    if (rc == 0 && has_native(p))
         rc = write_profiles(c, p, &o, &n_files, err);
     hw_profile_free(p);
     free(timestamps);
     if (rc == 0 && n_files == 0 && !hw_opt_flag(opts, HW_OPT_CONV_ALLOC))
         rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
     return rc;
+}
+
+/* ---- symbolize, deobfuscate ---- */
+
+static int put_packets(struct conv *c, struct hw_pb *made, int rc, struct hw_error *err)
+{
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0)
+        rc = flush(c, made, err);
+    hw_pb_done(made);
+    return rc;
+}
+
+static int symbolize(struct conv *c, struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    struct hw_pb made = {0};
+    int rc = refuse_terminal(c, err);
+    if (rc == 0)
+        rc = hw_import_file(hw_input_path(c->in_name), &p, err);
+    if (rc == 0)
+        rc = hw_names_symbolize(c->cli, p, 0, &made, err);
+    hw_profile_free(p);
+    return put_packets(c, &made, rc, err);
+}
+
+static int deobfuscate(struct conv *c, struct hw_error *err)
+{
+    struct hw_pb made = {0};
+    const char *list = getenv("PERFETTO_PROGUARD_MAP");
+    int rc = refuse_terminal(c, err);
+    if (rc == 0 && !(list && list[0]))
+        rc = hw_fail(err, HW_EINVAL, 0,
+                     "no name map: set PERFETTO_PROGUARD_MAP=package=file[:package=file...]");
+    if (rc == 0)
+        rc = hw_names_deobfuscate(list, NULL, &made, err);
+    return put_packets(c, &made, rc, err);
 }
 
 /* ---- modes ---- */
@@ -301,8 +342,8 @@ static const struct mode {
     {"ctrace", NULL, "Android systrace", true},
     {"java_heap_profile", NULL, "Java heap graphs", false},
     {"hprof", NULL, "Java heap graphs", true},
-    {"symbolize", NULL, "symbolization", true},
-    {"deobfuscate", NULL, "deobfuscation", true},
+    {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
+    {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
     {"firefox", NULL, "the Firefox profiler's format", true},
     {"bundle", NULL, "bundles with symbols", true},
 };

@@ -1,0 +1,164 @@
+#include "cli/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/cli.h"
+#include "codec/pb.h"
+#include "enrich/proguard.h"
+#include "enrich/symbolize.h"
+#include "import/symbols.h"
+#include "model/profile.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+#define CHEAP_BYTES (256ull << 20)
+
+static const char *environment(const char *name)
+{
+    const char *v = getenv(name);
+    return v && v[0] ? v : NULL;
+}
+
+bool hw_names_symbols_asked(void)
+{
+    return environment("PERFETTO_BINARY_PATH") || environment("BREAKPAD_SYMBOL_DIR");
+}
+
+bool hw_names_map_asked(void)
+{
+    return environment("PERFETTO_PROGUARD_MAP") != NULL;
+}
+
+static void put_escaped(const char *text)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add_escaped(&b, text, strlen(text));
+    fputs(b.p ? b.p : "", stderr);
+    hw_strbuf_done(&b);
+}
+
+static void tell_missing(void *ctx, const char *path, const char *build_id, const char *other)
+{
+    (void)ctx;
+    fputs("Could not find ", stderr);
+    put_escaped(path);
+    fprintf(stderr, " (Build ID: %s).\n", build_id);
+    if (!other)
+        return;
+    fputs("  another build is at ", stderr);
+    put_escaped(other);
+    fputc('\n', stderr);
+}
+
+/* On a terminal only, one line that is written again. */
+static void tell_progress(void *ctx, size_t done, size_t total)
+{
+    (void)ctx;
+    if (done < total)
+        fprintf(stderr, "\rsymbolizing %zu of %zu frames", done, total);
+    else
+        fputs("\r\033[K", stderr);
+}
+
+static void tell_summary(const struct hw_symbolize_result *r)
+{
+    fprintf(stderr, "symbolized %zu of %zu frames in %zu files", r->n_symbolized, r->n_frames,
+            r->n_modules);
+    if (r->n_missing)
+        fprintf(stderr, "; %zu files not found", r->n_missing);
+    if (r->n_no_build_id)
+        fprintf(stderr, "; %zu frames in files without build id", r->n_no_build_id);
+    fputc('\n', stderr);
+    if (r->n_missing && !environment("PERFETTO_BINARY_PATH"))
+        hw_cli_hint("PERFETTO_BINARY_PATH=DIR[:DIR...] names the directories to search");
+}
+
+static int read_mode(enum hw_binaries_mode *out, struct hw_error *err)
+{
+    const char *mode = environment("PERFETTO_SYMBOLIZER_MODE");
+    *out = HW_BINARIES_FIND;
+    if (!mode || strcmp(mode, "find") == 0)
+        return HW_OK;
+    if (strcmp(mode, "index") != 0)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "PERFETTO_SYMBOLIZER_MODE: '%s' is neither find nor index", mode);
+    *out = HW_BINARIES_INDEX;
+    return HW_OK;
+}
+
+int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                       struct hw_pb *out, struct hw_error *err)
+{
+    (void)cli;
+    struct hw_symbolize_result r;
+    struct hw_symbolize_options o = {.roots = environment("PERFETTO_BINARY_PATH"),
+                                     .breakpad_dir = environment("BREAKPAD_SYMBOL_DIR")};
+    int rc = read_mode(&o.mode, err);
+    if (!(flags & HW_NAMES_QUIET)) {
+        o.missing = tell_missing;
+        if (isatty(STDERR_FILENO))
+            o.progress = tell_progress;
+    }
+    if (flags & HW_NAMES_CHEAP) {
+        o.max_file_bytes = CHEAP_BYTES;
+        o.unnamed_only = true;
+    }
+    if (rc == HW_OK)
+        rc = hw_symbolize(p, &o, out, &r, err);
+    if (rc == HW_OK && !(flags & HW_NAMES_QUIET))
+        tell_summary(&r);
+    return rc;
+}
+
+/* The model takes original names from packets, so the packets just made are read. */
+static int apply(struct hw_profile *p, struct hw_bytes trace)
+{
+    struct hw_frame_index ix;
+    struct hw_pb_reader packets = hw_pb_read(trace);
+    struct hw_pb_field packet, data;
+    int rc = hw_frame_index_init(&ix, p);
+    if (rc < 0)
+        return rc;
+    while (rc == HW_OK && hw_pb_next(&packets, &packet) == 1) {
+        struct hw_pb_reader fields = hw_pb_read(packet.bytes);
+        while (rc == HW_OK && hw_pb_next(&fields, &data) == 1)
+            if (data.number == HW_F_TracePacket_deobfuscation_mapping)
+                rc = hw_import_deobfuscation(&ix, data.bytes);
+    }
+    hw_frame_index_done(&ix);
+    return rc;
+}
+
+int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *out,
+                         struct hw_error *err)
+{
+    struct hw_pb packets = {0};
+    int rc = hw_proguard_write_all(list, &packets, err);
+    struct hw_bytes made = hw_pb_view(&packets);
+    if (rc == HW_OK && p) {
+        rc = apply(p, made);
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "original names"); /* returned below */
+    }
+    if (rc == HW_OK && out)
+        hw_strbuf_add(&out->buf, made.p, made.n);
+    hw_pb_done(&packets);
+    return rc;
+}
+
+void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
+{
+    struct hw_error err = {0};
+    if (hw_names_symbols_asked() && hw_names_symbolize(cli, p, 0, NULL, &err) < 0)
+        hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
+    err = (struct hw_error){0};
+    if (hw_names_map_asked() &&
+        hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, NULL, &err) < 0)
+        hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
+}

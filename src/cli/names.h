@@ -1,0 +1,33 @@
+/*
+ * names.h - symbols and original names, as the environment and the options of a command ask for
+ *
+ * Why:     several commands name frames by the same rules and say the same about what is missing.
+ * Shapes:  the results go into the profile and, as packets, into `out` (may be NULL).
+ *          PERFETTO_BINARY_PATH, PERFETTO_SYMBOLIZER_MODE, BREAKPAD_SYMBOL_DIR,
+ *          PERFETTO_PROGUARD_MAP.
+ */
+#ifndef HW_CLI_NAMES_H
+#define HW_CLI_NAMES_H
+
+#include <stdbool.h>
+
+struct hw_cli;
+struct hw_error;
+struct hw_pb;
+struct hw_profile;
+
+enum hw_names_flags {
+    HW_NAMES_QUIET = 1, /* nothing on standard error */
+    HW_NAMES_CHEAP = 2  /* what costs next to nothing: no file above 256 MiB */
+};
+
+bool hw_names_symbols_asked(void); /* by the environment */
+bool hw_names_map_asked(void);
+int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                       struct hw_pb *out, struct hw_error *err);
+int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *out,
+                         struct hw_error *err);
+/* For commands that convert: failures are told, and the work goes on. */
+void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p);
+
+#endif
