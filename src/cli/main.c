@@ -34,8 +34,6 @@ static const struct {
     {"java", NULL},
     {"infra", NULL},
     {"query", "heapwise report --json, heapwise stats --json"},
-    {"symbolize", "install unstripped files before recording"},
-    {"deobfuscate", NULL},
     {"merge", "traces in Perfetto's format join by cat"},
     {"push", "heapwise convert -t pprof"},
     {"serve", "heapprofd"},

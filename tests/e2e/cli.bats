@@ -70,7 +70,7 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
 }
 
 @test "known words and options that are not here yet: refused, with what to do instead, exit 77" {
-    for c in attach live ui leaks diff query symbolize merge; do
+    for c in attach live ui leaks diff query merge; do
         heapwise completion bash | grep -q "^    $c)" && continue
         run -77 heapwise "$c" 1
         has "'$c' is not in this version"
