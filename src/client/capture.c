@@ -406,7 +406,7 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
     if (hw_push_alone(s, now_ns))
         return false;
     /* The walk goes first: meanwhile the slot's cache line arrives. */
-    hw_live_prefetch(e->heap_id, e->id);
+    hw_live_prefetch(e->heap_id, e->id, e->size);
     bool stream = s->config.flags & HW_CC_STREAM;
     struct capture c = {0};
     if (slab)

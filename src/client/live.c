@@ -99,7 +99,7 @@ void hw_live_expect(uint64_t interval)
     if (interval == 0 || interval > HW_NEAR_MAX_INTERVAL || atomic_load(&hw_near_words) ||
         !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
-    atomic_store(&hw_near_words, reserve((8ull * HW_NEAR_CHUNKS) << HW_NEAR_CHUNK_BITS));
+    atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS));
     atomic_store(&hw_live.live_lock, 0);
 }
 
@@ -143,18 +143,20 @@ static uint32_t n_used(const struct bucket *b)
     return n;
 }
 
-void hw_live_prefetch(uint32_t heap_id, uint64_t id)
+void hw_live_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 {
-    const _Atomic uint64_t *w = hw_near_can(heap_id, id) ? hw_near_word(id, false) : NULL;
-    __builtin_prefetch(&hw_live_counters[hw_live_index(id)], 1);
+    uint32_t level = hw_near_level(heap_id, id, size);
+    const void *w = level < HW_NEAR_LEVELS ? (const void *)hw_near_word(id, level, false) : NULL;
+    __builtin_prefetch((const void *)&hw_live_counters[hw_live_index(id)], 1);
     if (w)
-        __builtin_prefetch((const void *)w, 1);
+        __builtin_prefetch(w, 1);
 }
 
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
 {
-    if (size <= HW_NEAR_MAX_SIZE && hw_near_can(heap_id, id)) {
-        _Atomic uint64_t *w = hw_near_claim(id);
+    uint32_t level = hw_near_level(heap_id, id, size);
+    if (level < HW_NEAR_LEVELS) {
+        _Atomic uint64_t *w = hw_near_claim(id, level);
         if (w)
             return (struct hw_live_slot *)(void *)w;
     }
@@ -247,7 +249,7 @@ struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
         if (s)
             return s;
     }
-    if (!hw_near_can(heap_id, id))
+    if (heap_id != HW_HEAP_ID_LIBC || id >> 47 != 0)
         return NULL;
     return (struct hw_live_slot *)(void *)hw_near_take(id, val);
 }
@@ -260,10 +262,10 @@ void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
     counter_change(&hw_live_counters[hw_live_index(id)], -1);
 }
 
-void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
+void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
 {
     if (hw_near_holds(slot))
-        hw_near_put_back(as_word(slot));
+        hw_near_publish(as_word(slot), id, val);
     else
         atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
 }

@@ -38,7 +38,8 @@ int hw_live_init(void); /* the first segment */
 /* A session with this interval begins: makes room when nearly every block will be live here. */
 void hw_live_expect(uint64_t interval);
 
-void hw_live_prefetch(uint32_t heap_id, uint64_t id); /* claim or take will follow soon */
+void hw_live_prefetch(uint32_t heap_id, uint64_t id,
+                      uint64_t size); /* claim or take will follow soon */
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size);
 void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
@@ -48,7 +49,7 @@ void hw_live_unclaim(struct hw_live_slot *slot);
  */
 struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val);
 void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
-void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
+void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
 
 static inline uint64_t hw_live_val(uint32_t tag, uint64_t sample_id)
 {

@@ -121,7 +121,7 @@ __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
         p && hw_live_maybe(id) ? hw_live_take(HW_HEAP_ID_LIBC, id, &val) : NULL;
     void *q = hw_real.realloc(p, n);
     if (slot && !q && n != 0) { /* failed: the old block is still there */
-        hw_live_put_back(slot, HW_HEAP_ID_LIBC, id);
+        hw_live_put_back(slot, HW_HEAP_ID_LIBC, id, val);
     } else if (slot) {
         report_gone(val);
         hw_live_drop(slot, HW_HEAP_ID_LIBC, id);

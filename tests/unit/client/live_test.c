@@ -63,7 +63,7 @@ static void take(uint32_t heap, uint64_t id)
     assert_int_equal(val, live[i].val);
     assert_null(hw_live_take(heap, id, &val)); /* out of sight */
     if (next() % 4 == 0) {
-        hw_live_put_back(s, heap, id);
+        hw_live_put_back(s, heap, id, val);
         return;
     }
     hw_live_drop(s, heap, id);
@@ -88,7 +88,7 @@ static void against_twin(uint32_t steps)
         if (find(heap, id) < n_live || next() % 3 == 0)
             take(heap, id);
         else if (n_live < MOST)
-            add(heap, id, next() % 4 ? 1 + next() % HW_NEAR_MAX_SIZE : 100000);
+            add(heap, id, next() % 4 ? 1 + next() % HW_NEAR_SIZE_1 : 100000);
     }
     while (n_live)
         take(live[n_live - 1].heap, live[n_live - 1].id);
