@@ -212,7 +212,7 @@ void hw_session_stop(struct hw_session *s);
 void hw_session_give_up(struct hw_session *s, enum hw_client_error why);
 void hw_session_forked(void); /* the live page was found wiped */
 bool hw_session_strips_children(void);
-void hw_session_init(const char *socket_path);
+void hw_session_init(const char *socket_path, const char *other_path); /* "" = no other */
 void hw_fork_init(void);
 void hw_token_drop(void); /* closes the token descriptor if it is still ours */
 

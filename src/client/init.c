@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "client/boot.h"
 #include "client/client.h"
@@ -15,7 +14,7 @@
 
 #define ONE_SECOND_NS 1000000000ull
 
-static const char *socket_path(bool *asked_for)
+static const char *socket_path(bool *asked_for, const char **other)
 {
     const char *p = secure_getenv("HEAPWISE_SOCKET");
     *asked_for = p && *p;
@@ -24,10 +23,9 @@ static const char *socket_path(bool *asked_for)
     p = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
     if (p && *p)
         return p;
-    struct stat st;
-    if (stat("/run/perfetto", &st) == 0 && S_ISDIR(st.st_mode))
-        return "/run/perfetto/traced-producer.sock";
-    return "/tmp/perfetto-producer";
+    /* A service of root's, else a recorder of one's own, which cannot write to /run. */
+    *other = "/tmp/perfetto-producer";
+    return "/run/perfetto/traced-producer.sock";
 }
 
 __attribute__((constructor)) static void client_init(void)
@@ -40,9 +38,10 @@ __attribute__((constructor)) static void client_init(void)
     hw_capture_init();
     if (hw_slabs_init() != 0 || hw_live_init() != 0)
         return;
-    const char *path = socket_path(&asked_for);
+    const char *other = "";
+    const char *path = socket_path(&asked_for, &other);
     hw_minfo_init();
-    hw_session_init(path);
+    hw_session_init(path, other);
     const char *blocking = secure_getenv("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
     uint32_t flags = HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u);

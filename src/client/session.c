@@ -46,6 +46,7 @@ struct hw_session *hw_session_last;
 static struct {
     bool started;
     char socket_path[108];
+    char other_path[108]; /* asked when nobody is at the first one; "" = none */
     int token_fd;
     dev_t token_dev;
     ino_t token_ino;
@@ -227,6 +228,14 @@ static bool dial(struct exchange *x, const char *path)
     return peer_trusted(x->fd);
 }
 
+static bool dial_again(struct exchange *x, const char *path)
+{
+    if (x->fd >= 0)
+        (void)hw_sys_close(x->fd);
+    x->fd = -1;
+    return dial(x, path);
+}
+
 static bool say_hello(struct exchange *x, uint32_t flags)
 {
     struct hw_hello h = {.magic = HW_HELLO_MAGIC,
@@ -403,14 +412,14 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
 {
     struct exchange x = {.fd = -1, .deadline_ns = hw_now_monotonic_ns() + timeout_ns};
     char path[sizeof own.socket_path];
-    memcpy(path,
-           hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0]
-               ? hw_control.socket_path
-               : own.socket_path,
-           sizeof path);
+    bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
+    memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
     path[sizeof path - 1] = '\0';
     uint32_t generation = atomic_load(&hw_control.generation);
-    bool ok = dial(&x, path) && say_hello(&x, flags) && hear_welcome(&x) && answer(&x);
+    bool up = dial(&x, path);
+    if (!up && !told && own.other_path[0])
+        up = dial_again(&x, own.other_path);
+    bool ok = up && say_hello(&x, flags) && hear_welcome(&x) && answer(&x);
     for (int i = 0; i < x.n_fds; i++)
         (void)hw_sys_close(x.fds[i]);
     if (x.fd >= 0)
@@ -522,11 +531,17 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
         t->left = RETRY_BYTES; /* another thread is at it, or the next try is due later */
 }
 
-void hw_session_init(const char *socket_path)
+static void keep_path(char (*to)[108], const char *path)
 {
-    size_t n = strnlen(socket_path, sizeof own.socket_path - 1);
-    memcpy(own.socket_path, socket_path, n);
-    own.socket_path[n] = '\0';
+    size_t n = strnlen(path, sizeof *to - 1);
+    memcpy(*to, path, n);
+    (*to)[n] = '\0';
+}
+
+void hw_session_init(const char *socket_path, const char *other_path)
+{
+    keep_path(&own.socket_path, socket_path);
+    keep_path(&own.other_path, other_path);
     atomic_store(&hw_live.pid, (int32_t)getpid());
     atomic_store(&hw_live.started, 1);
     own.started = true;

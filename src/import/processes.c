@@ -53,6 +53,15 @@ static void tree_field(struct tree_entry *e, const struct hw_pb_field *f, struct
     }
 }
 
+/* The kernel gave the number away again: both starts are known and differ by more than rounding. */
+static bool is_another(const struct hw_process *known, const struct tree_entry *e)
+{
+    enum { ROUNDING_NS = 50 * 1000 * 1000 };
+    return known->start_ns >= 0 && e->start_ns >= 0 &&
+           (e->start_ns > known->start_ns ? e->start_ns - known->start_ns
+                                          : known->start_ns - e->start_ns) > ROUNDING_NS;
+}
+
 static int add_process(struct hw_profile *p, struct hw_bytes message, struct hw_strbuf *cmdline)
 {
     struct tree_entry e = {.pid = -1, .ppid = -1, .uid = -1, .start_ns = -1};
@@ -68,6 +77,8 @@ static int add_process(struct hw_profile *p, struct hw_bytes message, struct hw_
     hw_upid upid;
     hw_str_id name, joined;
     int rc = hw_profile_process(p, e.pid, &upid);
+    if (rc == HW_OK && is_another(&p->processes.v[upid.v], &e))
+        rc = hw_profile_process_new(p, e.pid, &upid);
     if (rc == HW_OK)
         rc = hw_profile_str(p, shown_name(&e), &name);
     if (rc == HW_OK)

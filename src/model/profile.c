@@ -58,7 +58,14 @@ int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out)
         out->v = (uint32_t)at;
         return HW_OK;
     }
+    return hw_profile_process_new(p, pid, out);
+}
+
+int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out)
+{
     struct hw_process row = {.pid = pid, .uid = -1, .ppid = -1, .start_ns = -1};
+    if (pid < 0)
+        return HW_EINVAL;
     if (hw_vec_reserve(&p->processes, p->processes.n + 1) < 0 ||
         hw_map64_put(&p->process_by_pid, (uint64_t)pid, p->processes.n) < 0)
         return HW_ENOMEM;

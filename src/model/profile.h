@@ -115,6 +115,8 @@ void hw_profile_free(struct hw_profile *p);
 int hw_profile_freeze(struct hw_profile *p); /* sorts; from here on it is only read */
 
 int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out); /* finds or adds */
+/* Another process got the number: from now on hw_profile_process finds this one. */
+int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out);
 int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
                         enum hw_stat_severity severity,
                         int64_t value); /* adds to an existing row */

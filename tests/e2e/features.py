@@ -462,6 +462,28 @@ def no_errors(box):
     hw.equal(unknown, [], "fields that the schema does not know")
 
 
+def default_sockets(box):
+    """/run/perfetto is there, but nobody listens in it: the recorder in /tmp is found."""
+    script = f"""
+mount -t tmpfs none /run && mount -t tmpfs none /tmp && mkdir -p /run/perfetto || exit 77
+unset PERFETTO_PRODUCER_SOCK_NAME PERFETTO_CONSUMER_SOCK_NAME
+export PERFETTO_CONSUMER_SOCK_NAME=/tmp/consumer
+PERFETTO_PRODUCER_SOCK_NAME=/tmp/perfetto-producer {hw.tool('heapprofd')} >&2 & d=$!
+while [ ! -e /tmp/consumer ]; do sleep 0.05; done
+{hw.tool('heap_profile')} -n t_truth -i 1 -d 2000 --print-config >/tmp/cfg
+{hw.tool('perfetto')} -c /tmp/cfg --txt -o /tmp/trace >&2 & p=$!
+sleep 0.5
+LD_PRELOAD={hw.preload_library()} {hw.target('truth')} >/tmp/out
+wait $p; kill $d; cat /tmp/trace
+"""
+    r = box.run(["unshare", "-m", "sh", "-c", script], env={"HOME": "/tmp", "TMPDIR": "/tmp"})
+    if r.returncode == 77 or b"unshare" in r.stderr:
+        raise hw.Skip("no mount namespaces")
+    path = box.path("ns.trace")
+    pathlib.Path(path).write_bytes(r.stdout)
+    hw.exact(hw.sound(path).last(), hw.expectations(box.run([hw.target("truth")]).stdout), hw.tail(r.stderr))
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
          ("packets", "rings", "under_record", "quit_record", "attach", "configured", "said",
