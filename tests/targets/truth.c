@@ -1,19 +1,21 @@
 /*
  * truth.c - 26 functions fn_a … fn_z that allocate known amounts with known lifetimes
  *
- * Usage: truth [SCALE]
+ * Usage: truth [SCALE [THREADS]]: as many threads do all of it at once
  * Function i has an object size of its own and allocates about 16 MiB x SCALE divided by (1 + i %
  * 5). What happens to its objects is i % 4: all are kept, each is freed at once, every second is
  * kept, or all live together and then go. Each is reached through two callers, three quarters and
  * one quarter of the work, so that whole callstacks can be checked.
  */
+#include <pthread.h>
+
 #include "target.h"
 
 enum { N = 26 };
 static const unsigned sizes[N] = {16,   24,   40,   56,   64,    72,    100,    144,    192,
                                   250,  333,  400,  512,  640,   777,   1024,   1300,   2000,
                                   3072, 4096, 5000, 8192, 12345, 33333, 100000, 1000000};
-static void *kept;
+static _Thread_local void *kept; /* of a thread: nothing is shared but the counters */
 
 NOIPA static void churn(int i, long n, void *(*site)(size_t), struct site *s)
 {
@@ -79,9 +81,10 @@ static const struct {
 #undef ROW
 };
 
-int main(int argc, char **argv)
+static double scale = 0.05;
+
+static void *work(void *arg)
 {
-    double scale = argc > 1 ? strtod(argv[1], NULL) : 0.05;
     for (int i = 0; i < N; i++) {
         long n = (long)(scale * 16777216.0 / (1 + i % 5) / sizes[i]);
         if (n < 8)
@@ -89,6 +92,22 @@ int main(int argc, char **argv)
         fns[i].most(i, n - n / 4);
         fns[i].rest(i, n / 4);
     }
+    return arg;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t t[64];
+    int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+    if (argc > 1)
+        scale = strtod(argv[1], NULL);
+    for (int i = 0; i < threads && i < 64; i++)
+        if (pthread_create(&t[i], NULL, work, NULL) != 0)
+            return 1;
+    for (int i = 0; i < threads && i < 64; i++)
+        pthread_join(t[i], NULL);
+    if (threads == 0)
+        (void)work(NULL);
     for (int i = 0; i < N; i++)
         expect_one(fns[i].site);
     return 0;
