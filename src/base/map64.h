@@ -25,8 +25,8 @@ struct hw_map64 {
     struct hw_map64_slot *slots; /* owned; NULL while empty */
     size_t mask;                 /* number of slots - 1 */
     size_t n;
-    /* Set before the first put: keys of 32 * 2^unit_log2 neighbours share eight cache lines. For keys
-     * that come and go together, such as ring positions; at most about one key a unit. 0 =
+    /* Set before the first put: keys of 32 * 2^unit_log2 neighbours share eight cache lines. For
+     * keys that come and go together, such as ring positions; at most about one key a unit. 0 =
      * scattered. */
     uint32_t unit_log2;
 };

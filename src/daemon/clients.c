@@ -349,7 +349,8 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
             r->conns.v[i] = r->conns.v[--r->conns.n];
             continue;
         }
-        if (c->waiting && now - c->filters_ns > (is_called(c) ? FILTERS_EVERY / 4 : FILTERS_EVERY)) {
+        if (c->waiting &&
+            now - c->filters_ns > (is_called(c) ? FILTERS_EVERY / 4 : FILTERS_EVERY)) {
             c->filters_ns = now;
             (void)is_closed_in(c, /* all_threads = */ false); /* then its page says so */
         }
