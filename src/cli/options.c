@@ -19,7 +19,7 @@
 #define ALL   UINT64_MAX
 #define FRONT                                                                                      \
     (ALL & ~(C(HEAP_PROFILE) | C(PERFETTO) | C(HEAPPROFD) | C(TRACED) | C(TRACECONV) |             \
-             C(TRACE_TO_TEXT))) /* no classic ones */
+             C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR))) /* no classic ones */
 #define COMMON  HW_OF_COMMON
 #define HIDDEN  HW_OF_HIDDEN
 #define LATER   (HW_OF_LATER | HW_OF_HIDDEN)

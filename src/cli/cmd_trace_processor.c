@@ -1,0 +1,270 @@
+/*
+ * trace_processor_shell: SQL over a trace, the classic command. The classic form
+ *
+ *   trace_processor_shell [-q FILE | -Q SQL] [-e FILE] [-i] TRACE
+ *
+ * and the subcommands `query`, `interactive` and `export sqlite`; the first word that is no option
+ * decides. Without anything to do, the prompt.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/query_out.h"
+#include "cli/sql_session.h"
+#include "sql/sql.h"
+
+#include "base/banned.h"
+
+enum { NARROW = 32, WIDE = 160 };
+
+/* What is to be done, whichever form said it. */
+struct task {
+    const char *trace;
+    const char *query, *query_file, *export_file;
+    bool prompt;
+};
+
+static int wrong_usage(const struct hw_cli *cli, const char *text)
+{
+    hw_cli_error(cli, NULL, "%s", text);
+    hw_cli_hint("trace_processor_shell --help");
+    return hw_cli_usage_exit(cli);
+}
+
+static int not_yet(const struct hw_cli *cli, const char *what)
+{
+    hw_cli_error(cli, NULL, "%s: not there yet in this version", what);
+    return HW_EXIT_FAILED;
+}
+
+/* ---- the prompt ---- */
+
+static struct hw_sql *running; /* what Ctrl+C ends */
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    if (running)
+        hw_sql_interrupt(running);
+}
+
+static int export_to(struct hw_sql_session *s, const char *path)
+{
+    struct hw_error err = {0};
+    return hw_sql_export(s->db, path, &err) < 0 ? hw_cli_fail(s->cli, &err) : HW_EXIT_OK;
+}
+
+/* Everything that scripts made is forgotten with the old connection. */
+static int reset(struct hw_sql_session *s)
+{
+    struct hw_error err = {0};
+    struct hw_sql *fresh;
+    if (hw_sql_open(s->p, NULL, &fresh, &err) < 0)
+        return hw_cli_fail(s->cli, &err);
+    hw_sql_close(s->db);
+    s->db = running = fresh;
+    return HW_EXIT_OK;
+}
+
+static void prompt_help(void)
+{
+    fputs("Any SQL, one or several statements in a line, or:\n"
+          ".help          this text\n"
+          ".quit, .q      leave (also Ctrl+D)\n"
+          ".dump FILE     write everything to a SQLite file\n"
+          ".read FILE     run a file of SQL\n"
+          ".reset         forget tables, functions and modules made here\n"
+          ".width N       characters of a column at most\n",
+          stdout);
+}
+
+static const char *argument(const char *line, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' '))
+        return NULL;
+    line += n;
+    return line + strspn(line, " ");
+}
+
+static void prompt_command(struct hw_sql_session *s, struct hw_query_out *out, const char *line)
+{
+    const char *arg;
+    uint64_t n;
+    if (argument(line, ".help"))
+        prompt_help();
+    else if ((arg = argument(line, ".dump")) && *arg)
+        (void)export_to(s, arg); /* failures are printed, the prompt goes on */
+    else if ((arg = argument(line, ".read")) && *arg)
+        (void)hw_sql_session_run_file(s, arg, out);
+    else if (argument(line, ".reset"))
+        (void)reset(s);
+    else if ((arg = argument(line, ".width")) && hw_parse_uint(arg, &n, NULL) == 0 && n > 0 &&
+             n <= 10000)
+        out->width = (unsigned)n;
+    else if (argument(line, ".load-metrics-sql") || argument(line, ".run-metrics"))
+        (void)not_yet(s->cli, "metrics");
+    else
+        hw_cli_error(s->cli, NULL, "unknown command '%s'; try .help", line);
+}
+
+static bool is_quit(const char *line)
+{
+    return argument(line, ".quit") || argument(line, ".q");
+}
+
+static int prompt(struct hw_sql_session *s, bool wide)
+{
+    struct hw_query_out out;
+    char *line = NULL;
+    size_t cap = 0;
+    hw_query_out_init(&out);
+    out.columns = true;
+    out.asks = isatty(STDIN_FILENO) != 0;
+    out.width = wide ? WIDE : NARROW;
+    running = s->db;
+    (void)signal(SIGINT, on_interrupt);
+    for (;;) {
+        fputs("> ", stdout);
+        (void)fflush(stdout);
+        ssize_t n = getline(&line, &cap, stdin);
+        if (n < 0)
+            break;
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == ' '))
+            line[--n] = 0;
+        if (is_quit(line))
+            break;
+        if (line[0] == '.')
+            prompt_command(s, &out, line);
+        else if (n > 0)
+            (void)hw_sql_session_run(s, line, (size_t)n, &out); /* printed */
+    }
+    (void)signal(SIGINT, SIG_DFL);
+    running = NULL;
+    free(line);
+    hw_query_out_done(&out);
+    return HW_EXIT_OK;
+}
+
+/* ---- forms ---- */
+
+static int write_times(const struct hw_sql_session *s, const char *path)
+{
+    FILE *f = fopen(path, "we");
+    if (f)
+        fprintf(f, "%lld,%lld", (long long)s->load_ns, (long long)s->query_ns);
+    if (!f || fclose(f) != 0) {
+        hw_cli_error(s->cli, NULL, "cannot write '%s'", path);
+        return HW_EXIT_FAILED;
+    }
+    return HW_EXIT_OK;
+}
+
+static int run_queries(struct hw_sql_session *s, const struct task *t)
+{
+    struct hw_query_out out;
+    int status = HW_EXIT_OK;
+    hw_query_out_init(&out);
+    if (t->query_file)
+        status = hw_sql_session_run_file(s, t->query_file, &out);
+    if (status == HW_EXIT_OK && t->query)
+        status = hw_sql_session_run(s, t->query, strlen(t->query), &out);
+    hw_query_out_done(&out);
+    return status;
+}
+
+static int run_task(struct hw_cli *cli, const struct task *t)
+{
+    const char *perf_file = hw_opt_text(&cli->opts, HW_OPT_TP_PERF_FILE);
+    struct hw_sql_session s;
+    int status = hw_sql_session_open(&s, cli, t->trace);
+    if (status)
+        return status;
+    status = run_queries(&s, t);
+    if (status == HW_EXIT_OK && t->export_file)
+        status = export_to(&s, t->export_file);
+    if (status == HW_EXIT_OK && perf_file)
+        status = write_times(&s, perf_file);
+    if (status == HW_EXIT_OK && t->prompt)
+        status = prompt(&s, hw_opt_flag(&cli->opts, HW_OPT_TP_WIDE));
+    hw_sql_session_done(&s);
+    return status;
+}
+
+static int classic(struct hw_cli *cli)
+{
+    const struct hw_opts *o = &cli->opts;
+    struct task t = {.query = hw_opt_text(o, HW_OPT_TP_QUERY_STRING),
+                     .query_file = hw_opt_text(o, HW_OPT_TP_QUERY_FILE),
+                     .export_file = hw_opt_text(o, HW_OPT_TP_EXPORT)};
+    if (o->n_args != 1)
+        return wrong_usage(cli, o->n_args ? "too many arguments" : "which trace?");
+    if (o->v[HW_OPT_TP_SCRIPT].set || o->v[HW_OPT_TP_OUT].set)
+        return wrong_usage(cli, "-f and -o belong to the subcommands query and export");
+    t.trace = o->args[0];
+    t.prompt = hw_opt_flag(o, HW_OPT_TP_INTERACTIVE) || !(t.query || t.query_file || t.export_file);
+    return run_task(cli, &t);
+}
+
+static int sub_query(struct hw_cli *cli)
+{
+    const struct hw_opts *o = &cli->opts;
+    struct task t = {.query_file = hw_opt_text(o, HW_OPT_TP_SCRIPT),
+                     .prompt = hw_opt_flag(o, HW_OPT_TP_INTERACTIVE)};
+    if (o->n_args < 2 || o->n_args > 3)
+        return wrong_usage(cli, "query [-f FILE] TRACE [SQL]");
+    t.trace = o->args[1];
+    t.query = o->n_args == 3 ? o->args[2] : NULL;
+    if (!t.query == !t.query_file)
+        return wrong_usage(cli, t.query ? "either -f FILE or SQL" : "which query?");
+    return run_task(cli, &t);
+}
+
+static int sub_interactive(struct hw_cli *cli)
+{
+    if (cli->opts.n_args != 2)
+        return wrong_usage(cli, "interactive TRACE");
+    return run_task(cli, &(struct task){.trace = cli->opts.args[1], .prompt = true});
+}
+
+static int sub_export(struct hw_cli *cli)
+{
+    const struct hw_opts *o = &cli->opts;
+    const char *out = hw_opt_text(o, HW_OPT_TP_OUT);
+    if (o->n_args != 3 || !out)
+        return wrong_usage(cli, "export sqlite -o OUT TRACE");
+    if (strcmp(o->args[1], "sqlite") != 0)
+        return not_yet(cli, o->args[1]);
+    return run_task(cli, &(struct task){.trace = o->args[2], .export_file = out});
+}
+
+int hw_cmd_trace_processor(struct hw_cli *cli)
+{
+    static const char *const later[] = {"server",  "metrics", "summarize",
+                                        "convert", "util",    "bundle"};
+    const struct hw_opts *o = &cli->opts;
+    if (hw_opt_flag(o, HW_OPT_TP_VERSION)) {
+        printf("heapwise %s\n", HW_VERSION);
+        return HW_EXIT_OK;
+    }
+    if (hw_opt_flag(o, HW_OPT_TP_HTTPD) || hw_opt_flag(o, HW_OPT_TP_STDIOD))
+        return not_yet(cli, "serving other front ends");
+    if (o->v[HW_OPT_TP_METRICS].set)
+        return not_yet(cli, "--run-metrics");
+    const char *word = o->n_args ? o->args[0] : "";
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(word, later[i]) == 0)
+            return not_yet(cli, word);
+    if (strcmp(word, "query") == 0)
+        return sub_query(cli);
+    if (strcmp(word, "interactive") == 0)
+        return sub_interactive(cli);
+    if (strcmp(word, "export") == 0)
+        return sub_export(cli);
+    return classic(cli);
+}

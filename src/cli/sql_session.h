@@ -1,0 +1,33 @@
+/*
+ * sql_session.h - a trace opened for SQL, as `query` and `trace_processor_shell` share it
+ *
+ * Owns:    the profile and the connection.
+ * Errors:  printed; functions give an exit code of cli.h.
+ */
+#ifndef HW_CLI_SQL_SESSION_H
+#define HW_CLI_SQL_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_cli;
+struct hw_profile;
+struct hw_query_out;
+struct hw_sql;
+
+struct hw_sql_session {
+    const struct hw_cli *cli;
+    struct hw_profile *p;
+    struct hw_sql *db;
+    int64_t load_ns, query_ns;
+};
+
+int hw_sql_session_open(struct hw_sql_session *s, const struct hw_cli *cli, const char *trace);
+void hw_sql_session_done(struct hw_sql_session *s);
+/* An empty script is an error here. */
+int hw_sql_session_run(struct hw_sql_session *s, const char *sql, size_t n,
+                       struct hw_query_out *out);
+/* The same with a file's text; "-" is standard input. */
+int hw_sql_session_run_file(struct hw_sql_session *s, const char *path, struct hw_query_out *out);
+
+#endif

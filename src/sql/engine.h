@@ -1,0 +1,149 @@
+/*
+ * engine.h - what the files of this folder share
+ *
+ * Shapes:  struct hw_sql is one connection over one profile. A table of tables.def is a struct
+ *          hw_table; its cells are asked one by one. An index is made when a query first needs it.
+ */
+#ifndef HW_SQL_ENGINE_H
+#define HW_SQL_ENGINE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/map64.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "model/profile.h"
+#include "sql/sql.h"
+
+struct hw_sql_stat_info {
+    const char *name, *source, *description;
+    bool by_upid; /* the model's key is a upid */
+};
+
+struct hw_sql_track {
+    hw_upid upid;
+    hw_str_id name;
+};
+
+/* What the tables show and the model does not hold as such. Owned; made once. */
+struct hw_sql_derived {
+    const struct hw_profile *profile;
+    struct hw_bytes *build_ids; /* hex, per mapping; bytes in hex */
+    char *hex;
+    const struct hw_sql_stat_info **stat_info; /* per row of stats */
+    struct hw_sql_track *tracks;
+    size_t n_tracks;
+    uint32_t *track_of; /* per row of counters */
+};
+
+int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);
+void hw_sql_derived_done(struct hw_sql_derived *x);
+
+enum hw_column_class { HW_CLASS_INT, HW_CLASS_REAL, HW_CLASS_TEXT };
+
+struct hw_column {
+    const char *name;
+    enum hw_column_class class;
+    bool dense; /* the value is the row number */
+    bool hidden;
+};
+
+struct hw_table {
+    const char *name;
+    const struct hw_column *columns;
+    int n_columns;
+    size_t (*count)(const struct hw_sql_derived *x);
+    void (*cell)(const struct hw_sql_derived *x, uint32_t row, int column, struct hw_sql_cell *out);
+};
+
+extern const struct hw_table hw_tables[];
+extern const size_t hw_n_tables;
+
+/* ---- indexes ---- */
+
+struct hw_index_key {
+    union {
+        int64_t i;
+        double d;
+        const uint8_t *p;
+    };
+    uint32_t n; /* length of a text */
+    uint32_t row;
+};
+
+/* The rows in SQLite's order of one column: NULLs, then by value, then by row. */
+struct hw_index {
+    struct hw_index_key *keys;
+    size_t n, n_null, n_distinct;
+};
+
+int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
+                   int column);
+void hw_index_done(struct hw_index *ix);
+/* The first position whose key is >= value (or > value). False: the value cannot be compared here.
+ */
+bool hw_index_bound(const struct hw_index *ix, enum hw_column_class class, sqlite3_value *value,
+                    bool above, size_t *out);
+
+/* ---- the connection ---- */
+
+struct hw_macro {
+    char *name, *body; /* owned */
+    char **params;     /* owned */
+    size_t n_params;
+};
+
+struct hw_sql {
+    sqlite3 *db;
+    const struct hw_profile *profile;
+    struct hw_sql_derived derived;
+    struct hw_index **indexes; /* per table: an array per column; keys NULL = not made yet */
+    struct hw_sql_limits limits;
+    uint64_t rows_visited;
+    uint64_t steps;
+    int64_t deadline_ns; /* 0 = none */
+    volatile int interrupted;
+    unsigned function_depth, script_depth;
+    HW_VEC(struct hw_macro) macros;
+    HW_VEC(char *) included; /* owned: names of modules */
+};
+
+/* Registers every table of tables.def. */
+int hw_sql_add_tables(struct hw_sql *s);
+int hw_sql_add_flamegraph(struct hw_sql *s);
+/* Views that are always there; statements of fixed text. */
+extern const char hw_sql_prelude[];
+
+struct hw_sql_module {
+    const char *name, *sql;
+};
+extern const struct hw_sql_module hw_sql_modules[];
+extern const size_t hw_n_sql_modules;
+
+/* ---- Perfetto's statements ---- */
+
+/* Rewrites one statement (no `;` at its end) and does what SQLite cannot. *out empty: nothing is
+ * left to be run. */
+int hw_sql_rewrite(struct hw_sql *s, struct hw_bytes statement, struct hw_strbuf *out,
+                   struct hw_error *err);
+
+/* name(params) -> value or rows. Takes nothing over. */
+struct hw_sql_signature {
+    const char *name;
+    char **params;
+    size_t n_params;
+    char **columns; /* of a table function */
+    size_t n_columns;
+    const char *body;
+};
+int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *f, struct hw_error *err);
+int hw_sql_add_table_function(struct hw_sql *s, const struct hw_sql_signature *f,
+                              struct hw_error *err);
+/* Names of the functions that scripts add may not be those of tables. */
+bool hw_sql_is_table(const char *name);
+
+#endif

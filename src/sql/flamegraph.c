@@ -1,0 +1,386 @@
+/*
+ * experimental_flamegraph in its three calling forms:
+ *
+ *   experimental_flamegraph(TS, UPID, 'native' [, FOCUS])
+ *   experimental_flamegraph WHERE ts = TS AND upid = UPID AND profile_type = 'native' [AND
+ * focus_str] experimental_flamegraph('native', TS, TS_CONSTRAINT, UPID, UPID_GROUP, FOCUS)
+ *
+ * Arguments of a call arrive on the hidden columns in their order; these have names of their own
+ * (arg1 ...), so that `ts` and `upid` in a WHERE mean the visible columns. The type of the first
+ * argument tells the first form from the third. A tree is built once per call.
+ *
+ * heap_profile_tree, without arguments, is the same over all processes and dumps.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sql/engine.h"
+#include "views/native_tree.h"
+
+#include "base/banned.h"
+
+#define COLUMNS(X)                                                                                 \
+    X(ID, "id INTEGER")                                                                            \
+    X(TS, "ts INTEGER")                                                                            \
+    X(UPID, "upid INTEGER")                                                                        \
+    X(DEPTH, "depth INTEGER")                                                                      \
+    X(NAME, "name TEXT")                                                                           \
+    X(MAP_NAME, "map_name TEXT")                                                                   \
+    X(COUNT, "count INTEGER")                                                                      \
+    X(CUMULATIVE_COUNT, "cumulative_count INTEGER")                                                \
+    X(SIZE, "size INTEGER")                                                                        \
+    X(CUMULATIVE_SIZE, "cumulative_size INTEGER")                                                  \
+    X(ALLOC_COUNT, "alloc_count INTEGER")                                                          \
+    X(CUMULATIVE_ALLOC_COUNT, "cumulative_alloc_count INTEGER")                                    \
+    X(ALLOC_SIZE, "alloc_size INTEGER")                                                            \
+    X(CUMULATIVE_ALLOC_SIZE, "cumulative_alloc_size INTEGER")                                      \
+    X(PARENT_ID, "parent_id INTEGER")                                                              \
+    X(SOURCE_FILE, "source_file TEXT")                                                             \
+    X(LINE_NUMBER, "line_number INTEGER")                                                          \
+    X(ARG1, "arg1 HIDDEN")                                                                         \
+    X(ARG2, "arg2 HIDDEN")                                                                         \
+    X(ARG3, "arg3 HIDDEN")                                                                         \
+    X(ARG4, "arg4 HIDDEN")                                                                         \
+    X(ARG5, "arg5 HIDDEN")                                                                         \
+    X(ARG6, "arg6 HIDDEN")                                                                         \
+    X(PROFILE_TYPE, "profile_type HIDDEN")                                                         \
+    X(TS_CONSTRAINT, "ts_constraint HIDDEN")                                                       \
+    X(UPID_GROUP, "upid_group HIDDEN")                                                             \
+    X(FOCUS_STR, "focus_str HIDDEN")
+
+enum {
+#define X(id, text) C_##id,
+    COLUMNS(X)
+#undef X
+        N_COLUMNS
+};
+
+static const char declaration[] = "CREATE TABLE x("
+#define X(id, text) text ","
+    COLUMNS(X)
+#undef X
+        "last_hidden HIDDEN)";
+
+struct flame_module {
+    struct hw_sql *sql;
+    bool everything; /* heap_profile_tree */
+};
+
+struct flame_vtab {
+    sqlite3_vtab base;
+    const struct flame_module *module;
+};
+
+/* What was asked, whichever way. */
+struct question {
+    sqlite3_value *ts, *upid, *type, *focus, *ts_constraint, *upid_group;
+};
+
+struct flame_cursor {
+    sqlite3_vtab_cursor base;
+    hw_native_tree tree;
+    sqlite3_value *given[N_COLUMNS]; /* owned copies of the constraints */
+    bool has_inputs;
+    int64_t ts, upid;
+    size_t at;
+};
+
+static int flame_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                         sqlite3_vtab **out, char **message)
+{
+    (void)argc;
+    (void)argv;
+    (void)message;
+    int rc = sqlite3_declare_vtab(db, declaration);
+    struct flame_vtab *v = rc == SQLITE_OK ? sqlite3_malloc(sizeof *v) : NULL;
+    if (!v)
+        return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
+    *v = (struct flame_vtab){.module = aux};
+    (void)sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    *out = &v->base;
+    return SQLITE_OK;
+}
+
+static int flame_disconnect(sqlite3_vtab *v)
+{
+    sqlite3_free(v);
+    return SQLITE_OK;
+}
+
+static bool is_input(int column)
+{
+    return column == C_TS || column == C_UPID || (column >= C_ARG1 && column < N_COLUMNS);
+}
+
+/* idxNum has a bit for each input column given; arguments stand in the order of the columns. */
+static int flame_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    int given[N_COLUMNS], bits = 0, n = 0;
+    for (int i = 0; i < N_COLUMNS; i++)
+        given[i] = -1;
+    if (((const struct flame_vtab *)base)->module->everything)
+        return SQLITE_OK;
+    for (int i = 0; i < info->nConstraint; i++) {
+        const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+        if (c->op != SQLITE_INDEX_CONSTRAINT_EQ || !is_input(c->iColumn))
+            continue;
+        if (!c->usable)
+            return SQLITE_CONSTRAINT;
+        if (given[c->iColumn] < 0)
+            given[c->iColumn] = i;
+    }
+    for (int i = 0; i < N_COLUMNS; i++) {
+        if (given[i] < 0)
+            continue;
+        bits |= 1 << i;
+        info->aConstraintUsage[given[i]].argvIndex = ++n;
+        /* `arg = NULL`, an argument left open, would never be true. */
+        info->aConstraintUsage[given[i]].omit = i >= C_ARG1;
+    }
+    info->idxNum = bits;
+    info->estimatedCost = 1e6; /* once, not in an inner loop */
+    info->estimatedRows = 10000;
+    return SQLITE_OK;
+}
+
+static int flame_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+{
+    (void)v;
+    struct flame_cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    *c = (struct flame_cursor){0};
+    *out = &c->base;
+    return SQLITE_OK;
+}
+
+static void forget(struct flame_cursor *c)
+{
+    hw_vec_done(&c->tree);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        sqlite3_value_free(c->given[i]);
+        c->given[i] = NULL;
+    }
+    c->at = 0;
+    c->has_inputs = false;
+}
+
+static int flame_close(sqlite3_vtab_cursor *base)
+{
+    forget((struct flame_cursor *)base);
+    sqlite3_free(base);
+    return SQLITE_OK;
+}
+
+static int refuse(struct flame_cursor *c, const char *text)
+{
+    sqlite3_vtab *v = c->base.pVtab;
+    sqlite3_free(v->zErrMsg);
+    v->zErrMsg = sqlite3_mprintf("experimental_flamegraph: %s", text);
+    return SQLITE_ERROR;
+}
+
+static bool is_set(sqlite3_value *v)
+{
+    return v && sqlite3_value_type(v) != SQLITE_NULL;
+}
+
+static struct question understand(struct flame_cursor *c)
+{
+    sqlite3_value **g = c->given;
+    sqlite3_value *first = g[C_ARG1];
+    struct question q = {.ts = g[C_TS],
+                         .upid = g[C_UPID],
+                         .type = g[C_PROFILE_TYPE],
+                         .focus = g[C_FOCUS_STR],
+                         .ts_constraint = g[C_TS_CONSTRAINT],
+                         .upid_group = g[C_UPID_GROUP]};
+    if (first && sqlite3_value_type(first) == SQLITE_TEXT) {
+        q = (struct question){.type = first,
+                              .ts = g[C_ARG2],
+                              .ts_constraint = g[C_ARG3],
+                              .upid = g[C_ARG4],
+                              .upid_group = g[C_ARG5],
+                              .focus = g[C_ARG6]};
+    } else if (first) {
+        q.ts = first;
+        q.upid = g[C_ARG2];
+        q.type = g[C_ARG3];
+        q.focus = g[C_ARG4];
+        if (g[C_ARG5] || g[C_ARG6])
+            q.type = NULL; /* six arguments begin with the type */
+    }
+    return q;
+}
+
+static int answer(struct flame_cursor *c)
+{
+    struct flame_vtab *v = (struct flame_vtab *)c->base.pVtab;
+    struct question q = understand(c);
+    const char *type = is_set(q.type) ? (const char *)sqlite3_value_text(q.type) : NULL;
+    if (!type)
+        return refuse(c, "profile_type is missing");
+    if (strcmp(type, "graph") == 0 || strcmp(type, "perf") == 0)
+        return refuse(c, "the trace reader does not read heap graphs and CPU samples yet");
+    if (strcmp(type, "native") != 0)
+        return refuse(c, "unknown profile_type");
+    if (!is_set(q.ts) || sqlite3_value_numeric_type(q.ts) != SQLITE_INTEGER)
+        return refuse(c, "ts is missing");
+    if (!is_set(q.upid) || sqlite3_value_numeric_type(q.upid) != SQLITE_INTEGER)
+        return refuse(c, "upid is missing");
+    if (is_set(q.ts_constraint) || is_set(q.upid_group))
+        return refuse(c, "ts_constraint and upid_group are for CPU samples");
+    c->ts = sqlite3_value_int64(q.ts);
+    c->upid = sqlite3_value_int64(q.upid);
+    c->has_inputs = true;
+    const struct hw_sql *sql = v->module->sql;
+    if (c->upid < 1 || (uint64_t)c->upid > sql->profile->processes.n)
+        return SQLITE_OK; /* nobody: no rows */
+    const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
+    if (focus && !focus[0])
+        focus = NULL;
+    int rc = hw_native_tree_build(sql->profile, (hw_upid){(uint32_t)c->upid - 1}, c->ts, focus,
+                                  &c->tree);
+    return rc < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int flame_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+                        sqlite3_value **argv)
+{
+    struct flame_cursor *c = (struct flame_cursor *)base;
+    struct flame_vtab *v = (struct flame_vtab *)base->pVtab;
+    (void)text;
+    (void)argc;
+    forget(c);
+    if (v->module->everything)
+        return hw_native_tree_build(v->module->sql->profile, (hw_upid){HW_ID_NONE}, INT64_MAX, NULL,
+                                    &c->tree) < 0
+                   ? SQLITE_NOMEM
+                   : SQLITE_OK;
+    for (int i = 0, n = 0; i < N_COLUMNS; i++) {
+        if (!(number & 1 << i))
+            continue;
+        c->given[i] = sqlite3_value_dup(argv[n++]);
+        if (!c->given[i])
+            return SQLITE_NOMEM;
+    }
+    return answer(c);
+}
+
+static int flame_next(sqlite3_vtab_cursor *base)
+{
+    ((struct flame_cursor *)base)->at++;
+    return SQLITE_OK;
+}
+
+static int flame_eof(sqlite3_vtab_cursor *base)
+{
+    const struct flame_cursor *c = (const struct flame_cursor *)base;
+    return c->at >= c->tree.n;
+}
+
+static void give_text(const struct flame_cursor *c, sqlite3_context *ctx, hw_str_id id)
+{
+    const struct hw_sql *sql = ((struct flame_vtab *)c->base.pVtab)->module->sql;
+    struct hw_bytes b = hw_strings_get(hw_callsites_strings(sql->profile->callsites), id);
+    sqlite3_result_text64(ctx, b.n ? (const char *)b.p : "", b.n, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+{
+    struct flame_cursor *c = (struct flame_cursor *)base;
+    const struct hw_native_node *n = &c->tree.v[c->at];
+    switch (column) {
+    case C_ID:
+        sqlite3_result_int64(ctx, (sqlite3_int64)c->at);
+        break;
+    case C_TS:
+        if (c->has_inputs)
+            sqlite3_result_int64(ctx, c->ts);
+        break;
+    case C_UPID:
+        if (c->has_inputs)
+            sqlite3_result_int64(ctx, c->upid);
+        break;
+    case C_DEPTH:
+        sqlite3_result_int64(ctx, n->depth);
+        break;
+    case C_NAME:
+        give_text(c, ctx, n->name);
+        break;
+    case C_MAP_NAME:
+        give_text(c, ctx, n->module);
+        break;
+    case C_COUNT:
+        sqlite3_result_int64(ctx, n->self.count);
+        break;
+    case C_CUMULATIVE_COUNT:
+        sqlite3_result_int64(ctx, n->cumulative.count);
+        break;
+    case C_SIZE:
+        sqlite3_result_int64(ctx, n->self.size);
+        break;
+    case C_CUMULATIVE_SIZE:
+        sqlite3_result_int64(ctx, n->cumulative.size);
+        break;
+    case C_ALLOC_COUNT:
+        sqlite3_result_int64(ctx, n->self.alloc_count);
+        break;
+    case C_CUMULATIVE_ALLOC_COUNT:
+        sqlite3_result_int64(ctx, n->cumulative.alloc_count);
+        break;
+    case C_ALLOC_SIZE:
+        sqlite3_result_int64(ctx, n->self.alloc_size);
+        break;
+    case C_CUMULATIVE_ALLOC_SIZE:
+        sqlite3_result_int64(ctx, n->cumulative.alloc_size);
+        break;
+    case C_PARENT_ID:
+        if (n->parent != HW_ID_NONE)
+            sqlite3_result_int64(ctx, n->parent);
+        break;
+    default: /* source positions come with symbols; inputs are given back */
+        if (column < N_COLUMNS && c->given[column])
+            sqlite3_result_value(ctx, c->given[column]);
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static int flame_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+{
+    *out = (sqlite3_int64)((struct flame_cursor *)base)->at;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module flame_methods = {
+    .iVersion = 2,
+    .xConnect = flame_connect,
+    .xDisconnect = flame_disconnect,
+    .xBestIndex = flame_best_index,
+    .xOpen = flame_open,
+    .xClose = flame_close,
+    .xFilter = flame_filter,
+    .xNext = flame_next,
+    .xEof = flame_eof,
+    .xColumn = flame_column,
+    .xRowid = flame_rowid,
+};
+
+int hw_sql_add_flamegraph(struct hw_sql *s)
+{
+    static const struct {
+        const char *name;
+        bool everything;
+    } modules[] = {{"experimental_flamegraph", false}, {"heap_profile_tree", true}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(modules); i++) {
+        struct flame_module *m = malloc(sizeof *m);
+        if (!m)
+            return HW_ENOMEM;
+        *m = (struct flame_module){s, modules[i].everything};
+        if (sqlite3_create_module_v2(s->db, modules[i].name, &flame_methods, m, free) != SQLITE_OK)
+            return HW_ENOMEM; /* m was freed by it */
+    }
+    return HW_OK;
+}

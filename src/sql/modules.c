@@ -1,0 +1,80 @@
+/*
+ * What is always there, and what `INCLUDE PERFETTO MODULE` brings. Modules about data that the
+ * importers do not read yet are not in the list: including them is an error, not an empty answer.
+ */
+#include "base/bytes.h"
+#include "sql/engine.h"
+
+#include "base/banned.h"
+
+const char hw_sql_prelude[] =
+    "CREATE VIEW trace_bounds AS SELECT trace_start() AS start_ts, trace_end() AS end_ts;"
+    "CREATE PERFETTO FUNCTION trace_dur() RETURNS LONG AS SELECT trace_end() - trace_start();"
+    "CREATE VIEW counter_track AS SELECT id, name FROM process_counter_track;"
+    "CREATE VIEW track AS SELECT id, name FROM process_counter_track;";
+
+static const char heap_profile_callstacks[] =
+    "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
+    /* From rows with callsite_id and size: every frame on the way, sums at the leaves. */
+    "CREATE PERFETTO MACRO _android_heap_profile_callstacks_for_allocations("
+    "  allocations TableOrSubquery) RETURNS TableOrSubquery AS ("
+    "  WITH metrics AS MATERIALIZED ("
+    "    SELECT callsite_id, sum(size) AS self_size, sum(max(size, 0)) AS self_alloc_size"
+    "    FROM $allocations GROUP BY callsite_id)"
+    "  SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
+    "    iif(c.is_leaf_function_in_callsite_frame, ifnull(m.self_size, 0), 0) AS self_size,"
+    "    iif(c.is_leaf_function_in_callsite_frame, ifnull(m.self_alloc_size, 0), 0)"
+    "      AS self_alloc_size"
+    "  FROM _callstacks_for_stack_profile_samples!(metrics) c"
+    "  LEFT JOIN metrics m USING (callsite_id));";
+
+static const char stack_profile[] =
+    /* From rows with callsite_id: these callsites and those above them. */
+    "CREATE PERFETTO MACRO _callstacks_for_stack_profile_samples(samples TableOrSubquery)"
+    " RETURNS TableOrSubquery AS ("
+    "  WITH RECURSIVE wanted(id) AS ("
+    "    SELECT callsite_id FROM $samples WHERE callsite_id IS NOT NULL"
+    "    UNION"
+    "    SELECT c.parent_id FROM wanted w JOIN stack_profile_callsite c ON c.id = w.id"
+    "    WHERE c.parent_id IS NOT NULL)"
+    "  SELECT c.id AS id, c.parent_id AS parent_id, c.id AS callsite_id,"
+    "    coalesce(f.deobfuscated_name, f.name, '[Unknown]') AS name, m.name AS mapping_name,"
+    "    NULL AS source_file, NULL AS line_number, 1 AS is_leaf_function_in_callsite_frame"
+    "  FROM wanted w JOIN stack_profile_callsite c ON c.id = w.id"
+    "  JOIN stack_profile_frame f ON f.id = c.frame_id"
+    "  LEFT JOIN stack_profile_mapping m ON m.id = f.mapping);"
+    "CREATE PERFETTO MACRO _callstacks_for_callsites(samples TableOrSubquery)"
+    " RETURNS TableOrSubquery AS ("
+    "  WITH metrics AS MATERIALIZED ("
+    "    SELECT callsite_id, count(*) AS self_count FROM $samples GROUP BY callsite_id)"
+    "  SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
+    "    ifnull(m.self_count, 0) AS self_count"
+    "  FROM _callstacks_for_stack_profile_samples!(metrics) c"
+    "  LEFT JOIN metrics m USING (callsite_id));";
+
+static const char summary_tree[] =
+    "CREATE PERFETTO VIEW android_heap_profile_summary_tree AS"
+    " SELECT id, parent_id, name, map_name AS mapping_name, source_file, line_number,"
+    "  size AS self_size, cumulative_size, alloc_size AS self_alloc_size,"
+    "  cumulative_alloc_size FROM heap_profile_tree;";
+
+static const char intervals[] =
+    /* retained: live at the window's end; allocated, delta: within it. */
+    "CREATE PERFETTO VIEW _android_heap_profile_intervals AS"
+    " WITH changes AS MATERIALIZED ("
+    "  SELECT heap_profile_id, sum(size) AS delta, sum(max(size, 0)) AS allocated"
+    "  FROM heap_profile_allocation GROUP BY heap_profile_id)"
+    " SELECT h.id, h.upid, h.heap_name, h.ts, h.dur,"
+    "  sum(ifnull(c.delta, 0)) OVER (PARTITION BY h.upid, h.heap_name ORDER BY h.ts_end, h.id)"
+    "   AS retained,"
+    "  ifnull(c.allocated, 0) AS allocated, ifnull(c.delta, 0) AS delta"
+    " FROM heap_profile h LEFT JOIN changes c ON c.heap_profile_id = h.id;";
+
+const struct hw_sql_module hw_sql_modules[] = {
+    {"prelude", ""},
+    {"callstacks.stack_profile", stack_profile},
+    {"android.memory.heap_profile.callstacks", heap_profile_callstacks},
+    {"android.memory.heap_profile.summary_tree", summary_tree},
+    {"android.memory.heap_profile.intervals", intervals},
+};
+const size_t hw_n_sql_modules = HW_ARRAY_LEN(hw_sql_modules);

@@ -1,0 +1,74 @@
+/*
+ * sql.h - a frozen profile, asked in SQL
+ *
+ * Why:     whoever has a question that no command answers writes it down; pages and scripts do the
+ *          same. The model stays the store, SQLite looks at it through virtual tables.
+ * Shapes:  a script is statements of SQLite's dialect and of Perfetto's additions (INCLUDE PERFETTO
+ *          MODULE; CREATE PERFETTO TABLE, VIEW, INDEX, FUNCTION, MACRO; macro!(…)). Each statement
+ *          that gives columns goes to the sink.
+ * Units:   times in ns of the trace's clock, sizes in bytes.
+ * Owns:    the database and what scripts made in it; the profile is borrowed and must outlive it.
+ * Errors:  HW_EINVAL with SQLite's text, line and caret; HW_ETIMEOUT when the deadline passed or it
+ *          was interrupted; HW_ELIMIT when a result became too large. A script stops at its first
+ *          error; what its earlier statements did stays.
+ * Trust:   scripts are not trusted: an authorizer refuses ATTACH, VACUUM, extensions, triggers,
+ *          writing pragmas. No statement reaches a file; hw_sql_export does, by its caller's path.
+ * Threads: one owner at a time, except hw_sql_interrupt.
+ * Source:  spec/sql.md; doc/design/sql.md
+ */
+#ifndef HW_SQL_SQL_H
+#define HW_SQL_SQL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_profile;
+struct hw_sql;
+
+struct hw_sql_limits {
+    uint32_t timeout_ms; /* per statement; 0 = none */
+    uint64_t max_rows;   /* per statement; 0 = none */
+    uint64_t max_bytes;  /* of texts and blobs in one result; 0 = none */
+    uint64_t max_steps;  /* of SQLite's machine per statement, in thousands; 0 = none */
+};
+
+enum hw_sql_type { HW_SQL_NULL, HW_SQL_INT, HW_SQL_REAL, HW_SQL_TEXT, HW_SQL_BLOB };
+
+struct hw_sql_cell {
+    enum hw_sql_type type;
+    int64_t i;
+    double d;
+    const void *p; /* TEXT, BLOB: valid during the call */
+    size_t n;
+};
+
+/* Each returns 0 to go on, 1 to leave the rest of this result out, or an HW_E… code. */
+struct hw_sql_sink {
+    int (*begin)(void *ctx, size_t n, const char *const *names);
+    int (*row)(void *ctx, size_t n, const struct hw_sql_cell *cells);
+    int (*end)(void *ctx);
+    void *ctx;
+};
+
+int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, struct hw_sql **out,
+                struct hw_error *err);
+void hw_sql_close(struct hw_sql *db); /* NULL is fine */
+
+/* Adds a scalar function name(text) -> text. fn gives malloc'ed text, or NULL for "the same". */
+int hw_sql_add_text_function(struct hw_sql *db, const char *name, char *(*fn)(const char *text));
+
+/* Runs a script; sink may be NULL. *n_statements (may be NULL) counts the statements met. */
+int hw_sql_run(struct hw_sql *db, const char *text, size_t n, const struct hw_sql_sink *sink,
+               size_t *n_statements, struct hw_error *err);
+
+/* Ends the running statement with HW_ETIMEOUT. Safe from a signal handler and other threads. */
+void hw_sql_interrupt(struct hw_sql *db);
+
+/* Writes every table and view to a new SQLite file, in place of what stood there. */
+int hw_sql_export(struct hw_sql *db, const char *path, struct hw_error *err);
+
+/* Rows of the model that queries have looked at so far: what a push-down spares is seen here. */
+uint64_t hw_sql_rows_visited(const struct hw_sql *db);
+
+#endif

@@ -1,0 +1,313 @@
+/*
+ * tables.def expanded: for each table its number of rows, its columns and one function that gives a
+ * cell. The compiler makes a switch of each; nothing is copied but hex build ids.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sql/engine.h"
+
+#include "base/banned.h"
+
+/* ---- what is derived ---- */
+
+static const struct hw_sql_stat_info known_stats[] = {
+#define X(name, source, by_upid, description) {#name, source, description, by_upid},
+#include "sql/stats.def"
+#undef X
+};
+static const struct hw_sql_stat_info service_stat = {"traced_", "trace",
+                                                     "Counter of the recording service.", false};
+static const struct hw_sql_stat_info other_stat = {"", "analysis", "", false};
+
+static const struct hw_sql_stat_info *find_stat(const char *name)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(known_stats); i++)
+        if (strcmp(known_stats[i].name, name) == 0)
+            return &known_stats[i];
+    return strncmp(name, "traced_", 7) == 0 ? &service_stat : &other_stat;
+}
+
+static int derive_build_ids(struct hw_sql_derived *x)
+{
+    const struct hw_callsites *cs = x->profile->callsites;
+    const struct hw_strings *strings = hw_callsites_strings(x->profile->callsites);
+    size_t n = hw_callsites_n_mappings(cs), bytes = 1;
+    for (uint32_t i = 0; i < n; i++)
+        bytes +=
+            2 *
+            hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id).n;
+    x->build_ids = calloc(n + 1, sizeof *x->build_ids);
+    x->hex = malloc(bytes);
+    if (!x->build_ids || !x->hex)
+        return HW_ENOMEM;
+    char *at = x->hex;
+    for (uint32_t i = 0; i < n; i++) {
+        struct hw_bytes id =
+            hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id);
+        x->build_ids[i] = hw_bytes_of(at, 2 * id.n);
+        for (size_t k = 0; k < id.n; k++) {
+            *at++ = "0123456789abcdef"[id.p[k] >> 4];
+            *at++ = "0123456789abcdef"[id.p[k] & 15];
+        }
+    }
+    return HW_OK;
+}
+
+static int derive_tracks(struct hw_sql_derived *x)
+{
+    const struct hw_profile *p = x->profile;
+    struct hw_map64 seen = {0};
+    HW_VEC(struct hw_sql_track) tracks = {0};
+    x->track_of = calloc(p->counters.n + 1, sizeof *x->track_of);
+    int rc = x->track_of ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < p->counters.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[i];
+        uint64_t *at;
+        bool fresh;
+        rc = hw_map64_at(&seen, (uint64_t)c->upid.v << 32 | c->name.v, &at, &fresh);
+        if (rc == HW_OK && fresh) {
+            *at = tracks.n;
+            if (hw_vec_push(&tracks, (struct hw_sql_track){c->upid, c->name}) < 0)
+                rc = HW_ENOMEM;
+        }
+        if (rc == HW_OK)
+            x->track_of[i] = (uint32_t)*at;
+    }
+    hw_map64_done(&seen);
+    x->tracks = tracks.v;
+    x->n_tracks = tracks.n;
+    return rc;
+}
+
+int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
+{
+    *x = (struct hw_sql_derived){.profile = p};
+    x->stat_info = calloc(p->stats.n + 1, sizeof *x->stat_info);
+    if (!x->stat_info)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < p->stats.n; i++)
+        x->stat_info[i] =
+            find_stat(hw_strings_cstr(hw_callsites_strings(p->callsites), p->stats.v[i].name));
+    int rc = derive_build_ids(x);
+    return rc < 0 ? rc : derive_tracks(x);
+}
+
+void hw_sql_derived_done(struct hw_sql_derived *x)
+{
+    free(x->build_ids);
+    free(x->hex);
+    free(x->stat_info);
+    free(x->tracks);
+    free(x->track_of);
+}
+
+/* ---- helpers of the expressions ---- */
+
+static const struct hw_process idle_process = {.uid = -1, .ppid = -1, .start_ns = -1};
+
+static const struct hw_process *process_row(const struct hw_profile *p, uint32_t row)
+{
+    return row ? &p->processes.v[row - 1] : &idle_process;
+}
+
+static uint32_t parent_upid(const struct hw_profile *p, const struct hw_process *r)
+{
+    uint64_t at;
+    if (r->ppid == 0 && r->pid != 0)
+        return 0;
+    if (r->ppid < 0 || !hw_map64_get(&p->process_by_pid, (uint64_t)r->ppid, &at))
+        return HW_ID_NONE;
+    return (uint32_t)at + 1;
+}
+
+/* A dump that does not say when its window began is a moment. */
+static int64_t dump_start(const struct hw_heap_dump *d)
+{
+    return d->start_ts_ns > 0 && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
+}
+
+static int64_t dump_duration(const struct hw_heap_dump *d)
+{
+    int64_t r;
+    return __builtin_sub_overflow(d->ts_ns, dump_start(d), &r) ? INT64_MAX : r;
+}
+
+static int64_t stat_index(const struct hw_sql_derived *x, uint32_t row)
+{
+    int64_t key = x->profile->stats.v[row].key;
+    return key >= 0 && x->stat_info[row]->by_upid ? key + 1 : key;
+}
+
+static const char *severity_name(enum hw_stat_severity s)
+{
+    switch (s) {
+    case HW_STAT_INFO:
+        return "info";
+    case HW_STAT_DATA_LOSS:
+        return "data_loss";
+    case HW_STAT_ERROR:
+        return "error";
+    case HW_STAT_SEVERITY_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+/* The configuration stands behind the other facts. */
+static size_t metadata_count(const struct hw_profile *p)
+{
+    return p->metadata.n + (p->config_text.v != 0);
+}
+
+static struct hw_metadata_row metadata_row(const struct hw_profile *p, uint32_t row)
+{
+    return row < p->metadata.n ? p->metadata.v[row]
+                               : (struct hw_metadata_row){.text = p->config_text};
+}
+
+static struct hw_bytes metadata_name(const struct hw_profile *p, uint32_t row)
+{
+    return row < p->metadata.n
+               ? hw_strings_get(hw_callsites_strings(p->callsites), p->metadata.v[row].name)
+               : hw_bytes_str("trace_config_pbtxt");
+}
+
+/* ---- cells ---- */
+
+static void put_int(struct hw_sql_cell *out, int64_t v)
+{
+    out->type = HW_SQL_INT;
+    out->i = v;
+}
+
+static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
+{
+    out->type = HW_SQL_TEXT;
+    out->p = b.p ? (const void *)b.p : "";
+    out->n = b.n;
+}
+
+#define PUT_ID(e)   put_int(out, (int64_t)(e))
+#define PUT_INT(e)  put_int(out, (int64_t)(e))
+#define PUT_UPID(e) put_int(out, (int64_t)(e) + 1)
+#define PUT_NONE(e) (void)(e)
+#define PUT_OPT(e)                                                                                 \
+    do {                                                                                           \
+        if ((e) >= 0)                                                                              \
+            put_int(out, (e));                                                                     \
+    } while (0)
+#define PUT_REF(e)                                                                                 \
+    do {                                                                                           \
+        if ((e) != HW_ID_NONE)                                                                     \
+            put_int(out, (e));                                                                     \
+    } while (0)
+#define PUT_TEXT(e)  put_bytes(out, hw_strings_get(hw_callsites_strings(p->callsites), (e)))
+#define PUT_BYTES(e) put_bytes(out, (e))
+#define PUT_NAME(e)                                                                                \
+    do {                                                                                           \
+        if ((e).v)                                                                                 \
+            PUT_TEXT(e);                                                                           \
+    } while (0)
+#define PUT_LIT(e)                                                                                 \
+    do {                                                                                           \
+        const char *lit = (e);                                                                     \
+        if (lit)                                                                                   \
+            put_bytes(out, hw_bytes_str(lit));                                                     \
+    } while (0)
+#define PUT_REAL(e) (out->type = HW_SQL_REAL, out->d = (e))
+#define PUT_NUMBER(e)                                                                              \
+    do {                                                                                           \
+        if (!(e)->text.v)                                                                          \
+            put_int(out, (e)->number);                                                             \
+    } while (0)
+
+#define CLASS_ID     HW_CLASS_INT, true
+#define CLASS_INT    HW_CLASS_INT, false
+#define CLASS_UPID   HW_CLASS_INT, false
+#define CLASS_NONE   HW_CLASS_INT, false
+#define CLASS_OPT    HW_CLASS_INT, false
+#define CLASS_REF    HW_CLASS_INT, false
+#define CLASS_NUMBER HW_CLASS_INT, false
+#define CLASS_TEXT   HW_CLASS_TEXT, false
+#define CLASS_BYTES  HW_CLASS_TEXT, false
+#define CLASS_NAME   HW_CLASS_TEXT, false
+#define CLASS_LIT    HW_CLASS_TEXT, false
+#define CLASS_REAL   HW_CLASS_REAL, false
+
+/* Column numbers. */
+#define TABLE(t, rows, decl)        enum {
+#define COLUMN(t, name, kind, expr) COL_##t##_##name,
+#define HIDDEN(t, name, kind, expr) COL_##t##_##name,
+#define END(t)                                                                                     \
+    COL_##t##_COUNT                                                                                \
+    }                                                                                              \
+    ;
+#include "model/tables.def"
+#undef TABLE
+#undef COLUMN
+#undef HIDDEN
+#undef END
+
+/* Cells. */
+#define TABLE(t, rows, decl)                                                                       \
+    static size_t count_##t(const struct hw_sql_derived *x)                                        \
+    {                                                                                              \
+        const struct hw_profile *p = x->profile;                                                   \
+        (void)p;                                                                                   \
+        return rows;                                                                               \
+    }                                                                                              \
+    static void cell_##t(const struct hw_sql_derived *x, uint32_t row, int column,                 \
+                         struct hw_sql_cell *out)                                                  \
+    {                                                                                              \
+        const struct hw_profile *p = x->profile;                                                   \
+        decl;                                                                                      \
+        (void)p;                                                                                   \
+        (void)r;                                                                                   \
+        *out = (struct hw_sql_cell){.type = HW_SQL_NULL};                                          \
+        switch (column) {
+#define COLUMN(t, name, kind, expr)                                                                \
+    case COL_##t##_##name:                                                                         \
+        PUT_##kind(expr);                                                                          \
+        break;
+#define HIDDEN COLUMN
+#define END(t)                                                                                     \
+    }                                                                                              \
+    }
+#include "model/tables.def"
+#undef TABLE
+#undef COLUMN
+#undef HIDDEN
+#undef END
+
+/* Descriptions. */
+#define TABLE(t, rows, decl)        static const struct hw_column columns_##t[] = {
+#define COLUMN(t, name, kind, expr) {#name, CLASS_##kind, false},
+#define HIDDEN(t, name, kind, expr) {#name, CLASS_##kind, true},
+#define END(t)                                                                                     \
+    }                                                                                              \
+    ;
+#include "model/tables.def"
+#undef TABLE
+#undef COLUMN
+#undef HIDDEN
+#undef END
+
+const struct hw_table hw_tables[] = {
+#define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t},
+#define COLUMN(t, name, kind, expr)
+#define HIDDEN(t, name, kind, expr)
+#define END(t)
+#include "model/tables.def"
+};
+const size_t hw_n_tables = HW_ARRAY_LEN(hw_tables);
+
+bool hw_sql_is_table(const char *name)
+{
+    for (size_t i = 0; i < hw_n_tables; i++)
+        if (sqlite3_stricmp(hw_tables[i].name, name) == 0)
+            return true;
+    return false;
+}

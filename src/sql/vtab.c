@@ -1,0 +1,392 @@
+/*
+ * One virtual-table module for all tables of tables.def.
+ *
+ * Best index: one column is searched, the one with the fewest rows expected; idxNum says which and
+ * by which comparisons (the bits below), in the order of the arguments: equal, or lower then upper
+ * bound. SQLite checks every constraint again (omit stays 0): what we give may be too much, never
+ * too little, so a value we cannot compare simply means "all rows" in the same order.
+ *
+ * A dense column (id) needs no index: the value is the row.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "sql/engine.h"
+
+#include "base/banned.h"
+
+enum { OP_EQ = 1, OP_GT = 2, OP_GE = 4, OP_LT = 8, OP_LE = 16, OP_NULL = 32, OP_SET = 64 };
+enum { OPS = 0xff, ORDERED = 0x100, COLUMN_SHIFT = 16 };
+
+struct table_vtab {
+    sqlite3_vtab base;
+    struct hw_sql *sql;
+    const struct hw_table *table;
+    struct hw_index *indexes; /* borrowed: one per column */
+};
+
+struct table_cursor {
+    sqlite3_vtab_cursor base;
+    const struct hw_index_key *keys; /* NULL: rows in their own order */
+    size_t at, end;
+};
+
+static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                         sqlite3_vtab **out, char **message)
+{
+    static const char *const types[] = {"INTEGER", "REAL", "TEXT"};
+    (void)argc;
+    (void)message;
+    struct hw_sql *sql = aux;
+    size_t number = 0;
+    while (number < hw_n_tables && strcmp(hw_tables[number].name, argv[0]) != 0)
+        number++;
+    if (number == hw_n_tables)
+        return SQLITE_ERROR;
+    const struct hw_table *t = &hw_tables[number];
+    struct hw_strbuf text = {0};
+    hw_strbuf_adds(&text, "CREATE TABLE x(");
+    for (int i = 0; i < t->n_columns; i++)
+        hw_strbuf_addf(&text, "%s\"%s\" %s%s", i ? ", " : "", t->columns[i].name,
+                       types[t->columns[i].class], t->columns[i].hidden ? " HIDDEN" : "");
+    hw_strbuf_addc(&text, ')');
+    int rc = text.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, text.p);
+    hw_strbuf_done(&text);
+    struct table_vtab *v = rc == SQLITE_OK ? sqlite3_malloc(sizeof *v) : NULL;
+    if (!v)
+        return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
+    *v = (struct table_vtab){.sql = sql, .table = t, .indexes = sql->indexes[number]};
+    (void)sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS); /* only reads memory: allowed in views */
+    *out = &v->base;
+    return SQLITE_OK;
+}
+
+static int table_disconnect(sqlite3_vtab *v)
+{
+    sqlite3_free(v);
+    return SQLITE_OK;
+}
+
+/* ---- planning ---- */
+
+static int op_bit(unsigned char op)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return OP_EQ;
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return OP_GT;
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return OP_GE;
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        return OP_LT;
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return OP_LE;
+    case SQLITE_INDEX_CONSTRAINT_ISNULL:
+        return OP_NULL;
+    case SQLITE_INDEX_CONSTRAINT_ISNOTNULL:
+        return OP_SET;
+    default:
+        return 0;
+    }
+}
+
+/* Which constraint serves which bit for one column; -1 = none. */
+struct plan {
+    int column;
+    int equal, lower, upper, null, set; /* indexes into aConstraint */
+    double rows;
+};
+
+static bool usable(const struct table_vtab *v, sqlite3_index_info *info, int i)
+{
+    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+    if (!c->usable || !op_bit(c->op) || c->iColumn >= v->table->n_columns)
+        return false;
+    return c->iColumn < 0 || v->table->columns[c->iColumn].class != HW_CLASS_TEXT ||
+           sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0;
+}
+
+static double expected(const struct table_vtab *v, int column, size_t n)
+{
+    if (column < 0 || v->table->columns[column].dense)
+        return 1;
+    const struct hw_index *ix = &v->indexes[column];
+    if (ix->keys && ix->n_distinct)
+        return (double)n / (double)ix->n_distinct;
+    return 1 + (double)n / 64; /* not known before it is made */
+}
+
+static struct plan plan_column(const struct table_vtab *v, sqlite3_index_info *info, int column,
+                               size_t n)
+{
+    struct plan p = {column, -1, -1, -1, -1, -1, (double)n};
+    for (int i = 0; i < info->nConstraint; i++) {
+        if (info->aConstraint[i].iColumn != column || !usable(v, info, i))
+            continue;
+        int bit = op_bit(info->aConstraint[i].op);
+        if (bit == OP_EQ)
+            p.equal = i;
+        else if (bit == OP_GT || bit == OP_GE)
+            p.lower = i;
+        else if (bit == OP_LT || bit == OP_LE)
+            p.upper = i;
+        else if (bit == OP_NULL)
+            p.null = i;
+        else
+            p.set = i;
+    }
+    if (p.equal >= 0)
+        p.rows = expected(v, column, n);
+    else if (p.null >= 0)
+        p.rows = 1 + (double)n / 16;
+    else if (p.lower >= 0 && p.upper >= 0)
+        p.rows = 1 + (double)n / 16;
+    else if (p.lower >= 0 || p.upper >= 0)
+        p.rows = 1 + (double)n / 4;
+    else if (p.set >= 0)
+        p.rows = 1 + (double)n * 0.9;
+    return p;
+}
+
+static void use(sqlite3_index_info *info, int constraint, int *bits, int *n_args)
+{
+    if (constraint < 0)
+        return;
+    *bits |= op_bit(info->aConstraint[constraint].op);
+    info->aConstraintUsage[constraint].argvIndex = ++*n_args;
+}
+
+static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    const struct table_vtab *v = (const struct table_vtab *)base;
+    size_t n = v->table->count(&v->sql->derived);
+    struct plan best = {-2, -1, -1, -1, -1, -1, (double)n};
+    for (int i = 0; i < info->nConstraint; i++) {
+        if (!usable(v, info, i))
+            continue;
+        struct plan p = plan_column(v, info, info->aConstraint[i].iColumn, n);
+        if (p.rows < best.rows || (best.column == -2 && p.equal >= 0))
+            best = p;
+    }
+    int bits = 0, n_args = 0;
+    if (best.equal >= 0)
+        use(info, best.equal, &bits, &n_args);
+    else if (best.null >= 0)
+        use(info, best.null, &bits, &n_args);
+    else {
+        use(info, best.lower, &bits, &n_args);
+        use(info, best.upper, &bits, &n_args);
+        if (n_args == 0)
+            use(info, best.set, &bits, &n_args);
+    }
+    /* Rows come in the order of the column searched, or of the ids. */
+    bool dense = best.column < 0 || v->table->columns[best.column].dense;
+    if (info->nOrderBy == 1 && !info->aOrderBy[0].desc) {
+        int by = info->aOrderBy[0].iColumn;
+        bool by_row = by < 0 || v->table->columns[by].dense;
+        info->orderByConsumed = by_row ? dense : by == best.column;
+    }
+    info->idxNum = bits | (best.column + 2) << COLUMN_SHIFT;
+    info->estimatedRows = (sqlite3_int64)(best.rows < 1 ? 1 : best.rows);
+    info->estimatedCost = best.rows * (dense ? 1 : 1.5) + (bits ? 2 : 0);
+    if (dense && best.equal >= 0)
+        info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    return SQLITE_OK;
+}
+
+/* ---- scanning ---- */
+
+static int table_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+{
+    (void)v;
+    struct table_cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    *c = (struct table_cursor){0};
+    *out = &c->base;
+    return SQLITE_OK;
+}
+
+static int table_close(sqlite3_vtab_cursor *c)
+{
+    sqlite3_free(c);
+    return SQLITE_OK;
+}
+
+/* The first row >= value (> value when above) where the value is the row. */
+static bool dense_bound(size_t n, sqlite3_value *value, bool above, size_t *out)
+{
+    int type = sqlite3_value_type(value);
+    if (type == SQLITE_FLOAT) {
+        double d = sqlite3_value_double(value);
+        double first = above ? floor(d) + 1 : ceil(d);
+        *out = !(first > 0) ? 0 : first >= (double)n ? n : (size_t)first;
+        return true;
+    }
+    if (type != SQLITE_INTEGER)
+        return false;
+    int64_t i = sqlite3_value_int64(value);
+    if (above && i < INT64_MAX)
+        i++;
+    *out = i <= 0 ? 0 : (uint64_t)i >= n ? n : (size_t)i;
+    return true;
+}
+
+struct search {
+    const struct hw_index *index; /* NULL: dense */
+    enum hw_column_class class;
+    size_t n;
+};
+
+static bool bound(const struct search *s, sqlite3_value *value, bool above, size_t *out)
+{
+    return s->index ? hw_index_bound(s->index, s->class, value, above, out)
+                    : dense_bound(s->n, value, above, out);
+}
+
+static void narrow(struct table_cursor *c, const struct search *s, int bits, sqlite3_value **argv)
+{
+    size_t at, n_null = s->index ? s->index->n_null : 0;
+    int arg = 0;
+    if (bits & OP_NULL) {
+        c->end = n_null;
+        return;
+    }
+    if (bits & OP_SET) {
+        c->at = n_null;
+        return;
+    }
+    if (bits & OP_EQ) {
+        size_t from, to;
+        if (bound(s, argv[0], false, &from) && bound(s, argv[0], true, &to)) {
+            c->at = from;
+            c->end = to;
+        }
+        return;
+    }
+    if (bits & (OP_GT | OP_GE)) {
+        if (bound(s, argv[arg++], (bits & OP_GT) != 0, &at))
+            c->at = at;
+    }
+    if (bits & (OP_LT | OP_LE)) {
+        if (bound(s, argv[arg], (bits & OP_LE) != 0, &at)) {
+            c->end = at;
+            if (c->at < n_null)
+                c->at = n_null; /* a NULL is smaller than nothing */
+        }
+    }
+}
+
+static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+                        sqlite3_value **argv)
+{
+    (void)text;
+    struct table_cursor *c = (struct table_cursor *)base;
+    struct table_vtab *v = (struct table_vtab *)base->pVtab;
+    int bits = number & OPS, column = (number >> COLUMN_SHIFT) - 2;
+    size_t n = v->table->count(&v->sql->derived);
+    struct search s = {NULL, HW_CLASS_INT, n};
+    c->keys = NULL;
+    c->at = 0;
+    c->end = n;
+    bool compares = !(bits & (OP_NULL | OP_SET));
+    for (int i = 0; compares && i < argc; i++)
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL) {
+            c->end = 0; /* no comparison with NULL is true */
+            return SQLITE_OK;
+        }
+    if (column >= 0 && !v->table->columns[column].dense) {
+        struct hw_index *ix = &v->indexes[column];
+        if (!ix->keys && hw_index_build(ix, &v->sql->derived, v->table, column) < 0)
+            return SQLITE_NOMEM;
+        s.index = ix;
+        s.class = v->table->columns[column].class;
+        c->keys = ix->keys;
+    }
+    if (bits)
+        narrow(c, &s, bits, argv);
+    v->sql->rows_visited += c->at < c->end;
+    return SQLITE_OK;
+}
+
+static int table_next(sqlite3_vtab_cursor *base)
+{
+    struct table_cursor *c = (struct table_cursor *)base;
+    c->at++;
+    ((struct table_vtab *)base->pVtab)->sql->rows_visited += c->at < c->end;
+    return SQLITE_OK;
+}
+
+static int table_eof(sqlite3_vtab_cursor *base)
+{
+    const struct table_cursor *c = (const struct table_cursor *)base;
+    return c->at >= c->end;
+}
+
+static uint32_t row_of(const struct table_cursor *c)
+{
+    return c->keys ? c->keys[c->at].row : (uint32_t)c->at;
+}
+
+static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+{
+    const struct table_vtab *v = (const struct table_vtab *)base->pVtab;
+    struct hw_sql_cell cell;
+    v->table->cell(&v->sql->derived, row_of((struct table_cursor *)base), column, &cell);
+    switch (cell.type) {
+    case HW_SQL_NULL:
+        break;
+    case HW_SQL_INT:
+        sqlite3_result_int64(ctx, cell.i);
+        break;
+    case HW_SQL_REAL:
+        sqlite3_result_double(ctx, cell.d);
+        break;
+    case HW_SQL_TEXT: /* static: the profile outlives the connection */
+        sqlite3_result_text64(ctx, cell.p, cell.n, SQLITE_STATIC, SQLITE_UTF8);
+        break;
+    case HW_SQL_BLOB:
+        sqlite3_result_blob64(ctx, cell.p, cell.n, SQLITE_STATIC);
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+{
+    *out = row_of((struct table_cursor *)base);
+    return SQLITE_OK;
+}
+
+/* xCreate stays NULL: the tables are there without CREATE VIRTUAL TABLE, and only so. */
+static const sqlite3_module table_module = {
+    .iVersion = 2,
+    .xConnect = table_connect,
+    .xDisconnect = table_disconnect,
+    .xBestIndex = table_best_index,
+    .xOpen = table_open,
+    .xClose = table_close,
+    .xFilter = table_filter,
+    .xNext = table_next,
+    .xEof = table_eof,
+    .xColumn = table_column,
+    .xRowid = table_rowid,
+};
+
+int hw_sql_add_tables(struct hw_sql *s)
+{
+    s->indexes = calloc(hw_n_tables, sizeof *s->indexes);
+    if (!s->indexes)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < hw_n_tables; i++) {
+        s->indexes[i] = calloc((size_t)hw_tables[i].n_columns, sizeof **s->indexes);
+        if (!s->indexes[i] ||
+            sqlite3_create_module_v2(s->db, hw_tables[i].name, &table_module, s, NULL) != SQLITE_OK)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
