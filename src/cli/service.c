@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/controller.h"
 #include "proc/pid.h"
+#include "wire/control.h"
 
 #include "base/banned.h"
 
@@ -74,13 +75,13 @@ static int read_state(struct hw_bytes reply, struct hw_service_state *out, struc
     return rc < 0 ? hw_fail(err, rc, 0, "state of the service") : HW_OK;
 }
 
-int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
-                   struct hw_error *err)
+static int ask(const char *path, struct hw_controller **controller, struct hw_service_state *out,
+               struct hw_error *err)
 {
     struct hw_controller *c;
     struct hw_controller_event e;
     *out = (struct hw_service_state){0};
-    int rc = hw_controller_connect(NULL, &c, err);
+    int rc = hw_controller_connect(path, &c, err);
     if (rc < 0)
         return rc;
     rc = hw_controller_ask_status(c, err);
@@ -100,6 +101,20 @@ int hw_service_ask(struct hw_controller **controller, struct hw_service_state *o
     }
     *controller = c;
     return HW_OK;
+}
+
+int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
+                   struct hw_error *err)
+{
+    return ask(NULL, controller, out, err);
+}
+
+int hw_service_ask_embedded(int32_t pid, struct hw_controller **controller,
+                            struct hw_service_state *out, struct hw_error *err)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", pid);
+    return ask(path, controller, out, err);
 }
 
 void hw_service_state_done(struct hw_service_state *s)

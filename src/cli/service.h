@@ -35,6 +35,9 @@ struct hw_service_state {
 /* *controller stays open for what follows; the caller frees both. */
 int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
                    struct hw_error *err);
+/* The same for a recorder that another command has embedded. */
+int hw_service_ask_embedded(int32_t pid, struct hw_controller **controller,
+                            struct hw_service_state *out, struct hw_error *err);
 void hw_service_state_done(struct hw_service_state *s);
 
 /* Recorders embedded in commands of this user's (of everybody's, for root), by pid. */

@@ -139,6 +139,10 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         close_conn(c);
         return;
     }
+    if (c->rec->embedded && !c->controller) {
+        fail(c, "this recorder works for the command that started it");
+        return;
+    }
     if (c->session || *fd < 0) {
         fail(c, c->session ? "this connection has a session already" : "no output file was passed");
         return;

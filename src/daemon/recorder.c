@@ -300,6 +300,10 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (!r->embedded)
         return hw_control_listen(
             r, o->consumer_socket ? o->consumer_socket : hw_default_consumer_socket(), err);
+    char name[64];
+    struct hw_error ignored; /* without it: `heapwise dump NAME` does not find us, a signal does */
+    (void)snprintf(name, sizeof name, HW_CONTROL_EMBEDDED "%d", (int)getpid());
+    (void)hw_control_listen(r, name, &ignored);
     return hw_control_add(r, o->controller_fd, /* controller = */ true);
 }
 

@@ -14,7 +14,9 @@
 
 #include <stdint.h>
 
-#define HW_CONTROL_VERSION   1u
+#define HW_CONTROL_VERSION 1u
+/* Where an embedded recorder answers others: status, dump, stop. + its pid */
+#define HW_CONTROL_EMBEDDED  "@heapwise-recorder-"
 #define HW_CONTROL_MAX_BYTES (256u * 1024u)
 
 enum hw_control_type {

@@ -484,6 +484,25 @@ wait $p; kill $d; cat /tmp/trace
     hw.exact(hw.sound(path).last(), hw.expectations(box.run([hw.target("truth")]).stdout), hw.tail(r.stderr))
 
 
+def dump_one(box):
+    """heapwise dump PID: of the process that an embedded recorder records, of no other."""
+    (p, do), (q, do_q) = under_record(box, trace="p.trace"), under_record(box, trace="q.trace")
+    do("a 10")
+    do_q("a 10")
+    pid = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "t_steps"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    r = box.run([hw.tool("heapwise"), "dump", pid], check=0)
+    hw.true(b"dumps of 1 process begun" in r.stdout, hw.tail(r.stdout))
+    do("s 300", "a 5")
+    do_q("a 5")
+    r = box.run([hw.tool("heapwise"), "dump", "1"])
+    hw.true(r.returncode != 0 and b"no recording of '1' runs" in r.stderr, hw.tail(r.stderr))
+    quit_record(p)
+    quit_record(q)
+    counts = [[d.by_function(["fn_a"])["fn_a"][1] for d in hw.sound(box.path(t)).of() if d.trigger != "peak"]
+              for t in ("p.trace", "q.trace")]
+    hw.equal(counts, [[10, 15], [15]], "dumps of both")
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
          ("packets", "rings", "under_record", "quit_record", "attach", "configured", "said",
