@@ -53,8 +53,9 @@ bool AHeapProfile_reportSample(uint32_t heap_id, uint64_t alloc_id, uint64_t siz
 /* Before the memory is given back. Ids that were not recorded are ignored. */
 void AHeapProfile_reportFree(uint32_t heap_id, uint64_t alloc_id);
 
-/* Asks the recorder for a session now; true when one runs. Both functions are called once each, to
- * take and give back a block of the session's: the profiler's own memory never comes from them. */
+/* Asks the recorder for a session now, within a second; true when one runs, this one or an earlier
+ * one. The functions are for programs written for the original, which takes a session's memory from
+ * them: they must be given and are not called, ours comes from the kernel. */
 bool AHeapProfile_initSession(void *(*malloc_fn)(size_t), void (*free_fn)(void *));
 
 #ifdef __cplusplus
