@@ -380,7 +380,7 @@ CASES.update({
     "limit-as": same_end("limits", "as", allow=("disconnected", "overran")),
     "limit-nofile": same_end("limits", "nofile"), "limit-nproc": same_end("limits", "nproc"),
     "few-descriptors": same_end("limits", "nofile", limit="ulimit -n 30"),
-    "little-memory": same_end("threads", limit="ulimit -v 60000", empty=True),
+    "little-memory": same_end("truth", limit="ulimit -v 60000", empty=True),
     "dropped-rights": same_end("drop", exact=True),
 })
 

@@ -4,7 +4,7 @@
  * a N   allocate N blocks of 1000 bytes in fn_a      f N   free the N oldest blocks
  * b N   allocate N blocks of 2000 bytes in fn_b      s MS  sleep
  * x     exec itself again                            q     end with the EXPECT lines
- * w     allocate 70,000 bytes in fn_warm and free them
+ * w     allocate 66,000 bytes in fn_warm and free them
  */
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
             usleep((useconds_t)n * 1000);
             break;
         case 'w':
-            FREE_OF(fn_warm, fn_warm(70000), 70000);
+            FREE_OF(fn_warm, fn_warm(66000), 66000);
             break;
         case 'x':
             execv("/proc/self/exe", argv);

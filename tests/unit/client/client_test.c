@@ -131,7 +131,7 @@ static void test_answers(void **state)
     o.first_status = HW_WELCOME_WAIT + 1;
     o.n_sessions = 2;
     o.session_ms = 1;
-    r = run(&o, "saturate", NULL);
+    r = run(&o, "saturate", "24");
     assert_int_equal(r.n_clients, 2);
     assert_true(r.n_allocs > 0);
     twin_done(&r);
