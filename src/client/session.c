@@ -51,6 +51,8 @@ static struct {
     dev_t token_dev;
     ino_t token_ino;
     uint32_t tag;
+    _Atomic uint32_t
+        called; /* generation of the last handshake: a new one starts without backoff */
     _Atomic uint32_t last_flags; /* enum hw_client_config_flags of the newest session */
     struct hw_session *retired;  /* under session_lock; may still be visited */
 } own = {.token_fd = -1};
@@ -509,6 +511,15 @@ static struct hw_session *session_outdated(uint32_t generation)
     return s; /* only compared from here on */
 }
 
+/* What an earlier session's recorder was too busy for says nothing about this one's. */
+static bool try_is_due(uint32_t generation)
+{
+    if (atomic_exchange(&own.called, generation) == generation)
+        return hw_now_monotonic_ns() >= atomic_load(&hw_live.retry_ns);
+    atomic_store(&hw_live.n_failed, 0);
+    return true;
+}
+
 void hw_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
@@ -523,8 +534,7 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
         hw_session_stop(old);
     bool wanted = generation != 0 && generation != atomic_load(&hw_live.settled) &&
                   !atomic_load(&hw_control.ended);
-    if (wanted && !atomic_load(&hw_live.session) &&
-        hw_now_monotonic_ns() >= atomic_load(&hw_live.retry_ns))
+    if (wanted && !atomic_load(&hw_live.session) && try_is_due(generation))
         hw_session_start(0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (!thread_join(t) && wanted)
