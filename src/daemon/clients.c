@@ -30,6 +30,7 @@
 #define MAX_CONNS       16384u
 #define FILTERS_EVERY   UINT64_C(1000000000)
 #define MAX_TASKS       256
+#define MAX_A_ROUND     256 /* new clients, then the others have their turn */
 #define PAGE_SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -253,7 +254,7 @@ static void on_listen(struct hw_watch *w, uint32_t events)
 {
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, producers);
     (void)events;
-    for (;;) {
+    for (int k = 0; k < MAX_A_ROUND; k++) {
         hw_autofd int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             no_descriptors(r);
@@ -296,8 +297,12 @@ int hw_listen(const char *name, struct hw_error *err)
     if (bind(fd, (struct sockaddr *)&a, size) < 0) {
         if (errno != EADDRINUSE || abstract)
             return hw_fail_sys(err, "cannot listen on '%s'", name);
-        hw_autofd int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (probe >= 0 && connect(probe, (struct sockaddr *)&a, size) == 0)
+        struct stat st;
+        if (lstat(name, &st) == 0 && !S_ISSOCK(st.st_mode))
+            return hw_fail(err, HW_EINVAL, 0, "'%s' exists and is no socket", name);
+        /* EAGAIN: somebody listens and does not accept; waiting for him could last for ever. */
+        hw_autofd int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (probe >= 0 && (connect(probe, (struct sockaddr *)&a, size) == 0 || errno == EAGAIN))
             return hw_fail(err, HW_EBUSY, 0, "'%s' is in use by a running service", name);
         if (unlink(name) < 0 || bind(fd, (struct sockaddr *)&a, size) < 0)
             return hw_fail_sys(err, "cannot listen on '%s'", name);

@@ -26,6 +26,7 @@
 
 #define MAX_CONTROLS  256u
 #define MAX_OUT_BYTES (4u << 20)
+#define MAX_A_ROUND   16 /* messages of one command, then the others have their turn */
 
 struct hw_control_out {
     struct hw_control_out *next;
@@ -151,6 +152,10 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
     int flags = fcntl(*fd, F_GETFL);
     if (fstat(*fd, &st) < 0 || flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
         fail(c, "the output file is not open for writing");
+        return;
+    }
+    if (!S_ISREG(st.st_mode)) { /* a full pipe would stop the recorder for everybody */
+        fail(c, "the output is no regular file");
         return;
     }
     struct hw_session *s;
@@ -353,7 +358,7 @@ static void on_control(struct hw_watch *w, uint32_t events)
     static uint8_t buffer[HW_CONTROL_MAX_BYTES + sizeof(struct hw_control_head)]; /* one thread */
     if ((events & EPOLLOUT) && !c->closed)
         flush_out(c);
-    while (!c->closed) {
+    for (int k = 0; k < MAX_A_ROUND && !c->closed; k++) {
         union {
             char bytes[CMSG_SPACE(sizeof(int) * 4)];
             struct cmsghdr align;
@@ -405,7 +410,7 @@ static void on_listen(struct hw_watch *w, uint32_t events)
 {
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, consumers);
     (void)events;
-    for (;;) {
+    for (int k = 0; k < MAX_A_ROUND; k++) {
         int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;

@@ -316,6 +316,8 @@ struct hw_recorder {
     uint32_t next_generation;
     bool embedded, stopping, controller_gone;
     bool accept_paused; /* out of descriptors: said once */
+    bool sweep_due;     /* a target ended: its files may be closed */
+    uint64_t next_sweep_ns;
     uint64_t accept_again_ns;
 };
 

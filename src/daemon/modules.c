@@ -20,6 +20,7 @@
 #define MAX_NAMES_A_JOB 65536u
 #define MAX_NAME        65536u
 #define NO_NAME         UINT64_C(0)
+#define KEEP_FILES      64u /* without a user: the next target mostly executes the same */
 
 struct running {
     uint64_t job;
@@ -106,6 +107,8 @@ int hw_modules_get(struct hw_modules *ms, int fd_taken, const char *path,
         struct hw_module_file *m = ms->files.v[row];
         if (m->dev == st.st_dev && m->inode == st.st_ino && m->size == (uint64_t)st.st_size &&
             m->mtime_ns == mtime_ns) {
+            if (m->fd < 0)
+                m->fd = hw_fd_take(&fd);
             *out = m;
             return HW_OK;
         }
@@ -132,6 +135,45 @@ int hw_modules_get(struct hw_modules *ms, int fd_taken, const char *path,
     }
     *out = m;
     return HW_OK;
+}
+
+/* A recorder may run for months, and every program built meanwhile is a file of its own. */
+static bool can_rest(const struct hw_module_file *m)
+{
+    return !m->used && m->fd >= 0 && m->table_state != HW_TABLE_COMPILING && m->wanted.n == 0 &&
+           !m->names_running && !m->control_asked;
+}
+
+void hw_modules_sweep(struct hw_modules *ms)
+{
+    size_t n_open = 0;
+    for (size_t i = 0; i < ms->files.n; i++)
+        n_open += ms->files.v[i]->fd >= 0;
+    for (size_t i = 0; i < ms->files.n; i++) {
+        struct hw_module_file *m = ms->files.v[i];
+        if (n_open > KEEP_FILES && can_rest(m)) {
+            (void)close(m->fd); /* read only */
+            m->fd = -1;
+            n_open--;
+            free(m->table);
+            m->table = NULL;
+            m->table_bytes = 0;
+            if (m->table_state == HW_TABLE_READY)
+                m->table_state = HW_TABLE_WANTED;
+        }
+        m->used = false;
+    }
+}
+
+void hw_modules_forget(struct hw_modules *ms)
+{
+    if (ms->files.n <= KEEP_FILES || ms->running.n || ms->waiting.n)
+        return;
+    for (size_t i = 0; i < ms->files.n; i++)
+        file_free(ms->files.v[i]);
+    hw_vec_done(&ms->files);
+    hw_map64_done(&ms->by_key);
+    hw_arena_done(&ms->arena);
 }
 
 /* ---- jobs ---- */

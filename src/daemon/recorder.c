@@ -30,6 +30,7 @@
 #define TICK_MS         50
 #define TICK_PREPARE_MS 2
 #define MAX_EVENTS      64
+#define SWEEP_MS        200
 #define WANTED_FILES    65536u /* three descriptors a target */
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
@@ -122,6 +123,31 @@ static void on_answers(struct hw_watch *w, uint32_t events)
 
 /* ---- time ---- */
 
+static void mark_files(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->frames.ranges.n; i++)
+        if (t->frames.ranges.v[i].file)
+            t->frames.ranges.v[i].file->used = true;
+    for (size_t i = 0; i < t->frames.gone.n; i++)
+        if (t->frames.gone.v[i].file)
+            t->frames.gone.v[i].file->used = true;
+}
+
+static void sweep_files(struct hw_recorder *r, uint64_t now)
+{
+    if (!r->sweep_due || now < r->next_sweep_ns)
+        return;
+    r->sweep_due = false;
+    r->next_sweep_ns = now + SWEEP_MS * UINT64_C(1000000);
+    for (size_t i = 0; i < r->targets.n; i++)
+        mark_files(r->targets.v[i]);
+    for (size_t i = 0; i < r->attaching.n; i++)
+        r->attaching.v[i].library->used = true;
+    hw_modules_sweep(r->modules);
+    if (r->targets.n == 0 && r->attaching.n == 0 && r->sessions.n == 0)
+        hw_modules_forget(r->modules);
+}
+
 static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
@@ -134,6 +160,7 @@ static void tick(struct hw_recorder *r)
             hw_clients_take_back(r->targets.v[i]);
             hw_target_free(r->targets.v[i]);
             r->targets.v[i] = r->targets.v[--r->targets.n];
+            r->sweep_due = true;
         } else {
             i++;
         }
@@ -144,10 +171,12 @@ static void tick(struct hw_recorder *r)
         if (r->sessions.v[i]->ended) {
             hw_session_free(r->sessions.v[i]);
             r->sessions.v[i] = r->sessions.v[--r->sessions.n];
+            r->sweep_due = true;
         } else {
             i++;
         }
     }
+    sweep_files(r, now);
     for (size_t i = 0; i < r->controls.n;) {
         if (r->controls.v[i]->closed) {
             free(r->controls.v[i]);
@@ -163,6 +192,8 @@ static int wait_ms(const struct hw_recorder *r)
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
             return TICK_PREPARE_MS;
+    if (r->sweep_due && r->sessions.n == 0)
+        return SWEEP_MS;
     return r->sessions.n ? TICK_MS : r->conns.n ? 500 : 5000;
 }
 
@@ -247,6 +278,7 @@ static int watch_signals(struct hw_recorder *r, struct hw_error *err)
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return hw_fail_sys(err, "signals");
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail */
+    (void)signal(SIGXFSZ, SIG_IGN); /* `ulimit -f`: the write says so */
     r->signals = (struct hw_watch){signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal};
     if (r->signals.fd < 0 || hw_watch_add(r, &r->signals, EPOLLIN) < 0)
         return hw_fail_sys(err, "signals");

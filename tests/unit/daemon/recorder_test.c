@@ -6,6 +6,7 @@
  */
 #include "test.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +49,19 @@ static int dial(const char *path)
     }
     close(fd);
     return -1;
+}
+
+static int n_descriptors(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", service);
+    DIR *d = opendir(path);
+    int n = 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
 }
 
 static int start_service(void **state)
@@ -202,6 +219,25 @@ static void good_client(int n)
         pause();
 }
 
+/* Executes n files that nobody else has. */
+static void many_files_client(int n)
+{
+    struct hw_ring_writer w;
+    for (int i = 0; i < n; i++) {
+        char path[128], page[4096] = {0};
+        snprintf(path, sizeof path, "%s/code-%d-%d", dir, getpid(), i);
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+        if (fd < 0 || write(fd, page, sizeof page) != sizeof page ||
+            mmap(NULL, sizeof page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+            _exit(1);
+        close(fd);
+    }
+    if (!shake_hands(&w))
+        _exit(1);
+    for (;;)
+        pause();
+}
+
 static void hostile_client(int kind)
 {
     struct hw_ring_writer w;
@@ -230,6 +266,7 @@ static pid_t run(void (*fn)(int), int arg)
 {
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
         fn(arg);
         _exit(0);
     }
@@ -342,6 +379,14 @@ static void test_refusals(void **state)
     fd = start_session("all: true", -1); /* no file at all */
     assert_true(hear(fd, HW_CTL_ERROR, 0, 0));
     close(fd);
+    /* A pipe that nobody empties would stop the service for everybody. */
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    fd = start_session("all: true", ends[1]);
+    assert_true(hear(fd, HW_CTL_ERROR, 0, 0));
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
     /* A command that goes away ends its session. */
     out = memfd_create("out", MFD_CLOEXEC);
     fd = start_session("all: true", out);
@@ -360,10 +405,141 @@ static void test_refusals(void **state)
     close(out);
 }
 
+static void wait_for_no_session(void)
+{
+    int fd = dial(consumer);
+    for (int i = 0; i < 500; i++) {
+        tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+        assert_true(hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+        if (strstr(body, "\"sessions\":[]"))
+            break;
+        usleep(20000);
+    }
+    assert_non_null(strstr(body, "\"sessions\":[]"));
+    close(fd);
+}
+
+/* A service runs for months: what its targets executed is let go with their sessions. */
+static void test_files_are_let_go(void **state)
+{
+    (void)state;
+    int before = n_descriptors();
+    for (int round = 0; round < 3; round++) {
+        int out = memfd_create("out", MFD_CLOEXEC);
+        int fd = start_session("all: true", out);
+        assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+        pid_t a = run(many_files_client, 200);
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, a));
+        end(a);
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_EXITED, a));
+        tell(fd, HW_CTL_STOP, NULL, 0, -1);
+        assert_true(hear(fd, HW_CTL_ENDED, 0, 0));
+        close(fd);
+        close(out);
+        wait_for_no_session();
+    }
+    int after = n_descriptors();
+    for (int i = 0; i < 500 && after > before + 100; i++) {
+        usleep(10000);
+        after = n_descriptors();
+    }
+    assert_in_range(after, 0, (uintmax_t)before + 100);
+}
+
+static void flood(int unused)
+{
+    struct hw_control_head h = {.version = HW_CONTROL_VERSION, .type = HW_CTL_STATUS};
+    int fd = dial(consumer);
+    (void)unused;
+    while (send(fd, &h, sizeof h, MSG_NOSIGNAL) > 0)
+        ; /* and never reads an answer */
+    for (;;)
+        pause();
+}
+
+/* One command that asks without end does not keep the others waiting. */
+static void test_flood_of_requests(void **state)
+{
+    (void)state;
+    pid_t bad[3];
+    for (int i = 0; i < 3; i++)
+        bad[i] = run(flood, 0);
+    usleep(200000);
+    int fd = dial(consumer);
+    tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+    close(fd);
+    for (int i = 0; i < 3; i++)
+        end(bad[i]);
+}
+
+/* A socket's name that is somebody's file: refused, and the file stays. */
+static void test_socket_on_a_file(void **state)
+{
+    (void)state;
+    char path[100], other[100];
+    snprintf(path, sizeof path, "%s/letter", dir);
+    snprintf(other, sizeof other, "%s/other", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && write(fd, "dear", 4) == 4);
+    close(fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct hw_error err;
+        struct hw_recorder_options o = {.controller_fd = -1,
+                                        .producer_socket = path,
+                                        .consumer_socket = other,
+                                        .cache_dir = dir};
+        alarm(10); /* the fault shows as a service that runs */
+        _exit(hw_recorder_run(&o, &err) < 0 ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(S_ISREG(st.st_mode) && st.st_size == 4);
+}
+
+/* `ulimit -f`: a file that may not grow is an error, not the recorder's death. */
+static void test_file_size_limit(void **state)
+{
+    (void)state;
+    char p[100], c[100], saved[100];
+    snprintf(p, sizeof p, "%s/producer2", dir);
+    snprintf(c, sizeof c, "%s/consumer2", dir);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct hw_error err;
+        struct hw_recorder_options o = {
+            .controller_fd = -1, .producer_socket = p, .consumer_socket = c, .cache_dir = dir};
+        struct rlimit l = {8192, 8192};
+        setrlimit(RLIMIT_FSIZE, &l);
+        exit(hw_recorder_run(&o, &err) < 0);
+    }
+    memcpy(saved, consumer, sizeof saved);
+    memcpy(consumer, c, sizeof c);
+    int out = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(out, 8192 - 16), 0);
+    assert_true(lseek(out, 0, SEEK_END) > 0);
+    int fd = start_session("all: true continuous_dump_config { dump_interval_ms: 20 }", out);
+    memcpy(consumer, saved, sizeof saved);
+    int status = -1;
+    bool answered = hear(fd, HW_CTL_ERROR, 0, 0);
+    kill(pid, SIGTERM);
+    waitpid(pid, &status, 0);
+    assert_true(answered);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(fd);
+    close(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_garbage_on_sockets), cmocka_unit_test(test_hostile_among_good),
-        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_full_disk),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files_are_let_go),   cmocka_unit_test(test_flood_of_requests),
+        cmocka_unit_test(test_socket_on_a_file),   cmocka_unit_test(test_file_size_limit)};
     return cmocka_run_group_tests(tests, start_service, stop_service);
 }
