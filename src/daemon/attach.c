@@ -133,11 +133,33 @@ static bool is_closed_in(const struct hw_attach *a)
     return hw_filters_of(a->pid.dir, /* all_threads = */ true).n > parent.seccomp_filters;
 }
 
+/*
+ * Is it still the image that was looked at, and may it be profiled? Asked behind the opening of its
+ * memory, which stays that of the image it had then: a process that executes a set-user-id program
+ * meanwhile must not get our page, at an address it has chosen, into that one.
+ */
+static int check_image(const struct hw_attach *a, struct hw_error *err)
+{
+    struct hw_proc_status st;
+    struct hw_maps maps;
+    if (hw_proc_status(a->pid.dir, &st) < 0 || hw_maps_read(a->pid.dir, &maps, NULL) < 0)
+        return hw_fail(err, HW_EPERM, 0, "it has ended");
+    const struct hw_map *m = find_library(&maps);
+    bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
+    hw_maps_done(&maps);
+    if (!same)
+        return hw_fail(err, HW_EPERM, 0, "it executes another program by now");
+    return hw_permission_profile(a->session->uid, a->pid.pid, st.uid, st.euid, err);
+}
+
 static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)
 {
     hw_autofd int mem = openat(a->pid.dir, "mem", O_RDWR | O_CLOEXEC);
     if (mem < 0)
         return hw_fail_sys(err, "memory of process %d (ptrace access is needed)", a->pid.pid);
+    int rc = check_image(a, err);
+    if (rc < 0)
+        return rc;
     struct hw_control_page page;
     uint64_t at = a->library->control_va + a->bias;
     if (hw_fd_pread_all(mem, &page, sizeof page, at) < 0)
@@ -145,7 +167,7 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
     if (page.magic != 0 && page.magic != HW_CONTROL_MAGIC)
         return hw_fail(err, HW_EVERSION, 0, "process %d has another version of the library",
                        a->pid.pid);
-    int rc = check_owner(r, &page);
+    rc = check_owner(r, &page);
     if (rc < 0)
         return hw_fail(err, rc, 0, "process %d is registered with another recorder", a->pid.pid);
     page.magic = HW_CONTROL_MAGIC;
