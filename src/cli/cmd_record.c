@@ -19,6 +19,7 @@
 #include "cli/build_config.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
+#include "cli/names.h"
 #include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
@@ -302,6 +303,15 @@ static void show_report(const struct record *r)
     (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
 }
 
+/* Files and lines, when the binaries have them: they may be gone when somebody reads the trace. */
+static void add_names(const struct record *r)
+{
+    if (r->output.to_stdout || hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
+        return;
+    if (hw_names_add(r->cli, r->output.final_name, NULL) < 0 && hw_names_symbols_asked())
+        fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
+}
+
 static int finish(struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
@@ -314,6 +324,7 @@ static int finish(struct record *r)
         hw_diagnose_recording(rec, r->program, &f);
         hw_diagnose_print(r->cli, &f);
     } else {
+        add_names(r);
         show_report(r);
     }
     if (rec->is_ended && rec->ended.status < 0)

@@ -21,7 +21,9 @@
 #include "cli/cli.h"
 #include "cli/diagnose.h"
 #include "cli/heap_profile.h"
+#include "cli/names.h"
 #include "cli/recording.h"
+#include "codec/pb.h"
 #include "config/config.h"
 #include "daemon/recorder.h"
 #include "enrich/demangle.h"
@@ -243,13 +245,79 @@ static int start(struct run *r, struct hw_error *err)
 
 /* ---- the results ---- */
 
+enum { PATH_ROOM = 4096 + 32 };
+
+static const char *in_dir(const struct run *r, const char *name, char path[PATH_ROOM])
+{
+    (void)snprintf(path, PATH_ROOM, "%s/%s", r->dir, name); /* both lengths are known */
+    return path;
+}
+
+/* Appends one file of the directory to another; a file that is not there adds nothing. */
+static bool append(const struct run *r, const char *from, int to)
+{
+    enum { CHUNK = 1 << 16 };
+    char path[PATH_ROOM];
+    hw_autofree char *buffer = malloc(CHUNK);
+    hw_autofd int fd = open(in_dir(r, from, path), O_RDONLY | O_CLOEXEC);
+    ssize_t n = 0;
+    if (fd < 0 || !buffer)
+        return fd < 0 && errno == ENOENT;
+    while ((n = read(fd, buffer, CHUNK)) > 0)
+        if (hw_fd_write_all(to, buffer, (size_t)n) < 0)
+            return false;
+    return n == 0;
+}
+
+static bool write_original_names(const struct run *r)
+{
+    char path[PATH_ROOM];
+    struct hw_pb made = {0};
+    struct hw_error err = {0};
+    int rc = hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), NULL, &made, &err);
+    struct hw_bytes b = hw_pb_view(&made);
+    if (rc == 0 && b.n) {
+        hw_autofd int fd = open(in_dir(r, "deobfuscation-packets", path),
+                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (fd < 0 || hw_fd_write_all(fd, b.p, b.n) < 0)
+            rc = hw_fail_sys(&err, "cannot write '%s'", path);
+    }
+    bool written = rc == 0 && b.n;
+    hw_pb_done(&made);
+    if (rc < 0)
+        fprintf(stderr, "%s\nFailed to deobfuscate. Continuing without deobfuscation.\n", err.text);
+    return written;
+}
+
+/* symbols, deobfuscation-packets, and symbolized-trace of all; true = the last was made. */
+static bool add_names(const struct run *r)
+{
+    char path[PATH_ROOM], trace[PATH_ROOM];
+    int symbols = 0;
+    if (!hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
+        symbols = hw_names_add(r->cli, in_dir(r, "raw-trace", trace), in_dir(r, "symbols", path));
+    if (symbols < 0 && hw_names_symbols_asked())
+        fprintf(stderr, "Failed to symbolize. Continuing without symbols.\n");
+    bool names = hw_names_map_asked() && write_original_names(r);
+    if (symbols <= 0 && !names)
+        return false;
+    hw_autofd int fd =
+        open(in_dir(r, "symbolized-trace", path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && append(r, "raw-trace", fd) && append(r, "symbols", fd) &&
+        append(r, "deobfuscation-packets", fd))
+        return true;
+    fprintf(stderr, "Failed to write '%s': %s\n", path, strerror(errno));
+    (void)unlink(path); /* half a trace would be taken for a whole one */
+    return false;
+}
+
 static int convert(struct run *r, size_t *n_files, struct hw_error *err)
 {
-    char path[sizeof r->dir + 16];
+    char path[PATH_ROOM];
     struct hw_profile *p = NULL;
     struct hw_demangler *names = NULL;
-    (void)snprintf(path, sizeof path, "%s/raw-trace", r->dir);
-    int rc = hw_import_file(path, &p, err);
+    int rc = hw_import_file(
+        add_names(r) ? in_dir(r, "symbolized-trace", path) : in_dir(r, "raw-trace", path), &p, err);
     if (rc == 0)
         rc = hw_demangler_new(hw_callsites_strings(p->callsites), &names);
     if (rc == 0) {
@@ -261,14 +329,6 @@ static int convert(struct run *r, size_t *n_files, struct hw_error *err)
     hw_demangler_free(names);
     hw_profile_free(p);
     return rc;
-}
-
-static void tell_missing_parts(void)
-{
-    if (getenv("PERFETTO_BINARY_PATH") || getenv("BREAKPAD_SYMBOL_DIR"))
-        fprintf(stderr, "Failed to symbolize. Continuing without symbols.\n");
-    if (getenv("PERFETTO_PROGUARD_MAP"))
-        fprintf(stderr, "Failed to deobfuscate. Continuing without deobfuscation.\n");
 }
 
 static int no_profiles(struct run *r)
@@ -289,7 +349,6 @@ static int results(struct run *r)
         (void)kill(r->perf, SIGINT);
         (void)waitpid(r->perf, NULL, 0);
     }
-    tell_missing_parts();
     if (convert(r, &n_files, &err) < 0)
         hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
     if (n_files == 0)

@@ -1,23 +1,37 @@
 #include "cli/names.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "codec/pb.h"
 #include "enrich/proguard.h"
 #include "enrich/symbolize.h"
+#include "import/import.h"
 #include "import/symbols.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
-#define CHEAP_BYTES (256ull << 20)
+#define CHEAP_BYTES   (256ull << 20)
+#define CHEAP_NS      2000000000u
+#define WAIT_CHEAP_NS 4000000000u
+#define WAIT_ASKED_NS 600000000000u
+#define CHILD_NOTHING 3
 
 static const char *environment(const char *name)
 {
@@ -107,6 +121,7 @@ int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned 
     }
     if (flags & HW_NAMES_CHEAP) {
         o.max_file_bytes = CHEAP_BYTES;
+        o.budget_ns = CHEAP_NS;
         o.unnamed_only = true;
     }
     if (rc == HW_OK)
@@ -161,4 +176,70 @@ void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
     if (hw_names_map_asked() &&
         hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, NULL, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
+}
+
+/* ---- at the end of a recording ---- */
+
+static _Noreturn void child(const struct hw_cli *cli, const char *trace, int out_fd)
+{
+    struct hw_error err = {0};
+    struct hw_profile *p;
+    struct hw_pb made = {0};
+    unsigned flags = hw_names_symbols_asked() ? 0 : HW_NAMES_QUIET | HW_NAMES_CHEAP;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody waits any more */
+    int rc = hw_import_file(trace, &p, &err);
+    if (rc == HW_OK)
+        rc = hw_names_symbolize(cli, p, flags, &made, &err);
+    struct hw_bytes b = hw_pb_view(&made);
+    if (rc < 0 || (b.n && hw_fd_write_all(out_fd, b.p, b.n) < 0)) {
+        if (!(flags & HW_NAMES_QUIET))
+            hw_cli_error(cli, NULL, "%s", rc < 0 ? err.text : "cannot write the symbols");
+        _exit(1);
+    }
+    _exit(b.n ? 0 : CHILD_NOTHING); /* exit: the parent's buffered output is not ours to write */
+}
+
+/* The child's status, or -1 when it had to be killed. */
+static int wait_for(pid_t pid, uint64_t limit_ns)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+    uint64_t end = hw_now_monotonic_ns() + limit_ns;
+    int status;
+    for (;;) {
+        pid_t got = waitpid(pid, &status, WNOHANG);
+        if (got == pid)
+            return status;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        if (hw_now_monotonic_ns() > end)
+            break;
+        (void)nanosleep(&pause, NULL);
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, &status, 0);
+    return -1;
+}
+
+int hw_names_add(const struct hw_cli *cli, const char *trace, const char *out)
+{
+    struct stat st;
+    if (stat(trace, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    hw_autofd int fd = out ? open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
+                           : open(trace, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0)
+        return HW_ESYS;
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        child(cli, trace, fd);
+    int status =
+        pid < 0 ? -1 : wait_for(pid, hw_names_symbols_asked() ? WAIT_ASKED_NS : WAIT_CHEAP_NS);
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 1;
+    if (out)
+        (void)unlink(out);
+    else
+        (void)ftruncate(fd, st.st_size); /* half a packet would be damage */
+    return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOTHING ? 0 : HW_ESYS;
 }

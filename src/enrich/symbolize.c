@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/map64.h"
 #include "base/vec.h"
@@ -49,6 +50,7 @@ struct job {
     bool has_debug_info;
     bool has_executable;
     uint64_t code_va, code_align; /* of the first executable segment */
+    uint64_t deadline_ns;         /* 0 = none */
     size_t next;                  /* of at: the first not yet answered */
     bool packet_open;
     size_t packet_start;
@@ -245,11 +247,20 @@ static bool is_news(const struct job *j, const struct place *pl)
     return !j->o->unnamed_only || f->name.v == 0 || j->chain.n > 1 || j->chain.v[0].file.v;
 }
 
+static bool is_late(const struct job *j)
+{
+    return j->deadline_ns && hw_now_monotonic_ns() > j->deadline_ns;
+}
+
 /* The answer of va[index] is that of all frames there. */
 static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
 {
     struct job *j = ctx;
     uint64_t va = j->va.v[index];
+    if ((index & 255) == 255 && is_late(j)) {
+        j->result.n_left += j->n_at - j->next;
+        return 1; /* stops; what was answered stays */
+    }
     bool known = n && (n > 1 || chain[0].function || chain[0].file);
     int rc = known ? intern_chain(j, chain, n) : HW_OK;
     uint64_t written = UINT64_MAX;
@@ -324,6 +335,10 @@ static int do_module(struct job *j)
     struct hw_breakpad *breakpad = NULL;
     j->next = 0;
     j->fd = -1;
+    if (is_late(j)) {
+        j->result.n_left += j->n_at;
+        return HW_OK;
+    }
     j->result.n_modules++;
     int rc = HW_OK;
     if (j->o->breakpad_dir)
@@ -347,6 +362,8 @@ static int do_module(struct job *j)
 
 static int run(struct job *j)
 {
+    if (j->o->budget_ns)
+        j->deadline_ns = hw_now_monotonic_ns() + j->o->budget_ns;
     int rc = hw_binaries_new(j->o->roots, j->o->mode, &j->binaries);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);

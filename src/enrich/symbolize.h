@@ -28,6 +28,7 @@ struct hw_symbolize_options {
     enum hw_binaries_mode mode;
     const char *breakpad_dir; /* NULL = none */
     uint64_t max_file_bytes;  /* larger files are left alone; 0 = no limit */
+    uint64_t budget_ns;       /* after that what is not done yet is left; 0 = no limit */
     bool unnamed_only;        /* files without debug info only help frames without a name */
     void (*missing)(void *ctx, const char *path, const char *build_id, const char *other);
     void (*progress)(void *ctx, size_t done, size_t total); /* frames */
@@ -38,6 +39,7 @@ struct hw_symbolize_result {
     size_t n_frames; /* looked at */
     size_t n_symbolized;
     size_t n_modules, n_missing;
+    size_t n_left;        /* frames that the budget did not reach */
     size_t n_no_build_id; /* frames of files without one */
 };
 
