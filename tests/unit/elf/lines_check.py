@@ -43,7 +43,7 @@ def compile_samples(tmp):
     """The sample beside, by the compilers there are and with both versions of DWARF."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'lines_sample.cc')
     made = []
-    for compiler in 'g++', 'clang++', 'clang++-14':
+    for compiler in 'g++', 'clang++' if shutil.which('clang++') else 'clang++-14':
         for version in '4', '5':
             out = os.path.join(tmp, '%s-%s' % (compiler, version))
             if shutil.which(compiler):
