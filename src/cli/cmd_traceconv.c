@@ -314,12 +314,16 @@ static int symbolize(struct conv *c, struct hw_error *err)
 
 static int deobfuscate(struct conv *c, struct hw_error *err)
 {
+    struct hw_profile *p = NULL;
     struct hw_pb made = {0};
     const char *list = getenv("PERFETTO_PROGUARD_MAP");
     int rc = refuse_terminal(c, err);
     if (rc == 0 && !(list && list[0]))
         rc = hw_fail(err, HW_EINVAL, 0,
                      "no name map: set PERFETTO_PROGUARD_MAP=package=file[:package=file...]");
+    if (rc == 0)
+        rc = hw_import_file(hw_input_path(c->in_name), &p, err); /* names for no trace: an error */
+    hw_profile_free(p);
     if (rc == 0)
         rc = hw_names_deobfuscate(list, NULL, &made, err);
     return put_packets(c, &made, rc, err);

@@ -194,6 +194,13 @@ static bool may_hold_functions(int tag, bool deep)
     }
 }
 
+/* A damaged file may name a sibling before the entry itself: only forward is out of it again. */
+static bool next_sibling(Dwarf_Die *die)
+{
+    Dwarf_Off here = dwarf_dieoffset(die);
+    return dwarf_siblingof(die, die) == 0 && dwarf_dieoffset(die) > here;
+}
+
 /* Without recursion: the way down is an array of DIEs, as deep as real programs nest scopes. */
 static int list_functions(struct hw_lines *l, bool deep)
 {
@@ -214,7 +221,7 @@ static int list_functions(struct hw_lines *l, bool deep)
             continue;
         }
         bool more = true;
-        while (more && dwarf_siblingof(&open[depth], &open[depth]) != 0) {
+        while (more && !next_sibling(&open[depth])) {
             more = depth > 0;
             depth -= more;
         }
@@ -365,7 +372,7 @@ static bool descend(Dwarf_Die *at, uint64_t va)
             *at = child;
             return true;
         }
-    } while (dwarf_siblingof(&child, &child) == 0);
+    } while (next_sibling(&child));
     return false;
 }
 
