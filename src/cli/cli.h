@@ -54,6 +54,7 @@ struct hw_cli {
     const struct hw_command *command;
     const char *program; /* for messages: "heapwise" or the classic name */
     struct hw_opts opts;
+    int pager_pid; /* 0 = none; pager.h */
 };
 
 extern const struct hw_command hw_commands[HW_CMD_COUNT];

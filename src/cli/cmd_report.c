@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
 
@@ -26,5 +27,6 @@ int hw_cmd_report(struct hw_cli *cli)
     o.json = hw_opt_flag(&cli->opts, HW_OPT_JSON);
     o.fold = !o.json && !cli->opts.v[HW_OPT_TOP].set;
     o.path = cli->opts.args[0];
+    hw_pager_begin(cli);
     return hw_report_file(cli, o.path, &o, stdout);
 }

@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/loss_text.h"
+#include "cli/pager.h"
 #include "cli/show.h"
 #include "cli/units.h"
 #include "import/import.h"
@@ -371,6 +372,7 @@ int hw_cmd_stats(struct hw_cli *cli)
     struct job j = {.cli = cli};
     int rc = hw_import_file(hw_input_path(cli->opts.args[0]), &j.p, &err);
     if (rc == 0) {
+        hw_pager_begin(cli);
         rc = run(&j);
         if (rc < 0)
             (void)hw_fail(&err, rc, 0, "cannot read '%s'", cli->opts.args[0]);

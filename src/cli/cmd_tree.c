@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "cli/cli.h"
+#include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
 #include "cli/units.h"
@@ -222,6 +223,7 @@ int hw_cmd_tree(struct hw_cli *cli)
     int rc = hw_show_open(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
     if (rc != 0)
         return rc;
+    hw_pager_begin(cli);
     rc = print_tree(&t);
     hw_functions_free(t.functions);
     hw_flame_done(&t.flame);

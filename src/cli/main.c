@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/pager.h"
 #include "cli/settings.h"
 
 #include "base/banned.h"
@@ -155,8 +156,10 @@ int main(int argc, char **argv)
     }
     hw_log_init(cli.program);
     int status = run(&cli, argc, argv);
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    hw_pager_end(&cli);
     hw_opts_done(&cli.opts);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (failed) {
         hw_cli_error(&cli, NULL, "cannot write to standard output");
         return status ? status : HW_EXIT_FAILED;
     }

@@ -114,7 +114,8 @@ static int find_sites(struct hw_report_data *d)
     while (d->n_rows > 0) { /* rows of nothing at the end say nothing */
         const struct hw_site *s = &d->sites.v[d->n_rows - 1];
         double value = fabs((double)hw_value_get(&s->now, d->o->metric));
-        bool changed = d->before && s->before_space != s->now.space;
+        bool changed = d->before && s->before_space != s->now.space &&
+                       fabs((double)hw_sat_sub(s->now.space, s->before_space)) >= least;
         if (changed || (value != 0 && (value >= least || d->n_rows == 1)))
             break;
         d->n_rows--;

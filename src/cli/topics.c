@@ -40,7 +40,8 @@ const struct hw_help_topic hw_help_topics[] = {
      "PERFETTO_HEAPPROFD_BLOCKING_INIT=1      a preloaded program waits for its session (10 s)\n"
      "LD_PRELOAD                              kept by record, behind the client library\n"
      "TMPDIR                                  where heap_profile makes its directories\n"
-     "NO_COLOR, CLICOLOR_FORCE, TERM=dumb     colour\n"},
+     "NO_COLOR, CLICOLOR_FORCE, TERM=dumb     colour\n"
+     "HEAPWISE_PAGER, PAGER                   for long output on a terminal (less)\n"},
     {"files", "FILES",
      "heap.COMMAND.PID.trace       what `heapwise record` writes; NAME.part while it runs\n"
      "/etc/heapwise.conf, $XDG_CONFIG_HOME/heapwise/config, ./.heapwise.conf\n"

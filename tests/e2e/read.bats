@@ -140,6 +140,25 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     [ "$status" -eq 1 ]
 }
 
+@test "on a terminal long output goes through the pager, elsewhere never" {
+    on_terminal() { python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@"; }
+    export TERM=xterm
+    export PAGER="sed s/^/PAGED:/"
+    for c in report tree stats; do
+        run on_terminal heapwise "$c" t.trace
+        [ "$status" -eq 0 ]
+        has "PAGED:"
+        run on_terminal heapwise "$c" --no-pager t.trace
+        [[ $output != *PAGED:* ]]
+        run heapwise "$c" t.trace
+        [[ $output != *PAGED:* ]]
+    done
+    PAGER=no-such-pager run on_terminal heapwise report t.trace
+    HEAPWISE_PAGER=cat run on_terminal heapwise report t.trace
+    [[ $output != *PAGED:* ]]
+    has "SITE"
+}
+
 @test "standard input and output" {
     heapwise convert -t folded - <t.trace >a
     heapwise convert -t folded t.trace - >b
