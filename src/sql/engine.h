@@ -37,7 +37,8 @@ struct hw_sql_derived {
     const struct hw_sql_stat_info **stat_info; /* per row of stats */
     struct hw_sql_track *tracks;
     size_t n_tracks;
-    uint32_t *track_of; /* per row of counters */
+    uint32_t *track_of;                /* per row of counters */
+    struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
 };
 
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);

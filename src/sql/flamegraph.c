@@ -340,7 +340,15 @@ static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col
         if (n->parent != HW_ID_NONE)
             sqlite3_result_int64(ctx, n->parent);
         break;
-    default: /* source positions come with symbols; inputs are given back */
+    case C_SOURCE_FILE:
+        if (n->file.v)
+            give_text(c, ctx, n->file);
+        break;
+    case C_LINE_NUMBER:
+        if (n->line)
+            sqlite3_result_int64(ctx, n->line);
+        break;
+    default: /* inputs are given back */
         if (column < N_COLUMNS && c->given[column])
             sqlite3_result_value(ctx, c->given[column]);
         break;

@@ -82,6 +82,18 @@ static int derive_tracks(struct hw_sql_derived *x)
     return rc;
 }
 
+static int derive_symbol_sets(struct hw_sql_derived *x)
+{
+    const struct hw_symbol_sets *all = hw_callsites_get_symbol_sets(x->profile->callsites);
+    x->set_of_line = calloc(all->lines.n + 1, sizeof *x->set_of_line);
+    if (!x->set_of_line)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < all->sets.n; i++)
+        for (uint32_t k = 0; k < all->sets.v[i].n; k++)
+            x->set_of_line[all->sets.v[i].first + k] = all->sets.v[i];
+    return HW_OK;
+}
+
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
 {
     *x = (struct hw_sql_derived){.profile = p};
@@ -92,6 +104,8 @@ int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
         x->stat_info[i] =
             find_stat(hw_strings_cstr(hw_callsites_strings(p->callsites), p->stats.v[i].name));
     int rc = derive_build_ids(x);
+    if (rc == HW_OK)
+        rc = derive_symbol_sets(x);
     return rc < 0 ? rc : derive_tracks(x);
 }
 
@@ -102,6 +116,7 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->stat_info);
     free(x->tracks);
     free(x->track_of);
+    free(x->set_of_line);
 }
 
 /* ---- helpers of the expressions ---- */
@@ -133,6 +148,27 @@ static int64_t dump_duration(const struct hw_heap_dump *d)
 {
     int64_t r;
     return __builtin_sub_overflow(d->ts_ns, dump_start(d), &r) ? INT64_MAX : r;
+}
+
+/* The row of the frame's innermost line. */
+static uint32_t symbol_set_of(const struct hw_profile *p, uint32_t frame)
+{
+    const struct hw_symbol_sets *all = hw_callsites_get_symbol_sets(p->callsites);
+    uint32_t set = frame < all->of_frame.n ? all->of_frame.v[frame] : 0;
+    return set ? all->sets.v[set - 1].first : HW_ID_NONE;
+}
+
+static hw_str_id deobfuscated_of(const struct hw_profile *p, uint32_t frame)
+{
+    return hw_symbol_sets_get_deobfuscated(hw_callsites_get_symbol_sets(p->callsites),
+                                           (hw_frame_id){frame});
+}
+
+/* All lines of a set but the last, the function that has the code. */
+static bool is_inlined(const struct hw_sql_derived *x, uint32_t line)
+{
+    const struct hw_symbol_set *set = &x->set_of_line[line];
+    return line + 1 < set->first + set->n;
 }
 
 static int64_t stat_index(const struct hw_sql_derived *x, uint32_t row)

@@ -62,29 +62,53 @@ struct merge {
     uint32_t *node_of; /* per callsite */
 };
 
+/* One function below its parent; gives its node. */
+static int merge_function(struct merge *m, struct hw_native_node n, hw_native_tree *out,
+                          uint32_t *node)
+{
+    uint64_t group, at;
+    bool fresh;
+    if (n.parent != HW_ID_NONE)
+        n.depth = out->v[n.parent].depth + 1;
+    int rc = find(&m->groups, (uint64_t)n.name.v << 32 | n.module.v, m->groups.n, &group, &fresh);
+    if (rc == HW_OK) /* + 1: a root's parent, HW_ID_NONE, becomes 0 */
+        rc = find(&m->nodes, (uint64_t)(n.parent + 1) << 32 | (uint32_t)group, out->n, &at, &fresh);
+    if (rc == HW_OK && fresh && hw_vec_push(out, n) < 0)
+        rc = HW_ENOMEM;
+    if (rc == HW_OK)
+        *node = (uint32_t)at;
+    return rc;
+}
+
+/* A frame with symbols is one node for each function inlined there, outermost first. */
 static int merge_callsite(struct merge *m, const struct hw_callsites *cs, uint32_t c,
                           const struct hw_native_value *self, hw_native_tree *out)
 {
     const struct hw_callsite *site = hw_callsites_get(cs, (hw_callsite_id){c});
     const struct hw_frame *frame = hw_callsites_get_frame(cs, site->frame);
-    struct hw_native_node n = {.parent = HW_ID_NONE, .name = frame->name};
+    const struct hw_symbol_sets *symbols = hw_callsites_get_symbol_sets(cs);
+    const struct hw_symbol_line *lines;
+    size_t n_lines = hw_symbol_sets_get(symbols, site->frame, &lines);
+    hw_str_id clear = hw_symbol_sets_get_deobfuscated(symbols, site->frame);
+    struct hw_native_node n = {.parent = HW_ID_NONE, .name = clear.v ? clear : frame->name};
     if (frame->mapping.v != HW_ID_NONE)
         n.module = hw_callsites_get_mapping(cs, frame->mapping)->path;
-    if (site->parent.v != HW_ID_NONE) {
+    if (site->parent.v != HW_ID_NONE)
         n.parent = m->node_of[site->parent.v];
-        n.depth = out->v[n.parent].depth + 1;
+    uint32_t node = 0;
+    int rc = n_lines ? HW_OK : merge_function(m, n, out, &node);
+    for (size_t i = n_lines; rc == HW_OK && i-- > 0;) {
+        struct hw_native_node inlined = n;
+        if (lines[i].function.v)
+            inlined.name = lines[i].function;
+        inlined.file = lines[i].file;
+        inlined.line = lines[i].line;
+        rc = merge_function(m, inlined, out, &node);
+        n.parent = node;
     }
-    uint64_t group, node;
-    bool fresh;
-    int rc = find(&m->groups, (uint64_t)n.name.v << 32 | n.module.v, m->groups.n, &group, &fresh);
-    if (rc == HW_OK) /* + 1: a root's parent, HW_ID_NONE, becomes 0 */
-        rc = find(&m->nodes, (uint64_t)(n.parent + 1) << 32 | (uint32_t)group, out->n, &node,
-                  &fresh);
-    if (rc == HW_OK && fresh && hw_vec_push(out, n) < 0)
-        rc = HW_ENOMEM;
     if (rc < 0)
         return rc;
-    m->node_of[c] = (uint32_t)node;
+    m->node_of[c] = node;
     add(&out->v[node].self, self);
     return HW_OK;
 }

@@ -28,6 +28,8 @@ struct hw_native_node {
     uint32_t parent; /* HW_ID_NONE at a root */
     uint32_t depth;
     hw_str_id name, module;
+    hw_str_id file; /* of the first callsite that is in it; 0 = unknown */
+    uint32_t line;
     struct hw_native_value self, cumulative;
 };
 
