@@ -178,7 +178,8 @@ void hw_sql_close(struct hw_sql *s)
 {
     if (!s)
         return;
-    sqlite3_close_v2(s->db);
+    hw_sql_functions_finalize(s);
+    (void)sqlite3_close_v2(s->db); /* nothing is left open */
     for (size_t i = 0; s->indexes && i < hw_n_tables; i++) {
         for (int k = 0; s->indexes[i] && k < hw_tables[i].n_columns; k++)
             hw_index_done(&s->indexes[i][k]);
@@ -401,7 +402,7 @@ int hw_sql_run(struct hw_sql *s, const char *script, size_t n, const struct hw_s
     struct hw_bytes rest = hw_bytes_of(script, n), statement;
     size_t count = 0;
     int rc = HW_OK;
-    if (memchr(script, 0, n))
+    if (n && memchr(script, 0, n))
         return hw_fail(err, HW_EINVAL, 0, "a NUL byte in SQL");
     if (n > MAX_SQL || s->script_depth >= MAX_SCRIPT_DEPTH)
         return hw_fail(err, HW_ELIMIT, 0, "the script is too long or too deep");

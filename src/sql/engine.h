@@ -109,6 +109,7 @@ struct hw_sql {
     int64_t deadline_ns; /* 0 = none */
     volatile int interrupted;
     unsigned function_depth, script_depth;
+    struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;
     HW_VEC(char *) included; /* owned: names of modules */
 };
@@ -144,6 +145,8 @@ struct hw_sql_signature {
 int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *f, struct hw_error *err);
 int hw_sql_add_table_function(struct hw_sql *s, const struct hw_sql_signature *f,
                               struct hw_error *err);
+/* Ends what functions keep prepared: a connection with statements left is never closed. */
+void hw_sql_functions_finalize(struct hw_sql *s);
 /* Names of the functions that scripts add may not be those of tables. */
 bool hw_sql_is_table(const char *name);
 

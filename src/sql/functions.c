@@ -13,7 +13,7 @@
 
 enum { MAX_CALL_DEPTH = 32 };
 
-struct function {
+struct hw_sql_function {
     struct hw_sql *sql;
     char *name, *body; /* owned */
     char **params;     /* owned */
@@ -21,6 +21,7 @@ struct function {
     char **columns; /* owned */
     size_t n_columns;
     sqlite3_stmt *ready; /* not running; NULL = none */
+    struct hw_sql_function *next, **link;
 };
 
 static void strings_free(char **v, size_t n)
@@ -32,10 +33,14 @@ static void strings_free(char **v, size_t n)
 
 static void function_free(void *p)
 {
-    struct function *f = p;
+    struct hw_sql_function *f = p;
     if (!f)
         return;
     sqlite3_finalize(f->ready);
+    if (f->link)
+        *f->link = f->next;
+    if (f->next)
+        f->next->link = f->link;
     strings_free(f->params, f->n_params);
     strings_free(f->columns, f->n_columns);
     free(f->name);
@@ -56,9 +61,9 @@ static char **strings_copy(char **v, size_t n)
     return copy;
 }
 
-static struct function *function_new(struct hw_sql *s, const struct hw_sql_signature *sig)
+static struct hw_sql_function *function_new(struct hw_sql *s, const struct hw_sql_signature *sig)
 {
-    struct function *f = calloc(1, sizeof *f);
+    struct hw_sql_function *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
     f->sql = s;
@@ -72,10 +77,23 @@ static struct function *function_new(struct hw_sql *s, const struct hw_sql_signa
         function_free(f);
         return NULL;
     }
+    f->next = s->functions;
+    f->link = &s->functions;
+    if (f->next)
+        f->next->link = &f->next;
+    s->functions = f;
     return f;
 }
 
-static int prepare(struct function *f, sqlite3_stmt **out)
+void hw_sql_functions_finalize(struct hw_sql *s)
+{
+    for (struct hw_sql_function *f = s->functions; f; f = f->next) {
+        sqlite3_finalize(f->ready);
+        f->ready = NULL;
+    }
+}
+
+static int prepare(struct hw_sql_function *f, sqlite3_stmt **out)
 {
     *out = f->ready;
     f->ready = NULL;
@@ -86,7 +104,7 @@ static int prepare(struct function *f, sqlite3_stmt **out)
 }
 
 /* Keeps one statement for the next call. */
-static void done_with(struct function *f, sqlite3_stmt *stmt)
+static void done_with(struct hw_sql_function *f, sqlite3_stmt *stmt)
 {
     sqlite3_reset(stmt);
     sqlite3_clear_bindings(stmt);
@@ -96,7 +114,7 @@ static void done_with(struct function *f, sqlite3_stmt *stmt)
         f->ready = stmt;
 }
 
-static int bind(struct function *f, sqlite3_stmt *stmt, int i, sqlite3_value *value)
+static int bind(struct hw_sql_function *f, sqlite3_stmt *stmt, int i, sqlite3_value *value)
 {
     char name[256];
     (void)snprintf(name, sizeof name, "$%s", f->params[i]); /* longer ones are not found */
@@ -104,7 +122,7 @@ static int bind(struct function *f, sqlite3_stmt *stmt, int i, sqlite3_value *va
     return at ? sqlite3_bind_value(stmt, at, value) : SQLITE_OK; /* it need not use them all */
 }
 
-static void scalar_result(struct function *f, sqlite3_stmt *stmt, sqlite3_context *ctx)
+static void scalar_result(struct hw_sql_function *f, sqlite3_stmt *stmt, sqlite3_context *ctx)
 {
     int rc = sqlite3_step(stmt);
     if (rc == SQLITE_DONE)
@@ -130,7 +148,7 @@ static void scalar_result(struct function *f, sqlite3_stmt *stmt, sqlite3_contex
 
 static void scalar_call(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    struct function *f = sqlite3_user_data(ctx);
+    struct hw_sql_function *f = sqlite3_user_data(ctx);
     sqlite3_stmt *stmt;
     if (f->sql->function_depth >= MAX_CALL_DEPTH) {
         sqlite3_result_error(ctx, "functions call each other too deep", -1);
@@ -171,7 +189,7 @@ static int check_body(struct hw_sql *s, const struct hw_sql_signature *sig, size
 
 int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *sig, struct hw_error *err)
 {
-    struct function *f = function_new(s, sig);
+    struct hw_sql_function *f = function_new(s, sig);
     if (!f)
         return HW_ENOMEM;
     /* First it must be there: a body may call its own function. */
@@ -189,7 +207,7 @@ int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *sig, stru
 
 struct function_vtab {
     sqlite3_vtab base;
-    struct function *f;
+    struct hw_sql_function *f;
 };
 
 struct function_cursor {
@@ -203,7 +221,7 @@ struct function_cursor {
 static int rows_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                         sqlite3_vtab **out, char **message)
 {
-    struct function *f = aux;
+    struct hw_sql_function *f = aux;
     struct hw_strbuf text = {0};
     (void)argc;
     (void)argv;
@@ -233,7 +251,7 @@ static int rows_disconnect(sqlite3_vtab *v)
 /* Every parameter must come with a value: argument i is parameter i. */
 static int rows_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    const struct function *f = ((struct function_vtab *)base)->f;
+    const struct hw_sql_function *f = ((struct function_vtab *)base)->f;
     size_t n = 0;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *c = &info->aConstraint[i];
@@ -269,7 +287,7 @@ static int rows_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static struct function *function_of(const struct function_cursor *c)
+static struct hw_sql_function *function_of(const struct function_cursor *c)
 {
     return ((struct function_vtab *)c->base.pVtab)->f;
 }
@@ -302,7 +320,7 @@ static int fail_vtab(sqlite3_vtab *v, int rc, const char *text)
 static int rows_next(sqlite3_vtab_cursor *base)
 {
     struct function_cursor *c = (struct function_cursor *)base;
-    struct function *f = function_of(c);
+    struct hw_sql_function *f = function_of(c);
     if (f->sql->function_depth >= MAX_CALL_DEPTH)
         return fail_vtab(base->pVtab, SQLITE_ERROR, "functions call each other too deep");
     f->sql->function_depth++;
@@ -319,7 +337,7 @@ static int rows_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
                        sqlite3_value **argv)
 {
     struct function_cursor *c = (struct function_cursor *)base;
-    struct function *f = function_of(c);
+    struct hw_sql_function *f = function_of(c);
     (void)number;
     (void)text;
     if (c->stmt)
@@ -382,7 +400,7 @@ int hw_sql_add_table_function(struct hw_sql *s, const struct hw_sql_signature *s
     int rc = check_body(s, sig, sig->n_columns, err);
     if (rc < 0)
         return rc;
-    struct function *f = function_new(s, sig);
+    struct hw_sql_function *f = function_new(s, sig);
     if (!f)
         return HW_ENOMEM;
     if (sqlite3_create_module_v2(s->db, sig->name, &rows_module, f, function_free) != SQLITE_OK)

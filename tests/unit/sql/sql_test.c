@@ -1,0 +1,269 @@
+/*
+ * The tables against a brute-force twin: every comparison of every column is asked of the virtual
+ * table and of a copy in a plain table, which SQLite scans. And the push-down itself: how many rows
+ * a query looks at.
+ */
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../views/fill.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "sql/sql.h"
+
+static struct hw_profile *make(unsigned n)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    static const char *const stacks[] = {"main;a;malloc", "main;b;malloc@/lib/c.so",
+                                         "main;a;@0x10"};
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t d =
+            fill_dump(p, 100 + i % 7, i % 2 ? "libc.malloc" : "custom", (int64_t)i * 10, 4096, 0);
+        fill_row(p, d, stacks[i % 3], 1 + (int)(i % 5), 10 * (int64_t)(i % 11) - 20);
+        hw_str_id name = fill_str(p, i % 3 ? "mem.rss" : "mem.swap");
+        struct hw_counter_row c = {p->dumps.v[d].upid, name, (int64_t)i, (double)i / 4 - 3};
+        assert_int_equal(hw_vec_push(&p->counters, c), 0);
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+/* Results as text. */
+static int collect_row(void *ctx, size_t n, const struct hw_sql_cell *cells)
+{
+    struct hw_strbuf *out = ctx;
+    for (size_t i = 0; i < n; i++) {
+        switch (cells[i].type) {
+        case HW_SQL_NULL:
+            hw_strbuf_adds(out, "NULL");
+            break;
+        case HW_SQL_INT:
+            hw_strbuf_addf(out, "%lld", (long long)cells[i].i);
+            break;
+        case HW_SQL_REAL:
+            hw_strbuf_addf(out, "%.17g", cells[i].d);
+            break;
+        case HW_SQL_TEXT:
+        case HW_SQL_BLOB:
+            hw_strbuf_add(out, cells[i].p, cells[i].n);
+            break;
+        }
+        hw_strbuf_addc(out, i + 1 == n ? '\n' : '|');
+    }
+    return 0;
+}
+
+static int collect_begin(void *ctx, size_t n, const char *const *names)
+{
+    (void)ctx;
+    (void)n;
+    (void)names;
+    return 0;
+}
+
+static int collect_end(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static char *ask(struct hw_sql *db, const char *sql)
+{
+    struct hw_strbuf out = {0};
+    struct hw_error err = {0};
+    struct hw_sql_sink sink = {collect_begin, collect_row, collect_end, &out};
+    if (hw_sql_run(db, sql, strlen(sql), &sink, NULL, &err) < 0)
+        fail_msg("%s: %s", sql, err.text);
+    return hw_strbuf_take(&out);
+}
+
+static void make_twin(struct hw_sql *db, const char *table)
+{
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "create table if not exists twin_%s as select *, rowid as twin_id from %s", table,
+             table);
+    free(ask(db, sql));
+}
+
+static void same(struct hw_sql *db, const char *table, const char *column, const char *op,
+                 const char *value)
+{
+    char fast[400], slow[400];
+    snprintf(fast, sizeof fast, "select rowid, *, rowid from %s where %s %s %s order by rowid",
+             table, column, op, value);
+    snprintf(slow, sizeof slow, "select twin_id, * from twin_%s where %s %s %s order by twin_id",
+             table, strcmp(column, "rowid") == 0 ? "twin_id" : column, op, value);
+    char *a = ask(db, fast), *b = ask(db, slow);
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+}
+
+static void test_push_down_equals_scan(void **state)
+{
+    static const char *const columns[][2] = {
+        {"heap_profile_allocation", "id"},
+        {"heap_profile_allocation", "ts"},
+        {"heap_profile_allocation", "size"},
+        {"heap_profile_allocation", "heap_name"},
+        {"heap_profile_allocation", "upid"},
+        {"stack_profile_callsite", "parent_id"},
+        {"stack_profile_frame", "name"},
+        {"stack_profile_frame", "deobfuscated_name"},
+        {"stack_profile_mapping", "build_id"},
+        {"counter", "value"},
+        {"process", "upid"},
+        {"process", "parent_upid"},
+        {"process", "name"},
+        {"heap_profile", "heap_name"},
+        {"heap_profile_allocation", "rowid"},
+    };
+    static const char *const ops[] = {"=", "<", "<=", ">", ">=", "is", "is not"};
+    static const char *const values[] = {
+        "0",
+        "1",
+        "-10",
+        "1.5",
+        "2.0",
+        "-1e300",
+        "9e18",
+        "'1'",
+        "'main'",
+        "NULL",
+        "''",
+        "'libc.malloc'",
+        "x'00'",
+        "9223372036854775807",
+        "3",
+        "-2.75",
+        "'z'",
+        "1e19",
+        "-9223372036854775808",
+    };
+    (void)state;
+    struct hw_profile *p = make(60);
+    struct hw_sql *db;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    for (size_t c = 0; c < HW_ARRAY_LEN(columns); c++)
+        make_twin(db, columns[c][0]);
+    for (size_t c = 0; c < HW_ARRAY_LEN(columns); c++)
+        for (size_t o = 0; o < HW_ARRAY_LEN(ops); o++)
+            for (size_t v = 0; v < HW_ARRAY_LEN(values); v++)
+                same(db, columns[c][0], columns[c][1], ops[o], values[v]);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+static void test_order_is_kept(void **state)
+{
+    (void)state;
+    struct hw_profile *p = make(60);
+    struct hw_sql *db;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    char *a = ask(db, "select size from heap_profile_allocation where size > -5 order by size");
+    char *b = ask(db, "select size from heap_profile_allocation where +size > -5 order by +size");
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+static uint64_t visits(struct hw_sql *db, const char *sql)
+{
+    uint64_t before = hw_sql_rows_visited(db);
+    free(ask(db, sql));
+    return hw_sql_rows_visited(db) - before;
+}
+
+static void test_rows_visited(void **state)
+{
+    (void)state;
+    struct hw_profile *p = make(1000);
+    struct hw_sql *db;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where id = 500"), 1);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where id in (1, 5, 9)"), 3);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where id >= 990"), 10);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where ts = 5000"), 1);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where ts < 100"), 10);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where ts > 1e9"), 0);
+    assert_int_equal(visits(db, "select * from stack_profile_frame where name = 'b'"), 1);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where ts = NULL"), 0);
+    /* at most one row of each table for each row of the first */
+    assert_in_range(visits(db, "select count(f.name) from heap_profile_allocation a "
+                               "join stack_profile_callsite c on c.id = a.callsite_id "
+                               "join stack_profile_frame f on f.id = c.frame_id"),
+                    1000, 3000);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+static int run(struct hw_sql *db, const char *sql, struct hw_error *err)
+{
+    *err = (struct hw_error){0};
+    return hw_sql_run(db, sql, strlen(sql), NULL, NULL, err);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct hw_profile *p = make(100);
+    struct hw_sql *db;
+    struct hw_error err;
+    struct hw_sql_limits limits = {.max_rows = 50, .max_bytes = 1000, .max_steps = 2000};
+    assert_int_equal(hw_sql_open(p, &limits, &db, NULL), 0);
+    assert_int_equal(run(db, "select 1 from heap_profile_allocation", &err), HW_ELIMIT);
+    assert_int_equal(run(db, "select zeroblob(2000)", &err), HW_ELIMIT);
+    assert_int_equal(run(db,
+                         "with recursive n(i) as (select 1 union all select i + 1 from n) "
+                         "select max(i) from n",
+                         &err),
+                     HW_ETIMEOUT);
+    assert_int_equal(run(db, "select 1", &err), 0); /* it goes on afterwards */
+    assert_int_equal(hw_sql_run(db, "select 1\0", 9, NULL, NULL, &err), HW_EINVAL);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+static void test_refused(void **state)
+{
+    static const char *const refused[] = {
+        "attach 'x' as y",
+        "detach main",
+        "vacuum",
+        "vacuum into 'x'",
+        "pragma user_version=1",
+        "pragma writable_schema=1",
+        "pragma temp_store=1",
+        "select load_extension('x')",
+        "create virtual table x using fts5(a)",
+        "create temp trigger t after insert on x begin select 1; end",
+    };
+    (void)state;
+    struct hw_profile *p = make(1);
+    struct hw_sql *db;
+    struct hw_error err;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    for (size_t i = 0; i < HW_ARRAY_LEN(refused); i++)
+        if (run(db, refused[i], &err) != HW_EINVAL)
+            fail_msg("not refused: %s", refused[i]);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_push_down_equals_scan),
+        cmocka_unit_test(test_order_is_kept),
+        cmocka_unit_test(test_rows_visited),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
