@@ -54,7 +54,15 @@ static inline uint64_t hw_load_u64(const void *p)
 }
 
 #define HW_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define hw_likely(x)    __builtin_expect(!!(x), 1)
-#define hw_unlikely(x)  __builtin_expect(!!(x), 0)
+/* Fetches the line at p for writing. The empty asm: gcc takes a function that does nothing but
+ * prefetch for one without effect, and drops the calls (seen with gcc 12). */
+#define hw_prefetch_write(p)                                                                       \
+    do {                                                                                           \
+        __builtin_prefetch((p), 1);                                                                \
+        __asm__ volatile("");                                                                      \
+    } while (0)
+
+#define hw_likely(x)   __builtin_expect(!!(x), 1)
+#define hw_unlikely(x) __builtin_expect(!!(x), 0)
 
 #endif

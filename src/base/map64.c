@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/banned.h"
+#include "base/bytes.h"
 #include "base/error.h"
+
+#include "base/banned.h"
 
 static inline size_t home_of(const struct hw_map64 *m, uint64_t key)
 {
@@ -102,7 +104,7 @@ int hw_map64_put(struct hw_map64 *m, uint64_t key, uint64_t value)
 void hw_map64_prefetch(const struct hw_map64 *m, uint64_t key)
 {
     if (m->slots)
-        __builtin_prefetch(&m->slots[home_of(m, key)], 1);
+        hw_prefetch_write(&m->slots[home_of(m, key)]);
 }
 
 bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out)

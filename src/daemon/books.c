@@ -1,9 +1,10 @@
 /*
  * books.c - totals per cell, and the peak without copying the world at each new maximum
  *
- * While live bytes rise every operation makes a new maximum. Instead of copying all cells there,
- * the heap's epoch is advanced: it says "the peak is the present state". A cell is copied into
- * peaks[] when it is first touched after that, before the change, and marked with the epoch. So
+ * While live bytes rise every allocation makes a new maximum: the present state is the peak, and
+ * nothing is copied. When they fall from there, a cell is copied into peaks[] when it is first
+ * touched, before the change, and marked with the heap's epoch; the next maximum begins another
+ * epoch, which makes all copies invalid. So
  *
  *      totals at the peak = cell.peak_epoch == heap.epoch ? peaks[cell] : cell.now
  *
@@ -21,11 +22,7 @@
 
 void hw_books_init(struct hw_books *b, bool follow_peak)
 {
-    *b = (struct hw_books){.follow_peak = follow_peak, .free_row = HW_NO_CELL};
-    /* Ids are ring positions, at least 56 bytes apart: what was allocated together is found
-     * together. Measured with jq, every allocation: looking ids up was a quarter of all CPU, now a
-     * tenth. */
-    b->live.unit_log2 = 5;
+    *b = (struct hw_books){.follow_peak = follow_peak};
 }
 
 void hw_books_done(struct hw_books *b)
@@ -38,11 +35,11 @@ void hw_books_done(struct hw_books *b)
         hw_vec_done(&k->peaks);
         hw_vec_done(&k->changed);
         hw_vec_done(&k->cell_of_stack);
+        hw_vec_done(&k->intervals);
         free(k);
         b->books[i] = NULL;
     }
-    hw_map64_done(&b->live);
-    hw_vec_done(&b->samples);
+    hw_live_done(&b->live);
 }
 
 int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
@@ -62,6 +59,23 @@ int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
     return HW_OK;
 }
 
+static int set_interval(struct hw_book *k, uint64_t bytes)
+{
+    size_t i = k->intervals.n;
+    while (i > 0 && k->intervals.v[i - 1] != bytes)
+        i--;
+    if (i == 0) {
+        if (k->intervals.n >= UINT16_MAX)
+            return HW_ELIMIT;
+        if (hw_vec_push(&k->intervals, bytes) < 0)
+            return HW_ENOMEM;
+        i = k->intervals.n;
+    }
+    k->interval_bytes = bytes;
+    k->interval_number = (uint32_t)i;
+    return HW_OK;
+}
+
 int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_HEAP_NAME_MAX],
                       uint64_t interval_bytes)
 {
@@ -69,12 +83,29 @@ int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_H
     int rc = hw_books_heap(b, heap_id, &k);
     if (rc < 0)
         return rc;
-    k->interval_bytes = interval_bytes;
+    rc = set_interval(k, interval_bytes);
+    if (rc < 0)
+        return rc;
     if (name[0] == '\0')
         return HW_OK;
     memcpy(k->name, name, HW_HEAP_NAME_MAX);
     k->name[HW_HEAP_NAME_MAX - 1] = '\0';
     k->orig_interval_bytes = interval_bytes;
+    return HW_OK;
+}
+
+/* realloc does not keep an alignment. */
+static int grow_cells(struct hw_book *k)
+{
+    size_t cap = k->cells.cap ? k->cells.cap * 2 : 16;
+    struct hw_cell *v = aligned_alloc(sizeof *v, cap * sizeof *v);
+    if (!v)
+        return HW_ENOMEM;
+    if (k->cells.n)
+        memcpy(v, k->cells.v, k->cells.n * sizeof *v);
+    free(k->cells.v);
+    k->cells.v = v;
+    k->cells.cap = cap;
     return HW_OK;
 }
 
@@ -92,8 +123,9 @@ static int new_cell(struct hw_books *b, struct hw_book *k, uint32_t stack, uint3
         return HW_ENOMEM;
     if (hw_vec_reserve(&k->changed, k->cells.n + 1) < 0) /* so that marking cannot fail */
         return HW_ENOMEM;
-    if (hw_vec_push(&k->cells, (struct hw_cell){.stack = stack}) < 0)
+    if (k->cells.n == k->cells.cap && grow_cells(k) < 0)
         return HW_ENOMEM;
+    k->cells.v[k->cells.n++] = (struct hw_cell){.stack = stack & INT32_MAX};
     if (b->follow_peak)
         k->peaks.v[k->peaks.n++] = (struct hw_totals){0};
     *out = (uint32_t)(k->cells.n - 1);
@@ -110,14 +142,9 @@ static int find_cell(struct hw_books *b, struct hw_book *k, uint32_t stack, uint
     return new_cell(b, k, stack, out);
 }
 
-/* Before every change of a cell. */
-static struct hw_cell *touch(struct hw_books *b, struct hw_book *k, uint32_t cell)
+static struct hw_cell *change(struct hw_book *k, uint32_t cell)
 {
     struct hw_cell *c = &k->cells.v[cell];
-    if (b->follow_peak && c->peak_epoch != k->epoch) {
-        k->peaks.v[cell] = c->now;
-        c->peak_epoch = k->epoch;
-    }
     if (!c->changed) {
         c->changed = true;
         k->changed.v[k->changed.n++] = cell;
@@ -125,9 +152,43 @@ static struct hw_cell *touch(struct hw_books *b, struct hw_book *k, uint32_t cel
     return c;
 }
 
+/* Before a change of a cell that does not make a new maximum. */
+static struct hw_cell *leave_peak(struct hw_books *b, struct hw_book *k, uint32_t cell)
+{
+    struct hw_cell *c = change(k, cell);
+    k->at_peak = false;
+    if (b->follow_peak && c->peak_epoch != k->epoch) {
+        k->peaks.v[cell] = c->now;
+        c->peak_epoch = k->epoch;
+    }
+    return c;
+}
+
+static struct hw_cell *reach_peak(struct hw_book *k, uint32_t cell, uint64_t time_ns)
+{
+    if (!k->at_peak && ++k->epoch == 0) {
+        for (size_t i = 0; i < k->cells.n; i++) /* 2^32 maxima ago is not now */
+            k->cells.v[i].peak_epoch = 0;
+        k->epoch = 1;
+    }
+    k->at_peak = true;
+    k->peak_ns = time_ns;
+    k->peak_is_new = true;
+    return change(k, cell);
+}
+
+/* Without the division where each sample is one allocation. */
 static double estimate(uint64_t alloc_size, uint64_t sample_size)
 {
-    return alloc_size ? (double)sample_size / (double)alloc_size : 1.0;
+    if (alloc_size == sample_size || alloc_size == 0)
+        return 1.0;
+    return (double)sample_size / (double)alloc_size;
+}
+
+static double variance_of(const struct hw_book *k, const struct hw_live_slot *s)
+{
+    uint64_t interval = s->interval ? k->intervals.v[s->interval - 1] : 0;
+    return s->alloc_size < interval ? (double)interval * (double)s->sample_size : 0;
 }
 
 static void book_time(struct hw_book *k, uint64_t time_ns)
@@ -136,106 +197,106 @@ static void book_time(struct hw_book *k, uint64_t time_ns)
         k->last_ns = time_ns;
 }
 
-static int new_row(struct hw_books *b, uint32_t *out)
+static void book_free(struct hw_books *b, const struct hw_live_slot *s, uint64_t time_ns)
 {
-    if (b->free_row != HW_NO_CELL) {
-        *out = b->free_row;
-        b->free_row = (uint32_t)b->samples.v[*out].alloc_size;
-        return HW_OK;
-    }
-    if (b->samples.n >= HW_NO_CELL || hw_vec_push(&b->samples, (struct hw_sample){0}) < 0)
-        return HW_ENOMEM;
-    *out = (uint32_t)(b->samples.n - 1);
-    return HW_OK;
-}
-
-static void drop_row(struct hw_books *b, uint32_t row)
-{
-    b->samples.v[row].cell = HW_NO_CELL;
-    b->samples.v[row].alloc_size = b->free_row;
-    b->free_row = row;
-}
-
-/* The row's sample is freed; its id is the caller's. */
-static void book_free(struct hw_books *b, uint32_t row, uint64_t time_ns, struct hw_sample *sample)
-{
-    struct hw_sample s = b->samples.v[row];
-    struct hw_book *k = b->books[s.heap_id];
-    struct hw_cell *c = touch(b, k, s.cell);
-    c->now.freed += s.sample_size;
+    struct hw_book *k = b->books[s->heap_id];
+    struct hw_cell *c = leave_peak(b, k, s->cell);
+    c->now.freed += s->sample_size;
     c->now.free_count++;
-    c->now.est_free += estimate(s.alloc_size, s.sample_size);
-    c->now.variance -= s.variance;
+    c->now.est_free += estimate(s->alloc_size, s->sample_size);
+    c->now.variance -= variance_of(k, s);
     if (c->now.free_count == c->now.alloc_count)
         c->now.variance = 0; /* no rest of rounding */
-    k->live -= s.sample_size;
+    k->live -= s->sample_size;
     book_time(k, time_ns);
-    drop_row(b, row);
-    if (sample)
-        *sample = s;
+}
+
+/* The sample's slot; what was live under its id is freed. */
+static int take_slot(struct hw_books *b, const struct hw_books_alloc *a, struct hw_live_slot **slot)
+{
+    bool fresh;
+    int rc = hw_live_at(&b->live, a->sample_id, slot, &fresh);
+    if (rc < 0)
+        return rc;
+    if (hw_unlikely(!fresh)) {
+        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
+        book_free(b, *slot, a->time_ns);
+    }
+    return HW_OK;
 }
 
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
 {
     struct hw_book *k;
-    uint32_t cell, row;
+    uint32_t cell = 0;
+    struct hw_live_slot *s;
     int rc = hw_books_heap(b, a->heap_id, &k);
+    if (rc == HW_OK)
+        rc = find_cell(b, k, a->stack, &cell);
+    if (rc == HW_OK)
+        rc = take_slot(b, a, &s);
     if (rc < 0)
         return rc;
-    rc = find_cell(b, k, a->stack, &cell);
-    if (rc < 0)
-        return rc;
-    uint64_t *slot;
-    bool fresh;
-    rc = hw_map64_at(&b->live, a->sample_id, &slot, &fresh);
-    if (rc < 0)
-        return rc;
-    if (hw_unlikely(!fresh)) {
-        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
-        book_free(b, (uint32_t)*slot, a->time_ns, NULL);
-    }
-    rc = new_row(b, &row);
-    if (rc < 0) {
-        (void)hw_map64_take(&b->live, a->sample_id, NULL); /* it is there: made above */
-        return rc;
-    }
-    *slot = row;
     uint64_t size = a->sample_size < HW_BOOKS_MAX_SIZE ? a->sample_size : HW_BOOKS_MAX_SIZE;
     uint64_t asked = a->alloc_size < HW_BOOKS_MAX_SIZE ? a->alloc_size : HW_BOOKS_MAX_SIZE;
-    double variance = asked < k->interval_bytes ? (double)k->interval_bytes * (double)size : 0;
-    b->samples.v[row] = (struct hw_sample){.address = a->address,
-                                           .alloc_size = asked,
-                                           .sample_size = size,
-                                           .cell = cell,
-                                           .heap_id = (uint16_t)a->heap_id,
-                                           .variance = variance};
-    struct hw_cell *c = touch(b, k, cell);
+    s->alloc_size = asked;
+    s->sample_size = size;
+    s->cell = cell;
+    s->interval = (uint16_t)k->interval_number;
+    s->heap_id = (uint8_t)a->heap_id;
+    k->live += size;
+    struct hw_cell *c;
+    if (k->live > k->peak_live) {
+        k->peak_live = k->live;
+        c = reach_peak(k, cell, a->time_ns);
+    } else {
+        c = leave_peak(b, k, cell);
+    }
     c->now.allocated += size;
     c->now.alloc_count++;
     c->now.est_alloc += estimate(asked, size);
-    c->now.variance += variance;
+    c->now.variance += variance_of(k, s);
     book_time(k, a->time_ns);
     k->n_samples++;
-    k->live += size;
-    if (k->live > k->peak_live) {
-        k->peak_live = k->live;
-        k->peak_ns = a->time_ns;
-        k->epoch++;
-        k->peak_is_new = true;
-    }
     return HW_OK;
 }
 
-bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
-                   struct hw_sample *sample)
+bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
 {
-    uint64_t row;
-    if (!hw_map64_take(&b->live, sample_id, &row)) {
+    struct hw_live_slot s;
+    if (!hw_live_take(&b->live, sample_id, &s)) {
         b->n_unknown_free++;
         return false;
     }
-    book_free(b, (uint32_t)row, time_ns, sample);
+    book_free(b, &s, time_ns);
+    if (heap_id)
+        *heap_id = s.heap_id;
     return true;
+}
+
+static void fetch_cell(const struct hw_book *k, uint32_t cell)
+{
+    if (cell >= k->cells.n)
+        return;
+    hw_prefetch_write(&k->cells.v[cell]);
+    if (!k->at_peak && cell < k->peaks.n)
+        hw_prefetch_write(&k->peaks.v[cell]);
+}
+
+void hw_books_fetch_alloc(const struct hw_books *b, uint32_t heap_id, uint32_t stack)
+{
+    const struct hw_book *k = heap_id < HW_MAX_HEAPS ? b->books[heap_id] : NULL;
+    if (k && stack < k->cell_of_stack.n)
+        fetch_cell(k, k->cell_of_stack.v[stack]);
+}
+
+void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id)
+{
+    if (!b->live.slots)
+        return;
+    const struct hw_live_slot *s = &b->live.slots[hw_live_home(&b->live, sample_id)];
+    if (s->key && b->books[s->heap_id])
+        fetch_cell(b->books[s->heap_id], s->cell); /* most often it is the one */
 }
 
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell)

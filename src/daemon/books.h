@@ -3,14 +3,15 @@
  *
  * Why:     records say "sample taken" and "sample freed"; a dump says what stands where. This is
  * the sum between the two and nothing else: no rings, no names, no files. Shapes:  one cell per
- * (heap, stack) with running totals; one row per live sample. Stacks are dense numbers given by the
- * caller (feed.h). Operations are booked in the order in which they are given, which is ring order.
- * Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the sum of
- *          sample_size / alloc_size. variance is that of the live bytes: a small allocation of s
+ * (heap, stack) with running totals; one slot (live.h) per live sample. Stacks are dense numbers
+ * given by the caller (feed.h). Operations are booked in the order in which they are given, which
+ * is ring order. Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the
+ * sum of sample_size / alloc_size. variance is that of the live bytes: a small allocation of s
  *          bytes is recorded as interval * Poisson(s / interval), whose variance is interval * s,
  *          estimated by interval * sample_size; one of at least the interval is exact.
  * Owns:    everything.
- * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id.
+ * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
+ *          65,535 different intervals of one heap.
  * Threads: one owner at a time.
  */
 #ifndef HW_DAEMON_BOOKS_H
@@ -19,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map64.h"
 #include "base/vec.h"
+#include "daemon/live.h"
 #include "wire/records.h"
 
 /* Larger sizes are taken as this much, so that no sum of them can overflow. */
@@ -34,20 +35,12 @@ struct hw_totals {
 };
 
 struct hw_cell {
-    uint64_t peak_epoch; /* peak is valid when equal to the heap's epoch */
-    uint32_t stack;
-    bool changed; /* in the heap's list of changes since the last snapshot */
+    uint32_t peak_epoch; /* peak is valid when equal to the heap's epoch */
+    uint32_t stack : 31;
+    uint32_t changed : 1; /* in the heap's list of changes since the last snapshot */
     struct hw_totals now;
 };
-
-struct hw_sample {
-    uint64_t address;
-    uint64_t alloc_size, sample_size;
-    uint32_t cell; /* HW_NO_CELL: the row is free, alloc_size links to the next free one */
-    uint16_t heap_id;
-    uint16_t reserved;
-    double variance;
-};
+_Static_assert(sizeof(struct hw_cell) == 64, "one cache line");
 #define HW_NO_CELL UINT32_MAX
 
 struct hw_book {
@@ -57,9 +50,12 @@ struct hw_book {
     uint64_t n_samples; /* allocations booked */
     uint64_t last_ns;   /* newest operation; 0 = none */
     uint64_t live, peak_live, peak_ns;
-    uint64_t epoch;   /* one more at each new maximum */
-    bool peak_is_new; /* a maximum was reached since the last snapshot */
-    HW_VEC(struct hw_cell) cells;
+    uint32_t epoch;           /* another one each time live bytes reach a new maximum from below */
+    bool at_peak;             /* the present state is the maximum */
+    bool peak_is_new;         /* a maximum was reached since the last snapshot */
+    uint32_t interval_number; /* of interval_bytes: 1.. in intervals; 0 = no interval told */
+    HW_VEC(uint64_t) intervals;     /* all there were */
+    HW_VEC(struct hw_cell) cells;   /* begins at a cache line */
     HW_VEC(struct hw_totals) peaks; /* parallel to cells; empty when peaks are not followed */
     HW_VEC(uint32_t) changed;       /* cells */
     HW_VEC(uint32_t) cell_of_stack; /* HW_NO_CELL = none */
@@ -68,9 +64,7 @@ struct hw_book {
 struct hw_books {
     bool follow_peak;
     struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
-    struct hw_map64 live;                /* sample id → row in samples */
-    HW_VEC(struct hw_sample) samples;
-    uint32_t free_row; /* head of the list of free rows; HW_NO_CELL = none */
+    struct hw_live live;
     uint64_t n_unknown_free, n_duplicate;
 };
 
@@ -85,13 +79,16 @@ int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_H
 
 struct hw_books_alloc {
     uint64_t sample_id;
-    uint64_t address, alloc_size, sample_size, time_ns;
+    uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
 };
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
-/* False: the id is not live; counted, never kept. sample: what was freed; may be NULL. */
-bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
-                   struct hw_sample *sample);
+/* False: the id is not live; counted, never kept. heap_id: of what was freed; may be NULL. */
+bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id);
+
+/* Fetch what booking will touch; two steps, because the first finds the way to the second. */
+void hw_books_fetch_alloc(const struct hw_books *b, uint32_t heap_id, uint32_t stack);
+void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id);
 
 /* A cell's totals at the last maximum of its heap. */
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell);

@@ -18,10 +18,10 @@
 #include "base/banned.h"
 
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
-#define STALL_MAX_NS    250000000u          /* a sample waits so long for its table */
-#define RELEASE_RECORDS 256u                /* space goes back this often within one drain */
-#define SCOUT_RECORDS   12
-#define SCOUT_BYTES     (12u * 40u)
+#define NO_STACK        UINT64_MAX
+#define STALL_MAX_NS    250000000u /* a sample waits so long for its table */
+#define RELEASE_RECORDS 256u       /* space goes back this often within one drain */
+#define BATCH           48u        /* small records booked together */
 #define MAX_STACKS      (1u << 26)
 
 void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
@@ -36,6 +36,7 @@ void hw_feed_done(struct hw_feed *f)
     hw_ring_done(&f->ring);
     hw_books_done(&f->books);
     hw_map64_done(&f->ids);
+    hw_map64_done(&f->addresses);
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
     hw_arena_done(&f->arena);
@@ -114,11 +115,24 @@ static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uin
         f->n_nomem++;
 }
 
+static void stream_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos)
+{
+    if (hw_map64_put(&f->addresses, pos, a->address) < 0)
+        f->n_nomem++;
+    stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
+}
+
+static void stream_free(struct hw_feed *f, const struct hw_rec_free *r, uint32_t heap_id)
+{
+    uint64_t address;
+    if (hw_map64_take(&f->addresses, r->sample_id, &address))
+        stream_event(f, address, 0, 0, r->time_ns, heap_id, true);
+}
+
 static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
                        uint64_t stack)
 {
     struct hw_books_alloc b = {.sample_id = pos,
-                               .address = a->address,
                                .alloc_size = a->alloc_size,
                                .sample_size = a->sample_size,
                                .time_ns = a->time_ns,
@@ -130,7 +144,22 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
     if (hw_books_alloc(&f->books, &b) < 0)
         f->n_nomem++;
     if (f->stream)
-        stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
+        stream_alloc(f, a, pos);
+}
+
+/* The number of an allocation's stack. One common stack (id 0) stands for all whose frames were
+ * lost, or memory for them. False: not even that. */
+static bool stack_of(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t *stack)
+{
+    uint64_t id = f->stream || a->stack_id == HW_MAP64_NO_KEY ? 0 : a->stack_id;
+    if (hw_likely(hw_map64_get(&f->ids, id, stack)))
+        return true;
+    f->n_lost_stacks += id != 0;
+    if (hw_map64_get(&f->ids, 0, stack) ||
+        add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, stack) == HW_OK)
+        return true;
+    f->n_nomem++;
+    return false;
 }
 
 static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
@@ -142,17 +171,8 @@ static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     if (a.heap_id == 0 || a.heap_id >= HW_MAX_HEAPS)
         return false;
     uint64_t stack;
-    uint64_t id = f->stream || a.stack_id == HW_MAP64_NO_KEY ? 0 : a.stack_id;
-    if (hw_unlikely(!hw_map64_get(&f->ids, id, &stack))) {
-        /* Its frames were lost, or memory for them: one common stack says so (id 0). */
-        f->n_lost_stacks += id != 0;
-        if (!hw_map64_get(&f->ids, 0, &stack) &&
-            add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0) {
-            f->n_nomem++;
-            return true;
-        }
-    }
-    book_alloc(f, &a, pos, stack);
+    if (stack_of(f, &a, &stack))
+        book_alloc(f, &a, pos, stack);
     return true;
 }
 
@@ -290,17 +310,20 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
     return 1;
 }
 
+static void book_free(struct hw_feed *f, const struct hw_rec_free *r)
+{
+    uint32_t heap_id;
+    if (hw_books_free(&f->books, r->sample_id, r->time_ns, &heap_id) && f->stream)
+        stream_free(f, r, heap_id); /* unknown ones are counted there */
+}
+
 static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
 {
     struct hw_rec_free r;
     if (size < sizeof r)
         return false;
     memcpy(&r, rec, sizeof r);
-    struct hw_sample s;
-    if (r.sample_id == HW_MAP64_NO_KEY || !hw_books_free(&f->books, r.sample_id, r.time_ns, &s))
-        return true; /* unknown ones are counted there */
-    if (f->stream)
-        stream_event(f, s.address, 0, 0, r.time_ns, s.heap_id, true);
+    book_free(f, &r);
     return true;
 }
 
@@ -377,27 +400,60 @@ static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
     return HW_FEED_HOLE;
 }
 
+/* ---- many small records at once ---- */
+
 /*
- * Runs ahead of the cursor and fetches what a free will touch. What it reads may change or be a
- * lie: it is used for nothing else. Bookkeeping of a busy target is a chain of cache misses
- * otherwise.
+ * Booking one record is a chain of three cache misses: the id's slot, the stack's number, the
+ * cell. A batch takes each of these steps for all its records before the next one, so that the
+ * misses of 48 records are waited for together. Order is kept where it counts: in the last step.
  */
-static void scout(const struct hw_feed *f, uint64_t *pos, uint64_t until, int n)
+static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n)
 {
-    enum hw_rec_type type = HW_REC_NONE;
-    uint64_t word = 0;
-    if (*pos < f->ring.read_pos)
-        *pos = f->ring.read_pos;
-    for (; n > 0 && *pos < until; n--) {
-        uint32_t size = hw_ring_glance(&f->ring, *pos, &type, &word);
-        if (size == 0)
-            return;
-        if (type == HW_REC_FREE)
-            hw_map64_prefetch(&f->books.live, word);
-        else if (type == HW_REC_ALLOC)
-            hw_map64_prefetch(&f->books.live, *pos);
-        *pos += size;
+    for (size_t i = 0; i < n; i++)
+        if (hw_rec_head_type(r[i].head) == HW_REC_ALLOC) {
+            hw_live_prefetch(&f->books.live, r[i].pos);
+            hw_map64_prefetch(&f->ids, r[i].alloc.stack_id);
+        } else {
+            hw_live_prefetch(&f->books.live, r[i].free.sample_id);
+        }
+}
+
+/* Finds the stacks, too. Gives how many records are in order: the next one is damaged. */
+static size_t fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                          uint64_t *stacks)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (hw_rec_head_type(r[i].head) == HW_REC_FREE) {
+            hw_books_fetch_free(&f->books, r[i].free.sample_id);
+            continue;
+        }
+        if (r[i].alloc.heap_id == 0 || r[i].alloc.heap_id >= HW_MAX_HEAPS)
+            return i;
+        if (!stack_of(f, &r[i].alloc, &stacks[i]))
+            stacks[i] = NO_STACK;
+        else
+            hw_books_fetch_alloc(&f->books, r[i].alloc.heap_id, (uint32_t)stacks[i]);
     }
+    return n;
+}
+
+/* Books allocations and frees at the cursor; gives their number. */
+static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
+{
+    struct hw_ring_small r[BATCH];
+    uint64_t stacks[BATCH], end;
+    size_t n = hw_ring_gather(&f->ring, until, r, max < BATCH ? max : BATCH, &end);
+    fetch_first(f, r, n);
+    size_t good = fetch_cells(f, r, n, stacks);
+    for (size_t i = 0; i < good; i++)
+        if (hw_rec_head_type(r[i].head) == HW_REC_FREE)
+            book_free(f, &r[i].free);
+        else if (stacks[i] != NO_STACK)
+            book_alloc(f, &r[i].alloc, r[i].pos, stacks[i]);
+    f->n_records += good;
+    if (n)
+        hw_ring_next(&f->ring, (uint32_t)((good < n ? r[good].pos : end) - f->ring.read_pos));
+    return good;
 }
 
 enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
@@ -405,9 +461,16 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
     enum hw_feed_status status = HW_FEED_MORE;
     if (f->broken)
         return HW_FEED_BROKEN;
-    uint64_t ahead = 0;
-    scout(f, &ahead, until, SCOUT_RECORDS);
-    for (size_t n = 0; n < max; n++) {
+    for (size_t n = 0, unreleased = 0; n < max; n++) {
+        size_t small = drain_small(f, until, max - n);
+        n += small;
+        unreleased += small + 1;
+        if (unreleased > RELEASE_RECORDS) {
+            hw_ring_release(&f->ring);
+            unreleased = 0;
+        }
+        if (small == BATCH || n == max)
+            continue;
         const uint8_t *rec;
         uint32_t size;
         uint64_t pos;
@@ -440,9 +503,6 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         }
         f->n_records++;
         hw_ring_next(&f->ring, size);
-        scout(f, &ahead, until, ahead - f->ring.read_pos < SCOUT_BYTES ? 2 : 1);
-        if (n % RELEASE_RECORDS == RELEASE_RECORDS - 1)
-            hw_ring_release(&f->ring);
     }
     hw_ring_release(&f->ring);
     if (status == HW_FEED_BROKEN)

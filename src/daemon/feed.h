@@ -58,6 +58,7 @@ struct hw_feed {
     bool stream; /* stream_allocations: events are told, no stacks wanted */
     HW_VEC(struct hw_stream_event) events;   /* not told yet */
     uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
+    struct hw_map64 addresses;               /* of live samples, for their frees */
     struct hw_walk_cache *cache;             /* owned; made at the first copied stack */
     struct hw_walk_out *walk;                /* owned */
 

@@ -114,15 +114,44 @@ static int refresh_end(struct hw_ring_reader *r)
     return hw_ring_write_pos(r, &r->known_end);
 }
 
-uint32_t hw_ring_glance(const struct hw_ring_reader *r, uint64_t pos, enum hw_rec_type *type,
-                        uint64_t *word)
+/* Copies with a size known to the compiler. The head is the one that was checked. */
+static uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos, uint64_t head,
+                           struct hw_ring_small *out)
 {
-    uint64_t head = head_at(r, pos);
-    uint32_t n = plausible(head, pos, r->known_end > pos ? r->known_end : pos);
-    if (n < 16)
-        return n;
-    *type = (enum hw_rec_type)hw_rec_head_type(head);
-    memcpy(word, r->data + (pos & (r->data_bytes - 1)) + 8, sizeof *word);
+    const uint8_t *p = r->data + (pos & (r->data_bytes - 1));
+    switch (hw_rec_head_type(head)) {
+    case HW_REC_ALLOC:
+        memcpy(&out->alloc, p, sizeof out->alloc);
+        break;
+    case HW_REC_FREE:
+        memcpy(&out->free, p, sizeof out->free);
+        break;
+    default:
+        return 0;
+    }
+    out->head = head;
+    out->pos = pos;
+    uint32_t want = hw_rec_head_type(head) == HW_REC_ALLOC ? (uint32_t)sizeof out->alloc
+                                                           : (uint32_t)sizeof out->free;
+    return hw_rec_head_size(head, pos) == want ? want : 0;
+}
+
+size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,
+                      size_t max, uint64_t *end)
+{
+    uint64_t pos = r->read_pos;
+    size_t n = 0;
+    if (r->known_end <= pos && refresh_end(r) < 0)
+        return 0;
+    uint64_t limit = r->known_end < until ? r->known_end : until;
+    while (n < max && pos < limit) {
+        uint32_t size = copy_small(r, pos, head_at(r, pos), &out[n]);
+        if (size == 0 || size > r->known_end - pos)
+            break;
+        pos += size;
+        n++;
+    }
+    *end = pos;
     return n;
 }
 

@@ -167,10 +167,22 @@ int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
  * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
  */
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
-/* The head at pos and the word behind it, for prefetching only: neither copied nor checked beyond
- * the head. 0 = nothing finished there; else the record's size. */
-uint32_t hw_ring_glance(const struct hw_ring_reader *r, uint64_t pos, enum hw_rec_type *type,
-                        uint64_t *word);
+/* A sampled allocation or a free, copied. */
+struct hw_ring_small {
+    uint64_t pos;
+    union {
+        uint64_t head;
+        struct hw_rec_alloc alloc;
+        struct hw_rec_free free;
+    };
+};
+/*
+ * Copies the allocations and frees that begin at the cursor and follow each other below the
+ * position until, at most max of them, and gives their number and the position behind them. The
+ * cursor stays. Stops at whatever else is there, good or bad: that is for hw_ring_peek().
+ */
+size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,
+                      size_t max, uint64_t *end);
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */
