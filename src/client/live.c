@@ -18,6 +18,8 @@
 
 #include <sys/mman.h>
 
+#include "base/bytes.h"
+
 #include "client/near.h"
 
 #define SLOTS        4u
@@ -147,9 +149,9 @@ void hw_live_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 {
     uint32_t level = hw_near_level(heap_id, id, size);
     const void *w = level < HW_NEAR_LEVELS ? (const void *)hw_near_word(id, level, false) : NULL;
-    __builtin_prefetch((const void *)&hw_live_counters[hw_live_index(id)], 1);
+    hw_prefetch_write((const void *)&hw_live_counters[hw_live_index(id)]);
     if (w)
-        __builtin_prefetch(w, 1);
+        hw_prefetch_write(w);
 }
 
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)

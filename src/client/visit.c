@@ -183,7 +183,9 @@ void hw_enter(struct hw_visit *v, uintptr_t frame)
     struct hw_tls *t = &hw_tls;
     *v = (struct hw_visit){.entered = true};
     if (hw_unlikely(t->busy != 0)) {
-        if (frame <= t->busy || on_alternate_stack()) {
+        /* What runs inside the visit lies strictly below it; the same frame again is a later one.
+         */
+        if (frame < t->busy || on_alternate_stack()) {
             v->nested = true;
         } else { /* its frame is gone */
             if (t->slab && atomic_load_explicit(&t->slab->busy, memory_order_relaxed) != 0)

@@ -43,7 +43,7 @@ struct hw_module_file {
     HW_VEC(uint64_t) wanted; /* for the next job */
     bool names_running;
     bool control_asked, control_known;
-    bool used; /* marked before hw_modules_sweep */
+    bool used;           /* marked before hw_modules_sweep */
     uint64_t control_va; /* of the client's control page; 0 = it has none */
 };
 
@@ -71,8 +71,8 @@ bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va
 void hw_modules_ask_names(struct hw_modules *ms);
 bool hw_modules_busy(const struct hw_modules *ms); /* jobs are running */
 
-/* Closes the files that are not marked as used and drops their tables: both come again with the next
- * hw_modules_get. Clears the marks. Few open files are kept, marked or not. */
+/* Closes the files that are not marked as used and drops their tables: both come again with the
+ * next hw_modules_get. Clears the marks. Few open files are kept, marked or not. */
 void hw_modules_sweep(struct hw_modules *ms);
 /* Nobody names a file or a name any more: forgets them, unless they are few. */
 void hw_modules_forget(struct hw_modules *ms);

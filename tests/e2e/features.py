@@ -466,16 +466,23 @@ def no_errors(box):
 
 def default_sockets(box):
     """/run/perfetto is there, but nobody listens in it: the recorder in /tmp is found."""
+    # The build may lie below /tmp, which the script covers: it is reached through the working directory.
+    root = os.path.commonpath([hw.tool("heapprofd"), hw.preload_library(), hw.target("truth")])
+    heapprofd, heap_profile, perfetto, library, truth = (
+        os.path.relpath(p, root) for p in (hw.tool("heapprofd"), hw.tool("heap_profile"), hw.tool("perfetto"),
+                                           hw.preload_library(), hw.target("truth")))
     script = f"""
-mount -t tmpfs none /run && mount -t tmpfs none /tmp && mkdir -p /run/perfetto || exit 77
+mount -t tmpfs none /run && mkdir -p /run/perfetto /run/b || exit 77
+mount --bind {root} /run/b && mount -t tmpfs none /tmp || exit 77
+cd /run/b
 unset PERFETTO_PRODUCER_SOCK_NAME PERFETTO_CONSUMER_SOCK_NAME
 export PERFETTO_CONSUMER_SOCK_NAME=/tmp/consumer
-PERFETTO_PRODUCER_SOCK_NAME=/tmp/perfetto-producer {hw.tool('heapprofd')} >&2 & d=$!
+PERFETTO_PRODUCER_SOCK_NAME=/tmp/perfetto-producer ./{heapprofd} >&2 & d=$!
 while [ ! -e /tmp/consumer ]; do sleep 0.05; done
-{hw.tool('heap_profile')} -n t_truth -i 1 -d 2000 --print-config >/tmp/cfg
-{hw.tool('perfetto')} -c /tmp/cfg --txt -o /tmp/trace >&2 & p=$!
+./{heap_profile} -n t_truth -i 1 -d 2000 --print-config >/tmp/cfg
+./{perfetto} -c /tmp/cfg --txt -o /tmp/trace >&2 & p=$!
 sleep 0.5
-LD_PRELOAD={hw.preload_library()} {hw.target('truth')} >/tmp/out
+LD_PRELOAD=/run/b/{library} ./{truth} >/tmp/out
 wait $p; kill $d; cat /tmp/trace
 """
     r = box.run(["unshare", "-m", "sh", "-c", script], env={"HOME": "/tmp", "TMPDIR": "/tmp"})

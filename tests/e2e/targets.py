@@ -60,7 +60,8 @@ def whole_stacks(box):
         for s in t.last().samples:
             if f"fn_{c}" not in s.stack:
                 continue
-            tail = s.stack[s.stack.index("main"):s.stack.index(f"fn_{c}") + 1]
+            tail = [f for f in s.stack[s.stack.index("main"):s.stack.index(f"fn_{c}") + 1]
+                    if f != "work"]  # the body that a thread of the same program runs
             if tail == ["main", f"most_{c}", "churn", f"fn_{c}"]:
                 most += s.allocs
             elif tail == ["main", f"rest_{c}", "churn", f"fn_{c}"]:
