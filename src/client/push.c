@@ -2,9 +2,10 @@
  * push.c - records into the ring, and what happens when it is full
  *
  * A full ring means that the recorder is slower than the program for longer than the buffer lasts.
- * With HW_CC_BLOCK the thread waits in steps of 100 us, up to the configured deadline; without, it
- * tries once. Then profiling of this process ends: books with holes would be wrong, and a target
- * that crawls is worse. A heartbeat older than 2 s ends the wait at once.
+ * With HW_CC_BLOCK the thread waits in steps of 100 us (500 us for a large ring), up to the
+ * configured deadline; without, it tries once. Then profiling of this process ends: books with
+ * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
+ * at once.
  */
 #include <string.h>
 
@@ -14,6 +15,8 @@
 
 #define AHEAD_BYTES    256 /* a few records; the ring is mapped twice in a row */
 #define STEP_NS        100000
+#define LONG_STEP_NS   500000 /* a large ring: fewer wake-ups, each for a few hundred records */
+#define LARGE_RING     (1024 * 1024)
 #define HEARTBEAT_NS   2000000000ull
 #define SURELY_GONE_NS 10000000000ull /* while there is room: a busy machine starves recorders */
 #define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
@@ -56,8 +59,9 @@ static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
     uint64_t since = start;
     uint64_t read = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
     uint64_t now = start;
+    bool large = s->ring.mask >= LARGE_RING - 1 && limit > 2 * LONG_STEP_NS;
     do {
-        hw_sys_step_ns(STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
+        hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
         pos = hw_ring_reserve(&s->ring, size);
         now = hw_now_monotonic_ns();
         uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
