@@ -132,12 +132,21 @@ static void tell_missing(struct hw_session *s)
         hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
 }
 
+/* One for each data source, one for its streaming events, one for procpoll.c. */
+static uint32_t n_sequences(const struct hw_session *s)
+{
+    uint32_t n = 1;
+    for (size_t i = 0; i < s->config.heapprofd.n; i++)
+        n += 1 + s->config.heapprofd.v[i].stream_allocations;
+    return n;
+}
+
 static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_error *err)
 {
     int rc = hw_trace_writer_new(s->fd, &s->writer, err);
     if (rc == HW_OK)
-        rc =
-            hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb, err);
+        rc = hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb,
+                                     n_sequences(s), err);
     if (rc == HW_OK) /* from here on: what a reader looks for first stays plain */
         hw_trace_writer_set_deflate(s->writer, s->config.compression == 1);
     return rc;

@@ -193,6 +193,44 @@ static int read_uuid(struct import *im, struct hw_bytes message)
     return hw_profile_metadata_set(im->p, "trace_uuid", text, 0);
 }
 
+static void add_sequence(struct hw_strbuf *text, struct hw_bytes message)
+{
+    uint32_t id = 0;
+    int32_t producer = 0;
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceProvenance_Sequence_id)
+            id = (uint32_t)f.value;
+        else if (f.number == HW_F_TraceProvenance_Sequence_producer_id)
+            producer = (int32_t)f.value;
+    }
+    hw_strbuf_addf(text, " %u/%d", id, producer);
+}
+
+/* One text: "buffer" and its "sequence/producer" pairs, for each buffer. */
+static int read_provenance(struct import *im, struct hw_bytes message)
+{
+    enum { ENOUGH = 4096 }; /* a person reads it */
+    struct hw_strbuf text = {0};
+    struct hw_pb_reader r = hw_pb_read(message), in;
+    struct hw_pb_field f, s;
+    while (hw_pb_next(&r, &f) == 1 && text.n < ENOUGH) {
+        if (f.number != HW_F_TraceProvenance_buffers || f.wire != HW_PB_BYTES)
+            continue;
+        hw_strbuf_adds(&text, text.n ? " buffer" : "buffer");
+        in = hw_pb_read(f.bytes);
+        while (hw_pb_next(&in, &s) == 1 && text.n < ENOUGH)
+            if (s.number == HW_F_TraceProvenance_Buffer_sequences && s.wire == HW_PB_BYTES)
+                add_sequence(&text, s.bytes);
+    }
+    int rc = text.failed
+                 ? HW_ENOMEM
+                 : hw_profile_metadata_set(im->p, "trace_provenance", text.n ? text.p : "", 0);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
 static int read_utsname(struct import *im, struct hw_bytes message)
 {
     static const char *const names[] = {
@@ -354,6 +392,8 @@ static int read_packet(struct import *im, const struct hw_packet *p)
         return read_trace_stats(im, p->data);
     case F(trace_uuid):
         return read_uuid(im, p->data);
+    case F(trace_provenance):
+        return read_provenance(im, p->data);
     case F(system_info):
         return read_system_info(im, p->data);
     case F(trace_attributes):

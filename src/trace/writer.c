@@ -304,6 +304,27 @@ static int write_uuid(struct hw_trace_writer *w, int64_t msb, int64_t lsb, struc
     return hw_trace_end(w, err);
 }
 
+/*
+ * Whose packets are on which sequence. Numbers are given in order, so those of this recording are
+ * known before its first packet. All go through one buffer, as in trace_stats.
+ */
+static int write_provenance(struct hw_trace_writer *w, uint32_t n_sequences, struct hw_error *err)
+{
+    enum { PRODUCER = 1 }; /* the recorder itself, the only one */
+    struct hw_pb *pb = hw_trace_begin(w, SERVICE_SEQUENCE, hw_now_boottime_ns());
+    hw_pb_begin(pb, HW_F_TracePacket_trace_provenance);
+    hw_pb_begin(pb, HW_F_TraceProvenance_buffers);
+    for (uint32_t i = 1; i <= n_sequences; i++) {
+        hw_pb_begin(pb, HW_F_TraceProvenance_Buffer_sequences);
+        hw_pb_uint(pb, HW_F_TraceProvenance_Sequence_id, w->last_sequence + i);
+        hw_pb_sint64(pb, HW_F_TraceProvenance_Sequence_producer_id, PRODUCER);
+        hw_pb_end(pb);
+    }
+    hw_pb_end(pb);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
 /* What the config carries for whoever reads the trace: the same message. */
 static int write_attributes(struct hw_trace_writer *w, struct hw_bytes config, struct hw_error *err)
 {
@@ -371,7 +392,7 @@ int hw_trace_write_event(struct hw_trace_writer *w, uint32_t field, struct hw_er
 }
 
 int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, int64_t uuid_msb,
-                            int64_t uuid_lsb, struct hw_error *err)
+                            int64_t uuid_lsb, uint32_t n_sequences, struct hw_error *err)
 {
     struct preamble_options o = read_builtin(config);
     w->no_events = o.no_events;
@@ -383,6 +404,8 @@ int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, i
         rc = write_config(w, config, err);
     if (rc == HW_OK)
         rc = write_uuid(w, uuid_msb, uuid_lsb, err);
+    if (rc == HW_OK)
+        rc = write_provenance(w, n_sequences, err);
     if (rc == HW_OK)
         rc = write_attributes(w, config, err);
     if (rc == HW_OK && !o.no_system_info)

@@ -49,10 +49,11 @@ uint32_t hw_trace_writer_sequence(struct hw_trace_writer *w);
 struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns);
 int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err);
 
-/* Service packets at the start: clock snapshot, marker, config (binary TraceConfig), uuid, system
- * info, tracing_started. uuid of both halves 0 = random. */
+/* Service packets at the start: clock snapshot, marker, config (binary TraceConfig), uuid,
+ * provenance, system info, tracing_started. uuid of both halves 0 = random. n_sequences: how many
+ * numbers hw_trace_writer_sequence will give; the provenance names them. */
 int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, int64_t uuid_msb,
-                            int64_t uuid_lsb, struct hw_error *err);
+                            int64_t uuid_lsb, uint32_t n_sequences, struct hw_error *err);
 int hw_trace_write_clocks(struct hw_trace_writer *w, struct hw_error *err);
 /* Lifecycle: field number of TracingServiceEvent (1 all_data_sources_started, 3 flushed, 5
  * disabled, 4 read completed). */

@@ -74,6 +74,7 @@ class Trace:
         self.problems, self.dumps, self.clocks = [], [], set()
         self.process_names, self.uuid, self.config, self.packets = {}, None, None, 0
         self.sequences = {}
+        self.provenance = None  # {sequence: producer}
         self.names = {}
         self.symbols = {}  # (path, build id) -> {rel_pc: [names]}
         data = open(path, "rb").read()
@@ -88,6 +89,9 @@ class Trace:
                 self.problems.append("non_finalized_profile")
                 for header, samples in seq.held:
                     self.resolve(seq, header, samples)
+        if self.provenance is not None:  # appended symbols are on no sequence
+            for seq in self.sequences.keys() - self.provenance.keys() - {0, 1}:
+                self.problems.append(f"sequence {seq} is not in the provenance")
         if any(d.ts for d in self.dumps) and not {4, 6} <= self.clocks:
             self.problems.append("no snapshot with clocks 4 and 6: every dump would be dropped")
 
@@ -113,6 +117,9 @@ class Trace:
             for proc in message(p[2][0])[1]:
                 m = message(proc)
                 self.process_names[one(m, 1)] = [bytes(c).decode(errors="replace") for c in m[3]]
+        if 124 in p:
+            self.provenance = {one(message(s), 1): one(message(s), 2)
+                               for b in message(p[124][0])[2] for s in message(b)[1]}
         if 89 in p:
             self.uuid = p[89][0]
         if 33 in p:

@@ -158,7 +158,7 @@ static void write_trace(struct twin *t, int fd, const char *kinds, bool deflate)
                                     .start_from_boot_ns = 5};
     assert_int_equal(hw_trace_writer_new(fd, &w, &err), 0);
     hw_trace_writer_set_deflate(w, deflate);
-    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 1, 2, &err), 0);
+    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 1, 2, 2, &err), 0);
     assert_int_equal(hw_trace_process_tree(w, hw_trace_writer_sequence(w), hw_now_boottime_ns(),
                                            &self, 1, NULL, 0, &err),
                      0);

@@ -44,7 +44,7 @@ static struct hw_bytes small_trace(char **owned)
     size_t n;
     static const char *const argv[] = {"/bin/true"};
     assert_int_equal(hw_trace_writer_new(fd, &w, NULL), 0);
-    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 0, 0, NULL), 0);
+    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 0, 0, 2, NULL), 0);
     uint32_t seq = hw_trace_writer_sequence(w);
     for (int i = 0; i < 9; i++) {
         struct hw_process_entry e = {.pid = 100 + i, .cmdline = argv, .n_cmdline = 1};

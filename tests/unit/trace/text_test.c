@@ -22,7 +22,7 @@ static void write_trace(int fd)
     struct hw_vma maps[] = {{"/lib/x.so", {0, 8, 4}}, {"", {0, 16, 16}}, {"/lib/x.so", {0, 4}}};
     struct hw_malloc_info m = {.pid = 7, .in_use_bytes = UINT64_MAX};
     assert_int_equal(hw_trace_writer_new(fd, &w, NULL), 0);
-    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), -5, 6, NULL), 0);
+    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), -5, 6, 2, NULL), 0);
     uint32_t seq = hw_trace_writer_sequence(w);
     assert_int_equal(hw_trace_process_tree(w, seq, 1, &e, 1, NULL, 0, NULL), 0);
     hw_process_counters_init(&c, 7);
