@@ -3,8 +3,8 @@
  *
  *   trace_processor_shell [-q FILE | -Q SQL] [-e FILE] [-i] TRACE
  *
- * and the subcommands `query`, `interactive` and `export sqlite`; the first word that is no option
- * decides. Without anything to do, the prompt.
+ * and the subcommands `query`, `interactive`, `metrics` and `export sqlite`; the first word that is
+ * no option decides. Without anything to do, the prompt.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/query_out.h"
 #include "cli/sql_session.h"
+#include "export/metrics.h"
 #include "sql/sql.h"
 
 #include "base/banned.h"
@@ -26,6 +27,10 @@ enum { NARROW = 32, WIDE = 160 };
 struct task {
     const char *trace;
     const char *query, *query_file, *export_file;
+    const char *const *metrics; /* names; n_metrics 0 = none asked for */
+    size_t n_metrics;
+    const char *pre_metrics; /* a file of SQL */
+    enum hw_metrics_format format;
     bool prompt;
 };
 
@@ -71,6 +76,44 @@ static int reset(struct hw_sql_session *s)
     return HW_EXIT_OK;
 }
 
+static int run_metrics(const struct hw_sql_session *s, const char *const *names, size_t n,
+                       enum hw_metrics_format format)
+{
+    struct hw_error err = {0};
+    struct hw_strbuf text = {0};
+    if (format == HW_METRICS_BINARY && isatty(STDOUT_FILENO)) {
+        hw_cli_error(s->cli, NULL, "the output is binary and standard output is a terminal");
+        return HW_EXIT_FAILED;
+    }
+    int rc = hw_metrics_run(s->p, names, n, format, &text, &err);
+    if (rc == HW_OK)
+        (void)fwrite(text.p, 1, text.n, stdout); /* the stream is checked at the command's end */
+    hw_strbuf_done(&text);
+    if (rc == HW_OK)
+        return HW_EXIT_OK;
+    hw_cli_error(s->cli, NULL, "%s", err.text);
+    return HW_EXIT_FAILED;
+}
+
+/* Names between commas or blanks, as `.run-metrics` takes them. */
+static void prompt_metrics(const struct hw_sql_session *s, const char *list)
+{
+    enum { MAX_NAMES = 32 };
+    char text[1024];
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    if (strlen(list) >= sizeof text) {
+        hw_cli_error(s->cli, NULL, "too many metrics at once");
+        return;
+    }
+    memcpy(text, list, strlen(list) + 1);
+    char *rest = text;
+    for (char *word; (word = strsep(&rest, ", ")) != NULL && n < MAX_NAMES;)
+        if (*word)
+            names[n++] = word;
+    (void)run_metrics(s, names, n, HW_METRICS_TEXT); /* failures are printed, the prompt goes on */
+}
+
 static void prompt_help(void)
 {
     fputs("Any SQL, one or several statements in a line, or:\n"
@@ -78,6 +121,7 @@ static void prompt_help(void)
           ".quit, .q      leave (also Ctrl+D)\n"
           ".dump FILE     write everything to a SQLite file\n"
           ".read FILE     run a file of SQL\n"
+          ".run-metrics A,B  print metrics as text\n"
           ".reset         forget tables, functions and modules made here\n"
           ".width N       characters of a column at most\n",
           stdout);
@@ -107,8 +151,10 @@ static void prompt_command(struct hw_sql_session *s, struct hw_query_out *out, c
     else if ((arg = argument(line, ".width")) && hw_parse_uint(arg, &n, NULL) == 0 && n > 0 &&
              n <= 10000)
         out->width = (unsigned)n;
-    else if (argument(line, ".load-metrics-sql") || argument(line, ".run-metrics"))
-        (void)not_yet(s->cli, "metrics");
+    else if ((arg = argument(line, ".run-metrics")) && *arg)
+        prompt_metrics(s, arg);
+    else if (argument(line, ".load-metrics-sql"))
+        (void)not_yet(s->cli, "metrics in SQL");
     else
         hw_cli_error(s->cli, NULL, "unknown command '%s'; try .help", line);
 }
@@ -178,6 +224,18 @@ static int run_queries(struct hw_sql_session *s, const struct task *t)
     return status;
 }
 
+static int run_task_metrics(struct hw_sql_session *s, const struct task *t)
+{
+    int status = HW_EXIT_OK;
+    if (t->pre_metrics) {
+        struct hw_query_out out;
+        hw_query_out_init(&out);
+        status = hw_sql_session_run_file(s, t->pre_metrics, &out);
+        hw_query_out_done(&out);
+    }
+    return status == HW_EXIT_OK ? run_metrics(s, t->metrics, t->n_metrics, t->format) : status;
+}
+
 static int run_task(struct hw_cli *cli, const struct task *t)
 {
     const char *perf_file = hw_opt_text(&cli->opts, HW_OPT_TP_PERF_FILE);
@@ -186,6 +244,8 @@ static int run_task(struct hw_cli *cli, const struct task *t)
     if (status)
         return status;
     status = run_queries(&s, t);
+    if (status == HW_EXIT_OK && t->n_metrics)
+        status = run_task_metrics(&s, t);
     if (status == HW_EXIT_OK && t->export_file)
         status = export_to(&s, t->export_file);
     if (status == HW_EXIT_OK && perf_file)
@@ -196,6 +256,22 @@ static int run_task(struct hw_cli *cli, const struct task *t)
     return status;
 }
 
+static int take_metrics(struct hw_cli *cli, enum hw_option_id list, enum hw_option_id format,
+                        struct task *t)
+{
+    const struct hw_opts *o = &cli->opts;
+    const char *form = hw_opt_text(o, format);
+    t->metrics = (const char *const *)o->v[list].list.v;
+    t->n_metrics = o->v[list].list.n;
+    t->pre_metrics = hw_opt_text(o, HW_OPT_TP_PRE_METRICS);
+    t->format = HW_METRICS_TEXT;
+    if (form && !hw_metrics_format_parse(form, &t->format))
+        return wrong_usage(cli, "the form of metrics is binary, text or json");
+    if (t->n_metrics == 0 && (form || t->pre_metrics))
+        return wrong_usage(cli, "which metrics?");
+    return HW_EXIT_OK;
+}
+
 static int classic(struct hw_cli *cli)
 {
     const struct hw_opts *o = &cli->opts;
@@ -204,10 +280,30 @@ static int classic(struct hw_cli *cli)
                      .export_file = hw_opt_text(o, HW_OPT_TP_EXPORT)};
     if (o->n_args != 1)
         return wrong_usage(cli, o->n_args ? "too many arguments" : "which trace?");
-    if (o->v[HW_OPT_TP_SCRIPT].set || o->v[HW_OPT_TP_OUT].set)
-        return wrong_usage(cli, "-f and -o belong to the subcommands query and export");
+    if (o->v[HW_OPT_TP_SCRIPT].set || o->v[HW_OPT_TP_OUT].set || o->v[HW_OPT_TP_METRICS_SUB].set)
+        return wrong_usage(cli, "-f, -o and --run belong to the subcommands");
+    int status = take_metrics(cli, HW_OPT_TP_METRICS, HW_OPT_TP_METRICS_OUTPUT, &t);
+    if (status != HW_EXIT_OK)
+        return status;
     t.trace = o->args[0];
-    t.prompt = hw_opt_flag(o, HW_OPT_TP_INTERACTIVE) || !(t.query || t.query_file || t.export_file);
+    t.prompt = hw_opt_flag(o, HW_OPT_TP_INTERACTIVE) ||
+               !(t.query || t.query_file || t.export_file || t.n_metrics);
+    return run_task(cli, &t);
+}
+
+static int sub_metrics(struct hw_cli *cli)
+{
+    const struct hw_opts *o = &cli->opts;
+    bool is_long = o->v[HW_OPT_TP_METRICS].set;
+    bool has_form = o->v[HW_OPT_TP_OUT].set;
+    struct task t = {.prompt = hw_opt_flag(o, HW_OPT_TP_INTERACTIVE)};
+    int status = take_metrics(cli, is_long ? HW_OPT_TP_METRICS : HW_OPT_TP_METRICS_SUB,
+                              has_form ? HW_OPT_TP_OUT : HW_OPT_TP_METRICS_OUTPUT, &t);
+    if (status != HW_EXIT_OK)
+        return status;
+    if (o->n_args != 2 || t.n_metrics == 0)
+        return wrong_usage(cli, "metrics --run NAME[,NAME...] TRACE");
+    t.trace = o->args[1];
     return run_task(cli, &t);
 }
 
@@ -245,8 +341,7 @@ static int sub_export(struct hw_cli *cli)
 
 int hw_cmd_trace_processor(struct hw_cli *cli)
 {
-    static const char *const later[] = {"server",  "metrics", "summarize",
-                                        "convert", "util",    "bundle"};
+    static const char *const later[] = {"server", "summarize", "convert", "util", "bundle"};
     const struct hw_opts *o = &cli->opts;
     if (hw_opt_flag(o, HW_OPT_TP_VERSION)) {
         printf("heapwise %s\n", HW_VERSION);
@@ -254,8 +349,6 @@ int hw_cmd_trace_processor(struct hw_cli *cli)
     }
     if (hw_opt_flag(o, HW_OPT_TP_HTTPD) || hw_opt_flag(o, HW_OPT_TP_STDIOD))
         return not_yet(cli, "serving other front ends");
-    if (o->v[HW_OPT_TP_METRICS].set)
-        return not_yet(cli, "--run-metrics");
     const char *word = o->n_args ? o->args[0] : "";
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(word, later[i]) == 0)
@@ -266,5 +359,7 @@ int hw_cmd_trace_processor(struct hw_cli *cli)
         return sub_interactive(cli);
     if (strcmp(word, "export") == 0)
         return sub_export(cli);
+    if (strcmp(word, "metrics") == 0)
+        return sub_metrics(cli);
     return classic(cli);
 }

@@ -22,4 +22,9 @@ struct hw_strbuf;
 int hw_schema_print(const struct hw_schema_message *m, struct hw_bytes message, unsigned indent,
                     struct hw_strbuf *out, size_t *damaged, struct hw_error *err);
 
+/* The message as a JSON object: repeated fields as arrays where they first stand, 64-bit integers
+ * as numbers, bytes as text, unknown fields left out. */
+int hw_schema_print_json(const struct hw_schema_message *m, struct hw_bytes message,
+                         struct hw_strbuf *out, struct hw_error *err);
+
 #endif

@@ -1,0 +1,187 @@
+/*
+ * JSON wants all values of a repeated field together, the wire has them anywhere: at the first one
+ * of a field the rest of the message is looked through for the others, and later ones are passed
+ * over.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "codec/pb.h"
+#include "schema/print.h"
+#include "schema/schema.h"
+
+#include "base/banned.h"
+
+enum { MAX_DEPTH = 32 };
+
+static bool is_wire_of(const struct hw_schema_field *f, uint32_t wire)
+{
+    switch ((enum hw_schema_type)f->type) {
+    case HW_T_DOUBLE:
+    case HW_T_FIXED64:
+        return wire == HW_PB_FIXED64;
+    case HW_T_FLOAT:
+    case HW_T_FIXED32:
+        return wire == HW_PB_FIXED32;
+    case HW_T_STRING:
+    case HW_T_BYTES:
+    case HW_T_MESSAGE:
+        return wire == HW_PB_BYTES;
+    case HW_T_BOOL:
+    case HW_T_INT32:
+    case HW_T_INT64:
+    case HW_T_UINT32:
+    case HW_T_UINT64:
+    case HW_T_SINT32:
+    case HW_T_SINT64:
+    case HW_T_ENUM:
+    case HW_T_COUNT:
+        break;
+    }
+    return wire == HW_PB_VARINT || (f->repeated && wire == HW_PB_BYTES);
+}
+
+static void put_number(struct hw_json *j, const struct hw_schema_field *f, uint64_t v)
+{
+    const struct hw_schema_value *named;
+    uint32_t low = (uint32_t)v;
+    double d;
+    float single;
+    switch ((enum hw_schema_type)f->type) {
+    case HW_T_BOOL:
+        hw_json_bool(j, v != 0);
+        break;
+    case HW_T_INT32:
+    case HW_T_INT64:
+        hw_json_int(j, (int64_t)v);
+        break;
+    case HW_T_SINT32:
+    case HW_T_SINT64:
+        hw_json_int(j, hw_pb_zigzag(v));
+        break;
+    case HW_T_DOUBLE:
+        memcpy(&d, &v, sizeof d);
+        hw_json_double(j, d);
+        break;
+    case HW_T_FLOAT:
+        memcpy(&single, &low, sizeof single);
+        hw_json_double(j, (double)single);
+        break;
+    case HW_T_ENUM:
+        named = hw_schema_value_by_number(f->enumeration, (int32_t)v);
+        if (named)
+            hw_json_str(j, named->name);
+        else
+            hw_json_int(j, (int32_t)v);
+        break;
+    case HW_T_UINT32:
+    case HW_T_UINT64:
+    case HW_T_FIXED32:
+    case HW_T_FIXED64:
+    case HW_T_STRING:
+    case HW_T_BYTES:
+    case HW_T_MESSAGE:
+    case HW_T_COUNT:
+        hw_json_uint(j, v);
+        break;
+    }
+}
+
+static int put_message(struct hw_json *j, const struct hw_schema_message *m, struct hw_bytes bytes,
+                       unsigned depth);
+
+static int put_value(struct hw_json *j, const struct hw_schema_field *f,
+                     const struct hw_pb_field *in, unsigned depth)
+{
+    struct hw_bytes rest = in->bytes;
+    uint64_t v;
+    int rc;
+    if (f->type == HW_T_MESSAGE)
+        return put_message(j, f->message, in->bytes, depth + 1);
+    if (f->type == HW_T_STRING || f->type == HW_T_BYTES) {
+        hw_json_strn(j, in->bytes.p, in->bytes.n);
+        return HW_OK;
+    }
+    if (in->wire != HW_PB_BYTES) {
+        put_number(j, f, in->value);
+        return HW_OK;
+    }
+    while ((rc = hw_pb_next_packed(&rest, &v)) == 1)
+        put_number(j, f, v);
+    return rc;
+}
+
+/* The array of a repeated field; `from` stands at its first value. */
+static int put_array(struct hw_json *j, const struct hw_schema_field *f, struct hw_pb_reader from,
+                     unsigned depth)
+{
+    struct hw_pb_field in;
+    int rc;
+    hw_json_begin_array(j);
+    while ((rc = hw_pb_next(&from, &in)) == 1) {
+        if (in.number == f->number && is_wire_of(f, in.wire))
+            rc = put_value(j, f, &in, depth);
+        if (rc < 0)
+            return rc;
+    }
+    hw_json_end_array(j);
+    return rc;
+}
+
+/* Of a field that is not repeated the last value counts. */
+static int put_last(struct hw_json *j, const struct hw_schema_field *f, struct hw_pb_reader from,
+                    unsigned depth)
+{
+    struct hw_pb_field in, last = {0};
+    int rc;
+    while ((rc = hw_pb_next(&from, &in)) == 1)
+        if (in.number == f->number && is_wire_of(f, in.wire))
+            last = in;
+    return rc < 0 ? rc : put_value(j, f, &last, depth);
+}
+
+/* Depth is that of the schema, which is ours: it nests a few levels, and MAX_DEPTH ends the rest.
+ */
+static int put_message(struct hw_json *j, const struct hw_schema_message *m, struct hw_bytes bytes,
+                       unsigned depth)
+{
+    struct hw_pb_reader r = hw_pb_read(bytes), here = r;
+    struct hw_pb_field in;
+    uint64_t seen[8] = {0}; /* by the field's place in the schema */
+    int rc;
+    if (depth >= MAX_DEPTH)
+        return HW_ELIMIT;
+    hw_json_begin_object(j);
+    while ((rc = hw_pb_next(&r, &in)) == 1) {
+        const struct hw_schema_field *f = hw_schema_field_by_number(m, in.number);
+        size_t at = f ? (size_t)(f - m->fields) : 0;
+        if (f && is_wire_of(f, in.wire) && at < 64 * HW_ARRAY_LEN(seen) &&
+            !(seen[at / 64] >> (at % 64) & 1)) {
+            seen[at / 64] |= 1ull << (at % 64);
+            hw_json_key(j, f->name);
+            rc = f->repeated ? put_array(j, f, here, depth) : put_last(j, f, here, depth);
+        }
+        if (rc < 0)
+            return rc;
+        here = r;
+    }
+    hw_json_end_object(j);
+    return rc;
+}
+
+int hw_schema_print_json(const struct hw_schema_message *m, struct hw_bytes message,
+                         struct hw_strbuf *out, struct hw_error *err)
+{
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ true);
+    int rc = put_message(&j, m, message, 0);
+    if (rc == HW_OK)
+        rc = hw_json_finish(&j);
+    if (rc == HW_OK) {
+        hw_strbuf_add(out, j.buf.p, j.buf.n);
+        rc = out->failed ? HW_ENOMEM : HW_OK;
+    }
+    hw_json_done(&j);
+    return rc < 0 ? hw_fail(err, rc, 0, "%s as JSON", m->name) : HW_OK;
+}
