@@ -34,7 +34,7 @@ struct tree {
 
 static int64_t value_of(const struct tree *t, uint32_t node)
 {
-    return hw_value_get(&t->flame.v.v[node].total, t->show.metric);
+    return hw_value_get(hw_flame_total(&t->flame, node), t->show.metric);
 }
 
 /* Siblings are sorted, so the shown ones come first. */
@@ -175,7 +175,7 @@ static int put_json(const struct tree *t)
         hw_json_strn(&j, module.p, module.n);
         for (int m = 0; m < HW_METRIC_COUNT; m++)
             hw_json_kv_int(&j, hw_metric_name((enum hw_metric)m),
-                           hw_value_get(&n->total, (enum hw_metric)m));
+                           hw_value_get(hw_flame_total(&t->flame, i), (enum hw_metric)m));
         hw_json_end_object(&j);
     }
     hw_json_end_array(&j);

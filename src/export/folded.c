@@ -24,7 +24,7 @@ static int put_stacks(const struct hw_export_input *in, const struct hw_stacks *
         return HW_ENOMEM;
     for (uint32_t i = 1; i < s->tree.v.n; i++) {
         const struct hw_flame_node *n = &s->tree.v.v[i];
-        struct hw_value v = hw_export_value(in, &n->self);
+        struct hw_value v = hw_export_value(in, hw_flame_self(&s->tree, i));
         int64_t x = hw_value_get(&v, in->metric);
         if (x <= 0)
             continue;

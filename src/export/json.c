@@ -62,7 +62,7 @@ static void put_stack(const struct hw_export_input *in, const struct hw_stacks *
                       uint32_t *path, struct hw_json *j)
 {
     const struct hw_flame_node *n = &s->tree.v.v[node];
-    struct hw_value v = hw_export_value(in, &n->self);
+    struct hw_value v = hw_export_value(in, hw_flame_self(&s->tree, node));
     hw_stacks_path(s, node, path);
     hw_json_begin_object(j);
     hw_json_key(j, "stack");
@@ -95,7 +95,7 @@ static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, 
     hw_json_key(&j, "stacks");
     hw_json_begin_array(&j);
     for (uint32_t i = 1; i < s->tree.v.n; i++)
-        if (has_self(&s->tree.v.v[i].self))
+        if (has_self(hw_flame_self(&s->tree, i)))
             put_stack(in, s, i, path, &j);
     hw_json_end_array(&j);
     hw_json_end_object(&j);

@@ -35,10 +35,10 @@ static void put_frames(const struct hw_export_input *in, const struct hw_stacks 
     hw_strbuf_done(&name);
 }
 
-static int64_t value_of(const struct hw_export_input *in, const struct hw_flame_node *n,
+static int64_t value_of(const struct hw_export_input *in, const struct hw_stacks *s, uint32_t node,
                         enum hw_metric m)
 {
-    struct hw_value v = hw_export_value(in, &n->self);
+    struct hw_value v = hw_export_value(in, hw_flame_self(&s->tree, node));
     return hw_value_get(&v, m);
 }
 
@@ -55,7 +55,7 @@ static void put_profile(const struct hw_export_input *in, const struct hw_stacks
     hw_json_begin_array(j);
     for (uint32_t i = 1; i < s->tree.v.n; i++) {
         const struct hw_flame_node *n = &s->tree.v.v[i];
-        if (value_of(in, n, m) <= 0)
+        if (value_of(in, s, i, m) <= 0)
             continue;
         hw_stacks_path(s, i, path);
         hw_json_begin_array(j);
@@ -67,7 +67,7 @@ static void put_profile(const struct hw_export_input *in, const struct hw_stacks
     hw_json_key(j, "weights");
     hw_json_begin_array(j);
     for (uint32_t i = 1; i < s->tree.v.n; i++) {
-        int64_t x = value_of(in, &s->tree.v.v[i], m);
+        int64_t x = value_of(in, s, i, m);
         if (x <= 0)
             continue;
         hw_json_int(j, x);

@@ -16,8 +16,8 @@ static int by_self(const void *a, const void *b, void *ctx)
 {
     const struct order *o = ctx;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int64_t vx = hw_value_get(&o->s->tree.v.v[x].self, o->m);
-    int64_t vy = hw_value_get(&o->s->tree.v.v[y].self, o->m);
+    int64_t vx = hw_value_get(hw_flame_self(&o->s->tree, x), o->m);
+    int64_t vy = hw_value_get(hw_flame_self(&o->s->tree, y), o->m);
     if (vx != vy)
         return vx > vy ? -1 : 1;
     return x < y ? -1 : x > y;
@@ -27,7 +27,7 @@ static void put_stack(const struct hw_export_input *in, const struct hw_stacks *
                       struct hw_strbuf *line, FILE *out)
 {
     const struct hw_strings *strings = hw_callsites_strings(in->profile->callsites);
-    struct hw_value v = hw_export_value(in, &s->tree.v.v[node].self);
+    struct hw_value v = hw_export_value(in, hw_flame_self(&s->tree, node));
     fprintf(out, "space %lld objects %lld alloc_space %lld alloc_objects %lld\n",
             (long long)v.space, (long long)v.objects, (long long)v.alloc_space,
             (long long)v.alloc_objects);
@@ -59,7 +59,7 @@ static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, 
     if (!nodes)
         return HW_ENOMEM;
     for (uint32_t i = 1; i < s->tree.v.n; i++)
-        if (hw_value_get(&s->tree.v.v[i].self, in->metric) != 0)
+        if (hw_value_get(hw_flame_self(&s->tree, i), in->metric) != 0)
             nodes[n++] = i;
     struct order o = {s, in->metric};
     qsort_r(nodes, n, sizeof *nodes, by_self, &o);

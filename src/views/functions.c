@@ -278,6 +278,13 @@ void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
     hw_strbuf_addf(out, "+0x%llx", (unsigned long long)fn->rel_pc);
 }
 
+void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
+                        const struct hw_function *fn)
+{
+    struct hw_bytes path = hw_strings_get(strings_of(cs), fn->module);
+    hw_strbuf_add(out, path.p, path.n);
+}
+
 void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
                        uint32_t line)
 {

@@ -89,6 +89,9 @@ struct hw_namer {
 /* Adds the shown name; "module+0x1f3" for a function without one, "[unknown]" without a module. */
 void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
                        const struct hw_function *fn, const struct hw_namer *namer);
+/* Adds the module's path; nothing when it is unknown. */
+void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
+                        const struct hw_function *fn);
 /* Adds "dir/file.cc:12", the last two parts of the path; nothing when the file is unknown. */
 void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
                        uint32_t line);

@@ -6,16 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "views/slope.h"
 
 #include "base/banned.h"
 
 #define MAX_MOMENTS 128
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 static size_t thin(const double *t, const double *live, size_t n, double *tt, double *ll)
 {
@@ -26,37 +21,6 @@ static size_t thin(const double *t, const double *live, size_t n, double *tt, do
         ll[i] = live[at];
     }
     return m;
-}
-
-/* Sen's interval: the slopes whose rank is as far from the middle as 1.96 standard deviations of
- * Kendall's S. */
-static int slopes(const double *t, const double *y, size_t n, struct hw_trend_result *out)
-{
-    size_t n_pairs = 0;
-    double s = 0;
-    double *v = malloc(n * (n - 1) / 2 * sizeof *v);
-    if (!v)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = i + 1; j < n; j++) {
-            if (t[j] <= t[i])
-                continue;
-            v[n_pairs++] = (y[j] - y[i]) / (t[j] - t[i]);
-            s += (y[j] > y[i]) - (y[j] < y[i]);
-        }
-    }
-    if (n_pairs) {
-        qsort(v, n_pairs, sizeof *v, by_value);
-        double k = (double)n, pairs = (double)n_pairs;
-        double half = 1.96 * sqrt(k * (k - 1) * (2 * k + 5) / 18);
-        double low = (pairs - half) / 2, high = (pairs + half) / 2;
-        out->slope = n_pairs % 2 ? v[n_pairs / 2] : (v[n_pairs / 2 - 1] + v[n_pairs / 2]) / 2;
-        out->slope_low = v[low > 0 ? (size_t)low : 0];
-        out->slope_high = v[high < pairs - 1 ? (size_t)ceil(high) : n_pairs - 1];
-        out->tau = s / pairs;
-    }
-    free(v);
-    return HW_OK;
 }
 
 static bool flat_from(const double *t, const double *y, size_t n, double since, double error)
@@ -75,13 +39,19 @@ int hw_trend_of(const double *t, const double *live, size_t n, double error, dou
                 struct hw_trend_result *out)
 {
     double tt[MAX_MOMENTS], y[MAX_MOMENTS];
-    *out = (struct hw_trend_result){0};
+    *out = (struct hw_trend_result){.p = 1};
     if (n < 4)
         return HW_OK;
     n = thin(t, live, n, tt, y);
-    int rc = slopes(tt, y, n, out);
+    struct hw_slope slope;
+    int rc = hw_slope_of(tt, y, n, &slope);
     if (rc < 0)
         return rc;
+    out->slope = slope.slope;
+    out->slope_low = slope.low;
+    out->slope_high = slope.high;
+    out->tau = slope.tau;
+    out->p = slope.p;
     double last = y[n - 1], span = tt[n - 1] - tt[0], grown = last - y[0];
     double noise = fmax(error, last * 0.005); /* half a percent is no growth to speak of */
     if (span <= 0 || last <= 0)

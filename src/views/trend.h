@@ -27,7 +27,7 @@ enum hw_trend {
 struct hw_trend_result {
     enum hw_trend trend;
     double slope, slope_low, slope_high; /* bytes per unit of time, 95 % */
-    double tau;                          /* Mann-Kendall */
+    double tau, p;                       /* Mann-Kendall */
 };
 
 int hw_trend_of(const double *t, const double *live, size_t n, double error, double alloc_space,

@@ -10,6 +10,14 @@
 #include <cmocka.h>
 /* clang-format on */
 
+/* Of doubles; cmocka's own compares floats. */
+#define assert_near(got, want, eps)                                                                \
+    do {                                                                                           \
+        double got_ = (got), want_ = (want);                                                       \
+        if (!(got_ - want_ <= (eps) && want_ - got_ <= (eps)))                                     \
+            fail_msg("%s is %.12g, not %.12g", #got, got_, want_);                                 \
+    } while (0)
+
 #define HW_TEST_MAIN(...)                                                                          \
     int main(void)                                                                                 \
     {                                                                                              \

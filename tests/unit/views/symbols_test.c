@@ -27,7 +27,8 @@ static void folded(const struct hw_profile *p, const struct hw_functions *f,
         const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites),
                                            hw_functions_get(f, n->function)->name);
         size_t at = strlen(out);
-        snprintf(out + at, size - at, "%u:%s=%d ", n->depth, name, (int)n->self.space);
+        snprintf(out + at, size - at, "%u:%s=%d ", n->depth, name,
+                 (int)hw_flame_self(flame, i)->space);
     }
 }
 

@@ -246,13 +246,13 @@ static void check_tree(const struct hw_profile *p, const struct hw_functions *f,
             if (t->depth[i] == (int)tree.v.v[n].depth)
                 self += t->space[i];
         }
-        assert_int_equal(tree.v.v[n].total.space, total);
-        assert_int_equal(tree.v.v[n].total.alloc_space, alloc);
-        assert_int_equal(tree.v.v[n].self.space, self);
+        assert_int_equal(hw_flame_total(&tree, n)->space, total);
+        assert_int_equal(hw_flame_total(&tree, n)->alloc_space, alloc);
+        assert_int_equal(hw_flame_self(&tree, n)->space, self);
         int64_t last = INT64_MAX;
         for (uint32_t c = tree.v.v[n].first_child; c != HW_ID_NONE; c = tree.v.v[c].next_sibling) {
-            assert_true(tree.v.v[c].total.space <= last);
-            last = tree.v.v[c].total.space;
+            assert_true(hw_flame_total(&tree, c)->space <= last);
+            last = hw_flame_total(&tree, c)->space;
         }
     }
     hw_flame_done(&tree);

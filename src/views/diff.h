@@ -1,0 +1,88 @@
+/*
+ * diff.h - two profiles side by side: what grew, what shrank, and whether that means anything
+ *
+ * Why:     "is the new build worse" and "what came since the last dump" are one question, asked of
+ *          two sets of values that may come from two files.
+ * Shapes:  side A is the base, B the other. Functions of both sides are matched by what is shown:
+ *          name and module, a module by its stem (libfoo.so.1.2 is libfoo.so.1.3); frames without a
+ *          name by module, build id and offset. A union tree and a table of functions hold the
+ * value of each side and the change B - A. Sampling error: of two recordings, the errors of both
+ * sides add. Of two dumps of one process, what lives in both is the same sample in both and has no
+ * error in the change: only samples that came or went count. A change within two standard errors is
+ * noise. Owns:    everything in struct hw_diff; names are copied. Errors:  HW_ENOMEM, HW_ELIMIT.
+ * Cost:    two trees, then O(nodes).
+ * Threads: pure but for the namers.
+ * Source:  spec/ui.md 6.2; doc/design/views.md
+ */
+#ifndef HW_VIEWS_DIFF_H
+#define HW_VIEWS_DIFF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strings.h"
+#include "base/vec.h"
+#include "views/flame.h"
+
+struct hw_diff_side {
+    const struct hw_profile *p;
+    const struct hw_functions *fns;
+    const struct hw_namer *namer; /* NULL = raw names */
+    const hw_values *values;
+    uint64_t interval_bytes;
+};
+
+enum hw_diff_flags {
+    HW_DIFF_ALL_FRAMES = 1, /* also the allocator's own and container templates */
+    HW_DIFF_BY_NAME = 2,    /* the module does not count for what is the same function */
+    HW_DIFF_SAME_RUN = 4    /* two dumps of one process: same callsites, A before B */
+};
+
+struct hw_diff_function {
+    hw_str_id name, module; /* in hw_diff.strings; module: last part of its path on the side that
+                               has it, B's first */
+};
+
+struct hw_diff_value {
+    struct hw_value a, b;
+    double variance; /* of the change of space */
+};
+
+/* A row: of functions by self (the site that asked) or total, or of nodes. */
+struct hw_diff_row {
+    uint32_t function;
+    struct hw_diff_value self, total;
+};
+
+struct hw_diff_node {
+    uint32_t parent, function, depth;
+    struct hw_diff_value self, total;
+};
+
+struct hw_diff {
+    struct hw_strings *strings;
+    uint64_t interval_a, interval_b;
+    bool same_run;
+    HW_VEC(struct hw_diff_function) functions;
+    HW_VEC(struct hw_diff_node) nodes; /* node 0 is the root; parents before children */
+    HW_VEC(struct hw_diff_row) rows;   /* one a function, by its id */
+};
+
+int hw_diff_make(const struct hw_diff_side *a, const struct hw_diff_side *b, unsigned flags,
+                 struct hw_diff *out);
+void hw_diff_done(struct hw_diff *d);
+
+double hw_diff_change(const struct hw_diff_value *v, enum hw_metric m);
+/* Two standard errors of the change; 0 = exact. */
+double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
+/* The change is more than its error. False when there is none. */
+bool hw_diff_is_significant(const struct hw_diff *d, const struct hw_diff_value *v,
+                            enum hw_metric m);
+/* Indices of rows in falling order of the size of the change of self. out: d->rows.n of them. */
+void hw_diff_rank(const struct hw_diff *d, enum hw_metric by, uint32_t *out);
+
+/* "libfoo.so" for "/usr/lib/libfoo.so.1.2". */
+struct hw_bytes hw_module_stem(struct hw_bytes path);
+
+#endif

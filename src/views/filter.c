@@ -1,0 +1,287 @@
+#include "views/filter.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include "base/banned.h"
+
+/* Long expressions with many repetitions make glibc's regcomp slow and large. */
+enum { MAX_PATTERN = 512 };
+
+enum pattern_kind { CONTAINS, EXACT, REGEX };
+
+struct hw_pattern {
+    enum pattern_kind kind;
+    char *text;    /* owned; CONTAINS, EXACT */
+    regex_t regex; /* REGEX */
+};
+
+static const struct {
+    const char *prefix;
+    enum hw_filter_kind kind;
+} prefixes[] = {
+    {"SS:", HW_FILTER_SHOW_STACK}, {"HS:", HW_FILTER_HIDE_STACK}, {"SF:", HW_FILTER_SHOW_FRAME},
+    {"HF:", HW_FILTER_HIDE_FRAME}, {"SFF:", HW_FILTER_SHOW_FROM}, {"P:", HW_FILTER_PIVOT},
+    {"M:", HW_FILTER_MODULE},
+};
+
+/* ---- patterns ---- */
+
+/* text is /…/ or /…/i */
+static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *err)
+{
+    const char *last = strrchr(text, '/');
+    char message[160];
+    char *inner = strndup(text + 1, (size_t)(last - text - 1));
+    if (!inner)
+        return HW_ENOMEM;
+    int flags = REG_EXTENDED | REG_NOSUB | (last[1] == 'i' ? REG_ICASE : 0);
+    int rc = regcomp(&p->regex, inner, flags);
+    free(inner);
+    if (rc == 0) {
+        p->kind = REGEX;
+        return HW_OK;
+    }
+    (void)regerror(rc, &p->regex, message, sizeof message); /* cut when it is longer */
+    return hw_fail(err, HW_EINVAL, 0, "regular expression %.100s: %s", text, message);
+}
+
+static int text_new(struct hw_pattern *p, enum pattern_kind kind, const char *text, size_t n)
+{
+    p->kind = kind;
+    p->text = strndup(text, n);
+    return p->text ? HW_OK : HW_ENOMEM;
+}
+
+int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *err)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > MAX_PATTERN)
+        return hw_fail(err, HW_EINVAL, 0, n ? "a pattern is too long" : "a pattern is empty");
+    struct hw_pattern *p = calloc(1, sizeof *p);
+    if (!p)
+        return HW_ENOMEM;
+    size_t end = text[n - 1] == 'i' ? n - 2 : n - 1;
+    int rc;
+    if (n > 2 && text[0] == '/' && end > 1 && text[end] == '/')
+        rc = regex_new(p, text, err);
+    else if (n > 2 && text[0] == '"' && text[n - 1] == '"')
+        rc = text_new(p, EXACT, text + 1, n - 2);
+    else
+        rc = text_new(p, CONTAINS, text, n);
+    if (rc < 0) {
+        p->kind = CONTAINS; /* there is no compiled expression to free */
+        hw_pattern_free(p);
+        return rc;
+    }
+    *out = p;
+    return HW_OK;
+}
+
+void hw_pattern_free(struct hw_pattern *p)
+{
+    if (!p)
+        return;
+    if (p->kind == REGEX)
+        regfree(&p->regex);
+    free(p->text);
+    free(p);
+}
+
+bool hw_pattern_matches(const struct hw_pattern *p, const char *name)
+{
+    switch (p->kind) {
+    case CONTAINS:
+        return strcasestr(name, p->text) != NULL;
+    case EXACT:
+        return strcmp(name, p->text) == 0;
+    case REGEX:
+        return regexec(&p->regex, name, 0, NULL, 0) == 0;
+    }
+    return false;
+}
+
+/* ---- lists ---- */
+
+static bool starts_stacks(enum hw_filter_kind k)
+{
+    return k == HW_FILTER_SHOW_FROM || k == HW_FILTER_PIVOT;
+}
+
+/* What is a filter of the page's, but has nothing to look at in a heap profile's stacks. */
+static int refuse_others(const char *text, struct hw_error *err)
+{
+    static const struct {
+        const char *prefix, *what;
+    } others[] = {{"T:", "threads"}, {"TY:", "types"}, {"H:", "heaps"}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(others); i++)
+        if (strncmp(text, others[i].prefix, strlen(others[i].prefix)) == 0)
+            return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': stacks here know no %s", text,
+                           others[i].what);
+    return HW_OK;
+}
+
+int hw_filters_add(hw_filters *f, const char *text, struct hw_error *err)
+{
+    struct hw_filter n = {.kind = HW_FILTER_SHOW_STACK, .inverted = text[0] == '!'};
+    const char *at = text + n.inverted;
+    int rc = refuse_others(at, err);
+    if (rc < 0)
+        return rc;
+    bool prefixed = false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(prefixes) && !prefixed; i++) {
+        size_t len = strlen(prefixes[i].prefix);
+        prefixed = strncmp(at, prefixes[i].prefix, len) == 0;
+        if (prefixed) {
+            n.kind = prefixes[i].kind;
+            at += len;
+        }
+    }
+    if (!prefixed && n.inverted) { /* a destructor's name begins with ~, none with ! */
+        n.kind = HW_FILTER_HIDE_STACK;
+        n.inverted = false;
+    }
+    if (starts_stacks(n.kind) && n.inverted)
+        return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': SFF: and P: cannot be inverted", text);
+    for (size_t i = 0; i < f->n; i++)
+        if (starts_stacks(n.kind) && starts_stacks(f->v[i].kind))
+            return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': only one of SFF: and P:", text);
+    if (f->n >= HW_FILTER_MAX)
+        return hw_fail(err, HW_EINVAL, 0, "more than %u filters", HW_FILTER_MAX);
+    rc = hw_pattern_new(at, &n.pattern, err);
+    if (rc == 0 && hw_vec_push(f, n) < 0) {
+        hw_pattern_free(n.pattern);
+        rc = HW_ENOMEM;
+    }
+    return rc;
+}
+
+void hw_filters_done(hw_filters *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        hw_pattern_free(f->v[i].pattern);
+    hw_vec_done(f);
+}
+
+bool hw_filters_have_pivot(const hw_filters *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->v[i].kind == HW_FILTER_PIVOT)
+            return true;
+    return false;
+}
+
+/* ---- matches ---- */
+
+static void match_function(const hw_filters *f, const char *name, const char *module, uint8_t *out,
+                           size_t n_functions)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct hw_filter *x = &f->v[i];
+        out[i * n_functions] =
+            hw_pattern_matches(x->pattern, x->kind == HW_FILTER_MODULE ? module : name);
+    }
+}
+
+int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
+                    const struct hw_functions *fns, const struct hw_namer *namer,
+                    struct hw_filter_matches *out)
+{
+    struct hw_filter_matches m = {.filters = f, .n_functions = hw_functions_count(fns)};
+    struct hw_strbuf name = {0}, module = {0};
+    m.v = calloc(f->n * m.n_functions + 1, sizeof *m.v);
+    if (!m.v)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; f->n && i < m.n_functions; i++) {
+        const struct hw_function *fn = hw_functions_get(fns, i);
+        hw_strbuf_clear(&name);
+        hw_strbuf_clear(&module);
+        hw_function_label(&name, cs, fn, namer);
+        hw_function_module(&module, cs, fn);
+        match_function(f, name.n ? name.p : "", module.n ? module.p : "", m.v + i, m.n_functions);
+    }
+    bool failed = name.failed || module.failed;
+    hw_strbuf_done(&name);
+    hw_strbuf_done(&module);
+    if (failed) {
+        free(m.v);
+        return HW_ENOMEM;
+    }
+    *out = m;
+    return HW_OK;
+}
+
+void hw_filter_matches_done(struct hw_filter_matches *m)
+{
+    free(m->v);
+    *m = (struct hw_filter_matches){0};
+}
+
+/* ---- one stack ---- */
+
+static size_t first_match(const uint8_t *match, const uint32_t *path, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !match[path[i]])
+        i++;
+    return i;
+}
+
+static size_t keep_frames(const uint8_t *match, bool keep, uint32_t *path, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((match[path[i]] != 0) == keep)
+            path[kept++] = path[i];
+    return kept;
+}
+
+bool hw_filter_apply(const struct hw_filter_matches *m, uint32_t *path, size_t *n, size_t *pivot)
+{
+    const uint8_t *pivot_match = NULL;
+    for (size_t i = 0; i < m->filters->n; i++) {
+        const struct hw_filter *x = &m->filters->v[i];
+        const uint8_t *match = m->v + i * m->n_functions;
+        size_t at = 0;
+        switch (x->kind) {
+        case HW_FILTER_SHOW_STACK:
+        case HW_FILTER_MODULE:
+            if ((first_match(match, path, *n) < *n) == x->inverted)
+                return false;
+            break;
+        case HW_FILTER_HIDE_STACK:
+            if ((first_match(match, path, *n) < *n) != x->inverted)
+                return false;
+            break;
+        case HW_FILTER_SHOW_FRAME:
+            *n = keep_frames(match, !x->inverted, path, *n);
+            break;
+        case HW_FILTER_HIDE_FRAME:
+            *n = keep_frames(match, x->inverted, path, *n);
+            break;
+        case HW_FILTER_SHOW_FROM:
+            at = first_match(match, path, *n);
+            if (at == *n)
+                return false;
+            *n -= at;
+            memmove(path, path + at, *n * sizeof *path);
+            break;
+        case HW_FILTER_PIVOT:
+            pivot_match = match;
+            if (first_match(match, path, *n) == *n)
+                return false;
+            break;
+        case HW_FILTER_KIND_COUNT:
+            break;
+        }
+    }
+    if (pivot_match && pivot) {
+        *pivot = first_match(pivot_match, path, *n);
+        return *pivot < *n; /* a later filter may have taken it out */
+    }
+    return true;
+}

@@ -1,0 +1,76 @@
+/*
+ * filter.h - which stacks and frames a flamegraph shows
+ *
+ * Why:     a person narrows a graph down step by step; the command line, SQL and the page mean the
+ *          same by the same text.
+ * Shapes:  a filter is PREFIX:PATTERN, `!` before the prefix turns the match round.
+ *            SS: (or none)  keep stacks with a matching frame     HS:  drop such stacks
+ *            SF:  keep only matching frames                       HF:  take matching frames out
+ *            SFF: stacks begin at the match nearest the root      P:   pivot at it
+ *            M:   as SS, on the module's path
+ *          A pattern is text (anywhere in the name, without regard to case), "text" (the whole
+ * name, as it is), /re/ or /re/i (POSIX extended; i: without regard to case). Filters apply in
+ *          their order; at most one of SFF and P.
+ * Owns:    its copies of the texts.
+ * Errors:  HW_EINVAL with a text for the user; HW_ENOMEM.
+ * Cost:    each filter is matched once a function, not once a frame.
+ * Source:  spec/ui.md 4.3
+ */
+#ifndef HW_VIEWS_FILTER_H
+#define HW_VIEWS_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "views/functions.h"
+
+struct hw_error;
+
+#define HW_FILTER_MAX 64u /* filters in a list */
+
+enum hw_filter_kind {
+    HW_FILTER_SHOW_STACK,
+    HW_FILTER_HIDE_STACK,
+    HW_FILTER_SHOW_FRAME,
+    HW_FILTER_HIDE_FRAME,
+    HW_FILTER_SHOW_FROM,
+    HW_FILTER_PIVOT,
+    HW_FILTER_MODULE,
+    HW_FILTER_KIND_COUNT
+};
+
+struct hw_pattern; /* one of the four kinds of pattern */
+int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *err);
+void hw_pattern_free(struct hw_pattern *p);
+bool hw_pattern_matches(const struct hw_pattern *p, const char *name);
+
+struct hw_filter {
+    enum hw_filter_kind kind;
+    bool inverted;
+    struct hw_pattern *pattern; /* owned */
+};
+
+typedef HW_VEC(struct hw_filter) hw_filters;
+
+int hw_filters_add(hw_filters *f, const char *text, struct hw_error *err);
+void hw_filters_done(hw_filters *f);
+bool hw_filters_have_pivot(const hw_filters *f);
+
+/* The answer of every filter for every function. */
+struct hw_filter_matches {
+    const hw_filters *filters; /* borrowed */
+    size_t n_functions;
+    uint8_t *v; /* owned: filter × function */
+};
+int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
+                    const struct hw_functions *fns, const struct hw_namer *namer,
+                    struct hw_filter_matches *out);
+void hw_filter_matches_done(struct hw_filter_matches *m);
+
+/* Applies every filter to a stack, root first, in place. False: the stack is dropped. *pivot (may
+ * be NULL): where the pivot's function stands in what is left. */
+bool hw_filter_apply(const struct hw_filter_matches *m, uint32_t *path, size_t *n, size_t *pivot);
+
+#endif
