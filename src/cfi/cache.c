@@ -6,10 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,6 +24,18 @@
 
 enum { MAX_TABLE = 256 << 20 };
 
+/*
+ * A build id is what its file says. One user could put the table of a file of his own in the place
+ * of the C library's, so tables are shared between files of one owner only. A file system that a
+ * user serves (FUSE) says what it likes of owners.
+ */
+static uint32_t owner_of(int elf_fd, const struct stat *st)
+{
+    struct statfs fs;
+    bool said_by_user = fstatfs(elf_fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC;
+    return said_by_user || (st->st_mode & S_IWOTH) ? UINT32_MAX : st->st_uid;
+}
+
 int hw_cfi_cache_key(int elf_fd, char key[HW_CFI_KEY_MAX], struct hw_error *err)
 {
     struct hw_image img;
@@ -33,16 +47,17 @@ int hw_cfi_cache_key(int elf_fd, char key[HW_CFI_KEY_MAX], struct hw_error *err)
     uint64_t hash = img.headers_hash;
     uint32_t machine = img.machine;
     hw_image_close(&img);
+    struct stat st;
+    if (fstat(elf_fd, &st) < 0)
+        return hw_fail_sys(err, "cannot stat ELF file");
     if (n >= 8) { /* shorter ones are made up by hand and repeat */
         char hex[2 * sizeof id + 1];
         for (uint32_t i = 0; i < n; i++)
             (void)snprintf(hex + 2 * i, 3, "%02x", id[i]);
-        (void)snprintf(key, HW_CFI_KEY_MAX, "%s-%u-v%u", hex, machine, HW_TABLE_VERSION);
+        (void)snprintf(key, HW_CFI_KEY_MAX, "%s-%u-%x-v%u", hex, machine, owner_of(elf_fd, &st),
+                       HW_TABLE_VERSION);
         return HW_OK;
     }
-    struct stat st;
-    if (fstat(elf_fd, &st) < 0)
-        return hw_fail_sys(err, "cannot stat ELF file");
     uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     (void)snprintf(key, HW_CFI_KEY_MAX, "f%llx-%llx-%llx-%llx-%llx-%u-v%u",
                    (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,

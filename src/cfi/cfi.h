@@ -28,8 +28,9 @@ int hw_cfi_compile(int elf_fd, int debug_fd, void **out, size_t *n_bytes,
                    struct hw_cfi_stats *stats, struct hw_error *err);
 
 /*
- * Cache of tables in a directory of mode 0700 owned by us. key: build id, or for files without one
- * (dev, inode, size, mtime) + hash of the program headers, made by hw_cfi_cache_key.
+ * Cache of tables in a directory of mode 0700 owned by us. key: build id and the file's owner (a
+ * forged id reaches files of the same owner only), or for files without one (dev, inode, size,
+ * mtime) + hash of the program headers, made by hw_cfi_cache_key.
  */
 #define HW_CFI_KEY_MAX 96
 int hw_cfi_cache_key(int elf_fd, char key[HW_CFI_KEY_MAX], struct hw_error *err);

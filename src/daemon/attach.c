@@ -28,6 +28,7 @@
 
 #define LIBRARY   "libheapprofd_glibc_preload.so"
 #define WAIT_NS   UINT64_C(5000000000)
+#define SLICE_NS  UINT64_C(1000000)
 #define SILENT_NS UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
 
 static bool is_known(const struct hw_recorder *r, int32_t pid)
@@ -78,20 +79,37 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
 
 void hw_attach_scan(struct hw_session *s)
 {
-    hw_pid_list pids = {0};
-    if (s->start.flags & HW_START_LAUNCHED)
+    if (!(s->start.flags & HW_START_LAUNCHED))
+        (void)hw_proc_list(&s->scan); /* what was found before a failure is still right */
+}
+
+bool hw_attach_busy(const struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->sessions.n; i++)
+        if (r->sessions.v[i]->scan.n)
+            return true;
+    return false;
+}
+
+static void scan_one(struct hw_session *s, int32_t pid, uint64_t now)
+{
+    struct hw_attach a = {.session = s, .since_ns = now};
+    bool by_number;
+    if (is_known(s->rec, pid) || hw_pid_open(pid, &a.pid, NULL) < 0)
         return;
-    (void)hw_proc_list(&pids); /* what was found before a failure is still right */
-    for (size_t i = 0; i < pids.n; i++) {
-        struct hw_attach a = {.session = s, .since_ns = hw_now_monotonic_ns()};
-        bool by_number;
-        if (is_known(s->rec, pids.v[i]) || hw_pid_open(pids.v[i], &a.pid, NULL) < 0)
-            continue;
-        if (!hw_session_wants_running(s, &a.pid, &by_number) || look(s, &a, by_number) < 0 ||
-            hw_vec_push(&s->rec->attaching, a) < 0)
-            hw_pid_done(&a.pid);
-    }
-    hw_vec_done(&pids);
+    if (!hw_session_wants_running(s, &a.pid, &by_number) || look(s, &a, by_number) < 0 ||
+        hw_vec_push(&s->rec->attaching, a) < 0)
+        hw_pid_done(&a.pid);
+}
+
+/* Thousands of processes are tens of milliseconds, just when those that wait shake hands. */
+static void scan_slice(struct hw_session *s, uint64_t now)
+{
+    uint64_t end = hw_now_monotonic_ns() + SLICE_NS;
+    while (s->scan.n && hw_now_monotonic_ns() < end)
+        scan_one(s, s->scan.v[--s->scan.n], now);
+    if (s->scan.n == 0)
+        hw_vec_done(&s->scan);
 }
 
 static bool anybody_listens(const char *name)
@@ -211,6 +229,8 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool last)
 
 void hw_attach_tick(struct hw_recorder *r, uint64_t now)
 {
+    for (size_t i = 0; i < r->sessions.n; i++)
+        scan_slice(r->sessions.v[i], now);
     for (size_t i = 0; i < r->attaching.n;) {
         struct hw_attach *a = &r->attaching.v[i];
         bool last = now - a->since_ns >= WAIT_NS;
@@ -226,6 +246,7 @@ void hw_attach_tick(struct hw_recorder *r, uint64_t now)
 void hw_attach_forget(struct hw_session *s)
 {
     struct hw_recorder *r = s->rec;
+    hw_vec_done(&s->scan);
     for (size_t i = 0; i < r->attaching.n;) {
         if (r->attaching.v[i].session == s) {
             hw_pid_done(&r->attaching.v[i].pid);

@@ -28,6 +28,7 @@
 #define HELLO_NS        UINT64_C(5000000000) /* a client that says nothing is dropped */
 #define ACCEPT_PAUSE_NS UINT64_C(500000000)
 #define MAX_CONNS       16384u
+#define MAX_CONNS_USER  4096u /* root excepted, and an embedded recorder's */
 #define FILTERS_EVERY   UINT64_C(1000000000)
 #define MAX_TASKS       256
 #define MAX_A_ROUND     256 /* new clients, then the others have their turn */
@@ -190,7 +191,7 @@ static void decide(struct hw_conn *c)
     struct hw_session *s;
     uint32_t source;
     struct hw_error err = {0};
-    if (hw_pid_open(c->pid, &pid, &err) < 0) {
+    if (hw_pid_open_peer(c->watch.fd, c->pid, &pid, &err) < 0) {
         conn_close(c);
         return;
     }
@@ -223,7 +224,9 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         c->heard = true;
-        if (!hello_is_good(&c->hello, n)) {
+        /* One that did not wait for us gets nothing: what a target needs takes longer to make than
+         * it takes the next try of the same process to arrive. */
+        if (!hello_is_good(&c->hello, n) || (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))) {
             conn_close(c);
             return;
         }
@@ -237,7 +240,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         conn_close(c);
 }
 
-/* The listening socket would wake us for ever: it is looked at again by the tick. */
+/* The listening sockets would wake us for ever: they are looked at again by the tick. */
 static void no_descriptors(struct hw_recorder *r)
 {
     if (!r->accept_paused)
@@ -247,7 +250,28 @@ static void no_descriptors(struct hw_recorder *r)
                             "raise the limit (ulimit -n)",
                             r->targets.n);
     r->accept_paused = true;
+    r->accept_again_ns = hw_now_monotonic_ns() + ACCEPT_PAUSE_NS;
     hw_watch_remove(r, &r->producers);
+    hw_watch_remove(r, &r->consumers);
+}
+
+int hw_accept(struct hw_recorder *r, int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        no_descriptors(r);
+    return fd;
+}
+
+/* One user's connections leave room for the others'. */
+static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
+{
+    if (r->embedded || uid == 0 || r->conns.n < MAX_CONNS_USER)
+        return false;
+    size_t n = 0;
+    for (size_t i = 0; i < r->conns.n; i++)
+        n += r->conns.v[i]->uid == uid && !r->conns.v[i]->closed;
+    return n >= MAX_CONNS_USER;
 }
 
 static void on_listen(struct hw_watch *w, uint32_t events)
@@ -255,14 +279,13 @@ static void on_listen(struct hw_watch *w, uint32_t events)
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, producers);
     (void)events;
     for (int k = 0; k < MAX_A_ROUND; k++) {
-        hw_autofd int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-            no_descriptors(r);
+        hw_autofd int fd = hw_accept(r, w->fd);
         if (fd < 0)
             return;
         struct ucred cred;
         socklen_t n = sizeof cred;
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || r->conns.n >= MAX_CONNS)
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || r->conns.n >= MAX_CONNS ||
+            user_has_enough(r, cred.uid))
             continue;
         struct hw_conn *c = calloc(1, sizeof *c);
         if (!c)
@@ -343,7 +366,10 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
 {
     if (r->accept_paused && now >= r->accept_again_ns) {
         r->accept_again_ns = now + ACCEPT_PAUSE_NS;
-        (void)hw_watch_add(r, &r->producers, EPOLLIN); /* paused again when nothing changed */
+        /* Paused again when nothing changed; already in the set is fine. */
+        (void)hw_watch_add(r, &r->producers, EPOLLIN);
+        if (r->consumers.fd >= 0)
+            (void)hw_watch_add(r, &r->consumers, EPOLLIN);
     }
     for (size_t i = 0; i < r->conns.n;) {
         struct hw_conn *c = r->conns.v[i];
@@ -379,7 +405,8 @@ void hw_clients_wake(struct hw_recorder *r)
 void hw_clients_take_back(struct hw_target *t)
 {
     struct hw_recorder *r = t->rec;
-    bool alive = t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
+    /* One that was never welcomed does not know this page. */
+    bool alive = t->welcomed && t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
                  t->end != HW_END_EXECED && hw_pid_alive(&t->pid);
     if (r->embedded || r->stopping || !alive || t->socket_closed || r->conns.n >= MAX_CONNS)
         return;

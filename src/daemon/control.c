@@ -25,8 +25,10 @@
 #include "base/banned.h"
 
 #define MAX_CONTROLS  256u
+#define MAX_OF_USER   64u /* root excepted */
 #define MAX_OUT_BYTES (4u << 20)
-#define MAX_A_ROUND   16 /* messages of one command, then the others have their turn */
+#define END_BYTES     (64u << 10) /* beyond that, for the message a command waits for */
+#define MAX_A_ROUND   16          /* messages of one command, then the others have their turn */
 
 struct hw_control_out {
     struct hw_control_out *next;
@@ -41,9 +43,9 @@ static void set_events(struct hw_control_conn *c, uint32_t events)
 }
 
 /* The command reads slowly: the message waits here, never the recorder. */
-static void keep(struct hw_control_conn *c, const struct iovec *iov, size_t n)
+static void keep(struct hw_control_conn *c, const struct iovec *iov, size_t n, bool is_end)
 {
-    if (c->out_bytes + n > MAX_OUT_BYTES)
+    if (c->out_bytes + n > MAX_OUT_BYTES + (is_end ? END_BYTES : 0))
         return; /* it has not read for a long time: what it misses is news, not data */
     struct hw_control_out *o = malloc(sizeof *o + n);
     if (!o)
@@ -94,7 +96,7 @@ void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint6
         return;
     if (c->out || errno == EAGAIN)
         if (type != HW_CTL_PROGRESS)
-            keep(c, iov, sizeof h + n + text_n);
+            keep(c, iov, sizeof h + n + text_n, type == HW_CTL_ENDED);
 }
 
 static void fail(struct hw_control_conn *c, const char *text)
@@ -389,13 +391,22 @@ static void on_control(struct hw_watch *w, uint32_t events)
     }
 }
 
+static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->controls.n; i++)
+        n += r->controls.v[i]->uid == uid && !r->controls.v[i]->closed;
+    return uid != 0 && n >= MAX_OF_USER;
+}
+
 int hw_control_add(struct hw_recorder *r, int fd, bool controller)
 {
     struct ucred cred = {.pid = getppid(), .uid = getuid()};
     socklen_t n = sizeof cred;
     (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n); /* a socketpair: ourselves, as set */
     struct hw_control_conn *c = calloc(1, sizeof *c);
-    if (!c || r->controls.n >= MAX_CONTROLS || hw_vec_push(&r->controls, c) < 0) {
+    if (!c || r->controls.n >= MAX_CONTROLS || user_has_enough(r, cred.uid) ||
+        hw_vec_push(&r->controls, c) < 0) {
         free(c);
         (void)close(fd); /* refused */
         return HW_ELIMIT;
@@ -411,7 +422,7 @@ static void on_listen(struct hw_watch *w, uint32_t events)
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, consumers);
     (void)events;
     for (int k = 0; k < MAX_A_ROUND; k++) {
-        int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = hw_accept(r, w->fd);
         if (fd < 0)
             return;
         (void)hw_control_add(r, fd, /* controller = */ false); /* refused: closed there */

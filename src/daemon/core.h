@@ -81,6 +81,8 @@ struct hw_conn {
     uint64_t filters_ns; /* last look */
 };
 
+/* Of either listening socket. Without descriptors both rest for half a second. */
+int hw_accept(struct hw_recorder *r, int listener);
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
@@ -131,7 +133,8 @@ struct hw_target {
     bool launcher;
     bool from_startup;
     bool socket_closed;
-    uint64_t key; /* of its callsites in the trace; of its drain thread */
+    bool welcomed; /* it has the page */
+    uint64_t key;  /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
 
     enum hw_target_phase phase;
@@ -206,6 +209,7 @@ struct hw_session {
     struct hw_trace_writer *writer;
     HW_VEC(struct hw_source) sources;
     struct hw_proc_poll *proc; /* process_stats and friends; NULL = none */
+    hw_pid_list scan;          /* attach.c: processes not looked at yet */
     int32_t root_pid;          /* HW_START_LAUNCHED */
     struct hw_pid root;
     uint32_t generation;
@@ -251,8 +255,10 @@ struct hw_attach {
     uint64_t bias;
     uint64_t since_ns;
 };
-/* Finds running processes that the session means and that have the library, but no recorder. */
+/* Finds running processes that the session means and that have the library, but no recorder: now
+ * the list, then a slice of it in each tick, so that handshakes are answered in between. */
 void hw_attach_scan(struct hw_session *s);
+bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at once */
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);
 
@@ -268,6 +274,7 @@ bool hw_launch_matches(const struct hw_session *s, int32_t pid);
 int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out);
 void hw_proc_poll_free(struct hw_proc_poll *p);
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
+bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 /* A target joined: its name and parents belong into the trace. */
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
 /* The allocator's own figures arrived. */

@@ -24,6 +24,7 @@
 
 #define MS          UINT64_C(1000000)
 #define MIN_POLL_MS 100u
+#define SLICE_NS    UINT64_C(1000000)
 #define MAX_ARGS    256u
 #define MAX_ARG     4096u
 #define REST        100u /* times the duration of a reading */
@@ -35,6 +36,7 @@ struct hw_proc_poll {
     uint64_t next_stats_ns, next_smaps_ns, next_minfo_ns;
     bool everybody; /* all processes, not only targets */
     hw_pid_list scanned;
+    size_t n_written; /* of scanned: they are in the trace */
 };
 
 static bool check(struct hw_session *s, int rc, const struct hw_error *err)
@@ -146,17 +148,26 @@ static int open_proc(int32_t pid)
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void scan_all(struct hw_proc_poll *p)
+bool hw_proc_poll_busy(const struct hw_recorder *r)
 {
-    hw_pid_list pids = {0};
-    (void)hw_proc_list(&pids); /* what was found before a failure is still right */
-    for (size_t i = 0; i < pids.n; i++) {
-        hw_autofd int dir = open_proc(pids.v[i]);
-        if (dir >= 0)
-            write_process(p->session, pids.v[i], dir);
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        const struct hw_proc_poll *p = r->sessions.v[i]->stopping ? NULL : r->sessions.v[i]->proc;
+        if (p && p->n_written < p->scanned.n)
+            return true;
     }
-    hw_vec_done(&p->scanned);
-    memcpy(&p->scanned, &pids, sizeof pids);
+    return false;
+}
+
+/* A slice of the list: handshakes are answered in between. */
+static void write_scanned(struct hw_proc_poll *p)
+{
+    uint64_t end = hw_now_monotonic_ns() + SLICE_NS;
+    while (p->n_written < p->scanned.n && hw_now_monotonic_ns() < end) {
+        int32_t pid = p->scanned.v[p->n_written++];
+        hw_autofd int dir = open_proc(pid);
+        if (dir >= 0)
+            write_process(p->session, pid, dir);
+    }
 }
 
 /* ---- counters ---- */
@@ -308,6 +319,7 @@ static uint64_t rested(uint64_t began, uint64_t every)
 
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
 {
+    write_scanned(p);
     if (p->stats_every_ns && now >= p->next_stats_ns) {
         poll_stats(p);
         p->next_stats_ns = rested(now, p->stats_every_ns);
@@ -350,7 +362,7 @@ int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out)
     *out = p;
     s->proc = p;
     if (p->everybody)
-        scan_all(p);
+        (void)hw_proc_list(&p->scanned); /* what was found before a failure is still right */
     struct hw_error err;
     if (s->config.has_packages_list) /* Linux has none: the list says so by being empty */
         (void)check(s,

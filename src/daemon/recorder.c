@@ -189,6 +189,8 @@ static void tick(struct hw_recorder *r)
 
 static int wait_ms(const struct hw_recorder *r)
 {
+    if (hw_attach_busy(r) || hw_proc_poll_busy(r))
+        return 0;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
             return TICK_PREPARE_MS;

@@ -215,6 +215,7 @@ static bool send_welcome(struct hw_target *t)
     memcpy(CMSG_DATA(c), fds, sizeof fds);
     if (sendmsg(t->watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof w)
         return false;
+    t->welcomed = true;
     (void)close(t->page.fd);   /* the client has its own; the mapping stays */
     (void)close(t->tables.fd); /* the same */
     t->page.fd = t->tables.fd = -1;
@@ -436,7 +437,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->since_ns = hw_now_monotonic_ns();
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
     struct hw_proc_status st;
-    int rc = hw_pid_open(c->pid, &t->pid, err);
+    int rc = hw_pid_open_peer(c->watch.fd, c->pid, &t->pid, err);
     if (rc == HW_OK && hw_proc_status(t->pid.dir, &st) < 0)
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", c->pid);
     if (rc == HW_OK) {

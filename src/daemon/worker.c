@@ -355,7 +355,10 @@ void hw_workers_stop(struct hw_workers *w)
         return;
     (void)close(w->fd);
     w->fd = -1;
-    (void)waitpid(w->pid, NULL, 0); /* it leaves at the end of the socket */
+    /* It would leave at the end of the socket, but may be waiting for a child just now: up to a
+     * minute. Its children die with it. */
+    (void)kill(w->pid, SIGKILL);
+    (void)waitpid(w->pid, NULL, 0);
 }
 
 int hw_workers_send(struct hw_workers *w, enum hw_job_type type, int elf_fd, int memfd, uint64_t n,

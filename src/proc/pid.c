@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/error.h"
@@ -18,6 +19,10 @@
 #include "base/strbuf.h"
 
 #include "base/banned.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 #define SMALL_FILE (64u * 1024)
 
@@ -27,18 +32,12 @@ bool hw_pid_alive(const struct hw_pid *p)
     return p->pidfd >= 0 && poll(&f, 1, 0) == 0;
 }
 
-int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err)
+/* Takes over pidfd. */
+static int open_rest(int32_t pid, int pidfd, struct hw_pid *out, struct hw_error *err)
 {
-    if (pid <= 0)
-        return hw_fail(err, HW_EINVAL, 0, "pid %d", pid);
-    struct hw_pid p = {.pid = pid, .pidfd = -1, .dir = -1};
+    struct hw_pid p = {.pid = pid, .pidfd = pidfd, .dir = -1};
     char path[32];
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    p.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (p.pidfd < 0 && errno == ESRCH)
-        return hw_fail(err, HW_EGONE, 0, "no process %d", pid);
-    if (p.pidfd < 0)
-        return hw_fail_sys(err, "pid %d", pid);
     p.dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct hw_proc_stat st;
     if (p.dir < 0 || hw_proc_stat(p.dir, &st) < 0 || !hw_pid_alive(&p)) {
@@ -48,6 +47,29 @@ int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err)
     p.start_ticks = st.start_ticks;
     *out = p;
     return HW_OK;
+}
+
+int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err)
+{
+    if (pid <= 0)
+        return hw_fail(err, HW_EINVAL, 0, "pid %d", pid);
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0 && errno == ESRCH)
+        return hw_fail(err, HW_EGONE, 0, "no process %d", pid);
+    if (pidfd < 0)
+        return hw_fail_sys(err, "pid %d", pid);
+    return open_rest(pid, pidfd, out, err);
+}
+
+int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err)
+{
+    int pidfd = -1;
+    socklen_t n = sizeof pidfd;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) == 0)
+        return open_rest(pid, pidfd, out, err);
+    if (errno == ENOPROTOOPT) /* an older kernel */
+        return hw_pid_open(pid, out, err);
+    return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
 }
 
 void hw_pid_done(struct hw_pid *p)

@@ -28,6 +28,9 @@ struct hw_pid {
 #define HW_PID_NONE ((struct hw_pid){.pid = -1, .pidfd = -1, .dir = -1})
 
 int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
+/* The process at the other end of a connected socket: pid is SO_PEERCRED's. Where the kernel can
+ * tell (SO_PEERPIDFD, Linux 6.5), not one that got the number later. */
+int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err);
 void hw_pid_done(struct hw_pid *p);
 bool hw_pid_alive(const struct hw_pid *p);
 

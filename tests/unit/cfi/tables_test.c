@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "test.h"
@@ -379,7 +381,28 @@ static void cache_gives_back_what_was_put(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(agree_with_libdw),
+/* The same build id in a file of another owner: another entry. */
+static void forged_build_ids_stay_with_their_owner(void **state)
+{
+    (void)state;
+    char key[HW_CFI_KEY_MAX], other[HW_CFI_KEY_MAX], path[] = "/tmp/hw-cfi-owner-XXXXXX";
+    hw_autofd int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    hw_autofd int copy = mkstemp(path);
+    assert_int_equal(unlink(path), 0);
+    struct stat st;
+    assert_int_equal(fstat(own, &st), 0);
+    for (off_t at = 0; at < st.st_size;)
+        assert_true(sendfile(copy, own, &at, (size_t)(st.st_size - at)) > 0);
+    if (fchown(copy, 65534, 65534) < 0)
+        skip(); /* only root may give files away */
+    assert_int_equal(hw_cfi_cache_key(own, key, NULL), HW_OK);
+    assert_int_equal(hw_cfi_cache_key(copy, other, NULL), HW_OK);
+    assert_memory_equal(key, other, 16); /* the build id's begin */
+    assert_string_not_equal(key, other);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(forged_build_ids_stay_with_their_owner),
+             cmocka_unit_test(agree_with_libdw),
              cmocka_unit_test(damaged_files_give_errors_or_sound_tables),
              cmocka_unit_test(other_files_are_refused_by_name),
              cmocka_unit_test(cache_gives_back_what_was_put))
