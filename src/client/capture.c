@@ -32,9 +32,10 @@
 #define STREAM_STACK_ID   1u
 #define FRAMES_BATCH      1000u
 
-#define WAIT_STEP_NS       100000 /* for a new module's table */
-#define WAIT_STEPS         50
-#define WAIT_STEPS_SESSION 500u
+#define WAIT_STEP_NS    100000 /* for a new module's table */
+#define WAIT_STEPS      50
+#define WAIT_SESSION_NS 50000000u
+#define WAIT_SHARE      50
 
 extern void *__libc_stack_end;
 
@@ -159,7 +160,7 @@ static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
     struct hw_rec_stack *r = hw_ring_at(&s->ring, pos);
     r->stack_id = o->stack_id;
     r->n_frames = n;
-    r->stop = o->stop;
+    r->stop = o->stop | (uint32_t)o->generation << HW_STACK_STOP_BITS;
     uint64_t *p = (uint64_t *)(void *)(r + 1);
     memcpy(p, o->pcs, n * 8);
     memcpy(p + n, o->exact, words * 8);
@@ -183,7 +184,7 @@ HW_ARCHS(X)
 
 /* Registers and stack bytes, for the recorder to walk. */
 static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64_t hi,
-                          uint64_t reason, uint64_t now_ns, uint32_t flags)
+                          uint32_t reason, uint64_t now_ns, uint32_t flags)
 {
     const struct hw_site *site = e->site;
     uint64_t n = hi > site->sp ? (hi - site->sp) & ~7ull : 0;
@@ -203,6 +204,8 @@ static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64
     r->n_regs = HERE(N_REGS);
     r->arch = HW_ARCH_HERE;
     r->reason = reason;
+    r->closes =
+        atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_relaxed) - hw_tls.n_closing;
     uint64_t *regs = (uint64_t *)(void *)(r + 1);
     memset(regs, 0, HERE(N_REGS) * 8u); /* the walker needs no others than these three */
     regs[HERE(PC)] = site->pc;
@@ -261,39 +264,50 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
 /*
  * A module that the recorder has not seen: where the user allows us to wait for room, we also wait
  * a moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise
- * take the names of its frames along. At most 5 ms at a time and 50 ms a session; the usual wait is
- * the recorder's next look at the ring, 1 ms, and the compiling of one table.
+ * take the names of its frames along. At most 5 ms at a time, and 50 ms and 2 % of the session's
+ * time together; the usual wait is the recorder's next look at the ring, 1 ms, and the compiling of
+ * one table. pc 0: only a list that is up to date is waited for.
  */
 static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
 {
     if ((s->config.flags & HW_CC_BLOCK) == 0)
         return false;
     for (int i = 0; i < WAIT_STEPS; i++) {
-        if (atomic_fetch_add_explicit(&s->n_waits, 1, memory_order_relaxed) >= WAIT_STEPS_SESSION)
+        uint64_t now_ns = hw_now_monotonic_ns();
+        if (atomic_fetch_add_explicit(&s->waited_ns, WAIT_STEP_NS, memory_order_relaxed) >=
+            WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
             return false;
         hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
         const struct hw_module_snapshot *now = hw_tables_snapshot(s->tables);
-        const struct hw_module *m = now ? hw_module_find(now, pc) : NULL;
-        if (m && !(m->flags & HW_MODULE_PENDING))
+        const struct hw_module *m = now && pc ? hw_module_find(now, pc) : NULL;
+        if (hw_modules_settled(s) && (!pc || (m && !(m->flags & HW_MODULE_PENDING))))
             return true;
     }
     return false;
 }
 
-/* Walks; again when a module became known meanwhile. A stack may lead through several. */
-static void walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+/*
+ * Walks; again when a module became known meanwhile. A stack may lead through several. False: what
+ * was found may be wrong, since the list of modules was out of date.
+ */
+static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
                        const struct bounds *b, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
+    bool sure = false;
     for (int again = 0; again < 4; again++) {
+        sure = hw_modules_settled(s); /* before the list is loaded */
         walk(s, slab, site, b, hw_tables_snapshot(s->tables));
-        if (o->stop != HW_STOP_NO_MODULE && o->stop != HW_STOP_PENDING)
-            return;
-        if (o->stop == HW_STOP_NO_MODULE)
-            hw_push_maps(s, o->stop_pc, now_ns);
-        if (!await_module(s, o->stop_pc))
-            return;
+        bool unknown = o->stop == HW_STOP_NO_MODULE || o->stop == HW_STOP_PENDING;
+        if (hw_likely(sure && !unknown))
+            return true;
+        if (!sure || o->stop == HW_STOP_NO_MODULE)
+            hw_push_maps(s, sure ? o->stop_pc : 0, now_ns);
+        if (!await_module(s, sure ? o->stop_pc : 0))
+            break;
     }
+    atomic_store_explicit(&s->unsettled, 1, memory_order_relaxed);
+    return sure;
 }
 
 /* In batches: counters that all threads share would cost more than a short walk. */
@@ -322,12 +336,14 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
     struct bounds b = stack_bounds(slab, e->site);
     struct hw_walk_out *o = &slab->out;
     if (hw_tables_snapshot(s->tables)) {
-        walk_known(s, slab, e->site, &b, now_ns);
+        slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         count_frames(s, slab);
-        return (struct capture){b.hi, hw_stop_wants_copy(o->stop)};
+        return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(o->stop)};
     }
     hw_push_maps(s, e->site->pc, now_ns);
+    slab->sure = false;
     o->n_frames = 1;
+    o->generation = 0;
     o->stop = HW_STOP_NO_MODULE;
     o->exact[0] = 0;
     o->pcs[0] = e->site->pc;
@@ -451,7 +467,7 @@ static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *min
     if (hw_likely((hw_tls.flags & HW_TLS_ENDED) == 0)) {
         struct hw_slab *slab = hw_tls.slab;
         bool recorded = record_with(s, slab, e);
-        if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab &&
+        if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab && slab->sure &&
             e->heap_id == HW_HEAP_ID_LIBC && hw_minfo_due(s, &slab->out))
             *minfo = s->generation;
         return recorded;

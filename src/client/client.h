@@ -69,6 +69,8 @@ struct hw_tls {
     struct hw_slab *slab;
     uint32_t generation; /* control generation that the words above belong to */
     uint32_t flags;      /* enum hw_tls_flags */
+    uint32_t n_closing;  /* dlclose calls of this thread that have not returned */
+    uint32_t pad;
 };
 _Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 
@@ -90,6 +92,7 @@ struct hw_slab {
     uint32_t n_rounds; /* of the thread's key destructors */
     /* Frames, and samples with a walk, not yet added to the session's counters. */
     uint32_t n_walked, n_adopted, n_samples;
+    bool sure; /* out was walked with a list of modules that was right then */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     /* the walker's cache follows, 64-byte aligned */
@@ -113,7 +116,10 @@ struct hw_session {
     _Atomic uint64_t n_draws;      /* ordinal of threads, for their seeds */
     _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
     _Atomic uint64_t last_maps_ns;
-    _Atomic uint32_t n_waits;    /* steps waited for tables of new modules */
+    uint64_t began_ns;
+    _Atomic uint64_t waited_ns;  /* by samples, for tables of new modules */
+    _Atomic uint64_t settled_ns; /* waited by dlclose and exit */
+    _Atomic uint32_t unsettled;  /* a copy was sent that leads through code not known yet */
     _Atomic uint32_t minfo_done; /* the request that was answered last */
     _Atomic uint64_t minfo_next_ns;
     struct hw_session *next; /* retired ones */
@@ -230,6 +236,17 @@ void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);
 
 #define hw_count(s, name, n)                                                                       \
     ((void)atomic_fetch_add_explicit(&(s)->ring.shm->counters.name, (n), memory_order_relaxed))
+
+/* ---- unload.c: code that goes away ---- */
+
+/* Is the newest list of modules right for what runs on this thread now? Not behind a dlclose, until
+ * the recorder has read the mappings again. */
+static inline bool hw_modules_settled(const struct hw_session *s)
+{
+    const struct hw_tables_dir *d = s->tables;
+    uint32_t begun = atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_acquire);
+    return begun - hw_tls.n_closing == atomic_load_explicit(&d->closes_seen, memory_order_acquire);
+}
 
 /* ---- capture.c ---- */
 

@@ -135,12 +135,13 @@ void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_HEAP);
 }
 
-/* Unknown code: one notice an address page, and not more than one a millisecond. */
+/* Unknown code: one notice an address page, and not more than one a millisecond. pc 0: the list of
+ * modules is out of date. */
 void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
 {
     uint64_t last = atomic_load_explicit(&s->last_maps_ns, memory_order_relaxed);
     uint64_t last_pc = atomic_load_explicit(&s->last_maps_pc, memory_order_relaxed);
-    uint64_t quiet_ns = pc >> 12 == last_pc >> 12 ? 100000000u : 1000000u;
+    uint64_t quiet_ns = pc != 0 && pc >> 12 == last_pc >> 12 ? 100000000u : 1000000u;
     if (now_ns - last < quiet_ns ||
         !atomic_compare_exchange_strong(&s->last_maps_ns, &last, now_ns))
         return;

@@ -374,6 +374,7 @@ static bool session_open(const struct exchange *x)
     }
     if (s->config.max_frames == 0 || s->config.max_frames > HW_MAX_FRAMES)
         s->config.max_frames = HW_MAX_FRAMES;
+    s->began_ns = hw_now_monotonic_ns();
     s->seed = s->config.seed ? s->config.seed : fresh_seed();
     own.tag = (own.tag + 1) & 0xffff;
     if (own.tag == 0)

@@ -152,6 +152,7 @@ struct hw_target {
     uint64_t maps_ns;     /* last reading */
     bool maps_due;        /* to be read as soon as the rate allows */
     bool maps_answer_due; /* a feed waits for it */
+    uint32_t maps_ask;    /* its last question */
     uint64_t map_reparses;
     HW_VEC(const struct hw_stack *) unresolved;
 
@@ -173,7 +174,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now);
 void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
-void hw_target_maps_wanted(struct hw_target *t);
+void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
 void hw_target_refresh_maps(struct hw_target *t, uint64_t now);

@@ -87,7 +87,7 @@ static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status 
     if (f->minfo_new)
         tell_minfo(t, f);
     if (f->maps_wanted &&
-        hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, f->maps_pc, 0) == HW_OK)
+        hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, 0, f->maps_ask) == HW_OK)
         f->maps_wanted = false;
     if (status == HW_FEED_BROKEN && !f->d.told_broken &&
         hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
@@ -109,6 +109,8 @@ static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
     uint64_t most = full * MAX_POLL_US / HW_RING_DEFAULT_BYTES;
     if (f->d.n_idle > 200 || most > MAX_POLL_US)
         most = MAX_POLL_US;
+    if (now < f->quick_until_ns)
+        most = MIN_POLL_US;
     if (f->d.poll_us > most)
         f->d.poll_us = (uint32_t)most;
     uint32_t least = full < SMALL_RING ? MIN_POLL_SMALL_US : MIN_POLL_US;
@@ -214,7 +216,7 @@ static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
     case ORDER_MAPS_DONE:
         if (!is_ours(t, f))
             break;
-        f->maps_answered = true;
+        f->maps_answered |= m->flags == f->maps_ask; /* not the answer to an earlier question */
         f->d.next_poll_ns = now;
         break;
     case ORDER_STOP:
@@ -323,7 +325,7 @@ int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t 
     return hw_mbox_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
 }
 
-int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key)
+int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask)
 {
-    return hw_mbox_put(orders_of(d, key), ORDER_MAPS_DONE, f, NULL, 0, 0);
+    return hw_mbox_put(orders_of(d, key), ORDER_MAPS_DONE, f, NULL, 0, ask);
 }

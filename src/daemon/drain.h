@@ -43,6 +43,6 @@ int hw_drain_add(struct hw_drain *d, struct hw_feed *f, uint64_t key);
 int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t flags, bool final,
                   bool dead);
 /* The target's maps were read again and tables published. */
-int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key);
+int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask);
 
 #endif

@@ -20,8 +20,11 @@
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
 #define NO_STACK        UINT64_MAX
 #define STALL_MAX_NS    250000000u /* a sample waits so long for its table */
-#define RELEASE_RECORDS 256u       /* space goes back this often within one drain */
-#define BATCH           48u        /* small records booked together */
+#define ASK_AGAIN_NS    5000000u
+#define QUICK_NS        2000000000u
+#define VAIN_NS         50000000u
+#define RELEASE_RECORDS 256u /* space goes back this often within one drain */
+#define BATCH           48u  /* small records booked together */
 #define MAX_STACKS      (1u << 26)
 
 void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
@@ -51,7 +54,7 @@ static bool stop_is_complete(uint32_t stop)
     return hw_stop_is_complete(stop);
 }
 
-/* exact: (n + 63) / 64 words. */
+/* exact: (n + 63) / 64 words. stop: as in struct hw_rec_stack. */
 static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
                      const void *exact, uint64_t *out)
 {
@@ -61,7 +64,11 @@ static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *
     struct hw_stack *s = hw_arena_alloc(&f->arena, sizeof *s + (n + words) * sizeof(uint64_t));
     if (!s)
         return HW_ENOMEM;
-    *s = (struct hw_stack){.index = (uint32_t)f->stacks.n, .n_frames = n, .stop = stop};
+    *s = (struct hw_stack){.index = (uint32_t)f->stacks.n,
+                           .n_frames = n,
+                           .stop = (uint16_t)stop,
+                           .generation = (uint16_t)(stop >> HW_STACK_STOP_BITS)};
+    stop = s->stop;
     if (n) {
         memcpy(s->pcs, pcs, n * sizeof(uint64_t));
         memcpy(s->pcs + n, exact, words * sizeof(uint64_t));
@@ -218,20 +225,38 @@ static void count_unwind(struct hw_feed *f, uint64_t ns)
     f->unwind_us += us;
 }
 
+/* Code that the tables' list does not show may have been loaded a moment ago. */
+static bool may_be_new(void *arg, uint64_t pc)
+{
+    (void)arg, (void)pc;
+    return true;
+}
+
+/* Does the tables' list say what was where when the sample was taken? */
+static bool list_is_current(const struct hw_feed *f, const struct hw_rec_copy *c)
+{
+    const struct hw_tables_dir *d = f->tables;
+    return d &&
+           (int32_t)(atomic_load_explicit(&d->closes_seen, memory_order_acquire) - c->closes) >= 0;
+}
+
 /* The scratch copy of the record is 8-byte aligned, and so is everything in it. */
 static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
-                      const struct hw_walk_regs *regs, const uint8_t *bytes)
+                      const struct hw_walk_regs *regs, const uint8_t *bytes, uint64_t now_ns)
 {
     uint64_t t0 = hw_now_monotonic_ns();
     struct hw_walk_out *w = f->walk;
+    bool asked = f->stall_since_ns ? f->maps_answered : f->dead || now_ns < f->stalls_again_ns;
     struct hw_walk_in in = {.tables = f->tables,
                             .snapshot = f->tables ? hw_tables_snapshot(f->tables) : NULL,
                             .regs = *regs,
                             .hi = c->sp + c->n_bytes,
                             .delta = (uint64_t)(uintptr_t)bytes - c->sp,
-                            .max_frames = HW_MAX_FRAMES};
+                            .max_frames = HW_MAX_FRAMES,
+                            .is_new_module = asked ? NULL : may_be_new};
     if (in.regs.sp < c->sp)
         in.regs.sp = c->sp;
+    f->walk_generation = in.snapshot ? (uint16_t)in.snapshot->generation : 0;
     if (!in.snapshot || in.hi < c->sp) {
         *w = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_PENDING, .stop_pc = regs->pc};
         w->pcs[0] = regs->pc;
@@ -242,26 +267,50 @@ static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
     count_unwind(f, hw_now_monotonic_ns() - t0);
 }
 
-/* Should the sample wait until the main thread has looked at the target's maps again? */
-static bool copy_stalls(struct hw_feed *f, uint64_t now_ns)
+static void ask_maps(struct hw_feed *f, uint64_t now_ns)
 {
-    uint32_t stop = f->walk->stop;
-    if (stop != HW_STOP_PENDING && stop != HW_STOP_NO_MODULE)
-        return false;
-    if (f->stall_since_ns) {
-        bool over = (f->maps_answered && stop == HW_STOP_NO_MODULE) ||
-                    now_ns - f->stall_since_ns > STALL_MAX_NS || f->dead;
-        if (over)
-            f->stall_since_ns = 0;
-        return !over;
-    }
-    if (f->dead || (f->maps_asked_ns && now_ns - f->maps_asked_ns < 2 * (uint64_t)STALL_MAX_NS))
-        return false; /* asked a moment ago: this address stays unknown for now */
-    f->maps_asked_ns = f->stall_since_ns = now_ns;
+    f->maps_asked_ns = now_ns;
+    f->quick_until_ns = now_ns + QUICK_NS;
     f->maps_pc = f->walk->stop_pc;
+    f->maps_ask++;
     f->maps_wanted = true;
     f->maps_answered = false;
-    return true;
+}
+
+/* The address is in no module now either: generated code, or no code at all. */
+static bool asked_in_vain(const struct hw_feed *f)
+{
+    const struct hw_module_snapshot *s = f->tables ? hw_tables_snapshot(f->tables) : NULL;
+    return f->maps_pc && !hw_module_find(s, f->maps_pc - 1);
+}
+
+/*
+ * Should the sample wait until the main thread has looked at the target's maps again? Each one that
+ * leads through unknown code does, unless another has waited in vain a moment ago: tables that do
+ * not come must not hold up the target.
+ */
+static bool copy_stalls(struct hw_feed *f, const struct hw_rec_copy *c, uint64_t now_ns)
+{
+    uint32_t stop = f->walk->stop;
+    bool current = list_is_current(f, c);
+    bool wants = !current || stop == HW_STOP_PENDING || stop == HW_STOP_NO_MODULE;
+    bool first = f->stall_since_ns == 0;
+    if (first && wants && !f->dead && now_ns >= f->stalls_again_ns) {
+        f->stall_since_ns = now_ns;
+        ask_maps(f, now_ns);
+        return true;
+    }
+    if (!first && wants && !f->dead && now_ns - f->stall_since_ns <= STALL_MAX_NS) {
+        if (f->maps_answered && now_ns - f->maps_asked_ns >= ASK_AGAIN_NS)
+            ask_maps(f, now_ns); /* another library came, or is on its way out */
+        return true;
+    }
+    if (!first && wants)
+        f->stalls_again_ns = now_ns + 2 * (uint64_t)STALL_MAX_NS;
+    else if (!first && asked_in_vain(f))
+        f->stalls_again_ns = now_ns + VAIN_NS;
+    f->stall_since_ns = 0;
+    return false;
 }
 
 static uint64_t walked_id(const struct hw_walk_out *w)
@@ -297,12 +346,13 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
         book_alloc(f, &c.alloc, pos, stack);
         return 1;
     }
-    walk_copy(f, &c, &regs, bytes);
-    if (copy_stalls(f, now_ns))
+    walk_copy(f, &c, &regs, bytes, now_ns);
+    if (copy_stalls(f, &c, now_ns))
         return 0;
     struct hw_walk_out *w = f->walk;
     if (!hw_map64_get(&f->ids, walked_id(w), &stack) &&
-        add_stack(f, walked_id(w), w->stop, w->pcs, w->n_frames, w->exact, &stack) < 0) {
+        add_stack(f, walked_id(w), w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
+                  w->pcs, w->n_frames, w->exact, &stack) < 0) {
         f->n_nomem++;
         return 1;
     }
@@ -338,7 +388,7 @@ static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return rc != HW_ELIMIT;
 }
 
-static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t now_ns)
 {
     struct hw_rec_maps r;
     if (size < sizeof r)
@@ -346,6 +396,7 @@ static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     memcpy(&r, rec, sizeof r);
     f->maps_wanted = true;
     f->maps_pc = r.pc;
+    f->quick_until_ns = now_ns + QUICK_NS;
     return true;
 }
 
@@ -374,7 +425,7 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     case HW_REC_HEAP:
         return on_heap(f, rec, size) ? 1 : -1;
     case HW_REC_MAPS:
-        return on_maps(f, rec, size) ? 1 : -1;
+        return on_maps(f, rec, size, now_ns) ? 1 : -1;
     case HW_REC_MINFO:
         return on_minfo(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:

@@ -29,7 +29,8 @@
 struct hw_stack {
     uint32_t index;
     uint32_t n_frames;
-    uint32_t stop; /* enum hw_walk_stop; HW_FEED_STOP_LOST */
+    uint16_t stop;       /* enum hw_walk_stop; HW_FEED_STOP_LOST */
+    uint16_t generation; /* low bits of the snapshot's that it was walked with */
     uint32_t reserved;
     uint64_t pcs[]; /* leaf first; behind them the words with the bits of exact ones */
 };
@@ -61,13 +62,17 @@ struct hw_feed {
     struct hw_map64 addresses;               /* of live samples, for their frees */
     struct hw_walk_cache *cache;             /* owned; made at the first copied stack */
     struct hw_walk_out *walk;                /* owned */
+    uint16_t walk_generation;                /* of its snapshot */
 
     /* A copied stack that waits for a table. */
-    uint64_t stall_since_ns; /* 0 = no stall */
+    uint64_t stall_since_ns;  /* 0 = no stall */
+    uint64_t stalls_again_ns; /* one waited in vain: no other waits before */
     uint64_t maps_asked_ns;
     uint64_t maps_pc; /* why */
     bool maps_wanted; /* to be told to the main thread */
     bool maps_answered;
+    uint32_t maps_ask;       /* number of the question */
+    uint64_t quick_until_ns; /* threads of the target may be waiting for new modules till then */
 
     struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;

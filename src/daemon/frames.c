@@ -9,6 +9,8 @@
 
 #include "base/banned.h"
 
+#define CLIENT_NAME "libheapprofd_glibc_preload.so"
+
 int hw_frames_init(struct hw_frames *f, uint32_t arch)
 {
     *f = (struct hw_frames){.pc_step = arch == HW_ARCH_ARM64 ? 4 : 1};
@@ -36,6 +38,12 @@ static bool has_prefix(const char *path, char *const *prefixes, size_t n)
         if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
     return false;
+}
+
+static bool is_client(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    return base && strcmp(base + 1, CLIENT_NAME) == 0;
 }
 
 static const struct hw_frame_range *find_same(const struct hw_frames *f, const struct hw_map *m)
@@ -77,6 +85,7 @@ static int range_of(struct hw_frames *f, const struct hw_map *m, char *const *pr
                                    .inode = m->inode,
                                    .offset = m->offset,
                                    .filtered = has_prefix(m->path, prefixes, n),
+                                   .ours = is_client(m->path),
                                    .file = m->path[0] == '/' ? open(ctx, m) : NULL};
     return make_mapping(f, m, out);
 }
@@ -91,8 +100,10 @@ static int keep_gone(struct hw_frames *f, const struct hw_frame_range *now, size
     for (size_t i = 0, k = 0; i < f->ranges.n; i++) {
         while (k < n && now[k].hi <= f->ranges.v[i].lo)
             k++;
-        if ((k == n || !range_equal(&now[k], &f->ranges.v[i])) &&
-            hw_vec_push(&f->gone, f->ranges.v[i]) < 0)
+        if (k < n && range_equal(&now[k], &f->ranges.v[i]))
+            continue;
+        f->ranges.v[i].last_generation = f->generation;
+        if (hw_vec_push(&f->gone, f->ranges.v[i]) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -145,6 +156,18 @@ static const struct hw_frame_range *find_range(const struct hw_frames *f, uint64
     return NULL;
 }
 
+/* What was there when the tables had an older generation: the first that went away since. */
+static const struct hw_frame_range *find_older(const struct hw_frames *f, uint64_t pc,
+                                               uint16_t generation)
+{
+    size_t i = f->gone.n;
+    const struct hw_frame_range *found = NULL;
+    for (; i > 0 && (int16_t)(f->gone.v[i - 1].last_generation - generation) >= 0; i--)
+        if (pc >= f->gone.v[i - 1].lo && pc < f->gone.v[i - 1].hi)
+            found = &f->gone.v[i - 1];
+    return found ? found : find_range(f, pc);
+}
+
 bool hw_frames_covers(const struct hw_frames *f, uint64_t pc)
 {
     const struct hw_frame_range *r = find_range(f, pc - f->pc_step);
@@ -195,14 +218,22 @@ static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_fra
     return hw_vec_push(&f->unnamed, u) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, hw_frame_id *out)
+#define NO_FRAME UINT32_MAX /* the client's own */
+
+static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, uint16_t generation,
+                    hw_frame_id *out)
 {
     uint64_t at = exact ? pc : pc - f->pc_step, known;
-    if (hw_map64_get(&f->frame_ids, at, &known)) {
+    bool now = generation == f->generation || generation == 0; /* 0: not known */
+    if (now && hw_map64_get(&f->frame_ids, at, &known)) {
         out->v = (uint32_t)known;
         return HW_OK;
     }
-    const struct hw_frame_range *r = find_range(f, at);
+    const struct hw_frame_range *r = now ? find_range(f, at) : find_older(f, at, generation);
+    if (r && r->ours) {
+        out->v = NO_FRAME;
+        return HW_OK;
+    }
     struct hw_frame row = {.mapping = {HW_ID_NONE}, .rel_pc = at};
     if (r) {
         row.mapping = r->mapping;
@@ -211,7 +242,7 @@ static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, hw_frame_id *o
     int rc = hw_callsites_frame(f->cs, &row, out);
     if (rc == HW_OK)
         rc = note_unnamed(f, *out, r, row.rel_pc);
-    if (rc == HW_OK && at != HW_MAP64_NO_KEY)
+    if (rc == HW_OK && now && at != HW_MAP64_NO_KEY)
         rc = hw_map64_put(&f->frame_ids, at, out->v);
     return rc;
 }
@@ -264,9 +295,13 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
     int rc = HW_OK;
     if (!hw_stop_is_complete(s->stop) || s->n_frames == 0)
         rc = intern_named(f, error_frame(s->stop), &root_first[n++]);
-    for (uint32_t i = s->n_frames; rc == HW_OK && i > 0; i--)
-        rc = frame_at(f, s->pcs[i - 1], hw_stack_is_exact(s, i - 1), &root_first[n++]);
+    for (uint32_t i = s->n_frames; rc == HW_OK && i > 0; i--) {
+        rc = frame_at(f, s->pcs[i - 1], hw_stack_is_exact(s, i - 1), s->generation, &root_first[n]);
+        n += rc == HW_OK && root_first[n].v != NO_FRAME;
+    }
     hw_callsite_id leaf = {HW_ID_NONE};
+    if (rc == HW_OK && n == 0)
+        rc = intern_named(f, error_frame(HW_FEED_STOP_LOST), &root_first[n++]);
     if (rc == HW_OK)
         rc = intern_path(f, root_first, n, &leaf);
     if (hw_vec_reserve(&f->of_stack, (size_t)s->index + 1) < 0)

@@ -30,12 +30,15 @@ struct hw_frame_range {
     struct hw_module_file *file; /* NULL: no file */
     uint64_t inode;
     uint64_t offset;
-    bool filtered; /* skip_symbol_prefix */
+    bool filtered;            /* skip_symbol_prefix */
+    bool ours;                /* the client library: its frames are no part of the program */
+    uint16_t last_generation; /* gone: of the tables when it was there */
 };
 
 struct hw_frames {
     struct hw_callsites *cs;
     struct hw_map64 frame_ids; /* hash of (mapping, rel_pc) is inside cs; here: pc → frame */
+    uint16_t generation;       /* of the tables that were made of `ranges`; set by who makes them */
     HW_VEC(struct hw_frame_range) ranges; /* now, sorted */
     HW_VEC(struct hw_frame_range) gone;   /* oldest first */
     HW_VEC(hw_callsite_id) of_stack;      /* by stack number; HW_ID_NONE = not resolved */

@@ -90,7 +90,7 @@ static void on_answer(const struct hw_msg *m)
         hw_dump_snapshot(t, m->data, m->flags & 1);
         break;
     case HW_DRAINED_MAPS:
-        hw_target_maps_wanted(t);
+        hw_target_maps_wanted(t, m->flags);
         break;
     case HW_DRAINED_BROKEN:
         hw_target_finish(t, HW_END_BROKEN);
@@ -194,6 +194,9 @@ static int wait_ms(const struct hw_recorder *r)
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
             return TICK_PREPARE_MS;
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->maps_due)
+            return TICK_PREPARE_MS; /* its next samples wait for the answer */
     if (r->sweep_due && r->sessions.n == 0)
         return SWEEP_MS;
     return r->sessions.n ? TICK_MS : r->conns.n ? 500 : 5000;

@@ -74,7 +74,11 @@ static int table_offset(struct hw_tables *t, const struct hw_module_file *f, uin
 
 static struct hw_module make_module(struct hw_tables *t, const struct hw_table_range *r)
 {
-    struct hw_module m = {.lo = r->lo, .hi = r->hi, .bias = r->bias, .flags = HW_MODULE_NO_TABLE};
+    struct hw_module m = {.lo = r->lo,
+                          .hi = r->hi,
+                          .bias = r->bias,
+                          .flags = HW_MODULE_NO_TABLE,
+                          .file = (uint32_t)((uintptr_t)r->file >> 4)};
     if (!r->file)
         return m;
     if (r->file->table_state == HW_TABLE_READY && table_offset(t, r->file, &m.table_off) == HW_OK)
@@ -92,7 +96,8 @@ static bool was_replaced(const struct hw_tables *t, const struct hw_module *now,
         const struct hw_module *old = &t->last.v[i];
         while (k < n && now[k].hi <= old->lo)
             k++;
-        if (k == n || now[k].lo != old->lo || now[k].hi != old->hi || now[k].bias != old->bias)
+        if (k == n || now[k].lo != old->lo || now[k].hi != old->hi || now[k].bias != old->bias ||
+            now[k].file != old->file)
             return true;
         if (old->table_off != now[k].table_off || (old->flags & ~now[k].flags & HW_MODULE_NO_TABLE))
             return true; /* a table came: cached "no rule" answers are void too */
@@ -130,4 +135,11 @@ int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, 
     }
     free(s);
     return rc < 0 ? rc : 1;
+}
+
+void hw_tables_seen(struct hw_tables *t, uint32_t closes)
+{
+    struct hw_tables_dir *d = (struct hw_tables_dir *)(void *)t->map;
+    /* Release: who sees the number sees the list that it is about. */
+    atomic_store_explicit(&d->closes_seen, closes, memory_order_release);
 }

@@ -38,5 +38,7 @@ void hw_tables_done(struct hw_tables *t);
  * published, 0 = nothing new. ranges: sorted, disjoint. HW_ELIMIT: the file is full; what was
  * published stays. */
 int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, size_t n);
+/* What is published was read when so many dlcloses of the target were over, and none under way. */
+void hw_tables_seen(struct hw_tables *t, uint32_t closes);
 
 #endif

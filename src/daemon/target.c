@@ -33,7 +33,7 @@
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
-#define MAPS_ASKED        (5 * MS) /* a thread of the target may be waiting for the answer */
+#define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -60,7 +60,7 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     return file;
 }
 
-static void publish_tables(struct hw_target *t)
+static bool publish_tables(struct hw_target *t)
 {
     hw_table_ranges ranges = {0};
     int rc = hw_frames_table_ranges(&t->frames, &ranges);
@@ -69,6 +69,18 @@ static void publish_tables(struct hw_target *t)
     if (rc < 0)
         hw_log(WARN, "pid %d: unwind tables: %s", t->pid.pid, hw_errc_text(rc));
     hw_vec_done(&ranges);
+    t->frames.generation = (uint16_t)t->tables.generation;
+    return rc >= 0;
+}
+
+/* dlcloses that the target began, and whether all of them were over. Asked before its mappings are
+ * read: what those show is then right for samples that were taken before the next one begins. */
+static bool closes(const struct hw_target *t, uint32_t *begun)
+{
+    const struct hw_ring_shm *shm = t->feed ? t->feed->ring.shm : NULL;
+    uint32_t ended = shm ? atomic_load(&shm->closes_ended) : 0;
+    *begun = shm ? atomic_load(&shm->closes_begun) : 0;
+    return *begun == ended;
 }
 
 static bool tables_ready(const struct hw_target *t)
@@ -84,6 +96,8 @@ static bool tables_ready(const struct hw_target *t)
 void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
 {
     struct hw_maps fresh;
+    uint32_t begun;
+    bool quiet = closes(t, &begun);
     t->maps_due = false;
     t->maps_ns = now;
     if (hw_maps_read(t->pid.dir, &fresh, NULL) < 0)
@@ -99,7 +113,8 @@ void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
                               c->skip_symbol_prefix.n, open_module, t);
     if (rc < 0)
         hw_log(WARN, "pid %d: mappings: %s", t->pid.pid, hw_errc_text(rc));
-    publish_tables(t);
+    if (publish_tables(t) && rc >= 0 && quiet)
+        hw_tables_seen(&t->tables, begun);
 }
 
 static void answer_maps(struct hw_target *t)
@@ -107,19 +122,21 @@ static void answer_maps(struct hw_target *t)
     if (!t->maps_answer_due || !t->with_thread || !tables_ready(t))
         return;
     t->maps_answer_due = false;
-    (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key); /* else its deadline passes */
+    (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key, t->maps_ask); /* else its deadline passes */
 }
 
 static void refresh_if_due(struct hw_target *t, uint64_t now)
 {
-    if (!t->maps_due || now - t->maps_ns < MAPS_ASKED)
+    uint32_t begun;
+    if (!t->maps_due || now - t->maps_ns < (closes(t, &begun) ? MAPS_ASKED : MAPS_EVERY / 4))
         return;
     t->map_reparses++;
     hw_target_refresh_maps(t, now);
 }
 
-void hw_target_maps_wanted(struct hw_target *t)
+void hw_target_maps_wanted(struct hw_target *t, uint32_t ask)
 {
+    t->maps_ask = ask;
     t->maps_due = t->maps_answer_due = true;
     if (t->phase == HW_PHASE_RUNNING)
         refresh_if_due(t, hw_now_monotonic_ns());
@@ -130,7 +147,7 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
     for (size_t i = 0; i < t->frames.ranges.n; i++) {
         if (t->frames.ranges.v[i].file != m)
             continue;
-        publish_tables(t);
+        (void)publish_tables(t);
         answer_maps(t);
         return;
     }

@@ -100,7 +100,7 @@ struct hw_module {
     uint64_t bias;      /* pc - bias = link-time address */
     uint64_t table_off; /* in the tables file; 0 = none */
     uint32_t flags;     /* enum hw_module_flags */
-    uint32_t reserved;
+    uint32_t file;      /* the recorder's own: tells the files behind the same addresses apart */
 };
 _Static_assert(sizeof(struct hw_module) == 40, "directory layout");
 
@@ -115,7 +115,10 @@ struct hw_tables_dir {
     uint32_t version;
     uint32_t arch;
     _Atomic uint64_t snapshot_off; /* of the newest hw_module_snapshot; 0 = none yet */
-    uint8_t pad[4096 - 24];
+    /* The newest snapshot shows what was there when so many dlcloses of the target (ring.h) were
+     * over and none was under way. */
+    _Atomic uint32_t closes_seen;
+    uint8_t pad[4096 - 28];
 };
 _Static_assert(sizeof(struct hw_tables_dir) == 4096, "directory layout");
 

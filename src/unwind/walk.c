@@ -690,6 +690,7 @@ void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw
     out->n_frames = w.n;
     out->stop = (uint32_t)stop;
     out->stop_pc = s.exact ? s.ret - 1 : s.ret;
+    out->generation = (uint16_t)generation;
     out->stack_id = finish_id(hash, generation, (uint32_t)stop);
 }
 

@@ -72,11 +72,12 @@ struct hw_walk_in {
 
 struct hw_walk_out {
     uint32_t n_frames;
-    uint32_t stop;      /* enum hw_walk_stop */
-    uint64_t stop_pc;   /* where it stopped, for NO_MODULE and PENDING */
-    uint64_t stack_id;  /* hash of pcs, stop and the snapshot's generation; never 0 */
-    uint32_t n_adopted; /* frames taken over from the cache */
-    uint32_t n_by_fp;   /* frames found by the frame-pointer fallback */
+    uint32_t stop;       /* enum hw_walk_stop */
+    uint16_t generation; /* low bits of the snapshot's */
+    uint64_t stop_pc;    /* where it stopped, for NO_MODULE and PENDING */
+    uint64_t stack_id;   /* hash of pcs, stop and the snapshot's generation; never 0 */
+    uint32_t n_adopted;  /* frames taken over from the cache */
+    uint32_t n_by_fp;    /* frames found by the frame-pointer fallback */
     uint64_t exact[HW_MAX_FRAMES / 64];
     uint64_t pcs[HW_MAX_FRAMES];
 };

@@ -93,11 +93,15 @@ struct hw_rec_stack {
     uint64_t head;
     uint64_t stack_id;
     uint32_t n_frames;
-    uint32_t stop; /* enum hw_walk_stop of unwind/walk.h: why the walk ended */
+    /* enum hw_walk_stop of unwind/walk.h: why the walk ended; above it 16 bits of the generation of
+     * the snapshot: whose functions stood at these addresses then */
+    uint32_t stop;
     /* uint64_t pc[n_frames]; leaf first; all but the leaf of a signal are return addresses */
     /* then ceil(n_frames/64) words: bit i set = pc[i] is exact, not a return address */
 };
 _Static_assert(sizeof(struct hw_rec_stack) == 24, "ring layout");
+
+#define HW_STACK_STOP_BITS 16
 
 /* An allocation whose stack could not be walked in the target. */
 struct hw_rec_copy {
@@ -106,8 +110,9 @@ struct hw_rec_copy {
     uint64_t hi;               /* end of the stack as far as known */
     uint32_t n_bytes;          /* stack bytes copied from sp on, a multiple of 8 */
     uint16_t n_regs;
-    uint16_t arch; /* enum hw_arch */
-    uint64_t reason;
+    uint16_t arch;   /* enum hw_arch */
+    uint32_t reason; /* enum hw_walk_stop: why it was not walked in the target */
+    uint32_t closes; /* dlcloses begun before it (ring.h): mappings read earlier do not count */
     /* uint64_t regs[n_regs]; then n_bytes of stack */
 };
 _Static_assert(sizeof(struct hw_rec_copy) == 88, "ring layout");

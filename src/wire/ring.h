@@ -71,8 +71,11 @@ struct hw_ring_shm {
     uint32_t reserved0;
     uint64_t data_bytes;           /* 2^k */
     _Atomic uint32_t client_error; /* enum hw_client_error */
-    uint32_t reserved1;
-    uint8_t pad0[32];
+    /* dlcloses of the target in this session: code may be replaced behind them. Equal while none is
+     * under way; the reader compares before it reads the target's mappings. */
+    _Atomic uint32_t closes_begun;
+    _Atomic uint32_t closes_ended;
+    uint8_t pad0[28];
     _Atomic uint64_t write_pos; /* writers: next position to reserve */
     uint8_t pad1[56];
     _Atomic uint64_t read_pos; /* reader: everything below is free again */

@@ -268,6 +268,61 @@ static void test_copy(void **state)
     tear_down(&f);
 }
 
+/* Every copy that leads through unknown code waits for a look at the mappings of its own; and code
+ * may have gone since the last look although its address is known. */
+static void test_copies_in_a_row(void **state)
+{
+    (void)state;
+    static struct {
+        struct hw_tables_dir dir;
+        struct {
+            struct hw_module_snapshot s;
+            struct hw_module m;
+        } list;
+    } tables;
+    struct {
+        struct hw_rec_copy c;
+        uint64_t regs[17];
+        uint64_t stack[4];
+    } r = {.c = {.alloc = {.heap_id = 1, .alloc_size = 7, .sample_size = 7},
+                 .sp = 0x7ffe0000,
+                 .hi = 0x7fff0000,
+                 .n_bytes = 32,
+                 .n_regs = 17,
+                 .arch = HW_ARCH_X86_64}};
+    if (HW_ARCH_HERE != HW_ARCH_X86_64)
+        skip();
+    r.regs[7] = r.c.sp;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    tables.list.s = (struct hw_module_snapshot){.generation = 3, .n_modules = 1};
+    tables.list.m = (struct hw_module){.lo = 0x10000, .hi = 0x20000, .flags = HW_MODULE_NO_TABLE};
+    atomic_store(&tables.dir.snapshot_off, sizeof tables.dir);
+    f.feed->tables = &tables;
+    uint64_t t = 1000000000;
+    for (uint64_t i = 1; i <= 3; i++, t += 3000000) {
+        r.regs[16] = 0x10000 + i * 0x20000;
+        put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_STALLED);
+        assert_int_equal(f.feed->maps_ask, i);
+        tables.list.m.hi += 0x20000; /* there it is */
+        f.feed->maps_answered = true;
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 2000000), HW_FEED_EMPTY);
+        assert_int_equal(f.feed->stacks.v[i - 1]->generation, 3);
+    }
+    /* Two dlcloses ago this address was something else, perhaps. */
+    r.c.closes = 2;
+    put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
+    for (uint32_t seen = 0; seen < 2; seen++) {
+        atomic_store(&tables.dir.closes_seen, seen);
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t++), HW_FEED_STALLED);
+    }
+    atomic_store(&tables.dir.closes_seen, 2);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->n_copies, 4);
+    tear_down(&f);
+}
+
 /* ---- threads: two writers, a drain thread, dumps meanwhile ---- */
 
 struct writer {
@@ -354,7 +409,7 @@ static void test_threads(void **state)
     assert_int_equal(s->n_samples, 40000);
     hw_snapshot_free(s);
     /* Orders that come too late find nobody. */
-    assert_int_equal(hw_drain_maps_done(d, f.feed, 5), HW_OK);
+    assert_int_equal(hw_drain_maps_done(d, f.feed, 5, 0), HW_OK);
     assert_int_equal(f.feed->books.books[1]->live, 2 * 3 * 10000);
     hw_drain_free(d);
     hw_mbox_done(&answers);
@@ -365,4 +420,5 @@ static void test_threads(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_until_and_holes),
              cmocka_unit_test(test_liars), cmocka_unit_test(test_scribbles),
-             cmocka_unit_test(test_copy), cmocka_unit_test(test_threads))
+             cmocka_unit_test(test_copy), cmocka_unit_test(test_copies_in_a_row),
+             cmocka_unit_test(test_threads))
