@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "codec/pb.h"
 #include "import/heap_dumps.h"
+#include "import/heap_graphs.h"
 #include "import/import.h"
 #include "import/interned.h"
 #include "import/processes.h"
@@ -34,6 +35,7 @@ struct import {
     struct hw_interned interned;
     struct hw_clocks clocks;
     struct hw_heap_dumps dumps;
+    struct hw_heap_graphs graphs;
     bool has_time;
     bool has_names; /* packets that name frames were seen */
 };
@@ -375,6 +377,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_malloc_info(im->p, p->data, ts);
     case F(smaps_packet):
         return hw_import_smaps(im->p, p->data, ts);
+    case F(heap_graph):
+        return hw_heap_graphs_packet(&im->graphs, p, ts);
     default:
         return read_event(im, p->data, ts);
     }
@@ -406,7 +410,10 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(malloc_info):
     case F(smaps_packet):
     case F(service_event):
+    case F(heap_graph):
         return read_timed(im, p);
+    case F(art_process_metadata):
+        return hw_heap_graphs_process(&im->graphs, p->data);
     default:
         return HW_OK;
     }
@@ -481,9 +488,15 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     struct import im = {.p = into, .reader = reader};
     hw_interned_init(&im.interned, into);
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
+    hw_heap_graphs_init(&im.graphs, into);
     int rc = gather(&im, err);
     if (rc == HW_OK)
         rc = read_all(&im, err);
+    if (rc == HW_OK) {
+        rc = hw_heap_graphs_finish(&im.graphs);
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "heap graph");
+    }
     if (rc == HW_OK && im.has_names)
         rc = read_names(&im, err);
     if (rc == HW_OK) {
@@ -499,6 +512,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     if (rc == HW_OK && s->packets == 0)
         rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is no trace");
     hw_heap_dumps_done(&im.dumps);
+    hw_heap_graphs_done(&im.graphs);
     hw_interned_done(&im.interned);
     hw_clocks_done(&im.clocks);
     return rc;

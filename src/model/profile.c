@@ -39,6 +39,9 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->counters);
     hw_vec_done(&p->smaps);
     hw_vec_done(&p->metadata);
+    for (size_t i = 0; i < p->graphs.n; i++)
+        hw_heap_graph_free(p->graphs.v[i]);
+    hw_vec_done(&p->graphs);
     hw_map64_done(&p->process_by_pid);
     hw_map64_done(&p->stat_by_key);
     free(p);
@@ -132,6 +135,14 @@ int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *
     return hw_vec_push(&p->metadata, row) < 0 ? HW_ENOMEM : HW_OK;
 }
 
+int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g)
+{
+    if (hw_vec_push(&p->graphs, g) == 0)
+        return HW_OK;
+    hw_heap_graph_free(g);
+    return HW_ENOMEM;
+}
+
 struct dump_order {
     const struct hw_heap_dump *dump;
     const char *heap;
@@ -200,10 +211,54 @@ static int sort_rows(struct hw_profile *p, const uint32_t *new_index)
     return HW_OK;
 }
 
+static int compare_graphs(const void *pa, const void *pb)
+{
+    const struct hw_heap_graph *a = *(struct hw_heap_graph *const *)pa;
+    const struct hw_heap_graph *b = *(struct hw_heap_graph *const *)pb;
+    if (a->ts_ns != b->ts_ns)
+        return a->ts_ns < b->ts_ns ? -1 : 1;
+    if (a->upid.v != b->upid.v)
+        return a->upid.v < b->upid.v ? -1 : 1;
+    return a->first_object < b->first_object ? -1 : a->first_object > b->first_object;
+}
+
+/* Sorts the graphs and numbers the rows of all of them. */
+static int number_graphs(struct hw_profile *p)
+{
+    uint64_t objects = 0, refs = 0, classes = 0, sets = 0, primitives = 0, data = 0, threads = 0;
+    for (size_t i = 0; i < p->graphs.n; i++)
+        p->graphs.v[i]->first_object = (uint32_t)i; /* equal ones keep their order */
+    if (p->graphs.n)
+        qsort(p->graphs.v, p->graphs.n, sizeof *p->graphs.v, compare_graphs);
+    for (size_t i = 0; i < p->graphs.n; i++) {
+        struct hw_heap_graph *g = p->graphs.v[i];
+        g->first_object = (uint32_t)objects;
+        g->first_reference = (uint32_t)refs;
+        g->first_class = (uint32_t)classes;
+        g->first_primitive = (uint32_t)primitives;
+        g->first_primitive_set = (uint32_t)sets;
+        g->first_data = (uint32_t)data;
+        g->first_thread = (uint32_t)threads;
+        objects += g->n_objects;
+        refs += g->n_refs;
+        classes += g->n_classes;
+        primitives += g->primitives.n;
+        sets += g->primitives.n ? (uint64_t)g->primitives.v[g->primitives.n - 1].set + 1 : 0;
+        data += g->data.n;
+        threads += g->threads.n;
+        if ((objects | refs | classes | primitives | sets | data | threads) >= HW_ID_NONE)
+            return HW_ELIMIT;
+    }
+    return HW_OK;
+}
+
 int hw_profile_freeze(struct hw_profile *p)
 {
     if (p->frozen)
         return HW_OK;
+    int numbered = number_graphs(p);
+    if (numbered < 0)
+        return numbered;
     if (p->dumps.n) {
         hw_autofree uint32_t *new_index = calloc(p->dumps.n, sizeof *new_index);
         if (!new_index)

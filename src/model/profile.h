@@ -4,7 +4,7 @@
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
- *          frozen, dumps stand in order of (ts, upid, heap name).
+ *          frozen, dumps stand in order of (ts, upid, heap name), heap graphs of (ts, upid).
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
  * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
@@ -19,6 +19,7 @@
 #include "base/map64.h"
 #include "base/vec.h"
 #include "model/callsites.h"
+#include "model/heap_graph.h"
 #include "model/ids.h"
 
 struct hw_process {
@@ -104,7 +105,8 @@ struct hw_profile {
     HW_VEC(struct hw_counter_row) counters;
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
-    hw_str_id config_text; /* the trace's configuration as text; 0 = none */
+    HW_VEC(struct hw_heap_graph *) graphs; /* owned */
+    hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;
     bool frozen;
     struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
@@ -126,6 +128,8 @@ int hw_profile_stat_set(struct hw_profile *p, const char *name, int64_t key,
 /* A fact about the trace; the last one of a name stays. text may be NULL: then number counts. */
 int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *text,
                             int64_t number);
+/* Adds a graph, which is the profile's from then on, also on error. */
+int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g);
 /* Interns text (need not be NUL-terminated). */
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
 /* Rows of one dump: [*first, *first + *n). Frozen only. */

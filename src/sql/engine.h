@@ -39,6 +39,8 @@ struct hw_sql_derived {
     size_t n_tracks;
     uint32_t *track_of;                /* per row of counters */
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
+    uint32_t *oomes;                   /* heap graphs made because memory ran out */
+    size_t n_oomes;
 };
 
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);
@@ -46,10 +48,18 @@ void hw_sql_derived_done(struct hw_sql_derived *x);
 
 enum hw_column_class { HW_CLASS_INT, HW_CLASS_REAL, HW_CLASS_TEXT };
 
+/* How rows are found by a column's value. */
+enum hw_column_order {
+    HW_ORDER_ANY,    /* by an index, made when first needed */
+    HW_ORDER_DENSE,  /* the value is the row number */
+    HW_ORDER_RISING, /* integers that never fall: by halving, in the cells themselves */
+    HW_ORDER_SCAN    /* by looking at all rows */
+};
+
 struct hw_column {
     const char *name;
     enum hw_column_class class;
-    bool dense; /* the value is the row number */
+    enum hw_column_order order;
     bool hidden;
 };
 

@@ -82,6 +82,55 @@ static bool key_of(const struct hw_sql_cell *c, uint32_t row, struct hw_index_ke
     return false;
 }
 
+enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, SMALL = 4096 };
+
+/* Integers, least significant digit first; rows of equal keys stay in their order. */
+static int radix_sort(struct hw_index_key *keys, size_t n)
+{
+    struct hw_index_key *other = malloc(n * sizeof *other), *a = keys, *b = other;
+    size_t count[RADIX];
+    uint64_t differ = 0;
+    if (!other)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        keys[i].i = (int64_t)((uint64_t)keys[i].i ^ 1ull << 63); /* negative ones first */
+        differ |= (uint64_t)keys[i].i ^ (uint64_t)keys[0].i;
+    }
+    for (unsigned shift = 0; shift < 64; shift += RADIX_BITS) {
+        if (!(differ >> shift & (RADIX - 1)))
+            continue;
+        memset(count, 0, sizeof count);
+        for (size_t i = 0; i < n; i++)
+            count[(uint64_t)a[i].i >> shift & (RADIX - 1)]++;
+        size_t at = 0;
+        for (size_t d = 0; d < RADIX; d++) {
+            size_t here = count[d];
+            count[d] = at;
+            at += here;
+        }
+        for (size_t i = 0; i < n; i++)
+            b[count[(uint64_t)a[i].i >> shift & (RADIX - 1)]++] = a[i];
+        struct hw_index_key *swap = a;
+        a = b;
+        b = swap;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct hw_index_key k = a[i];
+        k.i = (int64_t)((uint64_t)k.i ^ 1ull << 63);
+        keys[i] = k;
+    }
+    free(other);
+    return HW_OK;
+}
+
+static int sort_keys(struct hw_index_key *keys, size_t n, enum hw_column_class class)
+{
+    if (class == HW_CLASS_INT && n > SMALL)
+        return radix_sort(keys, n);
+    qsort(keys, n, sizeof *keys, compare_of(class));
+    return HW_OK;
+}
+
 int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
                    int column)
 {
@@ -105,8 +154,12 @@ int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const st
         sorted = sorted && (n_set == 0 || compare(&keys[n_set - 1], &keys[n_set]) < 0);
         n_set++;
     }
-    if (!sorted)
-        qsort(keys, n_set, sizeof *keys, compare);
+    int rc = sorted ? HW_OK : sort_keys(keys, n_set, t->columns[column].class);
+    if (rc < 0) {
+        free(keys);
+        free(nulls);
+        return rc;
+    }
     size_t distinct = n_null > 0;
     for (size_t i = 0; i < n_set; i++) {
         struct hw_index_key after = keys[i];

@@ -94,6 +94,18 @@ static int derive_symbol_sets(struct hw_sql_derived *x)
     return HW_OK;
 }
 
+static int derive_oomes(struct hw_sql_derived *x)
+{
+    const struct hw_profile *p = x->profile;
+    x->oomes = calloc(p->graphs.n + 1, sizeof *x->oomes);
+    if (!x->oomes)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < p->graphs.n; i++)
+        if (p->graphs.v[i]->is_oome)
+            x->oomes[x->n_oomes++] = i;
+    return HW_OK;
+}
+
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
 {
     *x = (struct hw_sql_derived){.profile = p};
@@ -106,6 +118,8 @@ int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
     int rc = derive_build_ids(x);
     if (rc == HW_OK)
         rc = derive_symbol_sets(x);
+    if (rc == HW_OK)
+        rc = derive_oomes(x);
     return rc < 0 ? rc : derive_tracks(x);
 }
 
@@ -117,6 +131,7 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->tracks);
     free(x->track_of);
     free(x->set_of_line);
+    free(x->oomes);
 }
 
 /* ---- helpers of the expressions ---- */
@@ -211,6 +226,59 @@ static struct hw_bytes metadata_name(const struct hw_profile *p, uint32_t row)
                : hw_bytes_str("trace_config_pbtxt");
 }
 
+/* ---- rows of heap graphs ---- */
+
+/* One function that gives the number of a table's rows, one that gives the graph of a row. */
+#define GRAPH_ROWS(what, name, first, count)                                                       \
+    static size_t graph_##what(const struct hw_profile *p)                                         \
+    {                                                                                              \
+        const struct hw_heap_graph *last = p->graphs.n ? p->graphs.v[p->graphs.n - 1] : NULL;      \
+        return last ? (size_t)last->first + last->count : 0;                                       \
+    }                                                                                              \
+    static const struct hw_heap_graph *graph_of_##name(const struct hw_profile *p, uint32_t row)   \
+    {                                                                                              \
+        size_t low = 0, high = p->graphs.n;                                                        \
+        while (high - low > 1) { /* the last graph that begins at the row or before */             \
+            size_t mid = low + (high - low) / 2;                                                   \
+            if (p->graphs.v[mid]->first <= row)                                                    \
+                low = mid;                                                                         \
+            else                                                                                   \
+                high = mid;                                                                        \
+        }                                                                                          \
+        return p->graphs.v[low];                                                                   \
+    }
+GRAPH_ROWS(objects, object, first_object, n_objects)
+GRAPH_ROWS(classes, class, first_class, n_classes)
+GRAPH_ROWS(references, reference, first_reference, n_refs)
+GRAPH_ROWS(primitives, primitive, first_primitive, primitives.n)
+GRAPH_ROWS(data, data, first_data, data.n)
+GRAPH_ROWS(threads, thread, first_thread, threads.n)
+
+/* A graph's own number as one of the whole table. */
+static uint32_t shift(uint32_t first, uint32_t number)
+{
+    return number == HW_ID_NONE ? HW_ID_NONE : first + number;
+}
+
+static uint32_t reference_set(const struct hw_heap_graph *g, uint32_t o)
+{
+    return g->first_ref[o] == g->first_ref[o + 1] ? HW_ID_NONE
+                                                  : g->first_reference + g->first_ref[o];
+}
+
+static uint32_t object_data(const struct hw_heap_graph *g, uint32_t o)
+{
+    return g->data_of ? shift(g->first_data, g->data_of[o]) : HW_ID_NONE;
+}
+
+static int64_t graph_number(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    size_t i = 0;
+    while (p->graphs.v[i] != g)
+        i++;
+    return (int64_t)i;
+}
+
 /* ---- cells ---- */
 
 static void put_int(struct hw_sql_cell *out, int64_t v)
@@ -260,18 +328,54 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
             put_int(out, (e)->number);                                                             \
     } while (0)
 
-#define CLASS_ID     HW_CLASS_INT, true
-#define CLASS_INT    HW_CLASS_INT, false
-#define CLASS_UPID   HW_CLASS_INT, false
-#define CLASS_NONE   HW_CLASS_INT, false
-#define CLASS_OPT    HW_CLASS_INT, false
-#define CLASS_REF    HW_CLASS_INT, false
-#define CLASS_NUMBER HW_CLASS_INT, false
-#define CLASS_TEXT   HW_CLASS_TEXT, false
-#define CLASS_BYTES  HW_CLASS_TEXT, false
-#define CLASS_NAME   HW_CLASS_TEXT, false
-#define CLASS_LIT    HW_CLASS_TEXT, false
-#define CLASS_REAL   HW_CLASS_REAL, false
+#define PUT_AT(e)                                                                                  \
+    do {                                                                                           \
+        const int64_t *at = (e);                                                                   \
+        if (at)                                                                                    \
+            put_int(out, *at);                                                                     \
+    } while (0)
+#define PUT_REAL_AT(e)                                                                             \
+    do {                                                                                           \
+        const double *at = (e);                                                                    \
+        if (at)                                                                                    \
+            PUT_REAL(*at);                                                                         \
+    } while (0)
+#define PUT_TEXT_AT(e)                                                                             \
+    do {                                                                                           \
+        const hw_str_id *at = (e);                                                                 \
+        if (at)                                                                                    \
+            PUT_TEXT(*at);                                                                         \
+    } while (0)
+#define PUT_RISING    PUT_INT
+#define PUT_SCAN_INT  PUT_INT
+#define PUT_SCAN_UPID PUT_UPID
+#define PUT_SCAN_REF  PUT_REF
+#define PUT_SCAN_LIT  PUT_LIT
+#define PUT_SCAN_TEXT PUT_TEXT
+#define PUT_SCAN_NAME PUT_NAME
+
+#define CLASS_ID        HW_CLASS_INT, HW_ORDER_DENSE
+#define CLASS_RISING    HW_CLASS_INT, HW_ORDER_RISING
+#define CLASS_AT        HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_REAL_AT   HW_CLASS_REAL, HW_ORDER_ANY
+#define CLASS_TEXT_AT   HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_SCAN_INT  HW_CLASS_INT, HW_ORDER_SCAN
+#define CLASS_SCAN_UPID HW_CLASS_INT, HW_ORDER_SCAN
+#define CLASS_SCAN_REF  HW_CLASS_INT, HW_ORDER_SCAN
+#define CLASS_SCAN_LIT  HW_CLASS_TEXT, HW_ORDER_SCAN
+#define CLASS_SCAN_TEXT HW_CLASS_TEXT, HW_ORDER_SCAN
+#define CLASS_SCAN_NAME HW_CLASS_TEXT, HW_ORDER_SCAN
+#define CLASS_INT       HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_UPID      HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_NONE      HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_OPT       HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_REF       HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_NUMBER    HW_CLASS_INT, HW_ORDER_ANY
+#define CLASS_TEXT      HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_BYTES     HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_NAME      HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_LIT       HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_REAL      HW_CLASS_REAL, HW_ORDER_ANY
 
 /* Column numbers. */
 #define TABLE(t, rows, decl)        enum {

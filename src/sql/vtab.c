@@ -6,7 +6,8 @@
  * bound. SQLite checks every constraint again (omit stays 0): what we give may be too much, never
  * too little, so a value we cannot compare simply means "all rows" in the same order.
  *
- * A dense column (id) needs no index: the value is the row.
+ * A dense column (id) needs no index: the value is the row. A rising one is searched by halving. A
+ * column that is only scanned is left to SQLite.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -104,7 +105,8 @@ struct plan {
 static bool usable(const struct table_vtab *v, sqlite3_index_info *info, int i)
 {
     const struct sqlite3_index_constraint *c = &info->aConstraint[i];
-    if (!c->usable || !op_bit(c->op) || c->iColumn >= v->table->n_columns)
+    if (!c->usable || !op_bit(c->op) || c->iColumn >= v->table->n_columns ||
+        (c->iColumn >= 0 && v->table->columns[c->iColumn].order == HW_ORDER_SCAN))
         return false;
     return c->iColumn < 0 || v->table->columns[c->iColumn].class != HW_CLASS_TEXT ||
            sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0;
@@ -112,8 +114,10 @@ static bool usable(const struct table_vtab *v, sqlite3_index_info *info, int i)
 
 static double expected(const struct table_vtab *v, int column, size_t n)
 {
-    if (column < 0 || v->table->columns[column].dense)
+    if (column < 0 || v->table->columns[column].order == HW_ORDER_DENSE)
         return 1;
+    if (v->table->columns[column].order == HW_ORDER_RISING)
+        return 1 + (double)n / 1024; /* costs nothing to try, so it is tried first */
     const struct hw_index *ix = &v->indexes[column];
     if (ix->keys && ix->n_distinct)
         return (double)n / (double)ix->n_distinct;
@@ -160,6 +164,12 @@ static void use(sqlite3_index_info *info, int constraint, int *bits, int *n_args
     info->aConstraintUsage[constraint].argvIndex = ++*n_args;
 }
 
+static bool in_row_order(const struct table_vtab *v, int column)
+{
+    return v->table->columns[column].order == HW_ORDER_DENSE ||
+           v->table->columns[column].order == HW_ORDER_RISING;
+}
+
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table_vtab *v = (const struct table_vtab *)base;
@@ -184,16 +194,17 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
             use(info, best.set, &bits, &n_args);
     }
     /* Rows come in the order of the column searched, or of the ids. */
-    bool dense = best.column < 0 || v->table->columns[best.column].dense;
+    bool dense = best.column < 0 || in_row_order(v, best.column);
     if (info->nOrderBy == 1 && !info->aOrderBy[0].desc) {
         int by = info->aOrderBy[0].iColumn;
-        bool by_row = by < 0 || v->table->columns[by].dense;
+        bool by_row = by < 0 || in_row_order(v, by);
         info->orderByConsumed = by_row ? dense : by == best.column;
     }
     info->idxNum = bits | (best.column + 2) << COLUMN_SHIFT;
     info->estimatedRows = (sqlite3_int64)(best.rows < 1 ? 1 : best.rows);
     info->estimatedCost = best.rows * (dense ? 1 : 1.5) + (bits ? 2 : 0);
-    if (dense && best.equal >= 0)
+    if (best.equal >= 0 &&
+        (best.column < 0 || v->table->columns[best.column].order == HW_ORDER_DENSE))
         info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     return SQLITE_OK;
 }
@@ -237,13 +248,68 @@ static bool dense_bound(size_t n, sqlite3_value *value, bool above, size_t *out)
 }
 
 struct search {
-    const struct hw_index *index; /* NULL: dense */
+    const struct hw_index *index; /* NULL: dense or rising */
     enum hw_column_class class;
     size_t n;
+    const struct table_vtab *rising; /* its column is; NULL */
+    int column;
 };
 
-static bool bound(const struct search *s, sqlite3_value *value, bool above, size_t *out)
+static int compare_cell(const struct search *s, size_t row, sqlite3_value *value)
 {
+    struct hw_sql_cell c;
+    s->rising->table->cell(&s->rising->sql->derived, (uint32_t)row, s->column, &c);
+    if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+        int64_t w = sqlite3_value_int64(value);
+        return (c.i > w) - (c.i < w);
+    }
+    long double a = (long double)c.i, b = sqlite3_value_double(value);
+    return (a > b) - (a < b);
+}
+
+/*
+ * The first row whose cell is >= value (or > value). Groups of rows are often named by the first
+ * row's number, so that is looked at before halving begins; an upper bound is mostly near.
+ */
+static bool rising_bound(const struct search *s, size_t from, sqlite3_value *value, bool above,
+                         size_t *out)
+{
+    int type = sqlite3_value_type(value);
+    size_t low = from, high = s->n;
+    if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
+        return false;
+    int64_t guess = type == SQLITE_INTEGER ? sqlite3_value_int64(value) : -1;
+    if (!above && guess >= 0 && (uint64_t)guess < s->n &&
+        compare_cell(s, (size_t)guess, value) == 0 &&
+        (guess == 0 || compare_cell(s, (size_t)guess - 1, value) < 0)) {
+        *out = (size_t)guess;
+        return true;
+    }
+    for (size_t step = 1; above && low + step < s->n; step *= 2) {
+        if (compare_cell(s, low + step, value) > 0) {
+            high = low + step;
+            break;
+        }
+        low += step;
+    }
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int c = compare_cell(s, mid, value);
+        if (c < 0 || (above && c == 0))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *out = low;
+    return true;
+}
+
+/* from: a row that is not behind the bound. */
+static bool bound(const struct search *s, size_t from, sqlite3_value *value, bool above,
+                  size_t *out)
+{
+    if (s->rising)
+        return rising_bound(s, from, value, above, out);
     return s->index ? hw_index_bound(s->index, s->class, value, above, out)
                     : dense_bound(s->n, value, above, out);
 }
@@ -262,18 +328,18 @@ static void narrow(struct table_cursor *c, const struct search *s, int bits, sql
     }
     if (bits & OP_EQ) {
         size_t from, to;
-        if (bound(s, argv[0], false, &from) && bound(s, argv[0], true, &to)) {
+        if (bound(s, 0, argv[0], false, &from) && bound(s, from, argv[0], true, &to)) {
             c->at = from;
             c->end = to;
         }
         return;
     }
     if (bits & (OP_GT | OP_GE)) {
-        if (bound(s, argv[arg++], (bits & OP_GT) != 0, &at))
+        if (bound(s, 0, argv[arg++], (bits & OP_GT) != 0, &at))
             c->at = at;
     }
     if (bits & (OP_LT | OP_LE)) {
-        if (bound(s, argv[arg], (bits & OP_LE) != 0, &at)) {
+        if (bound(s, 0, argv[arg], (bits & OP_LE) != 0, &at)) {
             c->end = at;
             if (c->at < n_null)
                 c->at = n_null; /* a NULL is smaller than nothing */
@@ -289,7 +355,7 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text,
     struct table_vtab *v = (struct table_vtab *)base->pVtab;
     int bits = number & OPS, column = (number >> COLUMN_SHIFT) - 2;
     size_t n = v->table->count(&v->sql->derived);
-    struct search s = {NULL, HW_CLASS_INT, n};
+    struct search s = {NULL, HW_CLASS_INT, n, NULL, column};
     c->keys = NULL;
     c->at = 0;
     c->end = n;
@@ -299,7 +365,9 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text,
             c->end = 0; /* no comparison with NULL is true */
             return SQLITE_OK;
         }
-    if (column >= 0 && !v->table->columns[column].dense) {
+    if (column >= 0 && v->table->columns[column].order == HW_ORDER_RISING) {
+        s.rising = v;
+    } else if (column >= 0 && v->table->columns[column].order != HW_ORDER_DENSE) {
         struct hw_index *ix = &v->indexes[column];
         if (!ix->keys && hw_index_build(ix, &v->sql->derived, v->table, column) < 0)
             return SQLITE_NOMEM;

@@ -13,6 +13,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
+/* The same of heap graphs. */
+static void walk_graph(const struct hw_heap_graph *g)
+{
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        if (g->type[o] >= g->n_classes || g->first_ref[o] > g->first_ref[o + 1] ||
+            g->first_ref[o + 1] > g->n_refs)
+            __builtin_trap();
+        for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
+            if ((g->ref_owned[r] != HW_ID_NONE && g->ref_owned[r] >= g->n_objects) ||
+                g->ref_field[r] >= g->n_fields || g->ref_owner[r] != o)
+                __builtin_trap();
+    }
+    for (uint32_t c = 0; c < g->n_classes; c++)
+        if (g->classes[c].superclass != HW_ID_NONE && g->classes[c].superclass >= g->n_classes)
+            __builtin_trap();
+}
+
 /* Every id of a row must name a row. */
 static void walk(const struct hw_profile *p)
 {
@@ -28,6 +45,8 @@ static void walk(const struct hw_profile *p)
         if (p->allocs.v[i].dump >= p->dumps.n)
             __builtin_trap();
     }
+    for (size_t i = 0; i < p->graphs.n; i++)
+        walk_graph(p->graphs.v[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

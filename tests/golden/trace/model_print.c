@@ -59,6 +59,45 @@ static void print_dump(const struct hw_profile *p, uint32_t d)
     }
 }
 
+static void print_classes(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    for (uint32_t c = 0; c < g->n_classes; c++) {
+        const struct hw_heap_class *k = &g->classes[c];
+        printf("  class %u '%s' %s location '%s' superclass %d classloader %d\n", c,
+               text(p, k->name), hw_class_kind_name((enum hw_class_kind)k->kind),
+               text(p, k->location), (int)k->superclass, (int)k->classloader);
+    }
+}
+
+static void print_graph(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    printf("graph pid %lld ts %lld%s heap size %lld reason '%s'\n",
+           (long long)p->processes.v[g->upid.v].pid, (long long)g->ts_ns,
+           g->truncated ? " truncated" : "", (long long)g->heap_size, text(p, g->dump_reason));
+    if (g->is_oome)
+        printf("  out of memory: %lld asked for, %lld free, %lld until then, '%s'\n",
+               (long long)g->oome_allocation_size, (long long)g->oome_total_free,
+               (long long)g->oome_free_until, text(p, g->oome_message));
+    for (size_t i = 0; i < g->threads.n; i++) {
+        printf("  thread ");
+        print_stack(p, g->threads.v[i].callsite);
+    }
+    print_classes(p, g);
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        printf("  object %u class %u size %lld native %lld %s%s%s%s\n", o, g->type[o],
+               (long long)g->self_size[o], (long long)hw_object_native_size(g, o),
+               hw_object_heap_type(g, o) ? hw_heap_type_name(hw_object_heap_type(g, o)) : "-",
+               hw_object_is_root(g, o) ? " " : "",
+               hw_object_is_root(g, o) ? hw_root_type_name(hw_object_root_type(g, o)) : "",
+               hw_object_is_reachable(g, o) ? " reachable" : "");
+        for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
+            const struct hw_heap_field *f = &g->fields[g->ref_field[r]];
+            printf("    '%s' of type '%s' -> %d%s\n", text(p, f->name), text(p, f->type_name),
+                   (int)g->ref_owned[r], g->ref_owner[r] == o ? "" : " WRONG OWNER");
+        }
+    }
+}
+
 static void print_model(const struct hw_profile *p)
 {
     for (size_t i = 0; i < p->processes.n; i++)
@@ -74,6 +113,8 @@ static void print_model(const struct hw_profile *p)
     print_symbols(p);
     for (uint32_t i = 0; i < p->dumps.n; i++)
         print_dump(p, i);
+    for (size_t i = 0; i < p->graphs.n; i++)
+        print_graph(p, p->graphs.v[i]);
     for (size_t i = 0; i < p->counters.n; i++)
         printf("counter %s ts %lld value %.0f\n", text(p, p->counters.v[i].name),
                (long long)p->counters.v[i].ts_ns, p->counters.v[i].value);
