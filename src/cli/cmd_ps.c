@@ -1,4 +1,8 @@
-/* ps: processes, whether they can be profiled and why not; and the service's recordings. */
+/*
+ * ps: recordings that run (who records, whom, for how long), then processes: whether they can be
+ * profiled, why not, and which recording has them.
+ */
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +12,9 @@
 #include "base/json_out.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
-#include "cli/controller.h"
 #include "cli/diagnose.h"
 #include "cli/service.h"
+#include "cli/units.h"
 #include "config/config.h"
 #include "proc/pid.h"
 
@@ -18,21 +22,29 @@
 
 struct row {
     int32_t pid;
+    uint32_t uid;
     uint64_t rss_kb;
     char name[256];
-    struct hw_finding why; /* code NULL = can be profiled */
-    uint64_t session;      /* 0 = none */
+    struct hw_finding why;                    /* code NULL = can be profiled */
+    const struct hw_recorder_seen *recorder;  /* NULL = not being profiled */
+    const struct hw_service_session *session; /* likewise */
 };
 
 typedef HW_VEC(struct row) row_vec;
 
-static uint64_t session_of(const struct hw_service_state *s, int32_t pid)
+/* ---- what there is ---- */
+
+static void find_session(const struct hw_recorders *all, struct row *row)
 {
-    for (size_t i = 0; i < s->sessions.n; i++)
-        for (size_t k = 0; k < s->sessions.v[i].targets.n; k++)
-            if (s->sessions.v[i].targets.v[k].pid == pid)
-                return s->sessions.v[i].id;
-    return 0;
+    for (size_t r = 0; r < all->all.n; r++)
+        for (size_t i = 0; i < all->all.v[r].state.sessions.n; i++) {
+            const struct hw_service_session *s = &all->all.v[r].state.sessions.v[i];
+            for (size_t k = 0; k < s->targets.n; k++)
+                if (s->targets.v[k].pid == row->pid) {
+                    row->recorder = &all->all.v[r];
+                    row->session = s;
+                }
+        }
 }
 
 static bool is_meant(const struct hw_cli *cli, int32_t pid, const char *argv0)
@@ -47,7 +59,7 @@ static bool is_meant(const struct hw_cli *cli, int32_t pid, const char *argv0)
     return cli->opts.n_args == 0;
 }
 
-static void add_row(const struct hw_cli *cli, const struct hw_service_state *s, int32_t pid,
+static void add_row(const struct hw_cli *cli, const struct hw_recorders *all, int32_t pid,
                     row_vec *rows)
 {
     struct row row = {.pid = pid};
@@ -59,90 +71,196 @@ static void add_row(const struct hw_cli *cli, const struct hw_service_state *s, 
     bool meant = is_meant(cli, pid, row.name);
     if (meant && hw_proc_status(p.dir, &status) == 0) {
         row.rss_kb = status.vm_rss_kb;
+        row.uid = status.uid;
         if (!row.name[0])
             (void)snprintf(row.name, sizeof row.name, "[%s]", status.name);
     }
     hw_pid_done(&p);
     if (!meant)
         return;
-    row.session = session_of(s, pid);
-    hw_diagnose_pid(pid, &row.why);
-    bool all = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
-    if (row.why.code && !all)
+    find_session(all, &row);
+    if (!row.session) /* who is being profiled can be: no need to look */
+        hw_diagnose_pid(pid, &row.why);
+    bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
+    if (row.why.code && !every)
         return;
     (void)hw_vec_push(rows, row); /* out of memory: the list is shorter, nothing else */
 }
 
-static void print_sessions(const struct hw_service_state *s)
+/* ---- for people ---- */
+
+static const char *user_name(uint64_t uid, char out[32])
 {
-    for (size_t i = 0; i < s->sessions.n; i++) {
-        const struct hw_service_session *one = &s->sessions.v[i];
-        printf("recording %llu: %llu s, %zu process%s, %llu samples, %llu lost, %llu dumps\n",
-               (unsigned long long)one->id, (unsigned long long)one->seconds, one->targets.n,
-               one->targets.n == 1 ? "" : "es", (unsigned long long)one->samples,
-               (unsigned long long)one->lost, (unsigned long long)one->dumps);
+    const struct passwd *pw = getpwuid((uid_t)uid);
+    (void)snprintf(out, 32, "%s", pw ? pw->pw_name : ""); /* a cut name is still one */
+    if (!pw)
+        (void)snprintf(out, 32, "%llu", (unsigned long long)uid);
+    return out;
+}
+
+static void print_name(const char *name, int width)
+{
+    struct hw_strbuf b = {0};
+    const char *slash = strrchr(name, '/');
+    const char *shown = slash && slash[1] ? slash + 1 : name;
+    hw_strbuf_add_escaped(&b, shown, strlen(shown));
+    printf("%-*s", width, b.failed || !b.p ? "?" : b.p);
+    hw_strbuf_done(&b);
+}
+
+/* "heapwise (4240)", "detached as 'key'", "perfetto (12)". */
+static void command_text(const struct hw_service_session *s, char *out, size_t max)
+{
+    struct hw_pid p;
+    struct hw_proc_status status = {0};
+    if (s->detached[0]) {
+        (void)snprintf(out, max, "detached as '%s'", s->detached);
+        return;
     }
+    if (s->controller_pid > 0 && hw_pid_open(s->controller_pid, &p, NULL) == 0) {
+        (void)hw_proc_status(p.dir, &status); /* without: the pid alone */
+        hw_pid_done(&p);
+    }
+    (void)snprintf(out, max, "%s (%d)", status.name, s->controller_pid);
+}
+
+static void print_session(const struct hw_service_session *s)
+{
+    char by[160], user[32], time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
+    command_text(s, by, sizeof by);
+    printf("recording %s by %s, user %s: %s, %zu process%s, %s samples, %llu lost, %llu dump%s%s\n",
+           s->ref, by, user_name(s->uid, user),
+           hw_fmt_duration(time, (int64_t)s->seconds * 1000000000), s->targets.n,
+           s->targets.n == 1 ? "" : "es", hw_fmt_count(samples, (double)s->samples),
+           (unsigned long long)s->lost, (unsigned long long)s->dumps, s->dumps == 1 ? "" : "s",
+           strcmp(s->state, "stopping") == 0 ? ", ending" : "");
+    if (s->file[0]) {
+        printf("    to ");
+        struct hw_strbuf b = {0};
+        hw_strbuf_add_escaped(&b, s->file, strlen(s->file));
+        printf("%s\n", b.failed || !b.p ? "?" : b.p);
+        hw_strbuf_done(&b);
+    }
+}
+
+static void print_sessions(const struct hw_recorders *all)
+{
+    for (size_t r = 0; r < all->all.n; r++)
+        for (size_t i = 0; i < all->all.v[r].state.sessions.n; i++)
+            print_session(&all->all.v[r].state.sessions.v[i]);
+    if (hw_recorders_sessions(all))
+        putchar('\n');
 }
 
 static void print_rows(const row_vec *rows)
 {
-    printf("%8s %10s  %-24s %s\n", "PID", "RSS MiB", "NAME", "PROFILE");
+    printf("%8s %-10s %10s  %-24s %s\n", "PID", "USER", "RSS MiB", "NAME", "PROFILE");
     for (size_t i = 0; i < rows->n; i++) {
         const struct row *r = &rows->v[i];
-        struct hw_strbuf name = {0};
-        const char *slash = strrchr(r->name, '/');
-        const char *shown = slash && slash[1] ? slash + 1 : r->name;
-        hw_strbuf_add_escaped(&name, shown, strlen(shown));
-        printf("%8d %10.1f  %-24s ", r->pid, (double)r->rss_kb / 1024,
-               name.failed ? "?"
-               : name.p    ? name.p
-                           : "");
+        char user[32];
+        printf("%8d %-10s %10.1f  ", r->pid, user_name(r->uid, user), (double)r->rss_kb / 1024);
+        print_name(r->name, 24);
         if (r->session)
-            printf("in recording %llu\n", (unsigned long long)r->session);
+            printf(" in recording %s\n", r->session->ref);
         else
-            printf("%s\n", r->why.code ? r->why.code : "yes");
-        hw_strbuf_done(&name);
+            printf(" %s\n", r->why.code ? r->why.code : "yes");
     }
 }
 
-static int print_json(const row_vec *rows, const struct hw_service_state *s, bool service)
+/* The reasons of those asked for by name, else where reasons are told. */
+static void print_reasons(const struct hw_cli *cli, const row_vec *rows)
+{
+    bool any = false;
+    for (size_t i = 0; i < rows->n; i++)
+        any |= rows->v[i].why.code != NULL;
+    if (!any)
+        return;
+    if (cli->opts.n_args == 0) {
+        printf("\nwhat a word in the last column means: heapwise explain WORD\n");
+        return;
+    }
+    putchar('\n');
+    for (size_t i = 0; i < rows->n; i++)
+        if (rows->v[i].why.code)
+            printf("%d: %s [%s]\n", rows->v[i].pid, rows->v[i].why.text, rows->v[i].why.code);
+}
+
+static int print_text(struct hw_cli *cli, const row_vec *rows, const struct hw_recorders *all)
+{
+    if (rows->n == 0 && cli->opts.n_args) {
+        hw_cli_error(cli, "no-process", "no such process: '%s'", cli->opts.args[0]);
+        return HW_EXIT_FAILED;
+    }
+    print_sessions(all);
+    if (rows->n)
+        print_rows(rows);
+    else
+        printf("no process can be profiled now: each must be started by heapwise record, or\n"
+               "preloaded (--all shows every process and why not)\n");
+    print_reasons(cli, rows);
+    return HW_EXIT_OK;
+}
+
+/* ---- for programs ---- */
+
+static void json_session(struct hw_json *j, const struct hw_recorder_seen *r,
+                         const struct hw_service_session *s)
+{
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "ref", s->ref);
+    hw_json_kv_uint(j, "id", s->id);
+    hw_json_kv_int(j, "recorder_pid", r->state.pid);
+    hw_json_kv_bool(j, "embedded", r->embedded);
+    hw_json_kv_int(j, "controller_pid", s->controller_pid);
+    hw_json_kv_uint(j, "uid", s->uid);
+    hw_json_kv_str(j, "state", s->state);
+    hw_json_kv_str(j, "file", s->file[0] ? s->file : NULL);
+    hw_json_kv_str(j, "detached", s->detached[0] ? s->detached : NULL);
+    hw_json_kv_uint(j, "seconds", s->seconds);
+    hw_json_kv_uint(j, "bytes", s->bytes);
+    hw_json_kv_uint(j, "samples", s->samples);
+    hw_json_kv_uint(j, "lost", s->lost);
+    hw_json_kv_uint(j, "dumps", s->dumps);
+    hw_json_end_object(j);
+}
+
+static void json_row(struct hw_json *j, const struct row *r)
+{
+    hw_json_begin_object(j);
+    hw_json_kv_int(j, "pid", r->pid);
+    hw_json_kv_str(j, "name", r->name);
+    hw_json_kv_uint(j, "uid", r->uid);
+    hw_json_kv_uint(j, "rss_kb", r->rss_kb);
+    hw_json_kv_bool(j, "eligible", !r->why.code);
+    hw_json_kv_str(j, "code", r->why.code);
+    hw_json_kv_str(j, "reason", r->why.code ? r->why.text : NULL);
+    hw_json_key(j, "recording");
+    if (r->session)
+        hw_json_uint(j, r->session->id);
+    else
+        hw_json_null(j);
+    hw_json_kv_str(j, "recording_ref", r->session ? r->session->ref : NULL);
+    hw_json_end_object(j);
+}
+
+static int print_json(const row_vec *rows, const struct hw_recorders *all)
 {
     int fd = STDOUT_FILENO;
     struct hw_json j;
     hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
     hw_json_begin_object(&j);
     hw_json_kv_int(&j, "version", 1);
-    hw_json_kv_bool(&j, "service", service);
+    hw_json_kv_bool(&j, "service", all->all.n && !all->all.v[0].embedded);
     hw_json_key(&j, "recordings");
     hw_json_begin_array(&j);
-    for (size_t i = 0; i < s->sessions.n; i++) {
-        hw_json_begin_object(&j);
-        hw_json_kv_uint(&j, "id", s->sessions.v[i].id);
-        hw_json_kv_uint(&j, "seconds", s->sessions.v[i].seconds);
-        hw_json_kv_uint(&j, "samples", s->sessions.v[i].samples);
-        hw_json_kv_uint(&j, "lost", s->sessions.v[i].lost);
-        hw_json_kv_uint(&j, "dumps", s->sessions.v[i].dumps);
-        hw_json_end_object(&j);
-    }
+    for (size_t r = 0; r < all->all.n; r++)
+        for (size_t i = 0; i < all->all.v[r].state.sessions.n; i++)
+            json_session(&j, &all->all.v[r], &all->all.v[r].state.sessions.v[i]);
     hw_json_end_array(&j);
     hw_json_key(&j, "processes");
     hw_json_begin_array(&j);
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct row *r = &rows->v[i];
-        hw_json_begin_object(&j);
-        hw_json_kv_int(&j, "pid", r->pid);
-        hw_json_kv_str(&j, "name", r->name);
-        hw_json_kv_uint(&j, "rss_kb", r->rss_kb);
-        hw_json_kv_bool(&j, "eligible", !r->why.code);
-        hw_json_kv_str(&j, "code", r->why.code);
-        hw_json_kv_str(&j, "reason", r->why.code ? r->why.text : NULL);
-        hw_json_key(&j, "recording");
-        if (r->session)
-            hw_json_uint(&j, r->session);
-        else
-            hw_json_null(&j);
-        hw_json_end_object(&j);
-    }
+    for (size_t i = 0; i < rows->n; i++)
+        json_row(&j, &rows->v[i]);
     hw_json_end_array(&j);
     hw_json_end_object(&j);
     int rc = hw_json_finish(&j);
@@ -153,34 +271,19 @@ static int print_json(const row_vec *rows, const struct hw_service_state *s, boo
 int hw_cmd_ps(struct hw_cli *cli)
 {
     struct hw_error err = {0};
-    struct hw_controller *c = NULL;
-    struct hw_service_state s = {0};
+    struct hw_recorders all;
     hw_pid_list pids = {0};
     row_vec rows = {0};
-    int status = HW_EXIT_OK;
-    bool service = hw_service_ask(&c, &s, &err) == 0; /* without one the list is still useful */
-    if (hw_proc_list(&pids) < 0) {
+    if (hw_recorders_ask(&all, &err) < 0 || hw_proc_list(&pids) < 0) {
         hw_cli_error(cli, NULL, "cannot read /proc");
-        status = HW_EXIT_FAILED;
+        return HW_EXIT_FAILED;
     }
     for (size_t i = 0; i < pids.n; i++)
-        add_row(cli, &s, pids.v[i], &rows);
-    if (status == HW_EXIT_OK && hw_opt_flag(&cli->opts, HW_OPT_JSON)) {
-        status = print_json(&rows, &s, service);
-    } else if (status == HW_EXIT_OK) {
-        print_sessions(&s);
-        if (rows.n)
-            print_rows(&rows);
-        else
-            printf("no process can be profiled now%s\n",
-                   cli->opts.n_args ? "" : " (--all shows every one and why not)");
-        for (size_t i = 0; i < rows.n && cli->opts.n_args; i++)
-            if (rows.v[i].why.code)
-                printf("%d: %s\n", rows.v[i].pid, rows.v[i].why.text);
-    }
+        add_row(cli, &all, pids.v[i], &rows);
+    int status = hw_opt_flag(&cli->opts, HW_OPT_JSON) ? print_json(&rows, &all)
+                                                      : print_text(cli, &rows, &all);
     hw_vec_done(&rows);
     hw_vec_done(&pids);
-    hw_service_state_done(&s);
-    hw_controller_free(c);
+    hw_recorders_done(&all);
     return status;
 }

@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "daemon/recorder.h"
@@ -30,6 +31,7 @@ struct hw_controller {
     pid_t child; /* 0 = a service */
     char socket[108];
     bool abandoned;
+    int received; /* a descriptor that came with the last message; -1 */
     uint8_t message[sizeof(struct hw_control_head) + HW_CONTROL_MAX_BYTES];
 };
 
@@ -39,6 +41,7 @@ static int controller_new(int fd, struct hw_controller **out, struct hw_error *e
     if (!c)
         return hw_fail(err, HW_ENOMEM, 0, "connection to the recorder");
     c->fd = fd;
+    c->received = -1;
     *out = c;
     return HW_OK;
 }
@@ -192,6 +195,8 @@ void hw_controller_free(struct hw_controller *c)
     if (!c)
         return;
     (void)close(c->fd);
+    if (c->received >= 0)
+        (void)close(c->received);
     if (c->child > 0 && !c->abandoned)
         wait_child(c->child);
     free(c);
@@ -282,9 +287,59 @@ int hw_controller_dump(struct hw_controller *c, const int32_t *pids, size_t n, s
     return send_message(c, HW_CTL_DUMP, 0, (struct part){pids, n * sizeof *pids}, nothing, -1, err);
 }
 
+int hw_controller_detach(struct hw_controller *c, const char *key, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_DETACH, 0, (struct part){key, strlen(key)}, nothing, -1, err);
+}
+
+int hw_controller_attach(struct hw_controller *c, const char *key, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_ATTACH, 0, (struct part){key, strlen(key)}, nothing, -1, err);
+}
+
+int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
+                        struct hw_error *err)
+{
+    struct part part = {name, name ? strlen(name) : 0};
+    return send_message(c, HW_CTL_CLONE, id, part, nothing, -1, err);
+}
+
+int hw_controller_take_fd(struct hw_controller *c)
+{
+    int fd = c->received;
+    c->received = -1;
+    return fd;
+}
+
 int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err)
 {
     return send_message(c, HW_CTL_STATUS, 0, nothing, nothing, -1, err);
+}
+
+/* recv, and what descriptor came along. */
+static ssize_t receive(struct hw_controller *c)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {c->message, sizeof c->message};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control.space};
+    ssize_t n;
+    do
+        n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    const struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
+        h->cmsg_len == CMSG_LEN(sizeof(int))) {
+        if (c->received >= 0)
+            (void)close(c->received); /* nobody took it */
+        memcpy(&c->received, CMSG_DATA(h), sizeof c->received);
+    }
+    return n;
 }
 
 int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_controller_event *out,
@@ -296,10 +351,7 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
         return 0;
     if (ready < 0)
         return hw_fail_sys(err, "poll");
-    ssize_t n;
-    do
-        n = recv(c->fd, c->message, sizeof c->message, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = receive(c);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
@@ -318,6 +370,25 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
     *out = (struct hw_controller_event){(enum hw_control_type)head.type, head.session,
                                         hw_bytes_of(c->message + sizeof head, head.length)};
     return 1;
+}
+
+int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int timeout_ms,
+                       struct hw_controller_event *out, struct hw_error *err)
+{
+    uint64_t end = hw_now_monotonic_ns() + (uint64_t)timeout_ms * 1000000;
+    for (;;) {
+        uint64_t now = hw_now_monotonic_ns();
+        if (now >= end)
+            return hw_fail(err, HW_ETIMEOUT, 0, "the recorder does not answer");
+        int rc = hw_controller_next(c, (int)((end - now) / 1000000) + 1, out, err);
+        if (rc < 0)
+            return rc;
+        if (rc > 0 && out->type == HW_CTL_ERROR)
+            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)out->body.n,
+                           (const char *)out->body.p);
+        if (rc > 0 && out->type == type)
+            return HW_OK;
+    }
 }
 
 bool hw_controller_body(const struct hw_controller_event *e, void *out, size_t n)

@@ -50,11 +50,24 @@ int hw_controller_start(struct hw_controller *c, const struct hw_control_start *
 int hw_controller_stop(struct hw_controller *c, uint64_t session, struct hw_error *err);
 int hw_controller_dump(struct hw_controller *c, const int32_t *pids, size_t n,
                        struct hw_error *err);
+/* A detached session goes on when this connection ends; attached it belongs to it. Answers come as
+ * events: DETACHED, ATTACHED or ERROR. */
+int hw_controller_detach(struct hw_controller *c, const char *key, struct hw_error *err);
+int hw_controller_attach(struct hw_controller *c, const char *key, struct hw_error *err);
+/* A dump, then a descriptor to copy from: event CLONED, then hw_controller_take_fd. id 0: name. */
+int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
+                        struct hw_error *err);
+/* The descriptor that came with the last event, now the caller's; -1 = none. */
+int hw_controller_take_fd(struct hw_controller *c);
 int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err);
 
 /* 1 = an event, 0 = none within timeout_ms (-1 waits for ever), < 0 = the connection is over. */
 int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_controller_event *out,
                        struct hw_error *err);
+
+/* Waits for an event of this type; others are passed over, a refusal is HW_EINVAL with its text. */
+int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int timeout_ms,
+                       struct hw_controller_event *out, struct hw_error *err);
 
 /* The fixed part of a body; false when it is too short. */
 bool hw_controller_body(const struct hw_controller_event *e, void *out, size_t n);

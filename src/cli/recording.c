@@ -212,6 +212,12 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     case HW_CTL_STATUS:
     case HW_CTL_TARGET:
     case HW_CTL_FLUSH:
+    case HW_CTL_DETACH:
+    case HW_CTL_ATTACH:
+    case HW_CTL_CLONE:
+    case HW_CTL_DETACHED:
+    case HW_CTL_ATTACHED:
+    case HW_CTL_CLONED:
     case HW_CTL_STARTED:
     case HW_CTL_DUMPED:
     case HW_CTL_STATUS_REPLY:

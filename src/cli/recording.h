@@ -80,6 +80,8 @@ int hw_recording_add_condition(struct hw_recording *r, const char *text, bool st
                                struct hw_error *err);
 int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
                        struct hw_bytes config, int fd, struct hw_error *err);
+/* Takes over a session that runs already (hw_controller_attach was answered). */
+int hw_recording_adopt(struct hw_recording *r, struct hw_error *err);
 int hw_recording_run(struct hw_recording *r, struct hw_error *err);
 void hw_recording_done(struct hw_recording *r);
 

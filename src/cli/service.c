@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "cli/controller.h"
 #include "proc/pid.h"
 #include "wire/control.h"
@@ -16,38 +14,55 @@
 
 enum { ANSWER_MS = 5000 };
 
+/* ---- one answer ---- */
+
 static uint64_t number(const json_t *o, const char *key)
 {
     json_int_t v = json_integer_value(json_object_get(o, key));
     return v < 0 ? 0 : (uint64_t)v;
 }
 
-static char *text(const json_t *o, const char *key)
+static bool text(const json_t *o, const char *key, char **out)
 {
     const char *s = json_string_value(json_object_get(o, key));
-    return strdup(s ? s : "");
+    *out = strdup(s ? s : "");
+    return *out != NULL;
+}
+
+static int read_target(const json_t *o, struct hw_service_session *s)
+{
+    struct hw_service_target t = {.pid = (int32_t)number(o, "pid")};
+    bool good = text(o, "name", &t.name) && text(o, "state", &t.state);
+    if (good && hw_vec_push(&s->targets, t) == 0)
+        return HW_OK;
+    free(t.name);
+    free(t.state);
+    return HW_ENOMEM;
 }
 
 static int read_session(const json_t *o, struct hw_service_session *s)
 {
+    const struct {
+        const char *key;
+        uint64_t *out;
+    } numbers[] = {{"id", &s->id},           {"uid", &s->uid},     {"seconds", &s->seconds},
+                   {"samples", &s->samples}, {"lost", &s->lost},   {"dumps", &s->dumps},
+                   {"bytes", &s->bytes},     {"duration_ms", &s->duration_ms}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
+        *numbers[i].out = number(o, numbers[i].key);
+    s->controller_pid = (int32_t)json_integer_value(json_object_get(o, "controller_pid"));
+    (void)snprintf(s->ref, sizeof s->ref, "%llu", (unsigned long long)s->id); /* fits */
+    bool good = text(o, "state", &s->state) && text(o, "file", &s->file) &&
+                text(o, "name", &s->name) && text(o, "detached", &s->detached);
+    int rc = good ? HW_OK : HW_ENOMEM;
     size_t i;
     json_t *t;
-    s->id = number(o, "id");
-    s->seconds = number(o, "seconds");
-    s->samples = number(o, "samples");
-    s->lost = number(o, "lost");
-    s->dumps = number(o, "dumps");
     json_array_foreach(json_object_get(o, "targets"), i, t)
     {
-        struct hw_service_target one = {(int32_t)number(t, "pid"), text(t, "name"),
-                                        text(t, "state")};
-        if (!one.name || !one.state || hw_vec_push(&s->targets, one) < 0) {
-            free(one.name);
-            free(one.state);
-            return HW_ENOMEM;
-        }
+        if (rc == HW_OK)
+            rc = read_target(t, s);
     }
-    return HW_OK;
+    return rc;
 }
 
 static int read_state(struct hw_bytes reply, struct hw_service_state *out, struct hw_error *err)
@@ -57,50 +72,53 @@ static int read_state(struct hw_bytes reply, struct hw_service_state *out, struc
         json_decref(root);
         return hw_fail(err, HW_EFORMAT, 0, "the service's answer cannot be read");
     }
-    int rc = HW_OK;
     size_t i;
     json_t *o;
     out->pid = (int32_t)number(root, "pid");
     out->waiting_clients = number(root, "waiting_clients");
+    bool good = text(root, "version", &out->version) &&
+                text(root, "producer_socket", &out->producer_socket);
+    int rc = good ? HW_OK : HW_ENOMEM;
     json_array_foreach(json_object_get(root, "sessions"), i, o)
     {
-        if (hw_vec_push(&out->sessions, (struct hw_service_session){0}) < 0)
+        if (rc == HW_OK && hw_vec_push(&out->sessions, (struct hw_service_session){0}) < 0)
             rc = HW_ENOMEM;
-        else
+        if (rc == HW_OK)
             rc = read_session(o, &out->sessions.v[out->sessions.n - 1]);
-        if (rc < 0)
-            break;
     }
     json_decref(root);
     return rc < 0 ? hw_fail(err, rc, 0, "state of the service") : HW_OK;
+}
+
+int hw_service_ask_again(struct hw_controller *c, struct hw_service_state *out,
+                         struct hw_error *err)
+{
+    struct hw_controller_event e;
+    *out = (struct hw_service_state){0};
+    int rc = hw_controller_ask_status(c, err);
+    if (rc == 0)
+        rc = hw_controller_wait(c, HW_CTL_STATUS_REPLY, ANSWER_MS, &e, err);
+    if (rc == 0)
+        rc = read_state(e.body, out, err);
+    if (rc < 0)
+        hw_service_state_done(out);
+    return rc;
 }
 
 static int ask(const char *path, struct hw_controller **controller, struct hw_service_state *out,
                struct hw_error *err)
 {
     struct hw_controller *c;
-    struct hw_controller_event e;
     *out = (struct hw_service_state){0};
     int rc = hw_controller_connect(path, &c, err);
     if (rc < 0)
         return rc;
-    rc = hw_controller_ask_status(c, err);
-    while (rc == 0) {
-        rc = hw_controller_next(c, ANSWER_MS, &e, err);
-        if (rc == 0)
-            rc = hw_fail(err, HW_ETIMEOUT, 0, "the service does not answer");
-        else if (rc > 0 && e.type != HW_CTL_STATUS_REPLY)
-            rc = 0;
-    }
-    if (rc > 0)
-        rc = read_state(e.body, out, err);
-    if (rc < 0) {
-        hw_service_state_done(out);
+    rc = hw_service_ask_again(c, out, err);
+    if (rc < 0)
         hw_controller_free(c);
-        return rc;
-    }
-    *controller = c;
-    return HW_OK;
+    else
+        *controller = c;
+    return rc;
 }
 
 int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
@@ -109,41 +127,42 @@ int hw_service_ask(struct hw_controller **controller, struct hw_service_state *o
     return ask(NULL, controller, out, err);
 }
 
-int hw_service_ask_embedded(int32_t pid, struct hw_controller **controller,
-                            struct hw_service_state *out, struct hw_error *err)
+static void session_done(struct hw_service_session *s)
 {
-    char path[64];
-    (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", pid);
-    return ask(path, controller, out, err);
+    for (size_t k = 0; k < s->targets.n; k++) {
+        free(s->targets.v[k].name);
+        free(s->targets.v[k].state);
+    }
+    hw_vec_done(&s->targets);
+    free(s->state);
+    free(s->file);
+    free(s->name);
+    free(s->detached);
 }
 
 void hw_service_state_done(struct hw_service_state *s)
 {
-    for (size_t i = 0; i < s->sessions.n; i++) {
-        struct hw_service_session *one = &s->sessions.v[i];
-        for (size_t k = 0; k < one->targets.n; k++) {
-            free(one->targets.v[k].name);
-            free(one->targets.v[k].state);
-        }
-        hw_vec_done(&one->targets);
-    }
+    for (size_t i = 0; i < s->sessions.n; i++)
+        session_done(&s->sessions.v[i]);
     hw_vec_done(&s->sessions);
+    free(s->version);
+    free(s->producer_socket);
+    *s = (struct hw_service_state){0};
 }
 
-/* Ours by three signs: its name, this very executable, and a user we may signal. */
-static bool is_embedded(int32_t pid, const struct stat *self)
+/* ---- all that run here ---- */
+
+/* By its name and its words; that it answers at its socket, as a user one trusts, is the proof. */
+static bool looks_embedded(int32_t pid)
 {
     struct hw_pid p;
     struct hw_proc_status status;
-    struct stat exe;
-    char path[64], *cmdline = NULL;
+    char *cmdline = NULL;
     size_t n = 0;
     if (pid == (int32_t)getpid() || hw_pid_open(pid, &p, NULL) < 0)
         return false;
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", pid);
     bool ours = hw_proc_status(p.dir, &status) == 0 && strcmp(status.name, "heapprofd") == 0 &&
-                (geteuid() == 0 || status.uid == geteuid()) && stat(path, &exe) == 0 &&
-                exe.st_ino == self->st_ino && exe.st_dev == self->st_dev &&
+                (geteuid() == 0 || status.uid == geteuid()) &&
                 hw_proc_cmdline(p.dir, &cmdline, &n) == 0 && n &&
                 memmem(cmdline, n, "--embedded", sizeof "--embedded" - 1);
     free(cmdline);
@@ -151,16 +170,59 @@ static bool is_embedded(int32_t pid, const struct stat *self)
     return ours;
 }
 
-int hw_embedded_recorders(hw_recorder_pids *out)
+/* A recorder that does not answer is ending: not an error. */
+static int add_recorder(struct hw_recorders *out, const char *path, bool embedded,
+                        struct hw_error *why)
+{
+    struct hw_recorder_seen r = {.embedded = embedded};
+    if (ask(path, &r.controller, &r.state, why) < 0)
+        return HW_OK;
+    for (size_t i = 0; embedded && i < r.state.sessions.n; i++)
+        (void)snprintf(r.state.sessions.v[i].ref, sizeof r.state.sessions.v[i].ref, "r%d",
+                       r.state.pid);
+    if (hw_vec_push(&out->all, r) == 0)
+        return HW_OK;
+    hw_service_state_done(&r.state);
+    hw_controller_free(r.controller);
+    return HW_ENOMEM;
+}
+
+int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err)
 {
     hw_pid_list all = {0};
-    struct stat self;
+    char path[64];
+    *out = (struct hw_recorders){0};
     int rc = hw_proc_list(&all);
-    if (rc < 0 || stat("/proc/self/exe", &self) < 0)
-        return rc < 0 ? rc : HW_ESYS;
-    for (size_t i = 0; i < all.n && rc == 0; i++)
-        if (is_embedded(all.v[i], &self) && hw_vec_push(out, all.v[i]) < 0)
-            rc = HW_ENOMEM;
+    if (rc == 0)
+        rc = add_recorder(out, NULL, /* embedded = */ false, &out->service_error);
+    for (size_t i = 0; i < all.n && rc == 0; i++) {
+        if (!looks_embedded(all.v[i]))
+            continue;
+        (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", all.v[i]); /* fits */
+        rc = add_recorder(out, path, /* embedded = */ true, NULL);
+    }
     hw_vec_done(&all);
-    return rc;
+    if (rc < 0) {
+        hw_recorders_done(out);
+        return hw_fail(err, rc, 0, "cannot look for recorders in /proc");
+    }
+    return HW_OK;
+}
+
+void hw_recorders_done(struct hw_recorders *r)
+{
+    for (size_t i = 0; i < r->all.n; i++) {
+        hw_service_state_done(&r->all.v[i].state);
+        hw_controller_free(r->all.v[i].controller);
+    }
+    hw_vec_done(&r->all);
+    *r = (struct hw_recorders){0};
+}
+
+size_t hw_recorders_sessions(const struct hw_recorders *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->all.n; i++)
+        n += r->all.v[i].state.sessions.n;
+    return n;
 }

@@ -1,6 +1,9 @@
 /*
- * service.h - questions to a running service, for the small commands
+ * service.h - what runs here: the service and recorders that commands have embedded
  *
+ * Why:     ps, dump, stop and perfetto --query ask the same: who records, for whom, whom.
+ * Shapes:  a recording has a name of two forms: its number at the service ("3"), or "r" and the pid
+ *          of the embedded recorder ("r4211"), which records once in its life.
  * Errors:  HW_ENOTFOUND when no service runs.
  */
 #ifndef HW_CLI_SERVICE_H
@@ -10,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/vec.h"
 
-struct hw_error;
 struct hw_controller;
 
 struct hw_service_target {
@@ -22,12 +25,20 @@ struct hw_service_target {
 };
 
 struct hw_service_session {
-    uint64_t id, seconds, samples, lost, dumps;
+    uint64_t id, uid, seconds, samples, lost, dumps, bytes, duration_ms;
+    int32_t controller_pid; /* of the command that started it; -1 = it went */
+    char ref[24];           /* the name that people use: "3", "r4211" */
+    char *state;            /* owned: running, stopping */
+    char *file;             /* owned; "" = unknown */
+    char *name;             /* owned: unique_session_name; "" = none */
+    char *detached;         /* owned: its key; "" = not detached */
     HW_VEC(struct hw_service_target) targets;
 };
 
 struct hw_service_state {
     int32_t pid;
+    char *version;            /* owned */
+    char *producer_socket;    /* owned */
     uint64_t waiting_clients; /* preloaded programs that no session wants */
     HW_VEC(struct hw_service_session) sessions;
 };
@@ -35,13 +46,26 @@ struct hw_service_state {
 /* *controller stays open for what follows; the caller frees both. */
 int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
                    struct hw_error *err);
-/* The same for a recorder that another command has embedded. */
-int hw_service_ask_embedded(int32_t pid, struct hw_controller **controller,
-                            struct hw_service_state *out, struct hw_error *err);
+/* Asks a connection that is open already. */
+int hw_service_ask_again(struct hw_controller *controller, struct hw_service_state *out,
+                         struct hw_error *err);
 void hw_service_state_done(struct hw_service_state *s);
 
-/* Recorders embedded in commands of this user's (of everybody's, for root), by pid. */
-typedef HW_VEC(int32_t) hw_recorder_pids;
-int hw_embedded_recorders(hw_recorder_pids *out);
+/* The service, if one runs, and the embedded recorders of this user's (of everybody's, for root). */
+struct hw_recorder_seen {
+    struct hw_controller *controller; /* owned */
+    struct hw_service_state state;
+    bool embedded;
+};
+
+struct hw_recorders {
+    HW_VEC(struct hw_recorder_seen) all;
+    struct hw_error service_error; /* why there is no service among them; code 0: there is */
+};
+
+/* Recorders that do not answer are left out: they are ending. */
+int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err);
+void hw_recorders_done(struct hw_recorders *r);
+size_t hw_recorders_sessions(const struct hw_recorders *r); /* how many in all */
 
 #endif

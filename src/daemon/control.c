@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json_out.h"
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
@@ -99,7 +98,7 @@ void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint6
             keep(c, iov, sizeof h + n + text_n, type == HW_CTL_ENDED);
 }
 
-static void fail(struct hw_control_conn *c, const char *text)
+void hw_control_fail(struct hw_control_conn *c, const char *text)
 {
     hw_control_send(c, HW_CTL_ERROR, 0, NULL, 0, text);
 }
@@ -143,26 +142,26 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     if (c->rec->embedded && !c->controller) {
-        fail(c, "this recorder works for the command that started it");
+        hw_control_fail(c, "this recorder works for the command that started it");
         return;
     }
     if (c->session || *fd < 0) {
-        fail(c, c->session ? "this connection has a session already" : "no output file was passed");
+        hw_control_fail(c, c->session ? "this connection has a session already" : "no output file was passed");
         return;
     }
     struct stat st;
     int flags = fcntl(*fd, F_GETFL);
     if (fstat(*fd, &st) < 0 || flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
-        fail(c, "the output file is not open for writing");
+        hw_control_fail(c, "the output file is not open for writing");
         return;
     }
     if (!S_ISREG(st.st_mode)) { /* a full pipe would stop the recorder for everybody */
-        fail(c, "the output is no regular file");
+        hw_control_fail(c, "the output is no regular file");
         return;
     }
     struct hw_session *s;
     if (hw_session_new(c->rec, &start, config, hw_fd_take(fd), c->uid, c, &s, &err) < 0) {
-        fail(c, err.text);
+        hw_control_fail(c, err.text);
         return;
     }
     c->session = s;
@@ -208,90 +207,6 @@ static void on_dump(struct hw_control_conn *c, uint64_t id, struct hw_bytes body
     hw_control_send(c, HW_CTL_DUMPED, id, &count, sizeof count, NULL);
 }
 
-static const char *phase_name(enum hw_target_phase p)
-{
-    switch (p) {
-    case HW_PHASE_PREPARING:
-        return "starting";
-    case HW_PHASE_RUNNING:
-        return "profiled";
-    case HW_PHASE_FINISHING:
-        return "ending";
-    case HW_PHASE_DONE:
-        break;
-    }
-    return "ended";
-}
-
-static void status_session(struct hw_json *j, const struct hw_session *s, uint64_t now)
-{
-    hw_json_begin_object(j);
-    hw_json_key(j, "id");
-    hw_json_uint(j, s->id);
-    hw_json_key(j, "uid");
-    hw_json_uint(j, s->uid);
-    hw_json_key(j, "seconds");
-    hw_json_uint(j, (now - s->started_ns) / 1000000000u);
-    hw_json_key(j, "state");
-    hw_json_str(j, s->stopping ? "stopping" : "running");
-    hw_json_key(j, "dumps");
-    hw_json_uint(j, s->n_dumps);
-    hw_json_key(j, "samples");
-    hw_json_uint(j, s->n_samples);
-    hw_json_key(j, "lost");
-    hw_json_uint(j, s->n_lost);
-    hw_json_key(j, "targets");
-    hw_json_begin_array(j);
-    for (size_t i = 0; i < s->rec->targets.n; i++) {
-        const struct hw_target *t = s->rec->targets.v[i];
-        if (t->session != s)
-            continue;
-        hw_json_begin_object(j);
-        hw_json_key(j, "pid");
-        hw_json_uint(j, (uint64_t)t->pid.pid);
-        hw_json_key(j, "name");
-        hw_json_str(j, t->name);
-        hw_json_key(j, "state");
-        hw_json_str(j, phase_name(t->phase));
-        hw_json_key(j, "samples");
-        hw_json_uint(j, t->n_samples);
-        hw_json_key(j, "dumps");
-        hw_json_uint(j, t->n_dumps);
-        hw_json_end_object(j);
-    }
-    hw_json_end_array(j);
-    hw_json_end_object(j);
-}
-
-static void on_status(struct hw_control_conn *c)
-{
-    struct hw_json j;
-    uint64_t now = hw_now_monotonic_ns();
-    size_t waiting = 0;
-    for (size_t i = 0; i < c->rec->conns.n; i++)
-        waiting += c->rec->conns.v[i]->waiting && !c->rec->conns.v[i]->closed;
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_key(&j, "version");
-    hw_json_str(&j, HW_VERSION);
-    hw_json_key(&j, "pid");
-    hw_json_uint(&j, (uint64_t)getpid());
-    hw_json_key(&j, "producer_socket");
-    hw_json_str(&j, c->rec->producer_name);
-    hw_json_key(&j, "waiting_clients");
-    hw_json_uint(&j, waiting);
-    hw_json_key(&j, "sessions");
-    hw_json_begin_array(&j);
-    for (size_t i = 0; i < c->rec->sessions.n; i++)
-        if (hw_permission_session(c->uid, c->rec->sessions.v[i]->uid) == HW_OK)
-            status_session(&j, c->rec->sessions.v[i], now);
-    hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    if (hw_json_finish(&j) == HW_OK)
-        hw_control_send(c, HW_CTL_STATUS_REPLY, 0, j.buf.p, j.buf.n, NULL);
-    hw_json_done(&j);
-}
-
 static void on_target(struct hw_control_conn *c, struct hw_bytes body)
 {
     struct hw_control_target t;
@@ -318,16 +233,25 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         if (s)
             hw_session_stop(s, "stopped", HW_OK);
         else
-            fail(c, "no such session");
+            hw_control_fail(c, "no such session");
         break;
     case HW_CTL_DUMP:
         on_dump(c, h->session, body);
         break;
     case HW_CTL_STATUS:
-        on_status(c);
+        hw_control_status(c);
         break;
     case HW_CTL_TARGET:
         on_target(c, body);
+        break;
+    case HW_CTL_DETACH:
+        hw_handover_detach(c, body);
+        break;
+    case HW_CTL_ATTACH:
+        hw_handover_attach(c, body);
+        break;
+    case HW_CTL_CLONE:
+        hw_handover_clone(c, h->session, body);
         break;
     case HW_CTL_FLUSH: /* every packet is written when it is complete: nothing is held back */
         break;
@@ -347,7 +271,7 @@ static void on_message(struct hw_control_conn *c, struct hw_bytes message, int *
         return;
     }
     if (h.version != HW_CONTROL_VERSION) {
-        fail(c, "the recorder is of another version");
+        hw_control_fail(c, "the recorder is of another version");
         close_conn(c);
         return;
     }

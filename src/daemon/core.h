@@ -201,7 +201,8 @@ struct hw_source {
 
 struct hw_session {
     struct hw_recorder *rec;
-    struct hw_control_conn *control; /* NULL: it went away */
+    struct hw_control_conn *control; /* NULL: it went away, or is detached */
+    char *detach_key;                /* owned; NULL = belongs to a connection */
     uint64_t id;
     uint32_t uid;
     struct hw_control_start start;
@@ -236,6 +237,8 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status);
 void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
 void hw_session_set_root(struct hw_session *s, int32_t pid);
 void hw_session_free(struct hw_session *s);
+/* Up to this moment, also what no dump has told yet. */
+void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
 /* A write to the trace failed. */
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
 /* The session and data source that want this process; false = none. */
@@ -290,6 +293,8 @@ struct hw_control_conn {
     uint32_t uid;
     int32_t pid;
     int32_t root_pid;           /* HW_CTL_TARGET before HW_CTL_START */
+    uint64_t clone_session;     /* whose dumps it waits for; 0 = none */
+    uint64_t clone_deadline_ns;
     struct hw_control_out *out; /* messages that its socket had no room for; owned */
     size_t out_bytes;
     bool controller; /* the one of an embedded recorder */
@@ -298,10 +303,21 @@ struct hw_control_conn {
 
 int hw_control_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
 int hw_control_add(struct hw_recorder *r, int fd, bool controller);
+/* Refuses a request: HW_CTL_ERROR with the text. */
+void hw_control_fail(struct hw_control_conn *c, const char *text);
+/* What answers HW_CTL_STATUS. */
+void hw_control_status(struct hw_control_conn *c);
 /* NULL connection: nothing happens. */
 void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
                      const void *body, size_t n, const char *text);
 void hw_control_done(struct hw_recorder *r);
+
+/* ---- handover.c: sessions that outlive their command, and copies of running ones ---- */
+
+void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
+void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 
 /* ---- recorder.c ---- */
 

@@ -177,6 +177,7 @@ static void tick(struct hw_recorder *r)
         }
     }
     sweep_files(r, now);
+    hw_handover_tick(r, now);
     for (size_t i = 0; i < r->controls.n;) {
         if (r->controls.v[i]->closed) {
             free(r->controls.v[i]);

@@ -219,6 +219,7 @@ void hw_session_free(struct hw_session *s)
     hw_trace_writer_free(s->writer);
     hw_trace_config_done(&s->config);
     hw_pid_done(&s->root);
+    free(s->detach_key);
     if (s->fd >= 0)
         (void)close(s->fd); /* every packet was written, and its result checked */
     if (s->control)
@@ -510,6 +511,21 @@ static void tick_dumps(struct hw_session *s, uint64_t now)
     }
 }
 
+void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost)
+{
+    *samples = *lost = 0;
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session != s || !t->feed)
+            continue;
+        const struct hw_ring_counters *c = &t->feed->ring.shm->counters;
+        *samples += atomic_load_explicit(&c->samples, memory_order_relaxed);
+        *lost += atomic_load_explicit(&c->lost_full, memory_order_relaxed);
+    }
+    *samples = *samples > s->n_samples ? *samples : s->n_samples;
+    *lost = *lost > s->n_lost ? *lost : s->n_lost;
+}
+
 static void tick_progress(struct hw_session *s, uint64_t now)
 {
     if (now < s->next_progress_ns || !s->control)
@@ -518,15 +534,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
     struct hw_control_progress p = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                     .n_dumps = s->n_dumps,
                                     .n_targets = (uint32_t)n_targets_left(s)};
-    for (size_t i = 0; i < s->rec->targets.n; i++) {
-        const struct hw_target *t = s->rec->targets.v[i];
-        if (t->session != s || !t->feed)
-            continue;
-        const struct hw_ring_counters *c = &t->feed->ring.shm->counters;
-        p.n_samples += atomic_load_explicit(&c->samples, memory_order_relaxed);
-        p.n_lost += atomic_load_explicit(&c->lost_full, memory_order_relaxed);
-    }
-    p.n_samples = p.n_samples > s->n_samples ? p.n_samples : s->n_samples;
+    hw_session_counters(s, &p.n_samples, &p.n_lost);
     hw_control_send(s->control, HW_CTL_PROGRESS, s->id, &p, sizeof p, NULL);
 }
 

@@ -30,6 +30,9 @@ enum hw_control_type {
     HW_CTL_STATUS = 4, /* answer: HW_CTL_STATUS_REPLY */
     HW_CTL_TARGET = 5, /* body: struct hw_control_target: "this pid is the command I started" */
     HW_CTL_FLUSH = 6,
+    HW_CTL_DETACH = 7, /* body: the key. The session goes on without this connection */
+    HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
+    HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
     /* recorder → command */
     HW_CTL_STARTED =
         32, /* body: u64 session id; all data sources run, targets known so far profiled */
@@ -41,6 +44,10 @@ enum hw_control_type {
     HW_CTL_ENDED =
         38, /* body: struct hw_control_ended + text of the reason; the file is complete */
     HW_CTL_STATUS_REPLY = 39, /* body: JSON text */
+    HW_CTL_DETACHED = 40,     /* body: u64 session id */
+    HW_CTL_ATTACHED = 41,     /* body: u64 session id */
+    HW_CTL_CLONED = 42, /* body: struct hw_control_cloned; fd: the session's file, of which the
+                         * first `bytes` bytes are a whole trace; read by pread only */
     HW_CTL_TYPE_COUNT
 };
 
@@ -93,6 +100,12 @@ struct hw_control_target_state {
 struct hw_control_progress {
     uint64_t bytes_written, n_samples, n_lost;
     uint32_t n_targets, n_dumps;
+};
+
+struct hw_control_cloned {
+    uint64_t session, bytes;
+    uint32_t n_targets; /* whose dumps were waited for */
+    uint32_t n_missing; /* of them not answered in time: as they were at an earlier dump */
 };
 
 struct hw_control_ended {

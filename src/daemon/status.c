@@ -1,0 +1,100 @@
+/* What the recorder tells about itself and its sessions (HW_CTL_STATUS): one JSON object. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json_out.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define ROOM (HW_CONTROL_MAX_BYTES - 8192u) /* what the list of targets may fill of one message */
+
+static const char *phase_name(enum hw_target_phase p)
+{
+    switch (p) {
+    case HW_PHASE_PREPARING:
+        return "starting";
+    case HW_PHASE_RUNNING:
+        return "profiled";
+    case HW_PHASE_FINISHING:
+        return "ending";
+    case HW_PHASE_DONE:
+        break;
+    }
+    return "ended";
+}
+
+/* The output's path as the kernel knows it now: it may have been renamed since. */
+static void status_file(struct hw_json *j, int fd)
+{
+    char link[40], path[4096];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    hw_json_kv_str(j, "file", n > 0 ? path : NULL);
+}
+
+static void status_session(struct hw_json *j, const struct hw_session *s, uint64_t now)
+{
+    uint64_t samples, lost;
+    hw_session_counters(s, &samples, &lost);
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "id", s->id);
+    hw_json_kv_uint(j, "uid", s->uid);
+    hw_json_kv_int(j, "controller_pid", s->control ? s->control->pid : -1);
+    hw_json_kv_str(j, "name", s->config.unique_session_name);
+    hw_json_kv_str(j, "detached", s->detach_key);
+    hw_json_kv_uint(j, "duration_ms", s->config.duration_ms);
+    hw_json_kv_uint(j, "bytes", hw_trace_writer_bytes(s->writer));
+    status_file(j, s->fd);
+    hw_json_kv_uint(j, "seconds", (now - s->started_ns) / 1000000000u);
+    hw_json_kv_str(j, "state", s->stopping ? "stopping" : "running");
+    hw_json_kv_uint(j, "dumps", s->n_dumps);
+    hw_json_kv_uint(j, "samples", samples);
+    hw_json_kv_uint(j, "lost", lost);
+    hw_json_kv_uint(j, "n_targets", s->n_targets);
+    hw_json_key(j, "targets");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session != s || j->buf.n > ROOM) /* n_targets tells of the rest */
+            continue;
+        hw_json_begin_object(j);
+        hw_json_kv_uint(j, "pid", (uint64_t)t->pid.pid);
+        hw_json_kv_str(j, "name", t->name);
+        hw_json_kv_str(j, "state", phase_name(t->phase));
+        hw_json_kv_uint(j, "samples", t->n_samples);
+        hw_json_kv_uint(j, "dumps", t->n_dumps);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
+void hw_control_status(struct hw_control_conn *c)
+{
+    struct hw_json j;
+    uint64_t now = hw_now_monotonic_ns();
+    size_t waiting = 0;
+    for (size_t i = 0; i < c->rec->conns.n; i++)
+        waiting += c->rec->conns.v[i]->waiting && !c->rec->conns.v[i]->closed;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_str(&j, "version", HW_VERSION);
+    hw_json_kv_uint(&j, "pid", (uint64_t)getpid());
+    hw_json_kv_str(&j, "producer_socket", c->rec->producer_name);
+    hw_json_kv_uint(&j, "waiting_clients", waiting);
+    hw_json_key(&j, "sessions");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < c->rec->sessions.n; i++)
+        if (hw_permission_session(c->uid, c->rec->sessions.v[i]->uid) == HW_OK)
+            status_session(&j, c->rec->sessions.v[i], now);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    if (hw_json_finish(&j) == HW_OK)
+        hw_control_send(c, HW_CTL_STATUS_REPLY, 0, j.buf.p, j.buf.n, NULL);
+    hw_json_done(&j);
+}
