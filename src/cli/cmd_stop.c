@@ -114,8 +114,8 @@ static int stop(struct hw_cli *cli, const struct chosen *c)
     if (hw_controller_stop(c->recorder->controller, s->id, &err) < 0)
         return hw_cli_fail(cli, &err);
     if (!wait_ended(c)) {
-        hw_cli_error(cli, NULL, "recording %s has not ended within %d s; it goes on ending",
-                     s->ref, END_MS / 1000);
+        hw_cli_error(cli, NULL, "recording %s has not ended within %d s; it goes on ending", s->ref,
+                     END_MS / 1000);
         return HW_EXIT_FAILED;
     }
     printf("recording %s has ended\n", s->ref);

@@ -384,8 +384,7 @@ int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int t
         if (rc < 0)
             return rc;
         if (rc > 0 && out->type == HW_CTL_ERROR)
-            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)out->body.n,
-                           (const char *)out->body.p);
+            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)out->body.n, (const char *)out->body.p);
         if (rc > 0 && out->type == type)
             return HW_OK;
     }

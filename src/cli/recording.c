@@ -401,17 +401,27 @@ static int loop(struct hw_recording *r, struct hw_error *err)
 
 /* ---- start and end ---- */
 
-int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
-                       struct hw_bytes config, int fd, struct hw_error *err)
+static int listen_to_signals(struct hw_recording *r, struct hw_error *err)
 {
     sigset_t s;
     listened(&s);
     r->program_status = -1;
     r->signal_fd = signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (r->signal_fd < 0)
-        return hw_fail_sys(err, "signalfd");
-    int rc = HW_OK;
-    if (r->launch)
+    return r->signal_fd < 0 ? hw_fail_sys(err, "signalfd") : HW_OK;
+}
+
+int hw_recording_adopt(struct hw_recording *r, struct hw_error *err)
+{
+    r->is_started = true;
+    r->started_ns = hw_now_monotonic_ns();
+    return listen_to_signals(r, err);
+}
+
+int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
+                       struct hw_bytes config, int fd, struct hw_error *err)
+{
+    int rc = listen_to_signals(r, err);
+    if (rc == 0 && r->launch)
         rc = hw_controller_target(r->controller, r->launch->pid, err);
     if (rc == 0)
         rc = hw_controller_start(r->controller, start, config, fd, err);

@@ -45,8 +45,9 @@ static int read_session(const json_t *o, struct hw_service_session *s)
     const struct {
         const char *key;
         uint64_t *out;
-    } numbers[] = {{"id", &s->id},           {"uid", &s->uid},     {"seconds", &s->seconds},
-                   {"samples", &s->samples}, {"lost", &s->lost},   {"dumps", &s->dumps},
+    } numbers[] = {{"id", &s->id},           {"uid", &s->uid},
+                   {"seconds", &s->seconds}, {"samples", &s->samples},
+                   {"lost", &s->lost},       {"dumps", &s->dumps},
                    {"bytes", &s->bytes},     {"duration_ms", &s->duration_ms}};
     for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
         *numbers[i].out = number(o, numbers[i].key);

@@ -51,7 +51,8 @@ int hw_service_ask_again(struct hw_controller *controller, struct hw_service_sta
                          struct hw_error *err);
 void hw_service_state_done(struct hw_service_state *s);
 
-/* The service, if one runs, and the embedded recorders of this user's (of everybody's, for root). */
+/* The service, if one runs, and the embedded recorders of this user's (of everybody's, for root).
+ */
 struct hw_recorder_seen {
     struct hw_controller *controller; /* owned */
     struct hw_service_state state;

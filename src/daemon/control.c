@@ -146,7 +146,8 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     if (c->session || *fd < 0) {
-        hw_control_fail(c, c->session ? "this connection has a session already" : "no output file was passed");
+        hw_control_fail(c, c->session ? "this connection has a session already"
+                                      : "no output file was passed");
         return;
     }
     struct stat st;

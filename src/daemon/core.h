@@ -292,8 +292,8 @@ struct hw_control_conn {
     struct hw_session *session; /* NULL = none */
     uint32_t uid;
     int32_t pid;
-    int32_t root_pid;           /* HW_CTL_TARGET before HW_CTL_START */
-    uint64_t clone_session;     /* whose dumps it waits for; 0 = none */
+    int32_t root_pid;       /* HW_CTL_TARGET before HW_CTL_START */
+    uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
     struct hw_control_out *out; /* messages that its socket had no room for; owned */
     size_t out_bytes;

@@ -99,8 +99,7 @@ static struct hw_session *find_session(const struct hw_control_conn *c, uint64_t
         const char *own = s->config.unique_session_name;
         if (s->stopping || hw_permission_session(c->uid, s->uid) < 0)
             continue;
-        if (id ? s->id == id
-               : own && strlen(own) == name.n && memcmp(own, name.p, name.n) == 0)
+        if (id ? s->id == id : own && strlen(own) == name.n && memcmp(own, name.p, name.n) == 0)
             return s;
     }
     return NULL;
@@ -110,7 +109,8 @@ void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes n
 {
     struct hw_session *s = find_session(c, id, name);
     if (!s || c->clone_session) {
-        hw_control_fail(c, s ? "this connection waits for a clone already" : "no such session runs");
+        hw_control_fail(c,
+                        s ? "this connection waits for a clone already" : "no such session runs");
         return;
     }
     c->clone_session = s->id;
