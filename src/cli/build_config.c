@@ -22,7 +22,7 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
     } switches[] = {
         {H(no_startup), q->no_startup},   {H(no_running), q->no_running},
         {H(dump_at_max), q->dump_at_max}, {H(disable_fork_teardown), q->disable_fork_teardown},
-        {H(all_heaps), q->all_heaps},
+        {H(all_heaps), q->all_heaps},     {H(all), q->all},
     };
     hw_pb_uint(w, H(shmem_size_bytes), q->shmem_size_bytes);
     hw_pb_uint(w, H(sampling_interval_bytes), q->sampling_interval_bytes);

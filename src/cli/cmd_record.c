@@ -25,11 +25,13 @@
 #include "cli/report.h"
 #include "cli/show.h"
 #include "config/config.h"
+#include "daemon/recorder.h"
 #include "import/import.h"
 
 #include "base/banned.h"
 
 enum { PROCESS_STATS_MS = 1000 };
+#define ALL_NAME "all" /* in the file's name when it is about several programs */
 
 struct record {
     struct hw_cli *cli;
@@ -39,7 +41,9 @@ struct record {
     struct hw_launch launch;
     struct hw_output output;
     struct hw_recording recording;
-    bool launched;
+    bool all, launched;
+    bool told; /* names added, report shown: before the program's end when the recording's came
+                  first */
     const struct hw_seen_target *target; /* the program the output is named after; NULL = none */
     int named;                           /* result of giving the file its name */
     struct hw_error name_error;
@@ -64,6 +68,7 @@ static struct hw_config_request request_of(const struct hw_opts *o)
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
+        .all = hw_opt_flag(o, HW_OPT_RECORD_ALL),
     };
 }
 
@@ -71,13 +76,14 @@ static struct hw_control_start start_of(const struct hw_opts *o)
 {
     bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
     struct hw_control_start s = {
-        .flags = HW_START_LAUNCHED | HW_START_CHECKPOINTS,
+        .flags = HW_START_CHECKPOINTS,
         .smaps_ms = (uint32_t)hw_opt_num(o, HW_OPT_SMAPS),
         .malloc_info_ms = (uint32_t)hw_opt_num(o, HW_OPT_MALLOC_INFO),
         .process_stats_ms = PROCESS_STATS_MS,
         .seed = hw_opt_num(o, HW_OPT_SEED),
     };
-    s.flags |= follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV;
+    if (!hw_opt_flag(o, HW_OPT_RECORD_ALL))
+        s.flags |= HW_START_LAUNCHED | (follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV);
     if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
         s.flags |= HW_START_KEEP_PEAK;
     if (hw_opt_flag(o, HW_OPT_IDLE))
@@ -103,6 +109,10 @@ static int check_options(struct record *r)
     const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
     if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         return usage(r, "--exact and --interval exclude each other");
+    if (r->all && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
+        return usage(r, "--all takes no command: it profiles what is preloaded already");
+    if (r->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
+        return usage(r, "--python-allocators is for a command started here, not for --all");
     struct hw_error err = {0};
     static const enum hw_option_id conditions[] = {HW_OPT_STOP_WHEN, HW_OPT_DUMP_WHEN};
     for (size_t k = 0; k < HW_ARRAY_LEN(conditions); k++)
@@ -129,6 +139,8 @@ static int prepare(struct record *r)
     }
     hw_trace_config_done(&checked);
     if (hw_opt_flag(o, HW_OPT_PRINT_CONFIG))
+        return HW_EXIT_OK;
+    if (r->all)
         return HW_EXIT_OK;
     if (o->n_args == 0)
         return usage(r, "no command given");
@@ -173,17 +185,59 @@ static const struct hw_seen_target *main_target(struct record *r)
     return t ? t : hw_recording_main_target(&r->recording);
 }
 
+/* The program may run on for days after the recording: then its results come at once. */
+static bool program_runs_on(const struct record *r)
+{
+    siginfo_t i = {0};
+    return r->launched && r->launch.pid > 0 &&
+           waitid(P_PID, (id_t)r->launch.pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           i.si_pid == 0;
+}
+
+static void tell(struct record *r);
+
 /* At once when the recording is complete: the program may run on for days. */
 static void on_written(void *ctx)
 {
     struct record *r = ctx;
     r->target = main_target(r);
-    int pid = r->target ? r->target->pid : r->launch.pid;
-    const char *name = r->target && r->target->name ? r->target->name : r->cli->opts.args[0];
+    int pid = r->target ? r->target->pid : r->launched ? r->launch.pid : (int)getpid();
+    const char *name = r->target && r->target->name ? r->target->name
+                       : r->launched                ? r->cli->opts.args[0]
+                                                    : ALL_NAME;
+    if (r->all && hw_recording_programs(&r->recording) > 1) {
+        pid = (int)getpid();
+        name = ALL_NAME;
+    }
     r->named = hw_output_finish(&r->output, name, pid, &r->name_error);
+    if (r->named == 0 && program_runs_on(r))
+        tell(r);
 }
 
-static int set_up(struct record *r, struct hw_error *err)
+static void on_started(void *ctx)
+{
+    const struct record *r = ctx;
+    if (r->all && !hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        fputs("recording every process that is preloaded, or starts so; Ctrl-C ends it\n", stderr);
+}
+
+/* --all: preloaded programs know the service's socket, so that is where we are. */
+static int set_up_all(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    sigset_t mask;
+    int rc = hw_recording_block_signals(&mask, err);
+    if (rc == 0)
+        rc = hw_controller_connect(NULL, &r->controller, err);
+    if (rc == HW_ENOTFOUND)
+        rc = hw_controller_spawn(hw_default_producer_socket(), &r->controller, err);
+    if (rc == 0)
+        rc = hw_output_open(hw_opt_text(o, HW_OPT_OUTPUT), ALL_NAME, (int)getpid(),
+                            hw_opt_flag(o, HW_OPT_FORCE), &r->output, err);
+    return rc;
+}
+
+static int set_up_command(struct record *r, struct hw_error *err)
 {
     const struct hw_opts *o = &r->cli->opts;
     const char *path = hw_opt_text(o, HW_OPT_OUTPUT);
@@ -203,17 +257,24 @@ static int set_up(struct record *r, struct hw_error *err)
     if (rc < 0)
         return rc;
     r->launched = true;
-    rc = hw_output_open(path, o->args[0], r->launch.pid, hw_opt_flag(o, HW_OPT_FORCE), &r->output,
-                        err);
+    r->recording.launch = &r->launch;
+    return hw_output_open(path, o->args[0], r->launch.pid, hw_opt_flag(o, HW_OPT_FORCE), &r->output,
+                          err);
+}
+
+static int set_up(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    int rc = r->all ? set_up_all(r, err) : set_up_command(r, err);
     if (rc < 0)
         return rc;
     r->recording.cli = r->cli;
     r->recording.controller = r->controller;
-    r->recording.launch = &r->launch;
     r->recording.follow_fork = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
-    r->recording.stop_with_program = true;
+    r->recording.stop_with_program = !r->all;
     /* Not into the program's own output on the same terminal. */
-    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && !isatty(STDOUT_FILENO);
+    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && (r->all || !isatty(STDOUT_FILENO));
+    r->recording.started = on_started;
     r->recording.written = on_written;
     r->recording.ctx = r;
     struct hw_control_start start = start_of(o);
@@ -281,7 +342,7 @@ static void tell_result(const struct record *r, bool empty)
     struct stat st;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
         return;
-    if (r->recording.program_status == -1)
+    if (program_runs_on(r))
         fprintf(stderr, "'%s' runs on without being recorded (pid %d)\n", r->cli->opts.args[0],
                 r->launch.pid);
     if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
@@ -312,14 +373,23 @@ static void add_names(const struct record *r)
         fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
 }
 
-static int finish(struct record *r)
+static bool is_empty(const struct record *r)
+{
+    return !r->recording.recorder_gone && (!r->target || r->recording.ended.n_samples == 0);
+}
+
+/* Everything for people: names, report or the reason why there is none, the file. Once. */
+static void tell(struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
-    const struct hw_seen_target *t = r->target;
-    bool empty = !rec->recorder_gone && (!t || rec->ended.n_samples == 0);
-    if (r->named < 0)
-        return hw_cli_fail(r->cli, &r->name_error);
-    if (empty) {
+    if (r->told)
+        return;
+    r->told = true;
+    if (rec->recorder_gone)
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was",
+                     rec->stop_sent ? "the recorder does not end the recording"
+                                    : "the recorder is gone");
+    if (is_empty(r)) {
         struct hw_finding f;
         hw_diagnose_recording(rec, r->program, &f);
         hw_diagnose_print(r->cli, &f);
@@ -329,11 +399,17 @@ static int finish(struct record *r)
     }
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
-    int status = final_status(r, empty);
+    tell_result(r, is_empty(r));
+}
+
+static int finish(struct record *r)
+{
+    if (r->named < 0)
+        return hw_cli_fail(r->cli, &r->name_error);
+    tell(r);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
-        write_summary(r, t, program_exit(rec));
-    tell_result(r, empty);
-    return status;
+        write_summary(r, r->target, program_exit(&r->recording));
+    return final_status(r, is_empty(r));
 }
 
 /* A command that could not be run: its own exit codes. */
@@ -359,16 +435,15 @@ static int record(struct record *r)
     rc = hw_recording_run(&r->recording, &err);
     if (rc < 0 && !r->recording.recorder_gone) {
         hw_output_discard(&r->output);
-        return r->launch.pid < 0 ? not_run(r, rc, &err) : hw_cli_fail(r->cli, &err);
+        return r->launched && r->launch.pid < 0 ? not_run(r, rc, &err) : hw_cli_fail(r->cli, &err);
     }
-    if (rc < 0)
-        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
     return finish(r);
 }
 
 int hw_cmd_record(struct hw_cli *cli)
 {
-    struct record r = {.cli = cli, .output = HW_OUTPUT_NONE};
+    struct record r = {
+        .cli = cli, .output = HW_OUTPUT_NONE, .all = hw_opt_flag(&cli->opts, HW_OPT_RECORD_ALL)};
     int status = check_options(&r);
     if (status == HW_EXIT_OK)
         status = record(&r);

@@ -34,7 +34,6 @@ static const struct {
     {"graph", NULL},
     {"java", NULL},
     {"infra", NULL},
-    {"query", "heapwise report --json, heapwise stats --json"},
     {"merge", "traces in Perfetto's format join by cat"},
     {"push", "heapwise convert -t pprof"},
     {"serve", "heapprofd"},
@@ -96,19 +95,6 @@ static void tell_meaningless(const struct hw_cli *cli)
                     hw_options[i].name);
 }
 
-/* Known options that this version does not have: never obeyed by half. An exit code or 0. */
-static int refuse_later(const struct hw_cli *cli)
-{
-    for (int i = 0; i < HW_OPT_COUNT; i++) {
-        if (!cli->opts.v[i].set || !(hw_options[i].flags & HW_OF_LATER))
-            continue;
-        hw_cli_error(cli, NULL, "--%s is not in this version", hw_options[i].name);
-        hw_cli_hint("%s", hw_options[i].help);
-        return cli->command->flags & HW_CF_USAGE1 ? HW_EXIT_FAILED : HW_EXIT_UNSUPPORTED;
-    }
-    return HW_EXIT_OK;
-}
-
 static int run(struct hw_cli *cli, int argc, char **argv)
 {
     struct hw_error err = {0};
@@ -127,9 +113,6 @@ static int run(struct hw_cli *cli, int argc, char **argv)
         hw_help_command(stdout, cli->command, hw_help_wants_all(argc, argv));
         return HW_EXIT_OK;
     }
-    int refused = refuse_later(cli);
-    if (refused)
-        return refused;
     apply_verbosity(cli);
     tell_meaningless(cli);
     return cli->command->run(cli);

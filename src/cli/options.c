@@ -22,7 +22,6 @@
              C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR))) /* no classic ones */
 #define COMMON  HW_OF_COMMON
 #define HIDDEN  HW_OF_HIDDEN
-#define LATER   (HW_OF_LATER | HW_OF_HIDDEN)
 #define ANDROID HW_OF_ANDROID
 const struct hw_option hw_options[HW_OPT_COUNT] = {
 #define X(ID, name, short_name, arg, kind, dflt, min, max, field, group, flags, commands, help)    \
@@ -36,7 +35,6 @@ const struct hw_option hw_options[HW_OPT_COUNT] = {
 #undef FRONT
 #undef COMMON
 #undef HIDDEN
-#undef LATER
 #undef ANDROID
 _Static_assert(HW_CMD_COUNT <= 64, "one bit per command");
 

@@ -47,7 +47,7 @@ enum hw_option_kind {
     HW_OK_COUNT
 };
 
-enum hw_option_flags { HW_OF_COMMON = 1, HW_OF_HIDDEN = 2, HW_OF_ANDROID = 4, HW_OF_LATER = 8 };
+enum hw_option_flags { HW_OF_COMMON = 1, HW_OF_HIDDEN = 2, HW_OF_ANDROID = 4 };
 
 enum hw_option_group {
     HW_OG_TARGET,
