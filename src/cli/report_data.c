@@ -155,13 +155,29 @@ static void count_samples(struct hw_report_data *d)
     }
 }
 
+/* Sampled beside the profile: shown when there is a sample near the moment, by the run's length. A
+ * growing program passes between two samples: then its highest RSS is the one to compare with. */
+static void find_rss(struct hw_report_data *d, const struct hw_process_moment *m)
+{
+    enum { NEAR_NS = 60000000 };
+    int64_t at = 0, ts_ns = m->ts_ns, run = hw_sat_sub(ts_ns, d->view.start_ns);
+    d->has_rss = hw_process_counter(d->p, d->upid, "mem.rss", ts_ns, &d->rss, &at) && d->rss > 0;
+    int64_t away = at > ts_ns ? hw_sat_sub(at, ts_ns) : hw_sat_sub(ts_ns, at);
+    d->has_rss &= away <= NEAR_NS || away <= run / 4;
+    if (!d->has_rss || d->rss >= (double)m->total.space)
+        return;
+    d->rss_is_peak = true;
+    d->has_rss = hw_process_counter(d->p, d->upid, "mem.rss.watermark", INT64_MAX, &d->rss, NULL) &&
+                 d->rss >= (double)m->total.space;
+}
+
 static void find_minfo(struct hw_report_data *d, int64_t ts_ns)
 {
     double mapped = 0;
     d->has_minfo =
-        hw_process_counter(d->p, d->upid, "malloc_info.in_use", ts_ns, &d->minfo_in_use) &&
-        hw_process_counter(d->p, d->upid, "malloc_info.free", ts_ns, &d->minfo_free);
-    (void)hw_process_counter(d->p, d->upid, "malloc_info.mmap", ts_ns, &mapped); /* 0 then */
+        hw_process_counter(d->p, d->upid, "malloc_info.in_use", ts_ns, &d->minfo_in_use, NULL) &&
+        hw_process_counter(d->p, d->upid, "malloc_info.free", ts_ns, &d->minfo_free, NULL);
+    (void)hw_process_counter(d->p, d->upid, "malloc_info.mmap", ts_ns, &mapped, NULL); /* 0 then */
     d->minfo_in_use += mapped;
 }
 
@@ -193,7 +209,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     }
     count_samples(d);
     const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
-    d->has_rss = hw_process_counter(p, d->upid, "mem.rss", m->ts_ns, &d->rss) && d->rss > 0;
+    find_rss(d, m);
     find_minfo(d, m->ts_ns);
     return HW_OK;
 fail:

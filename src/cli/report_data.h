@@ -36,7 +36,7 @@ struct hw_report_data {
     hw_losses losses;      /* of the process and of the whole trace */
     uint64_t n_lost, n_samples;
     bool incomplete;
-    bool has_rss, has_minfo;
+    bool has_rss, rss_is_peak, has_minfo;
     double rss;
     double minfo_in_use, minfo_free; /* the allocator's own figures, blocks of mmap included */
 };

@@ -107,7 +107,7 @@ static void put_totals(const struct page *pg)
     fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     if (d->has_rss) {
         const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
-        fprintf(pg->out, "   RSS %s", hw_fmt_bytes(buf, d->rss));
+        fprintf(pg->out, "   %sRSS %s", d->rss_is_peak ? "peak " : "", hw_fmt_bytes(buf, d->rss));
         fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);

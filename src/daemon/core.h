@@ -136,6 +136,7 @@ struct hw_target {
     bool welcomed; /* it has the page */
     uint64_t key;  /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
+    uint64_t next_poll_ns; /* procpoll.c; 0 = not yet decided */
 
     enum hw_target_phase phase;
     enum hw_target_end end;
@@ -281,6 +282,8 @@ void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
 bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 /* A target joined: its name and parents belong into the trace. */
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
+/* A target leaves while its process lives: its last counters. */
+void hw_proc_poll_last(struct hw_session *s, const struct hw_target *t);
 /* The allocator's own figures arrived. */
 void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
 

@@ -27,6 +27,7 @@
 #define SLICE_NS    UINT64_C(1000000)
 #define MAX_ARGS    256u
 #define MAX_ARG     4096u
+#define YOUNG_FIRST (10 * MS)
 #define REST        100u /* times the duration of a reading */
 
 struct hw_proc_poll {
@@ -91,7 +92,9 @@ static void write_threads(struct hw_session *s, int32_t pid, int dir)
     (void)closedir(d); /* read only */
 }
 
-static void write_process(struct hw_session *s, int32_t pid, int dir)
+/* A process that has ended already has no arguments any more, or nothing at all: what its target
+ * learned when it connected is its name then. */
+static void write_process(struct hw_session *s, int32_t pid, int dir, const struct hw_target *t)
 {
     struct hw_proc_status st;
     struct hw_proc_stat stat;
@@ -99,8 +102,12 @@ static void write_process(struct hw_session *s, int32_t pid, int dir)
     hw_autofree char *cmdline = NULL;
     size_t n = 0;
     const char *args[MAX_ARGS];
-    if (hw_proc_status(dir, &st) < 0 || hw_proc_stat(dir, &stat) < 0)
-        return;
+    if (hw_proc_status(dir, &st) < 0 || hw_proc_stat(dir, &stat) < 0) {
+        if (!t)
+            return;
+        st = (struct hw_proc_status){.uid = t->uid, .vm_size_kb = 1};
+        stat = (struct hw_proc_stat){.start_ticks = t->pid.start_ticks};
+    }
     size_t n_args = 0;
     if (hw_proc_cmdline(dir, &cmdline, &n) == HW_OK)
         n_args = split_args(cmdline, n, args);
@@ -111,7 +118,11 @@ static void write_process(struct hw_session *s, int32_t pid, int dir)
                                  .n_cmdline = n_args,
                                  .is_kthread = n_args == 0 && st.vm_size_kb == 0,
                                  .start_from_boot_ns = HW_ABSENT};
-    if (n_args == 0) {
+    if (n_args == 0 && t && t->name[0]) {
+        args[0] = t->name;
+        e.n_cmdline = 1;
+        e.is_kthread = false;
+    } else if (n_args == 0) {
         args[0] = st.name;
         e.n_cmdline = 1;
         e.cmdline_is_comm = true;
@@ -129,17 +140,6 @@ static void write_process(struct hw_session *s, int32_t pid, int dir)
 }
 
 static void check_allocator(struct hw_session *s, const struct hw_target *t);
-
-void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
-{
-    if (s->closed)
-        return;
-    write_process(s, t->pid.pid, t->pid.dir);
-    if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
-        write_threads(s, t->pid.pid, t->pid.dir);
-    if (s->proc->minfo_every_ns)
-        check_allocator(s, t);
-}
 
 static int open_proc(int32_t pid)
 {
@@ -166,7 +166,7 @@ static void write_scanned(struct hw_proc_poll *p)
         int32_t pid = p->scanned.v[p->n_written++];
         hw_autofd int dir = open_proc(pid);
         if (dir >= 0)
-            write_process(p->session, pid, dir);
+            write_process(p->session, pid, dir, NULL);
     }
 }
 
@@ -213,6 +213,43 @@ static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
     int rc =
         hw_trace_process_stats(p->session->writer, p->sequence, hw_now_boottime_ns(), &k, 1, &err);
     (void)check(p->session, rc, &err);
+}
+
+void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
+{
+    if (s->closed)
+        return;
+    write_process(s, t->pid.pid, t->pid.dir, t);
+    if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
+        write_threads(s, t->pid.pid, t->pid.dir);
+    if (s->proc->minfo_every_ns)
+        check_allocator(s, t);
+    if (s->proc->stats_every_ns)
+        poll_process(s->proc, t->pid.pid, t->pid.dir);
+}
+
+void hw_proc_poll_last(struct hw_session *s, const struct hw_target *t)
+{
+    if (!s->closed && s->proc && s->proc->stats_every_ns)
+        poll_process(s->proc, t->pid.pid, t->pid.dir);
+}
+
+/* A run shorter than the period is to have figures near its end, too: the pause doubles up to it.
+ */
+static void poll_young(struct hw_proc_poll *p, uint64_t now)
+{
+    struct hw_recorder *r = p->session->rec;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        struct hw_target *t = r->targets.v[i];
+        if (t->session != p->session || t->phase != HW_PHASE_RUNNING || now < t->next_poll_ns)
+            continue;
+        uint64_t age = now - t->since_ns;
+        if (age < YOUNG_FIRST)
+            age = YOUNG_FIRST;
+        if (t->next_poll_ns) /* 0: it was polled as it joined */
+            poll_process(p, t->pid.pid, t->pid.dir);
+        t->next_poll_ns = age >= p->stats_every_ns / 2 ? UINT64_MAX : now + age;
+    }
 }
 
 static void poll_stats(struct hw_proc_poll *p)
@@ -320,6 +357,8 @@ static uint64_t rested(uint64_t began, uint64_t every)
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
 {
     write_scanned(p);
+    if (p->stats_every_ns)
+        poll_young(p, now);
     if (p->stats_every_ns && now >= p->next_stats_ns) {
         poll_stats(p);
         p->next_stats_ns = rested(now, p->stats_every_ns);

@@ -243,6 +243,8 @@ static bool send_welcome(struct hw_target *t)
 static void start_running(struct hw_target *t)
 {
     t->since_coarse_ns = hw_now_monotonic_coarse_ns();
+    hw_proc_poll_target(t->session,
+                        t); /* while it waits: a short program is gone the next moment */
     /* Release: ring and tables are ready before a hook sees the generation. */
     atomic_store_explicit(&t->page.map->heartbeat_ns, t->since_coarse_ns, memory_order_relaxed);
     atomic_store_explicit(&t->page.map->generation, t->session->generation, memory_order_release);
@@ -254,7 +256,6 @@ static void start_running(struct hw_target *t)
     t->phase = HW_PHASE_RUNNING;
     t->session->n_targets++;
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
-    hw_proc_poll_target(t->session, t);
     if (t->session->stopping)
         hw_target_finish(t, HW_END_SESSION);
 }
@@ -329,6 +330,8 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
         return;
     t->phase = HW_PHASE_FINISHING;
     t->end = why;
+    if (why == HW_END_SESSION || why == HW_END_GAVE_UP)
+        hw_proc_poll_last(t->session, t);
     /* Before the client tidies up. */
     (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);

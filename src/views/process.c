@@ -269,7 +269,7 @@ int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list 
 }
 
 bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns,
-                        double *out)
+                        double *out, int64_t *at_ns)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes want = hw_bytes_str(name);
@@ -283,6 +283,8 @@ bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *na
         if (away <= best) {
             best = away;
             *out = c->value;
+            if (at_ns)
+                *at_ns = c->ts_ns;
         }
     }
     return best != UINT64_MAX;

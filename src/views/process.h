@@ -59,8 +59,9 @@ typedef HW_VEC(struct hw_process_rank) hw_process_ranks;
 int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list *list,
                         hw_process_ranks *out);
 
-/* The counter's value nearest to ts_ns; false when the trace has none for this process. */
+/* The counter's value nearest to ts_ns, and when that was (at_ns may be NULL); false when the trace
+ * has none for this process. */
 bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns,
-                        double *out);
+                        double *out, int64_t *at_ns);
 
 #endif
