@@ -221,6 +221,11 @@ static void json_session(struct hw_json *j, const struct hw_recorder_seen *r,
     hw_json_kv_uint(j, "samples", s->samples);
     hw_json_kv_uint(j, "lost", s->lost);
     hw_json_kv_uint(j, "dumps", s->dumps);
+    hw_json_key(j, "pids");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < s->targets.n; i++)
+        hw_json_int(j, s->targets.v[i].pid);
+    hw_json_end_array(j);
     hw_json_end_object(j);
 }
 

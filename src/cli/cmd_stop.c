@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
@@ -42,7 +43,9 @@ static int find(const struct hw_recorders *all, const char *word, bool by_ref, c
         struct hw_recorder_seen *r = &all->all.v[i];
         for (size_t k = 0; k < r->state.sessions.n; k++) {
             const struct hw_service_session *s = &r->state.sessions.v[k];
-            bool meant = !word || (by_ref ? strcmp(s->ref, word) == 0 : has_target(s, word));
+            /* Without a word those of one's own only: root names what it ends of others. */
+            bool meant = !word ? s->uid == geteuid()
+                               : (by_ref ? strcmp(s->ref, word) == 0 : has_target(s, word));
             if (meant && hw_vec_push(out, (struct chosen){r, s}) < 0)
                 return HW_ENOMEM;
         }

@@ -163,7 +163,7 @@ static void find_rss(struct hw_report_data *d, const struct hw_process_moment *m
     int64_t at = 0, ts_ns = m->ts_ns, run = hw_sat_sub(ts_ns, d->view.start_ns);
     d->has_rss = hw_process_counter(d->p, d->upid, "mem.rss", ts_ns, &d->rss, &at) && d->rss > 0;
     int64_t away = at > ts_ns ? hw_sat_sub(at, ts_ns) : hw_sat_sub(ts_ns, at);
-    d->has_rss &= away <= NEAR_NS || away <= run / 4;
+    d->has_rss &= away <= NEAR_NS || away <= run / 2;
     if (!d->has_rss || d->rss >= (double)m->total.space)
         return;
     d->rss_is_peak = true;

@@ -311,7 +311,7 @@ static void test_garbage_on_sockets(void **state)
         if (i % 4 >= 2) /* a right head with a wrong body */
             memcpy(junk,
                    &(struct hw_control_head){.version = HW_CONTROL_VERSION,
-                                             .type = (uint32_t)i % 8,
+                                             .type = (uint32_t)i % 11,
                                              .length = (uint32_t)(i * 40)},
                    sizeof(struct hw_control_head));
         (void)!send(fd, junk, 24 + (size_t)i * 40, MSG_NOSIGNAL);
