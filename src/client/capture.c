@@ -11,7 +11,10 @@
  *   a thread's        pthread_getattr_np, once, unless libc itself called the hook: it allocates
  *                     while holding the thread's lock and would then wait for itself
  *   alternate stack   sigaltstack
- *   anything else     the end of sp's own page, which is mapped; fibers, unknown threads
+ *   anything else     fibers, threads of which libc has asked for all there was: the end of sp's
+ * own page, which is mapped; and while the walk leads further, the next pages, each tried by a
+ * system call that only reads there. Nothing is kept of it: a page is tried again for the next
+ * sample.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -122,6 +125,27 @@ static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *si
             return (struct bounds){lo + ss.ss_size, true, true};
     }
     return (struct bounds){(sp | 4095) + 1, false, false};
+}
+
+#define PAGE_BYTES    4096u          /* the smallest there is */
+#define FURTHER_BYTES (1024 * 1024u) /* of a stack without known end */
+
+/* No call tells it without doing something. This one has a wrong first argument, and looks at that
+ * only after it has copied from the address: 0.1 us. */
+static bool readable(uint64_t at)
+{
+    return syscall(SYS_rt_sigprocmask, -1, at, NULL, 8) != 0 && errno == EINVAL;
+}
+
+/* Takes more pages into the bounds: at least one, or gives false. */
+static HW_COLD bool reach_further(struct bounds *b, uint64_t sp, uint32_t n_bytes, uint64_t most)
+{
+    uint64_t before = b->hi;
+    if (b->known || hw_sandbox())
+        return false;
+    while (b->hi - before < n_bytes && b->hi - sp < most && readable(b->hi))
+        b->hi += PAGE_BYTES;
+    return b->hi != before;
 }
 
 /* ---- records ---- */
@@ -239,8 +263,8 @@ static bool is_new_module(void *arg, uint64_t pc)
     return _dl_find_object && _dl_find_object((void *)(uintptr_t)pc, &found) == 0;
 }
 
-static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                 const struct bounds *b, const struct hw_module_snapshot *snapshot)
+static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                        const struct bounds *b, const struct hw_module_snapshot *snapshot)
 {
     struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
     in.tables = s->tables;
@@ -259,6 +283,22 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
             in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
     }
     hw_walk(&in, hw_slab_cache(slab), &slab->out);
+}
+
+/* A stack without known end is walked again with twice as many pages while it leads out of them. */
+static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                 struct bounds *b, const struct hw_module_snapshot *snapshot)
+{
+    uint32_t stop, n_bytes = PAGE_BYTES;
+    do {
+        walk_within(s, slab, site, b, snapshot);
+        stop = slab->out.stop;
+        n_bytes *= 2;
+    } while (hw_unlikely(
+        (stop == HW_STOP_BOUNDS && reach_further(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
+        (stop == HW_STOP_FP_LOST && reach_further(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
+    if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
+        (void)reach_further(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
 }
 
 /*
@@ -291,7 +331,7 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
  * was found may be wrong, since the list of modules was out of date.
  */
 static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                       const struct bounds *b, uint64_t now_ns)
+                       struct bounds *b, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
     bool sure = false;
@@ -337,6 +377,8 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
     struct hw_walk_out *o = &slab->out;
     if (hw_tables_snapshot(s->tables)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
+        if (hw_unlikely(!slab->sure))
+            (void)reach_further(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
         return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(o->stop)};
     }
