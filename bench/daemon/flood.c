@@ -84,6 +84,22 @@ static uint64_t draw_stack(struct load *g)
     return (r & 3) ? (r >> 8) % (n / 16 + 1) : (r >> 8) % n;
 }
 
+/* As the client writes it. */
+static uint64_t put_alloc(struct load *g, uint64_t size)
+{
+    uint64_t stack = stack_id(draw_stack(g));
+    struct hw_rec_exact e = {
+        .stack_id = stack, .time_ns = g->n_done, .size_heap = hw_exact_pack(size, HW_HEAP_ID_LIBC)};
+    struct hw_rec_alloc a = {.address = 0x10000,
+                             .alloc_size = size,
+                             .sample_size = g->o->interval,
+                             .stack_id = stack,
+                             .time_ns = g->n_done,
+                             .heap_id = HW_HEAP_ID_LIBC};
+    return size >= g->o->interval ? put(g, &e, sizeof e, HW_REC_EXACT)
+                                  : put(g, &a, sizeof a, HW_REC_ALLOC);
+}
+
 /* One allocation and the free of what was in its place. False: no room. */
 static bool put_pair(struct load *g)
 {
@@ -96,14 +112,7 @@ static bool put_pair(struct load *g)
             return false;
         g->live[place] = 0;
     }
-    uint64_t size = 16 + (r >> 40) % 240;
-    struct hw_rec_alloc a = {.address = 0x10000 + place * 256,
-                             .alloc_size = size,
-                             .sample_size = g->o->interval > size ? g->o->interval : size,
-                             .stack_id = stack_id(draw_stack(g)),
-                             .time_ns = g->n_done,
-                             .heap_id = HW_HEAP_ID_LIBC};
-    g->live[place] = put(g, &a, sizeof a, HW_REC_ALLOC);
+    g->live[place] = put_alloc(g, 16 + (r >> 40) % 240);
     if (!g->live[place])
         return false;
     g->n_allocs++;

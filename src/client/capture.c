@@ -162,6 +162,20 @@ static void fill_alloc(struct hw_rec_alloc *r, const struct hw_event *e, uint64_
     r->flags = flags;
 }
 
+static uint64_t push_exact(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+                           uint64_t now_ns)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_exact));
+    if (pos == 0)
+        return 0;
+    struct hw_rec_exact *r = hw_ring_at(&s->ring, pos);
+    r->stack_id = stack_id;
+    r->time_ns = now_ns;
+    r->size_heap = hw_exact_pack(e->size, e->heap_id);
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_EXACT);
+    return pos;
+}
+
 static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
                            uint64_t now_ns, uint32_t flags)
 {
@@ -411,6 +425,8 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
             o->stack_id &&
         !push_stack(s, o))
         return 0;
+    if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT)
+        return push_exact(s, e, o->stack_id, now_ns);
     return push_alloc(s, e, o->stack_id, now_ns, flags);
 }
 

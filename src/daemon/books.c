@@ -133,8 +133,12 @@ static int new_cell(struct hw_books *b, struct hw_book *k, uint32_t stack, uint3
     return HW_OK;
 }
 
-static int find_cell(struct hw_books *b, struct hw_book *k, uint32_t stack, uint32_t *out)
+int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *out)
 {
+    struct hw_book *k;
+    int rc = hw_books_heap(b, heap_id, &k);
+    if (rc < 0)
+        return rc;
     if (hw_likely(stack < k->cell_of_stack.n && k->cell_of_stack.v[stack] != HW_NO_CELL)) {
         *out = k->cell_of_stack.v[stack];
         return HW_OK;
@@ -177,18 +181,23 @@ static struct hw_cell *reach_peak(struct hw_book *k, uint32_t cell, uint64_t tim
     return change(k, cell);
 }
 
-/* Without the division where each sample is one allocation. */
-static double estimate(uint64_t alloc_size, uint64_t sample_size)
+/* What a sample that is not exact stands for beyond itself. */
+static double extra(const struct hw_live_sample *s)
 {
-    if (alloc_size == sample_size || alloc_size == 0)
-        return 1.0;
-    return (double)sample_size / (double)alloc_size;
+    if (s->alloc_size == s->sample_size || s->alloc_size == 0)
+        return 0;
+    return (double)s->sample_size / (double)s->alloc_size - 1;
 }
 
-static double variance_of(const struct hw_book *k, const struct hw_live_slot *s)
+static double variance_of(const struct hw_book *k, const struct hw_live_sample *s)
 {
-    uint64_t interval = s->interval ? k->intervals.v[s->interval - 1] : 0;
-    return s->alloc_size < interval ? (double)interval * (double)s->sample_size : 0;
+    return s->interval ? (double)k->intervals.v[s->interval - 1] * (double)s->sample_size : 0;
+}
+
+/* At interval 1, and for sizes of at least the interval, all sums of fractions stay as they are. */
+static bool is_exact(const struct hw_live_sample *s)
+{
+    return s->interval == 0 && s->alloc_size == s->sample_size;
 }
 
 static void book_time(struct hw_book *k, uint64_t time_ns)
@@ -197,54 +206,44 @@ static void book_time(struct hw_book *k, uint64_t time_ns)
         k->last_ns = time_ns;
 }
 
-static void book_free(struct hw_books *b, const struct hw_live_slot *s, uint64_t time_ns)
+static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
-    struct hw_cell *c = leave_peak(b, k, s->cell);
-    c->now.freed += s->sample_size;
-    c->now.free_count++;
-    c->now.est_free += estimate(s->alloc_size, s->sample_size);
-    c->now.variance -= variance_of(k, s);
-    if (c->now.free_count == c->now.alloc_count)
-        c->now.variance = 0; /* no rest of rounding */
+    struct hw_totals *t = &leave_peak(b, k, s->cell)->now;
+    t->freed += s->sample_size;
+    t->free_count++;
+    if (!is_exact(s)) {
+        t->extra_free += extra(s);
+        t->variance -= variance_of(k, s);
+    }
+    if (t->free_count == t->alloc_count)
+        t->variance = 0; /* no rest of rounding */
     k->live -= s->sample_size;
     book_time(k, time_ns);
 }
 
-/* The sample's slot; what was live under its id is freed. */
-static int take_slot(struct hw_books *b, const struct hw_books_alloc *a, struct hw_live_slot **slot)
+static uint64_t limited(uint64_t size)
 {
-    bool fresh;
-    int rc = hw_live_at(&b->live, a->sample_id, slot, &fresh);
-    if (rc < 0)
-        return rc;
-    if (hw_unlikely(!fresh)) {
-        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
-        book_free(b, *slot, a->time_ns);
-    }
-    return HW_OK;
+    return size < HW_BOOKS_MAX_SIZE ? size : HW_BOOKS_MAX_SIZE;
 }
 
-int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
+int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell)
 {
-    struct hw_book *k;
-    uint32_t cell = 0;
-    struct hw_live_slot *s;
-    int rc = hw_books_heap(b, a->heap_id, &k);
-    if (rc == HW_OK)
-        rc = find_cell(b, k, a->stack, &cell);
-    if (rc == HW_OK)
-        rc = take_slot(b, a, &s);
+    struct hw_book *k = b->books[a->heap_id];
+    struct hw_live_sample replaced, s = {.alloc_size = limited(a->alloc_size),
+                                         .sample_size = limited(a->sample_size),
+                                         .cell = cell,
+                                         .heap_id = a->heap_id};
+    if (s.alloc_size < k->interval_bytes && s.sample_size != 0)
+        s.interval = k->interval_number;
+    int rc = hw_live_put(&b->live, a->sample_id, &s, &replaced);
     if (rc < 0)
         return rc;
-    uint64_t size = a->sample_size < HW_BOOKS_MAX_SIZE ? a->sample_size : HW_BOOKS_MAX_SIZE;
-    uint64_t asked = a->alloc_size < HW_BOOKS_MAX_SIZE ? a->alloc_size : HW_BOOKS_MAX_SIZE;
-    s->alloc_size = asked;
-    s->sample_size = size;
-    s->cell = cell;
-    s->interval = (uint16_t)k->interval_number;
-    s->heap_id = (uint8_t)a->heap_id;
-    k->live += size;
+    if (hw_unlikely(rc == 1)) {
+        b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
+        book_free(b, &replaced, a->time_ns);
+    }
+    k->live += s.sample_size;
     struct hw_cell *c;
     if (k->live > k->peak_live) {
         k->peak_live = k->live;
@@ -252,18 +251,27 @@ int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
     } else {
         c = leave_peak(b, k, cell);
     }
-    c->now.allocated += size;
+    c->now.allocated += s.sample_size;
     c->now.alloc_count++;
-    c->now.est_alloc += estimate(asked, size);
-    c->now.variance += variance_of(k, s);
+    if (!is_exact(&s)) {
+        c->now.extra_alloc += extra(&s);
+        c->now.variance += variance_of(k, &s);
+    }
     book_time(k, a->time_ns);
     k->n_samples++;
     return HW_OK;
 }
 
+int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
+{
+    uint32_t cell;
+    int rc = hw_books_cell(b, a->heap_id, a->stack, &cell);
+    return rc < 0 ? rc : hw_books_alloc_in(b, a, cell);
+}
+
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
 {
-    struct hw_live_slot s;
+    struct hw_live_sample s;
     if (!hw_live_take(&b->live, sample_id, &s)) {
         b->n_unknown_free++;
         return false;
@@ -272,31 +280,6 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     if (heap_id)
         *heap_id = s.heap_id;
     return true;
-}
-
-static void fetch_cell(const struct hw_book *k, uint32_t cell)
-{
-    if (cell >= k->cells.n)
-        return;
-    hw_prefetch_write(&k->cells.v[cell]);
-    if (!k->at_peak && cell < k->peaks.n)
-        hw_prefetch_write(&k->peaks.v[cell]);
-}
-
-void hw_books_fetch_alloc(const struct hw_books *b, uint32_t heap_id, uint32_t stack)
-{
-    const struct hw_book *k = heap_id < HW_MAX_HEAPS ? b->books[heap_id] : NULL;
-    if (k && stack < k->cell_of_stack.n)
-        fetch_cell(k, k->cell_of_stack.v[stack]);
-}
-
-void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id)
-{
-    if (!b->live.slots)
-        return;
-    const struct hw_live_slot *s = &b->live.slots[hw_live_home(&b->live, sample_id)];
-    if (s->key && b->books[s->heap_id])
-        fetch_cell(b->books[s->heap_id], s->cell); /* most often it is the one */
 }
 
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell)

@@ -2,13 +2,15 @@
  * books.h - the bookkeeping of one target: what was allocated, freed and is live, per callstack
  *
  * Why:     records say "sample taken" and "sample freed"; a dump says what stands where. This is
- * the sum between the two and nothing else: no rings, no names, no files. Shapes:  one cell per
- * (heap, stack) with running totals; one slot (live.h) per live sample. Stacks are dense numbers
- * given by the caller (feed.h). Operations are booked in the order in which they are given, which
- * is ring order. Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the
- * sum of sample_size / alloc_size. variance is that of the live bytes: a small allocation of s
- *          bytes is recorded as interval * Poisson(s / interval), whose variance is interval * s,
- *          estimated by interval * sample_size; one of at least the interval is exact.
+ *          the sum between the two and nothing else: no rings, no names, no files.
+ * Shapes:  one cell per (heap, stack) with running totals; live.h has the live samples. Stacks are
+ *          dense numbers given by the caller (feed.h). Operations are booked in the order in which
+ *          they are given, which is ring order.
+ * Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the sum of
+ *          sample_size / alloc_size, of which 1 a sample is in the counts. variance is that of the
+ *          live bytes: a small allocation of s bytes is recorded as interval * Poisson(s /
+ *          interval), whose variance is interval * s, estimated by interval * sample_size; one of
+ *          at least the interval is exact.
  * Owns:    everything.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
  *          65,535 different intervals of one heap.
@@ -30,8 +32,8 @@
 struct hw_totals {
     uint64_t allocated, freed;        /* bytes, sampled and scaled */
     uint64_t alloc_count, free_count; /* samples */
-    double est_alloc, est_free;
-    double variance; /* of the live bytes */
+    double extra_alloc, extra_free; /* estimate of the allocations behind them, less the samples */
+    double variance;                /* of the live bytes */
 };
 
 struct hw_cell {
@@ -83,17 +85,44 @@ struct hw_books_alloc {
     uint32_t heap_id, stack;
 };
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
+/* The same in two steps. The cell may be found long before. */
+int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *cell);
+int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell);
 /* False: the id is not live; counted, never kept. heap_id: of what was freed; may be NULL. */
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id);
 
-/* Fetch what booking will touch; two steps, because the first finds the way to the second. */
-void hw_books_fetch_alloc(const struct hw_books *b, uint32_t heap_id, uint32_t stack);
-void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id);
+/* Fetches what booking will touch: the cell, and that of a free if its sample is there already. */
+static inline void hw_books_fetch_cell(const struct hw_books *b, uint32_t heap_id, uint32_t cell)
+{
+    const struct hw_book *k = b->books[heap_id];
+    if (!k || cell >= k->cells.n)
+        return;
+    hw_prefetch_write(&k->cells.v[cell]);
+    if (!k->at_peak && cell < k->peaks.n)
+        hw_prefetch_write(&k->peaks.v[cell]);
+}
+
+static inline void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id)
+{
+    uint32_t heap_id, cell;
+    if (hw_live_peek(&b->live, sample_id, &heap_id, &cell))
+        hw_books_fetch_cell(b, heap_id, cell);
+}
 
 /* A cell's totals at the last maximum of its heap. */
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell);
 /* Begins the next window: nothing is changed, no new peak. */
 void hw_book_clear_changes(struct hw_book *k);
+
+static inline double hw_totals_est_alloc(const struct hw_totals *t)
+{
+    return (double)t->alloc_count + t->extra_alloc;
+}
+
+static inline double hw_totals_est_free(const struct hw_totals *t)
+{
+    return (double)t->free_count + t->extra_free;
+}
 
 static inline uint64_t hw_totals_live(const struct hw_totals *t)
 {

@@ -141,8 +141,8 @@ static struct hw_dump_sample make_sample(const struct hw_tally_row *r)
                                    .self_freed = r->t.freed,
                                    .alloc_count = r->t.alloc_count,
                                    .free_count = r->t.free_count,
-                                   .est_alloc_count = r->t.est_alloc,
-                                   .est_free_count = r->t.est_free,
+                                   .est_alloc_count = hw_totals_est_alloc(&r->t),
+                                   .est_free_count = hw_totals_est_free(&r->t),
                                    .variance_bytes = r->t.variance > 0 ? r->t.variance : 0};
 }
 
@@ -206,7 +206,7 @@ static int write_max(struct hw_target *t, struct hw_heap_tally *h, struct hw_dum
         struct hw_dump_sample s = {.callsite = at_max.rows.v[i].callsite,
                                    .self_max = hw_totals_live(v),
                                    .self_max_count = v->alloc_count - v->free_count,
-                                   .est_max_count = v->est_alloc - v->est_free,
+                                   .est_max_count = hw_totals_est_alloc(v) - hw_totals_est_free(v),
                                    .variance_bytes = v->variance > 0 ? v->variance : 0};
         rc = hw_profile_sample(w, &s, err);
     }

@@ -18,14 +18,21 @@
 #include "base/banned.h"
 
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
-#define NO_STACK        UINT64_MAX
+#define NO_CELL         UINT64_MAX
 #define STALL_MAX_NS    250000000u /* a sample waits so long for its table */
 #define ASK_AGAIN_NS    5000000u
 #define QUICK_NS        2000000000u
 #define VAIN_NS         50000000u
-#define RELEASE_RECORDS 256u /* space goes back this often within one drain */
-#define BATCH           48u  /* small records booked together */
+#define RELEASE_RECORDS 256u  /* space goes back this often within one drain */
+#define BATCH           48u   /* small records booked together */
+#define KNOWN           4096u /* 64 KiB */
 #define MAX_STACKS      (1u << 26)
+
+/* What ids and books would find, for most allocations with one load. A cell found once stays. */
+struct hw_feed_known {
+    uint64_t stack_id; /* 0 = none */
+    uint64_t cell;     /* with INCOMPLETE */
+};
 
 void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
 {
@@ -43,8 +50,10 @@ void hw_feed_done(struct hw_feed *f)
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
     hw_arena_done(&f->arena);
+    free(f->known);
     free(f->cache);
     free(f->walk);
+    f->known = NULL;
     f->cache = NULL;
     f->walk = NULL;
 }
@@ -122,43 +131,60 @@ static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uin
         f->n_nomem++;
 }
 
-static void stream_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos)
+static void stream_alloc(struct hw_feed *f, const struct hw_ring_small *a)
 {
-    if (hw_map64_put(&f->addresses, pos, a->address) < 0)
+    if (hw_map64_put(&f->addresses, a->pos, a->address) < 0)
         f->n_nomem++;
     stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
 }
 
-static void stream_free(struct hw_feed *f, const struct hw_rec_free *r, uint32_t heap_id)
+static void stream_free(struct hw_feed *f, const struct hw_ring_small *r, uint32_t heap_id)
 {
     uint64_t address;
-    if (hw_map64_take(&f->addresses, r->sample_id, &address))
+    if (hw_map64_take(&f->addresses, r->id, &address))
         stream_event(f, address, 0, 0, r->time_ns, heap_id, true);
 }
 
-static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
-                       uint64_t stack)
+/* The cell of an allocation, with INCOMPLETE as its stack has it, or NO_CELL. */
+static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
 {
-    struct hw_books_alloc b = {.sample_id = pos,
+    uint32_t cell;
+    if (hw_likely(hw_books_cell(&f->books, heap_id, (uint32_t)stack, &cell) == HW_OK))
+        return cell | (stack & INCOMPLETE);
+    f->n_nomem++;
+    return NO_CELL;
+}
+
+static void book_alloc(struct hw_feed *f, const struct hw_ring_small *a, uint64_t cell)
+{
+    struct hw_books_alloc b = {.sample_id = a->pos,
                                .alloc_size = a->alloc_size,
                                .sample_size = a->sample_size,
                                .time_ns = a->time_ns,
-                               .heap_id = a->heap_id,
-                               .stack = (uint32_t)stack};
+                               .heap_id = a->heap_id};
+    if (cell == NO_CELL)
+        return;
     f->n_samples++;
-    if (stack & INCOMPLETE)
+    if (cell & INCOMPLETE)
         f->n_unwind_errors++;
-    if (hw_books_alloc(&f->books, &b) < 0)
+    if (hw_books_alloc_in(&f->books, &b, (uint32_t)cell) < 0)
         f->n_nomem++;
     if (f->stream)
-        stream_alloc(f, a, pos);
+        stream_alloc(f, a);
 }
 
-/* The number of an allocation's stack. One common stack (id 0) stands for all whose frames were
- * lost, or memory for them. False: not even that. */
-static bool stack_of(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t *stack)
+static void book_free(struct hw_feed *f, const struct hw_ring_small *r)
 {
-    uint64_t id = f->stream || a->stack_id == HW_MAP64_NO_KEY ? 0 : a->stack_id;
+    uint32_t heap_id;
+    if (hw_books_free(&f->books, r->id, r->time_ns, &heap_id) && f->stream)
+        stream_free(f, r, heap_id); /* unknown ones are counted there */
+}
+
+/* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
+ * for them. False: not even that. */
+static bool stack_of(struct hw_feed *f, uint64_t stack_id, uint64_t *stack)
+{
+    uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
     if (hw_likely(hw_map64_get(&f->ids, id, stack)))
         return true;
     f->n_lost_stacks += id != 0;
@@ -169,17 +195,28 @@ static bool stack_of(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t *
     return false;
 }
 
-static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+static bool heap_ok(uint32_t heap_id)
 {
-    struct hw_rec_alloc a;
-    if (size < sizeof a)
-        return false;
-    memcpy(&a, rec, sizeof a);
-    if (a.heap_id == 0 || a.heap_id >= HW_MAX_HEAPS)
-        return false;
+    return heap_id != 0 && heap_id < HW_MAX_HEAPS;
+}
+
+static uint64_t find_cell(struct hw_feed *f, const struct hw_ring_small *a)
+{
     uint64_t stack;
-    if (stack_of(f, &a, &stack))
-        book_alloc(f, &a, pos, stack);
+    return stack_of(f, a->id, &stack) ? cell_of(f, a->heap_id, stack) : NO_CELL;
+}
+
+static bool on_small(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+{
+    struct hw_ring_small r;
+    if (!hw_ring_small(rec, size, pos, &r))
+        return false;
+    if (r.type == HW_REC_FREE)
+        book_free(f, &r);
+    else if (heap_ok(r.heap_id))
+        book_alloc(f, &r, find_cell(f, &r));
+    else
+        return false;
     return true;
 }
 
@@ -318,6 +355,18 @@ static uint64_t walked_id(const struct hw_walk_out *w)
     return w->stack_id == HW_MAP64_NO_KEY || w->stack_id == 0 ? 1 : w->stack_id;
 }
 
+static void book_copy(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t stack)
+{
+    struct hw_ring_small s = {.pos = pos,
+                              .time_ns = a->time_ns,
+                              .alloc_size = a->alloc_size,
+                              .sample_size = a->sample_size,
+                              .address = a->address,
+                              .heap_id = a->heap_id,
+                              .type = HW_REC_ALLOC_COPY};
+    book_alloc(f, &s, cell_of(f, a->heap_id, stack));
+}
+
 /* 1 = booked, 0 = stalled, -1 = damaged */
 static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                    uint64_t now_ns)
@@ -329,8 +378,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
     memcpy(&c, rec, sizeof c);
     size_t regs_bytes = (size_t)c.n_regs * 8;
     if (c.n_regs > HW_MAX_REGS || c.n_bytes > HW_MAX_COPY_BYTES || c.n_bytes % 8 ||
-        size < sizeof c + regs_bytes + c.n_bytes || c.alloc.heap_id == 0 ||
-        c.alloc.heap_id >= HW_MAX_HEAPS)
+        size < sizeof c + regs_bytes + c.n_bytes || !heap_ok(c.alloc.heap_id))
         return -1;
     uint64_t stack = INCOMPLETE;
     f->n_copies += f->stall_since_ns == 0;
@@ -343,7 +391,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
         if (!hw_map64_get(&f->ids, 0, &stack) &&
             add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0)
             return 1;
-        book_alloc(f, &c.alloc, pos, stack);
+        book_copy(f, &c.alloc, pos, stack);
         return 1;
     }
     walk_copy(f, &c, &regs, bytes, now_ns);
@@ -356,25 +404,8 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
         f->n_nomem++;
         return 1;
     }
-    book_alloc(f, &c.alloc, pos, stack);
+    book_copy(f, &c.alloc, pos, stack);
     return 1;
-}
-
-static void book_free(struct hw_feed *f, const struct hw_rec_free *r)
-{
-    uint32_t heap_id;
-    if (hw_books_free(&f->books, r->sample_id, r->time_ns, &heap_id) && f->stream)
-        stream_free(f, r, heap_id); /* unknown ones are counted there */
-}
-
-static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
-{
-    struct hw_rec_free r;
-    if (size < sizeof r)
-        return false;
-    memcpy(&r, rec, sizeof r);
-    book_free(f, &r);
-    return true;
 }
 
 static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
@@ -415,9 +446,9 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
 {
     switch (hw_rec_head_type(hw_load_u64(rec))) {
     case HW_REC_ALLOC:
-        return on_alloc(f, rec, size, pos) ? 1 : -1;
+    case HW_REC_EXACT:
     case HW_REC_FREE:
-        return on_free(f, rec, size) ? 1 : -1;
+        return on_small(f, rec, size, pos) ? 1 : -1;
     case HW_REC_STACK:
         return on_stack(f, rec, size) ? 1 : -1;
     case HW_REC_ALLOC_COPY:
@@ -454,36 +485,58 @@ static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
 /* ---- many small records at once ---- */
 
 /*
- * Booking one record is a chain of three cache misses: the id's slot, the stack's number, the
- * cell. A batch takes each of these steps for all its records before the next one, so that the
- * misses of 48 records are waited for together. Order is kept where it counts: in the last step.
+ * Booking one record is a chain of cache misses: the sample's place, the stack's number, the cell.
+ * A batch takes each of these steps for all its records before the next one, so that the misses of
+ * 48 records are waited for together. Order is kept where it counts: in the last step.
  */
-static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n)
+static struct hw_feed_known *known_at(const struct hw_feed *f, uint64_t stack_id)
 {
-    for (size_t i = 0; i < n; i++)
-        if (hw_rec_head_type(r[i].head) == HW_REC_ALLOC) {
-            hw_live_prefetch(&f->books.live, r[i].pos);
-            hw_map64_prefetch(&f->ids, r[i].alloc.stack_id);
-        } else {
-            hw_live_prefetch(&f->books.live, r[i].free.sample_id);
-        }
+    return &f->known[(stack_id ^ stack_id >> 32) % KNOWN];
 }
 
-/* Finds the stacks, too. Gives how many records are in order: the next one is damaged. */
-static size_t fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
-                          uint64_t *stacks)
+/* Stacks seen lately have their cell then; the others' are NO_CELL. */
+static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                        uint64_t *cells)
 {
     for (size_t i = 0; i < n; i++) {
-        if (hw_rec_head_type(r[i].head) == HW_REC_FREE) {
-            hw_books_fetch_free(&f->books, r[i].free.sample_id);
+        if (r[i].type == HW_REC_FREE) {
+            hw_live_prefetch(&f->books.live, r[i].id);
             continue;
         }
-        if (r[i].alloc.heap_id == 0 || r[i].alloc.heap_id >= HW_MAX_HEAPS)
+        const struct hw_feed_known *k = known_at(f, r[i].id);
+        cells[i] = NO_CELL;
+        if (hw_likely(k->stack_id == r[i].id && r[i].heap_id == HW_HEAP_ID_LIBC)) {
+            cells[i] = k->cell;
+            hw_books_fetch_cell(&f->books, HW_HEAP_ID_LIBC, (uint32_t)k->cell);
+        } else {
+            hw_map64_prefetch(&f->ids, r[i].id);
+        }
+    }
+}
+
+static void fetch_new(struct hw_feed *f, const struct hw_ring_small *r, uint64_t *cell)
+{
+    *cell = find_cell(f, r);
+    if (*cell == NO_CELL)
+        return;
+    hw_books_fetch_cell(&f->books, r->heap_id, (uint32_t)*cell);
+    uint64_t stack;
+    bool is_its_own = hw_map64_get(&f->ids, r->id, &stack); /* else frames may still come */
+    if (r->heap_id == HW_HEAP_ID_LIBC && r->id != 0 && is_its_own)
+        *known_at(f, r->id) = (struct hw_feed_known){r->id, *cell};
+}
+
+/* Finds the other cells. Gives how many records are in order: the next one is damaged. */
+static size_t fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                          uint64_t *cells)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].type == HW_REC_FREE)
+            hw_books_fetch_free(&f->books, r[i].id);
+        else if (!heap_ok(r[i].heap_id))
             return i;
-        if (!stack_of(f, &r[i].alloc, &stacks[i]))
-            stacks[i] = NO_STACK;
-        else
-            hw_books_fetch_alloc(&f->books, r[i].alloc.heap_id, (uint32_t)stacks[i]);
+        else if (hw_unlikely(cells[i] == NO_CELL))
+            fetch_new(f, &r[i], &cells[i]);
     }
     return n;
 }
@@ -492,15 +545,17 @@ static size_t fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size
 static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
 {
     struct hw_ring_small r[BATCH];
-    uint64_t stacks[BATCH], end;
+    uint64_t cells[BATCH], end;
+    if (hw_unlikely(!f->known) && !(f->known = calloc(KNOWN, sizeof *f->known)))
+        return 0; /* one by one, then */
     size_t n = hw_ring_gather(&f->ring, until, r, max < BATCH ? max : BATCH, &end);
-    fetch_first(f, r, n);
-    size_t good = fetch_cells(f, r, n, stacks);
+    fetch_first(f, r, n, cells);
+    size_t good = fetch_cells(f, r, n, cells);
     for (size_t i = 0; i < good; i++)
-        if (hw_rec_head_type(r[i].head) == HW_REC_FREE)
-            book_free(f, &r[i].free);
-        else if (stacks[i] != NO_STACK)
-            book_alloc(f, &r[i].alloc, r[i].pos, stacks[i]);
+        if (r[i].type == HW_REC_FREE)
+            book_free(f, &r[i]);
+        else
+            book_alloc(f, &r[i], cells[i]);
     f->n_records += good;
     if (n)
         hw_ring_next(&f->ring, (uint32_t)((good < n ? r[good].pos : end) - f->ring.read_pos));

@@ -43,12 +43,14 @@ static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
 
 struct hw_walk_cache;
 struct hw_walk_out;
+struct hw_feed_known;
 
 struct hw_feed {
     void *owner; /* for who reads the messages; never looked into here */
     struct hw_ring_reader ring;
     struct hw_books books;
-    struct hw_map64 ids; /* stack id → number, FEED_INCOMPLETE */
+    struct hw_map64 ids;         /* stack id → number, FEED_INCOMPLETE */
+    struct hw_feed_known *known; /* owned; cells of stacks seen lately in libc.malloc */
     HW_VEC(const struct hw_stack *) stacks;
     size_t n_told; /* stacks below were reported */
     struct hw_arena arena;

@@ -1,15 +1,15 @@
 /*
  * live.h - the live samples of one target, by sample id
  *
- * Why:     every allocation puts one in and every free takes one out, in any order: this table is
- *          where the recorder waits for memory. So a sample lies in the table itself (one cache
- *          line for a free, not one for a slot and one for a row), and those that were allocated
- *          together lie together.
- * Shapes:  open addressing, a slot is 32 bytes, at most 5/8 full. Ids are ring positions: 256 bytes
- *          of the ring have their home in 256 bytes of the table. Removal leaves no tombstones.
- * Owns:    its slots, straight from the kernel: huge pages where there are any. Zero-initialised is
- *          empty.
- * Errors:  HW_ENOMEM; the table is as it was.
+ * Why:     every allocation puts one in and every free takes one out, in any order: this is where
+ *          the recorder waits for memory. A sample id is a ring position, so the ids of samples
+ *          that were taken together lie together, and an id says by itself where its sample is.
+ * Shapes:  a block for each 4 KiB of the ring, one word for each 32 bytes of it, found by a
+ *          directory of the last 1 GiB. A block that has become empty is used for the next ids,
+ *          while it is in the cache. What is left of a block with few samples, of a block older
+ *          than the directory, and what a word cannot say is in the map (live_map.h).
+ * Owns:    blocks and map, straight from the kernel. Zero-initialised is empty.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (no such id): nothing changed.
  * Threads: one owner at a time.
  */
 #ifndef HW_DAEMON_LIVE_H
@@ -19,49 +19,99 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
-#include "base/map64.h"
+#include "base/vec.h"
+#include "daemon/live_map.h"
 
-struct hw_live_slot {
-    uint64_t key; /* sample id + 1; 0 = free */
+struct hw_live_sample {
     uint64_t alloc_size, sample_size;
     uint32_t cell;
-    uint16_t interval; /* number of the heap's interval at that time */
-    uint8_t heap_id;
-    uint8_t away; /* slots from home; 255 = at least so many */
+    uint32_t interval; /* number of the heap's interval at that time; 0 = the sample is exact */
+    uint32_t heap_id;  /* 1..255 */
 };
-_Static_assert(sizeof(struct hw_live_slot) == 32, "two a cache line");
+
+#define HW_LIVE_BLOCK_SLOTS 128u
+#define HW_LIVE_DIR_SLOTS   (1u << 18)
+#define HW_LIVE_THIN        8u   /* a block with fewer goes to the map... */
+#define HW_LIVE_YOUNG       256u /* ...unless it is one of the newest */
+
+/*
+ * A word: an exact sample of less than 256 MiB. 0 = none, since no heap's id is 0.
+ *      63       36 35        10 9      8 7       0
+ *     +-----------+------------+--------+---------+
+ *     |   size    |    cell    | id / 8 | heap id |
+ *     +-----------+------------+--------+---------+
+ */
+#define HW_LIVE_MAX_SIZE (1u << 28)
+#define HW_LIVE_MAX_CELL (1u << 26)
 
 struct hw_live {
-    struct hw_live_slot *slots; /* owned; NULL while empty */
-    size_t mask;                /* number of slots - 1 */
-    size_t n, max;
+    uint32_t *dir; /* owned; block + 1 in the upper 24 bits, its samples in the lower 8; 0 = none */
+    uint64_t *words; /* owned; of all blocks, address space for HW_LIVE_DIR_SLOTS of them */
+    uint32_t n_blocks, n_usable; /* begun; with memory behind them */
+    HW_VEC(uint32_t) empty;      /* of the begun ones; their words are 0 */
+    uint64_t next_id;            /* larger than all ids so far */
+    uint64_t newest;             /* number of its block */
+    size_t n_words;              /* samples in blocks */
+    struct hw_live_map map;
 };
 
-#define HW_LIVE_BLOCK_LOG2 3
-
 void hw_live_done(struct hw_live *l);
-/* The id's slot, found or made (*fresh: the caller fills it). UINT64_MAX is no id. Borrowed until
- * the next change. */
-int hw_live_at(struct hw_live *l, uint64_t id, struct hw_live_slot **slot, bool *fresh);
+/* 0, or 1 = the id was in use: *replaced is what it was. */
+int hw_live_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
+                struct hw_live_sample *replaced);
 /* Removes it and gives what it was. */
-bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_slot *out);
+bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_sample *out);
 
-static inline size_t hw_live_home(const struct hw_live *l, uint64_t id)
+static inline size_t hw_live_count(const struct hw_live *l)
 {
-    uint64_t unit = id >> 5;
-    return (hw_hash_u64(unit >> HW_LIVE_BLOCK_LOG2) << HW_LIVE_BLOCK_LOG2 |
-            (unit & ((1u << HW_LIVE_BLOCK_LOG2) - 1))) &
-           l->mask;
+    return l->n_words + l->map.n;
 }
 
+/* The word of an id that would be in a block; NULL = there is no such block. */
+static inline uint64_t *hw_live_word(const struct hw_live *l, uint64_t id)
+{
+    uint64_t block = id / 4096;
+    if (l->newest - block >= HW_LIVE_DIR_SLOTS || !l->dir) /* wraps: newer ones, too */
+        return NULL;
+    uint32_t entry = l->dir[block % HW_LIVE_DIR_SLOTS];
+    if (entry == 0)
+        return NULL;
+    return &l->words[(size_t)((entry >> 8) - 1) * HW_LIVE_BLOCK_SLOTS +
+                     id / 32 % HW_LIVE_BLOCK_SLOTS];
+}
+
+/* Heap and place, or 0 in both. */
+static inline bool hw_live_word_is(uint64_t word, uint64_t id)
+{
+    return (uint8_t)word != 0 && (word >> 8 & 3) == (id / 8 & 3) && id % 8 == 0;
+}
+
+/* For an id that will be looked up soon. */
 static inline void hw_live_prefetch(const struct hw_live *l, uint64_t id)
 {
-    if (!l->slots)
-        return;
-    size_t home = hw_live_home(l, id);
-    hw_prefetch_write(&l->slots[home]);
-    hw_prefetch_write(&l->slots[(home + 2) & l->mask]); /* removal reads to the run's end */
+    const uint64_t *word = hw_live_word(l, id);
+    if (word)
+        hw_prefetch_write(word);
+    else
+        hw_live_map_prefetch(&l->map, id);
+}
+
+/* Of a sample that is most likely the one; false = nothing there. */
+static inline bool hw_live_peek(const struct hw_live *l, uint64_t id, uint32_t *heap_id,
+                                uint32_t *cell)
+{
+    const uint64_t *word = hw_live_word(l, id);
+    if (word && hw_live_word_is(*word, id)) {
+        *heap_id = (uint8_t)*word;
+        *cell = *word >> 10 & (HW_LIVE_MAX_CELL - 1);
+        return true;
+    }
+    if (!l->map.slots)
+        return false;
+    const struct hw_live_map_slot *s = &l->map.slots[hw_live_map_home(&l->map, id)];
+    *heap_id = s->heap_id;
+    *cell = s->cell;
+    return s->key != 0;
 }
 
 #endif

@@ -45,8 +45,8 @@ int hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
     r->t.freed += now->freed - old->freed;
     r->t.alloc_count += now->alloc_count - old->alloc_count;
     r->t.free_count += now->free_count - old->free_count;
-    r->t.est_alloc += now->est_alloc - old->est_alloc;
-    r->t.est_free += now->est_free - old->est_free;
+    r->t.extra_alloc += now->extra_alloc - old->extra_alloc;
+    r->t.extra_free += now->extra_free - old->extra_free;
     r->t.variance += now->variance - old->variance;
     *old = *now;
     if (!r->touched) {

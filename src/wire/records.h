@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 1u
+#define HW_WIRE_VERSION 2u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -40,6 +40,7 @@ enum hw_rec_type {
     HW_REC_MAPS = 6,       /* struct hw_rec_maps: the target saw code that no table covers */
     HW_REC_PAD = 7,        /* nothing; fills up, or replaces a record given up after reserving */
     HW_REC_MINFO = 8,      /* struct hw_rec_minfo: the allocator's own figures */
+    HW_REC_EXACT = 9,      /* struct hw_rec_exact: an allocation that stands for itself */
     HW_REC_TYPE_COUNT
 };
 
@@ -81,9 +82,26 @@ struct hw_rec_alloc {
 };
 _Static_assert(sizeof(struct hw_rec_alloc) == 56, "ring layout");
 
+/* The same in short, for one that stands for its own size: most of what a small interval records.
+ * Both sides wait for memory with each line of the ring. */
+struct hw_rec_exact {
+    uint64_t head;
+    uint64_t stack_id;
+    uint64_t time_ns;
+    uint64_t size_heap; /* hw_exact_pack() */
+};
+_Static_assert(sizeof(struct hw_rec_exact) == 32, "ring layout");
+#define HW_EXACT_SIZE_LIMIT (UINT64_C(1) << 48)
+#define HW_REC_ALLOC_MIN    32u /* no record of an allocation is shorter */
+
+static inline uint64_t hw_exact_pack(uint64_t size, uint32_t heap_id)
+{
+    return size | (uint64_t)heap_id << 48;
+}
+
 struct hw_rec_free {
     uint64_t head;
-    uint64_t sample_id; /* position of the hw_rec_alloc or hw_rec_copy */
+    uint64_t sample_id; /* position of the allocation's record */
     uint64_t time_ns;
 };
 _Static_assert(sizeof(struct hw_rec_free) == 24, "ring layout");

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "wire/ring_map.h"
 
@@ -114,25 +115,77 @@ static int refresh_end(struct hw_ring_reader *r)
     return hw_ring_write_pos(r, &r->known_end);
 }
 
-/* Copies with a size known to the compiler. The head is the one that was checked. */
-static uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos, uint64_t head,
-                           struct hw_ring_small *out)
+#define LOAD(p, type, member) hw_load_u64((p) + offsetof(type, member))
+
+static void small_alloc(const uint8_t *p, struct hw_ring_small *out)
 {
-    const uint8_t *p = r->data + (pos & (r->data_bytes - 1));
-    switch (hw_rec_head_type(head)) {
-    case HW_REC_ALLOC:
-        memcpy(&out->alloc, p, sizeof out->alloc);
-        break;
+    out->id = LOAD(p, struct hw_rec_alloc, stack_id);
+    out->time_ns = LOAD(p, struct hw_rec_alloc, time_ns);
+    out->alloc_size = LOAD(p, struct hw_rec_alloc, alloc_size);
+    out->sample_size = LOAD(p, struct hw_rec_alloc, sample_size);
+    out->address = LOAD(p, struct hw_rec_alloc, address);
+    out->heap_id = hw_load_u32(p + offsetof(struct hw_rec_alloc, heap_id));
+}
+
+static void small_exact(const uint8_t *p, struct hw_ring_small *out)
+{
+    uint64_t size_heap = LOAD(p, struct hw_rec_exact, size_heap);
+    out->id = LOAD(p, struct hw_rec_exact, stack_id);
+    out->time_ns = LOAD(p, struct hw_rec_exact, time_ns);
+    out->alloc_size = out->sample_size = size_heap & (HW_EXACT_SIZE_LIMIT - 1);
+    out->address = 0;
+    out->heap_id = (uint32_t)(size_heap >> 48);
+}
+
+/* Each word is loaded once and from then on ours. Gives the size, 0 = not one of these. */
+static inline uint32_t small_read(const uint8_t *p, uint32_t type, uint64_t pos,
+                                  struct hw_ring_small *out)
+{
+    out->pos = pos;
+    out->type = type;
+    switch (type) {
+    case HW_REC_EXACT:
+        small_exact(p, out);
+        return sizeof(struct hw_rec_exact);
     case HW_REC_FREE:
-        memcpy(&out->free, p, sizeof out->free);
-        break;
+        out->id = LOAD(p, struct hw_rec_free, sample_id);
+        out->time_ns = LOAD(p, struct hw_rec_free, time_ns);
+        return sizeof(struct hw_rec_free);
+    case HW_REC_ALLOC:
+        small_alloc(p, out);
+        return sizeof(struct hw_rec_alloc);
     default:
         return 0;
     }
-    out->head = head;
-    out->pos = pos;
-    uint32_t want = hw_rec_head_type(head) == HW_REC_ALLOC ? (uint32_t)sizeof out->alloc
-                                                           : (uint32_t)sizeof out->free;
+}
+
+bool hw_ring_small(const uint8_t *rec, uint32_t size, uint64_t pos, struct hw_ring_small *out)
+{
+    uint64_t head;
+    if (size < sizeof(struct hw_rec_free))
+        return false;
+    memcpy(&head, rec, sizeof head);
+    switch (hw_rec_head_type(head)) {
+    case HW_REC_ALLOC:
+        if (size != sizeof(struct hw_rec_alloc))
+            return false;
+        break;
+    case HW_REC_EXACT:
+        if (size != sizeof(struct hw_rec_exact))
+            return false;
+        break;
+    default:
+        break;
+    }
+    return small_read(rec, hw_rec_head_type(head), pos, out) == size;
+}
+
+/* The head that was checked is the one that counts. */
+static uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos, struct hw_ring_small *out)
+{
+    uint64_t head = head_at(r, pos);
+    uint32_t want =
+        small_read(r->data + (pos & (r->data_bytes - 1)), hw_rec_head_type(head), pos, out);
     return hw_rec_head_size(head, pos) == want ? want : 0;
 }
 
@@ -145,7 +198,7 @@ size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_s
         return 0;
     uint64_t limit = r->known_end < until ? r->known_end : until;
     while (n < max && pos < limit) {
-        uint32_t size = copy_small(r, pos, head_at(r, pos), &out[n]);
+        uint32_t size = copy_small(r, pos, &out[n]);
         if (size == 0 || size > r->known_end - pos)
             break;
         pos += size;

@@ -170,14 +170,15 @@ int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
  * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
  */
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
-/* A sampled allocation or a free, copied. */
+/* A sampled allocation in either form, or a free, copied. */
 struct hw_ring_small {
     uint64_t pos;
-    union {
-        uint64_t head;
-        struct hw_rec_alloc alloc;
-        struct hw_rec_free free;
-    };
+    uint64_t id; /* stack id, or the freed sample's */
+    uint64_t time_ns;
+    uint64_t alloc_size, sample_size;
+    uint64_t address; /* HW_REC_ALLOC only */
+    uint32_t heap_id;
+    uint32_t type; /* HW_REC_ALLOC, HW_REC_EXACT; of HW_REC_FREE only pos, id and time_ns are set */
 };
 /*
  * Copies the allocations and frees that begin at the cursor and follow each other below the
@@ -186,6 +187,8 @@ struct hw_ring_small {
  */
 size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,
                       size_t max, uint64_t *end);
+/* The same for one that was peeked; false: its size is not that of its type. */
+bool hw_ring_small(const uint8_t *rec, uint32_t size, uint64_t pos, struct hw_ring_small *out);
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */

@@ -263,6 +263,17 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
         on_alloc(t, c, a, pos, pc);
         break;
     }
+    case HW_REC_EXACT: {
+        const struct hw_rec_exact *e = (const void *)rec;
+        uint64_t n = e->size_heap & (HW_EXACT_SIZE_LIMIT - 1);
+        struct hw_rec_alloc a = {.alloc_size = n, .sample_size = n, .stack_id = e->stack_id};
+        if (!hw_map64_get(&c->stacks, a.stack_id, &pc)) {
+            broken(t, "event before its stack", a.stack_id, pos);
+            pc = 0;
+        }
+        on_alloc(t, c, &a, pos, pc);
+        break;
+    }
     case HW_REC_FREE:
         on_free(t, c, (const void *)rec);
         break;

@@ -78,6 +78,12 @@ static uint64_t put_alloc(struct fix *f, uint64_t stack, uint64_t size)
     return put(f, &a, sizeof a, HW_REC_ALLOC);
 }
 
+static uint64_t put_exact(struct fix *f, uint64_t stack, uint64_t size)
+{
+    struct hw_rec_exact e = {.stack_id = stack, .time_ns = 5, .size_heap = hw_exact_pack(size, 1)};
+    return put(f, &e, sizeof e, HW_REC_EXACT);
+}
+
 static uint64_t put_free(struct fix *f, uint64_t id)
 {
     struct hw_rec_free r = {.sample_id = id, .time_ns = 6};
@@ -93,7 +99,7 @@ static void test_records(void **state)
     put(&f, &heap, sizeof heap, HW_REC_HEAP);
     put_stack(&f, 77, HW_STOP_END, 5, 0x1000);
     uint64_t a = put_alloc(&f, 77, 100);
-    uint64_t b = put_alloc(&f, 77, 30);
+    put_exact(&f, 77, 30);
     put_stack(&f, 77, HW_STOP_END, 5, 0x1000); /* said again: fine */
     put_stack(&f, 77, HW_STOP_END, 5, 0x2000); /* another one under this id: counted */
     put_stack(&f, 78, HW_STOP_BOUNDS, 1, 0x9);
@@ -124,7 +130,33 @@ static void test_records(void **state)
     assert_int_equal(s->books.v[0].cells.n, 0); /* nothing changed since */
     assert_false(s->books.v[0].has_peak);
     hw_snapshot_free(s);
-    (void)b;
+    tear_down(&f);
+}
+
+/* A stack id without frames is booked on the common stack, but only as long as it has none. */
+static void test_late_frames(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t id = 50 + round;
+        put_exact(&f, id, 10);
+        put_exact(&f, id, 10);
+        if (round)
+            assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+        put_stack(&f, id, HW_STOP_END, 2, 0x1000 * id);
+        put_exact(&f, id, 1);
+        put_alloc(&f, id, 1);
+        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    }
+    assert_int_equal(f.feed->n_lost_stacks, 4);
+    const struct hw_book *k = f.feed->books.books[1];
+    assert_int_equal(k->cells.n, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t want = f.feed->stacks.v[k->cells.v[i].stack]->n_frames ? 2 : 40;
+        assert_int_equal(k->cells.v[i].now.allocated, want);
+    }
     tear_down(&f);
 }
 
@@ -170,6 +202,10 @@ static void test_liars(void **state)
         {HW_REC_ALLOC, 16, 2, 1},  /* too short */
         {HW_REC_ALLOC, 56, 12, 0}, /* heap 0 */
         {HW_REC_ALLOC, 56, 12, 256},
+        {HW_REC_EXACT, 24, 2, 1},
+        {HW_REC_EXACT, 40, 7, 1u << 16},
+        {HW_REC_EXACT, 32, 7, 0}, /* heap 0 */
+        {HW_REC_EXACT, 32, 7, 256u << 16},
         {HW_REC_FREE, 8, 0, 0},
         {HW_REC_HEAP, 88, 2, 9999},
         {HW_REC_ALLOC_COPY, 88, 18, 0xffffff}, /* n_bytes */
@@ -418,7 +454,7 @@ static void test_threads(void **state)
     tear_down(&f);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_until_and_holes),
-             cmocka_unit_test(test_liars), cmocka_unit_test(test_scribbles),
-             cmocka_unit_test(test_copy), cmocka_unit_test(test_copies_in_a_row),
-             cmocka_unit_test(test_threads))
+HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_late_frames),
+             cmocka_unit_test(test_until_and_holes), cmocka_unit_test(test_liars),
+             cmocka_unit_test(test_scribbles), cmocka_unit_test(test_copy),
+             cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads))
