@@ -540,6 +540,19 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
     return rc;
 }
 
+int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
+{
+    struct import im = {.p = into};
+    int rc = hw_trace_reader_open_bytes(file, &im.reader, err);
+    if (rc < 0)
+        return rc;
+    rc = read_names(&im, err);
+    if (rc == HW_OK)
+        rc = add_reader_stats(&im);
+    hw_trace_reader_free(im.reader);
+    return rc;
+}
+
 /*
  * A Trace starts with 0x0a, as does a pprof profile; what follows tells: the body of the first
  * packet is a TracePacket with a sequence id, a time stamp or data of a known kind.

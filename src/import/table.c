@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "codec/gzip.h"
+#include "import/bundle.h"
 #include "import/import.h"
 #include "import/perfetto.h"
 #include "import/pprof.h"
@@ -19,7 +20,8 @@
 enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, &hw_import_pprof, NULL};
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, &hw_import_pprof,
+                                                 &hw_import_bundle, NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {
