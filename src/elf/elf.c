@@ -134,6 +134,13 @@ const char *hw_elf_function_at(struct hw_elf *e, uint64_t va, uint64_t *start)
     return s->name;
 }
 
+bool hw_elf_is_folded(struct hw_elf *e, uint64_t va)
+{
+    symbols_prepare(e);
+    const struct hw_symbol *s = hw_symbols_at(&e->symbols, va);
+    return s && s->folded;
+}
+
 bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va)
 {
     if (hw_symbols_find(&e->image, ".dynsym", name, va))

@@ -48,6 +48,8 @@ int hw_elf_read_identity(int fd, uint8_t build_id[HW_BUILD_ID_MAX], uint32_t *le
 
 /* Name as in the file (mangled), valid until hw_elf_close; NULL = none. start may be NULL. */
 const char *hw_elf_function_at(struct hw_elf *e, uint64_t va, uint64_t *start);
+/* Was the code there several functions once, of which one name is left (symbols.h)? */
+bool hw_elf_is_folded(struct hw_elf *e, uint64_t va);
 /* Address of a defined function or object symbol; dynamic symbols first. */
 bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va);
 

@@ -104,6 +104,11 @@ bool hw_lines_has_symtab(struct hw_lines *l)
     return hw_elf_get_info(l->symbols, &info, NULL) == HW_OK && info.has_symtab;
 }
 
+bool hw_lines_is_folded(struct hw_lines *l, uint64_t va)
+{
+    return hw_elf_is_folded(l->symbols, va);
+}
+
 /* ---- units ---- */
 
 static int compare_units(const void *a, const void *b)
@@ -276,16 +281,22 @@ static Dwarf_Die *function_at(struct hw_lines *l, uint64_t va)
 
 /* ---- one address ---- */
 
-/* Resolves "." and ".." by the text alone, in place: the sources need not be on this machine. */
-static void simplify(char *path)
+void hw_simplify_path(char *path)
 {
+    bool whole = path[0] == '/';
     char *to = path, *from = path;
+    size_t parts = 0; /* that ".." can take back */
     while (*from) {
-        size_t n = strcspn(from + 1, "/") + 1; /* "/part" */
-        if (n == 3 && memcmp(from, "/..", 3) == 0) {
+        from += *from == '/';
+        size_t n = strcspn(from, "/");
+        if (n == 2 && from[0] == '.' && from[1] == '.' && (parts || whole)) {
             while (to > path && *--to != '/')
                 ;
-        } else if (n > 1 && !(n == 2 && from[1] == '.')) {
+            parts -= parts > 0;
+        } else if (n && !(n == 1 && from[0] == '.')) {
+            parts += !(n == 2 && from[0] == '.' && from[1] == '.');
+            if (to > path || whole)
+                *to++ = '/';
             memmove(to, from, n);
             to += n;
         }
@@ -299,13 +310,11 @@ static void simplify(char *path)
 static const char *whole_path(struct hw_lines *l, const char *name)
 {
     uint64_t found;
-    if (!name || (name[0] == '/' && !strstr(name, "/.")))
+    bool relative = name && name[0] != '/';
+    if (!name || (relative ? !l->directory || !l->directory[0] : !strstr(name, "/.")))
         return name;
     if (hw_map64_get(&l->whole, (uint64_t)(uintptr_t)name, &found))
         return (const char *)(uintptr_t)found;
-    bool relative = name[0] != '/';
-    if (relative && (!l->directory || l->directory[0] != '/'))
-        return name;
     size_t n_dir = relative ? strlen(l->directory) + 1 : 0, n = strlen(name);
     char *path = hw_arena_alloc(&l->paths, n_dir + n + 1);
     if (!path)
@@ -315,7 +324,7 @@ static const char *whole_path(struct hw_lines *l, const char *name)
         path[n_dir - 1] = '/';
     }
     memcpy(path + n_dir, name, n + 1);
-    simplify(path);
+    hw_simplify_path(path);
     /* Without memory it is made again the next time. */
     (void)hw_map64_put(&l->whole, (uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)path);
     return path;

@@ -40,4 +40,11 @@ bool hw_lines_has_symtab(struct hw_lines *l);
 int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
                      void *ctx);
 
+/* The function at the address may go by another one's name: hw_elf_is_folded. */
+bool hw_lines_is_folded(struct hw_lines *l, uint64_t va);
+
+/* Resolves "." and ".." of a path by the text alone, in place: the sources need not be on
+ * this machine. */
+void hw_simplify_path(char *path);
+
 #endif

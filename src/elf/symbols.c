@@ -133,6 +133,61 @@ static int by_address(const void *pa, const void *pb)
     return strncmp(a->name, b->name, NAME_COMPARED);
 }
 
+/* ---- folded functions ---- */
+
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+/* The name without what compilers and libraries put around it: __GI_x, __x, x.part.0, x@V. */
+static struct hw_bytes core_of(const char *name)
+{
+    while (*name == '_')
+        name++;
+    if (strncmp(name, "GI_", 3) == 0)
+        name += 3 + strspn(name + 3, "_");
+    size_t n = strnlen(name, NAME_COMPARED), cut = strcspn(name, ".@");
+    return hw_bytes_of(name, cut && cut < n ? cut : n);
+}
+
+static bool contains(struct hw_bytes a, struct hw_bytes b)
+{
+    return b.n && a.n >= b.n && memmem(a.p, a.n, b.p, b.n);
+}
+
+/* C1 and C2, D0 to D2 of one constructor or destructor differ in one digit. */
+static bool is_variant(struct hw_bytes a, struct hw_bytes b)
+{
+    if (a.n != b.n)
+        return false;
+    size_t i = 0;
+    while (i < a.n && a.p[i] == b.p[i])
+        i++;
+    if (i == a.n)
+        return true;
+    bool digits = a.p[i] >= '0' && a.p[i] <= '5' && b.p[i] >= '0' && b.p[i] <= '5';
+    return digits && i && (a.p[i - 1] == 'C' || a.p[i - 1] == 'D') &&
+           memcmp(a.p + i, b.p + i, 1) != 0 && memcmp(a.p + i + 1, b.p + i + 1, a.n - i - 1) == 0;
+}
+
+/* operator new and delete are often names for an allocator's own functions. */
+static bool is_new_or_delete(const char *name)
+{
+    return strncmp(name, "_Zd", 3) == 0 || strncmp(name, "_Zn", 3) == 0;
+}
+
+static bool is_alias(const struct hw_symbol *a, const struct hw_symbol *b)
+{
+    struct hw_bytes x = core_of(a->name), y = core_of(b->name);
+    bool mangled = is_mangled(a->name);
+    if (mangled != is_mangled(b->name) || is_new_or_delete(a->name) || is_new_or_delete(b->name))
+        return true; /* written by hand: no linker takes these for the same */
+    if (mangled)
+        return is_variant(x, y);
+    return a->rank == 2 || b->rank == 2 || contains(x, y) || contains(y, x);
+}
+
 void hw_symbols_sort(struct hw_symbols *s)
 {
     size_t n = 0;
@@ -145,6 +200,7 @@ void hw_symbols_sort(struct hw_symbols *s)
                 s->list.v[n - 1].end = s->list.v[i].end;
                 s->list.v[n - 1].sized = true;
             }
+            s->list.v[n - 1].folded |= !is_alias(&s->list.v[n - 1], &s->list.v[i]);
             continue;
         }
         s->list.v[n++] = s->list.v[i];

@@ -4,7 +4,10 @@
  * Why:     a report asks for the function of thousands of addresses; a linear walk over a symbol
  *          table per question (as libraries do) costs milliseconds each in large files.
  * Shapes:  one entry per address and function; at equal addresses the better name stays: global
- *          before weak before local, then the one with a size, then the shorter.
+ *          before weak before local, then the one with a size, then the shorter. *Folded* is an
+ *          entry at whose address other functions were: linkers and compilers keep one of several
+ *          with the same code. Aliases (other spellings of one name, weak names of C functions,
+ *          variants of a constructor) are not that.
  * Owns:    entries and string tables; names are borrowed until hw_symbols_done.
  * Errors:  HW_ENOMEM, HW_ELIMIT; damaged tables are left out as if absent.
  * Threads: one owner at a time; lookups after hw_symbols_sort change nothing.
@@ -28,6 +31,7 @@ struct hw_symbol {
     const char *name;
     uint8_t rank; /* greater is better */
     bool sized;
+    bool folded; /* after sort */
 };
 
 struct hw_symbols {

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -154,15 +156,15 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
         if (++number_of_line == 1) {
             if (begins(line, "MODULE "))
                 continue;
-            return hw_fail(err, HW_EFORMAT, 1, "no MODULE record: this is no symbol file");
+            return hw_fail(err, HW_EFORMAT, 1, "line 1: no MODULE record: this is no symbol file");
         }
         int rc = read_record(b, line, &has_function);
         if (rc < 0)
-            return hw_fail(err, rc, number_of_line, "line %llu of the symbol file",
+            return hw_fail(err, rc, number_of_line, "line %llu: no record of a symbol file",
                            (unsigned long long)number_of_line);
     }
     if (number_of_line == 0)
-        return hw_fail(err, HW_EFORMAT, 1, "no MODULE record: this is no symbol file");
+        return hw_fail(err, HW_EFORMAT, 1, "line 1: no MODULE record: this is no symbol file");
     if (b->functions.n)
         qsort(b->functions.v, b->functions.n, sizeof *b->functions.v, compare);
     if (b->lines.n)
@@ -198,29 +200,42 @@ int hw_breakpad_parse(struct hw_bytes text, struct hw_breakpad **out, struct hw_
     return parse_owned(copy, out, err);
 }
 
-int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakpad **out)
+/* Of both spellings; the tools that make them write upper case. */
+static int read_file_of(struct hw_strbuf *path, const char *dir, struct hw_bytes build_id,
+                        char **text, size_t *n, struct hw_error *err)
+{
+    hw_strbuf_addf(path, "%s/", dir);
+    size_t at = path->n;
+    hw_hex_add(path, build_id);
+    hw_strbuf_adds(path, ".breakpad");
+    if (path->failed)
+        return hw_fail(err, HW_ENOMEM, 0, "symbol file");
+    if (access(path->p, F_OK) < 0)
+        for (size_t i = at; i < at + 2 * build_id.n; i++)
+            path->p[i] = (char)toupper((unsigned char)path->p[i]);
+    struct stat st;
+    if (stat(path->p, &st) < 0)
+        return errno == ENOENT || errno == ENOTDIR ? HW_ENOTFOUND
+                                                   : hw_fail_sys(err, "cannot read '%s'", path->p);
+    if (!S_ISREG(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is no regular file", path->p);
+    return hw_file_read(AT_FDCWD, path->p, MAX_FILE, text, n, err);
+}
+
+int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakpad **out,
+                     struct hw_error *err)
 {
     struct hw_strbuf path = {0};
     char *text = NULL;
     size_t n;
-    hw_strbuf_addf(&path, "%s/", dir);
-    size_t at = path.n;
-    hw_hex_add(&path, build_id);
-    hw_strbuf_adds(&path, ".breakpad");
-    if (path.failed) {
-        hw_strbuf_done(&path);
-        return HW_ENOMEM;
-    }
-    int rc = hw_file_read(AT_FDCWD, path.p, MAX_FILE, &text, &n, NULL);
-    if (rc < 0) { /* the tools that make them write upper case */
-        for (size_t i = at; i < at + 2 * build_id.n; i++)
-            path.p[i] = (char)toupper((unsigned char)path.p[i]);
-        rc = hw_file_read(AT_FDCWD, path.p, MAX_FILE, &text, &n, NULL);
+    int rc = build_id.n ? read_file_of(&path, dir, build_id, &text, &n, err) : HW_ENOTFOUND;
+    if (rc == HW_OK) {
+        rc = parse_owned(text, out, err);
+        if (rc < 0)
+            hw_error_prefix(err, "%s", path.p);
     }
     hw_strbuf_done(&path);
-    if (rc < 0 || parse_owned(text, out, NULL) < 0)
-        return HW_ENOTFOUND; /* a damaged one is as if it were not there */
-    return HW_OK;
+    return rc;
 }
 
 /* ---- addresses ---- */

@@ -5,7 +5,8 @@
  *          belongs to the FUNC that covers it, else to the nearest PUBLIC before it, which reaches
  *          to the next symbol and at most 0xffff bytes. No inlined functions.
  * Owns:    the file's text; answers live as long.
- * Errors:  HW_ENOTFOUND (no file for the build id), HW_EFORMAT with the line as offset, HW_ENOMEM.
+ * Errors:  HW_ENOTFOUND (no file for the build id), HW_EFORMAT with file and line in the
+ *          text and the line as offset, HW_ESYS, HW_ELIMIT (2 GiB), HW_ENOMEM.
  * Source:  spec/symbolization.md 5
  */
 #ifndef HW_ENRICH_BREAKPAD_H
@@ -21,7 +22,8 @@ struct hw_breakpad;
 struct hw_error;
 
 /* DIR/<BUILD ID>.breakpad. */
-int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakpad **out);
+int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakpad **out,
+                     struct hw_error *err);
 int hw_breakpad_parse(struct hw_bytes text, struct hw_breakpad **out, struct hw_error *err);
 void hw_breakpad_free(struct hw_breakpad *b);
 bool hw_breakpad_at(const struct hw_breakpad *b, uint64_t address, struct hw_line *out);

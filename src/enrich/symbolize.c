@@ -2,20 +2,26 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/map64.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 #include "codec/pb.h"
 #include "elf/image.h"
 #include "elf/lines.h"
 #include "enrich/breakpad.h"
+#include "enrich/debuginfod.h"
 #include "enrich/demangle.h"
+#include "enrich/llvm.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
@@ -23,6 +29,8 @@
 
 /* A packet is ended here and another of the same module begun; readers do not care. */
 #define PACKET_BYTES (4u << 20)
+
+#define LLVM_LIMIT_MS 60000u
 
 struct place {
     uint32_t module; /* the first mapping of that (path, build id) */
@@ -38,6 +46,9 @@ struct job {
     struct hw_symbolize_result result;
     struct hw_binaries *binaries;
     struct hw_demangler *names;
+    struct hw_llvm *llvm;             /* NULL = not asked for, or it failed */
+    struct hw_debuginfod *debuginfod; /* NULL = not asked for, or not there */
+    struct hw_strbuf text;
     HW_VEC(struct place) places; /* by module, then va */
     struct hw_map64 module_by_key;
 
@@ -47,10 +58,13 @@ struct job {
     HW_VEC(uint64_t) va;    /* of at, without repetition */
     struct hw_lines *lines; /* the best file so far */
     int fd;                 /* its */
+    char *file;             /* its name */
     bool has_debug_info;
     bool has_executable;
     uint64_t code_va, code_align; /* of the first executable segment */
     uint64_t deadline_ns;         /* 0 = none */
+    size_t first_va;              /* of va: what index 0 of an answer means */
+    size_t n_answered;            /* of va */
     size_t next;                  /* of at: the first not yet answered */
     bool packet_open;
     size_t packet_start;
@@ -69,6 +83,19 @@ static int compare_places(const void *a, const void *b)
     return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
+static struct hw_bytes text_of(const struct job *j, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(j->p->callsites), id);
+}
+
+static bool is_kernel(const struct job *j, const struct hw_mapping *m)
+{
+    struct hw_bytes path = text_of(j, m->path);
+    return (path.n >= 17 && memcmp(path.p, "[kernel.kallsyms]", 17) == 0) ||
+           (m->start == 0 && m->end == 0 && m->build_id.v == 0 &&
+            hw_bytes_equal(path, hw_bytes_str("/kernel")));
+}
+
 static int collect(struct job *j)
 {
     const struct hw_callsites *cs = j->p->callsites;
@@ -79,7 +106,7 @@ static int collect(struct job *j)
         if (f->mapping.v == HW_ID_NONE || hw_symbol_sets_get(sets, (hw_frame_id){i}, &have))
             continue;
         const struct hw_mapping *m = hw_callsites_get_mapping(cs, f->mapping);
-        if (m->build_id.v == 0) {
+        if (m->build_id.v == 0 && !is_kernel(j, m)) {
             j->result.n_no_build_id += m->path.v != 0;
             continue;
         }
@@ -106,6 +133,8 @@ static void close_file(struct job *j)
     if (j->fd >= 0)
         (void)close(j->fd);
     j->fd = -1;
+    free(j->file);
+    j->file = NULL;
 }
 
 static void read_segments(struct job *j, int fd)
@@ -132,7 +161,6 @@ static int consider(void *ctx, int fd, const char *path)
     struct job *j = ctx;
     struct hw_lines *lines;
     struct stat st;
-    (void)path;
     if (j->o->max_file_bytes && (fstat(fd, &st) < 0 || (uint64_t)st.st_size > j->o->max_file_bytes))
         return 0;
     int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -150,6 +178,7 @@ static int consider(void *ctx, int fd, const char *path)
     close_file(j);
     j->lines = lines;
     j->fd = kept;
+    j->file = strdup(path); /* without memory: no llvm-symbolizer for this file */
     j->has_debug_info = debug;
     read_segments(j, kept);
     return debug;
@@ -168,11 +197,6 @@ static uint64_t correction(const struct job *j, const struct hw_mapping *m)
 static const struct hw_mapping *module_mapping(const struct job *j)
 {
     return hw_callsites_get_mapping(j->p->callsites, (hw_mapping_id){j->at[0].module});
-}
-
-static struct hw_bytes text_of(const struct job *j, hw_str_id id)
-{
-    return hw_strings_get(hw_callsites_strings(j->p->callsites), id);
 }
 
 static void open_packet(struct job *j)
@@ -220,6 +244,31 @@ static void put_address(struct job *j, uint64_t rel_pc)
     hw_pb_end(j->packets);
 }
 
+static void warn(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void warn(struct job *j, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args); /* cut when it is long */
+    va_end(args);
+    if (j->o->warn)
+        j->o->warn(j->o->ctx, text);
+}
+
+static int mark_folded(struct job *j, hw_str_id *name)
+{
+    struct hw_bytes plain = text_of(j, *name);
+    if (plain.n == 0)
+        return HW_OK;
+    hw_strbuf_clear(&j->text);
+    hw_strbuf_add(&j->text, plain.p, plain.n);
+    hw_strbuf_adds(&j->text, HW_FOLDED_MARK);
+    return j->text.failed ? HW_ENOMEM
+                          : hw_profile_str(j->p, hw_bytes_of(j->text.p, j->text.n), name);
+}
+
 static int intern_chain(struct job *j, const struct hw_line *chain, size_t n)
 {
     j->chain.n = 0;
@@ -241,10 +290,11 @@ static int intern_chain(struct job *j, const struct hw_line *chain, size_t n)
 }
 
 /* A name alone adds nothing to a frame that has one. */
-static bool is_news(const struct job *j, const struct place *pl)
+static bool is_news(const struct job *j, const struct place *pl, bool folded)
 {
     const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
-    return !j->o->unnamed_only || f->name.v == 0 || j->chain.n > 1 || j->chain.v[0].file.v;
+    return !j->o->unnamed_only || f->name.v == 0 || j->chain.n > 1 || j->chain.v[0].file.v ||
+           folded;
 }
 
 static bool is_late(const struct job *j)
@@ -256,17 +306,21 @@ static bool is_late(const struct job *j)
 static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
 {
     struct job *j = ctx;
+    index += j->first_va;
     uint64_t va = j->va.v[index];
     if ((index & 255) == 255 && is_late(j)) {
         j->result.n_left += j->n_at - j->next;
         return 1; /* stops; what was answered stays */
     }
     bool known = n && (n > 1 || chain[0].function || chain[0].file);
+    bool folded = known && j->lines && hw_lines_is_folded(j->lines, va);
     int rc = known ? intern_chain(j, chain, n) : HW_OK;
+    if (rc == HW_OK && folded)
+        rc = mark_folded(j, &j->chain.v[n - 1].function);
     uint64_t written = UINT64_MAX;
     for (; rc == HW_OK && j->next < j->n_at && j->at[j->next].va == va; j->next++) {
         const struct place *pl = &j->at[j->next];
-        if (!known || !is_news(j, pl))
+        if (!known || !is_news(j, pl, folded))
             continue;
         rc = hw_symbol_sets_put(hw_callsites_symbol_sets(j->p->callsites), (hw_frame_id){pl->frame},
                                 j->chain.v, j->chain.n);
@@ -275,6 +329,7 @@ static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t
         written = pl->rel_pc;
         j->result.n_symbolized++;
     }
+    j->n_answered = index + 1;
     if (j->o->progress && (index & 1023) == 0)
         j->o->progress(j->o->ctx, (size_t)(j->at - j->places.v) + j->next, j->places.n);
     return rc;
@@ -302,17 +357,45 @@ static void tell_missing(struct job *j, const char *path, struct hw_bytes build_
     hw_strbuf_done(&hex);
 }
 
-static int from_elf(struct job *j)
+/* Where a frame is in the file: kernel frames count from the start of its code. */
+static uint64_t address_of(const struct job *j, const struct place *pl, bool kernel)
 {
-    for (size_t i = 0; i < j->n_at; i++) {
-        const struct hw_frame *f =
-            hw_callsites_get_frame(j->p->callsites, (hw_frame_id){j->at[i].frame});
-        j->at[i].va =
-            j->at[i].rel_pc + correction(j, hw_callsites_get_mapping(j->p->callsites, f->mapping));
+    const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
+    const struct hw_mapping *m = hw_callsites_get_mapping(j->p->callsites, f->mapping);
+    return pl->rel_pc + (kernel ? j->code_va : correction(j, m));
+}
+
+/* What the other program does not answer, we do. */
+static int ask_llvm(struct job *j)
+{
+    struct hw_error err = {0};
+    j->n_answered = 0;
+    int rc = hw_llvm_resolve(j->llvm, j->file, j->va.v, j->va.n, on_chain, j, &err);
+    if (err.code)
+        warn(j, "%s: '%s': %s; going on without it", j->o->llvm_symbolizer, j->file, err.text);
+    else if (rc)
+        return rc;
+    if (hw_llvm_is_broken(j->llvm)) {
+        hw_llvm_stop(j->llvm);
+        j->llvm = NULL;
     }
+    return HW_OK;
+}
+
+static int from_elf(struct job *j, bool kernel)
+{
+    for (size_t i = 0; i < j->n_at; i++)
+        j->at[i].va = address_of(j, &j->at[i], kernel);
     qsort(j->at, j->n_at, sizeof *j->at, compare_places);
     int rc = list_addresses(j);
-    return rc < 0 ? rc : hw_lines_resolve(j->lines, j->va.v, j->va.n, on_chain, j);
+    j->n_answered = 0;
+    if (rc == HW_OK && j->llvm && j->file)
+        rc = ask_llvm(j);
+    j->first_va = j->n_answered;
+    if (rc == HW_OK)
+        rc = hw_lines_resolve(j->lines, j->va.v + j->first_va, j->va.n - j->first_va, on_chain, j);
+    j->first_va = 0;
+    return rc;
 }
 
 static int from_breakpad(struct job *j, struct hw_breakpad *b)
@@ -326,11 +409,63 @@ static int from_breakpad(struct job *j, struct hw_breakpad *b)
     return rc;
 }
 
+static int open_breakpad(struct job *j, struct hw_bytes build_id, struct hw_breakpad **out)
+{
+    for (size_t i = 0; i < j->o->n_breakpad_dirs && !*out; i++) {
+        struct hw_error err = {0};
+        int rc = hw_breakpad_open(j->o->breakpad_dirs[i], build_id, out, &err);
+        if (rc == HW_ENOMEM)
+            return rc;
+        if (rc < 0 && rc != HW_ENOTFOUND)
+            warn(j, "%s", err.text);
+    }
+    return HW_OK;
+}
+
+static const char *kernel_release(const struct job *j, struct utsname *here)
+{
+    const struct hw_strings *strings = hw_callsites_strings(j->p->callsites);
+    for (size_t i = 0; i < j->p->metadata.n; i++)
+        if (strcmp(hw_strings_cstr(strings, j->p->metadata.v[i].name), "system_release") == 0)
+            return hw_strings_cstr(strings, j->p->metadata.v[i].text);
+    return uname(here) < 0 ? "" : here->release;
+}
+
+static int from_server(struct job *j, struct hw_bytes build_id)
+{
+    int fd;
+    if (!j->debuginfod || hw_debuginfod_find(j->debuginfod, build_id, &fd) < 0)
+        return HW_OK;
+    struct hw_strbuf name = {0};
+    hw_strbuf_addf(&name, "/proc/%d/fd/%d", (int)getpid(), fd);
+    int rc = name.failed ? HW_ENOMEM : consider(j, fd, name.p);
+    if (rc >= 0 && j->fd >= 0) { /* kept under another number, which is what the name must say */
+        hw_strbuf_clear(&name);
+        hw_strbuf_addf(&name, "/proc/%d/fd/%d", (int)getpid(), j->fd);
+        free(j->file);
+        j->file = hw_strbuf_take(&name);
+    }
+    hw_strbuf_done(&name);
+    (void)close(fd);
+    return rc < 0 ? rc : HW_OK;
+}
+
+static int find_file(struct job *j, const char *path, struct hw_bytes build_id, bool kernel,
+                     struct hw_strbuf *other)
+{
+    struct utsname here;
+    int rc = kernel ? hw_binaries_offer_kernel(j->binaries, kernel_release(j, &here), build_id,
+                                               consider, j, other)
+                    : hw_binaries_offer(j->binaries, path, build_id, consider, j, other);
+    return rc == 0 ? from_server(j, build_id) : rc;
+}
+
 static int do_module(struct job *j)
 {
     const struct hw_mapping *m = module_mapping(j);
     const char *path = hw_strings_cstr(hw_callsites_strings(j->p->callsites), m->path);
     struct hw_bytes build_id = text_of(j, m->build_id);
+    bool kernel = is_kernel(j, m);
     struct hw_strbuf other = {0};
     struct hw_breakpad *breakpad = NULL;
     j->next = 0;
@@ -340,17 +475,13 @@ static int do_module(struct job *j)
         return HW_OK;
     }
     j->result.n_modules++;
-    int rc = HW_OK;
-    if (j->o->breakpad_dir)
-        rc = hw_breakpad_open(j->o->breakpad_dir, build_id, &breakpad);
-    if (rc == HW_ENOTFOUND)
-        rc = HW_OK;
+    int rc = open_breakpad(j, build_id, &breakpad);
     if (rc == HW_OK && !breakpad)
-        rc = hw_binaries_offer(j->binaries, path, build_id, consider, j, &other);
+        rc = find_file(j, path, build_id, kernel, &other);
     if (rc >= 0 && breakpad)
         rc = from_breakpad(j, breakpad);
     else if (rc >= 0 && j->lines && j->has_executable)
-        rc = from_elf(j);
+        rc = from_elf(j, kernel);
     else if (rc >= 0)
         tell_missing(j, path, build_id, &other);
     close_packet(j);
@@ -360,15 +491,31 @@ static int do_module(struct job *j)
     return rc;
 }
 
+/* What cannot be had is told, and done without. */
+static void start_others(struct job *j)
+{
+    struct hw_error err = {0};
+    unsigned limit_ms = j->o->llvm_limit_ms ? j->o->llvm_limit_ms : LLVM_LIMIT_MS;
+    if (j->o->llvm_symbolizer &&
+        hw_llvm_start(j->o->llvm_symbolizer, limit_ms, &j->llvm, &err) < 0) {
+        j->llvm = NULL;
+        warn(j, "%s; going on without it", err.text);
+    }
+    if (j->o->debuginfod && hw_debuginfod_new(&j->debuginfod) == HW_EUNSUPPORTED)
+        warn(j, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed; no server is asked");
+}
+
 static int run(struct job *j)
 {
     if (j->o->budget_ns)
         j->deadline_ns = hw_now_monotonic_ns() + j->o->budget_ns;
-    int rc = hw_binaries_new(j->o->roots, j->o->mode, &j->binaries);
+    int rc = hw_binaries_new(&j->o->where, &j->binaries);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);
     if (rc == HW_OK)
         rc = collect(j);
+    if (rc == HW_OK && j->places.n)
+        start_others(j);
     for (size_t i = 0; rc >= 0 && i < j->places.n; i += j->n_at) {
         j->at = &j->places.v[i];
         for (j->n_at = 1;
@@ -390,6 +537,9 @@ int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, str
         o->progress(o->ctx, j.places.n, j.places.n);
     hw_binaries_free(j.binaries);
     hw_demangler_free(j.names);
+    hw_llvm_stop(j.llvm);
+    hw_debuginfod_free(j.debuginfod);
+    hw_strbuf_done(&j.text);
     hw_vec_done(&j.places);
     hw_map64_done(&j.module_by_key);
     hw_vec_done(&j.va);

@@ -6,6 +6,10 @@
  *          found. The same as ModuleSymbols packets is appended to `packets` (a run of Trace
  *          bytes, to be put behind a trace). Addresses in packets are those of the trace; looked up
  *          is what they are in the file's own space, corrected when the trace's load bias is small.
+ *          Kernel frames need no build id; their file is that of the kernel's release. Files come
+ *          from Breakpad's directories, else from the roots, else, when asked for, from servers. A
+ *          function that others were folded into gets HW_FOLDED_MARK behind its name: the address
+ *          cannot tell which of them it was.
  * Errors:  HW_ENOMEM, HW_ELIMIT; what cannot be found is told to `missing` and counted.
  * Threads: one owner of the profile.
  * Source:  spec/symbolization.md 1-6
@@ -23,14 +27,20 @@ struct hw_error;
 struct hw_pb;
 struct hw_profile;
 
+#define HW_FOLDED_MARK " [folded]"
+
 struct hw_symbolize_options {
-    const char *roots; /* separated by ':'; NULL = none */
-    enum hw_binaries_mode mode;
-    const char *breakpad_dir; /* NULL = none */
-    uint64_t max_file_bytes;  /* larger files are left alone; 0 = no limit */
-    uint64_t budget_ns;       /* after that what is not done yet is left; 0 = no limit */
-    bool unnamed_only;        /* files without debug info only help frames without a name */
+    struct hw_binaries_where where;
+    const char *const *breakpad_dirs; /* searched first */
+    size_t n_breakpad_dirs;
+    const char *llvm_symbolizer; /* a program to ask instead of libdw; NULL = libdw */
+    unsigned llvm_limit_ms;      /* its longest silence; 0 = a minute */
+    bool debuginfod;             /* ask the servers of DEBUGINFOD_URLS */
+    uint64_t max_file_bytes;     /* larger files are left alone; 0 = no limit */
+    uint64_t budget_ns;          /* after that what is not done yet is left; 0 = no limit */
+    bool unnamed_only;           /* files without debug info only help frames without a name */
     void (*missing)(void *ctx, const char *path, const char *build_id, const char *other);
+    void (*warn)(void *ctx, const char *text);              /* what did not work, and why */
     void (*progress)(void *ctx, size_t done, size_t total); /* frames */
     void *ctx;
 };
