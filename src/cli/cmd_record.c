@@ -360,6 +360,7 @@ static void show_report(const struct record *r)
         return;
     /* On standard error: standard output is the program's, byte for byte. */
     struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
+    options.named = true;
     fputc('\n', stderr);
     (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
 }
@@ -369,7 +370,7 @@ static void add_names(const struct record *r)
 {
     if (r->output.to_stdout || hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
         return;
-    if (hw_names_add(r->cli, r->output.final_name, NULL) < 0 && hw_names_symbols_asked())
+    if (hw_names_add(r->cli, r->output.final_name, NULL) < 0 && hw_names_symbols_asked(r->cli))
         fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
 }
 

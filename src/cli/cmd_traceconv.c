@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "cli/bundle.h"
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/show.h"
@@ -349,7 +350,7 @@ static const struct mode {
     {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
     {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
     {"firefox", NULL, "the Firefox profiler's format", true},
-    {"bundle", NULL, "bundles with symbols", true},
+    {"bundle", NULL, "one archive of trace, symbols and name maps: INPUT OUTPUT", true},
 };
 
 static int usage(const struct hw_cli *cli, const char *text, const char *word)
@@ -360,7 +361,7 @@ static int usage(const struct hw_cli *cli, const char *text, const char *word)
         hw_cli_error(cli, NULL, "%s", text);
     fprintf(stderr, "Usage: %s MODE [OPTIONS] [INPUT [OUTPUT]]\nmodes:\n", cli->command->name);
     for (size_t i = 0; i < HW_ARRAY_LEN(modes); i++)
-        if (modes[i].run)
+        if (modes[i].run || strcmp(modes[i].name, "bundle") == 0)
             fprintf(stderr, "  %-20s %s\n", modes[i].name, modes[i].summary);
     return HW_EXIT_FAILED;
 }
@@ -368,6 +369,12 @@ static int usage(const struct hw_cli *cli, const char *text, const char *word)
 static bool profile_option_given(const struct hw_opts *o)
 {
     return o->v[HW_OPT_CONV_PID].set || o->v[HW_OPT_CONV_TIMES].set || o->v[HW_OPT_CONV_DIR].set;
+}
+
+static bool bundle_option_given(const struct hw_opts *o)
+{
+    return o->v[HW_OPT_SYMBOL_PATHS].set || o->v[HW_OPT_NO_AUTO_SYMBOL_PATHS].set ||
+           o->v[HW_OPT_PROGUARD_MAP].set || o->v[HW_OPT_NO_AUTO_PROGUARD_MAPS].set;
 }
 
 static int run_mode(struct hw_cli *cli, const struct mode *m)
@@ -405,6 +412,15 @@ int hw_cmd_traceconv(struct hw_cli *cli)
             m = &modes[i];
     if (!m)
         return usage(cli, "unknown mode", o->args[0]);
+    bool bundles = strcmp(m->name, "bundle") == 0;
+    if (bundles && o->n_args != 3)
+        return usage(cli, "INPUT and OUTPUT, please, for mode", m->name);
+    if (!bundles && bundle_option_given(o))
+        return usage(cli, "--symbol-paths and --proguard-map are not for mode", m->name);
+    if (bundles && profile_option_given(o))
+        return usage(cli, "--pid, --timestamps and --output-dir are not for mode", m->name);
+    if (bundles)
+        return hw_bundle_write(cli, o->args[1], o->args[2]) ? HW_EXIT_FAILED : HW_EXIT_OK;
     if (!m->run) {
         hw_cli_error(cli, NULL, "mode '%s': %s is not there yet", m->name, m->summary);
         return HW_EXIT_FAILED;

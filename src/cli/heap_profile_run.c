@@ -296,7 +296,7 @@ static bool add_names(const struct run *r)
     int symbols = 0;
     if (!hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
         symbols = hw_names_add(r->cli, in_dir(r, "raw-trace", trace), in_dir(r, "symbols", path));
-    if (symbols < 0 && hw_names_symbols_asked())
+    if (symbols < 0 && hw_names_symbols_asked(r->cli))
         fprintf(stderr, "Failed to symbolize. Continuing without symbols.\n");
     bool names = hw_names_map_asked() && write_original_names(r);
     if (symbols <= 0 && !names)

@@ -39,9 +39,10 @@ static const char *environment(const char *name)
     return v && v[0] ? v : NULL;
 }
 
-bool hw_names_symbols_asked(void)
+bool hw_names_symbols_asked(const struct hw_cli *cli)
 {
-    return environment("PERFETTO_BINARY_PATH") || environment("BREAKPAD_SYMBOL_DIR");
+    return environment("PERFETTO_BINARY_PATH") || environment("BREAKPAD_SYMBOL_DIR") ||
+           cli->opts.v[HW_OPT_SYMBOLS].list.n;
 }
 
 bool hw_names_map_asked(void)
@@ -70,14 +71,27 @@ static void tell_missing(void *ctx, const char *path, const char *build_id, cons
     fputc('\n', stderr);
 }
 
-/* On a terminal only, one line that is written again. */
+static void tell_warning(void *ctx, const char *text)
+{
+    (void)ctx;
+    put_escaped(text);
+    fputc('\n', stderr);
+}
+
+/* Progress: on a terminal only, one line that is written again. */
 static void tell_progress(void *ctx, size_t done, size_t total)
 {
     (void)ctx;
     if (done < total)
-        fprintf(stderr, "\rsymbolizing %zu of %zu frames", done, total);
+        fprintf(stderr, "\r\033[Ksymbolizing %zu of %zu frames", done, total);
     else
         fputs("\r\033[K", stderr);
+}
+
+static void tell_files(void *ctx, size_t files)
+{
+    (void)ctx;
+    fprintf(stderr, "\r\033[Klooking for symbols: %zu files", files);
 }
 
 static void tell_summary(const struct hw_symbolize_result *r)
@@ -106,29 +120,57 @@ static int read_mode(enum hw_binaries_mode *out, struct hw_error *err)
     return HW_OK;
 }
 
-int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
-                       struct hw_pb *out, struct hw_error *err)
+/* NULL = our own reader. */
+static const char *other_symbolizer(const struct hw_cli *cli)
 {
-    (void)cli;
+    const char *name = hw_opt_text(&cli->opts, HW_OPT_SYMBOLIZER);
+    return name && name[0] && strcmp(name, "libdw") != 0 ? name : NULL;
+}
+
+int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
+                            const struct hw_names_where *w, unsigned flags, struct hw_pb *out,
+                            struct hw_error *err)
+{
     struct hw_symbolize_result r;
-    struct hw_symbolize_options o = {.roots = environment("PERFETTO_BINARY_PATH"),
-                                     .breakpad_dir = environment("BREAKPAD_SYMBOL_DIR")};
-    int rc = read_mode(&o.mode, err);
+    struct hw_symbolize_options o = {.where = w->binaries,
+                                     .breakpad_dirs = w->breakpad_dirs,
+                                     .n_breakpad_dirs = w->n_breakpad_dirs,
+                                     .llvm_symbolizer = other_symbolizer(cli),
+                                     .debuginfod = true};
     if (!(flags & HW_NAMES_QUIET)) {
         o.missing = tell_missing;
-        if (isatty(STDERR_FILENO))
+        o.warn = tell_warning;
+        if (isatty(STDERR_FILENO)) {
             o.progress = tell_progress;
+            o.where.progress = tell_files;
+        }
     }
     if (flags & HW_NAMES_CHEAP) {
+        o.debuginfod = false; /* nobody asked for a network */
         o.max_file_bytes = CHEAP_BYTES;
         o.budget_ns = CHEAP_NS;
         o.unnamed_only = true;
     }
-    if (rc == HW_OK)
-        rc = hw_symbolize(p, &o, out, &r, err);
+    int rc = hw_symbolize(p, &o, out, &r, err);
     if (rc == HW_OK && !(flags & HW_NAMES_QUIET))
         tell_summary(&r);
     return rc;
+}
+
+int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                       struct hw_pb *out, struct hw_error *err)
+{
+    const struct hw_optval *more = &cli->opts.v[HW_OPT_SYMBOLS];
+    const char *breakpad = environment("BREAKPAD_SYMBOL_DIR");
+    struct hw_names_where w = {
+        .binaries = {.roots = environment("PERFETTO_BINARY_PATH"),
+                     .more = (const char *const *)more->list.v,
+                     .n_more = more->list.n},
+        .breakpad_dirs = &breakpad,
+        .n_breakpad_dirs = breakpad != NULL,
+    };
+    int rc = read_mode(&w.binaries.mode, err);
+    return rc < 0 ? rc : hw_names_symbolize_from(cli, p, &w, flags, out, err);
 }
 
 /* The model takes original names from packets, so the packets just made are read. */
@@ -170,7 +212,8 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
 {
     struct hw_error err = {0};
-    if (hw_names_symbols_asked() && hw_names_symbolize(cli, p, 0, NULL, &err) < 0)
+    unsigned flags = hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0;
+    if (hw_names_symbols_asked(cli) && hw_names_symbolize(cli, p, flags, NULL, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     err = (struct hw_error){0};
     if (hw_names_map_asked() &&
@@ -185,7 +228,7 @@ static _Noreturn void child(const struct hw_cli *cli, const char *trace, int out
     struct hw_error err = {0};
     struct hw_profile *p;
     struct hw_pb made = {0};
-    unsigned flags = hw_names_symbols_asked() ? 0 : HW_NAMES_QUIET | HW_NAMES_CHEAP;
+    unsigned flags = hw_names_symbols_asked(cli) ? 0 : HW_NAMES_QUIET | HW_NAMES_CHEAP;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody waits any more */
     int rc = hw_import_file(trace, &p, &err);
     if (rc == HW_OK)
@@ -234,7 +277,7 @@ int hw_names_add(const struct hw_cli *cli, const char *trace, const char *out)
     if (pid == 0)
         child(cli, trace, fd);
     int status =
-        pid < 0 ? -1 : wait_for(pid, hw_names_symbols_asked() ? WAIT_ASKED_NS : WAIT_CHEAP_NS);
+        pid < 0 ? -1 : wait_for(pid, hw_names_symbols_asked(cli) ? WAIT_ASKED_NS : WAIT_CHEAP_NS);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 1;
     if (out)

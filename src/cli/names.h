@@ -3,13 +3,16 @@
  *
  * Why:     several commands name frames by the same rules and say the same about what is missing.
  * Shapes:  the results go into the profile and, as packets, into `out` (may be NULL).
- *          PERFETTO_BINARY_PATH, PERFETTO_SYMBOLIZER_MODE, BREAKPAD_SYMBOL_DIR,
- *          PERFETTO_PROGUARD_MAP.
+ *          PERFETTO_BINARY_PATH, PERFETTO_SYMBOLIZER_MODE, BREAKPAD_SYMBOL_DIR, DEBUGINFOD_URLS,
+ *          PERFETTO_PROGUARD_MAP; --symbols, --symbolizer.
  */
 #ifndef HW_CLI_NAMES_H
 #define HW_CLI_NAMES_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "enrich/binaries.h"
 
 struct hw_cli;
 struct hw_error;
@@ -21,13 +24,24 @@ enum hw_names_flags {
     HW_NAMES_CHEAP = 2  /* what costs next to nothing: no file above 256 MiB */
 };
 
-bool hw_names_symbols_asked(void); /* by the environment */
+/* Where names come from, for a command that says it in its own way. */
+struct hw_names_where {
+    struct hw_binaries_where binaries;
+    const char *const *breakpad_dirs;
+    size_t n_breakpad_dirs;
+};
+
+bool hw_names_symbols_asked(const struct hw_cli *cli); /* by the environment or --symbols */
 bool hw_names_map_asked(void);
 int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
                        struct hw_pb *out, struct hw_error *err);
+int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
+                            const struct hw_names_where *w, unsigned flags, struct hw_pb *out,
+                            struct hw_error *err);
 int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *out,
                          struct hw_error *err);
-/* For commands that convert: failures are told, and the work goes on. */
+/* For commands that read a trace: as the environment and the options ask; failures are told, and
+ * the work goes on. */
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p);
 
 /*

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "cli/loss_text.h"
 #include "cli/report_data.h"
 #include "cli/show.h"
@@ -85,6 +86,8 @@ int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_r
     struct hw_error err = {0};
     struct hw_profile *p = NULL;
     int rc = hw_import_file(hw_input_path(path), &p, &err);
+    if (rc == 0 && !o->named)
+        hw_names_by_environment(cli, p);
     if (rc == 0)
         rc = hw_report_print(p, o, out, &err);
     hw_profile_free(p);

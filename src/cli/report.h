@@ -27,6 +27,7 @@ struct hw_report_options {
     bool fold;    /* leave out sites that hold next to nothing */
     int64_t pid;  /* < 0: the process that allocated most and does not merely start others */
     bool peak;    /* the table shows the peak in any case */
+    bool named;   /* names were looked for already, when it was recorded */
     bool json;    /* the stable object in place of the text */
     bool color, unicode;
     unsigned width;

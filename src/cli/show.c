@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "daemon/core.h"
 #include "import/import.h"
 
@@ -123,6 +124,7 @@ int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, 
         return hw_cli_usage_exit(cli);
     int rc = hw_import_file(hw_input_path(path), &s->p, &err);
     if (rc == 0) {
+        hw_names_by_environment(cli, s->p);
         rc = load(s, cli, path, as_report);
         if (rc < 0)
             (void)hw_fail(&err, rc, 0, "cannot read '%s'", path); /* printed below */

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "cli/query_out.h"
 #include "cli/show.h"
 #include "enrich/demangle.h"
@@ -26,6 +27,8 @@ int hw_sql_session_open(struct hw_sql_session *s, const struct hw_cli *cli, cons
     uint64_t start = hw_now_monotonic_ns();
     *s = (struct hw_sql_session){.cli = cli};
     int rc = hw_import_file(hw_input_path(trace), &s->p, &err);
+    if (rc == 0)
+        hw_names_by_environment(cli, s->p);
     if (rc == 0)
         rc = hw_sql_open(s->p, NULL, &s->db, &err);
     if (rc == 0)

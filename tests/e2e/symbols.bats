@@ -108,6 +108,110 @@ sites() {
     has "fill_of_breakpad  (away/keep.c:77)"
 }
 
+@test "Breakpad: what is wrong in a file is told, and other symbols are used" {
+    mkdir -p damaged
+    printf 'MODULE Linux x86_64 0 keep\nFUNC zz 1 0 f\n' >"damaged/$ID.breakpad"
+    BREAKPAD_SYMBOL_DIR=damaged PERFETTO_BINARY_PATH=full run -0 sites
+    has "make  (src/keep.c:5)"
+    grep -q "damaged/$ID.breakpad: line 2: " err
+}
+
+@test "debug info in a file of its own, named by a link" {
+    mkdir -p linked/.debug
+    objcopy --only-keep-debug full/keep linked/.debug/keep.dbg
+    strip -o linked/keep full/keep
+    (cd linked/.debug && objcopy --add-gnu-debuglink=keep.dbg ../keep)
+    PERFETTO_BINARY_PATH=linked run -0 sites
+    has "make  (src/keep.c:5)"
+    cp /bin/true linked/.debug/keep.dbg
+    PERFETTO_BINARY_PATH=linked run -0 sites
+    [[ $output != *keep.c* ]]
+}
+
+@test "llvm-symbolizer: the same packets; one that dies or talks nonsense is done without" {
+    PERFETTO_BINARY_PATH=full traceconv symbolize bare.trace by-libdw
+    if command -v llvm-symbolizer; then
+        # Of our own program, that is: of libc's aliases the two choose different ones.
+        PERFETTO_BINARY_PATH=full traceconv symbolize --symbolizer llvm-symbolizer bare.trace by-llvm
+        for made in by-libdw by-llvm; do
+            cat bare.trace $made | heapwise query - \
+                "select name, source_file, line_number, inlined from stack_profile_symbol
+                 where source_file like '%keep.c'" >$made.csv
+        done
+        cmp by-libdw.csv by-llvm.csv
+        [ "$(wc -l <by-libdw.csv)" = 4 ]
+    fi
+    printf '#!/bin/sh\nread x; echo nonsense; cat\n' >nonsense
+    printf '#!/bin/sh\nread x; kill -9 $$\n' >dies
+    chmod +x nonsense dies
+    for program in ./nonsense ./dies /bin/false ./none; do
+        PERFETTO_BINARY_PATH=full run -0 traceconv symbolize --symbolizer $program bare.trace by-us
+        has "$program"
+        has "going on without it"
+        cmp by-libdw by-us
+    done
+}
+
+@test "the environment counts for every command that reads" {
+    export PERFETTO_BINARY_PATH=full
+    run -0 heapwise report bare.trace
+    has "make  (src/keep.c:5)"
+    run -0 heapwise tree bare.trace
+    has "make"
+    for command in "heapwise query bare.trace" "trace_processor_shell query bare.trace"; do
+        run -0 $command "select source_file from stack_profile_symbol where name = 'make'"
+        has "src/keep.c"
+    done
+    run -0 heapwise convert -t folded bare.trace
+    has "main;fill;make"
+    unset PERFETTO_BINARY_PATH
+    run -0 heapwise report --symbols full bare.trace
+    has "make  (src/keep.c:5)"
+}
+
+@test "bundle: one archive, read wherever a trace is" {
+    run -0 heapwise bundle --symbols full bare.trace one.tar
+    has "Wrote one.tar."
+    run -0 tar tf one.tar
+    [ "$output" = $'trace.perfetto\nsymbols.pb' ]
+    tar xOf one.tar trace.perfetto | cmp - bare.trace
+    run -0 heapwise report one.tar
+    has "make  (src/keep.c:5)"
+    gzip -kf one.tar
+    run -0 heapwise query one.tar.gz "select count(*) as n from stack_profile_symbol where name = 'make'"
+    has 1
+    # Archives by others: order, names and packing as they like.
+    mkdir -p parts && tar xf one.tar -C parts
+    gzip -f parts/trace.perfetto
+    (cd parts && tar --format=pax -cf ../two.tar symbols.pb ./trace.perfetto.gz)
+    run -0 heapwise report two.tar
+    has "make  (src/keep.c:5)"
+}
+
+@test "bundle: flags, and what is refused" {
+    printf 'com.example.Cache -> a.b:\n    void insert(int) -> c\n' >map.txt
+    run -0 traceconv bundle --no-auto-symbol-paths --proguard-map com.example=map.txt bare.trace one.tar
+    has "Could not find $BOX/app/keep (Build ID: $ID)."
+    run -0 tar tf one.tar
+    [ "$output" = $'trace.perfetto\ndeobfuscation.pb' ]
+    run -0 traceconv bundle --no-auto-symbol-paths --symbol-paths full,r2 bare.trace one.tar
+    run -0 tar tf one.tar
+    has symbols.pb
+    printf 'nonsense\n' >map.txt
+    run -1 heapwise bundle --proguard-map map.txt bare.trace bad.tar
+    has "line 1"
+    [ ! -e bad.tar ]
+    PERFETTO_PROGUARD_MAP=a=map.txt run -0 heapwise bundle bare.trace fine.tar
+    has "going on without it"
+    run -1 traceconv bundle bare.trace
+    run -1 heapwise bundle bare.trace bare.trace
+    has "is the trace itself"
+    run -1 traceconv text --symbol-paths full bare.trace
+    tar cf empty.tar src
+    run -1 heapwise report empty.tar
+    has "holds no trace"
+}
+
 @test "symbols and lines as go's pprof reads them" {
     cp bare.trace more.trace
     PERFETTO_BINARY_PATH=full run -0 heapwise symbolize more.trace
