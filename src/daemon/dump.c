@@ -261,6 +261,30 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
     return rc < 0 ? rc : write_rows(t, h, &head, t->dump.final, err);
 }
 
+/*
+ * The process goes on with another image: what this one held went with it. Its pid and start are
+ * still the same, so every reader takes the next image's dumps for the same process's, and would
+ * add what was live here to them for ever. One more dump says that all of it is freed.
+ */
+static int write_freed(struct hw_target *t, const struct hw_snapshot *s,
+                       const struct hw_snap_book *b, struct hw_error *err)
+{
+    struct hw_heap_tally *h = find_heap(t, b);
+    if (!h)
+        return HW_OK; /* nothing of it was written */
+    for (size_t i = 0; i < h->tally.rows.n; i++) {
+        struct hw_totals *v = &h->tally.rows.v[i].t;
+        v->freed = v->allocated;
+        v->free_count = v->alloc_count;
+        v->extra_free = v->extra_alloc;
+        v->variance = 0;
+    }
+    struct hw_dump_head head = make_head(t, s, b, h);
+    head.timestamp_ns = h->last_ts_ns + 1;
+    head.trigger = "freed-by-exec";
+    return write_rows(t, h, &head, /* all = */ true, err);
+}
+
 /* An image that did nothing but start another (env, nice, a shell's exec) is not shown. */
 static bool worth_writing(const struct hw_target *t, const struct hw_snapshot *s)
 {
@@ -281,6 +305,11 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);
+    bool cumulative = !t->session->sources.v[t->source].config->dump_at_max;
+    if (t->dump.final && t->end == HW_END_EXECED && cumulative && !t->session->closed &&
+        worth_writing(t, s))
+        for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
+            rc = write_freed(t, s, &s->books.v[i], &err);
     if (rc < 0)
         hw_session_write_failed(t->session, rc, &err);
 }

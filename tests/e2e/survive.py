@@ -251,6 +251,11 @@ def exec_under_session(box):
     out = s.quit()
     hw.true(b"EXPECT fn_b 8000 4 8000 4" in out, hw.tail(out))
     hw.exact(t.last(s.p.pid), {"fn_b": [8000, 4, 8000, 4]}, "the last image")
+    rows = box.run([hw.tool("heapwise"), "query", box.path("session.trace"),
+                    "select sum(size), sum(count) from heap_profile_allocation"], check=0).stdout.decode()
+    live = t.last(s.p.pid)
+    want = f"{live.total('alloc') - live.total('freed')},{live.total('allocs') - live.total('frees')}"
+    hw.equal(rows.split()[-1], want, "what the process holds: nothing of the images before")
 
 
 def hostile_socket(box):
