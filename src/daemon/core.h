@@ -150,10 +150,11 @@ struct hw_target {
 
     struct hw_frames frames;
     struct hw_maps maps;
-    uint64_t maps_ns;     /* last reading */
-    bool maps_due;        /* to be read as soon as the rate allows */
-    bool maps_answer_due; /* a feed waits for it */
-    uint32_t maps_ask;    /* its last question */
+    uint64_t maps_ns;      /* last reading */
+    uint64_t maps_debt_ns; /* the rest that readings up to then have earned */
+    bool maps_due;         /* to be read as soon as the rate allows */
+    bool maps_answer_due;  /* a feed waits for it */
+    uint32_t maps_ask;     /* its last question */
     uint64_t map_reparses;
     HW_VEC(const struct hw_stack *) unresolved;
 

@@ -34,6 +34,8 @@
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
 #define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
+#define MAPS_REST         100 /* times the CPU time of a reading, for who asks again and again */
+#define MAPS_BURST        (1000 * MS)
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -93,13 +95,24 @@ static bool tables_ready(const struct hw_target *t)
     return true;
 }
 
-void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
+static uint64_t maps_debt(const struct hw_target *t, uint64_t now)
+{
+    uint64_t rested = now > t->maps_ns ? now - t->maps_ns : 0;
+    return t->maps_debt_ns > rested ? t->maps_debt_ns - rested : 0;
+}
+
+/* Programs that load plug-ins ask often for a short while, a hostile one for ever: the list of its
+ * 65,000 mappings takes longer than the pause. */
+static bool may_read_maps(const struct hw_target *t, uint64_t now, uint64_t every)
+{
+    return now - t->maps_ns >= every && maps_debt(t, now) <= MAPS_BURST;
+}
+
+static void read_maps(struct hw_target *t)
 {
     struct hw_maps fresh;
     uint32_t begun;
     bool quiet = closes(t, &begun);
-    t->maps_due = false;
-    t->maps_ns = now;
     if (hw_maps_read(t->pid.dir, &fresh, NULL) < 0)
         return;              /* it has ended: what is known stays */
     if (fresh.maps.n == 0) { /* a zombie's list is empty */
@@ -117,18 +130,28 @@ void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
         hw_tables_seen(&t->tables, begun);
 }
 
+void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
+{
+    uint64_t debt = maps_debt(t, now), before = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    t->maps_due = false;
+    read_maps(t);
+    t->maps_ns = now;
+    t->maps_debt_ns = debt + MAPS_REST * (hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before);
+}
+
 static void answer_maps(struct hw_target *t)
 {
     if (!t->maps_answer_due || !t->with_thread || !tables_ready(t))
         return;
     t->maps_answer_due = false;
-    (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key, t->maps_ask); /* else its deadline passes */
+    (void)hw_drain_maps_done(t->rec->drain, t->feed, t->key,
+                             t->maps_ask); /* else its deadline passes */
 }
 
 static void refresh_if_due(struct hw_target *t, uint64_t now)
 {
     uint32_t begun;
-    if (!t->maps_due || now - t->maps_ns < (closes(t, &begun) ? MAPS_ASKED : MAPS_EVERY / 4))
+    if (!t->maps_due || !may_read_maps(t, now, closes(t, &begun) ? MAPS_ASKED : MAPS_EVERY / 4))
         return;
     t->map_reparses++;
     hw_target_refresh_maps(t, now);
@@ -174,7 +197,7 @@ void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t 
     }
     free(list);
     uint64_t now = hw_now_monotonic_ns();
-    if (unknown && now - t->maps_ns >= MAPS_EVERY) {
+    if (unknown && may_read_maps(t, now, MAPS_EVERY)) {
         t->map_reparses++;
         hw_target_refresh_maps(t, now);
     }

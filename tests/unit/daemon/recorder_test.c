@@ -653,10 +653,8 @@ static void test_number_used_again(void **state)
         int s = dial(producer);
         if (fork() != 0)
             _exit(0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(60); /* PDEATHSIG would be of the parent that ends now */
         char c;
-        while (getppid() != 1 && getppid() == first)
-            usleep(1000);
         if (read(done[0], &c, 1) != 1) /* the number is taken */
             _exit(1);
         struct hw_hello h = {.magic = HW_HELLO_MAGIC,
@@ -669,6 +667,7 @@ static void test_number_used_again(void **state)
         c = recv(s, &w, sizeof w, 0) == sizeof w && w.status == HW_WELCOME_PROFILE ? 'p' : 'n';
         _exit(write(report[1], &c, 1) != 1);
     }
+    close(report[1]);
     waitpid(first, NULL, 0);
     struct clone_args a = {
         .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&first, .set_tid_size = 1};
@@ -686,7 +685,6 @@ static void test_number_used_again(void **state)
     close(fd);
     close(out);
     close(report[0]);
-    close(report[1]);
     wait_for_no_session();
 }
 
@@ -700,6 +698,47 @@ static void test_workers_stop_at_once(void **state)
     alarm(20);
     hw_workers_stop(&w);
     alarm(0);
+}
+
+/* Asks for its mappings to be read, all 20,000 of them, again and again. */
+static void asking_client(int unused)
+{
+    struct hw_ring_writer w;
+    (void)unused;
+    for (int i = 0; i < 20000; i++)
+        if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+            MAP_FAILED)
+            _exit(1);
+    if (!shake_hands(&w) || write(done[1], "", 1) != 1)
+        _exit(1);
+    for (uint64_t pc = 4096;; pc += 16) {
+        struct hw_rec_maps m = {.pc = pc};
+        uint64_t pos = hw_ring_reserve(&w, sizeof m);
+        if (pos) {
+            memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&m + 8, sizeof m - 8);
+            hw_ring_commit(&w, pos, sizeof m, HW_REC_MAPS);
+        }
+        usleep(500);
+    }
+}
+
+static void test_maps_are_not_read_for_ever(void **state)
+{
+    (void)state;
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = start_session("all: true", out);
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t a = run(asking_client, 0);
+    wait_until_done();
+    usleep(500000); /* the burst is over */
+    uint64_t before = service_cpu_ms();
+    usleep(2000000);
+    uint64_t used = service_cpu_ms() - before;
+    end(a);
+    close(fd);
+    close(out);
+    wait_for_no_session();
+    assert_in_range(used, 0, 400);
 }
 
 int main(void)
@@ -716,6 +755,7 @@ int main(void)
                                        cmocka_unit_test(test_quota_of_a_user),
                                        cmocka_unit_test(test_end_is_heard_behind_unread_news),
                                        cmocka_unit_test(test_number_used_again),
-                                       cmocka_unit_test(test_workers_stop_at_once)};
+                                       cmocka_unit_test(test_workers_stop_at_once),
+                                       cmocka_unit_test(test_maps_are_not_read_for_ever)};
     return cmocka_run_group_tests(tests, start_service, stop_service);
 }
