@@ -9,6 +9,7 @@
 #include "base/banned.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 
 void hw_json_init(struct hw_json *j, int (*write)(void *ctx, const void *p, size_t n), void *ctx,
                   bool pretty)
@@ -103,33 +104,6 @@ void hw_json_end_array(struct hw_json *j)
     end(j, ']', false);
 }
 
-/* Length of the well-formed UTF-8 sequence at p, 0 when there is none (overlong, surrogate, cut).
- */
-static size_t utf8_len(const unsigned char *p, size_t n)
-{
-    static const struct {
-        unsigned char lo, hi, second_lo, second_hi;
-        size_t len;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    if (p[0] < 0x80)
-        return 1;
-    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
-        if (p[0] < forms[f].lo || p[0] > forms[f].hi)
-            continue;
-        if (n < forms[f].len || p[1] < forms[f].second_lo || p[1] > forms[f].second_hi)
-            return 0;
-        for (size_t i = 2; i < forms[f].len; i++)
-            if ((p[i] & 0xc0) != 0x80)
-                return 0;
-        return forms[f].len;
-    }
-    return 0;
-}
-
 static void add_char(struct hw_strbuf *b, unsigned char c)
 {
     switch (c) {
@@ -161,7 +135,7 @@ static void add_quoted(struct hw_strbuf *b, const void *text, size_t n)
     const unsigned char *p = text;
     hw_strbuf_addc(b, '"');
     for (size_t i = 0; i < n;) {
-        size_t len = utf8_len(p + i, n - i);
+        size_t len = hw_utf8_len(p + i, n - i);
         if (len == 1)
             add_char(b, p[i]);
         else if (len)

@@ -1,0 +1,18 @@
+/*
+ * utf8.h - whether bytes are UTF-8
+ *
+ * Why:     names out of a target are any bytes; JSON, protobuf strings and WebSockets take only
+ * UTF-8.
+ */
+#ifndef HW_BASE_UTF8_H
+#define HW_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Length of the well-formed sequence at p (n > 0 bytes are there), 0 when there is none (overlong,
+ * surrogate, cut). */
+size_t hw_utf8_len(const void *p, size_t n);
+bool hw_utf8_valid(const void *p, size_t n);
+
+#endif
