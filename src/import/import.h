@@ -29,5 +29,7 @@ extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */
 const struct hw_importer *hw_importer_find(struct hw_bytes head);
 /* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
+/* The same from an open descriptor, which stays the caller's; name is for messages. */
+int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
 
 #endif

@@ -91,27 +91,32 @@ static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
                              : import_whole(fd, /* gzipped = */ false, into, err);
 }
 
-int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err)
+int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err)
 {
-    struct stat st;
     struct hw_profile *p;
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return hw_fail_sys(err, "cannot open '%s'", path);
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", path);
     int rc = hw_profile_new(&p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile");
     rc = import_fd(fd, p, err);
     if (rc < 0)
-        hw_error_prefix(err, "'%s'", path);
+        hw_error_prefix(err, "'%s'", name);
     else if ((rc = hw_profile_freeze(p)) < 0)
-        (void)hw_fail(err, rc, 0, "profile of '%s'", path);
+        (void)hw_fail(err, rc, 0, "profile of '%s'", name);
     if (rc < 0) {
         hw_profile_free(p);
         return rc;
     }
     *out = p;
     return HW_OK;
+}
+
+int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err)
+{
+    struct stat st;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", path);
+    return hw_import_fd(fd, path, out, err);
 }
