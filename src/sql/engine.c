@@ -202,9 +202,27 @@ void hw_sql_close(struct hw_sql *s)
     free(s);
 }
 
+int hw_sql_use_packages(struct hw_sql *s, const struct hw_sql_packages *k)
+{
+    if (s->n_packages == HW_SQL_MAX_PACKAGES)
+        return HW_ELIMIT;
+    s->packages[s->n_packages++] = k;
+    return HW_OK;
+}
+
 void hw_sql_interrupt(struct hw_sql *s)
 {
     s->interrupted = 1;
+}
+
+const struct hw_profile *hw_sql_profile(const struct hw_sql *s)
+{
+    return s->profile;
+}
+
+void hw_sql_limit_memory(uint64_t bytes)
+{
+    (void)sqlite3_hard_heap_limit64(bytes > INT64_MAX ? INT64_MAX : (sqlite3_int64)bytes);
 }
 
 uint64_t hw_sql_rows_visited(const struct hw_sql *s)
@@ -237,7 +255,7 @@ static int sql_fail(struct hw_sql *s, const struct place *at, const char *text,
         return hw_fail(err, HW_ETIMEOUT, 0,
                        s->interrupted ? "interrupted" : "the query took too long");
     if (code == SQLITE_NOMEM)
-        return hw_fail(err, HW_ENOMEM, 0, "query");
+        return hw_fail(err, HW_ENOMEM, 0, "the query needs more memory than it may have");
     if (offset < 0 || (size_t)offset > strlen(text))
         return hw_fail(err, HW_EINVAL, 0, "%.300s", message);
     const char *where = text + offset, *start = where;
@@ -396,21 +414,64 @@ static int run_statement(struct hw_sql *s, struct hw_bytes statement, const char
     return rc;
 }
 
+static int check_script(const struct hw_sql *s, const char *script, size_t n, struct hw_error *err)
+{
+    if (n && memchr(script, 0, n))
+        return hw_fail(err, HW_EINVAL, 0, "a NUL byte in SQL");
+    if (n > MAX_SQL || s->script_depth >= MAX_SCRIPT_DEPTH)
+        return hw_fail(err, HW_ELIMIT, 0, "the script is too long or too deep");
+    return HW_OK;
+}
+
+/* The next statement that is not blank, off *rest. */
+static bool take_statement(struct hw_bytes *rest, struct hw_bytes *statement)
+{
+    while (hw_token_statement(rest, statement))
+        if (!is_blank(*statement))
+            return true;
+    return false;
+}
+
+bool hw_sql_find_statement(const char *text, size_t n, size_t *at, size_t *len)
+{
+    struct hw_bytes rest = hw_bytes_of(text + *at, n - *at), statement;
+    struct hw_token t;
+    if (*at >= n || !take_statement(&rest, &statement))
+        return false;
+    struct hw_bytes from = statement; /* the words begin behind blanks and comments */
+    if (hw_token_take_word(&from, &t))
+        statement.n -= (size_t)(t.text.p - statement.p);
+    *at = (size_t)((const char *)t.text.p - text);
+    *len = statement.n;
+    return true;
+}
+
+int hw_sql_run_one(struct hw_sql *s, const char *script, size_t n, size_t *at,
+                   const struct hw_sql_sink *sink, struct hw_error *err)
+{
+    struct hw_bytes rest = hw_bytes_of(script + *at, n - *at), statement;
+    int rc = check_script(s, script, n, err);
+    if (rc < 0 || *at >= n || !take_statement(&rest, &statement))
+        return rc;
+    if (s->script_depth++ == 0)
+        s->interrupted = 0;
+    rc = run_statement(s, statement, script, sink, err);
+    s->script_depth--;
+    *at = (size_t)((const char *)rest.p - script);
+    return rc < 0 ? rc : 1;
+}
+
 int hw_sql_run(struct hw_sql *s, const char *script, size_t n, const struct hw_sql_sink *sink,
                size_t *n_statements, struct hw_error *err)
 {
     struct hw_bytes rest = hw_bytes_of(script, n), statement;
     size_t count = 0;
-    int rc = HW_OK;
-    if (n && memchr(script, 0, n))
-        return hw_fail(err, HW_EINVAL, 0, "a NUL byte in SQL");
-    if (n > MAX_SQL || s->script_depth >= MAX_SCRIPT_DEPTH)
-        return hw_fail(err, HW_ELIMIT, 0, "the script is too long or too deep");
+    int rc = check_script(s, script, n, err);
+    if (rc < 0)
+        return rc;
     if (s->script_depth++ == 0)
         s->interrupted = 0;
-    while (rc == HW_OK && hw_token_statement(&rest, &statement)) {
-        if (is_blank(statement))
-            continue;
+    while (rc == HW_OK && take_statement(&rest, &statement)) {
         count++;
         rc = run_statement(s, statement, script, sink, err);
     }

@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "model/profile.h"
+#include "sql/packages.h"
 #include "sql/sql.h"
 
 struct hw_sql_stat_info {
@@ -121,7 +122,9 @@ struct hw_sql {
     unsigned function_depth, script_depth;
     struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;
-    HW_VEC(char *) included; /* owned: names of modules */
+    HW_VEC(char *) included;                                     /* owned: names of modules */
+    const struct hw_sql_packages *packages[HW_SQL_MAX_PACKAGES]; /* borrowed */
+    size_t n_packages;
 };
 
 /* Registers every table of tables.def. */

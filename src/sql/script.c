@@ -376,24 +376,81 @@ static int create_macro(struct hw_sql *s, struct create *c, struct hw_error *err
 
 /* ---- modules ---- */
 
-static int include_module(struct hw_sql *s, struct hw_bytes rest, struct hw_error *err)
+/* Packages win over what comes with us, later ones over earlier ones. NULL = no such module. */
+static const char *module_text(const struct hw_sql *s, struct hw_bytes name)
 {
-    struct hw_bytes name = trim(rest);
+    bool own = true;
+    for (size_t i = s->n_packages; i-- > 0;) {
+        const char *text = hw_sql_packages_find(s->packages[i], name);
+        if (text)
+            return text;
+        own = own && !s->packages[i]->without_own;
+    }
+    for (size_t i = 0; own && i < hw_n_sql_modules; i++)
+        if (hw_bytes_equal(hw_bytes_str(hw_sql_modules[i].name), name))
+            return hw_sql_modules[i].sql;
+    return NULL;
+}
+
+static int include_one(struct hw_sql *s, struct hw_bytes name, struct hw_error *err)
+{
     for (size_t i = 0; i < s->included.n; i++)
         if (hw_bytes_equal(hw_bytes_str(s->included.v[i]), name))
             return HW_OK;
-    for (size_t i = 0; i < hw_n_sql_modules; i++) {
-        if (!hw_bytes_equal(hw_bytes_str(hw_sql_modules[i].name), name))
-            continue;
-        char *copy = text_of(name);
-        if (!copy || hw_vec_push(&s->included, copy) < 0) {
-            free(copy);
-            return HW_ENOMEM;
-        }
-        return run_text(s, hw_sql_modules[i].sql, err);
+    const char *text = module_text(s, name);
+    if (!text)
+        return hw_fail(err, HW_EINVAL, 0, "unknown module '%.*s'", name.n > 100 ? 100 : (int)name.n,
+                       (const char *)name.p);
+    char *copy = text_of(name);
+    if (!copy || hw_vec_push(&s->included, copy) < 0) {
+        free(copy);
+        return HW_ENOMEM;
     }
-    return hw_fail(err, HW_EINVAL, 0, "unknown module '%.*s'", name.n > 100 ? 100 : (int)name.n,
-                   (const char *)name.p);
+    size_t place = s->included.n - 1;
+    int rc = run_text(s, text, err);
+    if (rc < 0) { /* not included: a second try is to say the same */
+        hw_error_prefix(err, "module %.80s", copy);
+        s->included.v[place] = s->included.v[--s->included.n];
+        free(copy);
+    }
+    return rc;
+}
+
+static bool begins_with(const char *name, struct hw_bytes prefix)
+{
+    return strlen(name) > prefix.n && memcmp(name, prefix.p, prefix.n) == 0;
+}
+
+/* `a.b.*`: every module whose name begins so. */
+static int include_all(struct hw_sql *s, struct hw_bytes prefix, struct hw_error *err)
+{
+    bool own = true, any = false;
+    int rc = HW_OK;
+    for (size_t k = 0; k < s->n_packages; k++) {
+        own = own && !s->packages[k]->without_own;
+        for (size_t i = 0; rc == HW_OK && i < s->packages[k]->modules.n; i++)
+            if (begins_with(s->packages[k]->modules.v[i].name, prefix)) {
+                any = true;
+                rc = include_one(s, hw_bytes_str(s->packages[k]->modules.v[i].name), err);
+            }
+    }
+    for (size_t i = 0; rc == HW_OK && own && i < hw_n_sql_modules; i++)
+        if (begins_with(hw_sql_modules[i].name, prefix)) {
+            any = true;
+            rc = include_one(s, hw_bytes_str(hw_sql_modules[i].name), err);
+        }
+    if (rc == HW_OK && !any)
+        return hw_fail(err, HW_EINVAL, 0, "no module begins with '%.*s'",
+                       prefix.n > 100 ? 100 : (int)prefix.n, (const char *)prefix.p);
+    return rc;
+}
+
+static int include_module(struct hw_sql *s, struct hw_bytes rest, struct hw_error *err)
+{
+    struct hw_bytes name = trim(rest);
+    if (name.n >= 1 && name.p[name.n - 1] == '*')
+        return include_all(s, hw_bytes_of(name.p, name.n - 1), err);
+    return include_one(s, name, err);
 }
 
 /* 1 = it is one of ours, rest stands behind PERFETTO; 0 = plain SQL. */

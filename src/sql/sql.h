@@ -19,12 +19,16 @@
 #ifndef HW_SQL_SQL_H
 #define HW_SQL_SQL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct hw_error;
 struct hw_profile;
 struct hw_sql;
+struct hw_sql_packages;
+
+#define HW_SQL_MAX_PACKAGES 4u
 
 struct hw_sql_limits {
     uint32_t timeout_ms; /* per statement; 0 = none */
@@ -55,6 +59,9 @@ int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, 
                 struct hw_error *err);
 void hw_sql_close(struct hw_sql *db); /* NULL is fine */
 
+/* Modules besides ours; later ones win. Borrowed until the close; more may be put in meanwhile. */
+int hw_sql_use_packages(struct hw_sql *db, const struct hw_sql_packages *k);
+
 /* Adds a scalar function name(text) -> text. fn gives malloc'ed text, or NULL for "the same". */
 int hw_sql_add_text_function(struct hw_sql *db, const char *name, char *(*fn)(const char *text));
 
@@ -62,11 +69,24 @@ int hw_sql_add_text_function(struct hw_sql *db, const char *name, char *(*fn)(co
 int hw_sql_run(struct hw_sql *db, const char *text, size_t n, const struct hw_sql_sink *sink,
                size_t *n_statements, struct hw_error *err);
 
+/* The first statement that begins at or behind *at (blanks and comments before it are skipped).
+ * True: *at is its start and *len its length, without the `;`. */
+bool hw_sql_find_statement(const char *text, size_t n, size_t *at, size_t *len);
+/* Runs that one statement and moves *at behind it and its `;`. 1 = one was run, 0 = there is none.
+ */
+int hw_sql_run_one(struct hw_sql *db, const char *text, size_t n, size_t *at,
+                   const struct hw_sql_sink *sink, struct hw_error *err);
+
 /* Ends the running statement with HW_ETIMEOUT. Safe from a signal handler and other threads. */
 void hw_sql_interrupt(struct hw_sql *db);
 
 /* Writes every table and view to a new SQLite file, in place of what stood there. */
 int hw_sql_export(struct hw_sql *db, const char *path, struct hw_error *err);
+
+const struct hw_profile *hw_sql_profile(const struct hw_sql *db);
+/* Bytes that SQLite may hold in this whole process, over all connections; 0 = no limit. Queries
+ * that need more fail with HW_ENOMEM. */
+void hw_sql_limit_memory(uint64_t bytes);
 
 /* Rows of the model that queries have looked at so far: what a push-down spares is seen here. */
 uint64_t hw_sql_rows_visited(const struct hw_sql *db);
