@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/cmd_server.h"
 #include "cli/query_out.h"
 #include "cli/sql_session.h"
 #include "export/metrics.h"
@@ -64,16 +65,12 @@ static int export_to(struct hw_sql_session *s, const char *path)
     return hw_sql_export(s->db, path, &err) < 0 ? hw_cli_fail(s->cli, &err) : HW_EXIT_OK;
 }
 
-/* Everything that scripts made is forgotten with the old connection. */
 static int reset(struct hw_sql_session *s)
 {
-    struct hw_error err = {0};
-    struct hw_sql *fresh;
-    if (hw_sql_open(s->p, NULL, &fresh, &err) < 0)
-        return hw_cli_fail(s->cli, &err);
-    hw_sql_close(s->db);
-    s->db = running = fresh;
-    return HW_EXIT_OK;
+    running = NULL; /* a Ctrl+C meanwhile has nothing to end */
+    int status = hw_sql_session_reset(s);
+    running = s->db;
+    return status;
 }
 
 static int run_metrics(const struct hw_sql_session *s, const char *const *names, size_t n,
@@ -239,6 +236,7 @@ static int run_task_metrics(struct hw_sql_session *s, const struct task *t)
 static int run_task(struct hw_cli *cli, const struct task *t)
 {
     const char *perf_file = hw_opt_text(&cli->opts, HW_OPT_TP_PERF_FILE);
+    const char *metatrace = hw_opt_text(&cli->opts, HW_OPT_TP_METATRACE);
     struct hw_sql_session s;
     int status = hw_sql_session_open(&s, cli, t->trace);
     if (status)
@@ -252,6 +250,10 @@ static int run_task(struct hw_cli *cli, const struct task *t)
         status = write_times(&s, perf_file);
     if (status == HW_EXIT_OK && t->prompt)
         status = prompt(&s, hw_opt_flag(&cli->opts, HW_OPT_TP_WIDE));
+    if (metatrace) { /* also of what failed */
+        int written = hw_sql_session_write_metatrace(cli, s.metatrace, metatrace);
+        status = status == HW_EXIT_OK ? written : status;
+    }
     hw_sql_session_done(&s);
     return status;
 }
@@ -341,15 +343,24 @@ static int sub_export(struct hw_cli *cli)
 
 int hw_cmd_trace_processor(struct hw_cli *cli)
 {
-    static const char *const later[] = {"server", "summarize", "convert", "util", "bundle"};
+    static const char *const later[] = {"summarize", "convert", "util", "bundle"};
     const struct hw_opts *o = &cli->opts;
     if (hw_opt_flag(o, HW_OPT_TP_VERSION)) {
         printf("heapwise %s\n", HW_VERSION);
         return HW_EXIT_OK;
     }
-    if (hw_opt_flag(o, HW_OPT_TP_HTTPD) || hw_opt_flag(o, HW_OPT_TP_STDIOD))
-        return not_yet(cli, "serving other front ends");
     const char *word = o->n_args ? o->args[0] : "";
+    if (hw_opt_flag(o, HW_OPT_TP_HTTPD) || hw_opt_flag(o, HW_OPT_TP_STDIOD)) {
+        if (o->n_args > 1)
+            return wrong_usage(cli, "too many arguments");
+        return hw_cli_serve(cli, hw_opt_flag(o, HW_OPT_TP_HTTPD) ? "http" : "stdio",
+                            o->n_args ? word : NULL);
+    }
+    if (strcmp(word, "server") == 0) {
+        if (o->n_args < 2 || o->n_args > 3)
+            return wrong_usage(cli, "server http|stdio|unix|kill [TRACE]");
+        return hw_cli_serve(cli, o->args[1], o->n_args == 3 ? o->args[2] : NULL);
+    }
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(word, later[i]) == 0)
             return not_yet(cli, word);

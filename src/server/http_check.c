@@ -1,0 +1,116 @@
+/*
+ * Who may ask. A page of another site can make a browser send us requests (its Origin tells), and a
+ * name of another site can be pointed at our address (its Host tells); neither can forge the
+ * header.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/http_internal.h"
+
+#include "base/banned.h"
+
+enum { MAX_HOST = 256 };
+
+/* The host without its port and brackets. */
+static bool host_name(const char *header, char *out)
+{
+    size_t n = strlen(header);
+    const char *end = header[0] == '[' ? strchr(header, ']') : strrchr(header, ':');
+    if (header[0] == '[') {
+        if (!end)
+            return false;
+        header++;
+        n = (size_t)(end - header);
+    } else if (end) {
+        n = (size_t)(end - header);
+    }
+    if (n == 0 || n >= MAX_HOST)
+        return false;
+    memcpy(out, header, n);
+    out[n] = 0;
+    return true;
+}
+
+/* An address cannot be pointed elsewhere; of names only those that we know are ours. */
+static bool host_is_ours(const struct hw_http_options *o, const char *header)
+{
+    char name[MAX_HOST];
+    unsigned char address[sizeof(struct in6_addr)];
+    if (!host_name(header, name))
+        return false;
+    if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1 ||
+        inet_pton(AF_INET6, name, address) == 1)
+        return true;
+    if (o->address && strcasecmp(name, o->address) == 0)
+        return true;
+    for (size_t i = 0; i < o->n_hosts; i++)
+        if (strcasecmp(name, o->hosts[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_own_origin(const char *origin, const char *host)
+{
+    static const char scheme[] = "http://";
+    return host && strncmp(origin, scheme, sizeof scheme - 1) == 0 &&
+           strcasecmp(origin + sizeof scheme - 1, host) == 0;
+}
+
+const char *hw_http_allowed_origin(const struct hw_http_request *req)
+{
+    const struct hw_http_options *o = &req->server->o;
+    const char *origin = hw_http_header(req, "Origin");
+    if (!origin)
+        return NULL;
+    for (size_t i = 0; i < o->n_origins; i++)
+        if (strcmp(origin, o->origins[i]) == 0)
+            return origin;
+    return is_own_origin(origin, hw_http_header(req, "Host")) ? origin : NULL;
+}
+
+/* Equal or not in the same time, wherever they differ. */
+static bool same_secret(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    unsigned char difference = n != m;
+    for (size_t i = 0; i < n; i++)
+        difference |= (unsigned char)(a[i] ^ b[m ? i % m : 0]);
+    return difference == 0 && m > 0;
+}
+
+/* Authorization: Bearer T, or ?token=T for what cannot set headers (events, WebSockets, links). */
+static bool has_token(const struct hw_http_request *req)
+{
+    static const char bearer[] = "Bearer ";
+    const char *given = hw_http_header(req, "Authorization");
+    if (given && strncmp(given, bearer, sizeof bearer - 1) == 0)
+        given += sizeof bearer - 1;
+    else
+        given = hw_http_query(req, "token");
+    return given && same_secret(given, req->server->o.token);
+}
+
+unsigned hw_http_check(const struct hw_http_request *req, const char **text)
+{
+    const struct hw_http_options *o = &req->server->o;
+    const char *host = hw_http_header(req, "Host");
+    bool local = o->listen_fd >= 0; /* a socket in the file system: no name, no rebinding */
+    if (!local && (!host || !host_is_ours(o, host))) {
+        *text = "the name in Host is not one of this server's\n";
+        return MHD_HTTP_FORBIDDEN;
+    }
+    if (hw_http_header(req, "Origin") && !hw_http_allowed_origin(req)) {
+        *text = "this origin is not allowed\n";
+        return MHD_HTTP_FORBIDDEN;
+    }
+    bool preflight = strcmp(req->method, "OPTIONS") == 0;
+    if (o->token && !preflight && req->route && !(req->route->flags & HW_HTTP_OPEN) &&
+        !has_token(req)) {
+        *text = "the token is missing or wrong\n";
+        return MHD_HTTP_FORBIDDEN;
+    }
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* Any bytes as frames of a client, whole and byte by byte: both must give the same messages. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/map64.h"
+#include "server/websocket.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static uint64_t read_all(const uint8_t *data, size_t n, size_t step)
+{
+    struct hw_ws_reader r = {.max_message = 1 << 16};
+    uint64_t hash = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc >= 0; i += step) {
+        enum hw_ws_opcode opcode;
+        struct hw_bytes m;
+        if (hw_ws_reader_add(&r, data + i, n - i < step ? n - i : step) < 0)
+            abort();
+        while ((rc = hw_ws_reader_next(&r, &opcode, &m)) == 1)
+            hash = hw_hash_mix(hash, hw_hash_bytes(m.p, m.n) + opcode);
+    }
+    hash = hw_hash_mix(hash, rc < 0 ? r.close_code : 0);
+    hw_ws_reader_done(&r);
+    return hash;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    if (read_all(data, n, n ? n : 1) != read_all(data, n, 1))
+        abort();
+    return 0;
+}
