@@ -174,7 +174,7 @@ static int64_t clamp(uint64_t v)
 
 static int add_row(struct hw_heap_dumps *d, struct hw_alloc_row row)
 {
-    return hw_vec_push(&d->profile->allocs, row) < 0 ? HW_ENOMEM : HW_OK;
+    return hw_alloc_rows_push(&d->profile->allocs, &row);
 }
 
 /*
@@ -659,46 +659,46 @@ static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
 }
 
 /* Adds a row to the one of the same callsite and sign, if its dump has one already. */
-static int merge_row(struct hw_profile *p, struct hw_map64 *seen, size_t *n,
-                     struct hw_alloc_row row)
+static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
+                     const struct hw_alloc_row *row)
 {
-    uint64_t key = (uint64_t)row.dump << 33 | (uint64_t)row.callsite.v << 1 | (row.size < 0);
+    uint64_t key = (uint64_t)row->dump << 33 | (uint64_t)row->callsite.v << 1 | (row->size < 0);
     uint64_t at;
     if (hw_map64_get(seen, key, &at)) {
-        struct hw_alloc_row *into = &p->allocs.v[at];
-        into->samples += row.samples;
-        into->count += row.count;
-        into->size += row.size;
-        into->idle = row.idle;
-        into->variance = row.variance;
-        return HW_OK;
+        struct hw_alloc_row sum = hw_alloc_row_get(to, at);
+        sum.samples += row->samples;
+        sum.count += row->count;
+        sum.size += row->size;
+        sum.idle = row->idle;
+        sum.variance = row->variance;
+        return hw_alloc_rows_set(to, at, &sum);
     }
-    if (hw_map64_put(seen, key, *n) < 0)
+    if (hw_map64_put(seen, key, to->n) < 0)
         return HW_ENOMEM;
-    p->allocs.v[(*n)++] = row;
-    return HW_OK;
+    return hw_alloc_rows_push(to, row);
 }
 
 static int move_rows(struct hw_heap_dumps *d, const uint32_t *shown, const bool *grows)
 {
     struct hw_profile *p = d->profile;
+    struct hw_alloc_rows moved = {0};
     struct hw_map64 seen = {0};
-    size_t n = 0;
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < p->allocs.n; i++) {
-        struct hw_alloc_row row = p->allocs.v[i];
-        bool moved = shown[row.dump] != row.dump;
-        if (moved && p->dumps.v[row.dump].flags & HW_DUMP_AT_MAX)
+        struct hw_alloc_row row = hw_alloc_row_get(&p->allocs, i);
+        if (shown[row.dump] != row.dump && p->dumps.v[row.dump].flags & HW_DUMP_AT_MAX)
             continue; /* not a difference: the later dump says it all */
         row.dump = shown[row.dump];
-        if (grows[row.dump])
-            rc = merge_row(p, &seen, &n, row);
-        else
-            p->allocs.v[n++] = row;
+        rc = grows[row.dump] ? merge_row(&moved, &seen, &row) : hw_alloc_rows_push(&moved, &row);
     }
-    p->allocs.n = n;
     hw_map64_done(&seen);
-    return rc;
+    if (rc < 0) {
+        hw_alloc_rows_done(&moved);
+        return rc;
+    }
+    hw_alloc_rows_done(&p->allocs);
+    p->allocs = moved;
+    return HW_OK;
 }
 
 static void drop_hidden(struct hw_profile *p, uint32_t *shown)
@@ -717,8 +717,8 @@ static void drop_hidden(struct hw_profile *p, uint32_t *shown)
         p->dumps.v[n] = p->dumps.v[i];
         shown[i] = (uint32_t)n++; /* from here on: the new number */
     }
-    for (size_t i = 0; i < p->allocs.n; i++)
-        p->allocs.v[i].dump = shown[p->allocs.v[i].dump];
+    for (size_t i = 0; i < p->allocs.runs.n; i++)
+        p->allocs.runs.v[i].dump = shown[p->allocs.runs.v[i].dump];
     p->dumps.n = n;
 }
 

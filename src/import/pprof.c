@@ -239,7 +239,7 @@ static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int
         return HW_OK;
     struct hw_alloc_row row = {
         .callsite = callsite, .samples = count, .count = count, .size = size};
-    return hw_vec_push(&in->p->allocs, row) < 0 ? HW_ENOMEM : HW_OK;
+    return hw_alloc_rows_push(&in->p->allocs, &row);
 }
 
 static int add_sample(struct pprof *in, struct hw_bytes message)

@@ -34,7 +34,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_callsites_free(p->callsites);
     hw_vec_done(&p->processes);
     hw_vec_done(&p->dumps);
-    hw_vec_done(&p->allocs);
+    hw_alloc_rows_done(&p->allocs);
     hw_vec_done(&p->stats);
     hw_vec_done(&p->counters);
     hw_vec_done(&p->smaps);
@@ -187,30 +187,6 @@ static int sort_dumps(struct hw_profile *p, uint32_t *new_index)
     return HW_OK;
 }
 
-static int sort_rows(struct hw_profile *p, const uint32_t *new_index)
-{
-    size_t n = p->allocs.n;
-    hw_autofree size_t *next = calloc(p->dumps.n + 1, sizeof *next);
-    struct hw_alloc_row *sorted = malloc((n ? n : 1) * sizeof *sorted);
-    if (!next || !sorted) {
-        free(sorted);
-        return HW_ENOMEM;
-    }
-    for (size_t i = 0; i < n; i++)
-        next[new_index[p->allocs.v[i].dump] + 1]++;
-    for (size_t d = 0; d < p->dumps.n; d++)
-        next[d + 1] += next[d];
-    for (size_t i = 0; i < n; i++) {
-        struct hw_alloc_row row = p->allocs.v[i];
-        row.dump = new_index[row.dump];
-        sorted[next[row.dump]++] = row;
-    }
-    free(p->allocs.v);
-    p->allocs.v = sorted;
-    p->allocs.cap = n ? n : 1;
-    return HW_OK;
-}
-
 static int compare_graphs(const void *pa, const void *pb)
 {
     const struct hw_heap_graph *a = *(struct hw_heap_graph *const *)pa;
@@ -265,7 +241,7 @@ int hw_profile_freeze(struct hw_profile *p)
             return HW_ENOMEM;
         int rc = sort_dumps(p, new_index);
         if (rc == HW_OK)
-            rc = sort_rows(p, new_index);
+            rc = hw_alloc_rows_sort(&p->allocs, new_index);
         if (rc < 0)
             return rc;
     }
@@ -273,21 +249,7 @@ int hw_profile_freeze(struct hw_profile *p)
     return HW_OK;
 }
 
-static size_t first_row(const struct hw_profile *p, uint32_t dump)
-{
-    size_t lo = 0, hi = p->allocs.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->allocs.v[mid].dump < dump)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n)
 {
-    *first = first_row(p, dump);
-    *n = first_row(p, dump + 1) - *first;
+    hw_alloc_rows_of_dump(&p->allocs, dump, first, n);
 }

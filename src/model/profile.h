@@ -18,6 +18,7 @@
 
 #include "base/map64.h"
 #include "base/vec.h"
+#include "model/allocs.h"
 #include "model/callsites.h"
 #include "model/heap_graph.h"
 #include "model/ids.h"
@@ -56,17 +57,6 @@ struct hw_heap_dump {
     uint64_t heap_samples, unwinding_errors, map_reparses, unwinding_time_us, blocked_us;
 };
 
-/* One row of heap_profile_allocation: the change of one callsite at one dump. */
-struct hw_alloc_row {
-    uint32_t dump; /* index into dumps */
-    hw_callsite_id callsite;
-    int64_t samples; /* recorded allocations, < 0 when freed */
-    int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
-    int64_t size;  /* bytes, < 0 when freed */
-    int64_t idle;  /* live bytes unused since the last dump; 0 */
-    double variance; /* of the live bytes at this dump; 0 = unknown */
-};
-
 enum hw_stat_severity { HW_STAT_INFO, HW_STAT_DATA_LOSS, HW_STAT_ERROR, HW_STAT_SEVERITY_COUNT };
 
 struct hw_stat_row {
@@ -100,7 +90,7 @@ struct hw_profile {
     struct hw_callsites *callsites; /* owned; also the home of all strings */
     HW_VEC(struct hw_process) processes;
     HW_VEC(struct hw_heap_dump) dumps;
-    HW_VEC(struct hw_alloc_row) allocs; /* sorted by dump once frozen */
+    struct hw_alloc_rows allocs; /* sorted by dump once frozen */
     HW_VEC(struct hw_stat_row) stats;
     HW_VEC(struct hw_counter_row) counters;
     HW_VEC(struct hw_smaps_row) smaps;

@@ -204,8 +204,10 @@ static void add_series(struct find *f, const struct hw_series *s, double *live)
         for (; next < s->all.n && p->dumps.v[s->all.v[next]].ts_ns <= l->ts_ns.v[m]; next++) {
             size_t first, n;
             hw_profile_dump_rows(p, s->all.v[next], &first, &n);
-            for (size_t i = 0; i < n; i++)
-                add_row(f, &p->allocs.v[first + i], l->t.v[m], live);
+            for (size_t i = first; i < first + n; i++) {
+                struct hw_alloc_row r = hw_alloc_row_of(&p->allocs, s->all.v[next], i);
+                add_row(f, &r, l->t.v[m], live);
+            }
         }
         for (size_t i = 0; i < l->v.n; i++)
             l->history[i * l->t.n + m] += live[i];

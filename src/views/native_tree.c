@@ -22,20 +22,29 @@ static void add(struct hw_native_value *to, const struct hw_native_value *v)
     to->alloc_size = hw_sat_add(to->alloc_size, v->alloc_size);
 }
 
+static void sum_dump(const struct hw_profile *p, uint32_t dump, struct hw_native_value *values,
+                     uint8_t *seen)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        int64_t samples = hw_alloc_samples(&p->allocs, i), size = hw_alloc_size(&p->allocs, i);
+        struct hw_native_value v = {.count = samples, .size = size};
+        v.alloc_count = samples > 0 ? samples : 0;
+        v.alloc_size = size > 0 ? size : 0;
+        add(&values[p->allocs.callsite[i]], &v);
+        seen[p->allocs.callsite[i]] = 1;
+    }
+}
+
 /* What each callsite holds; seen[c] also for those on the way to one with rows. */
 static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                      struct hw_native_value *values, uint8_t *seen)
 {
-    for (size_t i = 0; i < p->allocs.n; i++) {
-        const struct hw_alloc_row *r = &p->allocs.v[i];
-        const struct hw_heap_dump *d = &p->dumps.v[r->dump];
-        if (d->ts_ns > ts_ns || (upid.v != HW_ID_NONE && d->upid.v != upid.v))
-            continue;
-        struct hw_native_value v = {.count = r->samples, .size = r->size};
-        v.alloc_count = r->samples > 0 ? r->samples : 0;
-        v.alloc_size = r->size > 0 ? r->size : 0;
-        add(&values[r->callsite.v], &v);
-        seen[r->callsite.v] = 1;
+    for (uint32_t d = 0; d < p->dumps.n; d++) {
+        const struct hw_heap_dump *dump = &p->dumps.v[d];
+        if (dump->ts_ns <= ts_ns && (upid.v == HW_ID_NONE || dump->upid.v == upid.v))
+            sum_dump(p, d, values, seen);
     }
     for (size_t c = hw_callsites_count(p->callsites); c-- > 0;) {
         const struct hw_callsite *site =

@@ -80,11 +80,11 @@ static void add_series(const struct hw_profile *p, const struct hw_series *s,
              next++) {
             size_t first, n;
             hw_profile_dump_rows(p, s->all.v[next], &first, &n);
-            for (size_t i = 0; i < n; i++) {
-                const struct hw_alloc_row *r = &p->allocs.v[first + i];
-                uint32_t row = row_of[hw_functions_site(fns, r->callsite)];
+            for (size_t i = first; i < first + n; i++) {
+                hw_callsite_id site = {p->allocs.callsite[i]};
+                uint32_t row = row_of[hw_functions_site(fns, site)];
                 if (row)
-                    live[row - 1] += (double)r->size;
+                    live[row - 1] += (double)hw_alloc_size(&p->allocs, i);
             }
         }
         for (size_t i = 0; i < n_sites; i++)

@@ -99,9 +99,11 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     size_t first, n;
     hw_profile_dump_rows(t->p, dump, &first, &n);
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
-    for (size_t i = 0; i < n; i++)
-        if (add_row(t, &t->p->allocs.v[first + i]) < 0)
+    for (size_t i = first; i < first + n; i++) {
+        struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
+        if (add_row(t, &r) < 0)
             return HW_ENOMEM;
+    }
     return HW_OK;
 }
 

@@ -32,7 +32,8 @@ static struct hw_profile *profile(void)
         abort();
     struct hw_heap_dump d = {.upid = upid, .heap_name = f.name, .ts_ns = 10};
     struct hw_alloc_row r = {.callsite = leaf, .samples = 1, .count = 1, .size = 100};
-    if (hw_vec_push(&p->dumps, d) < 0 || hw_vec_push(&p->allocs, r) < 0 || hw_profile_freeze(p) < 0)
+    if (hw_vec_push(&p->dumps, d) < 0 || hw_alloc_rows_push(&p->allocs, &r) < 0 ||
+        hw_profile_freeze(p) < 0)
         abort();
     return p;
 }

@@ -36,13 +36,13 @@ static void walk(const struct hw_profile *p)
     for (size_t i = 0; i < p->allocs.n; i++) {
         hw_frame_id path[HW_MAX_CALLSITE_DEPTH];
         size_t depth =
-            hw_callsites_path(p->callsites, p->allocs.v[i].callsite, path, HW_MAX_CALLSITE_DEPTH);
+            hw_callsites_path(p->callsites, (hw_callsite_id){p->allocs.callsite[i]}, path, HW_MAX_CALLSITE_DEPTH);
         for (size_t k = 0; k < depth; k++) {
             const struct hw_frame *f = hw_callsites_get_frame(p->callsites, path[k]);
             if (f->mapping.v != HW_ID_NONE && f->mapping.v >= hw_callsites_n_mappings(p->callsites))
                 __builtin_trap();
         }
-        if (p->allocs.v[i].dump >= p->dumps.n)
+        if (hw_alloc_dump(&p->allocs, i) >= p->dumps.n)
             __builtin_trap();
     }
     for (size_t i = 0; i < p->graphs.n; i++)

@@ -52,7 +52,7 @@ static void print_dump(const struct hw_profile *p, uint32_t d)
            text(p, h->trigger));
     hw_profile_dump_rows(p, d, &first, &n);
     for (size_t i = first; i < first + n; i++) {
-        const struct hw_alloc_row *r = &p->allocs.v[i];
+        struct hw_alloc_row row = hw_alloc_row_of(&p->allocs, d, i), *r = &row;
         printf("  samples %lld count %lld size %lld idle %lld ", (long long)r->samples,
                (long long)r->count, (long long)r->size, (long long)r->idle);
         print_stack(p, r->callsite);

@@ -255,8 +255,10 @@ static void check_heap(const struct twin *t, const struct hw_profile *p, int hea
             dump++; /* not shown: a later one exists */
         size_t first, n;
         hw_profile_dump_rows(p, d, &first, &n);
-        for (size_t i = first; i < first + n; i++)
-            apply(&sum[site_of(t, p, p->allocs.v[i].callsite)], &p->allocs.v[i]);
+        for (size_t i = first; i < first + n; i++) {
+            struct hw_alloc_row row = hw_alloc_row_get(&p->allocs, i);
+            apply(&sum[site_of(t, p, row.callsite)], &row);
+        }
         for (size_t i = 0; i < t->n_sites; i++)
             assert_values(&t->at[dump][heap][i], &sum[i]);
         assert_true(p->dumps.v[d].ts_ns > last_ts);

@@ -113,7 +113,7 @@ static void add(struct hw_profile *p, uint32_t dump, const char *stack, int64_t 
                 double variance)
 {
     fill_row(p, dump, stack, n, size);
-    p->allocs.v[p->allocs.n - 1].variance = variance;
+    fill_variance(p, p->allocs.n - 1, variance);
 }
 
 /* 400 samples stay, 100 come: of two recordings the errors of 400 and 500 add up, of two dumps of

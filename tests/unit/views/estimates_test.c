@@ -135,7 +135,7 @@ static bool covered(const struct seen *s, const struct seen *truth, bool with_va
     uint32_t d = fill_dump(p, 1, "libc.malloc", 1000, INTERVAL, 0);
     fill_row(p, d, "main;work", s->live_samples, (int64_t)s->live_bytes);
     if (with_variance)
-        p->allocs.v[0].variance = s->live_variance;
+        fill_variance(p, 0, s->live_variance);
     assert_int_equal(hw_profile_freeze(p), 0);
     struct hw_series_list list;
     hw_values v = {0};

@@ -86,7 +86,15 @@ static inline void fill_row(struct hw_profile *p, uint32_t dump, const char *sta
                              .samples = count,
                              .count = count,
                              .size = size};
-    if (hw_vec_push(&p->allocs, r) < 0)
+    if (hw_alloc_rows_push(&p->allocs, &r) < 0)
+        abort();
+}
+
+static inline void fill_variance(struct hw_profile *p, size_t i, double variance)
+{
+    struct hw_alloc_row r = hw_alloc_row_get(&p->allocs, i);
+    r.variance = variance;
+    if (hw_alloc_rows_set(&p->allocs, i, &r) < 0)
         abort();
 }
 

@@ -133,7 +133,7 @@ static void variance_is_given_or_estimated(void **state)
     fill_row(p, a, "main;a;malloc", 4, 400);
     uint32_t b = fill_dump(p, 2, "libc.malloc", 10, 100, 0);
     fill_row(p, b, "main;a;malloc", 4, 400);
-    p->allocs.v[1].variance = 123;
+    fill_variance(p, 1, 123);
     fill_row(p, b, "main;big;malloc", 1, 4000);
     assert_int_equal(hw_profile_freeze(p), 0);
     struct hw_series_list list;

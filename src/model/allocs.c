@@ -1,0 +1,303 @@
+/*
+ * All columns have room for `cap` rows. A column comes to life with the first value that differs
+ * from its default, and is then filled with what its earlier rows said by default.
+ */
+#include "model/allocs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+enum { FIRST_CAP = 64 };
+
+void hw_alloc_rows_done(struct hw_alloc_rows *a)
+{
+    free(a->callsite);
+    free(a->variance);
+    free(a->samples.v);
+    free(a->count.v);
+    free(a->size.v);
+    free(a->idle.v);
+    hw_vec_done(&a->runs);
+    *a = (struct hw_alloc_rows){0};
+}
+
+/* ---- columns ---- */
+
+static size_t width_of(const struct hw_alloc_column *c)
+{
+    return c->wide ? sizeof(int64_t) : sizeof(int32_t);
+}
+
+static int resize(void **v, size_t n, size_t width)
+{
+    size_t bytes;
+    if (!*v)
+        return HW_OK;
+    if (__builtin_mul_overflow(n, width, &bytes))
+        return HW_ENOMEM;
+    void *grown = realloc(*v, bytes);
+    if (!grown)
+        return HW_ENOMEM;
+    *v = grown;
+    return HW_OK;
+}
+
+static int resize_column(struct hw_alloc_column *c, size_t n)
+{
+    return resize(&c->v, n, width_of(c));
+}
+
+static int grow(struct hw_alloc_rows *a)
+{
+    size_t cap = a->cap ? a->cap * 2 : FIRST_CAP;
+    void *callsite = a->callsite, *variance = a->variance;
+    if (!callsite && !(callsite = malloc(cap * sizeof *a->callsite)))
+        return HW_ENOMEM;
+    int rc = resize(&callsite, cap, sizeof *a->callsite);
+    a->callsite = callsite;
+    if (rc == HW_OK)
+        rc = resize(&variance, cap, sizeof *a->variance);
+    a->variance = variance;
+    if (rc == HW_OK)
+        rc = resize_column(&a->samples, cap);
+    if (rc == HW_OK)
+        rc = resize_column(&a->count, cap);
+    if (rc == HW_OK)
+        rc = resize_column(&a->size, cap);
+    if (rc == HW_OK)
+        rc = resize_column(&a->idle, cap);
+    if (rc == HW_OK) /* else some have more room than is said */
+        a->cap = cap;
+    return rc;
+}
+
+static void store(struct hw_alloc_column *c, size_t i, int64_t value)
+{
+    if (c->wide)
+        ((int64_t *)c->v)[i] = value;
+    else
+        ((int32_t *)c->v)[i] = (int32_t)value;
+}
+
+/* Makes room for values that do not fit, or the column itself; like: what its rows say so far. */
+static int make(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
+                const struct hw_alloc_column *like)
+{
+    struct hw_alloc_column old = *c, fresh = {.wide = old.wide || (int32_t)value != value};
+    if (like)
+        fresh.wide |= like->wide;
+    fresh.v = calloc(a->cap, width_of(&fresh));
+    if (!fresh.v)
+        return HW_ENOMEM;
+    const struct hw_alloc_column *from = old.v ? &old : like;
+    for (size_t i = 0; from && from->v && i < a->n; i++)
+        store(&fresh, i, hw_alloc_value(from, i));
+    free(old.v);
+    *c = fresh;
+    return HW_OK;
+}
+
+/* like: the column whose values are this one's by default; NULL = they are 0. */
+static inline int ready(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
+                        int64_t by_default, const struct hw_alloc_column *like)
+{
+    if (c->v ? (c->wide || (int32_t)value == value) : value == by_default)
+        return HW_OK;
+    return make(a, c, value, like);
+}
+
+static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
+{
+    int rc = ready(a, &a->count, row->count, row->samples, &a->samples);
+    if (rc == HW_OK)
+        rc = ready(a, &a->samples, row->samples, 0, NULL);
+    if (rc == HW_OK)
+        rc = ready(a, &a->size, row->size, 0, NULL);
+    if (rc == HW_OK)
+        rc = ready(a, &a->idle, row->idle, 0, NULL);
+    if (rc == HW_OK && row->variance != 0 && !a->variance &&
+        !(a->variance = calloc(a->cap, sizeof *a->variance)))
+        rc = HW_ENOMEM;
+    return rc;
+}
+
+/* What does not fit in a float is as good as unknown. */
+static float small(double variance)
+{
+    return variance > 0 && variance < 3e38 ? (float)variance : 0;
+}
+
+static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row)
+{
+    a->callsite[i] = row->callsite.v;
+    if (a->samples.v)
+        store(&a->samples, i, row->samples);
+    if (a->count.v)
+        store(&a->count, i, row->count);
+    if (a->size.v)
+        store(&a->size, i, row->size);
+    if (a->idle.v)
+        store(&a->idle, i, row->idle);
+    if (a->variance)
+        a->variance[i] = small(row->variance);
+}
+
+int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
+{
+    if (a->n == a->cap) {
+        int rc = grow(a);
+        if (rc < 0)
+            return rc;
+    }
+    int rc = ready_all(a, row);
+    if (rc < 0)
+        return rc;
+    if ((a->runs.n == 0 || a->runs.v[a->runs.n - 1].dump != row->dump) &&
+        hw_vec_push(&a->runs, (struct hw_alloc_run){row->dump, a->n}) < 0)
+        return HW_ENOMEM;
+    store_all(a, a->n, row);
+    a->n++;
+    return HW_OK;
+}
+
+int hw_alloc_rows_set(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row)
+{
+    int rc = ready_all(a, row);
+    if (rc == HW_OK)
+        store_all(a, i, row);
+    return rc;
+}
+
+/* ---- order ---- */
+
+struct move {
+    uint32_t dump; /* its new number */
+    size_t run;    /* where it stands now */
+};
+
+static int compare_moves(const void *x, const void *y)
+{
+    const struct move *a = x, *b = y;
+    if (a->dump != b->dump)
+        return a->dump < b->dump ? -1 : 1;
+    return a->run < b->run ? -1 : a->run > b->run;
+}
+
+static size_t run_end(const struct hw_alloc_rows *a, size_t run)
+{
+    return run + 1 < a->runs.n ? a->runs.v[run + 1].first : a->n;
+}
+
+/* One column after the other, so that only one is there twice. */
+static int permute(const struct hw_alloc_rows *a, const struct move *moves, void **column,
+                   size_t width)
+{
+    if (!*column)
+        return HW_OK;
+    char *sorted = malloc(a->n * width + 1), *to = sorted;
+    if (!sorted)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < a->runs.n; i++) {
+        size_t first = a->runs.v[moves[i].run].first;
+        size_t bytes = (run_end(a, moves[i].run) - first) * width;
+        memcpy(to, (const char *)*column + first * width, bytes);
+        to += bytes;
+    }
+    free(*column);
+    *column = sorted;
+    return HW_OK;
+}
+
+static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
+{
+    void *callsite = a->callsite, *variance = a->variance;
+    int rc = permute(a, moves, &callsite, sizeof *a->callsite);
+    a->callsite = callsite;
+    if (rc == HW_OK)
+        rc = permute(a, moves, &variance, sizeof *a->variance);
+    a->variance = variance;
+    struct hw_alloc_column *const columns[] = {&a->samples, &a->count, &a->size, &a->idle};
+    for (size_t i = 0; rc == HW_OK && i < sizeof columns / sizeof *columns; i++)
+        rc = permute(a, moves, &columns[i]->v, width_of(columns[i]));
+    a->cap = a->n;
+    return rc;
+}
+
+/* Runs in their new order; those of one dump become one. */
+static int renumber(struct hw_alloc_rows *a, const struct move *moves)
+{
+    HW_VEC(struct hw_alloc_run) runs = {0};
+    size_t at = 0;
+    for (size_t i = 0; i < a->runs.n; i++) {
+        if ((runs.n == 0 || runs.v[runs.n - 1].dump != moves[i].dump) &&
+            hw_vec_push(&runs, (struct hw_alloc_run){moves[i].dump, at}) < 0) {
+            hw_vec_done(&runs);
+            return HW_ENOMEM;
+        }
+        at += run_end(a, moves[i].run) - a->runs.v[moves[i].run].first;
+    }
+    free(a->runs.v);
+    a->runs.v = runs.v;
+    a->runs.n = runs.n;
+    a->runs.cap = runs.cap;
+    return HW_OK;
+}
+
+int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index)
+{
+    struct move *moves = malloc((a->runs.n + 1) * sizeof *moves);
+    bool moved = false;
+    int rc = HW_OK;
+    if (!moves)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < a->runs.n; i++)
+        moves[i] = (struct move){new_index[a->runs.v[i].dump], i};
+    qsort(moves, a->runs.n, sizeof *moves, compare_moves);
+    for (size_t i = 0; i < a->runs.n; i++)
+        moved |= moves[i].run != i;
+    if (moved)
+        rc = permute_all(a, moves);
+    if (rc == HW_OK)
+        rc = renumber(a, moves);
+    free(moves);
+    return rc;
+}
+
+/* The first run whose dump is not below the one given. */
+static size_t run_of_dump(const struct hw_alloc_rows *a, uint32_t dump)
+{
+    size_t lo = 0, hi = a->runs.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (a->runs.v[mid].dump < dump)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n)
+{
+    size_t run = run_of_dump(a, dump);
+    bool there = run < a->runs.n && a->runs.v[run].dump == dump;
+    *first = there ? a->runs.v[run].first : 0;
+    *n = there ? run_end(a, run) - *first : 0;
+}
+
+uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i)
+{
+    size_t lo = 0, hi = a->runs.n;
+    while (hi - lo > 1) { /* the last run that does not begin behind i */
+        size_t mid = lo + (hi - lo) / 2;
+        if (a->runs.v[mid].first <= i)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return a->runs.v[lo].dump;
+}

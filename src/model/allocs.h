@@ -1,0 +1,107 @@
+/*
+ * allocs.h - the rows of heap_profile_allocation, packed
+ *
+ * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
+ *          structs they took twice the trace's own size.
+ * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column that says
+ *          nothing (no idle bytes, no variance, counts that equal the samples) takes no memory.
+ *          Which dump a row belongs to is kept a run at a time.
+ * Units:   bytes; counts of allocations.
+ * Owns:    its columns. Zero-initialised is empty.
+ * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
+ * Threads: one owner at a time; any number of readers once nothing is pushed any more.
+ */
+#ifndef HW_MODEL_ALLOCS_H
+#define HW_MODEL_ALLOCS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "model/ids.h"
+
+/* The change of one callsite at one dump. */
+struct hw_alloc_row {
+    uint32_t dump; /* index into the profile's dumps */
+    hw_callsite_id callsite;
+    int64_t samples; /* recorded allocations, < 0 when freed */
+    int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
+    int64_t size;  /* bytes, < 0 when freed */
+    int64_t idle;  /* live bytes unused since the last dump; 0 */
+    double variance; /* of the live bytes at this dump, to 24 bits; 0 = unknown */
+};
+
+struct hw_alloc_column {
+    void *v;   /* owned; int32_t or int64_t. NULL: all as the column's default */
+    bool wide; /* int64_t */
+};
+
+struct hw_alloc_run {
+    uint32_t dump;
+    size_t first; /* its rows end where the next run's begin */
+};
+
+struct hw_alloc_rows {
+    size_t n, cap;
+    uint32_t *callsite; /* owned */
+    float *variance;    /* owned; NULL: all 0 */
+    struct hw_alloc_column samples, count, size, idle;
+    HW_VEC(struct hw_alloc_run) runs;
+};
+
+void hw_alloc_rows_done(struct hw_alloc_rows *a);
+int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row);
+/* Replaces row i, except for its dump. */
+int hw_alloc_rows_set(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row);
+/* Gives dump d the number new_index[d] and brings the rows into the order of the new numbers; those
+ * of one dump stay in their order. O(rows), or O(dumps) when they are in order already. */
+int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index);
+/* The rows of one dump: [*first, *first + *n). Once sorted only. O(log dumps) */
+void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n);
+uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i); /* O(log dumps) */
+
+static inline int64_t hw_alloc_value(const struct hw_alloc_column *c, size_t i)
+{
+    return c->wide ? ((const int64_t *)c->v)[i] : ((const int32_t *)c->v)[i];
+}
+
+static inline int64_t hw_alloc_size(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->size.v ? hw_alloc_value(&a->size, i) : 0;
+}
+
+static inline int64_t hw_alloc_samples(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->samples.v ? hw_alloc_value(&a->samples, i) : 0;
+}
+
+static inline int64_t hw_alloc_count(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->count.v ? hw_alloc_value(&a->count, i) : hw_alloc_samples(a, i);
+}
+
+static inline int64_t hw_alloc_idle(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->idle.v ? hw_alloc_value(&a->idle, i) : 0;
+}
+
+/* Row i of a dump that is known already (hw_alloc_rows_of_dump). */
+static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a, uint32_t dump,
+                                                  size_t i)
+{
+    return (struct hw_alloc_row){.dump = dump,
+                                 .callsite = {a->callsite[i]},
+                                 .samples = hw_alloc_samples(a, i),
+                                 .count = hw_alloc_count(a, i),
+                                 .size = hw_alloc_size(a, i),
+                                 .idle = hw_alloc_idle(a, i),
+                                 .variance = a->variance ? (double)a->variance[i] : 0};
+}
+
+static inline struct hw_alloc_row hw_alloc_row_get(const struct hw_alloc_rows *a, size_t i)
+{
+    return hw_alloc_row_of(a, hw_alloc_dump(a, i), i);
+}
+
+#endif
