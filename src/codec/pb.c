@@ -16,6 +16,14 @@ int hw_pb_varint_slow(const uint8_t **pos, const uint8_t *end, uint64_t *out)
 {
     uint64_t v = 0;
     const uint8_t *p = *pos;
+    unsigned n = 0;
+    if (end - p >= 8)
+        v = hw_pb_varint8(p, &n);
+    if (n) {
+        *pos = p + n;
+        *out = v;
+        return HW_OK;
+    }
     for (unsigned i = 0; i < MAX_VARINT; i++) {
         if (p == end)
             return HW_ETRUNCATED;
