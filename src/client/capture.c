@@ -282,6 +282,7 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
 {
     struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
     in.tables = s->tables;
+    in.tables_bytes = s->tables_bytes;
     in.snapshot = snapshot;
     in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
     in.hi = b->hi;

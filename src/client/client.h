@@ -110,6 +110,7 @@ static inline struct hw_walk_cache *hw_slab_cache(struct hw_slab *s)
 struct hw_session {
     struct hw_ring_writer ring;
     const void *tables;
+    uint64_t tables_bytes; /* of it mapped */
     uint32_t generation;
     uint32_t tag; /* of its live samples, never 0, 16 bits */
     uint64_t seed;
@@ -183,6 +184,7 @@ void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
 int hw_slabs_init(void);
+uint64_t hw_slabs_bytes(void); /* of address space that the first ones take */
 
 /* ---- sampler.c ---- */
 
@@ -211,6 +213,9 @@ uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean i
 void hw_sampler_start(struct hw_tls *t, struct hw_session *s);
 
 /* ---- session.c, fork.c ---- */
+
+/* May so much address space be ours? Where the program may use little (RLIMIT_AS), 1 / share. */
+bool hw_may_take(uint64_t n_bytes, uint32_t share);
 
 void hw_session_settle(struct hw_tls *t, uint32_t generation);
 void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);

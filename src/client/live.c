@@ -71,6 +71,8 @@ static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
     return &b[(choice ? h >> 32 : h) & ((1ull << s->bits) - 1)];
 }
 
+#define NEAR_SHARE 16 /* of RLIMIT_AS */
+
 static void *reserve(size_t n)
 {
     void *p =
@@ -99,6 +101,7 @@ void hw_live_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
     if (interval == 0 || interval > HW_NEAR_MAX_INTERVAL || atomic_load(&hw_near_words) ||
+        !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
         !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
     atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS));

@@ -32,6 +32,9 @@
 #include "client/sys.h"
 
 #define FEW_DESCRIPTORS  64
+#define TABLES_SHARE     16
+#define WHOLE_SHARE      4 /* with less to itself the program may fail */
+#define TABLES_LEAST     (1024ull * 1024)
 #define RETRY_BYTES      (64ull * 1024)
 #define QUIET_BYTES      (1ull << 62)
 #define SLOW_TIMEOUT_NS  50000000ull
@@ -62,7 +65,7 @@ static struct {
 static void session_unmap(struct hw_session *s)
 {
     if (s->tables)
-        (void)munmap((void *)(uintptr_t)s->tables, HW_TABLES_BYTES);
+        (void)munmap((void *)(uintptr_t)s->tables, s->tables_bytes);
     if (s->ring.shm)
         hw_ring_detach(&s->ring);
     (void)munmap(s, sizeof *s);
@@ -178,8 +181,38 @@ struct exchange {
     int fd;
     int fds[HW_WELCOME_FDS];
     int n_fds;
+    uint64_t tables_bytes; /* of the tables file that we shall map */
     struct hw_welcome welcome;
 };
+
+bool hw_may_take(uint64_t n_bytes, uint32_t share)
+{
+    struct rlimit lim;
+    return getrlimit(RLIMIT_AS, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ||
+           n_bytes <= lim.rlim_cur / share;
+}
+
+/*
+ * Address space that tables may take: all that there can be, or where the program may use little
+ * (RLIMIT_AS), a sixteenth. The recorder puts into that much what every sample needs, and walks the
+ * stacks that lead through the rest.
+ */
+static uint64_t tables_room(void)
+{
+    uint64_t room = HW_TABLES_BYTES;
+    if (hw_may_take(UINT64_MAX, 1))
+        return room;
+    while (room > TABLES_LEAST && !hw_may_take(room, TABLES_SHARE))
+        room /= 2;
+    for (; room > TABLES_LEAST; room /= 2) {
+        void *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            continue;
+        (void)munmap(p, room);
+        break;
+    }
+    return room;
+}
 
 static bool wait_for(const struct exchange *x, short events)
 {
@@ -240,12 +273,14 @@ static bool dial_again(struct exchange *x, const char *path)
 
 static bool say_hello(struct exchange *x, uint32_t flags)
 {
+    x->tables_bytes = tables_room();
     struct hw_hello h = {.magic = HW_HELLO_MAGIC,
                          .version = HW_WIRE_VERSION,
                          .arch = HW_ARCH_HERE,
                          .flags = flags,
                          .page_size = (uint32_t)sysconf(_SC_PAGESIZE),
                          .pid_inside = (int32_t)getpid(),
+                         .tables_kib = (uint32_t)(x->tables_bytes / 1024),
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
                          .allocator_base = hw_boot_allocator_base()};
     long n;
@@ -328,17 +363,17 @@ static bool map_control(int fd)
     return false;
 }
 
-static const void *map_tables(int fd)
+static const void *map_tables(int fd, uint64_t n_bytes)
 {
     if (!file_is(fd, (off_t)HW_TABLES_BYTES))
         return NULL;
-    void *p = mmap(NULL, HW_TABLES_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *p = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (p == MAP_FAILED)
         return NULL;
     const struct hw_tables_dir *d = p;
     if (d->magic == HW_TABLES_MAGIC && d->version == HW_TABLE_VERSION && d->arch == HW_ARCH_HERE)
         return p;
-    (void)munmap(p, HW_TABLES_BYTES);
+    (void)munmap(p, n_bytes);
     return NULL;
 }
 
@@ -364,8 +399,10 @@ static bool session_open(const struct exchange *x)
         session_unmap(s);
         return false;
     }
-    s->tables = map_tables(x->fds[2]);
-    if (!s->tables || s->generation == 0) {
+    s->tables_bytes = x->tables_bytes;
+    s->tables = map_tables(x->fds[2], x->tables_bytes);
+    uint64_t whole = x->tables_bytes + 2 * (s->ring.mask + 1) + sizeof *s + hw_slabs_bytes();
+    if (!s->tables || s->generation == 0 || !hw_may_take(whole, WHOLE_SHARE)) {
         uint32_t none = HW_CLIENT_OK;
         (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
                                              (uint32_t)HW_CLIENT_NO_MEMORY);

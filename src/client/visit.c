@@ -41,6 +41,11 @@ static size_t slab_bytes(void)
     return (sizeof(struct hw_slab) + 63 + hw_walk_cache_bytes() + 4095) & ~(size_t)4095;
 }
 
+uint64_t hw_slabs_bytes(void)
+{
+    return CHUNK_SLABS * slab_bytes();
+}
+
 static struct hw_slab *slab_at(char *chunk, uint32_t i)
 {
     return (struct hw_slab *)(void *)(chunk + i * slab_bytes());

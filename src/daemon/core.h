@@ -144,6 +144,7 @@ struct hw_target {
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
+    bool warned_room;
     struct hw_feed *feed; /* owned; with a drain thread while with_thread */
     bool with_thread;
     uint64_t ring_bytes;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -14,14 +15,33 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-int hw_tables_init(struct hw_tables *t, uint32_t arch)
+#define LEAST_ROOM (256u * 1024u)
+#define OWN_LEAST  (1024u * 1024u)
+#define OWN_SHARE  16 /* of our own RLIMIT_AS, if any; there may be many targets */
+
+static uint64_t own_room(void)
 {
-    *t = (struct hw_tables){.fd = -1, .generation = 1};
+    struct rlimit lim;
+    uint64_t size = HW_TABLES_BYTES;
+    if (getrlimit(RLIMIT_AS, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY)
+        while (size > OWN_LEAST && size > lim.rlim_cur / OWN_SHARE)
+            size /= 2;
+    return size;
+}
+
+int hw_tables_init(struct hw_tables *t, uint32_t arch, uint32_t room_kib)
+{
+    uint64_t room = room_kib ? (uint64_t)room_kib * 1024 & ~UINT64_C(4095) : HW_TABLES_BYTES;
+    if (room > HW_TABLES_BYTES)
+        room = HW_TABLES_BYTES;
+    if (room < LEAST_ROOM)
+        room = LEAST_ROOM;
+    *t = (struct hw_tables){.fd = -1, .generation = 1, .size = own_room()};
+    t->room = t->used_far = room < t->size ? room : t->size;
     t->fd = memfd_create("hw-tables", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (t->fd < 0 || ftruncate(t->fd, (off_t)HW_TABLES_BYTES) < 0)
         goto fail;
-    t->map =
-        mmap(NULL, HW_TABLES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->fd, 0);
+    t->map = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->fd, 0);
     if (t->map == MAP_FAILED) {
         t->map = NULL;
         goto fail;
@@ -43,7 +63,7 @@ fail:
 void hw_tables_done(struct hw_tables *t)
 {
     if (t->map)
-        (void)munmap(t->map, HW_TABLES_BYTES); /* cannot fail on a mapping of ours */
+        (void)munmap(t->map, t->size); /* cannot fail on a mapping of ours */
     if (t->fd >= 0)
         (void)close(t->fd); /* memory only */
     t->map = NULL;
@@ -52,13 +72,14 @@ void hw_tables_done(struct hw_tables *t)
     hw_vec_done(&t->last);
 }
 
-static int append(struct hw_tables *t, const void *p, size_t n, uint64_t *off)
+static int append(struct hw_tables *t, uint64_t *used, uint64_t end, const void *p, size_t n,
+                  uint64_t *off)
 {
-    uint64_t at = (t->used + 63) & ~UINT64_C(63);
-    if (n > HW_TABLES_BYTES - at)
+    uint64_t at = (*used + 63) & ~UINT64_C(63);
+    if (at > end || n > end - at)
         return HW_ELIMIT;
     memcpy(t->map + at, p, n);
-    t->used = at + n;
+    *used = at + n;
     *off = at;
     return HW_OK;
 }
@@ -68,7 +89,10 @@ static int table_offset(struct hw_tables *t, const struct hw_module_file *f, uin
     uint64_t key = (uint64_t)(uintptr_t)f;
     if (hw_map64_get(&t->offsets, key, off))
         return HW_OK;
-    int rc = append(t, f->table, f->table_bytes, off);
+    /* An eighth of the room is kept for lists. */
+    int rc = append(t, &t->used, t->room - t->room / 8, f->table, f->table_bytes, off);
+    if (rc < 0)
+        rc = append(t, &t->used_far, t->size, f->table, f->table_bytes, off);
     return rc < 0 ? rc : hw_map64_put(&t->offsets, key, *off);
 }
 
@@ -123,7 +147,7 @@ int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, 
         t->generation++;
     s->generation = t->generation;
     uint64_t off;
-    int rc = append(t, s, bytes, &off);
+    int rc = append(t, &t->used, t->room, s, bytes, &off);
     if (rc == HW_OK)
         rc = hw_vec_reserve(&t->last, n);
     if (rc == HW_OK) {

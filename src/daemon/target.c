@@ -70,6 +70,13 @@ static bool publish_tables(struct hw_target *t)
         rc = hw_tables_publish(&t->tables, ranges.v, ranges.n);
     if (rc < 0)
         hw_log(WARN, "pid %d: unwind tables: %s", t->pid.pid, hw_errc_text(rc));
+    if (hw_tables_overflow(&t->tables) && !t->warned_room) {
+        t->warned_room = true;
+        hw_session_warn(t->session,
+                        "pid %d ('%s') may use little address space (RLIMIT_AS): it has %llu KiB "
+                        "for unwind tables, and stacks that need others are copied",
+                        t->pid.pid, t->name, (unsigned long long)t->tables.room / 1024);
+    }
     hw_vec_done(&ranges);
     t->frames.generation = (uint16_t)t->tables.generation;
     return rc >= 0;
@@ -432,7 +439,10 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     struct hw_session *s = t->session;
     const struct hw_heapprofd_config *c = s->sources.v[t->source].config;
     struct hw_ring_reader ring;
-    uint64_t size = ring_size(s, c->shmem_size_bytes, &t->ring_bytes);
+    uint64_t wanted = c->shmem_size_bytes, room = t->tables.room;
+    if (room < HW_TABLES_BYTES && wanted > room / 2) /* it has little address space in all */
+        wanted = room / 2 > MIN_RING_BYTES ? room / 2 : MIN_RING_BYTES;
+    uint64_t size = ring_size(s, wanted, &t->ring_bytes);
     int rc = hw_ring_create(&ring, size);
     if (rc < 0)
         return hw_fail(err, rc, 0, "Failed to create shared memory.");
@@ -492,7 +502,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_frames_init(&t->frames, t->hello.arch);
     }
     if (rc == HW_OK && (hw_page_init(&t->page, r->producer_name) < 0 ||
-                        hw_tables_init(&t->tables, t->hello.arch) < 0))
+                        hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)
         rc = make_feed(t, err);

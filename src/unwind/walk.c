@@ -160,6 +160,8 @@ static uint64_t rule_find(const struct walker *w, uint64_t va_pc)
         return KIND_PENDING;
     if (!m->table_off || m->flags & HW_MODULE_NO_TABLE)
         return none_tagged(in->snapshot);
+    if (in->tables_bytes && m->table_off >= in->tables_bytes)
+        return HW_RULE_UNSUP;
     const struct hw_table_header *t =
         (const struct hw_table_header *)(const void *)((const char *)in->tables + m->table_off);
     struct hw_rule r = hw_table_lookup(t, va_pc - m->bias);

@@ -35,8 +35,8 @@ struct hw_hello {
     uint32_t arch;    /* enum hw_arch */
     uint32_t flags;   /* enum hw_hello_flags */
     uint32_t page_size;
-    int32_t pid_inside; /* in the target's own pid namespace */
-    uint32_t reserved;
+    int32_t pid_inside;      /* in the target's own pid namespace */
+    uint32_t tables_kib;     /* of the tables file that it will map, from the start; 0 = all */
     uint64_t main_stack_hi;  /* __libc_stack_end, 0 = unknown */
     uint64_t allocator_base; /* load address of the object that defines malloc behind us */
 };

@@ -374,6 +374,15 @@ def same_end(name, *args, exact=False, allow=("disconnected",), limit=None, empt
     return case
 
 
+def little_for_both(box):
+    """RLIMIT_AS over the recorder too, as a shell's ulimit sets it."""
+    want = box.run([hw.target("truth")]).stdout
+    r = box.run(["sh", "-c", 'ulimit -v 100000; exec "$@"', "sh", hw.tool("heapwise"), "record", "-i", "1", "-o",
+                 box.path("x.trace"), "--", hw.target("truth")], check=0)
+    hw.true(want in r.stdout, "the target's output")
+    hw.exact(hw.sound(box.path("x.trace")).last(), hw.expectations(want), "100 MB of address space")
+
+
 def descriptors(box):
     """The target's first own descriptor is the one it gets without us."""
     code = "import os; print(os.open('/dev/null', os.O_RDONLY), os.pipe())"
@@ -393,7 +402,9 @@ CASES.update({
     "limit-as": same_end("limits", "as", allow=("disconnected", "overran")),
     "limit-nofile": same_end("limits", "nofile"), "limit-nproc": same_end("limits", "nproc"),
     "few-descriptors": same_end("limits", "nofile", limit="ulimit -n 30"),
-    "little-memory": same_end("truth", limit="ulimit -v 60000", empty=True),
+    "little-memory": same_end("truth", exact=True, limit="ulimit -v 60000"),
+    "less-memory": same_end("truth", exact=True, limit="ulimit -v 30000"),
+    "no-memory": same_end("truth", limit="ulimit -v 16000", empty=True),
     "dropped-rights": same_end("drop", exact=True),
 })
 

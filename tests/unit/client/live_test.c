@@ -8,6 +8,12 @@
 #include "client/near.h"
 #include "test.h"
 
+bool hw_may_take(uint64_t n_bytes, uint32_t share)
+{
+    (void)n_bytes, (void)share;
+    return true;
+}
+
 /* What live.c takes from the rest of the client. */
 union hw_control_block hw_control_block;
 union hw_live_block hw_live_block;
