@@ -34,8 +34,8 @@
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
 #define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
-#define MAPS_REST         100 /* times the CPU time of a reading, for who asks again and again */
-#define MAPS_BURST        (1000 * MS)
+#define MAPS_REST         50 /* times the CPU time of a reading, for who asks again and again */
+#define MAPS_BURST        (4000 * MS) /* 80 ms of reading: 400 plug-ins */
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
