@@ -73,9 +73,11 @@ void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struc
         put_samples(out, p, l);
         return;
     case HW_LOSS_UNWINDING:
-        hw_strbuf_addf(out, "stacks: %llu of the callstacks of ", (unsigned long long)l->count);
+        hw_strbuf_addf(out, "stacks: %llu sample%s of ", (unsigned long long)l->count,
+                       l->count == 1 ? "" : "s");
         put_process(out, p, l->upid);
-        hw_strbuf_adds(out, " are cut short; their bytes are counted all the same");
+        hw_strbuf_addf(out, " %s a callstack that is cut short; the bytes are counted all the same",
+                       l->count == 1 ? "has" : "have");
         return;
     case HW_LOSS_INTERVAL:
         hw_strbuf_adds(out, "precision: the sampling interval of ");

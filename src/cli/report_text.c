@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/build_config.h"
-#include "cli/loss_text.h"
 #include "cli/report_data.h"
+#include "cli/report_notes.h"
 #include "cli/show.h"
 #include "cli/units.h"
 
@@ -174,6 +173,31 @@ static void put_delta_cell(struct page *pg, const struct hw_site *s)
     put_cell(&pg->line, cell, COL_DELTA);
 }
 
+/* "  < sqlite3_step": the nearest caller that has a name, of the site's biggest callstack. What
+ * stands between them has no name either. */
+static void put_named_caller(const struct page *pg, const struct hw_site *s, size_t width,
+                             struct hw_strbuf *cell)
+{
+    enum { LEAST = 12 };
+    const struct hw_report_data *d = pg->d;
+    size_t used = hw_text_width(cell->p ? cell->p : "") + 4;
+    hw_callsite_id c = hw_functions_site_callsite(d->functions, (hw_callsite_id){s->callsite});
+    while (c.v != HW_ID_NONE && used + LEAST < width) {
+        const struct hw_callsite *at = hw_callsites_get(d->p->callsites, c);
+        const struct hw_function *fn =
+            hw_functions_get(d->functions, hw_functions_of_frame(d->functions, at->frame));
+        c = at->parent;
+        if (!fn->name.v || fn->kind != HW_FUNCTION_PLAIN)
+            continue;
+        struct hw_strbuf label = {0};
+        hw_function_label(&label, d->p->callsites, fn, &d->namer);
+        hw_strbuf_adds(cell, "  < ");
+        hw_short_name(cell, label.p ? label.p : "", width - used);
+        hw_strbuf_done(&label);
+        return;
+    }
+}
+
 static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width, bool pad)
 {
     const struct hw_report_data *d = pg->d;
@@ -194,6 +218,8 @@ static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width
     hw_short_name(&cell, label.p ? label.p : "", room);
     if (mod.n && fn->name.v) /* "module+0x10" names it already */
         hw_strbuf_addf(&cell, "  (%s)", mod.p);
+    if (!fn->name.v && s->callsite != HW_ID_NONE)
+        put_named_caller(pg, s, width, &cell);
     hw_strbuf_adds(&pg->line, cell.p ? cell.p : "");
     for (size_t w = hw_text_width(cell.p ? cell.p : ""); pad && w < width; w++)
         hw_strbuf_addc(&pg->line, ' ');
@@ -274,24 +300,6 @@ static void put_table(struct page *pg)
 }
 
 /* ---- what follows ---- */
-
-static void put_losses(const struct page *pg)
-{
-    struct hw_strbuf text = {0};
-    if (pg->d->losses.n)
-        fputc('\n', pg->out);
-    for (size_t i = 0; i < pg->d->losses.n; i++) {
-        const struct hw_loss *l = &pg->d->losses.v[i];
-        bool bad = hw_loss_is_incomplete(l);
-        hw_strbuf_clear(&text);
-        hw_loss_text(&text, pg->d->p, l);
-        paint(pg, bad ? "31" : "33");
-        fputs(bad ? "incomplete: " : "note: ", pg->out);
-        paint(pg, "0");
-        fprintf(pg->out, "%s\n", text.p ? text.p : "");
-    }
-    hw_strbuf_done(&text);
-}
 
 static void put_amounts(const struct page *pg, const struct hw_value *v)
 {
@@ -376,22 +384,9 @@ static void put_others(const struct page *pg)
     put_starters(pg, lines == 0);
 }
 
-static bool has_python_allocators(const struct hw_report_data *d)
-{
-    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
-    return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
-}
-
 static void put_hints(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
-    const char *name = hw_report_process_name(d, d->upid);
-    if (strncmp(base_name(name), "python", 6) == 0 && !has_python_allocators(d))
-        fputs(
-            "\nnote: python keeps objects up to 512 bytes in arenas of its own (pymalloc), which\n"
-            "      malloc sees as a whole or not at all; record with --python-allocators to see\n"
-            "      them one by one\n",
-            pg->out);
     if (d->o->path) {
         fputs("\nnext: heapwise tree ", pg->out);
         put_name(pg, d->o->path);
@@ -405,10 +400,11 @@ int hw_report_text(const struct hw_report_data *d, FILE *out)
     put_process(&pg);
     put_totals(&pg);
     put_table(&pg);
-    put_losses(&pg);
     put_others(&pg);
+    int rc = hw_report_notes(d, out);
     put_hints(&pg);
-    int rc = pg.line.failed ? HW_ENOMEM : HW_OK;
+    if (pg.line.failed)
+        rc = HW_ENOMEM;
     hw_strbuf_done(&pg.line);
     return rc;
 }

@@ -147,27 +147,44 @@ static uint32_t best_of_frame(const struct hw_functions *f, uint32_t frame)
     return best;
 }
 
+/* A function without a name that a named allocator of the same file calls is part of it: the static
+ * sqlite3MemMalloc below sqlite3Malloc in a stripped library. */
+static bool belongs_to_allocator(const struct hw_functions *f, uint32_t at, uint32_t parent_at)
+{
+    const struct hw_function *fn = &f->v.v[f->at.v[at].function];
+    const struct hw_function *parent = &f->v.v[f->at.v[parent_at].function];
+    return fn->name.v == 0 && fn->module.v && fn->module.v == parent->module.v;
+}
+
 /* A parent is interned before its children, so one pass in order of id sees it first. */
 static int sites_find(struct hw_functions *f)
 {
     size_t n = hw_callsites_count(f->cs);
     f->site = calloc(n ? n : 1, sizeof *f->site);
     f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
-    if (!f->site || !f->site_at)
+    uint8_t *kinds = calloc(n ? n : 1, 1); /* of the callsite's own frame, by its place too */
+    if (!f->site || !f->site_at || !kinds) {
+        free(kinds);
         return HW_ENOMEM;
+    }
     for (uint32_t i = 0; i < n; i++) {
         const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
         f->site[i] = i;
-        f->site_at[i] = best_of_frame(f, c->frame.v);
-        uint8_t kind = kind_at(f, f->site_at[i]);
-        if (kind == HW_FUNCTION_PLAIN || c->parent.v >= i)
+        uint32_t own = f->site_at[i] = best_of_frame(f, c->frame.v);
+        kinds[i] = kind_at(f, own);
+        if (c->parent.v >= i)
             continue;
+        const struct hw_callsite *p = hw_callsites_get(f->cs, c->parent);
+        if (kinds[c->parent.v] == HW_FUNCTION_ALLOCATOR &&
+            belongs_to_allocator(f, own, best_of_frame(f, p->frame.v)))
+            kinds[i] = HW_FUNCTION_ALLOCATOR;
         uint32_t up = f->site_at[c->parent.v];
-        if (kind_at(f, up) < kind) { /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
+        if (kind_at(f, up) < kinds[i]) { /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
             f->site[i] = f->site[c->parent.v];
             f->site_at[i] = up;
         }
     }
+    free(kinds);
     return HW_OK;
 }
 

@@ -9,7 +9,8 @@
  *          sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's own library; the C
  *          library, the loader and templates of the C++ and Rust standard libraries; the rest. A
  *          callsite's *site* is the function that asked: going up from the leaf, the first that is
- *          none of these; the std function nearest the leaf when there is nothing else; the
+ *          none of these (a nameless function that an allocator of its file calls is one of them);
+ *          the std function nearest the leaf when there is nothing else; the
  *          allocator itself when it has no caller.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.

@@ -172,12 +172,13 @@ static void losses_have_a_remedy(void **state)
               "             LIVE  ALLOCS   SITE\n"
               " ~8.00 KiB +-141%       2   f\\x1b[2Jx  (app)\n"
               "\n"
+              "also: small (8)  live 4.00 KiB  allocated 4.00 KiB  (--pid PID shows it)\n"
+              "\n"
               "incomplete: ring full: 312 samples lost in pid 7 ('ng\\x1bx'); try a larger "
               "--shmem-size or interval\n"
               "incomplete: buffer overrun: the profile of pid 7 ('ng\\x1bx') ended early; try a "
-              "larger --shmem-size or interval, or --block-client\n"
-              "\n"
-              "also: small (8)  live 4.00 KiB  allocated 4.00 KiB  (--pid PID shows it)\n");
+              "larger --shmem-size\n"
+              "            or interval, or --block-client\n");
     assert_int_equal(rc, HW_EXIT_INCOMPLETE);
 }
 
@@ -250,11 +251,10 @@ static void a_program_that_ended_shows_its_peak(void **state)
                 "          AT PEAK  ALLOCS   SITE\n"
                 "         9.77 KiB      10   parse  (app)\n"
                 "\n"
-                "note: python keeps objects up to 512 bytes in arenas of its own (pymalloc), "
-                "which\n"
-                "      malloc sees as a whole or not at all; record with --python-allocators to "
-                "see\n"
-                "      them one by one\n");
+                "note: python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
+                "malloc sees as a\n"
+                "      whole or not at all; record with --python-allocators to see them one by "
+                "one\n");
     struct hw_profile *p = ended_holding(6000);
     p->config_text = fill_str(p, "key: \"heapwise.python_allocators\"");
     (void)check(p, &o,

@@ -107,5 +107,35 @@ static void demangled_names_are_judged_too(void **state)
             fail_msg("%s", cases[i].name);
 }
 
+static void nameless_parts_of_allocators(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stack, *site; /* the site's name, "" for a nameless one */
+        uint64_t rel_pc;
+    } rows[] = {
+        {"main;work@/db.so;sqlite3Malloc@/db.so;@0x30@/db.so;malloc@/libc.so", "work", 0},
+        {"main;@0x40@/db.so;sqlite3Malloc@/db.so;@0x30@/db.so;malloc@/libc.so", "", 0x40},
+        {"main;@0x50@/db.so;sqlite3Malloc@/db.so;@0x30@/db.so;@0x38@/db.so", "", 0x50},
+        {"main;sqlite3Malloc@/db.so;@0x30@/other.so;malloc@/libc.so", "", 0x30},
+    };
+    struct hw_profile *p;
+    struct hw_functions *f;
+    assert_int_equal(hw_profile_new(&p), 0);
+    hw_callsite_id at[HW_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < HW_ARRAY_LEN(rows); i++)
+        at[i] = fill_stack(p, rows[i].stack);
+    assert_int_equal(hw_functions_new(p->callsites, NULL, &f), 0);
+    for (size_t i = 0; i < HW_ARRAY_LEN(rows); i++) {
+        const struct hw_function *fn = hw_functions_get(f, hw_functions_site(f, at[i]));
+        assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), fn->name),
+                            rows[i].site);
+        assert_int_equal(fn->name.v ? 0 : fn->rel_pc, rows[i].rel_pc);
+    }
+    hw_functions_free(f);
+    hw_profile_free(p);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(inlined_functions_are_nodes),
+             cmocka_unit_test(nameless_parts_of_allocators),
              cmocka_unit_test(demangled_names_are_judged_too))

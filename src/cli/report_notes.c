@@ -1,0 +1,194 @@
+#include "cli/report_notes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/build_config.h"
+#include "cli/loss_text.h"
+#include "cli/report_data.h"
+#include "cli/units.h"
+
+#include "base/banned.h"
+
+enum { MAX_WIDTH = 100, MAX_MODULES = 3 };
+
+struct notes {
+    const struct hw_report_data *d;
+    FILE *out;
+    bool any;
+};
+
+static void paint(const struct notes *n, const char *code)
+{
+    if (n->d->o->color)
+        fprintf(n->out, "\033[%sm", code);
+}
+
+/* "word: text", folded; further lines stand under the text. */
+static void put_note(struct notes *n, const char *word, const char *colour, const char *text)
+{
+    size_t indent = strlen(word) + 2, width = n->d->o->width;
+    width = width > MAX_WIDTH ? MAX_WIDTH : width < indent + 30 ? indent + 30 : width;
+    if (!n->any)
+        fputc('\n', n->out);
+    n->any = true;
+    paint(n, colour);
+    fprintf(n->out, "%s: ", word);
+    paint(n, "0");
+    size_t column = indent;
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, " ");
+        if (column > indent && column + 1 + len > width) {
+            fprintf(n->out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', n->out);
+            column++;
+        }
+        fprintf(n->out, "%.*s", (int)len, p);
+        column += len;
+        p += len + strspn(p + len, " ");
+    }
+    fputc('\n', n->out);
+}
+
+static int put_losses(struct notes *n)
+{
+    struct hw_strbuf text = {0};
+    for (size_t i = 0; i < n->d->losses.n && !text.failed; i++) {
+        const struct hw_loss *l = &n->d->losses.v[i];
+        bool bad = hw_loss_is_incomplete(l);
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, n->d->p, l);
+        put_note(n, bad ? "incomplete" : "note", bad ? "31" : "33", text.p ? text.p : "");
+    }
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* ---- names that are missing ---- */
+
+struct nameless {
+    hw_str_id module;
+    double value;
+};
+
+struct nameless_list {
+    struct nameless v[16]; /* few modules hold most */
+    size_t n;
+    double named, nameless;
+};
+
+static void add_nameless(struct nameless_list *l, hw_str_id module, double value)
+{
+    l->nameless += value;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->v[i].module.v == module.v) {
+            l->v[i].value += value;
+            return;
+        }
+    if (l->n < HW_ARRAY_LEN(l->v))
+        l->v[l->n++] = (struct nameless){module, value};
+}
+
+static void put_modules(struct hw_strbuf *text, const struct hw_report_data *d,
+                        struct nameless_list *l)
+{
+    for (size_t k = 0; k < MAX_MODULES; k++) {
+        struct nameless *most = NULL;
+        for (size_t i = 0; i < l->n; i++)
+            if (!most || l->v[i].value > most->value)
+                most = &l->v[i];
+        if (!most || most->value < 0.1 * l->nameless)
+            return;
+        struct hw_bytes name = hw_module_base(d->p->callsites, most->module);
+        hw_strbuf_adds(text, k ? ", " : " ");
+        hw_strbuf_add_escaped(text, name.p, name.n);
+        most->value = 0;
+    }
+}
+
+/* A stripped program shows one row "git+0x28961b" where a reader expects names. */
+static int put_nameless(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    struct nameless_list l = {0};
+    for (size_t i = 0; i < d->sites.n; i++) {
+        const struct hw_function *fn = hw_functions_get(d->functions, d->sites.v[i].function);
+        double value = fabs((double)hw_value_get(&d->sites.v[i].now, d->o->metric));
+        if (fn->name.v || !fn->module.v)
+            l.named += value;
+        else
+            add_nameless(&l, fn->module, value);
+    }
+    if (l.nameless == 0 || l.nameless < 0.2 * (l.named + l.nameless))
+        return HW_OK;
+    struct hw_strbuf text = {0};
+    hw_strbuf_addf(&text, "%.0f%% of the table is code without names, of",
+                   100 * l.nameless / (l.named + l.nameless));
+    put_modules(&text, d, &l);
+    hw_strbuf_adds(&text,
+                   ": stripped files. `heapwise symbolize` names it once their debug symbols "
+                   "are installed (a -dbgsym or -debuginfo package, or "
+                   "PERFETTO_BINARY_PATH); see `heapwise explain no-names`");
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    if (rc == HW_OK)
+        put_note(n, "note", "33", text.p);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* ---- memory that is not malloc's ---- */
+
+static const char *base_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static bool has_module(const struct hw_report_data *d, const char *base)
+{
+    size_t n = hw_functions_count(d->functions);
+    for (uint32_t i = 0; i < n; i++)
+        if (hw_bytes_equal(
+                hw_module_base(d->p->callsites, hw_functions_get(d->functions, i)->module),
+                hw_bytes_str(base)))
+            return true;
+    return false;
+}
+
+static bool has_python_allocators(const struct hw_report_data *d)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
+}
+
+static void put_runtimes(struct notes *n)
+{
+    const char *name = base_name(hw_report_process_name(n->d, n->d->upid));
+    if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d))
+        put_note(n, "note", "33",
+                 "python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
+                 "malloc sees as a whole or not at all; record with --python-allocators to see "
+                 "them one by one");
+    if (has_module(n->d, "libjvm.so"))
+        put_note(n, "note", "33",
+                 "this is the JVM's own memory: Java objects, class data and compiled code come "
+                 "from mmap and are not in this report");
+    if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
+        put_note(n, "note", "33",
+                 "JavaScript objects are V8's, in memory from mmap, and are not in this report; "
+                 "buffers and native modules are");
+}
+
+int hw_report_notes(const struct hw_report_data *d, FILE *out)
+{
+    struct notes n = {.d = d, .out = out};
+    int rc = put_losses(&n);
+    if (rc == HW_OK)
+        rc = put_nameless(&n);
+    put_runtimes(&n);
+    return rc;
+}
