@@ -146,10 +146,10 @@ int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t
     return new_cell(b, k, stack, out);
 }
 
-static struct hw_cell *change(struct hw_book *k, uint32_t cell)
+static inline struct hw_cell *change(struct hw_book *k, uint32_t cell)
 {
     struct hw_cell *c = &k->cells.v[cell];
-    if (!c->changed) {
+    if (hw_unlikely(!c->changed)) {
         c->changed = true;
         k->changed.v[k->changed.n++] = cell;
     }
@@ -157,28 +157,35 @@ static struct hw_cell *change(struct hw_book *k, uint32_t cell)
 }
 
 /* Before a change of a cell that does not make a new maximum. */
-static struct hw_cell *leave_peak(struct hw_books *b, struct hw_book *k, uint32_t cell)
+static inline struct hw_totals *leave_peak(struct hw_book *k, uint32_t cell)
 {
     struct hw_cell *c = change(k, cell);
     k->at_peak = false;
-    if (b->follow_peak && c->peak_epoch != k->epoch) {
+    if (c->peak_epoch != k->epoch && k->peaks.n) {
         k->peaks.v[cell] = c->now;
         c->peak_epoch = k->epoch;
     }
-    return c;
+    return &c->now;
 }
 
-static struct hw_cell *reach_peak(struct hw_book *k, uint32_t cell, uint64_t time_ns)
+static void next_epoch(struct hw_book *k)
 {
-    if (!k->at_peak && ++k->epoch == 0) {
-        for (size_t i = 0; i < k->cells.n; i++) /* 2^32 maxima ago is not now */
-            k->cells.v[i].peak_epoch = 0;
-        k->epoch = 1;
-    }
+    if (++k->epoch != 0)
+        return;
+    for (size_t i = 0; i < k->cells.n; i++) /* 2^32 maxima ago is not now */
+        k->cells.v[i].peak_epoch = 0;
+    k->epoch = 1;
+}
+
+static inline struct hw_totals *reach_peak(struct hw_book *k, uint32_t cell, uint64_t time_ns)
+{
+    if (!k->at_peak)
+        next_epoch(k);
     k->at_peak = true;
+    k->peak_live = k->live;
     k->peak_ns = time_ns;
     k->peak_is_new = true;
-    return change(k, cell);
+    return &change(k, cell)->now;
 }
 
 /* What a sample that is not exact stands for beyond itself. */
@@ -200,26 +207,47 @@ static bool is_exact(const struct hw_live_sample *s)
     return s->interval == 0 && s->alloc_size == s->sample_size;
 }
 
-static void book_time(struct hw_book *k, uint64_t time_ns)
+static inline void book_time(struct hw_book *k, uint64_t time_ns)
 {
     if (time_ns > k->last_ns)
         k->last_ns = time_ns;
 }
 
+/* What all allocations, and all frees, have in common. */
+static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t size,
+                                     uint64_t time_ns)
+{
+    k->live += size;
+    struct hw_totals *t =
+        k->live > k->peak_live ? reach_peak(k, cell, time_ns) : leave_peak(k, cell);
+    t->allocated += size;
+    t->alloc_count++;
+    k->n_samples++;
+    book_time(k, time_ns);
+    return t;
+}
+
+static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t size,
+                                   uint64_t time_ns)
+{
+    struct hw_totals *t = leave_peak(k, cell);
+    t->freed += size;
+    t->free_count++;
+    k->live -= size;
+    book_time(k, time_ns);
+    return t;
+}
+
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
-    struct hw_totals *t = &leave_peak(b, k, s->cell)->now;
-    t->freed += s->sample_size;
-    t->free_count++;
+    struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
     if (!is_exact(s)) {
         t->extra_free += extra(s);
         t->variance -= variance_of(k, s);
     }
     if (t->free_count == t->alloc_count)
         t->variance = 0; /* no rest of rounding */
-    k->live -= s->sample_size;
-    book_time(k, time_ns);
 }
 
 static uint64_t limited(uint64_t size)
@@ -243,23 +271,29 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
         b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
         book_free(b, &replaced, a->time_ns);
     }
-    k->live += s.sample_size;
-    struct hw_cell *c;
-    if (k->live > k->peak_live) {
-        k->peak_live = k->live;
-        c = reach_peak(k, cell, a->time_ns);
-    } else {
-        c = leave_peak(b, k, cell);
-    }
-    c->now.allocated += s.sample_size;
-    c->now.alloc_count++;
+    struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
     if (!is_exact(&s)) {
-        c->now.extra_alloc += extra(&s);
-        c->now.variance += variance_of(k, &s);
+        t->extra_alloc += extra(&s);
+        t->variance += variance_of(k, &s);
     }
-    book_time(k, a->time_ns);
-    k->n_samples++;
     return HW_OK;
+}
+
+int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uint64_t time_ns,
+                      uint32_t heap_id, uint32_t cell)
+{
+    struct hw_book *k = b->books[heap_id];
+    if (hw_likely((size >= k->interval_bytes || size == 0) &&
+                  hw_live_put_word(&b->live, sample_id, size, cell, heap_id))) {
+        (void)come(k, cell, size, time_ns); /* nothing but the sums in there */
+        return HW_OK;
+    }
+    struct hw_books_alloc a = {.sample_id = sample_id,
+                               .alloc_size = size,
+                               .sample_size = size,
+                               .time_ns = time_ns,
+                               .heap_id = heap_id};
+    return hw_books_alloc_in(b, &a, cell);
 }
 
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
@@ -269,7 +303,7 @@ int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
     return rc < 0 ? rc : hw_books_alloc_in(b, a, cell);
 }
 
-bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
+static bool free_other(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
 {
     struct hw_live_sample s;
     if (!hw_live_take(&b->live, sample_id, &s)) {
@@ -279,6 +313,19 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     book_free(b, &s, time_ns);
     if (heap_id)
         *heap_id = s.heap_id;
+    return true;
+}
+
+bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
+{
+    uint64_t word;
+    if (hw_unlikely(!hw_live_take_word(&b->live, sample_id, &word)))
+        return free_other(b, sample_id, time_ns, heap_id);
+    struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
+    if (t->free_count == t->alloc_count)
+        t->variance = 0;
+    if (heap_id)
+        *heap_id = (uint8_t)word;
     return true;
 }
 

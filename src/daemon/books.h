@@ -88,25 +88,21 @@ int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */
 int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *cell);
 int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell);
+/* The same of one that stands for itself. */
+int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uint64_t time_ns,
+                      uint32_t heap_id, uint32_t cell);
 /* False: the id is not live; counted, never kept. heap_id: of what was freed; may be NULL. */
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id);
 
-/* Fetches what booking will touch: the cell, and that of a free if its sample is there already. */
+/* Fetches what booking will touch. */
 static inline void hw_books_fetch_cell(const struct hw_books *b, uint32_t heap_id, uint32_t cell)
 {
     const struct hw_book *k = b->books[heap_id];
-    if (!k || cell >= k->cells.n)
+    if (hw_unlikely(!k || cell >= k->cells.n))
         return;
     hw_prefetch_write(&k->cells.v[cell]);
-    if (!k->at_peak && cell < k->peaks.n)
+    if (!k->at_peak && k->peaks.n)
         hw_prefetch_write(&k->peaks.v[cell]);
-}
-
-static inline void hw_books_fetch_free(const struct hw_books *b, uint64_t sample_id)
-{
-    uint32_t heap_id, cell;
-    if (hw_live_peek(&b->live, sample_id, &heap_id, &cell))
-        hw_books_fetch_cell(b, heap_id, cell);
 }
 
 /* A cell's totals at the last maximum of its heap. */

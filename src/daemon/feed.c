@@ -131,18 +131,18 @@ static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uin
         f->n_nomem++;
 }
 
-static void stream_alloc(struct hw_feed *f, const struct hw_ring_small *a)
+static void stream_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos)
 {
-    if (hw_map64_put(&f->addresses, a->pos, a->address) < 0)
+    if (hw_map64_put(&f->addresses, pos, a->address) < 0)
         f->n_nomem++;
     stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
 }
 
-static void stream_free(struct hw_feed *f, const struct hw_ring_small *r, uint32_t heap_id)
+static void stream_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns, uint32_t heap_id)
 {
     uint64_t address;
-    if (hw_map64_take(&f->addresses, r->id, &address))
-        stream_event(f, address, 0, 0, r->time_ns, heap_id, true);
+    if (hw_map64_take(&f->addresses, sample_id, &address))
+        stream_event(f, address, 0, 0, time_ns, heap_id, true);
 }
 
 /* The cell of an allocation, with INCOMPLETE as its stack has it, or NO_CELL. */
@@ -155,9 +155,9 @@ static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
     return NO_CELL;
 }
 
-static void book_alloc(struct hw_feed *f, const struct hw_ring_small *a, uint64_t cell)
+static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t cell)
 {
-    struct hw_books_alloc b = {.sample_id = a->pos,
+    struct hw_books_alloc b = {.sample_id = pos,
                                .alloc_size = a->alloc_size,
                                .sample_size = a->sample_size,
                                .time_ns = a->time_ns,
@@ -170,14 +170,25 @@ static void book_alloc(struct hw_feed *f, const struct hw_ring_small *a, uint64_
     if (hw_books_alloc_in(&f->books, &b, (uint32_t)cell) < 0)
         f->n_nomem++;
     if (f->stream)
-        stream_alloc(f, a);
+        stream_alloc(f, a, pos);
 }
 
-static void book_free(struct hw_feed *f, const struct hw_ring_small *r)
+static void book_exact(struct hw_feed *f, const struct hw_ring_small *r, uint64_t cell)
+{
+    if (hw_unlikely(cell == NO_CELL))
+        return;
+    f->n_samples++;
+    f->n_unwind_errors += (cell & INCOMPLETE) != 0;
+    if (hw_books_exact_in(&f->books, r->pos, r->size_heap & (HW_EXACT_SIZE_LIMIT - 1), r->time_ns,
+                          (uint32_t)(r->size_heap >> 48), (uint32_t)cell) < 0)
+        f->n_nomem++;
+}
+
+static void book_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns)
 {
     uint32_t heap_id;
-    if (hw_books_free(&f->books, r->id, r->time_ns, &heap_id) && f->stream)
-        stream_free(f, r, heap_id); /* unknown ones are counted there */
+    if (hw_books_free(&f->books, sample_id, time_ns, &heap_id) && f->stream)
+        stream_free(f, sample_id, time_ns, heap_id); /* unknown ones are counted there */
 }
 
 /* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
@@ -200,23 +211,46 @@ static bool heap_ok(uint32_t heap_id)
     return heap_id != 0 && heap_id < HW_MAX_HEAPS;
 }
 
-static uint64_t find_cell(struct hw_feed *f, const struct hw_ring_small *a)
+static uint64_t find_cell(struct hw_feed *f, uint32_t heap_id, uint64_t stack_id)
 {
     uint64_t stack;
-    return stack_of(f, a->id, &stack) ? cell_of(f, a->heap_id, stack) : NO_CELL;
+    return stack_of(f, stack_id, &stack) ? cell_of(f, heap_id, stack) : NO_CELL;
 }
 
-static bool on_small(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
 {
-    struct hw_ring_small r;
-    if (!hw_ring_small(rec, size, pos, &r))
+    struct hw_rec_alloc a;
+    if (size < sizeof a)
         return false;
-    if (r.type == HW_REC_FREE)
-        book_free(f, &r);
-    else if (heap_ok(r.heap_id))
-        book_alloc(f, &r, find_cell(f, &r));
-    else
+    memcpy(&a, rec, sizeof a);
+    if (!heap_ok(a.heap_id))
         return false;
+    book_alloc(f, &a, pos, find_cell(f, a.heap_id, a.stack_id));
+    return true;
+}
+
+/* Those that no batch wanted. */
+static bool on_exact(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+{
+    struct hw_rec_exact e;
+    if (size != sizeof e)
+        return false;
+    memcpy(&e, rec, sizeof e);
+    uint32_t heap_id = (uint32_t)(e.size_heap >> 48);
+    if (!heap_ok(heap_id))
+        return false;
+    struct hw_ring_small r = {pos, e.stack_id, e.time_ns, e.size_heap};
+    book_exact(f, &r, find_cell(f, heap_id, e.stack_id));
+    return true;
+}
+
+static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_free r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    book_free(f, r.sample_id, r.time_ns);
     return true;
 }
 
@@ -355,18 +389,6 @@ static uint64_t walked_id(const struct hw_walk_out *w)
     return w->stack_id == HW_MAP64_NO_KEY || w->stack_id == 0 ? 1 : w->stack_id;
 }
 
-static void book_copy(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t stack)
-{
-    struct hw_ring_small s = {.pos = pos,
-                              .time_ns = a->time_ns,
-                              .alloc_size = a->alloc_size,
-                              .sample_size = a->sample_size,
-                              .address = a->address,
-                              .heap_id = a->heap_id,
-                              .type = HW_REC_ALLOC_COPY};
-    book_alloc(f, &s, cell_of(f, a->heap_id, stack));
-}
-
 /* 1 = booked, 0 = stalled, -1 = damaged */
 static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                    uint64_t now_ns)
@@ -391,7 +413,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
         if (!hw_map64_get(&f->ids, 0, &stack) &&
             add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0)
             return 1;
-        book_copy(f, &c.alloc, pos, stack);
+        book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
         return 1;
     }
     walk_copy(f, &c, &regs, bytes, now_ns);
@@ -404,7 +426,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
         f->n_nomem++;
         return 1;
     }
-    book_copy(f, &c.alloc, pos, stack);
+    book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
     return 1;
 }
 
@@ -446,9 +468,11 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
 {
     switch (hw_rec_head_type(hw_load_u64(rec))) {
     case HW_REC_ALLOC:
+        return on_alloc(f, rec, size, pos) ? 1 : -1;
     case HW_REC_EXACT:
+        return on_exact(f, rec, size, pos) ? 1 : -1;
     case HW_REC_FREE:
-        return on_small(f, rec, size, pos) ? 1 : -1;
+        return on_free(f, rec, size) ? 1 : -1;
     case HW_REC_STACK:
         return on_stack(f, rec, size) ? 1 : -1;
     case HW_REC_ALLOC_COPY:
@@ -494,19 +518,29 @@ static struct hw_feed_known *known_at(const struct hw_feed *f, uint64_t stack_id
     return &f->known[(stack_id ^ stack_id >> 32) % KNOWN];
 }
 
-/* Stacks seen lately have their cell then; the others' are NO_CELL. */
+static uint32_t heap_of(const struct hw_ring_small *r)
+{
+    return (uint32_t)(r->size_heap >> 48);
+}
+
+/* What is known of a record before it is booked. */
+union prospect {
+    uint64_t cell;        /* of an allocation; NO_CELL = not looked for yet */
+    const uint64_t *word; /* of a free: where its sample is; NULL = not there */
+};
+
 static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n,
-                        uint64_t *cells)
+                        union prospect *p)
 {
     for (size_t i = 0; i < n; i++) {
-        if (r[i].type == HW_REC_FREE) {
-            hw_live_prefetch(&f->books.live, r[i].id);
+        if (r[i].size_heap == 0) {
+            p[i].word = hw_live_prefetch(&f->books.live, r[i].id);
             continue;
         }
         const struct hw_feed_known *k = known_at(f, r[i].id);
-        cells[i] = NO_CELL;
-        if (hw_likely(k->stack_id == r[i].id && r[i].heap_id == HW_HEAP_ID_LIBC)) {
-            cells[i] = k->cell;
+        p[i].cell = NO_CELL;
+        if (hw_likely(k->stack_id == r[i].id && heap_of(&r[i]) == HW_HEAP_ID_LIBC)) {
+            p[i].cell = k->cell;
             hw_books_fetch_cell(&f->books, HW_HEAP_ID_LIBC, (uint32_t)k->cell);
         } else {
             hw_map64_prefetch(&f->ids, r[i].id);
@@ -514,52 +548,52 @@ static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, 
     }
 }
 
-static void fetch_new(struct hw_feed *f, const struct hw_ring_small *r, uint64_t *cell)
+static uint64_t fetch_new(struct hw_feed *f, const struct hw_ring_small *r)
 {
-    *cell = find_cell(f, r);
-    if (*cell == NO_CELL)
-        return;
-    hw_books_fetch_cell(&f->books, r->heap_id, (uint32_t)*cell);
-    uint64_t stack;
+    uint64_t stack, cell = find_cell(f, heap_of(r), r->id);
+    if (cell == NO_CELL)
+        return cell;
+    hw_books_fetch_cell(&f->books, heap_of(r), (uint32_t)cell);
     bool is_its_own = hw_map64_get(&f->ids, r->id, &stack); /* else frames may still come */
-    if (r->heap_id == HW_HEAP_ID_LIBC && r->id != 0 && is_its_own)
-        *known_at(f, r->id) = (struct hw_feed_known){r->id, *cell};
+    if (heap_of(r) == HW_HEAP_ID_LIBC && r->id != 0 && is_its_own)
+        *known_at(f, r->id) = (struct hw_feed_known){r->id, cell};
+    return cell;
 }
 
-/* Finds the other cells. Gives how many records are in order: the next one is damaged. */
-static size_t fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
-                          uint64_t *cells)
+/* Finds the other cells. A free's word may change until it is booked; most do not. */
+static void fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                        union prospect *p)
 {
     for (size_t i = 0; i < n; i++) {
-        if (r[i].type == HW_REC_FREE)
-            hw_books_fetch_free(&f->books, r[i].id);
-        else if (!heap_ok(r[i].heap_id))
-            return i;
-        else if (hw_unlikely(cells[i] == NO_CELL))
-            fetch_new(f, &r[i], &cells[i]);
+        if (r[i].size_heap != 0) {
+            if (hw_unlikely(p[i].cell == NO_CELL))
+                p[i].cell = fetch_new(f, &r[i]);
+        } else if (p[i].word && *p[i].word != 0) {
+            hw_books_fetch_cell(&f->books, (uint8_t)*p[i].word, hw_live_word_cell(*p[i].word));
+        }
     }
-    return n;
 }
 
 /* Books allocations and frees at the cursor; gives their number. */
 static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
 {
     struct hw_ring_small r[BATCH];
-    uint64_t cells[BATCH], end;
+    union prospect p[BATCH];
+    uint64_t end;
     if (hw_unlikely(!f->known) && !(f->known = calloc(KNOWN, sizeof *f->known)))
         return 0; /* one by one, then */
     size_t n = hw_ring_gather(&f->ring, until, r, max < BATCH ? max : BATCH, &end);
-    fetch_first(f, r, n, cells);
-    size_t good = fetch_cells(f, r, n, cells);
-    for (size_t i = 0; i < good; i++)
-        if (r[i].type == HW_REC_FREE)
-            book_free(f, &r[i]);
+    fetch_first(f, r, n, p);
+    fetch_cells(f, r, n, p);
+    for (size_t i = 0; i < n; i++)
+        if (r[i].size_heap == 0)
+            book_free(f, r[i].id, r[i].time_ns);
         else
-            book_alloc(f, &r[i], cells[i]);
-    f->n_records += good;
+            book_exact(f, &r[i], p[i].cell);
+    f->n_records += n;
     if (n)
-        hw_ring_next(&f->ring, (uint32_t)((good < n ? r[good].pos : end) - f->ring.read_pos));
-    return good;
+        hw_ring_next(&f->ring, (uint32_t)(end - f->ring.read_pos));
+    return n;
 }
 
 enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)

@@ -62,6 +62,7 @@ static int usable_grow(struct hw_live *l)
         return HW_ENOMEM;
     if (l->n_usable > 0)
         (void)madvise(at, STEP_BYTES, MADV_HUGEPAGE); /* a wish */
+    *at = 0;                                          /* a page that is read first is made twice */
     l->n_usable += STEP_BLOCKS;
     return HW_OK;
 }
@@ -102,16 +103,11 @@ static bool fits(uint64_t id, const struct hw_live_sample *s)
            id % 8 == 0;
 }
 
-static uint64_t pack(uint64_t id, const struct hw_live_sample *s)
-{
-    return s->alloc_size << 36 | (uint64_t)s->cell << 10 | (id / 8 & 3) << 8 | s->heap_id;
-}
-
 /* Field by field: a struct made elsewhere and copied would be read before it is written. */
 static void unpack(uint64_t word, struct hw_live_sample *out)
 {
     out->alloc_size = out->sample_size = word >> 36;
-    out->cell = word >> 10 & (HW_LIVE_MAX_CELL - 1);
+    out->cell = hw_live_word_cell(word);
     out->interval = 0;
     out->heap_id = (uint8_t)word;
 }
@@ -228,7 +224,7 @@ static int word_put(struct hw_live *l, uint64_t id, const struct hw_live_sample 
     uint64_t *word = hw_live_word(l, id);
     if (*word != 0)
         return map_put(l, id, s); /* two ids in 32 bytes: no ring has them */
-    *word = pack(id, s);
+    *word = hw_live_pack(id, s->alloc_size, s->cell, s->heap_id);
     ++*entry;
     l->n_words++;
     return HW_OK;
@@ -285,20 +281,18 @@ static bool take_from_map(struct hw_live *l, uint64_t id, struct hw_live_sample 
 
 bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_sample *out)
 {
-    uint64_t *word = hw_live_word(l, id);
-    if (!word || !hw_live_word_is(*word, id))
+    uint64_t word;
+    if (!hw_live_take_word(l, id, &word))
         return take_from_map(l, id, out);
-    unpack(*word, out);
-    *word = 0;
-    l->n_words--;
-    uint64_t block = id / 4096;
-    uint32_t *entry = entry_of(l, block);
-    uint8_t left = (uint8_t)-- * entry;
-    if (hw_unlikely(left < HW_LIVE_THIN)) {
-        if (left == 0 && block != l->newest)
-            block_return(l, entry);
-        else if (left != 0 && l->newest - block >= HW_LIVE_YOUNG)
-            thin_out(l, block);
-    }
+    unpack(word, out);
     return true;
+}
+
+void hw_live_block_shrank(struct hw_live *l, uint64_t block)
+{
+    uint32_t *entry = entry_of(l, block);
+    if ((uint8_t)*entry == 0)
+        block_return(l, entry);
+    else if (l->newest - block >= HW_LIVE_YOUNG)
+        thin_out(l, block);
 }

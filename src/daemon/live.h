@@ -80,38 +80,70 @@ static inline uint64_t *hw_live_word(const struct hw_live *l, uint64_t id)
                      id / 32 % HW_LIVE_BLOCK_SLOTS];
 }
 
-/* Heap and place, or 0 in both. */
 static inline bool hw_live_word_is(uint64_t word, uint64_t id)
 {
     return (uint8_t)word != 0 && (word >> 8 & 3) == (id / 8 & 3) && id % 8 == 0;
 }
 
-/* For an id that will be looked up soon. */
-static inline void hw_live_prefetch(const struct hw_live *l, uint64_t id)
+static inline uint64_t hw_live_pack(uint64_t id, uint64_t size, uint32_t cell, uint32_t heap_id)
+{
+    return size << 36 | (uint64_t)cell << 10 | (id / 8 & 3) << 8 | heap_id;
+}
+
+static inline uint32_t hw_live_word_cell(uint64_t word)
+{
+    return word >> 10 & (HW_LIVE_MAX_CELL - 1);
+}
+
+/* The usual case of hw_live_put, of an exact sample. False = nothing done: it is not the case. */
+static inline bool hw_live_put_word(struct hw_live *l, uint64_t id, uint64_t size, uint32_t cell,
+                                    uint32_t heap_id)
+{
+    if (hw_unlikely(id < l->next_id || id / 4096 != l->newest || id % 8 != 0 ||
+                    size >= HW_LIVE_MAX_SIZE || cell >= HW_LIVE_MAX_CELL || !l->dir))
+        return false;
+    uint32_t *entry = &l->dir[id / 4096 % HW_LIVE_DIR_SLOTS];
+    if (hw_unlikely(*entry == 0))
+        return false;
+    uint64_t *word = &l->words[(size_t)((*entry >> 8) - 1) * HW_LIVE_BLOCK_SLOTS +
+                               id / 32 % HW_LIVE_BLOCK_SLOTS];
+    if (hw_unlikely(*word != 0))
+        return false;
+    *word = hw_live_pack(id, size, cell, heap_id);
+    ++*entry;
+    l->n_words++;
+    l->next_id = id + 1;
+    return true;
+}
+
+/* A block has few samples left: it is given back, or thinned out. */
+void hw_live_block_shrank(struct hw_live *l, uint64_t block);
+
+/* The usual case of hw_live_take. */
+static inline bool hw_live_take_word(struct hw_live *l, uint64_t id, uint64_t *out)
+{
+    uint64_t *word = hw_live_word(l, id);
+    if (hw_unlikely(!word || !hw_live_word_is(*word, id)))
+        return false;
+    *out = *word;
+    *word = 0;
+    l->n_words--;
+    uint64_t block = id / 4096;
+    uint8_t left = (uint8_t)--l->dir[block % HW_LIVE_DIR_SLOTS];
+    if (hw_unlikely(left < HW_LIVE_THIN && block != l->newest))
+        hw_live_block_shrank(l, block);
+    return true;
+}
+
+/* For an id that will be looked up soon. Gives what hw_live_word() does. */
+static inline const uint64_t *hw_live_prefetch(const struct hw_live *l, uint64_t id)
 {
     const uint64_t *word = hw_live_word(l, id);
-    if (word)
+    if (hw_likely(word != NULL))
         hw_prefetch_write(word);
     else
         hw_live_map_prefetch(&l->map, id);
-}
-
-/* Of a sample that is most likely the one; false = nothing there. */
-static inline bool hw_live_peek(const struct hw_live *l, uint64_t id, uint32_t *heap_id,
-                                uint32_t *cell)
-{
-    const uint64_t *word = hw_live_word(l, id);
-    if (word && hw_live_word_is(*word, id)) {
-        *heap_id = (uint8_t)*word;
-        *cell = *word >> 10 & (HW_LIVE_MAX_CELL - 1);
-        return true;
-    }
-    if (!l->map.slots)
-        return false;
-    const struct hw_live_map_slot *s = &l->map.slots[hw_live_map_home(&l->map, id)];
-    *heap_id = s->heap_id;
-    *cell = s->cell;
-    return s->key != 0;
+    return word;
 }
 
 #endif

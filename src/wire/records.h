@@ -58,6 +58,12 @@ static inline uint32_t hw_rec_head_size(uint64_t head, uint64_t pos)
     return (uint32_t)(head >> 32 & 0xffff) * 8;
 }
 
+/* All of a head but the position: what records of one size have in common. */
+static inline uint32_t hw_rec_head_kind(uint32_t size_bytes, enum hw_rec_type type)
+{
+    return (uint32_t)(hw_rec_head(0, size_bytes, type) >> 32);
+}
+
 static inline uint32_t hw_rec_head_type(uint64_t head)
 {
     return (uint32_t)(head >> 48 & 0xff);

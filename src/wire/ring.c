@@ -117,76 +117,30 @@ static int refresh_end(struct hw_ring_reader *r)
 
 #define LOAD(p, type, member) hw_load_u64((p) + offsetof(type, member))
 
-static void small_alloc(const uint8_t *p, struct hw_ring_small *out)
-{
-    out->id = LOAD(p, struct hw_rec_alloc, stack_id);
-    out->time_ns = LOAD(p, struct hw_rec_alloc, time_ns);
-    out->alloc_size = LOAD(p, struct hw_rec_alloc, alloc_size);
-    out->sample_size = LOAD(p, struct hw_rec_alloc, sample_size);
-    out->address = LOAD(p, struct hw_rec_alloc, address);
-    out->heap_id = hw_load_u32(p + offsetof(struct hw_rec_alloc, heap_id));
-}
-
-static void small_exact(const uint8_t *p, struct hw_ring_small *out)
-{
-    uint64_t size_heap = LOAD(p, struct hw_rec_exact, size_heap);
-    out->id = LOAD(p, struct hw_rec_exact, stack_id);
-    out->time_ns = LOAD(p, struct hw_rec_exact, time_ns);
-    out->alloc_size = out->sample_size = size_heap & (HW_EXACT_SIZE_LIMIT - 1);
-    out->address = 0;
-    out->heap_id = (uint32_t)(size_heap >> 48);
-}
-
-/* Each word is loaded once and from then on ours. Gives the size, 0 = not one of these. */
-static inline uint32_t small_read(const uint8_t *p, uint32_t type, uint64_t pos,
+/* Each word is loaded once and from then on ours. Gives the size, 0 = it is not one of these. */
+static inline uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos,
                                   struct hw_ring_small *out)
 {
+    const uint8_t *p = r->data + (pos & (r->data_bytes - 1));
+    uint64_t head = head_at(r, pos);
+    if (hw_unlikely((uint32_t)head != (uint32_t)(pos / 8)))
+        return 0;
     out->pos = pos;
-    out->type = type;
-    switch (type) {
-    case HW_REC_EXACT:
-        small_exact(p, out);
-        return sizeof(struct hw_rec_exact);
-    case HW_REC_FREE:
+    if (head >> 32 == hw_rec_head_kind(sizeof(struct hw_rec_exact), HW_REC_EXACT)) {
+        uint64_t size_heap = LOAD(p, struct hw_rec_exact, size_heap);
+        uint64_t heap_id = size_heap >> 48;
+        out->id = LOAD(p, struct hw_rec_exact, stack_id);
+        out->time_ns = LOAD(p, struct hw_rec_exact, time_ns);
+        out->size_heap = size_heap;
+        return heap_id - 1 < HW_MAX_HEAPS - 1 ? sizeof(struct hw_rec_exact) : 0;
+    }
+    if (head >> 32 == hw_rec_head_kind(sizeof(struct hw_rec_free), HW_REC_FREE)) {
         out->id = LOAD(p, struct hw_rec_free, sample_id);
         out->time_ns = LOAD(p, struct hw_rec_free, time_ns);
+        out->size_heap = 0;
         return sizeof(struct hw_rec_free);
-    case HW_REC_ALLOC:
-        small_alloc(p, out);
-        return sizeof(struct hw_rec_alloc);
-    default:
-        return 0;
     }
-}
-
-bool hw_ring_small(const uint8_t *rec, uint32_t size, uint64_t pos, struct hw_ring_small *out)
-{
-    uint64_t head;
-    if (size < sizeof(struct hw_rec_free))
-        return false;
-    memcpy(&head, rec, sizeof head);
-    switch (hw_rec_head_type(head)) {
-    case HW_REC_ALLOC:
-        if (size != sizeof(struct hw_rec_alloc))
-            return false;
-        break;
-    case HW_REC_EXACT:
-        if (size != sizeof(struct hw_rec_exact))
-            return false;
-        break;
-    default:
-        break;
-    }
-    return small_read(rec, hw_rec_head_type(head), pos, out) == size;
-}
-
-/* The head that was checked is the one that counts. */
-static uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos, struct hw_ring_small *out)
-{
-    uint64_t head = head_at(r, pos);
-    uint32_t want =
-        small_read(r->data + (pos & (r->data_bytes - 1)), hw_rec_head_type(head), pos, out);
-    return hw_rec_head_size(head, pos) == want ? want : 0;
+    return 0;
 }
 
 size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,

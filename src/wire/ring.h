@@ -170,25 +170,20 @@ int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
  * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
  */
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
-/* A sampled allocation in either form, or a free, copied. */
+/* A free, or an allocation that stands for itself: what a small interval is full of. */
 struct hw_ring_small {
     uint64_t pos;
     uint64_t id; /* stack id, or the freed sample's */
     uint64_t time_ns;
-    uint64_t alloc_size, sample_size;
-    uint64_t address; /* HW_REC_ALLOC only */
-    uint32_t heap_id;
-    uint32_t type; /* HW_REC_ALLOC, HW_REC_EXACT; of HW_REC_FREE only pos, id and time_ns are set */
+    uint64_t size_heap; /* hw_exact_pack() of a heap that can be; 0 = a free */
 };
 /*
- * Copies the allocations and frees that begin at the cursor and follow each other below the
+ * Copies the records of these kinds that begin at the cursor and follow each other below the
  * position until, at most max of them, and gives their number and the position behind them. The
  * cursor stays. Stops at whatever else is there, good or bad: that is for hw_ring_peek().
  */
 size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,
                       size_t max, uint64_t *end);
-/* The same for one that was peeked; false: its size is not that of its type. */
-bool hw_ring_small(const uint8_t *rec, uint32_t size, uint64_t pos, struct hw_ring_small *out);
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */

@@ -119,9 +119,8 @@ static void behaves_as_an_array(const struct habits *h)
             pos += h->jump_bytes;
         places[p] = (struct place){pos, some_sample(h->odd_of_100)};
         assert_int_equal(hw_live_put(&l, pos, &places[p].s, &was), 0);
-        uint32_t heap, cell;
-        hw_live_prefetch(&l, pos);
-        assert_true(!hw_live_peek(&l, pos, &heap, &cell) || l.map.n || cell == places[p].s.cell);
+        const uint64_t *word = hw_live_prefetch(&l, pos);
+        assert_true(!word || *word == 0 || hw_live_word_cell(*word) == places[p].s.cell);
         n_live++;
         last = p;
         pos += HW_REC_ALLOC_MIN + 8 * (uint64_t)rnd(4);
