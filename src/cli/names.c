@@ -20,8 +20,8 @@
 #include "codec/pb.h"
 #include "enrich/proguard.h"
 #include "enrich/symbolize.h"
+#include "import/deobfuscate.h"
 #include "import/import.h"
-#include "import/symbols.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
@@ -176,19 +176,15 @@ int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned 
 /* The model takes original names from packets, so the packets just made are read. */
 static int apply(struct hw_profile *p, struct hw_bytes trace)
 {
-    struct hw_frame_index ix;
     struct hw_pb_reader packets = hw_pb_read(trace);
     struct hw_pb_field packet, data;
-    int rc = hw_frame_index_init(&ix, p);
-    if (rc < 0)
-        return rc;
+    int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&packets, &packet) == 1) {
         struct hw_pb_reader fields = hw_pb_read(packet.bytes);
         while (rc == HW_OK && hw_pb_next(&fields, &data) == 1)
             if (data.number == HW_F_TracePacket_deobfuscation_mapping)
-                rc = hw_import_deobfuscation(&ix, data.bytes);
+                rc = hw_import_deobfuscation(p, data.bytes);
     }
-    hw_frame_index_done(&ix);
     return rc;
 }
 

@@ -152,6 +152,8 @@ static int kind_of_field(uint32_t field)
         return HW_INTERNED_BUILD_ID;
     case HW_F_InternedData_mapping_paths:
         return HW_INTERNED_PATH;
+    case HW_F_InternedData_source_paths:
+        return HW_INTERNED_SOURCE_PATH;
     case HW_F_InternedData_mappings:
         return HW_INTERNED_MAPPING;
     case HW_F_InternedData_frames:
@@ -344,7 +346,7 @@ static int frame_make(struct hw_interned *in, const struct scope *s,
     struct hw_pb_reader r = hw_pb_read(hw_bytes_of(e->p, e->n));
     struct hw_pb_field f;
     struct hw_frame row = {.mapping = {HW_ID_NONE}};
-    uint64_t name = 0, mapping = 0;
+    uint64_t name = 0, mapping = 0, file = 0;
     while (hw_pb_next(&r, &f) == 1) {
         if (f.number == HW_F_Frame_function_name_id)
             name = f.value;
@@ -352,13 +354,23 @@ static int frame_make(struct hw_interned *in, const struct scope *s,
             mapping = f.value;
         else if (f.number == HW_F_Frame_rel_pc)
             row.rel_pc = f.value;
+        else if (f.number == HW_F_Frame_source_path_iid)
+            file = f.value;
+        else if (f.number == HW_F_Frame_line_number)
+            row.line = (uint32_t)f.value;
     }
     int rc = string_row(in, s, HW_INTERNED_FUNCTION, name, &row.name);
+    if (rc == HW_OK && file)
+        rc = string_row(in, s, HW_INTERNED_SOURCE_PATH, file, &row.file);
     if (rc == HW_OK)
         rc = mapping_row(in, s, mapping, &row.mapping);
     if (rc != 1)
         return rc;
     rc = hw_callsites_frame(in->profile->callsites, &row, out);
+    if (rc == HW_OK && row.file.v) {
+        const struct hw_symbol_line place = {row.name, row.file, row.line};
+        rc = hw_symbol_sets_put(hw_callsites_symbol_sets(in->profile->callsites), *out, &place, 1);
+    }
     return rc < 0 ? rc : 1;
 }
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "codec/pb.h"
+#include "import/deobfuscate.h"
 #include "import/heap_dumps.h"
 #include "import/heap_graphs.h"
 #include "import/import.h"
@@ -446,7 +447,7 @@ static int read_names(struct import *im, struct hw_error *err)
         if (p.data_field == F(module_symbols))
             rc = hw_import_module_symbols(&ix, p.data);
         else if (p.data_field == F(deobfuscation_mapping))
-            rc = hw_import_deobfuscation(&ix, p.data);
+            rc = hw_import_deobfuscation(im->p, p.data);
         if (rc < 0)
             rc = hw_fail(err, rc, p.offset, "trace packet");
     }

@@ -4,11 +4,10 @@
  * Why:     symbolizers and deobfuscators append what they found to a trace; the frames it belongs
  *          to stand anywhere in the file, so these packets are read when all frames are known.
  * Shapes:  ModuleSymbols: by the exact pair (path, build id) and address = rel_pc.
- *          DeobfuscationMapping: by name, in mappings that belong to the package. The later packet
- *          wins.
+ *          The later packet wins. (DeobfuscationMapping: deobfuscate.h.)
  * Owns:    an index of the frames there were at init; names go into the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile's statistics.
- * Source:  spec/trace-format.md 6, spec/symbolization.md 6, 7
+ * Source:  spec/trace-format.md 6, spec/symbolization.md 6
  */
 #ifndef HW_IMPORT_SYMBOLS_H
 #define HW_IMPORT_SYMBOLS_H
@@ -30,13 +29,10 @@ struct hw_frame_index {
     struct hw_profile *profile;           /* borrowed */
     HW_VEC(struct hw_frame_place) places; /* sorted by (module, rel_pc, frame) */
     struct hw_map64 module_by_key;        /* path << 32 | build id -> module */
-    struct hw_map64 by_name;              /* raw name -> newest frame; chained by next_of_name */
-    HW_VEC(uint32_t) next_of_name;        /* by frame; HW_ID_NONE = the last */
 };
 
 int hw_frame_index_init(struct hw_frame_index *ix, struct hw_profile *profile);
 void hw_frame_index_done(struct hw_frame_index *ix);
 int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message);
-int hw_import_deobfuscation(struct hw_frame_index *ix, struct hw_bytes message);
 
 #endif

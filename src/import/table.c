@@ -21,7 +21,7 @@ enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
 const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, &hw_import_pprof,
-                                                 &hw_import_bundle, NULL};
+                                                  &hw_import_bundle, NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {

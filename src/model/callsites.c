@@ -111,12 +111,16 @@ int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw
 
 int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out)
 {
-    uint64_t h = as_key(hw_hash_mix((uint64_t)f->mapping.v << 32 | f->name.v, f->rel_pc));
+    uint64_t h = hw_hash_mix((uint64_t)f->mapping.v << 32 | f->name.v, f->rel_pc);
+    if (f->line || f->file.v)
+        h = hw_hash_mix(h, (uint64_t)f->file.v << 32 | f->line);
+    h = as_key(h);
     uint64_t first = HW_ID_NONE;
     (void)hw_map64_get(&cs->frame_by_hash, h, &first); /* absent: an empty chain */
     for (uint32_t i = (uint32_t)first; i != HW_ID_NONE; i = cs->frames.v[i].next) {
         const struct frame_row *row = &cs->frames.v[i];
         if (row->shown.rel_pc == f->rel_pc && row->shown.mapping.v == f->mapping.v &&
+            row->shown.line == f->line && row->shown.file.v == f->file.v &&
             row->key_name.v == f->name.v) {
             out->v = i;
             return HW_OK;

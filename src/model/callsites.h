@@ -37,6 +37,8 @@ struct hw_frame {
     hw_mapping_id mapping; /* HW_ID_NONE: frame without a mapping (pseudo, error) */
     hw_str_id name;        /* as recorded (mangled); 0 = "" = unknown */
     uint64_t rel_pc;
+    hw_str_id file; /* as recorded, which only runtimes of managed code do; 0 = unknown */
+    uint32_t line;  /* the same; 0 = unknown */
 };
 
 struct hw_callsite {

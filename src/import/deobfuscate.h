@@ -1,0 +1,25 @@
+/*
+ * deobfuscate.h - packets with the original names of obfuscated Java code
+ *
+ * Why:     who shrinks code ships it under short names; the map written then tells the old ones.
+ * Shapes:  frames named `obf.Class.method` in mappings of the package get their original name. One
+ *          short name may stand for several methods. With a line, the range that holds it tells
+ *          which; several entries of one range are functions inlined into each other, and the frame
+ *          gets all of them as a symbol set. Without a line the outermost of each chain counts, and
+ *          different ones are joined with " | ". Classes and fields of heap graphs get theirs too,
+ *          behind arrays (`X[]`) and class objects (`java.lang.Class<X>`) as well. What belongs to
+ * a package is told by the path it was loaded from, else by the process; a map without package is
+ * for everything of heap graphs. The later packet wins. Errors:  HW_ENOMEM, HW_ELIMIT. What cannot
+ * be read is left out. Source:  spec/symbolization.md 7, spec/trace-format.md 6, 8
+ */
+#ifndef HW_IMPORT_DEOBFUSCATE_H
+#define HW_IMPORT_DEOBFUSCATE_H
+
+#include "base/bytes.h"
+
+struct hw_profile;
+
+/* message: a DeobfuscationMapping. */
+int hw_import_deobfuscation(struct hw_profile *p, struct hw_bytes message);
+
+#endif
