@@ -32,6 +32,10 @@ struct hw_map64 {
 };
 
 void hw_map64_done(struct hw_map64 *m);
+static inline size_t hw_map64_bytes(const struct hw_map64 *m)
+{
+    return m->slots ? (m->mask + 1) * sizeof *m->slots : 0;
+}
 bool hw_map64_get(const struct hw_map64 *m, uint64_t key, uint64_t *out);
 /* The slot's value, borrowed until the next put or take; NULL when absent. */
 uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key);

@@ -109,3 +109,9 @@ size_t hw_strings_count(const struct hw_strings *s)
 {
     return s->entries.n;
 }
+
+size_t hw_strings_bytes(const struct hw_strings *s)
+{
+    return s->arena.total + s->entries.cap * sizeof *s->entries.v +
+           (s->slots ? (s->mask + 1) * sizeof *s->slots : 0);
+}

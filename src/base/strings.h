@@ -27,5 +27,6 @@ int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out
 struct hw_bytes hw_strings_get(const struct hw_strings *s, hw_str_id id); /* unknown id: "" */
 const char *hw_strings_cstr(const struct hw_strings *s, hw_str_id id);
 size_t hw_strings_count(const struct hw_strings *s);
+size_t hw_strings_bytes(const struct hw_strings *s); /* of memory */
 
 #endif

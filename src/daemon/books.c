@@ -42,6 +42,19 @@ void hw_books_done(struct hw_books *b)
     hw_live_done(&b->live);
 }
 
+size_t hw_books_bytes(const struct hw_books *b)
+{
+    size_t n = hw_live_bytes(&b->live);
+    for (size_t i = 0; i < HW_MAX_HEAPS; i++) {
+        const struct hw_book *k = b->books[i];
+        if (k)
+            n += sizeof *k + k->cells.cap * sizeof *k->cells.v + k->peaks.cap * sizeof *k->peaks.v +
+                 k->changed.cap * sizeof *k->changed.v + k->intervals.cap * sizeof *k->intervals.v +
+                 k->cell_of_stack.cap * sizeof *k->cell_of_stack.v;
+    }
+    return n;
+}
+
 int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
 {
     if (heap_id == 0 || heap_id >= HW_MAX_HEAPS)
@@ -113,6 +126,11 @@ static int new_cell(struct hw_books *b, struct hw_book *k, uint32_t stack, uint3
 {
     if (stack >= k->cell_of_stack.n) {
         size_t want = (size_t)stack + 1;
+        if (want > k->cell_of_stack.cap && b->max_bytes &&
+            hw_books_bytes(b) + want * sizeof *k->cell_of_stack.v > b->max_bytes) {
+            b->full = true; /* 255 heaps with a word for each of a million stacks */
+            return HW_ELIMIT;
+        }
         if (hw_vec_reserve(&k->cell_of_stack, want) < 0)
             return HW_ENOMEM;
         memset(k->cell_of_stack.v + k->cell_of_stack.n, 0xff,

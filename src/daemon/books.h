@@ -68,10 +68,13 @@ struct hw_books {
     struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
     struct hw_live live;
     uint64_t n_unknown_free, n_duplicate;
+    size_t max_bytes; /* 0 = none; only what one record can multiply is refused for it... */
+    bool full;        /* ...and was: HW_ELIMIT */
 };
 
 void hw_books_init(struct hw_books *b, bool follow_peak);
 void hw_books_done(struct hw_books *b);
+size_t hw_books_bytes(const struct hw_books *b); /* of memory */
 
 /* Finds or adds. HW_ELIMIT for an id out of range. */
 int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out);

@@ -134,7 +134,9 @@ struct hw_target {
     bool from_startup;
     bool socket_closed;
     bool welcomed; /* it has the page */
-    uint64_t key;  /* of its callsites in the trace; of its drain thread */
+    bool hit_guardrail;
+    uint64_t max_bytes; /* of the recorder's memory */
+    uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
     uint64_t next_poll_ns; /* procpoll.c; 0 = not yet decided */
 
@@ -167,6 +169,7 @@ struct hw_target {
         uint64_t since_ns;
     } dump;
     uint64_t n_samples, n_lost;
+    uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
 };
 
@@ -174,6 +177,9 @@ struct hw_target {
 int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
                   struct hw_error *err);
 void hw_target_tick(struct hw_target *t, uint64_t now);
+/* The recorder's memory it takes, roughly; and the end for taking too much. */
+uint64_t hw_target_bytes(const struct hw_target *t);
+void hw_target_too_big(struct hw_target *t);
 void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
@@ -346,7 +352,7 @@ struct hw_recorder {
     bool embedded, stopping, controller_gone;
     bool accept_paused; /* out of descriptors: said once */
     bool sweep_due;     /* a target ended: its files may be closed */
-    uint64_t next_sweep_ns;
+    uint64_t next_sweep_ns, next_weigh_ns;
     uint64_t accept_again_ns;
 };
 

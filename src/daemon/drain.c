@@ -92,6 +92,9 @@ static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status 
     if (status == HW_FEED_BROKEN && !f->d.told_broken &&
         hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_broken = true;
+    if (status == HW_FEED_FULL && !f->d.told_full &&
+        hw_mbox_put(t->answers, HW_DRAINED_FULL, f->owner, NULL, 0, 0) == HW_OK)
+        f->d.told_full = true;
     if (status == HW_FEED_HOLE && now - f->hole_since_ns > STUCK_NS && !f->d.told_stuck &&
         hw_mbox_put(t->answers, HW_DRAINED_STUCK, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_stuck = true;
@@ -124,7 +127,7 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
                          uint64_t now)
 {
     bool ready = status == HW_FEED_REACHED || status == HW_FEED_EMPTY || status == HW_FEED_BROKEN ||
-                 f->ring.read_pos >= f->d.snap_until ||
+                 status == HW_FEED_FULL || f->ring.read_pos >= f->d.snap_until ||
                  (status == HW_FEED_HOLE && now > f->d.snap_deadline_ns);
     if (!ready)
         return false;

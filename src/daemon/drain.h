@@ -30,7 +30,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
-                       HW_DRAINED_MINFO = 7 /* data: struct hw_rec_minfo, to be freed */
+                       HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
+                       HW_DRAINED_FULL = 8   /* max_bytes reached: it is not read any more */
 };
 
 int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out);

@@ -68,14 +68,15 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
 
 /* ---- writing ---- */
 
-static uint64_t lost_samples(const struct hw_snapshot *s)
+static uint64_t lost_samples(const struct hw_target *t, const struct hw_snapshot *s)
 {
     if (s->broken) /* the target's counters lie in the same memory */
-        return s->n_holes + s->n_lost_stacks;
-    return s->lost_full + s->lost_no_slot + s->lost_nested + s->n_holes + s->n_lost_stacks;
+        return t->n_unresolved + s->n_holes + s->n_lost_stacks;
+    return t->n_unresolved + s->lost_full + s->lost_no_slot + s->lost_nested + s->n_holes +
+           s->n_lost_stacks;
 }
 
-static const char *lost_reason(const struct hw_snapshot *s)
+static const char *lost_reason(const struct hw_target *t, const struct hw_snapshot *s)
 {
     if (s->broken)
         return "buffer damaged";
@@ -87,7 +88,7 @@ static const char *lost_reason(const struct hw_snapshot *s)
         return "allocations by signal handlers inside our code";
     if (s->n_holes)
         return "records not finished at the process's end";
-    if (s->n_lost_stacks)
+    if (s->n_lost_stacks || t->n_unresolved)
         return "stacks lost";
     return NULL;
 }
@@ -121,10 +122,10 @@ static struct hw_dump_head make_head(const struct hw_target *t, const struct hw_
                         t->end == HW_END_GAVE_UP || t->end == HW_END_STUCK,
         .buffer_overran = s->client_error == HW_CLIENT_HIT_TIMEOUT,
         .buffer_corrupted = s->broken,
-        .hit_guardrail = src->hit_guardrail,
+        .hit_guardrail = src->hit_guardrail || t->hit_guardrail,
         .client_error = s->client_error <= 2 ? s->client_error : 0,
-        .lost_samples = lost_samples(s),
-        .lost_reason = lost_reason(s),
+        .lost_samples = lost_samples(t, s),
+        .lost_reason = lost_reason(t, s),
         .unwinding_errors = s->n_unwind_errors,
         .heap_samples = b->n_samples,
         .map_reparses = t->map_reparses,
@@ -151,10 +152,8 @@ static int apply(struct hw_target *t, struct hw_tally *tally, const struct hw_sn
 {
     for (size_t i = 0; i < n; i++) {
         hw_callsite_id c = hw_frames_of(&t->frames, cells[i].stack);
-        if (c.v == HW_ID_NONE) {
-            t->n_lost++; /* could not be resolved: no memory */
-            continue;
-        }
+        if (c.v == HW_ID_NONE)
+            continue; /* could not be resolved, and was counted then */
         int rc = hw_tally_set(tally, cells[i].stack, c, &cells[i].t);
         if (rc < 0)
             return rc;
@@ -299,7 +298,7 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     int rc = HW_OK;
     t->session->n_samples += s->n_samples - t->n_samples;
     t->n_samples = s->n_samples;
-    uint64_t lost = lost_samples(s);
+    uint64_t lost = lost_samples(t, s);
     t->session->n_lost += lost - t->n_lost;
     t->n_lost = lost;
     if (!t->session->closed && worth_writing(t, s))

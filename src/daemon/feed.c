@@ -596,11 +596,23 @@ static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
     return n;
 }
 
+static void weigh(struct hw_feed *f)
+{
+    uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
+                 hw_map64_bytes(&f->addresses) + f->stacks.cap * sizeof *f->stacks.v +
+                 f->events.cap * sizeof *f->events.v;
+    atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
+    f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
+}
+
 enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
 {
     enum hw_feed_status status = HW_FEED_MORE;
+    uint64_t before = f->n_records;
     if (f->broken)
         return HW_FEED_BROKEN;
+    if (f->full)
+        return HW_FEED_FULL;
     for (size_t n = 0, unreleased = 0; n < max; n++) {
         size_t small = drain_small(f, until, max - n);
         n += small;
@@ -647,6 +659,8 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
     hw_ring_release(&f->ring);
     if (status == HW_FEED_BROKEN)
         f->broken = true;
+    if (f->n_records != before)
+        weigh(f);
     return status;
 }
 

@@ -83,11 +83,14 @@ struct hw_feed {
     bool dead;         /* the process is gone: holes are skipped */
     _Atomic bool gone; /* set by the main thread: nothing writes any more */
     bool broken;
+    uint64_t max_bytes;     /* of memory; 0 = no limit */
+    _Atomic uint64_t bytes; /* as of the last drain that booked something */
+    bool full;              /* more than that: nothing more is read */
 
     struct { /* drain.c's own */
         uint64_t next_poll_ns;
         uint32_t poll_us, n_idle;
-        bool snap, final, told_broken, told_stuck;
+        bool snap, final, told_broken, told_stuck, told_full;
         uint32_t snap_flags;
         uint64_t snap_until, snap_deadline_ns;
     } d;
@@ -103,6 +106,7 @@ enum hw_feed_status {
     HW_FEED_MORE,    /* the limit of records was used up */
     HW_FEED_STALLED, /* a copied stack waits for a table */
     HW_FEED_HOLE,    /* a reserved record is not committed; the process lives */
+    HW_FEED_FULL,    /* max_bytes: this and all later ones */
     HW_FEED_BROKEN
 };
 

@@ -342,3 +342,11 @@ void hw_frames_give_up_names(struct hw_frames *f)
 {
     hw_vec_clear(&f->unnamed);
 }
+
+size_t hw_frames_bytes(const struct hw_frames *f)
+{
+    return hw_callsites_bytes(f->cs) + hw_map64_bytes(&f->frame_ids) +
+           (f->ranges.cap + f->gone.cap) * sizeof *f->gone.v +
+           f->of_stack.cap * sizeof *f->of_stack.v + f->unnamed.cap * sizeof *f->unnamed.v +
+           f->frame_seen.cap * sizeof *f->frame_seen.v;
+}

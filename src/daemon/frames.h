@@ -72,6 +72,7 @@ int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *cons
 bool hw_frames_covers(const struct hw_frames *f, uint64_t pc);
 
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
+size_t hw_frames_bytes(const struct hw_frames *f); /* of memory */
 hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);
 
 /* Gives names to frames as far as known and asks for the rest; true = none is missing. */

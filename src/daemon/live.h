@@ -62,6 +62,14 @@ int hw_live_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
 /* Removes it and gives what it was. */
 bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_sample *out);
 
+static inline size_t hw_live_bytes(const struct hw_live *l)
+{
+    return (l->dir ? HW_LIVE_DIR_SLOTS * sizeof *l->dir : 0) +
+           (size_t)l->n_usable * HW_LIVE_BLOCK_SLOTS * sizeof *l->words +
+           l->empty.cap * sizeof *l->empty.v +
+           (l->map.slots ? (l->map.mask + 1) * sizeof *l->map.slots : 0);
+}
+
 static inline size_t hw_live_count(const struct hw_live *l)
 {
     return l->n_words + l->map.n;

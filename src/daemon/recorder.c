@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/memory.h"
 
 #include "base/banned.h"
 
@@ -31,6 +32,7 @@
 #define TICK_PREPARE_MS 2
 #define MAX_EVENTS      64
 #define SWEEP_MS        200
+#define WEIGH_MS        1000
 #define WANTED_FILES    65536u /* three descriptors a target */
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
@@ -98,6 +100,9 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_STUCK:
         hw_target_finish(t, HW_END_STUCK);
         break;
+    case HW_DRAINED_FULL:
+        hw_target_too_big(t);
+        break;
     case HW_DRAINED_EVENTS:
         hw_dump_events(t, m->data, m->n);
         break;
@@ -148,6 +153,26 @@ static void sweep_files(struct hw_recorder *r, uint64_t now)
         hw_modules_forget(r->modules);
 }
 
+/* One at a time: its end gives memory back, but not at once. */
+static void weigh(struct hw_recorder *r, uint64_t now)
+{
+    struct hw_target *most = NULL;
+    if (r->targets.n == 0 || now < r->next_weigh_ns)
+        return;
+    r->next_weigh_ns = now + WEIGH_MS * UINT64_C(1000000);
+    if (hw_memory_own() < hw_memory_of_recorder())
+        return;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        struct hw_target *t = r->targets.v[i];
+        if (t->phase == HW_PHASE_FINISHING && t->hit_guardrail)
+            return;
+        if (t->phase == HW_PHASE_RUNNING && (!most || hw_target_bytes(t) > hw_target_bytes(most)))
+            most = t;
+    }
+    if (most)
+        hw_target_too_big(most);
+}
+
 static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
@@ -176,6 +201,7 @@ static void tick(struct hw_recorder *r)
             i++;
         }
     }
+    weigh(r, now);
     sweep_files(r, now);
     hw_handover_tick(r, now);
     for (size_t i = 0; i < r->controls.n;) {

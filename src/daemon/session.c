@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/memory.h"
 #include "daemon/permission.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
@@ -100,12 +101,6 @@ static int add_sources(struct hw_session *s, uint64_t now, struct hw_error *err)
     return HW_OK;
 }
 
-static uint64_t ring_budget(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 16 : UINT64_C(1) << 30;
-}
-
 static void tell_warnings(struct hw_session *s)
 {
     char *p = s->config.warnings.p;
@@ -174,7 +169,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->guards_every_ns = period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
     s->next_guard_ns = now + s->guards_every_ns;
     s->cpu_start_us = cpu_us();
-    s->ring_budget = ring_budget();
+    s->ring_budget = hw_memory_there_is() / 16;
     int rc = hw_config_read(config, &s->config, err);
     uint64_t clocks_ms = s->config.clock_interval_ms;
     s->clocks_every_ns = (clocks_ms ? clocks_ms : CLOCKS_MS) * MS;
@@ -460,20 +455,9 @@ static void end(struct hw_session *s)
 
 /* ---- time ---- */
 
-static uint64_t own_memory_kb(void)
-{
-    struct hw_pid self;
-    struct hw_proc_status st = {0};
-    if (hw_pid_open(getpid(), &self, NULL) < 0)
-        return 0;
-    (void)hw_proc_status(self.dir, &st); /* unreadable: no limit is seen */
-    hw_pid_done(&self);
-    return st.rss_anon_kb + st.vm_swap_kb;
-}
-
 static void check_guards(struct hw_session *s)
 {
-    uint64_t kb = own_memory_kb(), cpu = (cpu_us() - s->cpu_start_us) / 1000000u;
+    uint64_t kb = hw_memory_own() / 1024, cpu = (cpu_us() - s->cpu_start_us) / 1000000u;
     for (uint32_t i = 0; i < s->sources.n; i++) {
         struct hw_source *src = &s->sources.v[i];
         const struct hw_heapprofd_config *c = src->config;

@@ -62,3 +62,9 @@ void hw_tally_clear_touched(struct hw_tally *t)
         t->rows.v[t->touched.v[i]].touched = false;
     hw_vec_clear(&t->touched);
 }
+
+size_t hw_tally_bytes(const struct hw_tally *t)
+{
+    return t->rows.cap * sizeof *t->rows.v + t->touched.cap * sizeof *t->touched.v +
+           t->stacks.cap * sizeof *t->stacks.v + hw_map64_bytes(&t->by_callsite);
+}

@@ -35,6 +35,7 @@ void hw_tally_done(struct hw_tally *t);
 /* Replaces what stack adds to its callsite. */
 int hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
                  const struct hw_totals *now);
+size_t hw_tally_bytes(const struct hw_tally *t); /* of memory */
 void hw_tally_clear_touched(struct hw_tally *t);
 
 #endif

@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/memory.h"
 #include "daemon/permission.h"
 #include "proc/file.h"
 #include "trace/profile_writer.h"
@@ -36,6 +37,8 @@
 #define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
 #define MAPS_REST         50 /* times the CPU time of a reading, for who asks again and again */
 #define MAPS_BURST        (4000 * MS) /* 80 ms of reading: 400 plug-ins */
+#define MAX_FILES         8192u       /* of one target, in its whole life */
+#define STACKS_A_LOOK     64u
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -52,6 +55,8 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     struct hw_error err;
     struct hw_module_file *file;
     int fd;
+    if (t->frames.ranges.n + t->frames.gone.n > MAX_FILES)
+        return NULL; /* each is a descriptor of ours */
     if (hw_proc_open_mapping(t->pid.dir, t->uid, m, &fd, &err) < 0) {
         hw_log(DEBUG, "pid %d: %s", t->pid.pid, err.text);
         return NULL;
@@ -185,11 +190,40 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
 
 /* ---- stacks ---- */
 
+uint64_t hw_target_bytes(const struct hw_target *t)
+{
+    uint64_t n = hw_frames_bytes(&t->frames) + t->tables.used +
+                 t->unresolved.cap * sizeof *t->unresolved.v +
+                 t->maps.maps.cap * sizeof *t->maps.maps.v;
+    for (size_t i = 0; i < t->heaps.n; i++)
+        n += hw_tally_bytes(&t->heaps.v[i].tally);
+    return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
+}
+
+void hw_target_too_big(struct hw_target *t)
+{
+    if (t->phase != HW_PHASE_RUNNING)
+        return;
+    t->hit_guardrail = true;
+    hw_session_warn(t->session,
+                    "pid %d: profiling ends: its callstacks and live samples take %llu MiB of the "
+                    "recorder's memory; try a larger --interval",
+                    t->pid.pid, (unsigned long long)(hw_target_bytes(t) >> 20));
+    hw_target_finish(t, HW_END_GUARDRAIL);
+}
+
 static void resolve_list(struct hw_target *t)
 {
-    for (size_t i = 0; i < t->unresolved.n; i++)
+    for (size_t i = 0; i < t->unresolved.n; i++) {
+        /* A frame costs ten times here what it costs the target to invent it. */
+        if (i % STACKS_A_LOOK == 0 && hw_target_bytes(t) > t->max_bytes) {
+            t->n_unresolved += t->unresolved.n - i;
+            hw_target_too_big(t);
+            break;
+        }
         if (hw_frames_resolve(&t->frames, t->unresolved.v[i]) < 0)
-            t->n_lost++; /* out of memory or ids: its bytes cannot be shown */
+            t->n_unresolved++; /* out of memory or ids: its bytes cannot be shown */
+    }
     hw_vec_clear(&t->unresolved);
 }
 
@@ -458,6 +492,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->tables = t->tables.map;
     t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
+    t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
     return HW_OK;
 }
 
@@ -487,6 +522,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->pid = HW_PID_NONE;
     t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
     t->key = ++r->next_key;
+    t->max_bytes = hw_memory_of_one_target();
     t->since_ns = hw_now_monotonic_ns();
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
     struct hw_proc_status st;
@@ -570,6 +606,8 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
         t->filters_ns = now;
         (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
     }
+    if (hw_target_bytes(t) > t->max_bytes)
+        hw_target_too_big(t);
     refresh_if_due(t, now);
     if (!t->maps_due)
         answer_maps(t);

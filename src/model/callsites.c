@@ -280,3 +280,11 @@ size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_fr
     }
     return n;
 }
+
+size_t hw_callsites_bytes(const struct hw_callsites *cs)
+{
+    return hw_strings_bytes(cs->strings) + cs->mappings.cap * sizeof *cs->mappings.v +
+           cs->frames.cap * sizeof *cs->frames.v + cs->sites.cap * sizeof *cs->sites.v +
+           hw_map64_bytes(&cs->mapping_by_hash) + hw_map64_bytes(&cs->frame_by_hash) +
+           (cs->site_slots ? (cs->site_mask + 1) * sizeof *cs->site_slots : 0);
+}

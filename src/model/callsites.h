@@ -71,6 +71,7 @@ const struct hw_symbol_sets *hw_callsites_get_symbol_sets(const struct hw_callsi
 size_t hw_callsites_n_mappings(const struct hw_callsites *cs);
 size_t hw_callsites_n_frames(const struct hw_callsites *cs);
 size_t hw_callsites_count(const struct hw_callsites *cs);
+size_t hw_callsites_bytes(const struct hw_callsites *cs); /* of memory, symbols left out */
 /* Borrowed until the next interning call. Ids must be in range: callers got them from here. */
 const struct hw_mapping *hw_callsites_get_mapping(const struct hw_callsites *cs, hw_mapping_id id);
 const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_frame_id id);

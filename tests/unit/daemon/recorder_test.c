@@ -741,6 +741,110 @@ static void test_maps_are_not_read_for_ever(void **state)
     assert_in_range(used, 0, 400);
 }
 
+/* ---- memory ---- */
+
+static void put(struct hw_ring_writer *w, const void *rec, uint32_t size, enum hw_rec_type type)
+{
+    uint64_t pos;
+    for (int i = 0; !(pos = hw_ring_reserve(w, size)); i++) {
+        if (i > 30000) /* nobody reads any more */
+            for (;;)
+                pause();
+        usleep(100);
+    }
+    memcpy((char *)hw_ring_at(w, pos) + 8, (const char *)rec + 8, size - 8);
+    hw_ring_commit(w, pos, size, type);
+}
+
+/* 0: another stack each time; 1: samples that are never freed; 2: each stack in each heap. */
+static void greedy_client(int kind)
+{
+    struct hw_ring_writer w;
+    enum { FRAMES = 128 };
+    struct {
+        struct hw_rec_stack h;
+        uint64_t pc[FRAMES], exact[FRAMES / 64];
+    } s = {.h = {.n_frames = FRAMES, .stop = HW_STOP_END}};
+    struct hw_rec_alloc a = {.alloc_size = 10, .sample_size = 10, .heap_id = 1};
+    if (!shake_hands(&w))
+        _exit(1);
+    for (uint64_t i = 1;; i++) {
+        a.stack_id = kind == 1 ? 1 : i;
+        s.h.stack_id = i;
+        s.h.n_frames = kind == 2 ? 1 : FRAMES;
+        uint32_t size = kind == 2 ? (uint32_t)(sizeof s.h + 16) : (uint32_t)sizeof s;
+        for (size_t k = 0; k < FRAMES; k++)
+            s.pc[k] = i * 4096 + k * 16;
+        if (kind != 1 || i == 1)
+            put(&w, &s, size, HW_REC_STACK);
+        for (uint32_t heap = 1; heap < (kind == 2 && i % 65536 == 0 ? HW_MAX_HEAPS : 2); heap++) {
+            a.heap_id = heap;
+            put(&w, &a, sizeof a, HW_REC_ALLOC);
+        }
+    }
+}
+
+static uint64_t peak_mb(pid_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    assert_true(n > 0);
+    text[n] = '\0';
+    return strtoull(strstr(text, "VmHWM:") + 6, NULL, 10) / 1024;
+}
+
+/* Whatever a target sends, it is its own profile that ends, and what it showed is written. */
+static void test_greedy_targets(void **state)
+{
+    (void)state;
+    char saved[2][100];
+    memcpy(saved[0], producer, sizeof producer);
+    memcpy(saved[1], consumer, sizeof consumer);
+    snprintf(producer, sizeof producer, "%s/producer3", dir);
+    snprintf(consumer, sizeof consumer, "%s/consumer3", dir);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct hw_error err;
+        struct hw_recorder_options o = {.controller_fd = -1,
+                                        .producer_socket = producer,
+                                        .consumer_socket = consumer,
+                                        .cache_dir = dir};
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("HEAPWISE_MEMORY_MB", "256", 1); /* 64 a target */
+        exit(hw_recorder_run(&o, &err) < 0);
+    }
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = start_session("all: true block_client: true", out);
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t good = run(good_client, 100);
+    wait_until_done();
+    for (int kind = 0; kind < 3; kind++) {
+        pid_t bad = run(greedy_client, kind);
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_FAILED, bad));
+        end(bad);
+    }
+    uint64_t peak = peak_mb(pid);
+    tell(fd, HW_CTL_STOP, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_ENDED, 0, 0));
+    struct hw_control_ended e;
+    memcpy(&e, body, sizeof e);
+    end(good);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    close(fd);
+    close(out);
+    memcpy(producer, saved[0], sizeof producer);
+    memcpy(consumer, saved[1], sizeof consumer);
+    assert_int_equal(e.status, 0);
+    assert_int_equal(e.n_targets, 4);
+    assert_true(e.n_dumps >= 4);
+    print_message("peak %d MiB\n", (int)peak);
+    assert_in_range(peak, 1, 400);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_garbage_on_sockets),
@@ -756,6 +860,7 @@ int main(void)
                                        cmocka_unit_test(test_end_is_heard_behind_unread_news),
                                        cmocka_unit_test(test_number_used_again),
                                        cmocka_unit_test(test_workers_stop_at_once),
-                                       cmocka_unit_test(test_maps_are_not_read_for_ever)};
+                                       cmocka_unit_test(test_maps_are_not_read_for_ever),
+                                       cmocka_unit_test(test_greedy_targets)};
     return cmocka_run_group_tests(tests, start_service, stop_service);
 }
