@@ -328,11 +328,11 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
     if ((s->config.flags & HW_CC_BLOCK) == 0)
         return false;
     for (int i = 0; i < WAIT_STEPS; i++) {
-        uint64_t now_ns = hw_now_monotonic_ns();
+        uint64_t now_ns = hw_sys_now_ns(hw_sandbox());
         if (atomic_fetch_add_explicit(&s->waited_ns, WAIT_STEP_NS, memory_order_relaxed) >=
             WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
             return false;
-        hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
+        hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox());
         const struct hw_module_snapshot *now = hw_tables_snapshot(s->tables);
         const struct hw_module *m = now && pc ? hw_module_find(now, pc) : NULL;
         if (hw_modules_settled(s) && (!pc || (m && !(m->flags & HW_MODULE_PENDING))))

@@ -159,11 +159,22 @@ extern HW_HIDDEN union hw_control_block hw_control_block;
 #define hw_live    (hw_live_block.page)
 #define hw_control (hw_control_block.page)
 
-/* May we call the kernel? The recorder looks after the target's filters, see control_page.h. */
+/* ---- sandbox.c: may we call the kernel? ---- */
+
+/* Filters that were set, or are being set, by this process through libc. */
+extern HW_HIDDEN _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
+
+/* enum hw_sandbox. The recorder looks after the target's filters, too: see control_page.h. */
 static inline uint32_t hw_sandbox(void)
 {
-    return atomic_load_explicit(&hw_control.sandbox, memory_order_relaxed);
+    if (hw_unlikely(atomic_load_explicit(&hw_sandbox_stricts, memory_order_relaxed) != 0))
+        return HW_SANDBOX_STRICT;
+    uint32_t told = atomic_load_explicit(&hw_control.sandbox, memory_order_relaxed);
+    if (hw_unlikely(atomic_load_explicit(&hw_sandbox_filters, memory_order_relaxed) != 0) && !told)
+        return HW_SANDBOX_FILTER;
+    return told;
 }
+void hw_sandbox_init(void); /* in the constructor */
 
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 

@@ -34,6 +34,7 @@ __attribute__((constructor)) static void client_init(void)
     hw_boot();
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
     (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
+    hw_sandbox_init();
     hw_fork_init();
     hw_capture_init();
     if (hw_slabs_init() != 0 || hw_live_init() != 0)

@@ -46,7 +46,7 @@ bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
 {
     uint32_t wanted = atomic_load_explicit(&hw_control.malloc_info_wanted, memory_order_relaxed);
     uint32_t done = atomic_load_explicit(&s->minfo_done, memory_order_relaxed);
-    if (wanted == done || !real_mallinfo2 || !is_plain(o) ||
+    if (wanted == done || hw_sandbox() || !real_mallinfo2 || !is_plain(o) ||
         hw_now_monotonic_ns() < atomic_load_explicit(&s->minfo_next_ns, memory_order_relaxed))
         return false;
     return atomic_compare_exchange_strong(&s->minfo_done, &done, wanted);

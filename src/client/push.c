@@ -47,7 +47,7 @@ static bool stopped(const struct hw_session *s)
 static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
 {
     enum hw_client_error why = HW_CLIENT_HIT_TIMEOUT;
-    uint64_t start = hw_now_monotonic_ns();
+    uint64_t start = hw_sys_now_ns(hw_sandbox());
     uint64_t pos = 0;
     if (stopped(s))
         return 0;
@@ -61,9 +61,9 @@ static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
     uint64_t now = start;
     bool large = s->ring.mask >= LARGE_RING - 1 && limit > 2 * LONG_STEP_NS;
     do {
-        hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
+        hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox());
         pos = hw_ring_reserve(&s->ring, size);
-        now = hw_now_monotonic_ns();
+        now = hw_sys_now_ns(hw_sandbox());
         uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
         if (timeout == 0 && read_now != read)
             since = now; /* it moves: go on waiting */

@@ -488,6 +488,10 @@ void hw_session_start(uint32_t flags, uint64_t timeout_ns)
 {
     if (hw_sandbox() || !lock_session())
         return;
+    if (hw_sandbox()) { /* it is being set, and who sets it looks at the lock: see sandbox.c */
+        unlock_session();
+        return;
+    }
     reap();
     /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
     if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
@@ -553,7 +557,7 @@ static struct hw_session *session_outdated(uint32_t generation)
 static bool try_is_due(uint32_t generation)
 {
     if (atomic_exchange(&own.called, generation) == generation)
-        return hw_now_monotonic_ns() >= atomic_load(&hw_live.retry_ns);
+        return hw_sys_now_ns(hw_sandbox()) >= atomic_load(&hw_live.retry_ns);
     atomic_store(&hw_live.n_failed, 0);
     return true;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "wire/control_page.h"
 
 static inline int hw_sys_close(int fd)
 {
@@ -55,15 +56,22 @@ static inline void hw_sys_sleep_ns(long ns)
     (void)syscall(SYS_nanosleep, &ts, NULL); /* a signal only makes the wait shorter */
 }
 
-/* A step of a wait; where no call may be made, the processor waits. */
-static inline void hw_sys_step_ns(long ns, bool may_call)
+/* The vdso's clocks are no calls; but the fine one reads the processor's counter, and strict
+ * seccomp forbids that instruction, too. enum hw_sandbox. */
+static inline uint64_t hw_sys_now_ns(uint32_t sandbox)
 {
-    if (may_call) {
+    return sandbox == HW_SANDBOX_STRICT ? hw_now_monotonic_coarse_ns() : hw_now_monotonic_ns();
+}
+
+/* A step of a wait; where no call may be made, the processor waits. */
+static inline void hw_sys_step_ns(long ns, uint32_t sandbox)
+{
+    if (sandbox == HW_SANDBOX_NONE) {
         hw_sys_sleep_ns(ns);
         return;
     }
-    uint64_t end = hw_now_monotonic_ns() + (uint64_t)ns;
-    while (hw_now_monotonic_ns() < end) /* the vdso's clock */
+    uint64_t end = hw_sys_now_ns(sandbox) + (uint64_t)ns;
+    while (hw_sys_now_ns(sandbox) < end)
         __asm__ volatile("" ::: "memory");
 }
 

@@ -25,7 +25,7 @@
 #include "client/sys.h"
 
 #define STEP_NS    100000
-#define MOST_NS    150000000ull /* the recorder looks every 100 ms, and soon again after news */
+#define MOST_NS    150000000ull  /* the recorder looks every 100 ms, and soon again after news */
 #define FIRST_NS   1000000000ull /* of a session, and then a share of its time */
 #define TIME_SHARE 20
 
@@ -33,7 +33,7 @@
 static HW_COLD void settle(struct hw_session *s)
 {
     uint64_t pos = atomic_load(&s->ring.shm->write_pos);
-    uint64_t start = hw_now_monotonic_ns();
+    uint64_t start = hw_sys_now_ns(hw_sandbox());
     uint64_t now = start;
     uint64_t budget = FIRST_NS + (start - s->began_ns) / TIME_SHARE;
     if ((s->config.flags & HW_CC_BLOCK) == 0 || atomic_load(&s->settled_ns) > budget)
@@ -42,8 +42,8 @@ static HW_COLD void settle(struct hw_session *s)
     while ((int64_t)(pos - atomic_load(&s->ring.shm->read_pos)) > 0 && now - start < MOST_NS &&
            atomic_load(&hw_live.session) == s &&
            atomic_load(&hw_control.generation) == s->generation) {
-        hw_sys_step_ns(STEP_NS, hw_sandbox() == HW_SANDBOX_NONE);
-        now = hw_now_monotonic_ns();
+        hw_sys_step_ns(STEP_NS, hw_sandbox());
+        now = hw_sys_now_ns(hw_sandbox());
     }
     (void)atomic_fetch_add(&s->settled_ns, now - start);
 }

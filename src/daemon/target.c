@@ -29,8 +29,10 @@
 
 #include "base/banned.h"
 
-#define MS                UINT64_C(1000000)
-#define FILTERS_EVERY     (1000 * MS) /* a sandbox is entered once, mostly at the start */
+#define MS UINT64_C(1000000)
+/* A sandbox is entered once, mostly at the start, and what goes by libc is seen by the client. */
+#define FILTERS_EVERY     (100 * MS)
+#define FILTERS_FEW       8u          /* targets; with more of them less often, up to 1 s */
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
@@ -592,6 +594,12 @@ void hw_target_free(struct hw_target *t)
     free(t);
 }
 
+static uint64_t filters_every(const struct hw_recorder *r)
+{
+    uint64_t every = FILTERS_EVERY * (r->targets.n / FILTERS_FEW + 1);
+    return every < 10 * FILTERS_EVERY ? every : 10 * FILTERS_EVERY;
+}
+
 void hw_target_tick(struct hw_target *t, uint64_t now)
 {
     if (t->phase == HW_PHASE_PREPARING) {
@@ -602,7 +610,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->phase == HW_PHASE_DONE)
         return;
-    if (now - t->filters_ns > FILTERS_EVERY) {
+    if (now - t->filters_ns > filters_every(t->rec)) {
         t->filters_ns = now;
         (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
     }

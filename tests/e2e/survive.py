@@ -350,6 +350,32 @@ def sandboxed(how):
     return case
 
 
+def sandboxed_at_once(how):
+    """It gives up its calls and goes on allocating, with a buffer that is full all the time: the
+    recorder has not seen the filter yet, and a wait must not kill."""
+    def case(box):
+        if box.run([hw.target("sandbox"), how], stdin=b"sq").returncode == 77:
+            raise hw.Skip("no seccomp here")
+        service(box)
+        s = Steps(box, [box.own("sandbox"), how], env={"LD_PRELOAD": hw.preload_library()})
+        p = session(box, "t_sandbox", "--shmem-size", "8192", trace="at-once.trace")
+
+        def step(c=b"."):
+            s.p.stdin.write(c)
+            s.p.stdin.flush()
+            s.line("ok")
+        s.join(step)
+        step(b"S")
+        step()
+        t = finish(box, p, "at-once.trace")
+        step()
+        s.p.stdin.write(b"q")
+        out, _ = s.p.communicate(timeout=20)
+        hw.equal(s.p.returncode, 0, "the target's end")
+        hw.true(t.last(s.p.pid).by_function(["fn_inside"])["fn_inside"][1] > 40000, "its samples")
+    return case
+
+
 def same_end(name, *args, exact=False, allow=("disconnected",), limit=None, empty=False):
     """Output and status are those without us, under record at interval 1."""
     def case(box):
@@ -395,9 +421,10 @@ def descriptors(box):
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__"
-         and k not in ("under_load", "ended", "sandboxed", "same_end")}
+         and k not in ("under_load", "ended", "sandboxed", "sandboxed_at_once", "same_end")}
 CASES.update({
     "sandbox-filter": sandboxed("filter"), "sandbox-strict": sandboxed("strict"),
+    "sandbox-call": sandboxed("call"), **{f"sandbox-at-once-{h}": sandboxed_at_once(h) for h in ("filter", "strict", "call")},
     "scribbled-ring": same_end("scribble", allow=("disconnected", "corrupted", "overran")),
     "limit-as": same_end("limits", "as", allow=("disconnected", "overran")),
     "limit-nofile": same_end("limits", "nofile"), "limit-nproc": same_end("limits", "nproc"),

@@ -17,6 +17,7 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share)
 /* What live.c takes from the rest of the client. */
 union hw_control_block hw_control_block;
 union hw_live_block hw_live_block;
+_Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
 #define TAG  7u
 #define MOST 60000u

@@ -1,0 +1,165 @@
+/*
+ * sandbox.c - seeing a program give up its system calls
+ *
+ * From the moment a filter is set, any call of ours may be the program's last. The recorder sees it
+ * in /proc within a second; we see it at once where it goes by libc: prctl, or syscall(2) with the
+ * number of seccomp or prctl. Both hooks set our own word first, wait until no other thread can be
+ * in a call of ours, and take the word back when the real call failed (programs ask in that way
+ * whether there are filters). Everything else is a jump to the real function: arguments, frame and
+ * return address stay as they are, as vfork by syscall(2) needs.
+ *
+ * A program that traps into the kernel by itself (Go, Chromium's sandbox) is left to the recorder.
+ */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/sys.h"
+
+#define OTHERS_NS  1000000 /* longer than any step of a wait */
+#define HANDSHAKES 60      /* of those: one takes 50 ms at most */
+
+HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
+HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
+
+typedef long syscall_fn(long, long, long, long, long, long, long);
+typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/* Until the next definitions are known: constructors of libraries run before ours. */
+static long raw_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long rc;
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+#else
+    register long x8 __asm__("x8") = n;
+    register long rc __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(rc)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+#endif
+    if (rc >= -4095 && rc < 0) {
+        errno = (int)-rc;
+        return -1;
+    }
+    return rc;
+}
+
+static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    return (int)raw_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
+}
+
+HW_HIDDEN syscall_fn *hw_real_syscall __attribute__((used)) = raw_syscall;
+static prctl_fn *real_prctl = raw_prctl;
+
+void hw_sandbox_init(void)
+{
+    bool own;
+    void *p = hw_boot_find("syscall", &own);
+    if (p)
+        *(void **)&hw_real_syscall = p;
+    p = hw_boot_find("prctl", &own);
+    if (p)
+        *(void **)&real_prctl = p;
+}
+
+static _Atomic uint32_t *begin(bool strict)
+{
+    _Atomic uint32_t *word = strict ? &hw_sandbox_stricts : &hw_sandbox_filters;
+    (void)atomic_fetch_add(word, 1);
+    /* Others may be in a step of a wait, and a filter may be set for all threads. A handshake looks
+     * at the word again when it has the lock. */
+    if (atomic_load(&hw_live.session) || atomic_load(&hw_live.session_lock))
+        hw_sys_sleep_ns(OTHERS_NS);
+    for (int i = 0; i < HANDSHAKES && atomic_load(&hw_live.session_lock); i++)
+        hw_sys_sleep_ns(OTHERS_NS);
+    return word;
+}
+
+__attribute__((noinline)) static int sandbox_prctl(int option, unsigned long mode, unsigned long b,
+                                                   unsigned long c, unsigned long d)
+{
+    _Atomic uint32_t *word = begin(mode == SECCOMP_MODE_STRICT);
+    int rc = real_prctl(option, mode, b, c, d);
+    if (rc < 0)
+        (void)atomic_fetch_sub(word, 1);
+    return rc;
+}
+
+HW_EXPORT int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                         unsigned long d) __asm__("prctl");
+HW_EXPORT int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                         unsigned long d)
+{
+    if (hw_unlikely(option == PR_SET_SECCOMP))
+        return sandbox_prctl(option, a, b, c, d);
+    return real_prctl(option, a, b, c, d);
+}
+
+/* Only for the numbers that hook_syscall picks. */
+HW_HIDDEN long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
+    __attribute__((used));
+long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+    bool strict = n == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT : b == SECCOMP_MODE_STRICT;
+    bool sets = n == SYS_prctl || a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER;
+    _Atomic uint32_t *word = sets ? begin(strict) : NULL;
+    long rc = hw_real_syscall(n, a, b, c, d, e, f);
+    if (rc != 0 && word) /* with SECCOMP_FILTER_FLAG_TSYNC also a thread's id; a listener's fd is */
+        if (rc < 0 || n == SYS_prctl)
+            (void)atomic_fetch_sub(word, 1);
+    return rc;
+}
+
+#define STR_(x) #x
+#define STR(x)  STR_(x)
+#if defined(__x86_64__)
+__asm__(
+    ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
+    "syscall:\n\t.cfi_startproc\n\t"
+    "cmp $" STR(__NR_seccomp) ", %rdi\n\tje 1f\n\t"
+                              "cmp $" STR(
+                                  __NR_prctl) ", %rdi\n\tje 2f\n"
+                                              "0:\tjmp *hw_real_syscall(%rip)\n"
+                                              "2:\tcmp $" STR(
+                                                  PR_SET_SECCOMP) ", %rsi\n\tjne 0b\n"
+                                                                  "1:\tjmp hw_sandbox_syscall\n\t"
+                                                                  ".cfi_endproc\n\t.size syscall, "
+                                                                  ". - syscall");
+#else
+__asm__(
+    ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, %function\n"
+    "syscall:\n\t.cfi_startproc\n\thint #34\n\t" /* bti c */
+    "cmp x0, #" STR(__NR_seccomp) "\n\tb.eq 1f\n\t"
+                                  "cmp x0, #" STR(
+                                      __NR_prctl) "\n\tb.eq 2f\n"
+                                                  "0:\tadrp x16, hw_real_syscall\n\tldr x16, [x16, "
+                                                  ":lo12:hw_real_syscall]\n\tbr x16\n"
+                                                  "2:\tcmp x1, #" STR(
+                                                      PR_SET_SECCOMP) "\n\tb.ne 0b\n"
+                                                                      "1:\tb hw_sandbox_syscall\n\t"
+                                                                      ".cfi_endproc\n\t.size "
+                                                                      "syscall, . - syscall");
+#endif
+
+#else
+void hw_sandbox_init(void)
+{
+}
+#endif
