@@ -140,7 +140,8 @@ struct hw_heap_graph {
     int64_t heap_size;     /* what the runtime says it has allocated; -1 = unknown */
 
     uint32_t n_objects, n_refs, n_classes, n_fields, n_described;
-    uint32_t first_object, first_reference, first_class; /* in the tables of SQL */
+    uint32_t number; /* of the graph; this and the first_… are set by freezing */
+    uint32_t first_object, first_reference, first_class;
     uint32_t first_primitive, first_primitive_set, first_data, first_thread;
 
     uint32_t *type;      /* by object: class */

@@ -1,68 +1,33 @@
 #include "model/id_index.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/radix.h"
 
 #include "base/banned.h"
 
-enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, FEW = 8 };
-
-struct pair {
-    uint64_t id;
-    uint32_t row;
-};
-
-/* Least significant digit first, so equal ids stay in the order of their rows. */
-static struct pair *sort_pairs(struct pair *a, struct pair *b, size_t n, uint64_t differ)
-{
-    size_t count[RADIX];
-    for (unsigned shift = 0; shift < 64; shift += RADIX_BITS) {
-        if (!(differ >> shift & (RADIX - 1)))
-            continue;
-        memset(count, 0, sizeof count);
-        for (size_t i = 0; i < n; i++)
-            count[a[i].id >> shift & (RADIX - 1)]++;
-        size_t at = 0;
-        for (size_t d = 0; d < RADIX; d++) {
-            size_t here = count[d];
-            count[d] = at;
-            at += here;
-        }
-        for (size_t i = 0; i < n; i++)
-            b[count[a[i].id >> shift & (RADIX - 1)]++] = a[i];
-        struct pair *swap = a;
-        a = b;
-        b = swap;
-    }
-    return a;
-}
+enum { FEW = 8 };
 
 static int sort(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
-    struct pair *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    struct hw_radix16 *pairs = malloc(n * sizeof *pairs);
     ix->sorted = malloc(n * sizeof *ix->sorted);
     ix->rows = malloc(n * sizeof *ix->rows);
-    int rc = a && b && ix->sorted && ix->rows ? HW_OK : HW_ENOMEM;
-    if (rc == HW_OK) {
-        uint64_t differ = 0;
-        for (size_t i = 0; i < n; i++) {
-            a[i] = (struct pair){ids[i], (uint32_t)i};
-            differ |= ids[i] ^ ids[0];
-        }
-        const struct pair *s = sort_pairs(a, b, n, differ);
-        for (size_t i = 0; i < n; i++) {
-            if (ix->n && ix->sorted[ix->n - 1] == s[i].id)
-                continue;
-            ix->sorted[ix->n] = s[i].id;
-            ix->rows[ix->n++] = s[i].row;
-        }
-        ix->n_duplicates = n - ix->n;
-        ix->ids = ix->sorted;
+    int rc = pairs && ix->sorted && ix->rows ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        pairs[i] = (struct hw_radix16){ids[i], (uint32_t)i, 0};
+    if (rc == HW_OK)
+        rc = hw_radix_sort16(pairs, n);
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        if (ix->n && ix->sorted[ix->n - 1] == pairs[i].key)
+            continue; /* equal ids are in the order of their rows: the first stays */
+        ix->sorted[ix->n] = pairs[i].key;
+        ix->rows[ix->n++] = pairs[i].a;
     }
-    free(a);
-    free(b);
+    ix->n_duplicates = n - ix->n;
+    ix->ids = ix->sorted;
+    free(pairs);
     return rc;
 }
 

@@ -208,6 +208,7 @@ static int number_graphs(struct hw_profile *p)
         qsort(p->graphs.v, p->graphs.n, sizeof *p->graphs.v, compare_graphs);
     for (size_t i = 0; i < p->graphs.n; i++) {
         struct hw_heap_graph *g = p->graphs.v[i];
+        g->number = (uint32_t)i;
         g->first_object = (uint32_t)objects;
         g->first_reference = (uint32_t)refs;
         g->first_class = (uint32_t)classes;

@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "model/profile.h"
+#include "sql/graph_views.h"
 #include "sql/packages.h"
 #include "sql/sql.h"
 
@@ -42,6 +43,7 @@ struct hw_sql_derived {
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
     uint32_t *oomes;                   /* heap graphs made because memory ran out */
     size_t n_oomes;
+    struct hw_graph_views *graphs; /* made as needed */
 };
 
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);
@@ -70,6 +72,8 @@ struct hw_table {
     int n_columns;
     size_t (*count)(const struct hw_sql_derived *x);
     void (*cell)(const struct hw_sql_derived *x, uint32_t row, int column, struct hw_sql_cell *out);
+    int (*prepare)(
+        struct hw_graph_views *v); /* before the others are asked; NULL = nothing to do */
 };
 
 extern const struct hw_table hw_tables[];

@@ -112,6 +112,16 @@ static int copy_scripts_work(struct hw_sql *s, sqlite3 *file, struct hw_error *e
     return rc;
 }
 
+/* Tables that modules put views above are costly, and of use with these views only. */
+static bool has_views_above(const struct hw_sql *s)
+{
+    static const char prefix[] = "android.memory.heap_graph.";
+    for (size_t i = 0; i < s->included.n; i++)
+        if (strncmp(s->included.v[i], prefix, sizeof prefix - 1) == 0)
+            return true;
+    return false;
+}
+
 static int fill_file(struct hw_sql *s, sqlite3 *file, struct hw_error *err)
 {
     int rc = HW_OK;
@@ -119,7 +129,8 @@ static int fill_file(struct hw_sql *s, sqlite3 *file, struct hw_error *err)
                      NULL) != SQLITE_OK)
         return fail_file(file, err);
     for (size_t i = 0; rc == HW_OK && i < hw_n_tables; i++)
-        rc = copy_table(s, file, hw_tables[i].name, err);
+        if (!hw_tables[i].prepare || has_views_above(s))
+            rc = copy_table(s, file, hw_tables[i].name, err);
     if (rc == HW_OK)
         rc = copy_scripts_work(s, file, err);
     if (rc == HW_OK && sqlite3_exec(file, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)

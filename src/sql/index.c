@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/radix.h"
 #include "sql/engine.h"
 
 #include "base/banned.h"
@@ -82,51 +83,29 @@ static bool key_of(const struct hw_sql_cell *c, uint32_t row, struct hw_index_ke
     return false;
 }
 
-enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, SMALL = 4096 };
+enum { SMALL = 4096 };
 
-/* Integers, least significant digit first; rows of equal keys stay in their order. */
-static int radix_sort(struct hw_index_key *keys, size_t n)
+/* Integers by their digits; rows of equal keys stay in their order. The sign bit is turned round so
+ * that negative ones come first. */
+static int sort_integers(struct hw_index_key *keys, size_t n)
 {
-    struct hw_index_key *other = malloc(n * sizeof *other), *a = keys, *b = other;
-    size_t count[RADIX];
-    uint64_t differ = 0;
-    if (!other)
+    struct hw_radix16 *records = malloc(n * sizeof *records);
+    if (!records)
         return HW_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        keys[i].i = (int64_t)((uint64_t)keys[i].i ^ 1ull << 63); /* negative ones first */
-        differ |= (uint64_t)keys[i].i ^ (uint64_t)keys[0].i;
-    }
-    for (unsigned shift = 0; shift < 64; shift += RADIX_BITS) {
-        if (!(differ >> shift & (RADIX - 1)))
-            continue;
-        memset(count, 0, sizeof count);
-        for (size_t i = 0; i < n; i++)
-            count[(uint64_t)a[i].i >> shift & (RADIX - 1)]++;
-        size_t at = 0;
-        for (size_t d = 0; d < RADIX; d++) {
-            size_t here = count[d];
-            count[d] = at;
-            at += here;
-        }
-        for (size_t i = 0; i < n; i++)
-            b[count[(uint64_t)a[i].i >> shift & (RADIX - 1)]++] = a[i];
-        struct hw_index_key *swap = a;
-        a = b;
-        b = swap;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct hw_index_key k = a[i];
-        k.i = (int64_t)((uint64_t)k.i ^ 1ull << 63);
-        keys[i] = k;
-    }
-    free(other);
-    return HW_OK;
+    for (size_t i = 0; i < n; i++)
+        records[i] = (struct hw_radix16){(uint64_t)keys[i].i ^ 1ull << 63, keys[i].row, 0};
+    int rc = hw_radix_sort16(records, n);
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        keys[i] =
+            (struct hw_index_key){.i = (int64_t)(records[i].key ^ 1ull << 63), .row = records[i].a};
+    free(records);
+    return rc;
 }
 
 static int sort_keys(struct hw_index_key *keys, size_t n, enum hw_column_class class)
 {
     if (class == HW_CLASS_INT && n > SMALL)
-        return radix_sort(keys, n);
+        return sort_integers(keys, n);
     qsort(keys, n, sizeof *keys, compare_of(class));
     return HW_OK;
 }

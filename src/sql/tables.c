@@ -109,6 +109,10 @@ static int derive_oomes(struct hw_sql_derived *x)
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
 {
     *x = (struct hw_sql_derived){.profile = p};
+    x->graphs = calloc(1, sizeof *x->graphs);
+    if (!x->graphs)
+        return HW_ENOMEM;
+    x->graphs->profile = p;
     x->stat_info = calloc(p->stats.n + 1, sizeof *x->stat_info);
     if (!x->stat_info)
         return HW_ENOMEM;
@@ -132,6 +136,9 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->track_of);
     free(x->set_of_line);
     free(x->oomes);
+    if (x->graphs)
+        hw_graph_views_done(x->graphs);
+    free(x->graphs);
 }
 
 /* ---- helpers of the expressions ---- */
@@ -271,12 +278,18 @@ static uint32_t object_data(const struct hw_heap_graph *g, uint32_t o)
     return g->data_of ? shift(g->first_data, g->data_of[o]) : HW_ID_NONE;
 }
 
+/* Graphs stand in the order of their numbers. */
 static int64_t graph_number(const struct hw_profile *p, const struct hw_heap_graph *g)
 {
-    size_t i = 0;
-    while (p->graphs.v[i] != g)
-        i++;
-    return (int64_t)i;
+    return g->number < p->graphs.n ? g->number : 0;
+}
+
+static uint32_t dominator_of(const struct hw_heap_graph *g, const struct hw_dominators *d,
+                             uint32_t at)
+{
+    if (at == HW_ID_NONE || d->idom[at] == HW_ID_NONE)
+        return HW_ID_NONE;
+    return g->first_object + d->object[d->idom[at]];
 }
 
 /* ---- cells ---- */
@@ -385,7 +398,9 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
     COL_##t##_COUNT                                                                                \
     }                                                                                              \
     ;
+#define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
 #include "model/tables.def"
+#undef DERIVED
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
@@ -416,7 +431,9 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 #define END(t)                                                                                     \
     }                                                                                              \
     }
+#define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
 #include "model/tables.def"
+#undef DERIVED
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
@@ -429,14 +446,18 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 #define END(t)                                                                                     \
     }                                                                                              \
     ;
+#define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
 #include "model/tables.def"
+#undef DERIVED
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
 #undef END
 
 const struct hw_table hw_tables[] = {
-#define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t},
+#define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, NULL},
+#define DERIVED(t, prepare, rows, decl)                                                            \
+    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, prepare},
 #define COLUMN(t, name, kind, expr)
 #define HIDDEN(t, name, kind, expr)
 #define END(t)

@@ -173,6 +173,8 @@ static bool in_row_order(const struct table_vtab *v, int column)
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table_vtab *v = (const struct table_vtab *)base;
+    if (v->table->prepare && v->table->prepare(v->sql->derived.graphs) < 0)
+        return SQLITE_NOMEM;
     size_t n = v->table->count(&v->sql->derived);
     struct plan best = {-2, -1, -1, -1, -1, -1, (double)n};
     for (int i = 0; i < info->nConstraint; i++) {

@@ -1,0 +1,204 @@
+#include "sql/graph_views.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "views/values.h"
+
+#include "base/banned.h"
+
+int hw_graph_views_dominators(struct hw_graph_views *v)
+{
+    size_t n = v->profile->graphs.n;
+    if (v->dominators)
+        return HW_OK;
+    struct hw_dominators *all = calloc(n + 1, sizeof *all);
+    int rc = all ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        rc = hw_dominators_build(v->profile->graphs.v[i], &all[i]);
+    for (size_t i = 0; rc < 0 && all && i < n; i++)
+        hw_dominators_done(&all[i]);
+    if (rc < 0)
+        free(all);
+    else
+        v->dominators = all;
+    return rc;
+}
+
+/* ---- paths ---- */
+
+static int path_of_graph(const struct hw_profile *p, const struct hw_heap_graph *g,
+                         uint32_t *parent, struct hw_path_sum *sum)
+{
+    struct hw_heap_paths t;
+    int rc = hw_heap_paths_build(p, g, &t);
+    if (rc < 0)
+        return rc;
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        parent[o] = HW_ID_NONE;
+    for (size_t i = t.n; i-- > 0;) {
+        uint32_t o = t.object[i];
+        struct hw_path_sum *s = &sum[o];
+        s->size = hw_sat_add(s->size, hw_object_weight(g, o));
+        s->native = hw_sat_add(s->native, hw_object_native_size(g, o));
+        s->count++;
+        if (t.parent[i] == HW_ID_NONE)
+            continue;
+        parent[o] = t.object[t.parent[i]];
+        struct hw_path_sum *up = &sum[parent[o]];
+        up->size = hw_sat_add(up->size, s->size);
+        up->native = hw_sat_add(up->native, s->native);
+        up->count += s->count;
+    }
+    hw_heap_paths_done(&t);
+    return HW_OK;
+}
+
+static void free_all(void **v, size_t n)
+{
+    for (size_t i = 0; v && i < n; i++)
+        free(v[i]);
+    free(v);
+}
+
+int hw_graph_views_paths(struct hw_graph_views *v)
+{
+    size_t n = v->profile->graphs.n;
+    if (v->path_parent)
+        return HW_OK;
+    uint32_t **parents = calloc(n + 1, sizeof *parents);
+    struct hw_path_sum **sums = calloc(n + 1, sizeof *sums);
+    int rc = parents && sums ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        parents[i] = malloc(((size_t)g->n_objects + 1) * sizeof **parents);
+        sums[i] = calloc((size_t)g->n_objects + 1, sizeof **sums);
+        rc = parents[i] && sums[i] ? path_of_graph(v->profile, g, parents[i], sums[i]) : HW_ENOMEM;
+    }
+    if (rc < 0) {
+        free_all((void **)parents, n);
+        free_all((void **)sums, n);
+        return rc;
+    }
+    v->path_parent = parents;
+    v->path_sum = sums;
+    return HW_OK;
+}
+
+/* ---- by class ---- */
+
+int hw_graph_views_sums(struct hw_graph_views *v)
+{
+    size_t n = v->profile->graphs.n;
+    if (v->sums)
+        return HW_OK;
+    int rc = hw_graph_views_dominators(v);
+    struct hw_class_sum **sums = rc == HW_OK ? calloc(n + 1, sizeof *sums) : NULL;
+    if (rc == HW_OK && !sums)
+        rc = HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        sums[i] = calloc((size_t)g->n_classes + 1, sizeof **sums);
+        rc = sums[i] ? hw_heap_class_sums(g, &v->dominators[i], sums[i]) : HW_ENOMEM;
+    }
+    if (rc < 0)
+        free_all((void **)sums, n);
+    else
+        v->sums = sums;
+    return rc;
+}
+
+/* ---- folded trees ---- */
+
+static int name_row(struct hw_graph_views *v, struct hw_tree_row *row)
+{
+    const struct hw_strings *strings = hw_callsites_strings(v->profile->callsites);
+    const struct hw_heap_class *c = &row->graph->classes[row->node.class];
+    struct hw_strbuf text = {0};
+    row->name = hw_strings_get(strings, hw_class_shown_name(c));
+    if (!row->node.is_native)
+        return HW_OK;
+    hw_heap_node_name(v->profile, row->graph, &row->node, HW_FOLD_CLASSES, &text);
+    char *copy = text.failed ? NULL : hw_arena_copy(&v->names, text.p, text.n);
+    row->name = hw_bytes_of(copy, text.n);
+    hw_strbuf_done(&text);
+    return copy ? HW_OK : HW_ENOMEM;
+}
+
+static int add_tree(struct hw_graph_views *v, const struct hw_heap_graph *g,
+                    const hw_heap_tree *tree, hw_tree_rows *out)
+{
+    size_t first = out->n;
+    if (hw_vec_reserve(out, first + tree->n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < tree->n; i++) {
+        struct hw_tree_row row = {.graph = g, .node = tree->v[i]};
+        uint64_t above = g->upid.v;
+        if (row.node.parent != HW_ID_NONE) {
+            row.node.parent += (uint32_t)first;
+            above = (uint64_t)out->v[row.node.parent].hash;
+        }
+        int rc = name_row(v, &row);
+        if (rc < 0)
+            return rc;
+        uint64_t kind = (uint64_t)row.node.heap << 8 | row.node.root;
+        row.hash =
+            (int64_t)hw_hash_mix(hw_hash_mix(above, hw_hash_bytes(row.name.p, row.name.n)), kind);
+        out->v[out->n++] = row;
+    }
+    return HW_OK;
+}
+
+int hw_graph_views_path_tree(struct hw_graph_views *v)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; !v->has_paths && rc == HW_OK && i < v->profile->graphs.n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        struct hw_heap_paths t = {0};
+        hw_heap_tree tree = {0};
+        rc = hw_heap_paths_build(v->profile, g, &t);
+        if (rc == HW_OK)
+            rc = hw_heap_tree_fold(g, t.object, t.parent, t.n, HW_FOLD_CLASSES, &tree);
+        hw_heap_paths_done(&t);
+        if (rc == HW_OK)
+            rc = add_tree(v, g, &tree, &v->paths);
+        hw_vec_done(&tree);
+    }
+    if (rc < 0)
+        hw_vec_clear(&v->paths);
+    v->has_paths = rc == HW_OK;
+    return rc;
+}
+
+int hw_graph_views_dominated_tree(struct hw_graph_views *v)
+{
+    int rc = v->has_dominated ? HW_OK : hw_graph_views_dominators(v);
+    for (size_t i = 0; !v->has_dominated && rc == HW_OK && i < v->profile->graphs.n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        const struct hw_dominators *d = &v->dominators[i];
+        hw_heap_tree tree = {0};
+        rc = hw_heap_tree_fold(g, d->object, d->idom, d->n, HW_FOLD_CLASSES, &tree);
+        if (rc == HW_OK)
+            rc = add_tree(v, g, &tree, &v->dominated);
+        hw_vec_done(&tree);
+    }
+    if (rc < 0)
+        hw_vec_clear(&v->dominated);
+    v->has_dominated = rc == HW_OK;
+    return rc;
+}
+
+void hw_graph_views_done(struct hw_graph_views *v)
+{
+    size_t n = v->profile ? v->profile->graphs.n : 0;
+    for (size_t i = 0; v->dominators && i < n; i++)
+        hw_dominators_done(&v->dominators[i]);
+    free(v->dominators);
+    free_all((void **)v->path_parent, n);
+    free_all((void **)v->path_sum, n);
+    free_all((void **)v->sums, n);
+    hw_vec_done(&v->paths);
+    hw_vec_done(&v->dominated);
+    hw_arena_done(&v->names);
+}

@@ -1,0 +1,55 @@
+/*
+ * graph_views.h - views of all heap graphs, made when a query first needs them
+ *
+ * Why:     dominators of 10^7 objects take seconds and hundreds of MB: only who asks pays.
+ * Shapes:  internal tables whose names begin with _hw_ show them; modules put views above.
+ * Owns:    what was made, until the connection closes.
+ * Errors:  HW_ENOMEM; what is complete stays.
+ */
+#ifndef HW_SQL_GRAPH_VIEWS_H
+#define HW_SQL_GRAPH_VIEWS_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/vec.h"
+#include "model/profile.h"
+#include "views/dominators.h"
+#include "views/heap_classes.h"
+#include "views/heap_paths.h"
+#include "views/heap_tree.h"
+
+struct hw_path_sum {
+    int64_t size, native, count; /* of an object and all below it in the tree of paths */
+};
+
+/* A node of a folded tree, in the table of all graphs. */
+struct hw_tree_row {
+    const struct hw_heap_graph *graph;
+    struct hw_heap_node node; /* parent: row of the table */
+    struct hw_bytes name;
+    int64_t hash; /* of the path's names, the same in every dump of a process */
+};
+
+typedef HW_VEC(struct hw_tree_row) hw_tree_rows;
+
+struct hw_graph_views {
+    const struct hw_profile *profile;
+    struct hw_dominators *dominators; /* by graph; NULL = not made yet, as below */
+    uint32_t **path_parent;           /* by graph, by object; HW_ID_NONE = root or not reachable */
+    struct hw_path_sum **path_sum;    /* by graph, by object; count 0 = not reachable */
+    struct hw_class_sum **sums;       /* by graph, by class */
+    hw_tree_rows paths, dominated;    /* folded by class */
+    bool has_paths, has_dominated;
+    struct hw_arena names;
+};
+
+struct hw_sql_derived;
+
+int hw_graph_views_dominators(struct hw_graph_views *v);
+int hw_graph_views_paths(struct hw_graph_views *v);
+int hw_graph_views_sums(struct hw_graph_views *v);
+int hw_graph_views_path_tree(struct hw_graph_views *v);
+int hw_graph_views_dominated_tree(struct hw_graph_views *v);
+void hw_graph_views_done(struct hw_graph_views *v);
+
+#endif

@@ -1,0 +1,364 @@
+/* Views of heap graphs against slow twins that follow the definitions, on random graphs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+#include "base/bytes.h"
+#include "model/heap_graph_build.h"
+#include "model/profile.h"
+#include "views/dominators.h"
+#include "views/heap_classes.h"
+#include "views/heap_paths.h"
+#include "views/heap_tree.h"
+
+enum { MAX_OBJECTS = 40, N_CLASSES = 6, N_GRAPHS = 3000 };
+
+static uint64_t state = 88172645463325252u;
+
+static uint32_t pick(uint32_t n)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % n;
+}
+
+static hw_str_id str(struct hw_profile *p, const char *s)
+{
+    hw_str_id id;
+    assert_int_equal(hw_profile_str(p, hw_bytes_str(s), &id), 0);
+    return id;
+}
+
+/* Ids are scattered and described in any order; some are never described. */
+static const struct hw_heap_graph *random_graph(struct hw_profile *p)
+{
+    static const char *const names[N_CLASSES] = {"C", "A", "Weak", "B", "A", "D"};
+    struct hw_graph_builder *b;
+    struct hw_heap_graph *g;
+    uint32_t n = 1 + pick(MAX_OBJECTS), density = 1 + pick(4), referent;
+    uint64_t ids[MAX_OBJECTS];
+    assert_int_equal(hw_graph_builder_new(hw_callsites_strings(p->callsites), &b), 0);
+    assert_int_equal(
+        hw_graph_field(b, str(p, "java.lang.ref.Reference.referent"), (hw_str_id){0}, &referent),
+        0);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = 16 * (uint64_t)(i + 1) + 100000 * pick(3);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = pick(n);
+        uint64_t swap = ids[i];
+        ids[i] = ids[k];
+        ids[k] = swap;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct hw_graph_object o = {.id = ids[i],
+                                    .class_id = pick(N_CLASSES),
+                                    .self_size = 1 + pick(9),
+                                    .heap_type = pick(20) ? HW_HEAP_TYPE_APP : HW_HEAP_TYPE_ZYGOTE};
+        assert_int_equal(hw_graph_object(b, &o), 0);
+        for (uint32_t k = pick(density + 1); k > 0; k--) {
+            uint64_t to = pick(12) ? ids[pick(n)] : pick(3) ? 0 : 7 + pick(3);
+            assert_int_equal(hw_graph_ref(b, to, pick(3) ? HW_FIELD_NONE : referent), 0);
+        }
+    }
+    for (uint32_t i = 0; i < N_CLASSES; i++) {
+        struct hw_graph_class c = {.name = str(p, names[i]),
+                                   .kind = i == 2 ? HW_KIND_WEAK_REFERENCE : HW_KIND_NORMAL};
+        assert_int_equal(hw_graph_class(b, i, &c), 0);
+    }
+    for (uint32_t k = pick(4); k > 0; k--)
+        assert_int_equal(hw_graph_root(b, ids[pick(n)], (enum hw_root_type)pick(HW_ROOT_COUNT)), 0);
+    assert_int_equal(hw_graph_finish(b, &g, NULL), 0);
+    for (uint32_t i = 0; i < n; i++) { /* what was said of an object is said of its number */
+        uint32_t o;
+        assert_true(hw_graph_find(b, ids[i], &o));
+        assert_int_equal(o, i);
+    }
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        if (pick(6) == 0) {
+            g->flags[o] |= HW_OBJECT_NATIVE;
+            struct hw_heap_native native = {o, 1 + pick(100)};
+            assert_int_equal(hw_vec_push(&g->native, native), 0);
+        }
+    hw_graph_builder_free(b);
+    assert_int_equal(hw_profile_add_graph(p, g), 0);
+    return g;
+}
+
+/* ---- reachability without one object ---- */
+
+static void reach(const struct hw_heap_graph *g, uint32_t without, uint8_t *reached)
+{
+    bool again = true;
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        reached[o] = o != without && hw_object_is_root(g, o);
+    while (again) {
+        again = false;
+        for (uint32_t o = 0; o < g->n_objects; o++)
+            for (uint32_t r = g->first_ref[o]; reached[o] && r < g->first_ref[o + 1]; r++)
+                if (hw_ref_is_strong(g, o, r) && g->ref_owned[r] != without &&
+                    !reached[g->ref_owned[r]])
+                    again = (reached[g->ref_owned[r]] = 1) != 0;
+    }
+}
+
+/* without[d][o]: whether o is reached when d is not there. */
+static uint8_t without[MAX_OBJECTS * 2][MAX_OBJECTS * 2];
+
+static bool dominates(const struct hw_heap_graph *g, uint32_t d, uint32_t o)
+{
+    return hw_object_is_reachable(g, o) && hw_object_is_reachable(g, d) && !without[d][o];
+}
+
+static void check_dominators(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        uint32_t at = d->position[o], n_above = 0, nearest = HW_ID_NONE;
+        assert_int_equal(at != HW_ID_NONE, hw_object_is_reachable(g, o));
+        if (at == HW_ID_NONE)
+            continue;
+        assert_int_equal(d->object[at], o);
+        struct hw_heap_sum s = {0};
+        for (uint32_t x = 0; x < g->n_objects; x++) {
+            if (dominates(g, o, x)) {
+                s.count++;
+                s.size += hw_object_weight(g, x);
+                s.native += hw_object_native_size(g, x);
+            }
+            if (x != o && dominates(g, x, o)) {
+                n_above++;
+                if (nearest == HW_ID_NONE || dominates(g, nearest, x))
+                    nearest = x;
+            }
+        }
+        assert_int_equal(d->depth[at], n_above + 1);
+        assert_int_equal(d->count[at], s.count);
+        assert_int_equal(d->size[at], s.size);
+        assert_int_equal(d->native ? d->native[at] : 0, s.native);
+        uint32_t up = d->idom[at];
+        assert_true(up == HW_ID_NONE || up < at);
+        assert_int_equal(up == HW_ID_NONE ? HW_ID_NONE : d->object[up], nearest);
+    }
+}
+
+static void check_classes(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    struct hw_class_sum sums[N_CLASSES + 1];
+    assert_true(g->n_classes <= N_CLASSES + 1);
+    assert_int_equal(hw_heap_class_sums(g, d, sums), 0);
+    for (uint32_t c = 0; c < g->n_classes; c++) {
+        struct hw_class_sum want = {0};
+        for (uint32_t o = 0; o < g->n_objects; o++) {
+            bool below = false;
+            for (uint32_t x = 0; x < g->n_objects; x++)
+                below |= g->type[x] == c && dominates(g, x, o);
+            want.dominated.count += below;
+            want.dominated.size += below ? hw_object_weight(g, o) : 0;
+            want.all.count += g->type[o] == c;
+            want.reachable.count += g->type[o] == c && hw_object_is_reachable(g, o);
+        }
+        assert_int_equal(sums[c].all.count, want.all.count);
+        assert_int_equal(sums[c].reachable.count, want.reachable.count);
+        assert_int_equal(sums[c].dominated.count, want.dominated.count);
+        assert_int_equal(sums[c].dominated.size, want.dominated.size);
+    }
+}
+
+/* ---- the flamegraph by a walk in depth over falling distances ---- */
+
+static uint32_t distance[MAX_OBJECTS * 2];
+static uint8_t visited[MAX_OBJECTS * 2];
+static hw_heap_tree twin;
+
+static void find_distances(const struct hw_heap_graph *g)
+{
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        distance[o] = hw_object_is_root(g, o) ? 0 : HW_ID_NONE;
+    for (uint32_t pass = 0; pass < g->n_objects; pass++)
+        for (uint32_t o = 0; o < g->n_objects; o++)
+            for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
+                if (hw_ref_is_strong(g, o, r) && distance[o] == pass &&
+                    distance[g->ref_owned[r]] > pass + 1)
+                    distance[g->ref_owned[r]] = pass + 1;
+}
+
+static uint32_t twin_node(const struct hw_profile *p, const struct hw_heap_graph *g,
+                          uint32_t parent, uint32_t o, bool is_native)
+{
+    struct hw_heap_node like = {.parent = parent,
+                                .depth = parent == HW_ID_NONE ? 0 : twin.v[parent].depth + 1,
+                                .class = g->type[o],
+                                .root = g->flags[o] & HW_OBJECT_ROOT,
+                                .is_native = is_native};
+    struct hw_strbuf want = {0}, have = {0};
+    size_t i;
+    hw_heap_node_name(p, g, &like, HW_FOLD_FLAME, &want);
+    for (i = 0; i < twin.n; i++) {
+        hw_strbuf_clear(&have);
+        hw_heap_node_name(p, g, &twin.v[i], HW_FOLD_FLAME, &have);
+        if (twin.v[i].parent == parent && strcmp(have.p, want.p) == 0)
+            break;
+    }
+    if (i == twin.n)
+        assert_int_equal(hw_vec_push(&twin, like), 0);
+    hw_strbuf_done(&want);
+    hw_strbuf_done(&have);
+    return (uint32_t)i;
+}
+
+static void twin_walk(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t parent,
+                      uint32_t o)
+{
+    uint32_t node = twin_node(p, g, parent, o, false);
+    visited[o] = 1;
+    twin.v[node].count++;
+    twin.v[node].size += hw_object_weight(g, o);
+    if (hw_object_native_size(g, o)) {
+        uint32_t native = twin_node(p, g, node, o, true);
+        twin.v[native].count++;
+        twin.v[native].size += hw_object_native_size(g, o);
+    }
+    for (uint32_t to = 0; to < g->n_objects; to++)
+        for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
+            if (g->ref_owned[r] == to && hw_ref_is_strong(g, o, r) && !visited[to] &&
+                distance[to] == distance[o] + 1)
+                twin_walk(p, g, node, to);
+}
+
+static const char *class_name(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t o)
+{
+    return hw_strings_cstr(hw_callsites_strings(p->callsites), g->classes[g->type[o]].name);
+}
+
+static void make_twin(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    memset(visited, 0, sizeof visited);
+    hw_vec_clear(&twin);
+    find_distances(g);
+    for (;;) {
+        uint32_t best = HW_ID_NONE;
+        for (uint32_t o = 0; o < g->n_objects; o++)
+            if (hw_object_is_root(g, o) && !visited[o] &&
+                (best == HW_ID_NONE || strcmp(class_name(p, g, o), class_name(p, g, best)) < 0))
+                best = o;
+        if (best == HW_ID_NONE)
+            break;
+        twin_walk(p, g, HW_ID_NONE, best);
+    }
+}
+
+static void check_flame(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    hw_heap_tree tree;
+    assert_int_equal(hw_heap_tree_flame(p, g, NULL, &tree), 0);
+    make_twin(p, g);
+    assert_int_equal(tree.n, twin.n);
+    int64_t total = 0, cumulative = 0;
+    for (size_t i = 0; i < tree.n; i++) {
+        assert_int_equal(tree.v[i].parent, twin.v[i].parent);
+        assert_int_equal(tree.v[i].depth, twin.v[i].depth);
+        assert_int_equal(tree.v[i].root, twin.v[i].root);
+        assert_int_equal(tree.v[i].is_native, twin.v[i].is_native);
+        assert_int_equal(tree.v[i].count, twin.v[i].count);
+        assert_int_equal(tree.v[i].size, twin.v[i].size);
+        total += tree.v[i].size;
+        if (tree.v[i].parent == HW_ID_NONE)
+            cumulative += tree.v[i].cumulative_size;
+    }
+    assert_int_equal(total, cumulative);
+    struct hw_class_sum sum = hw_heap_graph_sum(g);
+    assert_int_equal(total, sum.reachable.size + sum.reachable.native);
+    hw_vec_done(&tree);
+}
+
+/* Every object once, below or beside one of its class; the sums are those of all. */
+static void check_folded(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    hw_heap_tree tree;
+    struct hw_class_sum sum = hw_heap_graph_sum(g);
+    int64_t count = 0, size = 0;
+    assert_int_equal(hw_heap_tree_fold(g, d->object, d->idom, d->n, HW_FOLD_CLASSES, &tree), 0);
+    for (size_t i = 0; i < tree.n; i++) {
+        const struct hw_heap_node *n = &tree.v[i];
+        assert_true(n->parent == HW_ID_NONE || n->parent < i);
+        if (n->parent != HW_ID_NONE && !n->is_native)
+            assert_true(tree.v[n->parent].class != n->class);
+        count += n->is_native ? 0 : n->count;
+        size += n->size;
+    }
+    assert_int_equal(count, sum.reachable.count);
+    assert_int_equal(size, sum.reachable.size + sum.reachable.native);
+    hw_vec_done(&tree);
+}
+
+static void random_graphs(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < N_GRAPHS; i++) {
+        struct hw_profile *p;
+        struct hw_dominators d;
+        uint8_t reached[MAX_OBJECTS * 2];
+        assert_int_equal(hw_profile_new(&p), 0);
+        const struct hw_heap_graph *g = random_graph(p);
+        reach(g, HW_ID_NONE, reached);
+        for (uint32_t o = 0; o < g->n_objects; o++) {
+            assert_int_equal(reached[o], hw_object_is_reachable(g, o));
+            reach(g, o, without[o]);
+        }
+        assert_int_equal(hw_dominators_build(g, &d), 0);
+        check_dominators(g, &d);
+        check_classes(g, &d);
+        check_flame(p, g);
+        check_folded(g, &d);
+        hw_dominators_done(&d);
+        hw_profile_free(p);
+    }
+    hw_vec_done(&twin);
+}
+
+/* A list of a million objects must neither recurse nor take quadratic time. */
+static void long_list(void **unused)
+{
+    (void)unused;
+    enum { N = 1000000 };
+    struct hw_graph_builder *b;
+    struct hw_profile *p;
+    struct hw_heap_graph *g;
+    struct hw_dominators d;
+    hw_heap_tree tree;
+    assert_int_equal(hw_profile_new(&p), 0);
+    assert_int_equal(hw_graph_builder_new(hw_callsites_strings(p->callsites), &b), 0);
+    for (uint64_t i = 1; i <= N; i++) {
+        assert_int_equal(hw_graph_object(b, &(struct hw_graph_object){.id = i, .self_size = 1}), 0);
+        assert_int_equal(hw_graph_ref(b, i < N ? i + 1 : 0, HW_FIELD_NONE), 0);
+        assert_int_equal(hw_graph_ref(b, i > 1 ? i / 2 : 0, HW_FIELD_NONE), 0);
+    }
+    assert_int_equal(hw_graph_root(b, 1, HW_ROOT_JNI_GLOBAL), 0);
+    assert_int_equal(hw_graph_finish(b, &g, NULL), 0);
+    hw_graph_builder_free(b);
+    assert_int_equal(hw_profile_add_graph(p, g), 0);
+    assert_int_equal(hw_dominators_build(g, &d), 0);
+    assert_int_equal(d.depth[d.position[N - 1]], N);
+    assert_int_equal(d.size[d.position[0]], N);
+    hw_dominators_done(&d);
+    assert_int_equal(hw_heap_tree_flame(p, g, NULL, &tree), 0);
+    assert_int_equal(tree.n, N);
+    hw_vec_done(&tree);
+    hw_profile_free(p);
+}
+
+static void dominators_of_edges(void **unused)
+{
+    (void)unused;
+    /* 0 -> 1, 2; 1 -> 3; 2 -> 3; 3 -> 4; 5 is not reached */
+    static const uint32_t from[] = {0, 0, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 3, 4, 3, 4};
+    static const uint32_t want[] = {HW_ID_NONE, 0, 0, 0, 3, HW_ID_NONE};
+    uint32_t idom[6];
+    assert_int_equal(hw_dominators_of_edges(from, to, 7, 6, 0, idom), 0);
+    assert_memory_equal(idom, want, sizeof want);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(random_graphs), cmocka_unit_test(long_list),
+             cmocka_unit_test(dominators_of_edges))
