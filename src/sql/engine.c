@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "sql/engine.h"
+#include "sql/graph_modules.h"
 #include "sql/tokens.h"
 
 #include "base/banned.h"
@@ -139,6 +140,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         rc = hw_sql_add_tables(s);
     if (rc == HW_OK)
         rc = hw_sql_add_flamegraph(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_dominators(s);
     if (rc < 0)
         return rc;
     if (sqlite3_create_function_v2(s->db, "trace_start", 0, PURE, s, trace_time, NULL, NULL,

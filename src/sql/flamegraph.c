@@ -1,5 +1,5 @@
 /*
- * experimental_flamegraph in its three calling forms:
+ * experimental_flamegraph, of native heaps and of heap graphs, in its three calling forms:
  *
  *   experimental_flamegraph(TS, UPID, 'native' [, FOCUS])
  *   experimental_flamegraph WHERE ts = TS AND upid = UPID AND profile_type = 'native' [AND
@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "sql/engine.h"
+#include "views/heap_tree.h"
 #include "views/native_tree.h"
 
 #include "base/banned.h"
@@ -80,6 +81,9 @@ struct question {
 struct flame_cursor {
     sqlite3_vtab_cursor base;
     hw_native_tree tree;
+    const struct hw_heap_graph *graph; /* NULL: the native tree counts */
+    hw_heap_tree heap;
+    bool incomplete; /* one row tells that the graph has no roots because a part is missing */
     sqlite3_value *given[N_COLUMNS]; /* owned copies of the constraints */
     bool has_inputs;
     int64_t ts, upid;
@@ -158,6 +162,9 @@ static int flame_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
 static void forget(struct flame_cursor *c)
 {
     hw_vec_done(&c->tree);
+    hw_vec_done(&c->heap);
+    c->graph = NULL;
+    c->incomplete = false;
     for (int i = 0; i < N_COLUMNS; i++) {
         sqlite3_value_free(c->given[i]);
         c->given[i] = NULL;
@@ -214,6 +221,27 @@ static struct question understand(struct flame_cursor *c)
     return q;
 }
 
+static bool has_roots(const struct hw_heap_graph *g)
+{
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        if (hw_object_is_root(g, o))
+            return true;
+    return false;
+}
+
+static int answer_graph(struct flame_cursor *c, const char *focus)
+{
+    const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
+    c->graph = hw_heap_graph_at(p, (hw_upid){(uint32_t)c->upid - 1}, c->ts);
+    if (!c->graph)
+        return SQLITE_OK; /* no such dump: no rows */
+    if (!has_roots(c->graph)) {
+        c->incomplete = c->graph->truncated;
+        return c->incomplete ? SQLITE_OK : refuse(c, "the heap graph has no roots");
+    }
+    return hw_heap_tree_flame(p, c->graph, focus, &c->heap) < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
 static int answer(struct flame_cursor *c)
 {
     struct flame_vtab *v = (struct flame_vtab *)c->base.pVtab;
@@ -221,9 +249,10 @@ static int answer(struct flame_cursor *c)
     const char *type = is_set(q.type) ? (const char *)sqlite3_value_text(q.type) : NULL;
     if (!type)
         return refuse(c, "profile_type is missing");
-    if (strcmp(type, "graph") == 0 || strcmp(type, "perf") == 0)
-        return refuse(c, "the trace reader does not read heap graphs and CPU samples yet");
-    if (strcmp(type, "native") != 0)
+    bool is_graph = strcmp(type, "graph") == 0;
+    if (strcmp(type, "perf") == 0)
+        return refuse(c, "the trace reader does not read CPU samples yet");
+    if (!is_graph && strcmp(type, "native") != 0)
         return refuse(c, "unknown profile_type");
     if (!is_set(q.ts) || sqlite3_value_numeric_type(q.ts) != SQLITE_INTEGER)
         return refuse(c, "ts is missing");
@@ -240,6 +269,8 @@ static int answer(struct flame_cursor *c)
     const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
     if (focus && !focus[0])
         focus = NULL;
+    if (is_graph)
+        return answer_graph(c, focus);
     int rc = hw_native_tree_build(sql->profile, (hw_upid){(uint32_t)c->upid - 1}, c->ts, focus,
                                   &c->tree);
     return rc < 0 ? SQLITE_NOMEM : SQLITE_OK;
@@ -277,6 +308,8 @@ static int flame_next(sqlite3_vtab_cursor *base)
 static int flame_eof(sqlite3_vtab_cursor *base)
 {
     const struct flame_cursor *c = (const struct flame_cursor *)base;
+    if (c->graph)
+        return c->at >= (c->incomplete ? 1 : c->heap.n);
     return c->at >= c->tree.n;
 }
 
@@ -287,21 +320,93 @@ static void give_text(const struct flame_cursor *c, sqlite3_context *ctx, hw_str
     sqlite3_result_text64(ctx, b.n ? (const char *)b.p : "", b.n, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+/* The columns that all forms and types share: what was asked. */
+static void give_input(const struct flame_cursor *c, sqlite3_context *ctx, int column)
 {
-    struct flame_cursor *c = (struct flame_cursor *)base;
-    const struct hw_native_node *n = &c->tree.v[c->at];
+    if (column == C_TS && c->has_inputs)
+        sqlite3_result_int64(ctx, c->ts);
+    else if (column == C_UPID && c->has_inputs)
+        sqlite3_result_int64(ctx, c->upid);
+    else if (column < N_COLUMNS && c->given[column]) /* inputs are given back */
+        sqlite3_result_value(ctx, c->given[column]);
+}
+
+static void give_node_name(const struct flame_cursor *c, sqlite3_context *ctx,
+                           const struct hw_heap_node *n)
+{
+    const struct hw_sql *sql = ((struct flame_vtab *)c->base.pVtab)->module->sql;
+    struct hw_strbuf name = {0};
+    hw_heap_node_name(sql->profile, c->graph, n, HW_FOLD_FLAME, &name);
+    if (name.failed)
+        sqlite3_result_error_nomem(ctx);
+    else
+        sqlite3_result_text64(ctx, name.p ? name.p : "", name.n, SQLITE_TRANSIENT, SQLITE_UTF8);
+    hw_strbuf_done(&name);
+}
+
+static int graph_column(const struct flame_cursor *c, sqlite3_context *ctx, int column)
+{
+    static const char incomplete[] = "ERROR: INCOMPLETE GRAPH (try increasing buffer size)";
+    static const struct hw_heap_node error = {
+        .parent = HW_ID_NONE, .count = 1, .size = 1, .cumulative_count = 1, .cumulative_size = 1};
+    const struct hw_heap_node *n = c->incomplete ? &error : &c->heap.v[c->at];
     switch (column) {
     case C_ID:
         sqlite3_result_int64(ctx, (sqlite3_int64)c->at);
         break;
-    case C_TS:
-        if (c->has_inputs)
-            sqlite3_result_int64(ctx, c->ts);
+    case C_DEPTH:
+        sqlite3_result_int64(ctx, n->depth);
         break;
-    case C_UPID:
-        if (c->has_inputs)
-            sqlite3_result_int64(ctx, c->upid);
+    case C_NAME:
+        if (c->incomplete)
+            sqlite3_result_text(ctx, incomplete, -1, SQLITE_STATIC);
+        else
+            give_node_name(c, ctx, n);
+        break;
+    case C_MAP_NAME:
+        sqlite3_result_text(ctx, "JAVA", -1, SQLITE_STATIC);
+        break;
+    case C_COUNT:
+        sqlite3_result_int64(ctx, n->count);
+        break;
+    case C_CUMULATIVE_COUNT:
+        sqlite3_result_int64(ctx, n->cumulative_count);
+        break;
+    case C_SIZE:
+        sqlite3_result_int64(ctx, n->size);
+        break;
+    case C_CUMULATIVE_SIZE:
+        sqlite3_result_int64(ctx, n->cumulative_size);
+        break;
+    case C_ALLOC_COUNT:
+    case C_CUMULATIVE_ALLOC_COUNT:
+    case C_ALLOC_SIZE:
+    case C_CUMULATIVE_ALLOC_SIZE:
+        sqlite3_result_int64(ctx, 0); /* a graph knows nothing of what is gone */
+        break;
+    case C_PARENT_ID:
+        if (n->parent != HW_ID_NONE)
+            sqlite3_result_int64(ctx, n->parent);
+        break;
+    case C_SOURCE_FILE:
+    case C_LINE_NUMBER:
+        break;
+    default:
+        give_input(c, ctx, column);
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+{
+    struct flame_cursor *c = (struct flame_cursor *)base;
+    if (c->graph)
+        return graph_column(c, ctx, column);
+    const struct hw_native_node *n = &c->tree.v[c->at];
+    switch (column) {
+    case C_ID:
+        sqlite3_result_int64(ctx, (sqlite3_int64)c->at);
         break;
     case C_DEPTH:
         sqlite3_result_int64(ctx, n->depth);
@@ -348,9 +453,8 @@ static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col
         if (n->line)
             sqlite3_result_int64(ctx, n->line);
         break;
-    default: /* inputs are given back */
-        if (column < N_COLUMNS && c->given[column])
-            sqlite3_result_value(ctx, c->given[column]);
+    default:
+        give_input(c, ctx, column);
         break;
     }
     return SQLITE_OK;

@@ -4,6 +4,7 @@
  */
 #include "base/bytes.h"
 #include "sql/engine.h"
+#include "sql/graph_modules.h"
 
 #include "base/banned.h"
 
@@ -81,5 +82,9 @@ const struct hw_sql_module hw_sql_modules[] = {
     {"android.memory.heap_profile.callstacks", heap_profile_callstacks},
     {"android.memory.heap_profile.summary_tree", summary_tree},
     {"android.memory.heap_profile.intervals", intervals},
+#define X(name) {"android.memory.heap_graph." #name, hw_module_##name},
+    HW_GRAPH_MODULES(X)
+#undef X
+        {"graphs.dominator_tree", hw_module_graph_dominators},
 };
 const size_t hw_n_sql_modules = HW_ARRAY_LEN(hw_sql_modules);

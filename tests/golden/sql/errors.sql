@@ -18,7 +18,7 @@ create perfetto macro a(x Expr) returns Expr as $x $x $x $x $x $x $x $x; select 
 create perfetto macro m(a Expr) returns Expr as $a; select m!(1, 2)
 select m!(1)
 select m!(1
-include perfetto module android.memory.heap_graph.dominator_tree
+include perfetto module android.memory.no_such_module
 select * from experimental_flamegraph
 select * from experimental_flamegraph(1200, 1, 'other')
 select * from experimental_flamegraph(1200, NULL, 'native')

@@ -1,0 +1,325 @@
+/* The modules about heap graphs: views over the internal tables of graph_views.h. */
+#include "sql/graph_modules.h"
+#include "sql/engine.h"
+
+#include "base/banned.h"
+
+const char hw_module_excluded_refs[] =
+    "CREATE PERFETTO VIEW _ref_type_ids AS SELECT id AS type_id FROM heap_graph_class"
+    " WHERE kind IN ('KIND_FINALIZER_REFERENCE', 'KIND_PHANTOM_REFERENCE', 'KIND_WEAK_REFERENCE');"
+    "CREATE PERFETTO VIEW _excluded_refs AS SELECT r.id FROM _ref_type_ids t"
+    " CROSS JOIN heap_graph_object o ON o.type_id = t.type_id"
+    " CROSS JOIN heap_graph_reference r ON r.reference_set_id = o.reference_set_id"
+    " WHERE r.field_name = 'java.lang.ref.Reference.referent';";
+
+const char hw_module_raw_dominator_tree[] =
+    "CREATE PERFETTO VIEW _raw_heap_graph_dominator_tree AS"
+    " SELECT id, idom_id FROM _hw_heap_graph_dominators WHERE depth > 0;";
+
+const char hw_module_dominator_tree[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.raw_dominator_tree;"
+    "CREATE PERFETTO VIEW heap_graph_dominator_tree AS"
+    " SELECT id, idom_id, dominated_obj_count, dominated_size_bytes, dominated_native_size_bytes,"
+    "  depth FROM _hw_heap_graph_dominators WHERE depth > 0;";
+
+const char hw_module_dominator_class_tree[] =
+    "CREATE PERFETTO VIEW _heap_graph_dominator_class_tree AS"
+    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, heap_type, self_count, "
+    "self_size,"
+    "  path_hash_stable FROM _hw_heap_graph_dominated_tree;";
+
+const char hw_module_class_tree[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;"
+    "CREATE PERFETTO VIEW _heap_graph_object_min_depth_tree AS"
+    " SELECT id, parent_id FROM _hw_heap_graph_paths WHERE cumulative_count > 0;"
+    "CREATE PERFETTO VIEW _heap_graph_class_tree AS"
+    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, heap_type, self_count, "
+    "self_size,"
+    "  path_hash_stable FROM _hw_heap_graph_path_tree;";
+
+const char hw_module_class_summary_tree[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.class_tree;"
+    "CREATE PERFETTO VIEW android_heap_graph_class_summary_tree AS"
+    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, self_count, self_size,"
+    "  cumulative_count, cumulative_size FROM _hw_heap_graph_path_tree;";
+
+const char hw_module_object_tree[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.class_tree;"
+    "CREATE PERFETTO VIEW _heap_graph_object_tree_aggregation AS"
+    " SELECT id, cumulative_size, cumulative_native_size, cumulative_count"
+    " FROM _hw_heap_graph_paths WHERE cumulative_count > 0;";
+
+const char hw_module_heap_graph_class_aggregation[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.dominator_tree;"
+    /* Names of the runtime's own classes, and arrays of numbers: of no use to who looks for leaks.
+     */
+    "CREATE PERFETTO FUNCTION _is_libcore_or_array(obj_name STRING) RETURNS BOOL AS"
+    " SELECT ($obj_name GLOB 'java.*' AND NOT $obj_name GLOB 'java.lang.Class<*>')"
+    "  OR $obj_name GLOB 'j$.*' OR $obj_name GLOB 'android.util.*Array*'"
+    "  OR ($obj_name GLOB '*[[]*' AND substr($obj_name, 1, instr($obj_name, '[') - 1) IN"
+    "   ('int', 'long', 'byte', 'char', 'short', 'float', 'double', 'boolean'));"
+    "CREATE PERFETTO VIEW android_heap_graph_class_aggregation AS"
+    " SELECT s.upid, s.graph_sample_ts, s.type_id,"
+    "  ifnull(c.deobfuscated_name, c.name) AS type_name,"
+    "  _is_libcore_or_array(ifnull(c.deobfuscated_name, c.name)) AS is_libcore_or_array,"
+    "  s.obj_count, s.size_bytes, s.native_size_bytes, s.reachable_obj_count,"
+    "  s.reachable_size_bytes, s.reachable_native_size_bytes, s.dominated_obj_count,"
+    "  s.dominated_size_bytes, s.dominated_native_size_bytes"
+    " FROM _hw_heap_graph_class_sums s JOIN heap_graph_class c ON c.id = s.type_id"
+    " WHERE s.obj_count > 0 ORDER BY s.upid, s.graph_sample_ts, s.type_id;";
+
+/* The process's last value before the dump, or the first one up to half a second later. */
+#define VALUES(counter, when)                                                                      \
+    "(SELECT v.value FROM counter v JOIN process_counter_track t ON t.id = v.track_id"             \
+    "  WHERE t.upid = s.upid AND t.name = '" counter "' AND " when " LIMIT 1)"
+#define NEAR(counter)                                                                              \
+    "coalesce(" VALUES(counter, "v.ts <= s.graph_sample_ts ORDER BY v.ts DESC") ", " VALUES(       \
+        counter, "v.ts <= s.graph_sample_ts + 500000000 ORDER BY v.ts") ")"
+
+const char hw_module_heap_graph_stats[] =
+    "INCLUDE PERFETTO MODULE android.memory.heap_graph.heap_graph_class_aggregation;"
+    "CREATE PERFETTO VIEW android_heap_graph_stats AS"
+    " WITH s AS MATERIALIZED (SELECT upid, graph_sample_ts, sum(size_bytes) AS total_heap_size,"
+    "   sum(native_size_bytes) AS total_native_alloc_registry_size, sum(obj_count)"
+    "    AS total_obj_count, sum(reachable_size_bytes) AS reachable_heap_size,"
+    "   sum(reachable_native_size_bytes) AS reachable_native_alloc_registry_size,"
+    "   sum(reachable_obj_count) AS reachable_obj_count"
+    "  FROM _hw_heap_graph_class_sums GROUP BY upid, graph_sample_ts)"
+    " SELECT s.upid, s.graph_sample_ts, s.graph_sample_ts - p.start_ts AS process_uptime,"
+    "  total_heap_size, total_native_alloc_registry_size, total_obj_count, reachable_heap_size,"
+    "  reachable_native_alloc_registry_size, reachable_obj_count,"
+    "  CAST(" NEAR(
+        "oom_score_adj") " AS INTEGER) AS oom_score_adj,"
+                         "  CAST(" NEAR("mem.rss.anon") " + ifnull(" NEAR(
+                             "mem.swap") ", 0) AS INTEGER)"
+                                         "   AS anon_rss_and_swap_size,"
+                                         "  CAST(" NEAR(
+                                             "mem.dmabuf_rss") " AS INTEGER) AS dmabuf_rss_size,"
+                                                               "  g.heap_size AS "
+                                                               "art_bytes_allocated,"
+                                                               "  ifnull(g.dump_reason = 'OOME', "
+                                                               "0) AS is_out_of_memory_error,"
+                                                               "  d.allocation_size_bytes AS "
+                                                               "oome_failing_allocation_size,"
+                                                               "  d.free_bytes_until_oom AS "
+                                                               "oome_remaining_art_free_bytes"
+                                                               " FROM s JOIN process p ON p.upid = "
+                                                               "s.upid"
+                                                               " LEFT JOIN heap_graph g ON g.upid "
+                                                               "= s.upid AND g.ts = "
+                                                               "s.graph_sample_ts"
+                                                               " LEFT JOIN "
+                                                               "android_heap_graph_java_oome_"
+                                                               "details d ON d.heap_graph_id = "
+                                                               "g.id;";
+
+const char hw_module_class_relationship[] =
+    "CREATE PERFETTO MACRO android_heap_graph_class_find_descendants("
+    "  ancestor_class_ids TableOrSubquery) RETURNS TableOrSubquery AS ("
+    "  WITH RECURSIVE below(id, ancestor_class_id, ancestor_class_name) AS ("
+    "    SELECT c.id, c.id, c.name FROM $ancestor_class_ids a JOIN heap_graph_class c ON c.id = "
+    "a.id"
+    "    UNION"
+    "    SELECT c.id, b.ancestor_class_id, b.ancestor_class_name FROM below b"
+    "    JOIN heap_graph_class c ON c.superclass_id = b.id)"
+    "  SELECT id, ancestor_class_id, ancestor_class_name FROM below);";
+
+#define BITMAP_FIELD(name, column)                                                                 \
+    "(SELECT v." column " FROM heap_graph_primitive v WHERE v.field_set_id = d.field_set_id"       \
+    "  AND v.field_name = 'android.graphics.Bitmap." name "')"
+
+const char hw_module_bitmap[] =
+    /* An id is pid * 10^7 + storage * 10^6 + a counter. */
+    "CREATE PERFETTO FUNCTION _android_bitmap_storage_type_name(storage_type LONG) RETURNS STRING "
+    "AS"
+    " SELECT CASE $storage_type WHEN 0 THEN 'wrapped_pixel_ref' WHEN 1 THEN 'heap'"
+    "  WHEN 2 THEN 'ashmem' WHEN 3 THEN 'hardware' END;"
+    "CREATE PERFETTO VIEW android_heap_graph_bitmaps AS"
+    " WITH fields AS ("
+    "  SELECT o.id AS object_id, o.upid, o.graph_sample_ts, o.self_size, o.native_size, "
+    "o.reachable,"
+    "   " BITMAP_FIELD(
+        "mWidth",
+        "int_value") " AS width,"
+                     "   " BITMAP_FIELD(
+                         "mHeight",
+                         "int_value") " AS height,"
+                                      "   " BITMAP_FIELD(
+                                          "mDensity",
+                                          "int_value") " AS density,"
+                                                       "   " BITMAP_FIELD(
+                                                           "mId",
+                                                           "long_value") " AS bitmap_id,"
+                                                                         "   nullif(" BITMAP_FIELD(
+                                                                             "mSourceId",
+                                                                             "long_value") ", -1) "
+                                                                                           "AS "
+                                                                                           "source_"
+                                                                                           "id"
+                                                                                           "  FROM "
+                                                                                           "heap_"
+                                                                                           "graph_"
+                                                                                           "class "
+                                                                                           "c JOIN "
+                                                                                           "heap_"
+                                                                                           "graph_"
+                                                                                           "object "
+                                                                                           "o ON "
+                                                                                           "o.type_"
+                                                                                           "id = "
+                                                                                           "c.id"
+                                                                                           "  LEFT "
+                                                                                           "JOIN "
+                                                                                           "heap_"
+                                                                                           "graph_"
+                                                                                           "object_"
+                                                                                           "data d "
+                                                                                           "ON "
+                                                                                           "d.id = "
+                                                                                           "o."
+                                                                                           "object_"
+                                                                                           "data_id"
+                                                                                           "  "
+                                                                                           "WHERE "
+                                                                                           "ifnull("
+                                                                                           "c."
+                                                                                           "deobfus"
+                                                                                           "cated_"
+                                                                                           "name, "
+                                                                                           "c.name)"
+                                                                                           " = "
+                                                                                           "'androi"
+                                                                                           "d."
+                                                                                           "graphic"
+                                                                                           "s."
+                                                                                           "Bitmap'"
+                                                                                           "),"
+                                                                                           " sender"
+                                                                                           "s AS "
+                                                                                           "(SELECT"
+                                                                                           " *, "
+                                                                                           "(SELECT"
+                                                                                           " max(p."
+                                                                                           "upid) "
+                                                                                           "FROM "
+                                                                                           "process"
+                                                                                           " p "
+                                                                                           "WHERE "
+                                                                                           "p.pid "
+                                                                                           "= "
+                                                                                           "source_"
+                                                                                           "id / "
+                                                                                           "1000000"
+                                                                                           "0"
+                                                                                           "   AND "
+                                                                                           "ifnull("
+                                                                                           "p."
+                                                                                           "start_"
+                                                                                           "ts, "
+                                                                                           "trace_"
+                                                                                           "start()"
+                                                                                           ") <= "
+                                                                                           "graph_"
+                                                                                           "sample_"
+                                                                                           "ts) AS "
+                                                                                           "source_"
+                                                                                           "upid "
+                                                                                           "FROM "
+                                                                                           "fields)"
+                                                                                           " SELECT"
+                                                                                           " object"
+                                                                                           "_id, "
+                                                                                           "s.upid,"
+                                                                                           " graph_"
+                                                                                           "sample_"
+                                                                                           "ts, "
+                                                                                           "width, "
+                                                                                           "height,"
+                                                                                           " densit"
+                                                                                           "y, "
+                                                                                           "bitmap_"
+                                                                                           "id,"
+                                                                                           "  "
+                                                                                           "bitmap_"
+                                                                                           "id / "
+                                                                                           "1000000"
+                                                                                           "0 AS "
+                                                                                           "bitmap_"
+                                                                                           "pid,"
+                                                                                           "  "
+                                                                                           "_androi"
+                                                                                           "d_"
+                                                                                           "bitmap_"
+                                                                                           "storage"
+                                                                                           "_type_"
+                                                                                           "name("
+                                                                                           "bitmap_"
+                                                                                           "id % "
+                                                                                           "1000000"
+                                                                                           "0 / "
+                                                                                           "1000000"
+                                                                                           ") AS "
+                                                                                           "bitmap_"
+                                                                                           "storage"
+                                                                                           "_type,"
+                                                                                           "  "
+                                                                                           "source_"
+                                                                                           "id, "
+                                                                                           "source_"
+                                                                                           "id / "
+                                                                                           "1000000"
+                                                                                           "0 AS "
+                                                                                           "source_"
+                                                                                           "pid,"
+                                                                                           "  "
+                                                                                           "_androi"
+                                                                                           "d_"
+                                                                                           "bitmap_"
+                                                                                           "storage"
+                                                                                           "_type_"
+                                                                                           "name("
+                                                                                           "source_"
+                                                                                           "id % "
+                                                                                           "1000000"
+                                                                                           "0 / "
+                                                                                           "1000000"
+                                                                                           ") AS "
+                                                                                           "source_"
+                                                                                           "storage"
+                                                                                           "_type,"
+                                                                                           "  "
+                                                                                           "source_"
+                                                                                           "upid, "
+                                                                                           "p.name "
+                                                                                           "AS "
+                                                                                           "source_"
+                                                                                           "process"
+                                                                                           "_name, "
+                                                                                           "self_"
+                                                                                           "size, "
+                                                                                           "native_"
+                                                                                           "size, "
+                                                                                           "reachab"
+                                                                                           "le"
+                                                                                           " FROM "
+                                                                                           "senders"
+                                                                                           " s "
+                                                                                           "LEFT "
+                                                                                           "JOIN "
+                                                                                           "process"
+                                                                                           " p ON "
+                                                                                           "p.upid "
+                                                                                           "= "
+                                                                                           "s."
+                                                                                           "source_"
+                                                                                           "upid;";
+
+const char hw_module_graph_dominators[] =
+    "CREATE PERFETTO MACRO graph_dominator_tree(graph_table TableOrSubquery, root_node_id Expr)"
+    " RETURNS TableOrSubquery AS ("
+    "  SELECT node_id, dominator_node_id FROM _hw_dominator_tree("
+    "   (SELECT _hw_gather_edges(source_node_id, dest_node_id) FROM $graph_table),"
+    "   (SELECT $root_node_id)));";
+
+const char hw_module_helpers[] = ""; /* what it would hold is done by the tables underneath */
+const char hw_module_oome[] = "";    /* its table is always there */
