@@ -10,6 +10,8 @@
 #include "base/strbuf.h"
 #include "codec/gzip.h"
 #include "import/bundle.h"
+#include "import/collapsed.h"
+#include "import/heaptrack.h"
 #include "import/import.h"
 #include "import/perfetto.h"
 #include "import/pprof.h"
@@ -20,8 +22,9 @@
 enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto, &hw_import_pprof,
-                                                  &hw_import_bundle, NULL};
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,  &hw_import_pprof,
+                                                  &hw_import_bundle,    &hw_import_heaptrack,
+                                                  &hw_import_collapsed, NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {
@@ -52,24 +55,52 @@ static int import_bytes(struct hw_bytes file, struct hw_profile *into, struct hw
     return importer ? importer->read(file, into, err) : unknown_format(head, err);
 }
 
-static int import_whole(int fd, bool gzipped, struct hw_profile *into, struct hw_error *err)
+/* What was unpacked before an error is read. */
+static int import_unpacked(int rc, const struct hw_strbuf *content, struct hw_profile *into,
+                           struct hw_error *err)
+{
+    if ((rc == HW_EFORMAT || rc == HW_ETRUNCATED) && content->n)
+        rc = hw_profile_stat_add(into, "trace_truncated", -1, HW_STAT_DATA_LOSS, 1);
+    return rc < 0 ? rc : import_bytes(hw_bytes_of(content->p, content->n), into, err);
+}
+
+static bool is_zstd(struct hw_bytes head)
+{
+    return head.n >= 4 && hw_load_u32(head.p) == 0xfd2fb528u;
+}
+
+/* A file in memory, packed or not. */
+static int import_memory(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_strbuf content = {0};
+    int rc;
+    if (hw_gzip_is(file))
+        rc = import_unpacked(hw_inflate(file, max_file, &content, err), &content, into, err);
+    else if (is_zstd(file))
+        rc = import_unpacked(hw_zstd_inflate(file, max_file, &content, err), &content, into, err);
+    else
+        rc = import_bytes(file, into, err);
+    hw_strbuf_done(&content);
+    return rc;
+}
+
+static int import_whole(int fd, struct hw_profile *into, struct hw_error *err)
+{
     char *raw = NULL;
     size_t n = 0;
-    int rc;
-    if (gzipped) {
-        rc = hw_inflate_fd(fd, max_file, &content, err);
-        if ((rc == HW_EFORMAT || rc == HW_ETRUNCATED) && content.n) /* what is there is read */
-            rc = hw_profile_stat_add(into, "trace_truncated", -1, HW_STAT_DATA_LOSS, 1);
-    } else {
-        rc = hw_fd_read_file(fd, max_file, &raw, &n, err);
-    }
+    int rc = hw_fd_read_file(fd, max_file, &raw, &n, err);
     if (rc == HW_OK)
-        rc = import_bytes(gzipped ? hw_bytes_of(content.p, content.n) : hw_bytes_of(raw, n), into,
-                          err);
-    hw_strbuf_done(&content);
+        rc = import_memory(hw_bytes_of(raw, n), into, err);
     free(raw);
+    return rc;
+}
+
+/* Piece by piece: what is packed is never in memory as a whole. */
+static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_strbuf content = {0};
+    int rc = import_unpacked(hw_inflate_fd(fd, max_file, &content, err), &content, into, err);
+    hw_strbuf_done(&content);
     return rc;
 }
 
@@ -78,17 +109,18 @@ static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
     uint8_t bytes[HEAD];
     ssize_t n = pread(fd, bytes, sizeof bytes, 0);
     if (n < 0 && errno == ESPIPE)
-        return import_whole(fd, /* gzipped = */ false, into, err);
+        return import_whole(fd, into, err);
     if (n < 0)
         return hw_fail_sys(err, "cannot read");
     struct hw_bytes head = hw_bytes_of(bytes, (size_t)n);
     if (hw_gzip_is(head))
-        return import_whole(fd, /* gzipped = */ true, into, err);
+        return import_gzip(fd, into, err);
+    if (is_zstd(head))
+        return import_whole(fd, into, err);
     const struct hw_importer *importer = hw_importer_find(head);
     if (!importer)
         return unknown_format(head, err);
-    return importer->read_fd ? importer->read_fd(fd, into, err)
-                             : import_whole(fd, /* gzipped = */ false, into, err);
+    return importer->read_fd ? importer->read_fd(fd, into, err) : import_whole(fd, into, err);
 }
 
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err)

@@ -1,0 +1,38 @@
+/*
+ * lines.h - text formats a line at a time, and the words and numbers of a line
+ *
+ * Why:     several formats are lines of words; none of them may be trusted to end its lines, or to
+ *          be text.
+ * Shapes:  views into the text. A line comes without its end ("\n" or "\r\n"); the last one needs
+ *          none. Words are parted by spaces.
+ * Owns:    nothing.
+ */
+#ifndef HW_CODEC_LINES_H
+#define HW_CODEC_LINES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_lines {
+    struct hw_bytes rest;
+    size_t offset; /* of the line given last */
+    size_t next_offset;
+    uint64_t number; /* of the line given last, from 1 */
+};
+
+static inline struct hw_lines hw_lines_of(struct hw_bytes text)
+{
+    return (struct hw_lines){.rest = text};
+}
+
+bool hw_lines_next(struct hw_lines *l, struct hw_bytes *line); /* false at the end */
+
+/* The next word of a line, which becomes what follows it; false when there is none. */
+bool hw_word_next(struct hw_bytes *line, struct hw_bytes *word);
+/* The next word as a number; false when there is none, or it is none (nothing was taken then). */
+bool hw_word_hex(struct hw_bytes *line, uint64_t *out);
+bool hw_word_decimal(struct hw_bytes *line, uint64_t *out);
+
+#endif

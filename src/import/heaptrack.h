@@ -1,0 +1,9 @@
+/* heaptrack.h - see import.h */
+#ifndef HW_IMPORT_HEAPTRACK_H
+#define HW_IMPORT_HEAPTRACK_H
+
+#include "import/import.h"
+
+extern const struct hw_importer hw_import_heaptrack;
+
+#endif
