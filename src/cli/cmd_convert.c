@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/show.h"
+#include "cli/units.h"
 #include "export/export.h"
 
 #include "base/banned.h"
@@ -46,6 +47,23 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
     return NULL;
 }
 
+/* The end is what a converter is expected to take; a program that tidied up shows little there. */
+static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
+{
+    bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
+    const struct hw_process_moment *peak = hw_process_view_peak(&s->view);
+    if (!live || !peak || peak == s->moment || hw_opt_flag(&cli->opts, HW_OPT_QUIET) ||
+        hw_opt_flag(&cli->opts, HW_OPT_PEAK) || !hw_process_view_cleaned_up(&s->view))
+        return;
+    char end_size[HW_UNIT_MAX], peak_size[HW_UNIT_MAX], when[HW_UNIT_MAX];
+    fprintf(stderr,
+            "note: this is the end, where %s of the peak's %s (at %s) are live; --peak takes the "
+            "peak\n",
+            hw_fmt_bytes(end_size, (double)s->moment->total.space),
+            hw_fmt_bytes(peak_size, (double)peak->total.space),
+            hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
+}
+
 static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                    const char *out_path)
 {
@@ -53,6 +71,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
     int rc = hw_show_open(&s, cli, in_path, /* as_report = */ false);
     if (rc != 0)
         return rc;
+    tell_moment(cli, &s);
     struct hw_export_input in = {.profile = s.p,
                                  .values = &s.values,
                                  .upid = s.upid,

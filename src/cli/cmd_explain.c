@@ -6,13 +6,16 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
+#include "cli/units.h"
 
 #include "base/banned.h"
 
+enum { COLUMN = 20, WIDTH = 100 };
+
 static const struct {
-    const char *code, *meaning, *remedy;
+    const char *code, *meaning, *remedy, *page;
 } explained[] = {
-#define X(code, meaning, remedy) {code, meaning, remedy},
+#define X(code, meaning, remedy, page) {code, meaning, remedy, page},
 #include "cli/explain.def"
 #undef X
 };
@@ -33,13 +36,34 @@ const char *hw_explain_remedy(const char *code)
     return NULL;
 }
 
-static int list_codes(void)
+const char *hw_explain_page(const char *code)
 {
     for (size_t i = 0; i < HW_ARRAY_LEN(explained); i++)
-        printf("%-22s %s\n", explained[i].code, explained[i].meaning);
+        if (strcmp(explained[i].code, code) == 0)
+            return explained[i].page;
+    return NULL;
+}
+
+static int list_codes(void)
+{
+    printf("Codes in brackets behind messages. heapwise explain CODE tells what to do.\n\n");
+    for (size_t i = 0; i < HW_ARRAY_LEN(explained); i++) {
+        printf("%-*s", COLUMN, explained[i].code);
+        hw_print_folded(stdout, explained[i].meaning, COLUMN, COLUMN, WIDTH);
+    }
+    putchar('\n');
     for (size_t i = 0; i < HW_ARRAY_LEN(errors); i++)
-        printf("%-22s %s\n", errors[i].name, errors[i].text);
+        printf("%-*s%s\n", COLUMN, errors[i].name, errors[i].text);
     return HW_EXIT_OK;
+}
+
+static void print_entry(size_t i)
+{
+    printf("%s\n\n", explained[i].code);
+    hw_print_folded(stdout, explained[i].meaning, 0, 0, WIDTH);
+    putchar('\n');
+    hw_print_folded(stdout, explained[i].remedy, 0, 0, WIDTH);
+    printf("\nMore: doc/guide/%s\n", explained[i].page);
 }
 
 int hw_cmd_explain(struct hw_cli *cli)
@@ -51,8 +75,7 @@ int hw_cmd_explain(struct hw_cli *cli)
     size_t n = 0;
     for (size_t i = 0; i < HW_ARRAY_LEN(explained); i++) {
         if (strcasecmp(explained[i].code, code) == 0) {
-            printf("%s\n\n%s\n\n%s\n", explained[i].code, explained[i].meaning,
-                   explained[i].remedy);
+            print_entry(i);
             return HW_EXIT_OK;
         }
         known[n++] = explained[i].code;

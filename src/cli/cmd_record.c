@@ -376,13 +376,14 @@ static void add_names(const struct record *r)
 
 static bool is_empty(const struct record *r)
 {
-    return !r->recording.recorder_gone && (!r->target || r->recording.ended.n_samples == 0);
+    return hw_recording_is_empty(&r->recording, r->target);
 }
 
 /* Everything for people: names, report or the reason why there is none, the file. Once. */
 static void tell(struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
+    const struct hw_opts *o = &r->cli->opts;
     if (r->told)
         return;
     r->told = true;
@@ -397,6 +398,12 @@ static void tell(struct record *r)
     } else {
         add_names(r);
         show_report(r);
+        if (r->target && hw_recording_is_starter(r->target) && !hw_opt_flag(o, HW_OPT_QUIET))
+            fprintf(
+                stderr,
+                "note: only '%s' was profiled, which starts other programs; none of those asked "
+                "to be [not-seen]\n",
+                r->target->name);
     }
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);

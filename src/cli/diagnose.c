@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/launch.h"
 #include "cli/recording.h"
+#include "config/config.h"
 #include "elf/elf.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
@@ -145,6 +146,10 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "no-process", "process %d is gone", p->pid);
         return;
     }
+    if (p->pid == 1) {
+        find(out, "protected", "process 1 is never profiled");
+        return;
+    }
     int rc = hw_proc_cmdline(p->dir, &cmdline, &n);
     free(cmdline);
     if (rc == 0 && n == 0) {
@@ -185,6 +190,48 @@ void hw_diagnose_pid(int32_t pid, struct hw_finding *out)
     hw_pid_done(&p);
 }
 
+static bool has_name(int32_t pid, const char *name)
+{
+    struct hw_pid p;
+    char argv0[512];
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return false;
+    hw_proc_argv0(p.dir, argv0, sizeof argv0);
+    hw_pid_done(&p);
+    return argv0[0] && hw_config_name_matches(name, argv0);
+}
+
+/* True when there is such a process; *out says why it cannot be profiled, if so. */
+static bool diagnose_name(const char *name, struct hw_finding *out)
+{
+    hw_pid_list all = {0};
+    bool found = false;
+    (void)hw_proc_list(&all); /* what was read before a failure counts */
+    for (size_t i = 0; i < all.n && !out->code; i++)
+        if (has_name(all.v[i], name)) {
+            found = true;
+            hw_diagnose_pid(all.v[i], out);
+        }
+    hw_vec_done(&all);
+    return found;
+}
+
+void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
+                        struct hw_finding *out)
+{
+    *out = (struct hw_finding){0};
+    for (size_t i = 0; i < n_pids && !out->code; i++)
+        if (pids[i] <= INT32_MAX)
+            hw_diagnose_pid((int32_t)pids[i], out);
+        else
+            find(out, "no-process", "no process %llu", (unsigned long long)pids[i]);
+    for (size_t i = 0; i < n_names && !out->code; i++)
+        if (!diagnose_name(names[i], out))
+            find(out, "no-process", "no process named '%s' ran", names[i]);
+    if (!out->code)
+        find(out, "never-allocated", "the process is there and asked for no memory meanwhile");
+}
+
 /* ---- a recording ---- */
 
 static void no_target(const struct hw_recording *r, const char *program, struct hw_finding *out)
@@ -213,13 +260,17 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
         no_target(r, program, out);
         return;
     }
-    if (r->ended.n_samples)
+    if (!hw_recording_is_empty(r, t))
         return;
     if (t->reason)
         find(out, "gave-up", "process %d ('%s'): %s", t->pid, t->name ? t->name : "?", t->reason);
     else if (r->ended.n_lost)
         find(out, "buffer-overrun", "all %llu samples were lost: the buffer was full",
              (unsigned long long)r->ended.n_lost);
+    else if (hw_recording_is_starter(t))
+        find(out, "not-seen",
+             "only '%s' (%d) was profiled, which starts other programs; none of those asked to be",
+             t->name ? t->name : "?", t->pid);
     else if (program)
         hw_diagnose_file(program, /* loads = */ false, out);
     if (!out->code)

@@ -28,10 +28,16 @@ void hw_diagnose_pid(int32_t pid, struct hw_finding *out);
 /* Why the recording has no sample. program: the command's file, NULL = none was started. */
 void hw_diagnose_recording(const struct hw_recording *r, const char *program,
                            struct hw_finding *out);
+/* Why none of these processes was profiled: the first that has a reason, else that there is none.
+ */
+void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
+                        struct hw_finding *out);
 /* Prints it as a message with its code and the remedy as a hint. */
 void hw_diagnose_print(const struct hw_cli *cli, const struct hw_finding *f);
 
 /* The remedy for a code of explain.def; NULL when there is none of that name. */
 const char *hw_explain_remedy(const char *code);
+/* Its page and place below doc/guide/; NULL likewise. */
+const char *hw_explain_page(const char *code);
 
 #endif

@@ -334,10 +334,13 @@ static int convert(struct run *r, size_t *n_files, struct hw_error *err)
 static int no_profiles(struct run *r)
 {
     struct hw_finding f;
+    const struct hw_optval *names = &r->cli->opts.v[HW_OPT_NAME];
     fprintf(stderr, "No profiles generated\n");
     hw_diagnose_recording(&r->recording, r->program, &f);
+    if (!r->program && strcmp(f.code, "no-process") == 0)
+        hw_diagnose_wanted(r->h->pids.v, r->h->pids.n, names->list.v, names->list.n, &f);
     hw_diagnose_print(r->cli, &f);
-    hw_cli_hint("doc/guide/troubleshooting.md tells what to try");
+    hw_cli_hint("doc/guide/%s tells what to try", hw_explain_page(f.code));
     return HW_EXIT_FAILED;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
+#include "cli/units.h"
 
 #include "base/banned.h"
 
@@ -18,27 +19,6 @@ static void synopsis(FILE *f, const struct hw_command *cmd)
         fprintf(f, "%s [OPTIONS] %s\n", cmd->name, cmd->args);
     else
         fprintf(f, "heapwise %s [OPTIONS] %s\n", cmd->name, cmd->args);
-}
-
-/* Prints text in lines of at most `width` columns, each after `indent` blanks but the first. */
-static void wrapped(FILE *f, const char *text, size_t column, size_t indent, size_t width)
-{
-    while (*text) {
-        size_t word = strcspn(text, " ");
-        if (column > indent && column + 1 + word > width) {
-            fprintf(f, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', f);
-            column++;
-        }
-        fwrite(text, 1, word, f);
-        column += word;
-        text += word;
-        while (*text == ' ')
-            text++;
-    }
-    fputc('\n', f);
 }
 
 static void option_line(FILE *f, const struct hw_option *def)
@@ -57,7 +37,7 @@ static void option_line(FILE *f, const struct hw_option *def)
     bool show_default = def->default_text && def->arg && strcmp(def->default_text, "0") != 0;
     (void)snprintf(text, sizeof text, "%s%s%s%s", def->help, show_default ? " (default " : "",
                    show_default ? def->default_text : "", show_default ? ")" : "");
-    wrapped(f, text, HELP_COLUMN, HELP_COLUMN, WIDTH);
+    hw_print_folded(f, text, HELP_COLUMN, HELP_COLUMN, WIDTH);
 }
 
 static void examples(FILE *f, const struct hw_command *cmd, size_t max)

@@ -271,8 +271,7 @@ static uint64_t rss_bytes(int32_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* sh, env, nice … are there for another program. */
-static bool is_starter(const struct hw_seen_target *t)
+bool hw_recording_is_starter(const struct hw_seen_target *t)
 {
     const char *name = t->name ? t->name : "";
     const char *slash = strrchr(name, '/');
@@ -286,7 +285,8 @@ static void check_conditions(struct hw_recording *r)
     check_count(r, HW_WHEN_TIME, (hw_now_monotonic_ns() - r->started_ns) / ms);
     uint64_t most = 0;
     for (size_t i = 0; i < r->targets.n; i++) {
-        if (r->targets.v[i].state != HW_TARGET_CONNECTED || is_starter(&r->targets.v[i]))
+        if (r->targets.v[i].state != HW_TARGET_CONNECTED ||
+            hw_recording_is_starter(&r->targets.v[i]))
             continue;
         uint64_t rss = rss_bytes(r->targets.v[i].pid);
         most = rss > most ? rss : most;
@@ -481,16 +481,24 @@ void hw_recording_done(struct hw_recording *r)
  * child of it, one that stayed what it was. */
 static int rank(const struct hw_recording *r, const struct hw_seen_target *t)
 {
-    if (is_starter(t))
+    if (hw_recording_is_starter(t))
         return t->state != HW_TARGET_EXECED;
     return 2 + (t->state != HW_TARGET_EXECED) + 2 * (r->launch && t->pid == r->launch->pid);
+}
+
+bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_target *t)
+{
+    if (r->recorder_gone)
+        return false; /* nobody counted: what is there is worth a look */
+    return !t || r->ended.n_samples == 0 ||
+           (t->state == HW_TARGET_EXECED && hw_recording_is_starter(t));
 }
 
 size_t hw_recording_programs(const struct hw_recording *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->targets.n; i++)
-        n += r->targets.v[i].connected && !is_starter(&r->targets.v[i]);
+        n += r->targets.v[i].connected && !hw_recording_is_starter(&r->targets.v[i]);
     return n;
 }
 

@@ -85,6 +85,11 @@ int hw_recording_adopt(struct hw_recording *r, struct hw_error *err);
 int hw_recording_run(struct hw_recording *r, struct hw_error *err);
 void hw_recording_done(struct hw_recording *r);
 
+/* sh, env, nice …: there for another program. */
+bool hw_recording_is_starter(const struct hw_seen_target *t);
+/* Nothing of it is in the trace: no sample, or only of a starter that became another program which
+ * never asked to be profiled. */
+bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_target *t);
 /* How many programs were profiled that do more than start others. */
 size_t hw_recording_programs(const struct hw_recording *r);
 /* The program that was really profiled: the first target that stayed and is no mere starter of

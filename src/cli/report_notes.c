@@ -36,21 +36,7 @@ static void put_note(struct notes *n, const char *word, const char *colour, cons
     paint(n, colour);
     fprintf(n->out, "%s: ", word);
     paint(n, "0");
-    size_t column = indent;
-    for (const char *p = text; *p;) {
-        size_t len = strcspn(p, " ");
-        if (column > indent && column + 1 + len > width) {
-            fprintf(n->out, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', n->out);
-            column++;
-        }
-        fprintf(n->out, "%.*s", (int)len, p);
-        column += len;
-        p += len + strspn(p + len, " ");
-    }
-    fputc('\n', n->out);
+    hw_print_folded(n->out, text, indent, indent, width);
 }
 
 static int put_losses(struct notes *n)

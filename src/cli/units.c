@@ -165,3 +165,21 @@ void hw_short_name(struct hw_strbuf *out, const char *label, size_t max)
     hw_strbuf_done(&text);
     hw_strbuf_done(&folded);
 }
+
+void hw_print_folded(FILE *f, const char *text, size_t column, size_t indent, size_t width)
+{
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > indent && column + 1 + word > width) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', f);
+            column++;
+        }
+        fwrite(text, 1, word, f);
+        column += word;
+        text += word + strspn(text + word, " ");
+    }
+    fputc('\n', f);
+}

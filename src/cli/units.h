@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/strbuf.h"
 
@@ -29,5 +30,9 @@ size_t hw_text_width(const char *s);
 /* A function's label without its parameters and, when it is still wider than max, with template
  * arguments folded and at last its beginning cut. Control bytes escaped. */
 void hw_short_name(struct hw_strbuf *out, const char *label, size_t max);
+
+/* Prints text and a newline, in lines of at most `width` columns: `column` are taken already, the
+ * lines behind the first begin with `indent` blanks. */
+void hw_print_folded(FILE *f, const char *text, size_t column, size_t indent, size_t width);
 
 #endif

@@ -149,7 +149,8 @@ static int write_all(struct writer *w, const struct hw_series_list *list,
             return rc;
     }
     if (w->n_warnings)
-        fprintf(w->o->warnings, "See doc/guide/troubleshooting.md, or: heapwise help\n");
+        fprintf(w->o->warnings,
+                "See doc/guide/troubleshooting.md#buffer-overrun, or: heapwise explain\n");
     return HW_OK;
 }
 

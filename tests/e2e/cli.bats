@@ -99,6 +99,60 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     done
 }
 
+# The anchors of a page as its readers make them of its headings.
+anchors() {
+    sed -n 's/^#\{1,6\} //p' "$1" | tr 'A-Z' 'a-z' | sed 's/[^a-z0-9 -]//g; s/ /-/g'
+}
+
+@test "every page that a message or another page points to is there, with its anchor" {
+    doc=$BATS_TEST_DIRNAME/../../doc/guide
+    src=$BATS_TEST_DIRNAME/../../src
+    n=0
+    for place in $(sed -n 's/.*"\([a-z-]*\.md#[a-z-]*\)")$/\1/p' "$src/cli/explain.def") \
+        $(grep -rhoE 'doc/guide/[a-z-]+\.md(#[a-z-]+)?' "$src" | sed 's,doc/guide/,,') \
+        $(grep -hoE '\]\([a-z-]+\.md#[a-z-]+\)' "$doc"/*.md | sed 's/](//; s/)//'); do
+        page=$doc/${place%%#*}
+        [ -f "$page" ] || { echo "no page: $place"; return 1; }
+        [[ $place != *#* ]] || anchors "$page" | grep -qx -- "${place#*#}" || {
+            echo "no anchor: $place"
+            return 1
+        }
+        n=$((n + 1))
+    done
+    for page in "$doc"/*.md; do
+        for place in $(grep -oE '\]\(#[a-z-]+\)' "$page" | sed 's/](#//; s/)//'); do
+            anchors "$page" | grep -qx -- "$place" || { echo "$page: no #$place"; return 1; }
+        done
+    done
+    [ "$n" -ge 24 ]
+    # Every code that a message carries is explained.
+    for code in $(grep -rhoE 'find\(out, "[a-z-]+"|hw_cli_error\([^,]+, "[a-z-]+"' "$src/cli" |
+        sed 's/.*"\(.*\)"/\1/'); do
+        run heapwise explain "$code"
+        [ "$status" -eq 0 ] || { echo "not explained: $code"; return 1; }
+        has "More: doc/guide/"
+    done
+}
+
+@test "convert: the end, and where little is left there a note" {
+    heapwise record --no-report -i 1 -o x.trace -- "$BUILD/tests/targets/t_truth" >/dev/null
+    cat >freed.c <<'END'
+#include <stdlib.h>
+int main(void) { for (int i = 0; i < 3; i++) { char *volatile p = malloc(100000); p[0] = 1; free(p); } }
+END
+    gcc -O0 freed.c -o freed
+    heapwise record --no-report -i 1 -o f.trace -- ./freed
+    run bash -c 'heapwise convert -t folded f.trace >out'
+    has "--peak takes the peak"
+    [ ! -s out ]
+    run bash -c 'heapwise convert -t folded --peak f.trace >out'
+    [ -z "$output" ]
+    grep -q 'main.* 100000' out
+    run bash -c 'heapwise convert -t folded -m alloc_space f.trace >out'
+    [ -z "$output" ]
+    grep -q 'main.* 300000' out
+}
+
 @test "explain knows the codes of messages" {
     run heapwise explain static
     [ "$status" -eq 0 ]
@@ -177,6 +231,22 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     run heapwise record -- ./idle
     [ "$status" -eq 5 ]
     has "[never-allocated]"
+    for way in "sh -c ./static" "sh -c 'exec ./static'" "env -i ./idle"; do
+        run bash -c "heapwise record -i 1G -- $way"
+        [ "$status" -eq 5 ]
+        has "starts other programs; none of those asked to be [not-seen]"
+        [[ $output != *"next:"* ]]
+    done
+    run heapwise record -i 1 -- sh -c ./static
+    [ "$status" -eq 0 ]
+    has "note: only 'sh' was profiled"
+    run heap_profile -n nobody-of-this-name -d 200
+    [ "$status" -eq 1 ]
+    has "no process named 'nobody-of-this-name' ran [no-process]"
+    run heap_profile -p 1 -d 200
+    has "[protected]"
+    run heap_profile -p 99999999 -d 200
+    has "no process 99999999 [no-process]"
 }
 
 @test "record: trace on standard output, the program's own output elsewhere" {
