@@ -11,7 +11,10 @@
 #define HW_METRICS(X)                                                                              \
     X(unsymbolized_frames)                                                                         \
     X(heap_profile_callsites)                                                                      \
-    X(profiler_smaps)
+    X(profiler_smaps)                                                                              \
+    X(java_heap_stats)                                                                             \
+    X(java_heap_histogram)                                                                         \
+    X(java_heap_class_stats)
 
 #define X(name) int hw_metric_##name(const struct hw_profile *p, struct hw_pb *out);
 HW_METRICS(X)
