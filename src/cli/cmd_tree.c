@@ -24,8 +24,9 @@ struct tree {
     const struct hw_cli *cli;
     struct hw_show show;
     struct hw_functions *functions;
-    struct hw_flame flame;
-    int64_t total, min; /* of the metric */
+    hw_filters filters;
+    struct hw_flame flame, callers; /* callers: of a pivot */
+    int64_t total, min;             /* of the metric */
     uint32_t max_depth;
     bool color, unicode;
     unsigned width;
@@ -148,10 +149,36 @@ static int write_stdout(void *ctx, const void *p, size_t n)
 }
 
 /* Nodes in order of a walk, each with its parent's index: deep trees do not fit nested JSON. */
+static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
+                       const struct hw_flame *f)
+{
+    struct hw_strbuf label = {0};
+    hw_json_key(j, key);
+    hw_json_begin_array(j);
+    for (uint32_t i = 1; i < f->v.n; i++) {
+        const struct hw_flame_node *n = &f->v.v[i];
+        const struct hw_function *fn = hw_functions_get(t->functions, n->function);
+        struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
+        hw_strbuf_clear(&label);
+        hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
+        hw_json_begin_object(j);
+        hw_json_kv_uint(j, "id", i);
+        hw_json_kv_uint(j, "parent", n->parent);
+        hw_json_kv_str(j, "function", label.p);
+        hw_json_key(j, "module");
+        hw_json_strn(j, module.p, module.n);
+        for (int m = 0; m < HW_METRIC_COUNT; m++)
+            hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
+                           hw_value_get(hw_flame_total(f, i), (enum hw_metric)m));
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_strbuf_done(&label);
+}
+
 static int put_json(const struct tree *t)
 {
     struct hw_json j;
-    struct hw_strbuf label = {0};
     hw_json_init(&j, write_stdout, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
     hw_json_kv_int(&j, "version", 1);
@@ -159,56 +186,105 @@ static int put_json(const struct tree *t)
     hw_json_kv_int(&j, "pid", t->show.p->processes.v[t->show.upid.v].pid);
     hw_json_kv_int(&j, "ts_ns", t->show.moment->ts_ns);
     hw_json_kv_bool(&j, "inverted", hw_opt_flag(&t->cli->opts, HW_OPT_INVERT));
-    hw_json_key(&j, "nodes");
-    hw_json_begin_array(&j);
-    for (uint32_t i = 1; i < t->flame.v.n; i++) {
-        const struct hw_flame_node *n = &t->flame.v.v[i];
-        const struct hw_function *fn = hw_functions_get(t->functions, n->function);
-        struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
-        hw_strbuf_clear(&label);
-        hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
-        hw_json_begin_object(&j);
-        hw_json_kv_uint(&j, "id", i);
-        hw_json_kv_uint(&j, "parent", n->parent);
-        hw_json_kv_str(&j, "function", label.p);
-        hw_json_key(&j, "module");
-        hw_json_strn(&j, module.p, module.n);
-        for (int m = 0; m < HW_METRIC_COUNT; m++)
-            hw_json_kv_int(&j, hw_metric_name((enum hw_metric)m),
-                           hw_value_get(hw_flame_total(&t->flame, i), (enum hw_metric)m));
-        hw_json_end_object(&j);
-    }
-    hw_json_end_array(&j);
+    json_nodes(t, &j, "nodes", &t->flame);
+    if (hw_filters_have_pivot(&t->filters))
+        json_nodes(t, &j, "callers", &t->callers);
     hw_json_end_object(&j);
     int rc = hw_json_finish(&j);
     hw_json_done(&j);
-    hw_strbuf_done(&label);
     putchar('\n');
     return rc;
 }
+/* The share that filters left. */
+static void put_kept(const struct tree *t, int64_t all)
+{
+    char kept[HW_UNIT_MAX], whole[HW_UNIT_MAX];
+    bool bytes = t->show.metric == HW_METRIC_SPACE || t->show.metric == HW_METRIC_ALLOC_SPACE;
+    printf("filters keep %s of %s (%.1f%%)\n",
+           bytes ? hw_fmt_bytes(kept, (double)t->total) : hw_fmt_count(kept, (double)t->total),
+           bytes ? hw_fmt_bytes(whole, (double)all) : hw_fmt_count(whole, (double)all),
+           all > 0 ? 100 * (double)t->total / (double)all : 0);
+}
 
-static int print_tree(struct tree *t)
+static int put_text(struct tree *t)
 {
     const struct hw_opts *o = &t->cli->opts;
-    unsigned flags = (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
-                     (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES);
-    struct hw_wrappers wrappers = hw_show_wrappers(t->cli);
-    int rc = hw_functions_new(t->show.p->callsites, &wrappers, &t->functions);
-    if (rc == 0)
-        rc = hw_flame_build(t->show.p->callsites, t->functions, &t->show.values, flags, &t->flame);
-    if (rc == 0)
-        rc = hw_flame_sort(&t->flame, t->show.metric);
-    if (rc < 0)
-        return rc;
-    if (hw_opt_flag(o, HW_OPT_JSON))
-        return put_json(t);
+    int64_t all = 0;
+    for (size_t i = 0; i < t->show.values.n; i++)
+        all = hw_sat_add(all, hw_value_get(&t->show.values.v[i].v, t->show.metric));
     t->total = value_of(t, 0);
     t->min = (int64_t)((double)t->total * (double)hw_opt_num(o, HW_OPT_MIN_PERCENT) / 100);
     t->max_depth = (uint32_t)hw_opt_num(o, HW_OPT_MAX_DEPTH);
     put_head(t);
-    if (t->total <= 0)
+    if (t->filters.n)
+        put_kept(t, all);
+    if (all <= 0)
         puts("nothing is live here; --peak shows the peak");
-    return put_nodes(t);
+    else if (t->total <= 0)
+        puts("the filters leave nothing");
+    int rc = put_nodes(t);
+    if (rc < 0 || !hw_filters_have_pivot(&t->filters))
+        return rc;
+    struct hw_flame callees = t->flame;
+    t->flame = t->callers;
+    puts("called by");
+    rc = put_nodes(t);
+    t->flame = callees;
+    return rc;
+}
+
+static int build_trees(struct tree *t)
+{
+    const struct hw_opts *o = &t->cli->opts;
+    struct hw_filter_matches matches = {0};
+    struct hw_flame_question q = {
+        .cs = t->show.p->callsites,
+        .fns = t->functions,
+        .values = &t->show.values,
+        .flags = (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
+                 (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES),
+    };
+    int rc = hw_filter_match(&t->filters, q.cs, t->functions, &t->show.namer, &matches);
+    if (rc < 0)
+        return rc;
+    q.filters = &matches;
+    if (hw_filters_have_pivot(&t->filters)) {
+        rc = hw_flame_pivot(&q, &t->flame, &t->callers);
+        if (rc == 0)
+            rc = hw_flame_sort(&t->callers, t->show.metric);
+    } else {
+        rc = hw_flame_ask(&q, &t->flame);
+    }
+    hw_filter_matches_done(&matches);
+    return rc == 0 ? hw_flame_sort(&t->flame, t->show.metric) : rc;
+}
+
+static int print_tree(struct tree *t)
+{
+    struct hw_wrappers wrappers = hw_show_wrappers(t->cli);
+    int rc = hw_functions_new(t->show.p->callsites, &wrappers, &t->functions);
+    if (rc == 0)
+        rc = build_trees(t);
+    if (rc < 0)
+        return rc;
+    return hw_opt_flag(&t->cli->opts, HW_OPT_JSON) ? put_json(t) : put_text(t);
+}
+
+static int read_filters(struct tree *t)
+{
+    const struct hw_optval *v = &t->cli->opts.v[HW_OPT_FILTER];
+    struct hw_error err = {0};
+    for (size_t i = 0; i < v->list.n; i++) {
+        if (hw_filters_add(&t->filters, v->list.v[i], &err) < 0) {
+            hw_cli_error(t->cli, NULL, "%s", err.text);
+            return hw_cli_usage_exit(t->cli);
+        }
+    }
+    if (hw_filters_have_pivot(&t->filters) && hw_opt_flag(&t->cli->opts, HW_OPT_INVERT)) {
+        hw_cli_error(t->cli, NULL, "a pivot shows callers and callees; --invert goes without one");
+        return hw_cli_usage_exit(t->cli);
+    }
+    return 0;
 }
 
 int hw_cmd_tree(struct hw_cli *cli)
@@ -220,13 +296,19 @@ int hw_cmd_tree(struct hw_cli *cli)
     }
     struct hw_report_options r = hw_report_defaults(cli, STDOUT_FILENO);
     struct tree t = {.cli = cli, .color = r.color, .unicode = r.unicode, .width = r.width};
-    int rc = hw_show_open(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
-    if (rc != 0)
+    int rc = read_filters(&t);
+    if (rc == 0)
+        rc = hw_show_open(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
+    if (rc != 0) {
+        hw_filters_done(&t.filters);
         return rc;
+    }
     hw_pager_begin(cli);
     rc = print_tree(&t);
     hw_functions_free(t.functions);
     hw_flame_done(&t.flame);
+    hw_flame_done(&t.callers);
+    hw_filters_done(&t.filters);
     hw_vec_done(&t.more);
     hw_show_done(&t.show);
     if (rc < 0 || fflush(stdout) != 0) {

@@ -138,14 +138,6 @@ static const char *value_title(const struct page *pg)
     return "";
 }
 
-/* Right-aligned by the columns it takes, not by its bytes. */
-static void put_cell(struct hw_strbuf *line, const char *text, size_t width)
-{
-    for (size_t w = hw_text_width(text); w < width; w++)
-        hw_strbuf_addc(line, ' ');
-    hw_strbuf_adds(line, text);
-}
-
 static void put_value_cell(struct page *pg, const struct hw_site *s)
 {
     enum hw_metric m = pg->d->o->metric;
@@ -158,19 +150,14 @@ static void put_value_cell(struct page *pg, const struct hw_site *s)
                      0.3 * fabs((double)hw_value_get(&s->now, m));
     (void)snprintf(cell, sizeof cell, "%s%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
                    error[0] ? " " : "", error);
-    put_cell(&pg->line, cell, COL_VALUE);
+    hw_put_cell(&pg->line, cell, COL_VALUE);
 }
 
 static void put_delta_cell(struct page *pg, const struct hw_site *s)
 {
-    char buf[HW_UNIT_MAX], cell[HW_UNIT_MAX + 2];
-    int64_t delta = hw_sat_sub(s->now.space, s->before_space);
-    if (delta == 0)
-        (void)snprintf(cell, sizeof cell, "0");
-    else
-        (void)snprintf(cell, sizeof cell, "%s%s", delta > 0 ? "+" : "",
-                       hw_fmt_bytes(buf, (double)delta));
-    put_cell(&pg->line, cell, COL_DELTA);
+    char cell[HW_UNIT_MAX];
+    double delta = (double)hw_sat_sub(s->now.space, s->before_space);
+    hw_put_cell(&pg->line, hw_fmt_change(cell, delta, /* bytes = */ true), COL_DELTA);
 }
 
 /* "  < sqlite3_step": the nearest caller that has a name, of the site's biggest callstack. What
@@ -239,7 +226,7 @@ static void put_row(struct page *pg, size_t i, size_t site_width)
     put_value_cell(pg, s);
     if (d->before)
         put_delta_cell(pg, s);
-    put_cell(&pg->line, hw_fmt_count(buf, (double)s->now.alloc_objects), COL_ALLOCS);
+    hw_put_cell(&pg->line, hw_fmt_count(buf, (double)s->now.alloc_objects), COL_ALLOCS);
     hw_strbuf_adds(&pg->line, "   ");
     put_site_cell(pg, s, site_width, trend[0] != 0);
     fputs(pg->line.p ? pg->line.p : "", pg->out);
@@ -281,10 +268,10 @@ static void put_table(struct page *pg)
         return;
     }
     hw_strbuf_clear(&pg->line);
-    put_cell(&pg->line, value_title(pg), COL_VALUE);
+    hw_put_cell(&pg->line, value_title(pg), COL_VALUE);
     if (d->before)
-        put_cell(&pg->line, word(pg, "\xce\x94 last", "change"), COL_DELTA);
-    put_cell(&pg->line, "ALLOCS", COL_ALLOCS);
+        hw_put_cell(&pg->line, word(pg, "\xce\x94 last", "change"), COL_DELTA);
+    hw_put_cell(&pg->line, "ALLOCS", COL_ALLOCS);
     fputc('\n', pg->out);
     paint(pg, "1");
     fprintf(pg->out, "%s   SITE", pg->line.p ? pg->line.p : "");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/loss_text.h"
 #include "cli/names.h"
 #include "daemon/core.h"
 #include "import/import.h"
@@ -25,24 +26,23 @@ bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
     return false;
 }
 
-static int no_data(const struct hw_cli *cli, const char *path)
+static int no_data(const struct hw_cli *cli, const struct hw_show_want *w)
 {
-    const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
-    if (pid->set)
-        hw_cli_error(cli, "no-data", "no heap profile of pid %llu in '%s'",
-                     (unsigned long long)pid->num, path);
+    if (w->has_pid)
+        hw_cli_error(cli, "no-data", "no heap profile of pid %lld in '%s'", (long long)w->pid,
+                     w->path);
     else
-        hw_cli_error(cli, "no-data", "no heap profile in '%s'", path);
-    hw_cli_hint("heapwise stats %s", path);
+        hw_cli_error(cli, "no-data", "no heap profile in '%s'", w->path);
+    hw_cli_hint("heapwise stats %s", w->path);
     return HW_EXIT_NO_DATA;
 }
 
-static bool pick_process(struct hw_show *s, const struct hw_cli *cli, const hw_process_ranks *ranks)
+static bool pick_process(struct hw_show *s, const struct hw_show_want *w,
+                         const hw_process_ranks *ranks)
 {
-    const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
     for (size_t i = 0; i < ranks->n; i++) {
         s->upid = ranks->v[i].upid;
-        if (!pid->set || s->p->processes.v[s->upid.v].pid == (int64_t)pid->num)
+        if (!w->has_pid || s->p->processes.v[s->upid.v].pid == w->pid)
             return true;
     }
     return false;
@@ -80,34 +80,77 @@ struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli)
     return (struct hw_wrappers){(const char *const *)v->list.v, v->list.n};
 }
 
-static bool wants_peak(const struct hw_show *s, const struct hw_cli *cli, bool as_report)
+static bool wants_peak(const struct hw_show *s, const struct hw_show_want *w)
 {
-    if (hw_opt_flag(&cli->opts, HW_OPT_PEAK) || s->view.moments.n == 0)
+    if ((w->moment && strcmp(w->moment, "peak") == 0) || s->view.moments.n == 0)
         return true;
     bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
-    return as_report && live && hw_process_view_cleaned_up(&s->view);
+    return !w->moment && w->as_report && live && hw_process_view_cleaned_up(&s->view);
 }
 
-static int load(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
+/* The n-th moment that is a dump; NULL when there are fewer. */
+static const struct hw_process_moment *dump_number(const struct hw_process_view *v, uint64_t n)
+{
+    for (size_t i = 0; i < v->moments.n; i++)
+        if (!v->moments.v[i].is_peak && n-- == 1)
+            return &v->moments.v[i];
+    return NULL;
+}
+
+static const struct hw_process_moment *last_until(const struct hw_process_view *v, uint64_t ms)
+{
+    const struct hw_process_moment *best = NULL;
+    for (size_t i = 0; i < v->moments.n; i++)
+        if ((double)hw_sat_sub(v->moments.v[i].ts_ns, v->start_ns) <= (double)ms * 1e6)
+            best = &v->moments.v[i];
+    return best;
+}
+
+static const struct hw_process_moment *
+pick_moment(const struct hw_show *s, const struct hw_show_want *w, struct hw_error *err)
+{
+    const struct hw_process_view *v = &s->view;
+    const struct hw_process_moment *m;
+    uint64_t n;
+    if (wants_peak(s, w))
+        return hw_process_view_peak(v);
+    if (!w->moment || strcmp(w->moment, "last") == 0)
+        return &v->moments.v[v->moments.n - 1];
+    if (strcmp(w->moment, "first") == 0)
+        m = dump_number(v, 1);
+    else if (hw_parse_uint(w->moment, &n, NULL) == 0)
+        m = dump_number(v, n);
+    else if (hw_parse_time_ms(w->moment, &n, NULL) == 0)
+        m = last_until(v, n);
+    else {
+        (void)hw_fail(err, HW_EINVAL, 0, "'%s' is not first, last, peak, a number or a time",
+                      w->moment);
+        return NULL;
+    }
+    if (!m)
+        (void)hw_fail(err, HW_EINVAL, 0, "no dump '%s' among the %zu of '%s'", w->moment,
+                      v->moments.n, w->path);
+    return m;
+}
+
+static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w,
+                struct hw_error *err)
 {
     hw_process_ranks ranks = {0};
     int rc = hw_series_list_init(&s->list, s->p);
     if (rc == 0)
         rc = hw_show_rank(s->p, &s->list, &ranks);
-    bool found = rc == 0 && pick_process(s, cli, &ranks);
+    bool found = rc == 0 && pick_process(s, w, &ranks);
     hw_vec_done(&ranks);
     if (rc == 0 && !found)
-        return no_data(cli, path);
+        return no_data(cli, w);
     if (rc == 0)
         rc = hw_process_view_init(&s->view, s->p, &s->list, s->upid);
     if (rc < 0)
         return rc;
-    if (wants_peak(s, cli, as_report))
-        s->moment = hw_process_view_peak(&s->view);
-    else
-        s->moment = &s->view.moments.v[s->view.moments.n - 1];
+    s->moment = pick_moment(s, w, err);
     if (!s->moment)
-        return no_data(cli, path);
+        return err->code ? err->code : no_data(cli, w);
     rc =
         hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max, &s->values);
     if (rc == 0)
@@ -116,23 +159,72 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const char *path, b
     return rc;
 }
 
-int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
+int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w)
 {
     struct hw_error err = {0};
-    *s = (struct hw_show){0};
-    if (!hw_show_metric(cli, &s->metric))
-        return hw_cli_usage_exit(cli);
-    int rc = hw_import_file(hw_input_path(path), &s->p, &err);
+    *s = (struct hw_show){.metric = w->metric, .p = w->profile, .borrowed = w->profile != NULL};
+    int rc = HW_OK;
+    if (!s->p)
+        rc = hw_import_file(hw_input_path(w->path), &s->p, &err);
     if (rc == 0) {
-        hw_names_by_environment(cli, s->p);
-        rc = load(s, cli, path, as_report);
-        if (rc < 0)
-            (void)hw_fail(&err, rc, 0, "cannot read '%s'", path); /* printed below */
+        if (!w->profile)
+            hw_names_by_environment(cli, s->p);
+        rc = load(s, cli, w, &err);
+        if (rc < 0 && !err.code)
+            (void)hw_fail(&err, rc, 0, "cannot read '%s'", w->path); /* printed below */
     }
     if (rc < 0)
         rc = hw_cli_fail(cli, &err);
     if (rc != 0)
         hw_show_done(s);
+    return rc;
+}
+
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
+{
+    const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
+    struct hw_show_want w = {.path = path,
+                             .has_pid = pid->set,
+                             .pid = (int64_t)pid->num,
+                             .moment = hw_opt_flag(&cli->opts, HW_OPT_PEAK) ? "peak" : NULL,
+                             .as_report = as_report};
+    *s = (struct hw_show){0};
+    if (hw_opt_text(&cli->opts, HW_OPT_METRIC) && !hw_show_metric(cli, &w.metric))
+        return hw_cli_usage_exit(cli);
+    return hw_show_open_at(s, cli, &w);
+}
+
+void hw_show_label(const struct hw_show *s, struct hw_strbuf *out)
+{
+    const struct hw_process *proc = &s->p->processes.v[s->upid.v];
+    const char *name = hw_strings_cstr(hw_callsites_strings(s->p->callsites), proc->name);
+    const char *slash = strrchr(name, '/');
+    name = slash && slash[1] ? slash + 1 : name;
+    if (!name[0]) {
+        hw_strbuf_addf(out, "pid %lld", (long long)proc->pid);
+        return;
+    }
+    hw_strbuf_add_escaped(out, name, strlen(name));
+    hw_strbuf_addf(out, " (%lld)", (long long)proc->pid);
+}
+
+int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete)
+{
+    hw_losses losses = {0};
+    struct hw_strbuf text = {0};
+    int rc = hw_losses_find(s->p, &losses);
+    for (size_t i = 0; rc == 0 && i < losses.n; i++) {
+        const struct hw_loss *l = &losses.v[i];
+        if (l->upid.v != s->upid.v && l->upid.v != HW_ID_NONE)
+            continue;
+        bool bad = hw_loss_is_incomplete(l);
+        *incomplete |= bad;
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, s->p, l);
+        fprintf(out, "%s: %s\n", bad ? "incomplete" : "note", text.p ? text.p : "");
+    }
+    hw_strbuf_done(&text);
+    hw_vec_done(&losses);
     return rc;
 }
 
@@ -142,6 +234,7 @@ void hw_show_done(struct hw_show *s)
     hw_process_view_done(&s->view);
     hw_vec_done(&s->values);
     hw_demangler_free(s->demangler);
-    hw_profile_free(s->p);
+    if (!s->borrowed)
+        hw_profile_free(s->p);
     *s = (struct hw_show){0};
 }

@@ -1,5 +1,5 @@
 /*
- * show.h - what report, tree and convert share: open a trace, pick a process and a moment
+ * show.h - what commands that look at a profile share: open a trace, pick a process and a moment
  *
  * Owns:    all of it; hw_show_done frees it.
  * Errors:  printed; hw_show_open gives an exit code of cli.h, 0 = go on.
@@ -8,7 +8,10 @@
 #define HW_CLI_SHOW_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
+#include "base/strbuf.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
 #include "views/functions.h"
@@ -20,6 +23,7 @@ struct hw_cli;
 
 struct hw_show {
     struct hw_profile *p;
+    bool borrowed; /* p belongs to another one */
     struct hw_series_list list;
     hw_upid upid;
     struct hw_process_view view;
@@ -30,8 +34,20 @@ struct hw_show {
     enum hw_metric metric;
 };
 
-/* Reads --metric, --pid, --peak of the command. as_report: where the report would show the peak
- * because most was freed by the end, so does this. */
+/* Which moment of which process of which file. */
+struct hw_show_want {
+    const char *path;
+    struct hw_profile *profile; /* read already, borrowed; NULL = read path */
+    enum hw_metric metric;
+    bool has_pid;
+    int64_t pid;
+    const char *moment; /* NULL = the end; first, last, peak, the number of a dump, or a time since
+                           the start as options take it: the last dump until then */
+    bool as_report;     /* where the report would show the peak because most was freed by the end,
+                           so does this */
+};
+int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w);
+/* Reads --metric, --pid, --peak of the command. */
 int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
 void hw_show_done(struct hw_show *s);
 /* The process one wants first: most allocated, behind them those that only start others (shells,
@@ -39,6 +55,11 @@ void hw_show_done(struct hw_show *s);
 int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
                  hw_process_ranks *out);
 bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid);
+/* "server (4211)" */
+void hw_show_label(const struct hw_show *s, struct hw_strbuf *out);
+/* Prints a line for everything the process's profile lacks. *incomplete is set when data is missing
+ * (HW_EXIT_INCOMPLETE), and left as it is otherwise. */
+int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete);
 /* --wrapper of the command; borrowed from it. */
 struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli);
 /* What to open for an argument: "-" is standard input. */

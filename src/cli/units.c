@@ -183,3 +183,38 @@ void hw_print_folded(FILE *f, const char *text, size_t column, size_t indent, si
     }
     fputc('\n', f);
 }
+
+void hw_put_cell(struct hw_strbuf *out, const char *text, size_t width)
+{
+    for (size_t w = hw_text_width(text); w < width; w++)
+        hw_strbuf_addc(out, ' ');
+    hw_strbuf_adds(out, text);
+}
+
+char *hw_fmt_change(char out[HW_UNIT_MAX], double v, bool bytes)
+{
+    char buf[HW_UNIT_MAX];
+    if (v == 0)
+        (void)snprintf(out, HW_UNIT_MAX, "0");
+    else
+        (void)snprintf(out, HW_UNIT_MAX, "%s%.*s", v > 0 ? "+" : "", (int)HW_UNIT_MAX - 2,
+                       bytes ? hw_fmt_bytes(buf, v) : hw_fmt_count(buf, v));
+    return out;
+}
+
+void hw_put_spark(struct hw_strbuf *out, const double *v, size_t n, size_t columns)
+{
+    double low = INFINITY, high = -INFINITY;
+    if (columns > n)
+        columns = n;
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, v[i]);
+        high = fmax(high, v[i]);
+    }
+    for (size_t i = 0; i < columns; i++) {
+        double x = v[(i + 1) * n / columns - 1];
+        int eighth = high > low ? (int)lrint(7 * (x - low) / (high - low)) : 0;
+        char block[4] = {(char)0xe2, (char)0x96, (char)(0x81 + eighth), 0}; /* U+2581… */
+        hw_strbuf_adds(out, block);
+    }
+}

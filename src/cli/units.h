@@ -27,6 +27,14 @@ char *hw_fmt_clock(char out[HW_UNIT_MAX], int64_t ns); /* "1:02:03", "01:12", "7
 /* Columns the text takes on a terminal: UTF-8 code points, as if each had width one. */
 size_t hw_text_width(const char *s);
 
+/* Adds text right-aligned, by the columns it takes, not by its bytes. */
+void hw_put_cell(struct hw_strbuf *out, const char *text, size_t width);
+/* "+12.1 MiB", "-3 B", "0" */
+char *hw_fmt_change(char out[HW_UNIT_MAX], double v, bool bytes);
+/* Eighths of a block for each value, from the least to the most of them; fewer columns than values
+ * take the last of each group. */
+void hw_put_spark(struct hw_strbuf *out, const double *v, size_t n, size_t columns);
+
 /* A function's label without its parameters and, when it is still wider than max, with template
  * arguments folded and at last its beginning cut. Control bytes escaped. */
 void hw_short_name(struct hw_strbuf *out, const char *label, size_t max);

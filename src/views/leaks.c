@@ -28,13 +28,25 @@ struct find {
 
 /* ---- moments ---- */
 
-/* A program that ended frees what it held: the last dump then says nothing about leaks. */
+/* A program that ended has freed some of what it held: the last dump, and others made while it was
+ * cleaning up, say nothing of leaks. */
 static size_t moments_of_interest(const struct hw_process_view *v)
 {
-    size_t n = v->moments.n;
-    if (n < 2 || !v->ended)
-        return n;
-    return v->moments.v[n - 1].total.space < v->moments.v[n - 2].total.space / 2 ? n - 1 : n;
+    const struct hw_process_moment *m = v->moments.v;
+    size_t n = v->moments.n, n_dumps = 0;
+    int64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_dumps += !m[i].is_peak;
+        if (m[i].total.space > most)
+            most = m[i].total.space;
+    }
+    for (bool first = true; v->ended && n_dumps > 1; first = false) {
+        bool fell = first && m[n - 1].total.space < m[n - 2].total.space;
+        if (!fell && m[n - 1].total.space >= most / 2)
+            break;
+        n_dumps -= !m[--n].is_peak;
+    }
+    return n;
 }
 
 static int pick_moments(struct find *f)

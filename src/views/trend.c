@@ -23,16 +23,36 @@ static size_t thin(const double *t, const double *live, size_t n, double *tt, do
     return m;
 }
 
-static bool flat_from(const double *t, const double *y, size_t n, double since, double error)
+/* Of m values with one normal error each, 95 % have a range below this many standard errors (the
+ * studentized range for known errors: 2.77 for two, 4.2 for seven, 5.0 for twenty, 6.1 for a
+ * hundred). */
+static double range_quantile(size_t m)
+{
+    return m < 2 ? 0 : 2.77 + 0.95 * log((double)m / 2);
+}
+
+/* Flat: what is seen may be the sampling error of one value, seen m times, and does not rise
+ * steadily. Four values are too few to tell a rise from an error; there two standard errors are the
+ * limit. */
+static int flat_from(const double *t, const double *y, size_t n, double since, double error,
+                     bool *flat)
 {
     double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        if (t[i] < since)
-            continue;
+    size_t first = 0;
+    struct hw_slope slope;
+    while (first < n && t[first] < since)
+        first++;
+    for (size_t i = first; i < n; i++) {
         low = fmin(low, y[i]);
         high = fmax(high, y[i]);
     }
-    return high - low <= error;
+    size_t m = n - first;
+    *flat = high - low <= error;
+    if (*flat || m < 5 || high - low > error / 2 * range_quantile(m))
+        return HW_OK;
+    int rc = hw_slope_of(t + first, y + first, m, &slope);
+    *flat = rc == 0 && slope.p >= 0.05;
+    return rc;
 }
 
 int hw_trend_of(const double *t, const double *live, size_t n, double error, double alloc_space,
@@ -56,12 +76,17 @@ int hw_trend_of(const double *t, const double *live, size_t n, double error, dou
     double noise = fmax(error, last * 0.005); /* half a percent is no growth to speak of */
     if (span <= 0 || last <= 0)
         return HW_OK;
-    bool flat = flat_from(tt, y, n, tt[0] + span / 10, noise);
+    bool flat, flat_end;
+    rc = flat_from(tt, y, n, tt[0] + span / 10, noise, &flat);
+    if (rc == 0)
+        rc = flat_from(tt, y, n, tt[0] + span * 2 / 3, noise, &flat_end);
+    if (rc < 0)
+        return rc;
     if (flat && alloc_space >= 10 * last)
         out->trend = HW_TREND_CHURN;
     else if (flat)
         out->trend = HW_TREND_START_UP;
-    else if (grown > noise && flat_from(tt, y, n, tt[0] + span * 2 / 3, noise))
+    else if (grown > noise && flat_end)
         out->trend = HW_TREND_CACHE_LIKE;
     else if (grown > noise && out->slope_low > 0)
         out->trend = HW_TREND_GROWING;

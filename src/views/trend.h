@@ -4,7 +4,8 @@
  * Why:     a word behind a figure saves the reader a diagram; it must not cry wolf on sampling
  * noise. Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE. GROWING: the 95 %
  * interval of the Theil-Sen slope lies above 0 and the growth exceeds the sampling error. START_UP:
- * nothing changed beyond the sampling error after the first tenth. CACHE_LIKE: grew, then flat in
+ * nothing changed beyond the sampling error after the first tenth (a range as one value shows it
+ * when it is sampled again and again, and no steady rise). CACHE_LIKE: grew, then flat in
  * the last third. CHURN: flat, but allocating at least ten times what it holds. Units:   times in
  * any unit, values in bytes; error is half a 95 % interval of the last value. Errors:  HW_ENOMEM.
  * Cost:    O(n² log n) of at most 128 moments; more are thinned evenly, first and last kept.

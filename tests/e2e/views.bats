@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# What changed and what grew: leaks, diff, filters of the tree; their gates and JSON.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
+    BUILD=$(cd "$BUILD" && pwd)
+    export BUILD PATH=$BUILD/src/cli:$PATH
+    BOX=$(mktemp -d)
+    export BOX HOME=$BOX TMPDIR=$BOX XDG_CACHE_HOME=$BUILD/cache NO_COLOR=1 LC_ALL=C
+    unset LD_PRELOAD
+    cd "$BOX"
+    heapwise record --no-report -i 1 -c 200 -o leaky.trace -- "$BUILD/tests/targets/t_leaky" 4000
+    heapwise record --no-report -i 1 -o one.trace -- "$BUILD/tests/targets/t_leaky"
+    heapwise record --no-report -i 4096 -o sampled1.trace -- "$BUILD/tests/targets/t_leaky"
+    heapwise record --no-report -i 4096 -o sampled2.trace -- "$BUILD/tests/targets/t_leaky"
+}
+
+teardown_file() {
+    cd /
+    rm -rf "$BOX"
+}
+
+setup() {
+    cd "$BOX"
+}
+
+has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
+json() { python3 -c "import json, sys; d = json.load(open('$1')); $2"; }
+
+@test "leaks: the leak is first, what looks like one is not" {
+    heapwise leaks --json --top 0 leaky.trace >l.json
+    json l.json "
+rows = {r['function']: r for r in d['rows']}
+assert (d['version'], d['type']) == (1, 'leaks')
+first = d['rows'][0]
+assert first['function'] == 'remember_session' and first['verdict'] == 'likely leak', first
+assert first['path'][-3:] == ['handle_request', 'login', 'remember_session'], first['path']
+assert first['freed_ratio'] == 0 and first['survival_least'] == 1 and first['p'] < 0.01, first
+assert rows['cache_put']['verdict'] == 'cache-like', rows['cache_put']
+assert rows['load_table']['verdict'] == 'start-up', rows['load_table']
+assert abs(sum(r['space'] for r in d['rows']) - d['space']) < 1
+assert all(len(r['history']) == len(d['seconds']) for r in d['rows'])
+assert abs(first['history'][-1] - first['history'][0] - first['grown']) < 1"
+    run -0 heapwise leaks leaky.trace
+    has "likely leak"
+    has "called by login < handle_request < main"
+}
+
+@test "leaks --fail-above: 0 below, 3 above, 2 for what is no size" {
+    run -3 heapwise leaks --fail-above 10K leaky.trace
+    has "FAILED: likely leaks grew by"
+    run -0 heapwise leaks --fail-above 1G leaky.trace
+    has "passed: likely leaks grew by"
+    run -2 heapwise leaks --fail-above much leaky.trace
+    has "--fail-above"
+    heapwise leaks --json --fail-above 10K leaky.trace >g.json && false || [ $? -eq 3 ]
+    json g.json "assert d['gate'] == {'limit': 10240, 'failed': True}, d['gate']"
+}
+
+@test "leaks --suppressions: known ones do not count, but stay in the total" {
+    printf '# ours\nleak:^remember_*$\n' >known
+    run -0 heapwise leaks --fail-above 10K --suppressions known leaky.trace
+    has "suppressed"
+    heapwise leaks --json --top 0 --suppressions known leaky.trace >k.json
+    json k.json "
+assert d['suppressed_rows'] >= 1 and d['likely_leaks_grown'] == 0, d
+assert not any(r['function'] == 'remember_session' for r in d['rows'])
+assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
+    echo 'race:x' >bad
+    run -1 heapwise leaks --suppressions bad leaky.trace
+    has "line 1"
+}
+
+@test "leaks: one dump is not enough, and says what to do" {
+    run -0 heapwise leaks one.trace
+    has "record with --continuous-dump"
+    has "not enough data"
+    run -2 heapwise leaks
+    run -1 heapwise leaks /nonexistent
+}
+
+@test "diff: two dumps of one trace, to the byte" {
+    heapwise diff --json --a 2 --b 9 --top 0 leaky.trace >d.json
+    heapwise query leaky.trace "
+        create table d as select ts_end t from heap_profile
+            where dump_trigger is null or dump_trigger != 'peak' order by 1;
+        select sum(iif(ts <= (select t from d limit 1 offset 1), size, 0)),
+            sum(iif(ts <= (select t from d limit 1 offset 8), size, 0))
+        from heap_profile_allocation" >d.csv
+    json d.json "
+assert (d['version'], d['type'], d['metric'], d['same_recording']) == (1, 'diff', 'space', True)
+a, b = open('d.csv').read().split()[-1].split(',')
+assert (d['total']['a'], d['total']['b']) == (int(a), int(b)), (d['total'], a, b)
+assert sum(r['change'] for r in d['rows']) == d['total']['change']
+assert all(r['error'] == 0 and r['significant'] for r in d['rows'])
+assert d['rows'][0]['function'] in ('remember_session', 'cache_put'), d['rows'][0]"
+    run -0 heapwise diff leaky.trace
+    has "remember_session"
+    run -0 heapwise diff --a last --b last leaky.trace
+    has "no difference"
+    run -1 heapwise diff --a 1000 leaky.trace
+    has "no dump '1000'"
+    run -1 heapwise diff --a soon leaky.trace
+    has "is not first, last, peak, a number or a time"
+}
+
+@test "diff: two recordings of one program differ by sampling noise only" {
+    heapwise diff --json -m alloc_space sampled1.trace sampled2.trace >n.json
+    json n.json "
+assert not d['same_recording'] and d['total']['error'] > 0
+assert abs(d['total']['change']) < 2 * d['total']['error'], d['total']"
+    heapwise diff --json one.trace one.trace >same.json
+    json same.json "assert d['rows'] == [] and d['total']['change'] == 0"
+    run -0 heapwise diff --all sampled1.trace sampled2.trace
+}
+
+@test "diff: a trace against its own pprof file is no difference" {
+    heapwise convert -t pprof one.trace one.pb.gz
+    heapwise diff --json --all one.trace one.pb.gz >p.json
+    json p.json "assert d['total']['change'] == 0 and d['rows'] == [], d['rows'][:3]"
+    run -0 heapwise diff one.pb.gz one.trace
+    has "no difference"
+}
+
+@test "diff --fail-above: sizes, shares, counts" {
+    run -3 heapwise diff --fail-above 10K leaky.trace
+    has "FAILED: space changed by +"
+    run -3 heapwise diff --fail-above 5% leaky.trace
+    run -0 heapwise diff --fail-above 100000% leaky.trace
+    has "passed"
+    run -3 heapwise diff -m objects --fail-above 100 leaky.trace
+    run -0 heapwise diff --a last --b first --fail-above 0 leaky.trace
+    run -2 heapwise diff --fail-above x% leaky.trace
+    run -2 heapwise diff
+    run -2 heapwise diff a b c
+}
+
+@test "tree --filter: keep, drop, splice, re-root, pivot" {
+    run -0 heapwise tree --filter remember leaky.trace
+    has "remember_session"
+    [[ $output != *cache_put* ]]
+    run -0 heapwise tree --filter HS:remember --filter '!load' leaky.trace
+    has "cache_put"
+    [[ $output != *remember_session* && $output != *load_table* ]]
+    run -0 heapwise tree --filter 'HF:/^handle/' --filter 'SFF:"main"' leaky.trace
+    [[ $output != *handle_request* && $output != *_start* ]]
+    run -0 heapwise tree --filter 'P:"login"' leaky.trace
+    has "called by"
+    has "handle_request"
+    run -2 heapwise tree --filter 'SS:/(/' leaky.trace
+    has "regular expression"
+    run -2 heapwise tree --filter SFF:a --filter P:b leaky.trace
+    has "only one of"
+}
