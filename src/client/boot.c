@@ -29,25 +29,25 @@ struct object {
     const ElfW(Half) * versions;
 };
 
-static const void *dyn_pointer(const struct link_map *m, ElfW(Addr) v)
+static const void *dyn_pointer(uintptr_t base, ElfW(Addr) v)
 {
-    return (const void *)(v < m->l_addr ? v + m->l_addr : v);
+    return (const void *)(v < base ? v + base : v);
 }
 
-static bool object_open(const struct link_map *m, struct object *o)
+static bool object_open(uintptr_t base, const ElfW(Dyn) * dynamic, struct object *o)
 {
-    *o = (struct object){.base = m->l_addr};
-    for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++) {
+    *o = (struct object){.base = base};
+    for (const ElfW(Dyn) *d = dynamic; d && d->d_tag != DT_NULL; d++) {
         if (d->d_tag == DT_SYMTAB)
-            o->symbols = dyn_pointer(m, d->d_un.d_ptr);
+            o->symbols = dyn_pointer(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_STRTAB)
-            o->strings = dyn_pointer(m, d->d_un.d_ptr);
+            o->strings = dyn_pointer(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_GNU_HASH)
-            o->gnu_hash = dyn_pointer(m, d->d_un.d_ptr);
+            o->gnu_hash = dyn_pointer(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_HASH)
-            o->sysv_hash = dyn_pointer(m, d->d_un.d_ptr);
+            o->sysv_hash = dyn_pointer(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_VERSYM)
-            o->versions = dyn_pointer(m, d->d_un.d_ptr);
+            o->versions = dyn_pointer(base, d->d_un.d_ptr);
     }
     return o->symbols && o->strings && (o->gnu_hash || o->sysv_hash);
 }
@@ -122,22 +122,57 @@ static const struct link_map *behind_us(void)
     return m ? m->l_next : NULL;
 }
 
+static void *find_in(uintptr_t base, const ElfW(Dyn) * dynamic, const char *name)
+{
+    struct object o;
+    if (!object_open(base, dynamic, &o))
+        return NULL;
+    const ElfW(Sym) *s = o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name);
+    if (!s)
+        return NULL;
+    uintptr_t at = o.base + s->st_value;
+    if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
+        at = ((uintptr_t(*)(void))at)();
+    return (void *)at;
+}
+
 static void *find(const char *name, uintptr_t *base)
 {
     for (const struct link_map *m = behind_us(); m; m = m->l_next) {
-        struct object o;
-        if (!object_open(m, &o))
-            continue;
-        const ElfW(Sym) *s = o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name);
-        if (!s)
-            continue;
-        *base = o.base;
-        uintptr_t at = o.base + s->st_value;
-        if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
-            at = ((uintptr_t(*)(void))at)();
-        return (void *)at;
+        void *p = find_in(m->l_addr, m->l_ld, name);
+        if (p) {
+            *base = m->l_addr;
+            return p;
+        }
     }
     return NULL;
+}
+
+/* The same under the loader's lock: the list may change at any time once the program runs. */
+struct late {
+    const char *name;
+    uintptr_t base;
+    void *found;
+    bool behind_us;
+};
+
+static int find_late(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct late *l = arg;
+    const ElfW(Dyn) *dynamic = NULL;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (dynamic == _DYNAMIC) {
+        l->behind_us = true;
+        return 0;
+    }
+    if (!dynamic || !l->behind_us)
+        return 0;
+    l->base = info->dlpi_addr;
+    l->found = find_in(info->dlpi_addr, dynamic, l->name);
+    return l->found != NULL;
 }
 
 static uintptr_t allocator_base;
@@ -149,6 +184,15 @@ void *hw_boot_find(const char *name, bool *own)
     void *p = find(name, &base);
     *own = p && base == allocator_base;
     return p;
+}
+
+void *hw_boot_find_late(const char *name, bool *own)
+{
+    struct late l = {.name = name};
+    hw_boot();
+    (void)dl_iterate_phdr(find_late, &l); /* gives what the last call gave */
+    *own = l.found && l.base == allocator_base;
+    return l.found;
 }
 
 uint64_t hw_boot_allocator_base(void)

@@ -33,8 +33,11 @@ extern __attribute__((visibility("hidden"))) struct hw_real hw_real;
 void hw_boot(void);
 uint64_t hw_boot_allocator_base(void); /* load address of the object behind hw_real.malloc */
 
-/* A symbol's next definition behind us, NULL = none. *own = it is in the allocator's object. */
+/* A symbol's next definition behind us, NULL = none. *own = it is in the allocator's object. Only
+ * in the constructor: the loader's list is walked without its lock. */
 void *hw_boot_find(const char *name, bool *own);
+/* At any time, but with no lock of ours held. */
+void *hw_boot_find_late(const char *name, bool *own);
 
 /* Memory that was handed out while the real functions were being looked up; never given back. */
 bool hw_boot_arena_owns(const void *p);

@@ -22,7 +22,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/arch.h"
 #include "base/clock.h"
@@ -40,10 +39,7 @@
 #define WAIT_SESSION_NS 50000000u
 #define WAIT_SHARE      50
 
-extern void *__libc_stack_end;
-
 static struct {
-    uint64_t main_lo, main_hi;
     uint64_t libc_lo, libc_hi; /* executable part of the object with pthread_getattr_np */
 } process;
 
@@ -67,12 +63,6 @@ static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
 
 void hw_capture_init(void)
 {
-    struct rlimit lim;
-    uint64_t most = 1ull << 30; /* with "unlimited" nothing is mapped that close below */
-    process.main_hi = (uint64_t)(uintptr_t)__libc_stack_end;
-    if (getrlimit(RLIMIT_STACK, &lim) == 0 && lim.rlim_cur < most)
-        most = lim.rlim_cur;
-    process.main_lo = process.main_hi - most;
     uint64_t at = (uint64_t)(uintptr_t)pthread_getattr_np;
     (void)dl_iterate_phdr(find_libc, &at); /* not found: an empty range */
 }
@@ -108,8 +98,8 @@ static bool inside(uint64_t a, uint64_t lo, uint64_t hi)
 static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *site)
 {
     uint64_t sp = site->sp;
-    if (inside(sp, process.main_lo, process.main_hi))
-        return (struct bounds){process.main_hi, true, false};
+    if (inside(sp, hw_main_stack.lo, hw_main_stack.hi))
+        return (struct bounds){hw_main_stack.hi, true, false};
     bool may_ask = !hw_sandbox();
     if (slab && slab->stack_hi == 0 && may_ask &&
         !inside(site->pc, process.libc_lo, process.libc_hi)) {
@@ -293,7 +283,7 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
     in.is_new_module = is_new_module;
     in.is_new_module_arg = NULL;
     if (b->alternate) { /* the interrupted frames are on one of these */
-        in.others[in.n_others++] = (struct hw_walk_range){process.main_lo, process.main_hi};
+        in.others[in.n_others++] = hw_main_stack;
         if (slab->stack_hi > 1)
             in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
     }
@@ -543,7 +533,7 @@ bool hw_record_alloc(const struct hw_event *e)
     struct hw_visit v;
     bool ok = false;
     uint32_t minfo = 0;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session) {
         if (!v.nested)
             ok = record(v.session, e, &minfo);
@@ -564,7 +554,7 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
     struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
     if (slot) {
         struct hw_visit v;
-        hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+        hw_enter(&v);
         if (v.session && val >> 48 == v.session->tag)
             hw_push_free(v.session, val & 0xffffffffffffu);
         hw_leave(&v);

@@ -65,7 +65,7 @@ struct hw_tls {
     uint64_t reserve;  /* countdown = left + reserve; left <= interval, see sampler.c */
     uint64_t interval; /* of the draw; 0 = not sampling */
     uint64_t rng;
-    uintptr_t busy; /* frame address of our code at work on this thread, 0 = none */
+    uintptr_t busy; /* address of the outermost visit at work on this thread, 0 = none */
     struct hw_slab *slab;
     uint32_t generation; /* control generation that the words above belong to */
     uint32_t flags;      /* enum hw_tls_flags */
@@ -179,14 +179,16 @@ void hw_sandbox_init(void); /* in the constructor */
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 
 struct hw_visit {
+    uint64_t mark;              /* both: of a visit under way */
     struct hw_session *session; /* NULL: nobody is recording */
     uintptr_t tls_before, slab_before;
     struct hw_slab *slab; /* whose busy word was set; NULL = the common counter */
     bool nested;          /* a signal handler inside another visit: record frees only */
-    bool entered;
+    uint64_t end_mark;
 };
 
-void hw_enter(struct hw_visit *v, uintptr_t frame);
+/* *v is on the caller's stack: its address tells inner visits from abandoned ones. */
+void hw_enter(struct hw_visit *v);
 void hw_leave(struct hw_visit *v);
 struct hw_slab *hw_slab_get(void); /* the thread's; NULL when there is none for it */
 /* For one sample of a thread that has given its own back; NULL when there is none. */
@@ -194,6 +196,8 @@ struct hw_slab *hw_slab_borrow(void);
 void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
+void hw_visits_init(void);                 /* in the constructor */
+extern HW_HIDDEN struct hw_walk_range hw_main_stack;
 int hw_slabs_init(void);
 uint64_t hw_slabs_bytes(void); /* of address space that the first ones take */
 

@@ -2,7 +2,8 @@
  * env.c - taking our variables out of the environment, so that children are not profiled
  *
  * The strings are changed in place and the pointers moved up; nothing is freed, since the program
- * may hold pointers into them.
+ * may hold pointers into them. Nobody else may be reading the environment: it is done by the
+ * constructor while there is one thread, and in the child of a fork.
  */
 #include <string.h>
 

@@ -72,7 +72,7 @@ static uint32_t enabled_now(uint32_t id, uint64_t *interval)
 {
     struct hw_visit v;
     uint32_t generation = 0;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session) {
         *interval = atomic_load_explicit(&v.session->interval[id], memory_order_relaxed);
         generation = *interval ? v.session->generation : 0;
@@ -159,7 +159,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
         return id;
     int saved = errno;
     struct hw_visit v;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session) {
         uint64_t interval = interval_for(&v.session->config, heap->name);
         atomic_store(&v.session->interval[id], interval);
@@ -183,7 +183,7 @@ static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weigh
     uint32_t flags = weight ? (uint32_t)HW_ALLOC_APP_SAMPLED : 0;
     if (weight == 0) {
         struct hw_visit v;
-        hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+        hw_enter(&v);
         if (v.session && !v.nested)
             weight = hw_sampler_take_heap(v.session, id, size);
         hw_leave(&v);

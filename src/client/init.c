@@ -36,6 +36,7 @@ __attribute__((constructor)) static void client_init(void)
     (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
     hw_sandbox_init();
     hw_fork_init();
+    hw_visits_init();
     hw_capture_init();
     if (hw_slabs_init() != 0 || hw_live_init() != 0)
         return;

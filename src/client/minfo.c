@@ -78,7 +78,7 @@ void hw_minfo_make(uint32_t generation)
     uint64_t now = hw_now_monotonic_ns();
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
     struct hw_visit v;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == generation) {
         atomic_store(&v.session->minfo_next_ns, now + REST * (now - began));
         push(v.session, &m, now - began);

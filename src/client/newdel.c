@@ -32,7 +32,7 @@ struct next {
 static HW_COLD void *find_next(struct next *x, const char *name)
 {
     bool own;
-    void *fn = hw_boot_find(name, &own);
+    void *fn = hw_boot_find_late(name, &own);
     if (!fn) { /* who called us has one linked in, but hides it */
         hw_say("heapwise: a program uses C++'s operator new or delete without defining it");
         __builtin_trap();

@@ -149,7 +149,7 @@ uint64_t hw_sampler_take(uint64_t n)
     if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
         struct hw_visit v;
         int e = errno;
-        hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+        hw_enter(&v);
         bool nested = v.nested;
         /* Smaller ones than the interval would have been sampled with a small chance only. */
         uint64_t interval =

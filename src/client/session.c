@@ -182,6 +182,7 @@ struct exchange {
     int fds[HW_WELCOME_FDS];
     int n_fds;
     uint64_t tables_bytes; /* of the tables file that we shall map */
+    bool alone;            /* no other thread can be reading the environment */
     struct hw_welcome welcome;
 };
 
@@ -431,7 +432,7 @@ static bool answer(struct exchange *x)
 {
     uint32_t status = x->welcome.status;
     if (status == HW_WELCOME_NO) {
-        if (x->welcome.config.flags & HW_CC_STRIP_ENV)
+        if (x->welcome.config.flags & HW_CC_STRIP_ENV && x->alone)
             hw_env_strip();
         return true;
     }
@@ -448,9 +449,19 @@ static bool answer(struct exchange *x)
     return true;
 }
 
+/* Of libc, 2.32 and later. Without it: libraries whose constructors start threads are rare. */
+extern char __libc_single_threaded __attribute__((weak));
+
+static bool is_single_threaded(void)
+{
+    return !&__libc_single_threaded || __libc_single_threaded;
+}
+
 static void handshake(uint32_t flags, uint64_t timeout_ns)
 {
-    struct exchange x = {.fd = -1, .deadline_ns = hw_now_monotonic_ns() + timeout_ns};
+    struct exchange x = {.fd = -1,
+                         .deadline_ns = hw_now_monotonic_ns() + timeout_ns,
+                         .alone = (flags & HW_HELLO_STARTUP) && is_single_threaded()};
     char path[sizeof own.socket_path];
     bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
     memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
@@ -527,7 +538,7 @@ static bool thread_join(struct hw_tls *t)
 {
     struct hw_visit v;
     bool on = false;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == t->generation) {
         struct hw_slab *slab = hw_slab_get();
         if (slab && slab->generation != v.session->generation) {
@@ -546,7 +557,7 @@ static bool thread_join(struct hw_tls *t)
 static struct hw_session *session_outdated(uint32_t generation)
 {
     struct hw_visit v;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     struct hw_session *s =
         v.session && !v.nested && v.session->generation != generation ? v.session : NULL;
     hw_leave(&v);

@@ -102,7 +102,7 @@ static void report_gone(uint64_t val)
 {
     struct hw_visit v;
     int saved = errno;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     if (v.session && val >> 48 == v.session->tag)
         hw_push_free(v.session, val & 0xffffffffffffu);
     hw_leave(&v);

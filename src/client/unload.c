@@ -60,7 +60,7 @@ static uint32_t close_begins(void)
 {
     struct hw_visit v;
     int saved = errno;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     uint32_t generation = v.session ? v.session->generation : 0;
     settle_if_due(&v);
     if (v.session)
@@ -75,7 +75,7 @@ static void close_ended(uint32_t generation)
 {
     struct hw_visit v;
     int saved = errno;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     hw_tls.n_closing--;
     if (v.session) {
         if (v.session->generation != generation) /* it began meanwhile */
@@ -93,7 +93,7 @@ HW_EXPORT int hook_dlclose(void *handle)
     int (*real)(void *) = __atomic_load_n(&next, __ATOMIC_RELAXED);
     if (!real) {
         bool own;
-        *(void **)&real = hw_boot_find("dlclose", &own);
+        *(void **)&real = hw_boot_find_late("dlclose", &own);
         if (!real)
             return -1;
         __atomic_store_n(&next, real, __ATOMIC_RELAXED);
@@ -108,7 +108,7 @@ __attribute__((destructor)) static void client_exit(void)
 {
     struct hw_visit v;
     int saved = errno;
-    hw_enter(&v, (uintptr_t)__builtin_frame_address(0));
+    hw_enter(&v);
     settle_if_due(&v);
     hw_leave(&v);
     errno = saved;

@@ -11,13 +11,16 @@
  * The pair is Dekker's; the expensive barrier is on the rare side. A visit inside a visit (a signal
  * handler) leaves the words as it found them, so the outer one stays protected.
  *
- * A handler that leaves by siglongjmp leaves busy set. The next visit whose frame is above the
- * remembered one proves that frame gone, unless it runs on an alternate stack.
+ * A handler that leaves by siglongjmp, or ends the thread, leaves busy set: an abandoned visit. The
+ * next one that begins above it proves it gone, unless it runs on an alternate stack; one below it
+ * looks at its mark, which is on the thread's own stack and so either still there, or overwritten
+ * by the frames that took its place. Anything else counts as under way.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "client/client.h"
 #include "client/sys.h"
@@ -31,6 +34,20 @@ union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
 /* The name by which a recorder that starts later finds the page from outside. */
 extern union hw_control_block heapwise_control_page
     __attribute__((alias("hw_control_block"), visibility("default")));
+
+struct hw_walk_range hw_main_stack;
+
+extern void *__libc_stack_end; /* of the loader */
+
+void hw_visits_init(void)
+{
+    struct rlimit lim;
+    uint64_t most = 1ull << 30; /* with "unlimited" nothing is mapped that close below */
+    uint64_t hi = (uint64_t)(uintptr_t)__libc_stack_end;
+    if (getrlimit(RLIMIT_STACK, &lim) == 0 && lim.rlim_cur < most)
+        most = lim.rlim_cur;
+    hw_main_stack = (struct hw_walk_range){hi - most, hi};
+}
 
 static _Atomic(char *) chunks[MAX_CHUNKS];
 static pthread_key_t slab_key;
@@ -65,6 +82,16 @@ static char *chunk_make(uint32_t c)
     return p;
 }
 
+/* The outermost visit of this thread will never end. */
+static HW_COLD void abandon(struct hw_tls *t)
+{
+    if (t->slab && atomic_load_explicit(&t->slab->busy, memory_order_relaxed) != 0)
+        atomic_store_explicit(&t->slab->busy, 0, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
+    t->busy = 0;
+}
+
 /*
  * Runs late in a thread's life, and asks twice to be run once more: libc goes round the keys up to
  * four times. What destructors and exit handlers allocate after that is sampled with a slab
@@ -73,6 +100,8 @@ static char *chunk_make(uint32_t c)
 static void slab_return(void *p)
 {
     struct hw_slab *slab = p;
+    if (hw_tls.busy != 0) /* pthread_exit from a handler: we are above whatever it interrupted */
+        abandon(&hw_tls);
     if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
         return;
     hw_tls.flags |= HW_TLS_ENDED;
@@ -176,40 +205,56 @@ void hw_slabs_reset(struct hw_slab *mine)
     }
 }
 
-/* Is the remembered frame still below us? Asked only when our own frame is above it. */
+/* Is the remembered visit still below us? Asked only when we are above it. */
 static HW_COLD bool on_alternate_stack(void)
 {
     stack_t ss;
     return !hw_sandbox() && sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK) != 0;
 }
 
-void hw_enter(struct hw_visit *v, uintptr_t frame)
+static uint64_t mark_of(uintptr_t visit)
+{
+    return (uint64_t)visit * 0x9e3779b97f4a7c15u ^ 0x7669736974u;
+}
+
+static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
+{
+    return at >= lo && at < hi && hi - at >= sizeof(struct hw_visit);
+}
+
+/* The visit at t->busy lies above the one that begins now. A thread's own stack stays mapped;
+ * whose frames lie there now is of no matter. */
+__attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw_tls *t)
+{
+    const struct hw_visit *old = (const struct hw_visit *)t->busy;
+    bool readable = inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
+                    (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi));
+    return !readable || (old->mark == mark_of(t->busy) && old->end_mark == old->mark);
+}
+
+void hw_enter(struct hw_visit *v)
 {
     struct hw_tls *t = &hw_tls;
-    *v = (struct hw_visit){.entered = true};
+    uintptr_t self = (uintptr_t)v;
+    *v = (struct hw_visit){.mark = mark_of(self), .end_mark = mark_of(self)};
     if (hw_unlikely(t->busy != 0)) {
-        /* What runs inside the visit lies strictly below it; the same frame again is a later one.
+        /* What runs inside the visit lies strictly below it; the same place again is a later one.
          */
-        if (frame < t->busy || on_alternate_stack()) {
+        if (self < t->busy ? is_under_way(t) : on_alternate_stack())
             v->nested = true;
-        } else { /* its frame is gone */
-            if (t->slab && atomic_load_explicit(&t->slab->busy, memory_order_relaxed) != 0)
-                atomic_store_explicit(&t->slab->busy, 0, memory_order_relaxed);
-            else
-                atomic_fetch_sub_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
-            t->busy = 0;
-        }
+        else
+            abandon(t);
     }
     v->tls_before = t->busy;
     v->slab = t->slab;
     if (v->slab) {
         v->slab_before = atomic_load_explicit(&v->slab->busy, memory_order_relaxed);
-        atomic_store_explicit(&v->slab->busy, frame, memory_order_relaxed);
+        atomic_store_explicit(&v->slab->busy, self, memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
     }
     if (!v->nested)
-        t->busy = frame;
+        t->busy = self;
     atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see above */
     v->session = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     if (v->session && atomic_load_explicit(&hw_control.ended, memory_order_relaxed))
@@ -226,5 +271,5 @@ void hw_leave(struct hw_visit *v)
         atomic_store_explicit(&v->slab->busy, v->slab_before, memory_order_release);
     else
         atomic_fetch_sub_explicit(&hw_live.n_busy_without_slab, 1, memory_order_release);
-    v->entered = false;
+    v->mark = v->end_mark = 0;
 }

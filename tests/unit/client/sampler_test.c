@@ -17,9 +17,8 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
 }
-void hw_enter(struct hw_visit *v, uintptr_t frame)
+void hw_enter(struct hw_visit *v)
 {
-    (void)frame;
     *v = (struct hw_visit){.session = session};
 }
 void hw_leave(struct hw_visit *v)

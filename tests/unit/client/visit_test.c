@@ -1,0 +1,126 @@
+/*
+ * visit_test.c - visits that never come to their end: threads that exit, handlers that jump
+ */
+#include "test.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/client.h"
+
+static struct hw_session session;
+_Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
+
+static void start(void)
+{
+    memset(&hw_tls, 0, sizeof hw_tls);
+    session.generation = 1;
+    atomic_store(&hw_live.session, &session);
+    hw_visits_init();
+}
+
+static void *exits_inside(void *arg)
+{
+    struct hw_visit v;
+    (void)arg;
+    assert_non_null(hw_slab_get());
+    hw_enter(&v);
+    pthread_exit(NULL);
+}
+
+static void test_thread_ends_inside(void **state)
+{
+    (void)state;
+    start();
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, exits_inside, NULL), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    assert_true(hw_slabs_idle());
+}
+
+static sigjmp_buf back;
+
+static void jumps(int sig)
+{
+    siglongjmp(back, sig);
+}
+
+__attribute__((noipa)) static void enter_and_jump(void)
+{
+    struct hw_visit v;
+    hw_enter(&v);
+    assert_false(v.nested);
+    raise(SIGUSR1); /* never comes back */
+    hw_leave(&v);
+}
+
+/* Deeper than the visit that was left; its frames lie where that one was. */
+__attribute__((noipa)) static bool nested_below(int depth)
+{
+    volatile char frame[200];
+    for (size_t i = 0; i < sizeof frame; i++)
+        frame[i] = (char)depth;
+    if (depth > 0) {
+        bool nested = nested_below(depth - 1);
+        frame[0] = 1;
+        return nested;
+    }
+    struct hw_visit v;
+    hw_enter(&v);
+    bool nested = v.nested;
+    hw_leave(&v);
+    return nested;
+}
+
+static bool nested_in_handler;
+
+static void visits(int sig)
+{
+    (void)sig;
+    nested_in_handler = nested_below(3);
+}
+
+static void with_slab(bool slab)
+{
+    start();
+    if (slab)
+        assert_non_null(hw_slab_get());
+    (void)signal(SIGUSR1, jumps);
+    if (sigsetjmp(back, 1) == 0)
+        enter_and_jump();
+    assert_false(hw_slabs_idle());
+    assert_false(nested_below(20));
+    assert_true(hw_slabs_idle());
+    /* A handler that comes back is inside the visit, on this stack and on another. */
+    static char alt[65536];
+    stack_t ss = {.ss_sp = alt, .ss_size = sizeof alt};
+    assert_int_equal(sigaltstack(&ss, NULL), 0);
+    for (int on = 0; on < 2; on++) {
+        struct sigaction a = {.sa_handler = visits, .sa_flags = on ? SA_ONSTACK : 0};
+        assert_int_equal(sigaction(SIGUSR1, &a, NULL), 0);
+        struct hw_visit v;
+        hw_enter(&v);
+        raise(SIGUSR1);
+        assert_true(nested_in_handler);
+        assert_false(hw_slabs_idle());
+        hw_leave(&v);
+        assert_true(hw_slabs_idle());
+    }
+}
+
+static void test_handler_jumps_out(void **state)
+{
+    (void)state;
+    with_slab(false);
+    with_slab(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_thread_ends_inside),
+                                       cmocka_unit_test(test_handler_jumps_out)};
+    assert_int_equal(hw_slabs_init(), 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
