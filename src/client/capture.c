@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/arch.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "client/client.h"
 #include "client/live.h"
@@ -461,7 +462,7 @@ static void free_missed(struct hw_session *s, const struct hw_event *e)
         hw_count(s, missed_free, 1);
         hw_push_free(s, val & 0xffffffffffffu);
     }
-    hw_live_drop(old, e->heap_id, e->id);
+    hw_live_drop(old, e->id);
 }
 
 static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
@@ -551,6 +552,8 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
 {
     uint64_t val;
     int saved = errno;
+    if (heap_id == HW_HEAP_ID_LIBC) /* what the real free will touch; meanwhile we wait for ours */
+        hw_prefetch_write((const void *)(uintptr_t)(id - 8));
     struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
     if (slot) {
         struct hw_visit v;
@@ -558,7 +561,7 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
         if (v.session && val >> 48 == v.session->tag)
             hw_push_free(v.session, val & 0xffffffffffffu);
         hw_leave(&v);
-        hw_live_drop(slot, heap_id, id);
+        hw_live_drop(slot, id);
     }
     errno = saved;
 }

@@ -36,6 +36,14 @@
 #define HW_PAGE_ALIGN 4096
 #endif
 
+/* glibc's own word for it, 2.32 and later; its malloc relies on it, too. A thread that shares our
+ * memory without libc's knowledge (a raw clone) must not allocate beside us anyway. */
+extern char __libc_single_threaded __attribute__((weak));
+static inline bool hw_alone(void)
+{
+    return &__libc_single_threaded && __libc_single_threaded;
+}
+
 /* ---- the caller of a hook ---- */
 
 struct hw_site {

@@ -8,7 +8,8 @@
  * older ones take the rest, so the map grows when it is about five sixths full.
  *
  * Where nearly every block is live here, small blocks are in near.h's words instead. A byte for
- * each hash counts what is in the segments, so that the others are not looked for there.
+ * each 512 bytes of heap counts what is in the segments, so that the others are not looked for
+ * there.
  *
  *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
  *      publish  val, then key by release: pairs with the acquire in find()
@@ -199,15 +200,20 @@ void hw_live_unclaim(struct hw_live_slot *slot)
 static void counter_change(_Atomic uint8_t *c, int by)
 {
     uint8_t old = atomic_load_explicit(c, memory_order_relaxed);
+    bool alone = hw_alone();
+    while (alone && old != 255 && !(by < 0 && old == 0))
+        if (hw_alone_cas_u8(c, &old, (uint8_t)(old + by)))
+            return;
     while (old != 255 && !(by < 0 && old == 0))
         if (atomic_compare_exchange_weak_explicit(c, &old, (uint8_t)(old + by),
                                                   memory_order_relaxed, memory_order_relaxed))
             break;
 }
 
-static _Atomic uint8_t *far_counter(uint64_t h)
+/* By address: what the program has in its caches has its counters there, too. */
+static _Atomic uint8_t *far_counter(uint64_t id)
 {
-    return &far_counters[h >> 48 & (FAR_COUNTERS - 1)];
+    return &far_counters[(id >> 9 ^ id >> 25) & (FAR_COUNTERS - 1)];
 }
 
 void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
@@ -218,7 +224,7 @@ void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, u
         return;
     }
     uint64_t key = key_of(heap_id, id);
-    counter_change(far_counter(hash(key)), 1);
+    counter_change(far_counter(id), 1);
     atomic_store_explicit(&slot->val, val, memory_order_relaxed);
     atomic_store_explicit(&slot->key, key, memory_order_release);
 }
@@ -247,10 +253,9 @@ static struct hw_live_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
 /* The segments first: for large blocks the words are memory that nobody has touched. */
 struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {
-    uint64_t key = key_of(heap_id, id);
-    uint64_t h = hash(key);
-    if (atomic_load_explicit(far_counter(h), memory_order_relaxed) != 0) {
-        struct hw_live_slot *s = take_far(key, h, val);
+    if (atomic_load_explicit(far_counter(id), memory_order_relaxed) != 0) {
+        uint64_t key = key_of(heap_id, id);
+        struct hw_live_slot *s = take_far(key, hash(key), val);
         if (s)
             return s;
     }
@@ -259,10 +264,10 @@ struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
     return (struct hw_live_slot *)(void *)hw_near_take(id, val);
 }
 
-void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id)
+void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
 {
     if (!hw_near_holds(slot))
-        counter_change(far_counter(hash(key_of(heap_id, id))), -1);
+        counter_change(far_counter(id), -1);
     hw_live_unclaim(slot);
     counter_change(&hw_live_counters[hw_live_index(id)], -1);
 }

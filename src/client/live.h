@@ -48,7 +48,7 @@ void hw_live_unclaim(struct hw_live_slot *slot);
 /* Takes the id out of sight and gives its slot and value; NULL = not there. Then drop or put_back.
  */
 struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val);
-void hw_live_drop(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id);
+void hw_live_drop(struct hw_live_slot *slot, uint64_t id);
 void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
 
 static inline uint64_t hw_live_val(uint32_t tag, uint64_t sample_id)

@@ -97,10 +97,13 @@ static inline _Atomic uint64_t *hw_near_claim(uint64_t id, uint32_t level)
 {
     _Atomic uint64_t *w = hw_near_word(id, level, true);
     uint64_t none = 0;
-    if (!w || !atomic_compare_exchange_strong_explicit(w, &none, HW_NEAR_HELD, memory_order_acquire,
-                                                       memory_order_relaxed))
+    if (!w)
         return NULL;
-    return w;
+    bool done = hw_alone() ? hw_alone_cas_u64(w, &none, HW_NEAR_HELD)
+                           : atomic_compare_exchange_strong_explicit(w, &none, HW_NEAR_HELD,
+                                                                     memory_order_acquire,
+                                                                     memory_order_relaxed);
+    return done ? w : NULL;
 }
 
 /* Also puts a taken one back. */

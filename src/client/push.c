@@ -100,7 +100,7 @@ static inline void fetch_ahead(const struct hw_session *s, uint64_t pos)
 
 uint64_t hw_push_reserve(struct hw_session *s, uint32_t size)
 {
-    uint64_t pos = hw_ring_reserve(&s->ring, size);
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_alone());
     if (hw_unlikely(pos == 0))
         return wait_for_room(s, size);
     fetch_ahead(s, pos);

@@ -124,7 +124,7 @@ __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
         hw_live_put_back(slot, HW_HEAP_ID_LIBC, id, val);
     } else if (slot) {
         report_gone(val);
-        hw_live_drop(slot, HW_HEAP_ID_LIBC, id);
+        hw_live_drop(slot, id);
     }
     report(q, n, weight, HW_ALLOC_REALLOC, &site);
     return q;

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/alone.h"
 #include "wire/records.h"
 
 #define HW_RING_MAGIC         0x31676e6972777768u /* "hwwring1" */
@@ -95,12 +96,22 @@ struct hw_ring_writer {
     uint64_t mask; /* data_bytes - 1 */
 };
 
+/* alone: the process has one thread, and no other one writes. */
+static inline bool hw_ring_advance(_Atomic uint64_t *write_pos, uint64_t *pos, uint32_t size,
+                                   bool alone)
+{
+    if (alone)
+        return hw_alone_cas_u64(write_pos, pos, *pos + size);
+    return atomic_compare_exchange_weak_explicit(write_pos, pos, *pos + size, memory_order_relaxed,
+                                                 memory_order_relaxed);
+}
+
 /*
  * Reserves size bytes (a multiple of 8, at most HW_REC_MAX_BYTES); gives the position, or 0 when
  * there is no room now. Acquire of read_pos pairs with the release in hw_ring_release(): the
  * reader's last loads are done before the bytes are written again.
  */
-static inline uint64_t hw_ring_reserve(const struct hw_ring_writer *w, uint32_t size)
+static inline uint64_t hw_ring_reserve_by(const struct hw_ring_writer *w, uint32_t size, bool alone)
 {
     struct hw_ring_shm *shm = w->shm;
     uint64_t pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
@@ -113,10 +124,15 @@ static inline uint64_t hw_ring_reserve(const struct hw_ring_writer *w, uint32_t 
         }
         if (pos + size - read > w->mask + 1)
             return 0;
-        if (atomic_compare_exchange_weak_explicit(&shm->write_pos, &pos, pos + size,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            return pos;
+        uint64_t at = pos;
+        if (hw_ring_advance(&shm->write_pos, &pos, size, alone))
+            return at;
     }
+}
+
+static inline uint64_t hw_ring_reserve(const struct hw_ring_writer *w, uint32_t size)
+{
+    return hw_ring_reserve_by(w, size, /* alone = */ false);
 }
 
 static inline void *hw_ring_at(const struct hw_ring_writer *w, uint64_t pos)

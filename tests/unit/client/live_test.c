@@ -73,7 +73,7 @@ static void take(uint32_t heap, uint64_t id)
         hw_live_put_back(s, heap, id, val);
         return;
     }
-    hw_live_drop(s, heap, id);
+    hw_live_drop(s, id);
     live[i] = live[--n_live];
 }
 
@@ -129,7 +129,7 @@ static void test_large_blocks_go_to_the_map(void **state)
     /* Freed in a way that we do not see, and small now: found where it was. */
     s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
     assert_non_null(s);
-    hw_live_drop(s, HW_HEAP_ID_LIBC, id);
+    hw_live_drop(s, id);
     s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
     assert_true(hw_near_holds(s));
     hw_live_unclaim(s);
@@ -150,7 +150,7 @@ static void test_neighbours_in_one_word(void **state)
         struct hw_live_slot *s = hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val);
         assert_non_null(s);
         assert_int_equal(val, hw_live_val(TAG, 8 * (i + 1)));
-        hw_live_drop(s, HW_HEAP_ID_LIBC, id + 8 * i);
+        hw_live_drop(s, id + 8 * i);
         assert_null(hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val));
     }
 }
