@@ -22,7 +22,6 @@
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
-#include "proc/file.h"
 
 #include "base/banned.h"
 
@@ -54,26 +53,32 @@ static const struct hw_map *find_library(const struct hw_maps *m)
 
 static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
 {
-    struct hw_maps maps;
+    struct hw_look_image i;
     struct hw_proc_status st;
-    struct hw_error err;
-    int fd;
-    if (hw_proc_status(a->pid.dir, &st) < 0 || hw_maps_read(a->pid.dir, &maps, NULL) < 0)
+    if (hw_proc_status(a->pid.dir, &st) < 0)
         return HW_EGONE;
-    const struct hw_map *m = find_library(&maps);
-    int rc = m ? hw_proc_open_mapping(a->pid.dir, st.uid, m, &fd, &err) : HW_ENOTFOUND;
-    if (!m && by_number)
+    a->uid = st.uid;
+    int rc = hw_look_image(s->rec->looker, hw_look_at(&a->pid, st.uid), HW_LOOK_ONE_FILE, LIBRARY,
+                           NULL, 0, &i);
+    if (rc < 0)
+        return rc;
+    if (i.n_files == 0 && by_number && !find_library(&i.maps))
         hw_session_warn(s,
                         "process %d ('%s') runs without the library and cannot be profiled now; "
                         "start it with LD_PRELOAD=%s",
                         a->pid.pid, st.name, LIBRARY);
-    if (rc == HW_OK)
-        rc = hw_modules_get(s->rec->modules, fd, m->path, &a->library);
-    if (rc == HW_OK) {
-        a->bias = m->start - m->offset - a->library->load_bias;
-        hw_modules_want_control(s->rec->modules, a->library);
+    rc = HW_ENOTFOUND;
+    if (i.n_files) {
+        const struct hw_map *m = &i.maps.maps.v[i.files[0].map];
+        int fd = i.files[0].fd;
+        i.files[0].fd = -1;
+        rc = hw_modules_get(s->rec->modules, fd, &i.files[0].facts, m->path, &a->library);
+        if (rc == HW_OK) {
+            a->bias = m->start - m->offset - a->library->load_bias;
+            hw_modules_want_control(s->rec->modules, a->library);
+        }
     }
-    hw_maps_done(&maps);
+    hw_look_image_done(&i);
     return rc;
 }
 
@@ -159,12 +164,14 @@ static bool is_closed_in(const struct hw_attach *a)
 static int check_image(const struct hw_attach *a, struct hw_error *err)
 {
     struct hw_proc_status st;
-    struct hw_maps maps;
-    if (hw_proc_status(a->pid.dir, &st) < 0 || hw_maps_read(a->pid.dir, &maps, NULL) < 0)
-        return hw_fail(err, HW_EPERM, 0, "it has ended");
-    const struct hw_map *m = find_library(&maps);
+    struct hw_look_image i;
+    if (hw_proc_status(a->pid.dir, &st) < 0 ||
+        hw_look_image(a->session->rec->looker, hw_look_at(&a->pid, a->uid), HW_LOOK_NO_FILES, NULL,
+                      NULL, 0, &i) < 0)
+        return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be looked at");
+    const struct hw_map *m = find_library(&i.maps);
     bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
-    hw_maps_done(&maps);
+    hw_look_image_done(&i);
     if (!same)
         return hw_fail(err, HW_EPERM, 0, "it executes another program by now");
     return hw_permission_profile(a->session->uid, a->pid.pid, st.uid, st.euid, err);
@@ -172,16 +179,18 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
 
 static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)
 {
-    hw_autofd int mem = openat(a->pid.dir, "mem", O_RDWR | O_CLOEXEC);
-    if (mem < 0)
-        return hw_fail_sys(err, "memory of process %d (ptrace access is needed)", a->pid.pid);
-    int rc = check_image(a, err);
+    hw_autofd int mem = -1;
+    struct hw_control_page page;
+    struct hw_look_who who = hw_look_at(&a->pid, a->uid);
+    uint64_t at = a->library->control_va + a->bias;
+    int rc = hw_look_read_mem(r->looker, who, at, &page, sizeof page, &mem);
+    if (rc == HW_EPERM)
+        return hw_fail(err, rc, 0, "memory of process %d (ptrace access is needed)", a->pid.pid);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "control page of process %d cannot be read", a->pid.pid);
+    rc = check_image(a, err);
     if (rc < 0)
         return rc;
-    struct hw_control_page page;
-    uint64_t at = a->library->control_va + a->bias;
-    if (hw_fd_pread_all(mem, &page, sizeof page, at) < 0)
-        return hw_fail_sys(err, "control page of process %d", a->pid.pid);
     if (page.magic != 0 && page.magic != HW_CONTROL_MAGIC)
         return hw_fail(err, HW_EVERSION, 0, "process %d has another version of the library",
                        a->pid.pid);
@@ -195,14 +204,13 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
     memcpy(page.socket_path, r->producer_name, sizeof page.socket_path);
     /* The generation last: who sees it must see the name. */
     size_t head = offsetof(struct hw_control_page, heartbeat_ns);
-    ssize_t n = pwrite(mem, (char *)&page + head, offsetof(struct hw_control_page, pad) - head,
-                       (off_t)(at + head));
+    rc = hw_look_write_mem(r->looker, who, mem, at + head, (char *)&page + head,
+                           offsetof(struct hw_control_page, pad) - head);
     uint32_t generation = ++r->next_generation + 0x40000000u; /* not one it has seen from others */
-    if (n > 0)
-        n = pwrite(mem, &generation, sizeof generation, (off_t)at);
-    if (n < 0)
-        return hw_fail_sys(err, "control page of process %d", a->pid.pid);
-    return HW_OK;
+    if (rc == HW_OK)
+        rc = hw_look_write_mem(r->looker, who, mem, at, &generation, sizeof generation);
+    return rc < 0 ? hw_fail(err, rc, 0, "control page of process %d cannot be written", a->pid.pid)
+                  : HW_OK;
 }
 
 /* False: to be tried again. */

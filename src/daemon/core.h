@@ -22,6 +22,7 @@
 #include "daemon/drain.h"
 #include "daemon/feed.h"
 #include "daemon/frames.h"
+#include "daemon/look.h"
 #include "daemon/modules.h"
 #include "daemon/recorder.h"
 #include "daemon/tables.h"
@@ -186,7 +187,8 @@ void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t 
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
-void hw_target_refresh_maps(struct hw_target *t, uint64_t now);
+/* HW_ETIMEOUT: they cannot be read (look.h); what is known stays. */
+int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 
 /* ---- dump.c ---- */
 
@@ -264,6 +266,7 @@ void hw_session_warn(struct hw_session *s, const char *fmt, ...)
 struct hw_attach {
     struct hw_session *session;
     struct hw_pid pid;
+    uint32_t uid;
     struct hw_module_file *library;
     uint64_t bias;
     uint64_t since_ns;
@@ -339,6 +342,7 @@ struct hw_recorder {
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
     struct hw_workers workers;
     struct hw_modules *modules;
+    struct hw_looker *looker;
     struct hw_drain *drain;
     struct hw_mbox answers;
     HW_VEC(struct hw_conn *) conns;

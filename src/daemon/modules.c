@@ -87,43 +87,68 @@ void hw_modules_free(struct hw_modules *ms)
     free(ms);
 }
 
-static uint64_t identity_hash(const struct stat *st, uint64_t mtime_ns)
+int hw_module_facts_read(int fd, struct hw_module_facts *out)
 {
-    uint64_t h =
-        hw_hash_mix(hw_hash_mix((uint64_t)st->st_dev, (uint64_t)st->st_ino), (uint64_t)st->st_size);
-    return hw_hash_mix(h, mtime_ns) >> 1; /* never HW_MAP64_NO_KEY */
-}
-
-int hw_modules_get(struct hw_modules *ms, int fd_taken, const char *path,
-                   struct hw_module_file **out)
-{
-    hw_autofd int fd = fd_taken;
     struct stat st;
     if (fstat(fd, &st) < 0)
         return HW_ESYS;
-    uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
-    uint64_t key = identity_hash(&st, mtime_ns), row;
+    *out = (struct hw_module_facts){.dev = st.st_dev,
+                                    .inode = st.st_ino,
+                                    .size = (uint64_t)st.st_size,
+                                    .mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u +
+                                                (uint64_t)st.st_mtim.tv_nsec};
+    out->is_elf =
+        hw_elf_read_identity(fd, out->build_id, &out->build_id_len, &out->load_bias, NULL) == HW_OK;
+    if (!out->is_elf || hw_cfi_cache_key(fd, out->cache_key, NULL) < 0)
+        out->cache_key[0] = '\0';
+    return HW_OK;
+}
+
+static uint64_t identity_hash(const struct hw_module_facts *f)
+{
+    uint64_t h = hw_hash_mix(hw_hash_mix(f->dev, f->inode), f->size);
+    return hw_hash_mix(h, f->mtime_ns) >> 1; /* never HW_MAP64_NO_KEY */
+}
+
+static struct hw_module_file *make_row(const struct hw_module_facts *f, const char *path)
+{
+    struct hw_module_file *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->dev = f->dev;
+    m->inode = f->inode;
+    m->size = f->size;
+    m->mtime_ns = f->mtime_ns;
+    m->fd = -1;
+    m->path = strdup(path);
+    memcpy(m->build_id, f->build_id, sizeof m->build_id);
+    m->build_id_len = f->build_id_len;
+    m->load_bias = f->load_bias;
+    memcpy(m->cache_key, f->cache_key, sizeof m->cache_key);
+    if (!f->is_elf)
+        m->table_state = HW_TABLE_NONE; /* not an ELF file we know: frame pointers, no names */
+    return m;
+}
+
+int hw_modules_get(struct hw_modules *ms, int fd_taken, const struct hw_module_facts *f,
+                   const char *path, struct hw_module_file **out)
+{
+    hw_autofd int fd = fd_taken;
+    uint64_t key = identity_hash(f), row;
     for (; hw_map64_get(&ms->by_key, key, &row); key = hw_hash_u64(key) >> 1) {
         struct hw_module_file *m = ms->files.v[row];
-        if (m->dev == st.st_dev && m->inode == st.st_ino && m->size == (uint64_t)st.st_size &&
-            m->mtime_ns == mtime_ns) {
+        if (m->dev == f->dev && m->inode == f->inode && m->size == f->size &&
+            m->mtime_ns == f->mtime_ns) {
             if (m->fd < 0)
                 m->fd = hw_fd_take(&fd);
             *out = m;
             return HW_OK;
         }
     }
-    struct hw_module_file *m = calloc(1, sizeof *m);
+    struct hw_module_file *m = make_row(f, path);
     if (!m)
         return HW_ENOMEM;
-    m->dev = st.st_dev;
-    m->inode = st.st_ino;
-    m->size = (uint64_t)st.st_size;
-    m->mtime_ns = mtime_ns;
     m->fd = hw_fd_take(&fd);
-    m->path = strdup(path);
-    if (hw_elf_read_identity(m->fd, m->build_id, &m->build_id_len, &m->load_bias, NULL) < 0)
-        m->table_state = HW_TABLE_NONE; /* not an ELF file we know: frame pointers, no names */
     if (!m->path || hw_vec_push(&ms->files, m) < 0) {
         file_free(m);
         return HW_ENOMEM;
@@ -213,11 +238,11 @@ static bool take_table(struct hw_module_file *m, void *table, size_t n)
 
 static bool cached_table(struct hw_modules *ms, struct hw_module_file *m)
 {
-    char key[HW_CFI_KEY_MAX];
     void *table;
     size_t n;
-    return ms->cache_fd >= 0 && hw_cfi_cache_key(m->fd, key, NULL) == HW_OK &&
-           hw_cfi_cache_get(ms->cache_fd, key, &table, &n) == HW_OK && take_table(m, table, n);
+    return ms->cache_fd >= 0 && m->cache_key[0] &&
+           hw_cfi_cache_get(ms->cache_fd, m->cache_key, &table, &n) == HW_OK &&
+           take_table(m, table, n);
 }
 
 void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m)
@@ -328,10 +353,9 @@ static void on_table(struct hw_modules *ms, struct running *r, const struct hw_j
         free(table);
         return;
     }
-    char key[HW_CFI_KEY_MAX];
-    if (take_table(m, table, a->n_bytes) && ms->cache_fd >= 0 &&
-        hw_cfi_cache_key(m->fd, key, NULL) == HW_OK)
-        (void)hw_cfi_cache_put(ms->cache_fd, key, m->table, m->table_bytes); /* saves time only */
+    if (take_table(m, table, a->n_bytes) && ms->cache_fd >= 0 && m->cache_key[0])
+        (void)hw_cfi_cache_put(ms->cache_fd, m->cache_key, m->table,
+                               m->table_bytes); /* saves time only */
 }
 
 /* n times u32 length + bytes, from a process we do not trust. */

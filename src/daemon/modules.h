@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/map64.h"
 #include "base/vec.h"
+#include "cfi/cfi.h"
 #include "daemon/worker.h"
 #include "elf/elf.h"
 
@@ -34,6 +35,7 @@ struct hw_module_file {
     uint8_t build_id[HW_BUILD_ID_MAX];
     uint32_t build_id_len;
     uint64_t load_bias;
+    char cache_key[HW_CFI_KEY_MAX]; /* "" = none */
     enum hw_table_state table_state;
     void *table; /* owned; READY */
     size_t table_bytes;
@@ -55,8 +57,20 @@ int hw_modules_new(struct hw_workers *w, int cache_fd, hw_modules_changed *chang
                    struct hw_modules **out);
 void hw_modules_free(struct hw_modules *ms);
 
+/* What its file says of itself. Reading may take as long as who serves the file likes (look.h). */
+struct hw_module_facts {
+    uint64_t dev, inode, size, mtime_ns;
+    bool is_elf;
+    uint8_t build_id[HW_BUILD_ID_MAX];
+    uint32_t build_id_len;
+    uint64_t load_bias;
+    char cache_key[HW_CFI_KEY_MAX]; /* "" = none */
+};
+int hw_module_facts_read(int fd, struct hw_module_facts *out); /* any thread */
+
 /* Row of an open file; takes over the descriptor, also on failure. */
-int hw_modules_get(struct hw_modules *ms, int fd, const char *path, struct hw_module_file **out);
+int hw_modules_get(struct hw_modules *ms, int fd, const struct hw_module_facts *facts,
+                   const char *path, struct hw_module_file **out);
 /* Starts compiling when that was not done before. */
 void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
 

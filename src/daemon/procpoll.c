@@ -109,7 +109,8 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
         stat = (struct hw_proc_stat){.start_ticks = t->pid.start_ticks};
     }
     size_t n_args = 0;
-    if (hw_proc_cmdline(dir, &cmdline, &n) == HW_OK)
+    struct hw_look_who who = {pid, st.uid, stat.start_ticks, dir};
+    if (hw_look_cmdline(s->rec->looker, who, &cmdline, &n) == HW_OK)
         n_args = split_args(cmdline, n, args);
     struct hw_process_entry e = {.pid = pid,
                                  .ppid = stat.ppid,
@@ -199,7 +200,11 @@ static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
         k.runtime_kernel_ns = stat.stime_ticks * (UINT64_C(1000000000) / (uint64_t)hz);
     }
     struct hw_smaps m;
-    if (c->scan_smaps_rollup && hw_smaps_read(dir, /* rollup = */ 1, &m) == HW_OK) {
+    struct hw_look_who who = {pid, st.uid, 0, dir};
+    if (hw_proc_stat(dir, &stat) == HW_OK)
+        who.start_ticks = stat.start_ticks;
+    if (c->scan_smaps_rollup &&
+        hw_look_smaps(p->session->rec->looker, who, /* rollup = */ 1, &m) == HW_OK) {
         if (m.entries.n) {
             k.smr_rss_kb = m.entries.v[0].rss_kb;
             k.smr_pss_kb = m.entries.v[0].pss_kb;
@@ -272,7 +277,7 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
 {
     struct hw_smaps m;
     struct hw_error err;
-    if (hw_smaps_read(t->pid.dir, /* rollup = */ 0, &m) < 0)
+    if (hw_look_smaps(t->rec->looker, hw_look_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
         return;
     struct hw_vma *v = calloc(m.entries.n + 1, sizeof *v);
     for (size_t i = 0; v && i < m.entries.n; i++) {

@@ -354,7 +354,8 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
         hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
         return hw_fail_sys(err, "epoll");
-    if ((rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
+    if ((rc = hw_looker_new(&r->looker)) < 0 ||
+        (rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
         return hw_fail(err, rc, 0, "recorder");
     rc = hw_clients_listen(
@@ -377,6 +378,7 @@ static void tear_down(struct hw_recorder *r)
     hw_clients_done(r);
     hw_control_done(r);
     hw_modules_free(r->modules);
+    hw_looker_free(r->looker);
     hw_workers_stop(&r->workers);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_free(r->targets.v[i]);

@@ -234,7 +234,8 @@ void hw_session_set_root(struct hw_session *s, int32_t pid)
 /* ---- who is meant ---- */
 
 static bool source_matches(const struct hw_session *s, const struct hw_heapprofd_config *c,
-                           const struct hw_conn *conn, const struct hw_pid *pid)
+                           const struct hw_conn *conn, const struct hw_pid *pid,
+                           const struct hw_proc_status *st)
 {
     bool startup = conn->hello.flags & HW_HELLO_STARTUP;
     if (startup ? c->no_startup : c->no_running)
@@ -244,16 +245,13 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
         meant = c->pids.v[i] == (uint64_t)pid->pid;
     if (!meant && c->process_cmdline.n) {
         char argv0[512];
-        hw_proc_argv0(pid->dir, argv0, sizeof argv0);
+        hw_look_argv0(s->rec->looker, hw_look_at(pid, st->uid), argv0, sizeof argv0);
         for (size_t i = 0; !meant && i < c->process_cmdline.n; i++)
             meant = hw_config_name_matches(c->process_cmdline.v[i], argv0);
     }
-    struct hw_proc_status st;
     if (!meant || startup || c->min_anonymous_memory_kb == 0)
         return meant;
-    (void)s;
-    return hw_proc_status(pid->dir, &st) == HW_OK &&
-           st.rss_anon_kb + st.vm_swap_kb >= c->min_anonymous_memory_kb;
+    return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
 }
 
 static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
@@ -269,7 +267,7 @@ static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
     }
     for (uint32_t i = 0; i < s->sources.n; i++) {
         *source = i;
-        if (source_matches(s, s->sources.v[i].config, c, pid))
+        if (source_matches(s, s->sources.v[i].config, c, pid, &st))
             return true;
     }
     return false;

@@ -24,7 +24,6 @@
 #include "daemon/core.h"
 #include "daemon/memory.h"
 #include "daemon/permission.h"
-#include "proc/file.h"
 #include "trace/profile_writer.h"
 
 #include "base/banned.h"
@@ -51,19 +50,37 @@ void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char 
 
 /* ---- maps and tables ---- */
 
+struct opening {
+    struct hw_target *t;
+    struct hw_look_image *image;
+};
+
+static struct hw_look_file *find_file(struct hw_look_image *i, size_t map)
+{
+    size_t lo = 0, hi = i->n_files;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (i->files[mid].map < map)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < i->n_files && i->files[lo].map == map ? &i->files[lo] : NULL;
+}
+
 static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
 {
-    struct hw_target *t = ctx;
-    struct hw_error err;
+    struct opening *o = ctx;
+    struct hw_target *t = o->t;
     struct hw_module_file *file;
-    int fd;
     if (t->frames.ranges.n + t->frames.gone.n > MAX_FILES)
         return NULL; /* each is a descriptor of ours */
-    if (hw_proc_open_mapping(t->pid.dir, t->uid, m, &fd, &err) < 0) {
-        hw_log(DEBUG, "pid %d: %s", t->pid.pid, err.text);
+    struct hw_look_file *f = find_file(o->image, (size_t)(m - o->image->maps.maps.v));
+    if (!f)
         return NULL;
-    }
-    if (hw_modules_get(t->rec->modules, fd, m->path, &file) < 0)
+    int fd = f->fd;
+    f->fd = -1;
+    if (hw_modules_get(t->rec->modules, fd, &f->facts, m->path, &file) < 0)
         return NULL;
     hw_modules_want_table(t->rec->modules, file);
     return file;
@@ -122,35 +139,58 @@ static bool may_read_maps(const struct hw_target *t, uint64_t now, uint64_t ever
     return now - t->maps_ns >= every && maps_debt(t, now) <= MAPS_BURST;
 }
 
-static void read_maps(struct hw_target *t)
+static int look_at_maps(struct hw_target *t, struct hw_look_image *out)
 {
-    struct hw_maps fresh;
-    uint32_t begun;
-    bool quiet = closes(t, &begun);
-    if (hw_maps_read(t->pid.dir, &fresh, NULL) < 0)
-        return;              /* it has ended: what is known stays */
-    if (fresh.maps.n == 0) { /* a zombie's list is empty */
-        hw_maps_done(&fresh);
-        return;
+    HW_VEC(struct hw_look_known) known = {0};
+    for (size_t i = 0; i < t->frames.ranges.n; i++) {
+        const struct hw_frame_range *r = &t->frames.ranges.v[i];
+        if (hw_vec_push(&known, (struct hw_look_known){r->lo, r->hi, r->inode, r->offset}) < 0)
+            break; /* opened once more */
     }
-    hw_maps_done(&t->maps);
-    t->maps = fresh;
-    struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
-    int rc = hw_frames_update(&t->frames, &t->maps, c->skip_symbol_prefix.v,
-                              c->skip_symbol_prefix.n, open_module, t);
-    if (rc < 0)
-        hw_log(WARN, "pid %d: mappings: %s", t->pid.pid, hw_errc_text(rc));
-    if (publish_tables(t) && rc >= 0 && quiet)
-        hw_tables_seen(&t->tables, begun);
+    int rc = hw_look_image(t->rec->looker, hw_look_at(&t->pid, t->uid), HW_LOOK_ALL_FILES, NULL,
+                           known.v, known.n, out);
+    hw_vec_done(&known);
+    return rc;
 }
 
-void hw_target_refresh_maps(struct hw_target *t, uint64_t now)
+/* Adds the CPU time of the reading. */
+static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
 {
-    uint64_t debt = maps_debt(t, now), before = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    struct hw_look_image image;
+    uint32_t begun;
+    bool quiet = closes(t, &begun);
+    int rc = look_at_maps(t, &image);
+    if (rc < 0)
+        return rc; /* it has ended: what is known stays */
+    *cpu_ns += image.cpu_ns;
+    if (image.maps.maps.n == 0) { /* a zombie's list is empty */
+        hw_look_image_done(&image);
+        return HW_OK;
+    }
+    struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
+    struct opening o = {t, &image};
+    rc = hw_frames_update(&t->frames, &image.maps, c->skip_symbol_prefix.v, c->skip_symbol_prefix.n,
+                          open_module, &o);
+    if (rc < 0)
+        hw_log(WARN, "pid %d: mappings: %s", t->pid.pid, hw_errc_text(rc));
+    hw_maps_done(&t->maps);
+    t->maps = image.maps;
+    image.maps = (struct hw_maps){0};
+    hw_look_image_done(&image);
+    if (publish_tables(t) && rc >= 0 && quiet)
+        hw_tables_seen(&t->tables, begun);
+    return HW_OK;
+}
+
+int hw_target_refresh_maps(struct hw_target *t, uint64_t now)
+{
+    uint64_t debt = maps_debt(t, now), before = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID), cpu_ns = 0;
     t->maps_due = false;
-    read_maps(t);
+    int rc = read_maps(t, &cpu_ns);
+    cpu_ns += hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     t->maps_ns = now;
-    t->maps_debt_ns = debt + MAPS_REST * (hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before);
+    t->maps_debt_ns = debt + MAPS_REST * cpu_ns;
+    return rc;
 }
 
 static void answer_maps(struct hw_target *t)
@@ -168,7 +208,7 @@ static void refresh_if_due(struct hw_target *t, uint64_t now)
     if (!t->maps_due || !may_read_maps(t, now, closes(t, &begun) ? MAPS_ASKED : MAPS_EVERY / 4))
         return;
     t->map_reparses++;
-    hw_target_refresh_maps(t, now);
+    (void)hw_target_refresh_maps(t, now); /* else what is known has to do */
 }
 
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask)
@@ -242,7 +282,7 @@ void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t 
     uint64_t now = hw_now_monotonic_ns();
     if (unknown && may_read_maps(t, now, MAPS_EVERY)) {
         t->map_reparses++;
-        hw_target_refresh_maps(t, now);
+        (void)hw_target_refresh_maps(t, now); /* else what is known has to do */
     }
     resolve_list(t);
 }
@@ -410,14 +450,17 @@ enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
 /* Whose memory is it? Without any mapping the process is on its way out; the pidfd will tell. */
 static enum image look_at_image(struct hw_target *t)
 {
-    struct hw_maps m;
-    if (hw_maps_read(t->pid.dir, &m, NULL) < 0)
+    struct hw_look_image i;
+    if (hw_look_image(t->rec->looker, hw_look_at(&t->pid, t->uid), HW_LOOK_NO_FILES, NULL, NULL, 0,
+                      &i) < 0)
         return IMAGE_GONE;
-    enum image is = m.maps.n ? IMAGE_OTHER : IMAGE_GONE;
-    for (size_t i = 0; i < m.maps.n; i++)
-        if (strncmp(m.maps.v[i].path, "/memfd:", 7) == 0 && strstr(m.maps.v[i].path, "ring"))
+    enum image is = i.maps.maps.n ? IMAGE_OTHER : IMAGE_GONE;
+    for (size_t k = 0; k < i.maps.maps.n; k++) {
+        const char *path = i.maps.maps.v[k].path;
+        if (strncmp(path, "/memfd:", 7) == 0 && strstr(path, "ring"))
             is = IMAGE_OURS;
-    hw_maps_done(&m);
+    }
+    hw_look_image_done(&i);
     return is;
 }
 
@@ -501,7 +544,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
 static void learn_names(struct hw_target *t)
 {
     char argv0[512];
-    hw_proc_argv0(t->pid.dir, argv0, sizeof argv0);
+    hw_look_argv0(t->rec->looker, hw_look_at(&t->pid, t->uid), argv0, sizeof argv0);
     hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
     const char *base = strrchr(argv0, '/');
     base = base ? base + 1 : argv0;
@@ -556,7 +599,11 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->exit = (struct hw_watch){t->pid.pidfd, on_process_exit};
     (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd tells */
     (void)hw_watch_add(r, &t->exit, EPOLLIN);     /* without: no end is noticed before the stop */
-    hw_target_refresh_maps(t, t->since_ns);
+    if (hw_target_refresh_maps(t, t->since_ns) == HW_ETIMEOUT) {
+        hw_session_warn(s, "pid %d is not profiled: its memory or its files do not answer",
+                        t->pid.pid);
+        t->phase = HW_PHASE_DONE; /* the end of its socket tells it */
+    }
     hw_target_tick(t, t->since_ns);
     *out = t;
     return HW_OK;

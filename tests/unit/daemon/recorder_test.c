@@ -7,14 +7,18 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -845,6 +849,119 @@ static void test_greedy_targets(void **state)
     assert_in_range(peak, 1, 400);
 }
 
+/* ---- a file system that does not answer ---- */
+
+struct fuse_request {
+    struct fuse_in_header h;
+    char rest[1 << 17];
+};
+
+static void fuse_reply(int fd, const struct fuse_request *q, const void *body_of, size_t n)
+{
+    char out[512] = {0};
+    struct fuse_out_header h = {.len = (uint32_t)(sizeof h + n), .unique = q->h.unique};
+    h.error = body_of || n == 0 ? 0 : -ENOSYS;
+    if (h.error)
+        h.len = sizeof h;
+    memcpy(out, &h, sizeof h);
+    if (body_of)
+        memcpy(out + sizeof h, body_of, n);
+    (void)!write(fd, out, h.len);
+}
+
+/* One file in the root, of which nothing can be read; until told to be silent. */
+static void serve_files(int fd, const volatile bool *silent)
+{
+    static struct fuse_request q;
+    struct fuse_attr file = {.ino = 2, .size = 65536, .mode = S_IFREG | 0755, .nlink = 1};
+    struct fuse_attr root = {.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
+    while (read(fd, &q, sizeof q) > 0) {
+        if (*silent)
+            continue;
+        struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096};
+        struct fuse_entry_out entry = {.nodeid = 2, .attr = file};
+        struct fuse_attr_out attr = {.attr = q.h.nodeid == 1 ? root : file};
+        struct fuse_open_out opened = {.fh = 1};
+        if (q.h.opcode == FUSE_INIT)
+            fuse_reply(fd, &q, &init, sizeof init);
+        else if (q.h.opcode == FUSE_LOOKUP)
+            fuse_reply(fd, &q, &entry, sizeof entry);
+        else if (q.h.opcode == FUSE_GETATTR)
+            fuse_reply(fd, &q, &attr, sizeof attr);
+        else if (q.h.opcode == FUSE_OPEN)
+            fuse_reply(fd, &q, &opened, sizeof opened);
+        else if (q.h.opcode == FUSE_FLUSH || q.h.opcode == FUSE_ACCESS)
+            fuse_reply(fd, &q, NULL, 0);
+        else
+            fuse_reply(fd, &q, NULL, 1);
+    }
+    _exit(0);
+}
+
+/* Executes a file that it serves itself. */
+static void silent_files_client(int unused)
+{
+    char path[128], options[128], said = 'n';
+    (void)unused;
+    volatile bool *silent =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/fuse", dir);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, getuid(),
+             getgid());
+    if (fd >= 0 && unshare(CLONE_NEWNS) == 0 &&
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        (mkdir(path, 0700) == 0 || errno == EEXIST) &&
+        mount("hw", path, "fuse", MS_NOSUID | MS_NODEV, options) == 0) {
+        pid_t server = fork();
+        if (server == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            serve_files(fd, silent);
+        }
+        close(fd);
+        snprintf(path, sizeof path, "%s/fuse/f", dir);
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        if (file >= 0 &&
+            mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) != MAP_FAILED)
+            said = 'y';
+        close(file); /* its end would wait for an answer, too */
+        *silent = true;
+    }
+    if (write(done[1], &said, 1) != 1 || said == 'n')
+        _exit(1);
+    struct hw_ring_writer w;
+    (void)shake_hands(&w);
+    if (write(done[1], "", 1) != 1) /* refused, or welcome */
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_files_that_do_not_answer(void **state)
+{
+    (void)state;
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = start_session("all: true", out);
+    char can;
+    assert_true(hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t bad = run(silent_files_client, 0);
+    assert_int_equal(read(done[0], &can, 1), 1);
+    if (can == 'y') {
+        wait_until_done();
+        pid_t good = run(good_client, 10);
+        assert_true(hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, good));
+        wait_until_done();
+        end(good);
+    }
+    tell(fd, HW_CTL_STOP, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_ENDED, 0, 0));
+    end(bad);
+    close(fd);
+    close(out);
+    if (can != 'y')
+        skip(); /* no FUSE here */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_garbage_on_sockets),
@@ -861,6 +978,7 @@ int main(void)
                                        cmocka_unit_test(test_number_used_again),
                                        cmocka_unit_test(test_workers_stop_at_once),
                                        cmocka_unit_test(test_maps_are_not_read_for_ever),
-                                       cmocka_unit_test(test_greedy_targets)};
+                                       cmocka_unit_test(test_greedy_targets),
+                                       cmocka_unit_test(test_files_that_do_not_answer)};
     return cmocka_run_group_tests(tests, start_service, stop_service);
 }

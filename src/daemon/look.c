@@ -1,0 +1,540 @@
+/*
+ * look.c - main thread ──job──> reading thread ──> main thread, or left behind
+ *
+ * One thread reads at a time. When it does not come back, the job is its own: it frees it if it
+ * ever gets so far, and ends. A thread that only waits for a processor is waited for longer: its
+ * state in /proc/self/task tells (R, running or about to).
+ */
+#include "daemon/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "proc/file.h"
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+#define MS           UINT64_C(1000000)
+#define WAIT_NS      (200 * MS) /* a cold disk's block is there by then */
+#define WAIT_MORE_NS (50 * MS)
+#define WAIT_MOST_NS (5000 * MS)
+#define MAX_LEFT     32u
+#define MAX_OF_USER  4u
+#define MAX_STRIKES  3u
+#define N_STRUCK     64u
+#define MAX_MEM      4096u
+
+struct job {
+    struct hw_look_who who; /* dir is the job's own */
+    void (*run)(struct job *j);
+    void (*drop)(struct job *j); /* what run left in it; NULL = nothing */
+    bool finished, left;
+    int rc;
+    uint64_t cpu_ns;
+};
+
+struct struck {
+    int32_t pid;
+    uint32_t n;
+    uint64_t start_ticks;
+};
+
+struct hw_looker {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    struct job *next; /* for the reading thread */
+    bool has_thread, stop;
+    pid_t tid;
+    uint64_t thread; /* number of the present one: those before it are left behind */
+    HW_VEC(struct job *) left;
+    struct struck struck[N_STRUCK];
+    size_t next_struck;
+};
+
+int hw_looker_new(struct hw_looker **out)
+{
+    struct hw_looker *l = calloc(1, sizeof *l);
+    pthread_condattr_t a;
+    if (!l)
+        return HW_ENOMEM;
+    (void)pthread_condattr_init(&a); /* these cannot fail on Linux */
+    (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_cond_init(&l->work, &a);
+    (void)pthread_cond_init(&l->done, &a);
+    (void)pthread_condattr_destroy(&a);
+    *out = l;
+    return HW_OK;
+}
+
+/* ---- the reading thread ---- */
+
+static void job_free(struct job *j)
+{
+    if (j->who.dir >= 0)
+        (void)close(j->who.dir); /* a directory */
+    if (j->drop)
+        j->drop(j);
+    free(j);
+}
+
+static void forget_left(struct hw_looker *l, const struct job *j)
+{
+    for (size_t i = 0; i < l->left.n; i++)
+        if (l->left.v[i] == j) {
+            l->left.v[i] = l->left.v[--l->left.n];
+            return;
+        }
+}
+
+static void *reader(void *arg)
+{
+    struct hw_looker *l = arg;
+    (void)prctl(PR_SET_NAME, "look"); /* only a name */
+    pthread_mutex_lock(&l->lock);
+    l->tid = (pid_t)syscall(SYS_gettid);
+    for (;;) {
+        while (!l->next && !l->stop)
+            pthread_cond_wait(&l->work, &l->lock);
+        struct job *j = l->next;
+        l->next = NULL;
+        if (!j)
+            break;
+        pthread_mutex_unlock(&l->lock);
+        uint64_t before = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        j->run(j);
+        j->cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+        pthread_mutex_lock(&l->lock);
+        if (j->left) { /* another thread has our place by now */
+            forget_left(l, j);
+            pthread_mutex_unlock(&l->lock);
+            job_free(j);
+            return NULL;
+        }
+        j->finished = true;
+        pthread_cond_broadcast(&l->done);
+    }
+    l->has_thread = false;
+    pthread_cond_broadcast(&l->done);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static int need_thread(struct hw_looker *l)
+{
+    if (l->has_thread)
+        return HW_OK;
+    pthread_t t;
+    sigset_t all, old; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&t, NULL, reader, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return HW_ENOMEM;
+    (void)pthread_detach(t); /* it is joinable */
+    l->has_thread = true;
+    l->tid = 0;
+    return HW_OK;
+}
+
+void hw_looker_free(struct hw_looker *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    while (l->has_thread)
+        pthread_cond_wait(&l->done, &l->lock);
+    bool alone = l->left.n == 0;
+    pthread_mutex_unlock(&l->lock);
+    if (!alone)
+        return; /* the process ends now, and those threads with it */
+    hw_vec_done(&l->left);
+    (void)pthread_mutex_destroy(&l->lock); /* nobody holds it */
+    free(l);
+}
+
+/* ---- waiting for it ---- */
+
+static struct struck *strikes_of(struct hw_looker *l, const struct hw_look_who *w)
+{
+    for (size_t i = 0; i < N_STRUCK; i++)
+        if (l->struck[i].pid == w->pid && l->struck[i].start_ticks == w->start_ticks)
+            return &l->struck[i];
+    return NULL;
+}
+
+static bool is_refused(struct hw_looker *l, const struct hw_look_who *w)
+{
+    const struct struck *s = strikes_of(l, w);
+    size_t of_user = 0;
+    for (size_t i = 0; i < l->left.n; i++) {
+        const struct hw_look_who *o = &l->left.v[i]->who;
+        of_user += o->uid == w->uid;
+        if (o->pid == w->pid && o->start_ticks == w->start_ticks)
+            return true;
+    }
+    return (s && s->n >= MAX_STRIKES) || of_user >= MAX_OF_USER || l->left.n >= MAX_LEFT;
+}
+
+static void strike(struct hw_looker *l, const struct hw_look_who *w)
+{
+    struct struck *s = strikes_of(l, w);
+    if (!s) {
+        s = &l->struck[l->next_struck++ % N_STRUCK];
+        *s = (struct struck){.pid = w->pid, .start_ticks = w->start_ticks};
+    }
+    s->n++;
+}
+
+static bool is_running(pid_t tid)
+{
+    char path[64];
+    hw_autofree char *text = NULL;
+    size_t n;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+    if (tid == 0)
+        return true; /* it has not even begun */
+    if (hw_file_read(AT_FDCWD, path, 4096, &text, &n, NULL) < 0)
+        return false;
+    const char *p = strrchr(text, ')');
+    return p && p[1] == ' ' && p[2] == 'R';
+}
+
+static bool wait_for(struct hw_looker *l, const struct job *j)
+{
+    uint64_t began = hw_now_monotonic_ns(), until = began + WAIT_NS;
+    while (!j->finished) {
+        struct timespec ts = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+        int rc = pthread_cond_timedwait(&l->done, &l->lock, &ts);
+        if (rc != ETIMEDOUT || j->finished)
+            continue;
+        if (until > began + WAIT_MOST_NS || !is_running(l->tid))
+            return false;
+        until = hw_now_monotonic_ns() + WAIT_MORE_NS;
+    }
+    return true;
+}
+
+/* Takes over the job, unless it gives HW_OK: then the results are the caller's, who frees it. */
+static int look(struct hw_looker *l, struct job *j)
+{
+    int rc = HW_OK;
+    pthread_mutex_lock(&l->lock);
+    if (is_refused(l, &j->who))
+        rc = HW_ETIMEOUT;
+    if (rc == HW_OK && hw_vec_reserve(&l->left, l->left.n + 1) < 0)
+        rc = HW_ENOMEM;
+    if (rc == HW_OK)
+        rc = need_thread(l);
+    if (rc < 0) {
+        pthread_mutex_unlock(&l->lock);
+        job_free(j);
+        return rc;
+    }
+    l->next = j;
+    pthread_cond_signal(&l->work);
+    if (!wait_for(l, j)) {
+        j->left = true;
+        l->left.v[l->left.n++] = j;
+        l->has_thread = false;
+        strike(l, &j->who);
+        pthread_mutex_unlock(&l->lock);
+        return HW_ETIMEOUT;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return HW_OK;
+}
+
+static void *job_new(size_t size, const struct hw_look_who *who, void (*run)(struct job *),
+                     void (*drop)(struct job *))
+{
+    struct job *j = calloc(1, size);
+    if (!j)
+        return NULL;
+    *j = (struct job){.who = *who, .run = run, .drop = drop};
+    j->who.dir = fcntl(who->dir, F_DUPFD_CLOEXEC, 3);
+    if (j->who.dir >= 0)
+        return j;
+    free(j);
+    return NULL;
+}
+
+struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid)
+{
+    return (struct hw_look_who){p->pid, uid, p->start_ticks, p->dir};
+}
+
+/* ---- what is read ---- */
+
+struct text_job {
+    struct job job;
+    char *text; /* cmdline */
+    size_t n;
+    char argv0[512];
+};
+
+static void run_argv0(struct job *j)
+{
+    struct text_job *t = (struct text_job *)(void *)j;
+    hw_proc_argv0(j->who.dir, t->argv0, sizeof t->argv0);
+}
+
+static void run_cmdline(struct job *j)
+{
+    struct text_job *t = (struct text_job *)(void *)j;
+    j->rc = hw_proc_cmdline(j->who.dir, &t->text, &t->n);
+}
+
+static void drop_text(struct job *j)
+{
+    free(((struct text_job *)(void *)j)->text);
+}
+
+void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max)
+{
+    struct text_job *t = job_new(sizeof *t, &who, run_argv0, NULL);
+    out[0] = '\0';
+    if (!t || look(l, &t->job) < 0)
+        return;
+    (void)snprintf(out, max, "%s", t->argv0);
+    job_free(&t->job);
+}
+
+int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+{
+    struct text_job *t = job_new(sizeof *t, &who, run_cmdline, drop_text);
+    int rc = t ? look(l, &t->job) : HW_ENOMEM;
+    if (rc < 0)
+        return rc;
+    rc = t->job.rc;
+    *out = t->text;
+    *n = t->n;
+    if (rc == HW_OK)
+        t->text = NULL;
+    job_free(&t->job);
+    return rc;
+}
+
+struct smaps_job {
+    struct job job;
+    int rollup;
+    struct hw_smaps smaps;
+};
+
+static void run_smaps(struct job *j)
+{
+    struct smaps_job *s = (struct smaps_job *)(void *)j;
+    j->rc = hw_smaps_read(j->who.dir, s->rollup, &s->smaps);
+}
+
+static void drop_smaps(struct job *j)
+{
+    hw_smaps_done(&((struct smaps_job *)(void *)j)->smaps);
+}
+
+int hw_look_smaps(struct hw_looker *l, struct hw_look_who who, int rollup, struct hw_smaps *out)
+{
+    struct smaps_job *s = job_new(sizeof *s, &who, run_smaps, drop_smaps);
+    if (s)
+        s->rollup = rollup;
+    int rc = s ? look(l, &s->job) : HW_ENOMEM;
+    if (rc < 0)
+        return rc;
+    rc = s->job.rc;
+    if (rc == HW_OK) {
+        *out = s->smaps;
+        s->smaps = (struct hw_smaps){0};
+    }
+    job_free(&s->job);
+    return rc;
+}
+
+struct mem_job {
+    struct job job;
+    int fd; /* the job's own */
+    bool write;
+    uint64_t at;
+    size_t n;
+    char bytes[MAX_MEM];
+};
+
+static void run_mem(struct job *j)
+{
+    struct mem_job *m = (struct mem_job *)(void *)j;
+    if (m->fd < 0)
+        m->fd = openat(j->who.dir, "mem", O_RDWR | O_CLOEXEC);
+    if (m->fd < 0)
+        j->rc = HW_EPERM;
+    else if (!m->write)
+        j->rc = hw_fd_pread_all(m->fd, m->bytes, m->n, m->at);
+    else if (pwrite(m->fd, m->bytes, m->n, (off_t)m->at) != (ssize_t)m->n)
+        j->rc = HW_ESYS;
+}
+
+static void drop_mem(struct job *j)
+{
+    struct mem_job *m = (struct mem_job *)(void *)j;
+    if (m->fd >= 0)
+        (void)close(m->fd); /* nothing is pending on it */
+}
+
+int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, void *out, size_t n,
+                     int *opened)
+{
+    struct mem_job *m = n > MAX_MEM ? NULL : job_new(sizeof *m, &who, run_mem, drop_mem);
+    if (!m)
+        return HW_ENOMEM;
+    m->fd = -1;
+    m->at = at;
+    m->n = n;
+    int rc = look(l, &m->job);
+    if (rc < 0)
+        return rc;
+    rc = m->job.rc;
+    if (rc == HW_OK) {
+        memcpy(out, m->bytes, n);
+        *opened = m->fd;
+        m->fd = -1;
+    }
+    job_free(&m->job);
+    return rc;
+}
+
+int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
+                      const void *p, size_t n)
+{
+    struct mem_job *m = n > MAX_MEM ? NULL : job_new(sizeof *m, &who, run_mem, drop_mem);
+    if (!m)
+        return HW_ENOMEM;
+    m->fd = fcntl(mem, F_DUPFD_CLOEXEC, 3);
+    m->write = true;
+    m->at = at;
+    m->n = n;
+    memcpy(m->bytes, p, n);
+    int rc = look(l, &m->job);
+    if (rc < 0)
+        return rc;
+    rc = m->job.rc;
+    job_free(&m->job);
+    return rc;
+}
+
+/* ---- the image ---- */
+
+struct image_job {
+    struct job job;
+    enum hw_look_files which;
+    char name[64];
+    struct hw_look_known *known; /* owned; sorted by start */
+    size_t n_known;
+    struct hw_look_image image;
+};
+
+static bool is_known(const struct image_job *i, const struct hw_map *m)
+{
+    size_t lo = 0, hi = i->n_known;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (i->known[mid].start < m->start)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    const struct hw_look_known *k = &i->known[lo];
+    return lo < i->n_known && k->start == m->start && k->end == m->end && k->inode == m->inode &&
+           k->offset == m->offset;
+}
+
+static bool is_wanted(const struct image_job *i, const struct hw_map *m)
+{
+    if (!(m->flags & HW_MAP_EXEC) || m->path[0] != '/' || m->start >> 63)
+        return false;
+    const char *base = strrchr(m->path, '/');
+    return i->which == HW_LOOK_ALL_FILES ? !is_known(i, m) : strcmp(base + 1, i->name) == 0;
+}
+
+static void run_image(struct job *j)
+{
+    struct image_job *i = (struct image_job *)(void *)j;
+    struct hw_maps *maps = &i->image.maps;
+    j->rc = hw_maps_read(j->who.dir, maps, NULL);
+    size_t n = 0;
+    for (size_t k = 0; j->rc == HW_OK && i->which != HW_LOOK_NO_FILES && k < maps->maps.n; k++)
+        n += is_wanted(i, &maps->maps.v[k]);
+    if (n == 0 || !(i->image.files = calloc(n, sizeof *i->image.files)))
+        return; /* without memory: mappings without files */
+    for (size_t k = 0; k < maps->maps.n && i->image.n_files < n; k++) {
+        struct hw_look_file f = {.map = k};
+        if (!is_wanted(i, &maps->maps.v[k]) ||
+            hw_proc_open_mapping(j->who.dir, j->who.uid, &maps->maps.v[k], &f.fd, NULL) < 0)
+            continue;
+        if (hw_module_facts_read(f.fd, &f.facts) < 0)
+            (void)close(f.fd); /* it cannot even be looked at */
+        else
+            i->image.files[i->image.n_files++] = f;
+        if (i->which == HW_LOOK_ONE_FILE)
+            return;
+    }
+}
+
+void hw_look_image_done(struct hw_look_image *i)
+{
+    for (size_t k = 0; k < i->n_files; k++)
+        if (i->files[k].fd >= 0)
+            (void)close(i->files[k].fd); /* read only */
+    free(i->files);
+    hw_maps_done(&i->maps);
+    *i = (struct hw_look_image){0};
+}
+
+static void drop_image(struct job *j)
+{
+    struct image_job *i = (struct image_job *)(void *)j;
+    free(i->known);
+    hw_look_image_done(&i->image);
+}
+
+int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_files which,
+                  const char *name, const struct hw_look_known *known, size_t n_known,
+                  struct hw_look_image *out)
+{
+    struct image_job *i = job_new(sizeof *i, &who, run_image, drop_image);
+    if (!i)
+        return HW_ENOMEM;
+    i->which = which;
+    (void)snprintf(i->name, sizeof i->name, "%s", name ? name : "");
+    i->known = n_known ? malloc(n_known * sizeof *known) : NULL;
+    if (i->known) {
+        memcpy(i->known, known, n_known * sizeof *known);
+        i->n_known = n_known;
+    }
+    int rc = look(l, &i->job);
+    if (rc < 0)
+        return rc;
+    rc = i->job.rc;
+    if (rc == HW_OK) {
+        *out = i->image;
+        out->cpu_ns = i->job.cpu_ns;
+        i->image = (struct hw_look_image){0};
+    }
+    job_free(&i->job);
+    return rc;
+}

@@ -1,0 +1,78 @@
+/*
+ * look.h - reading what a target can keep us waiting for
+ *
+ * Why:     /proc/PID/cmdline and mem are the target's memory, maps and smaps are read under its
+ *          lock, and its ELF files lie where it likes: in a file system that the same user serves
+ *          (FUSE), each of these can take for ever. A thread of its own reads, the main thread
+ *          waits for it for a moment; a thread that does not come back is left behind.
+ * Shapes:  the calls look like those of proc/. A process for which a thread waits is refused at
+ *          once, so is one that did this three times, and all of a user with four such threads.
+ * Units:   cpu_ns: of the reading thread, for who makes targets rest.
+ * Owns:    what is read is the caller's; jobs own copies of what they need.
+ * Errors:  HW_ETIMEOUT (or refused for that), and those of the calls in proc/.
+ * Threads: main thread.
+ */
+#ifndef HW_DAEMON_LOOK_H
+#define HW_DAEMON_LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/modules.h"
+#include "proc/maps.h"
+#include "proc/smaps.h"
+
+struct hw_error;
+struct hw_looker;
+struct hw_pid;
+
+int hw_looker_new(struct hw_looker **out);
+void hw_looker_free(struct hw_looker *l); /* threads left behind end with the process */
+
+/* Whose; filled by hw_look_at from a pinned process. */
+struct hw_look_who {
+    int32_t pid;
+    uint32_t uid;
+    uint64_t start_ticks;
+    int dir; /* /proc/PID; borrowed */
+};
+struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid);
+
+/* argv[0], cut at max - 1 <= 511; "" for none or a time-out. */
+void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max);
+int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);
+int hw_look_smaps(struct hw_looker *l, struct hw_look_who who, int rollup, struct hw_smaps *out);
+/* fd >= 0: an open /proc/PID/mem; -1: it is opened, *opened is the caller's. */
+int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, void *out, size_t n,
+                     int *opened);
+int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
+                      const void *p, size_t n);
+
+/* A mapping that was opened before, and need not be again. */
+struct hw_look_known {
+    uint64_t start, end, inode, offset;
+};
+
+struct hw_look_file {
+    size_t map; /* which of maps */
+    int fd;     /* the taker sets -1 */
+    struct hw_module_facts facts;
+};
+
+/* Mappings of a process, and the files of those executable ones that are not known. */
+struct hw_look_image {
+    struct hw_maps maps;
+    struct hw_look_file *files; /* owned */
+    size_t n_files;
+    uint64_t cpu_ns;
+};
+
+enum hw_look_files { HW_LOOK_NO_FILES, HW_LOOK_ALL_FILES, HW_LOOK_ONE_FILE /* named name */ };
+
+int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_files which,
+                  const char *name, const struct hw_look_known *known, size_t n_known,
+                  struct hw_look_image *out);
+void hw_look_image_done(struct hw_look_image *i);
+
+#endif
