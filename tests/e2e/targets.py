@@ -14,6 +14,7 @@ PLAIN = {
 "closefds": [], "attr": [], "seccomp": [], "stopped": [], "freeall": [],
     "crossfree": [], "newdel": [], "saturate": [],
 }
+STARTS = ("_start", "__libc_start_main", "__libc_start_main_impl")
 ENDS = ["return", "exit", "_exit", "quick_exit", "abort", "segv", "kill", "term", "pthread_exit"]
 
 
@@ -92,11 +93,11 @@ def whole_stacks(box):
         for s in t.last().samples:
             if f"fn_{c}" not in s.stack:
                 continue
-            tail = [f for f in s.stack[s.stack.index("main"):s.stack.index(f"fn_{c}") + 1]
-                    if f != "work"]  # the body that a thread of the same program runs
-            if tail == ["main", f"most_{c}", "churn", f"fn_{c}"]:
+            hw.true(s.stack[0] in STARTS, f"root: {s.stack}")
+            tail = s.stack[s.stack.index("main"):]
+            if tail == ["main", "work", f"most_{c}", "churn", f"fn_{c}"]:
                 most += s.allocs
-            elif tail == ["main", f"rest_{c}", "churn", f"fn_{c}"]:
+            elif tail == ["main", "work", f"rest_{c}", "churn", f"fn_{c}"]:
                 rest += s.allocs
             else:
                 raise hw.Failure(f"unexpected callstack {s.stack}")
@@ -109,7 +110,7 @@ def roots(box):
     _, r, t = compare(box, [hw.target("threads")], name="threads")
     for s in t.last().samples:
         if "fn_main" in s.stack:
-            hw.true(s.stack[0] in ("_start", "__libc_start_main", "__libc_start_main_impl"),
+            hw.true(s.stack[0] in STARTS,
                     f"root of the main thread: {s.stack}")
         if "fn_thread" in s.stack:
             # Debian's libc keeps no symbols for the first two frames of a thread.

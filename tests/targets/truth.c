@@ -83,7 +83,7 @@ static const struct {
 
 static double scale = 0.05;
 
-static void *work(void *arg)
+NOIPA static void *work(void *arg)
 {
     for (int i = 0; i < N; i++) {
         long n = (long)(scale * 16777216.0 / (1 + i % 5) / sizes[i]);

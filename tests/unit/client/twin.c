@@ -36,7 +36,7 @@ struct client {
     struct hw_map64 live;   /* sample id → struct sample * */
     struct hw_map64 stacks; /* stack id → leaf pc */
     uint64_t base;          /* load address of the program */
-    bool done;
+    bool done, waits;
 };
 
 struct twin {
@@ -185,6 +185,7 @@ static void accept_client(struct twin *t)
     c->ring.fd = -1;
     uint32_t status = t->n == 1 && t->o->first_status ? t->o->first_status - 1 : HW_WELCOME_PROFILE;
     struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
+    c->waits = status == HW_WELCOME_WAIT;
     uint32_t generation = status == HW_WELCOME_PROFILE ? ++t->generation : 0;
     w.generation = generation;
     w.config = (struct hw_client_config){.flags = t->o->flags,
@@ -327,7 +328,9 @@ static void drain(struct twin *t, struct client *c)
 
 static void client_end(struct twin *t, struct client *c)
 {
+    t->r->n_answered += c->waits;
     if (c->ring.shm) {
+        t->r->n_answered += atomic_load(&c->ring.shm->write_pos) > HW_RING_FIRST_POS;
         drain(t, c);
         uint32_t e = atomic_load(&c->ring.shm->client_error);
         if (e)

@@ -39,7 +39,9 @@ struct twin_result {
     char *out;       /* the program's stdout; owned */
     struct twin_fn *fns;
     size_t n_fns;
-    uint64_t n_clients, n_allocs, n_frees, n_stacks, n_copies, n_heaps, n_broken;
+    uint64_t n_clients;  /* hellos */
+    uint64_t n_answered; /* of them those who heard the answer: who waits, or wrote into the ring */
+    uint64_t n_allocs, n_frees, n_stacks, n_copies, n_heaps, n_broken;
     uint64_t alloc_bytes, sample_bytes, live_bytes;
     double objects; /* sum of sample_size / alloc_size */
     uint64_t counters[32];
