@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -17,6 +18,7 @@
 #include "import/heap_graphs.h"
 #include "import/import.h"
 #include "import/interned.h"
+#include "import/memory_tracker.h"
 #include "import/processes.h"
 #include "import/symbols.h"
 #include "model/profile.h"
@@ -71,6 +73,36 @@ static int gather(struct import *im, struct hw_error *err)
 
 /* ---- single packets ---- */
 
+static int set_text(struct import *im, const char *name, struct hw_bytes text)
+{
+    struct hw_strbuf copy = {0};
+    hw_strbuf_add(&copy, text.p, text.n);
+    int rc = copy.failed ? HW_ENOMEM : hw_profile_metadata_set(im->p, name, copy.p, 0);
+    hw_strbuf_done(&copy);
+    return rc;
+}
+
+/* What is asked of a configuration later. */
+static int look_at_config(struct import *im, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    struct hw_bytes name = {NULL, 0};
+    bool into_file = false, flushes = false;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceConfig_write_into_file)
+            into_file = f.value != 0;
+        else if (f.number == HW_F_TraceConfig_flush_period_ms)
+            flushes = f.value != 0;
+        else if (f.number == HW_F_TraceConfig_unique_session_name && f.wire == HW_PB_BYTES)
+            name = f.bytes;
+    }
+    int rc = name.n ? set_text(im, "unique_session_name", name) : HW_OK;
+    if (rc == HW_OK && into_file && !flushes)
+        rc = hw_profile_stat_set(im->p, "config_write_into_file_no_flush", -1, HW_STAT_INFO, 1);
+    return rc;
+}
+
 static int read_config(struct import *im, struct hw_bytes message)
 {
     const struct hw_schema_message *m = hw_schema_message_find("TraceConfig");
@@ -80,7 +112,7 @@ static int read_config(struct import *im, struct hw_bytes message)
     if (rc == HW_OK)
         rc = hw_profile_str(im->p, hw_bytes_of(text.p, text.n), &im->p->config_text);
     hw_strbuf_done(&text);
-    return rc;
+    return rc < 0 ? rc : look_at_config(im, message);
 }
 
 struct named_stat {
@@ -168,15 +200,6 @@ static int read_trace_stats(struct import *im, struct hw_bytes message)
 }
 
 /* ---- facts about the trace ---- */
-
-static int set_text(struct import *im, const char *name, struct hw_bytes text)
-{
-    struct hw_strbuf copy = {0};
-    hw_strbuf_add(&copy, text.p, text.n);
-    int rc = copy.failed ? HW_ENOMEM : hw_profile_metadata_set(im->p, name, copy.p, 0);
-    hw_strbuf_done(&copy);
-    return rc;
-}
 
 static int read_uuid(struct import *im, struct hw_bytes message)
 {
@@ -378,6 +401,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_malloc_info(im->p, p->data, ts);
     case F(smaps_packet):
         return hw_import_smaps(im->p, p->data, ts);
+    case F(memory_tracker_snapshot):
+        return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
         return hw_heap_graphs_packet(&im->graphs, p, ts);
     default:
@@ -405,11 +430,14 @@ static int read_packet(struct import *im, const struct hw_packet *p)
         return read_attributes(im, p->data);
     case F(process_tree):
         return hw_import_process_tree(im->p, p->data);
+    case F(packages_list):
+        return hw_import_packages(im->p, p->data);
     case F(profile_packet):
         return hw_heap_dumps_packet(&im->dumps, p);
     case F(process_stats):
     case F(malloc_info):
     case F(smaps_packet):
+    case F(memory_tracker_snapshot):
     case F(service_event):
     case F(heap_graph):
         return read_timed(im, p);
@@ -483,6 +511,33 @@ static int add_reader_stats(struct import *im)
     return HW_OK;
 }
 
+static int finish_memory(struct import *im)
+{
+    int rc = hw_memory_dumps_finish(im->p);
+    if (rc < 0 || im->p->memory.n_bad == 0)
+        return rc;
+    return hw_profile_stat_add(im->p, "memory_snapshot_parser_failure", -1, HW_STAT_ERROR,
+                               (int64_t)im->p->memory.n_bad);
+}
+
+/* Such a binary was pushed there by hand: it can be built anew with a build id. */
+static int look_at_mappings(struct import *im)
+{
+    static const char tmp[] = "/data/local/tmp/";
+    const struct hw_callsites *cs = im->p->callsites;
+    int64_t n = 0;
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
+        const struct hw_mapping *m = hw_callsites_get_mapping(cs, (hw_mapping_id){i});
+        const struct hw_strings *strings = hw_callsites_strings(im->p->callsites);
+        struct hw_bytes path = hw_strings_get(strings, m->path);
+        n += path.n > sizeof tmp - 1 && memcmp(path.p, tmp, sizeof tmp - 1) == 0 &&
+             hw_strings_get(strings, m->build_id).n == 0;
+    }
+    return n ? hw_profile_stat_set(im->p, "symbolization_tmp_build_id_not_found", -1, HW_STAT_ERROR,
+                                   n)
+             : HW_OK;
+}
+
 static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into,
                          struct hw_error *err)
 {
@@ -503,6 +558,10 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     if (rc == HW_OK) {
         rc = hw_heap_dumps_finish(&im.dumps);
         if (rc == HW_OK)
+            rc = finish_memory(&im);
+        if (rc == HW_OK)
+            rc = look_at_mappings(&im);
+        if (rc == HW_OK)
             rc = add_reader_stats(&im);
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "trace");
@@ -519,6 +578,15 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     return rc;
 }
 
+/* The kind of file, as front ends know it. */
+static int set_kind(struct hw_profile *into, uint64_t n_bytes)
+{
+    int rc = hw_profile_metadata_set(into, "trace_type", "proto", 0);
+    return rc < 0 ? rc
+                  : hw_profile_metadata_set(into, "trace_size_bytes", NULL,
+                                            n_bytes > INT64_MAX ? INT64_MAX : (int64_t)n_bytes);
+}
+
 int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_trace_reader *reader;
@@ -527,7 +595,8 @@ int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
         return rc;
     rc = import_reader(reader, into, err);
     hw_trace_reader_free(reader);
-    return rc;
+    struct stat st;
+    return rc == HW_OK && fstat(fd, &st) == 0 ? set_kind(into, (uint64_t)st.st_size) : rc;
 }
 
 static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
@@ -538,7 +607,7 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
         return rc;
     rc = import_reader(reader, into, err);
     hw_trace_reader_free(reader);
-    return rc;
+    return rc == HW_OK ? set_kind(into, file.n) : rc;
 }
 
 int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)

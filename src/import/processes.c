@@ -94,6 +94,30 @@ static int add_process(struct hw_profile *p, struct hw_bytes message, struct hw_
     return HW_OK;
 }
 
+static int add_thread(struct hw_profile *p, struct hw_bytes message)
+{
+    int64_t tid = -1, tgid = -1;
+    struct hw_bytes text = {NULL, 0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    hw_upid upid;
+    hw_str_id name;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_ProcessTree_Thread_tid && f.wire == HW_PB_VARINT)
+            tid = (int32_t)f.value;
+        else if (f.number == HW_F_ProcessTree_Thread_tgid && f.wire == HW_PB_VARINT)
+            tgid = (int32_t)f.value;
+        else if (f.number == HW_F_ProcessTree_Thread_name && f.wire == HW_PB_BYTES)
+            text = f.bytes;
+    }
+    if (tid < 0 || tgid < 0)
+        return HW_OK;
+    int rc = hw_profile_process(p, tgid, &upid);
+    if (rc == HW_OK)
+        rc = hw_profile_str(p, text, &name);
+    return rc < 0 ? rc : hw_profile_thread(p, upid, tid, name);
+}
+
 int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message)
 {
     struct hw_strbuf cmdline = {0};
@@ -103,7 +127,60 @@ int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message)
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_ProcessTree_processes && f.wire == HW_PB_BYTES)
             rc = add_process(p, f.bytes, &cmdline);
+    r = hw_pb_read(message); /* threads may stand before their processes */
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_ProcessTree_threads && f.wire == HW_PB_BYTES)
+            rc = add_thread(p, f.bytes);
     hw_strbuf_done(&cmdline);
+    return rc;
+}
+
+/* ---- packages ---- */
+
+static int add_package(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_package_row row = {.uid = -1};
+    struct hw_bytes name = {NULL, 0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        switch (f.number) {
+        case HW_F_PackagesList_PackageInfo_name:
+            name = f.bytes;
+            break;
+        case HW_F_PackagesList_PackageInfo_uid:
+            row.uid = (int64_t)f.value;
+            break;
+        case HW_F_PackagesList_PackageInfo_debuggable:
+            row.debuggable = f.value != 0;
+            break;
+        case HW_F_PackagesList_PackageInfo_profileable_from_shell:
+            row.profileable_from_shell = f.value != 0;
+            break;
+        case HW_F_PackagesList_PackageInfo_version_code:
+            row.version_code = (int64_t)f.value;
+            break;
+        default:
+            break;
+        }
+    }
+    int rc = hw_profile_str(p, name, &row.name);
+    return rc == HW_OK && hw_vec_push(&p->packages, row) < 0 ? HW_ENOMEM : rc;
+}
+
+int hw_import_packages(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_PackagesList_packages && f.wire == HW_PB_BYTES)
+            rc = add_package(p, f.bytes);
+        else if (f.number == HW_F_PackagesList_parse_error && f.value)
+            rc = hw_profile_stat_set(p, "packages_list_has_parse_errors", -1, HW_STAT_ERROR, 1);
+        else if (f.number == HW_F_PackagesList_read_error && f.value)
+            rc = hw_profile_stat_set(p, "packages_list_has_read_errors", -1, HW_STAT_ERROR, 1);
+    }
     return rc;
 }
 
@@ -197,57 +274,121 @@ int hw_import_malloc_info(struct hw_profile *p, struct hw_bytes message, int64_t
 
 /* ---- memory maps ---- */
 
+/* "/a/b (deleted)" is the file /a/b. */
+static void look_at_path(struct hw_profile *p, struct hw_smaps_row *row)
+{
+    static const char ending[] = " (deleted)";
+    struct hw_bytes path = hw_strings_get(hw_callsites_strings(p->callsites), row->path);
+    size_t n = sizeof ending - 1;
+    row->is_deleted = path.n > n && memcmp(path.p + path.n - n, ending, n) == 0;
+}
+
+static const struct hw_smaps_row no_smaps = {
+    .private_clean_kb = HW_SMAPS_UNKNOWN,
+    .shared_dirty_kb = HW_SMAPS_UNKNOWN,
+    .shared_clean_kb = HW_SMAPS_UNKNOWN,
+    .locked_kb = HW_SMAPS_UNKNOWN,
+    .pss_dirty_kb = HW_SMAPS_UNKNOWN,
+    .swap_pss_kb = HW_SMAPS_UNKNOWN,
+    .start_address = HW_SMAPS_UNKNOWN,
+    .module_timestamp = HW_SMAPS_UNKNOWN,
+    .protection_flags = HW_SMAPS_UNKNOWN,
+    .aggregate_count = HW_SMAPS_UNKNOWN,
+};
+
+/* Where a number of an entry goes; NULL = it is none. */
+static uint64_t *smaps_number(struct hw_smaps_row *row, uint32_t field)
+{
+    switch (field) {
+    case HW_F_SmapsEntry_size_kb:
+        return &row->size_kb;
+    case HW_F_SmapsEntry_private_dirty_kb:
+        return &row->private_dirty_kb;
+    case HW_F_SmapsEntry_swap_kb:
+        return &row->swap_kb;
+    case HW_F_SmapsEntry_start_address:
+        return &row->start_address;
+    case HW_F_SmapsEntry_module_timestamp:
+        return &row->module_timestamp;
+    case HW_F_SmapsEntry_protection_flags:
+        return &row->protection_flags;
+    case HW_F_SmapsEntry_private_clean_resident_kb:
+        return &row->private_clean_kb;
+    case HW_F_SmapsEntry_shared_dirty_resident_kb:
+        return &row->shared_dirty_kb;
+    case HW_F_SmapsEntry_shared_clean_resident_kb:
+        return &row->shared_clean_kb;
+    case HW_F_SmapsEntry_locked_kb:
+        return &row->locked_kb;
+    case HW_F_SmapsEntry_proportional_resident_kb:
+        return &row->pss_kb;
+    default:
+        return NULL;
+    }
+}
+
+static hw_str_id *smaps_text(struct hw_smaps_row *row, uint32_t field)
+{
+    switch (field) {
+    case HW_F_SmapsEntry_path:
+        return &row->path;
+    case HW_F_SmapsEntry_file_name:
+        return &row->file_name;
+    case HW_F_SmapsEntry_module_debugid:
+        return &row->module_debugid;
+    case HW_F_SmapsEntry_module_debug_path:
+        return &row->module_debug_path;
+    default:
+        return NULL;
+    }
+}
+
 static int add_smaps_entry(struct hw_profile *p, struct hw_smaps_row row, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
-    struct hw_bytes path = {NULL, 0};
-    while (hw_pb_next(&r, &f) == 1) {
-        switch (f.number) {
-        case HW_F_SmapsEntry_path:
-            path = f.bytes;
-            break;
-        case HW_F_SmapsEntry_size_kb:
-            row.size_kb = f.value;
-            break;
-        case HW_F_SmapsEntry_private_dirty_kb:
-            row.private_dirty_kb = f.value;
-            break;
-        case HW_F_SmapsEntry_swap_kb:
-            row.swap_kb = f.value;
-            break;
-        case HW_F_SmapsEntry_proportional_resident_kb:
-            row.pss_kb = f.value;
-            break;
-        default:
-            break;
-        }
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        uint64_t *number = f.wire == HW_PB_VARINT ? smaps_number(&row, f.number) : NULL;
+        hw_str_id *text = f.wire == HW_PB_BYTES ? smaps_text(&row, f.number) : NULL;
+        if (number)
+            *number = f.value;
+        if (text)
+            rc = hw_profile_str(p, f.bytes, text);
     }
-    int rc = hw_profile_str(p, path, &row.path);
+    look_at_path(p, &row);
     return rc == HW_OK && hw_vec_push(&p->smaps, row) < 0 ? HW_ENOMEM : rc;
 }
+
+/* Columns of packed entries that are numbers, and where they go. */
+#define PACKED(X)                                                                                  \
+    X(size_kb, size_kb)                                                                            \
+    X(rss_kb, rss_kb)                                                                              \
+    X(anonymous_kb, anonymous_kb)                                                                  \
+    X(swap_kb, swap_kb)                                                                            \
+    X(shared_clean_kb, shared_clean_kb)                                                            \
+    X(shared_dirty_kb, shared_dirty_kb)                                                            \
+    X(private_clean_kb, private_clean_kb)                                                          \
+    X(private_dirty_kb, private_dirty_kb)                                                          \
+    X(locked_kb, locked_kb)                                                                        \
+    X(pss_kb, pss_kb)                                                                              \
+    X(pss_dirty_kb, pss_dirty_kb)                                                                  \
+    X(swap_pss_kb, swap_pss_kb)
 
 enum packed_column {
     COLUMN_NAME,
     COLUMN_COUNT,
-    COLUMN_SIZE,
-    COLUMN_RSS,
-    COLUMN_ANONYMOUS,
-    COLUMN_SWAP,
-    COLUMN_PRIVATE_DIRTY,
-    COLUMN_PSS,
-    N_COLUMNS
+#define X(field, member) COLUMN_##field,
+    PACKED(X)
+#undef X
+        N_COLUMNS
 };
 
-static const uint32_t packed_field[N_COLUMNS] = {
-    [COLUMN_NAME] = HW_F_PackedSmaps_name_id,
-    [COLUMN_COUNT] = HW_F_PackedSmaps_aggregate_count,
-    [COLUMN_SIZE] = HW_F_PackedSmaps_size_kb,
-    [COLUMN_RSS] = HW_F_PackedSmaps_rss_kb,
-    [COLUMN_ANONYMOUS] = HW_F_PackedSmaps_anonymous_kb,
-    [COLUMN_SWAP] = HW_F_PackedSmaps_swap_kb,
-    [COLUMN_PRIVATE_DIRTY] = HW_F_PackedSmaps_private_dirty_kb,
-    [COLUMN_PSS] = HW_F_PackedSmaps_pss_kb,
+static const uint32_t packed_field[N_COLUMNS] = {[COLUMN_NAME] = HW_F_PackedSmaps_name_id,
+                                                 [COLUMN_COUNT] = HW_F_PackedSmaps_aggregate_count,
+#define X(field, member) [COLUMN_##field] = HW_F_PackedSmaps_##field,
+                                                 PACKED(X)
+#undef X
 };
 
 /* The columns side by side; each packed, or field by field. */
@@ -297,12 +438,14 @@ static int packed_rows(struct hw_profile *p, const struct packed *t, struct hw_s
             continue;
         }
         row.path = t->names.v[name];
-        row.size_kb = cell(t, COLUMN_SIZE, i);
-        row.rss_kb = cell(t, COLUMN_RSS, i);
-        row.anonymous_kb = cell(t, COLUMN_ANONYMOUS, i);
-        row.swap_kb = cell(t, COLUMN_SWAP, i);
-        row.private_dirty_kb = cell(t, COLUMN_PRIVATE_DIRTY, i);
-        row.pss_kb = cell(t, COLUMN_PSS, i);
+        if (t->columns[COLUMN_COUNT].n)
+            row.aggregate_count = cell(t, COLUMN_COUNT, i);
+#define X(field, member)                                                                           \
+    if (t->columns[COLUMN_##field].n)                                                              \
+        row.member = cell(t, COLUMN_##field, i);
+        PACKED(X)
+#undef X
+        look_at_path(p, &row);
         if (hw_vec_push(&p->smaps, row) < 0)
             return HW_ENOMEM;
     }
@@ -328,7 +471,8 @@ static int add_packed(struct hw_profile *p, struct hw_smaps_row row, struct hw_b
 int hw_import_smaps(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
 {
     uint64_t pid = find_pid(message);
-    struct hw_smaps_row row = {.ts_ns = ts_ns};
+    struct hw_smaps_row row = no_smaps;
+    row.ts_ns = ts_ns;
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
     if (pid > INT32_MAX)

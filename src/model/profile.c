@@ -39,6 +39,11 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->counters);
     hw_vec_done(&p->smaps);
     hw_vec_done(&p->metadata);
+    hw_vec_done(&p->packages);
+    hw_vec_done(&p->threads.rows);
+    hw_map64_done(&p->threads.by_tid);
+    hw_vec_done(&p->args.rows);
+    hw_memory_dumps_done(&p->memory);
     for (size_t i = 0; i < p->graphs.n; i++)
         hw_heap_graph_free(p->graphs.v[i]);
     hw_vec_done(&p->graphs);
@@ -74,7 +79,8 @@ int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out)
         return HW_ENOMEM;
     out->v = (uint32_t)p->processes.n;
     p->processes.v[p->processes.n++] = row;
-    return HW_OK;
+    /* Numbers beyond any kernel's have no threads either. */
+    return pid > INT32_MAX ? HW_OK : hw_profile_thread(p, *out, pid, (hw_str_id){0});
 }
 
 static int stat_row(struct hw_profile *p, const char *name, int64_t key,

@@ -19,9 +19,12 @@
 #include "base/map64.h"
 #include "base/vec.h"
 #include "model/allocs.h"
+#include "model/args.h"
 #include "model/callsites.h"
 #include "model/heap_graph.h"
 #include "model/ids.h"
+#include "model/memory_dump.h"
+#include "model/system.h"
 
 struct hw_process {
     int64_t pid;
@@ -73,11 +76,18 @@ struct hw_counter_row { /* process counters: rss, swap, malloc_info… */
     double value;
 };
 
+/* What a kernel or recorder did not say is HW_SMAPS_UNKNOWN. */
+#define HW_SMAPS_UNKNOWN UINT64_MAX
+
 struct hw_smaps_row {
     hw_upid upid;
     int64_t ts_ns;
-    hw_str_id path;
+    hw_str_id path, file_name, module_debugid, module_debug_path;
+    bool is_deleted; /* the file is not there any more */
     uint64_t size_kb, rss_kb, anonymous_kb, swap_kb, private_dirty_kb, pss_kb;
+    uint64_t private_clean_kb, shared_dirty_kb, shared_clean_kb, locked_kb, pss_dirty_kb,
+        swap_pss_kb;
+    uint64_t start_address, module_timestamp, protection_flags, aggregate_count;
 };
 
 struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name, … */
@@ -95,6 +105,10 @@ struct hw_profile {
     HW_VEC(struct hw_counter_row) counters;
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
+    HW_VEC(struct hw_package_row) packages;
+    struct hw_threads threads;
+    struct hw_args args;
+    struct hw_memory_dumps memory;
     HW_VEC(struct hw_heap_graph *) graphs; /* owned */
     hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;

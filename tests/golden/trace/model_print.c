@@ -127,8 +127,10 @@ static void print_model(const struct hw_profile *p)
                (long long)p->stats.v[i].key, (int)p->stats.v[i].severity,
                (long long)p->stats.v[i].value);
     for (size_t i = 0; i < p->metadata.n; i++)
-        printf("metadata %s '%s' %lld\n", text(p, p->metadata.v[i].name),
-               text(p, p->metadata.v[i].text), (long long)p->metadata.v[i].number);
+        if (strcmp(text(p, p->metadata.v[i].name), "trace_type") != 0 &&
+            strcmp(text(p, p->metadata.v[i].name), "trace_size_bytes") != 0) /* of any trace */
+            printf("metadata %s '%s' %lld\n", text(p, p->metadata.v[i].name),
+                   text(p, p->metadata.v[i].text), (long long)p->metadata.v[i].number);
     printf("time %lld..%lld\n%s", (long long)p->first_ns, (long long)p->last_ns,
            text(p, p->config_text));
 }

@@ -1,0 +1,41 @@
+/*
+ * system.h - what a trace says of the system beside heaps: threads, installed packages
+ *
+ * Owns:    its rows; strings belong to the profile.
+ * Source:  spec/sql.md 2, 5; spec/trace-format.md 10
+ */
+#ifndef HW_MODEL_SYSTEM_H
+#define HW_MODEL_SYSTEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/map64.h"
+#include "base/strings.h"
+#include "base/vec.h"
+#include "model/ids.h"
+
+struct hw_profile;
+
+struct hw_thread {
+    int64_t tid;
+    hw_str_id name; /* 0 = unknown */
+    hw_upid upid;
+    bool is_main;
+};
+
+struct hw_threads {
+    HW_VEC(struct hw_thread) rows;
+    struct hw_map64 by_tid; /* upid << 32 | tid -> row */
+};
+
+struct hw_package_row {
+    hw_str_id name;
+    int64_t uid, version_code;
+    bool debuggable, profileable_from_shell;
+};
+
+/* Finds or adds a thread of a process; name 0 leaves the one it has. */
+int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name);
+
+#endif
