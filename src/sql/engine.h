@@ -23,7 +23,19 @@
 
 struct hw_sql_stat_info {
     const char *name, *source, *description;
+    enum hw_stat_severity severity;
     bool by_upid; /* the model's key is a upid */
+    bool always;  /* there also with 0 */
+};
+
+/* A row of `stats`. */
+struct hw_sql_stat {
+    struct hw_bytes name;
+    int64_t key; /* the same for every row of a name */
+    int64_t idx; /* < 0 = none */
+    int64_t value;
+    enum hw_stat_severity severity;
+    const struct hw_sql_stat_info *info;
 };
 
 struct hw_sql_track {
@@ -36,7 +48,10 @@ struct hw_sql_derived {
     const struct hw_profile *profile;
     struct hw_bytes *build_ids; /* hex, per mapping; bytes in hex */
     char *hex;
-    const struct hw_sql_stat_info **stat_info; /* per row of stats */
+    struct hw_sql_stat *stats;
+    size_t n_stats;
+    struct hw_bytes *arg_texts; /* per row of args: what is shown; of numbers in arg_text */
+    char *arg_text;
     struct hw_sql_track *tracks;
     size_t n_tracks;
     uint32_t *track_of;                /* per row of counters */
@@ -134,6 +149,8 @@ struct hw_sql {
 /* Registers every table of tables.def. */
 int hw_sql_add_tables(struct hw_sql *s);
 int hw_sql_add_flamegraph(struct hw_sql *s);
+/* extract_arg and what stacks are made and drawn with. */
+int hw_sql_add_functions(struct hw_sql *s);
 /* Views that are always there; statements of fixed text. */
 extern const char hw_sql_prelude[];
 

@@ -218,6 +218,14 @@ struct function_cursor {
     sqlite3_int64 row;
 };
 
+static bool has_column(const struct hw_sql_function *f, const char *name)
+{
+    for (size_t i = 0; i < f->n_columns; i++)
+        if (sqlite3_stricmp(f->columns[i], name) == 0)
+            return true;
+    return false;
+}
+
 static int rows_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                         sqlite3_vtab **out, char **message)
 {
@@ -229,8 +237,9 @@ static int rows_connect(sqlite3 *db, void *aux, int argc, const char *const *arg
     hw_strbuf_adds(&text, "CREATE TABLE x(");
     for (size_t i = 0; i < f->n_columns; i++)
         hw_strbuf_addf(&text, "%s\"%s\"", i ? ", " : "", f->columns[i]);
-    for (size_t i = 0; i < f->n_params; i++)
-        hw_strbuf_addf(&text, ", \"in_%s\" HIDDEN", f->params[i]);
+    for (size_t i = 0; i < f->n_params; i++) /* WHERE param = … calls it, too */
+        hw_strbuf_addf(&text, ", \"%s%s\" HIDDEN", has_column(f, f->params[i]) ? "in_" : "",
+                       f->params[i]);
     hw_strbuf_addc(&text, ')');
     int rc = text.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, text.p);
     hw_strbuf_done(&text);

@@ -12,7 +12,44 @@ const char hw_sql_prelude[] =
     "CREATE VIEW trace_bounds AS SELECT trace_start() AS start_ts, trace_end() AS end_ts;"
     "CREATE PERFETTO FUNCTION trace_dur() RETURNS LONG AS SELECT trace_end() - trace_start();"
     "CREATE VIEW counter_track AS SELECT id, name FROM process_counter_track;"
-    "CREATE VIEW track AS SELECT id, name FROM process_counter_track;";
+    "CREATE VIEW track AS SELECT id, name FROM process_counter_track"
+    " UNION ALL SELECT track_id, 'memory_snapshot' FROM memory_snapshot GROUP BY track_id;"
+    "CREATE VIEW process_memory_mappings AS SELECT * FROM profiler_smaps;"
+    /* A callsite's path, outermost first, and what each frame of it is. */
+    "CREATE PERFETTO FUNCTION experimental_annotated_callstack(start_id LONG)"
+    " RETURNS TABLE(id LONG, depth LONG, parent_id LONG, frame_id LONG, annotation STRING) AS"
+    " WITH RECURSIVE path(id, depth, parent_id, frame_id) AS ("
+    "  SELECT id, depth, parent_id, frame_id FROM stack_profile_callsite WHERE id = $start_id"
+    "  UNION ALL"
+    "  SELECT c.id, c.depth, c.parent_id, c.frame_id FROM path p"
+    "  JOIN stack_profile_callsite c ON c.id = p.parent_id)"
+    " SELECT id, depth, parent_id, frame_id, _callsite_annotation(id) FROM path ORDER BY depth;"
+    /* What a reader of the trace should know before drawing conclusions. */
+    "CREATE VIEW trace_diagnostics AS"
+    " WITH config AS (SELECT str_value AS text, instr(str_value, 'sampling_interval_bytes: ') AS at"
+    "   FROM metadata WHERE name = 'trace_config_pbtxt'),"
+    " interval AS (SELECT cast(substr(text, at + 25) AS INTEGER) AS bytes FROM config WHERE at > "
+    "0),"
+    " trouble AS (SELECT count(*) AS n FROM stats"
+    "   WHERE name GLOB 'heapprofd_*' AND severity = 'error' AND value > 0)"
+    " SELECT 'heapprofd_sampling_interval_too_low' AS name,"
+    "  iif(trouble.n > 0, 'high', 'low') AS confidence,"
+    "  'sampling_interval_bytes is ' || interval.bytes || ': below 100000 the profiled program may"
+    " become slow' AS message"
+    " FROM interval JOIN trouble WHERE interval.bytes > 0 AND interval.bytes < 100000;";
+
+static const char symbolization_candidates[] =
+    /* Breakpad has the first 16 bytes as a GUID, whose first three numbers are little endian. */
+    "CREATE PERFETTO FUNCTION _breakpad_build_id(build_id STRING) RETURNS STRING AS"
+    " WITH b AS (SELECT upper(substr($build_id || '00000000000000000000000000000000', 1, 32)) AS x)"
+    " SELECT iif($build_id = '', '', substr(x, 7, 2) || substr(x, 5, 2) || substr(x, 3, 2) ||"
+    "  substr(x, 1, 2) || substr(x, 11, 2) || substr(x, 9, 2) || substr(x, 15, 2) ||"
+    "  substr(x, 13, 2) || substr(x, 17, 16) || '0') FROM b;"
+    "CREATE PERFETTO VIEW _stacks_symbolization_candidates AS"
+    " SELECT f.id AS frame_id, f.name, m.name AS module, m.build_id AS elf_build_id,"
+    "  _breakpad_build_id(m.build_id) AS breakpad_build_id, f.rel_pc, m.load_bias"
+    " FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping"
+    " WHERE f.symbol_set_id IS NULL AND m.build_id != '';";
 
 static const char heap_profile_callstacks[] =
     "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
@@ -79,6 +116,7 @@ static const char intervals[] =
 const struct hw_sql_module hw_sql_modules[] = {
     {"prelude", ""},
     {"callstacks.stack_profile", stack_profile},
+    {"stacks.symbolization_candidates", symbolization_candidates},
     {"android.memory.heap_profile.callstacks", heap_profile_callstacks},
     {"android.memory.heap_profile.summary_tree", summary_tree},
     {"android.memory.heap_profile.intervals", intervals},

@@ -13,14 +13,17 @@
 
 /* ---- what is derived ---- */
 
+enum stat_key { KEY_PID, KEY_UPID, KEY_NONE, KEY_RARE };
+
 static const struct hw_sql_stat_info known_stats[] = {
-#define X(name, source, by_upid, description) {#name, source, description, by_upid},
+#define X(name, source, key, severity, description)                                                \
+    {#name, source, description, HW_STAT_##severity, KEY_##key == KEY_UPID, KEY_##key == KEY_NONE},
 #include "sql/stats.def"
 #undef X
 };
-static const struct hw_sql_stat_info service_stat = {"traced_", "trace",
-                                                     "Counter of the recording service.", false};
-static const struct hw_sql_stat_info other_stat = {"", "analysis", "", false};
+static const struct hw_sql_stat_info service_stat = {
+    "traced_", "trace", "Counter of the recording service.", HW_STAT_INFO, false, false};
+static const struct hw_sql_stat_info other_stat = {"", "analysis", "", HW_STAT_INFO, false, false};
 
 static const struct hw_sql_stat_info *find_stat(const char *name)
 {
@@ -28,6 +31,70 @@ static const struct hw_sql_stat_info *find_stat(const char *name)
         if (strcmp(known_stats[i].name, name) == 0)
             return &known_stats[i];
     return strncmp(name, "traced_", 7) == 0 ? &service_stat : &other_stat;
+}
+
+/* The rows of the model, then those that are always there and did not happen. */
+static int derive_stats(struct hw_sql_derived *x)
+{
+    const struct hw_profile *p = x->profile;
+    bool seen[HW_ARRAY_LEN(known_stats)] = {false};
+    x->stats = calloc(p->stats.n + HW_ARRAY_LEN(known_stats), sizeof *x->stats);
+    if (!x->stats)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < p->stats.n; i++) {
+        const struct hw_stat_row *r = &p->stats.v[i];
+        const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), r->name);
+        const struct hw_sql_stat_info *info = find_stat(name);
+        int64_t idx = r->key >= 0 && info->by_upid ? r->key + 1 : r->key;
+        bool known = info != &service_stat && info != &other_stat;
+        int64_t number =
+            known ? info - known_stats : (int64_t)HW_ARRAY_LEN(known_stats) + r->name.v;
+        if (known)
+            seen[number] = true;
+        x->stats[x->n_stats++] =
+            (struct hw_sql_stat){hw_bytes_str(name), number, idx, r->value, r->severity, info};
+    }
+    for (size_t i = 0; i < HW_ARRAY_LEN(known_stats); i++)
+        if (known_stats[i].always && !seen[i])
+            x->stats[x->n_stats++] =
+                (struct hw_sql_stat){hw_bytes_str(known_stats[i].name), (int64_t)i,     -1, 0,
+                                     known_stats[i].severity,           &known_stats[i]};
+    return HW_OK;
+}
+
+/* Texts of numbers are written once, one behind the other. */
+static int derive_args(struct hw_sql_derived *x)
+{
+    enum { NUMBER = 32 };
+    const struct hw_profile *p = x->profile;
+    size_t n = p->args.rows.n;
+    x->arg_texts = calloc(n + 1, sizeof *x->arg_texts);
+    x->arg_text = malloc(n * NUMBER + 1);
+    if (!x->arg_texts || !x->arg_text)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const struct hw_arg_row *r = &p->args.rows.v[i];
+        char *at = x->arg_text + i * NUMBER;
+        switch (r->type) {
+        case HW_ARG_STRING:
+            x->arg_texts[i] = hw_strings_get(hw_callsites_strings(p->callsites), r->text);
+            continue;
+        case HW_ARG_BOOL:
+            (void)snprintf(at, NUMBER, "%s", r->number ? "true" : "false");
+            break;
+        case HW_ARG_REAL:
+            (void)snprintf(at, NUMBER, "%.15g", r->real);
+            break;
+        case HW_ARG_UINT:
+            (void)snprintf(at, NUMBER, "%llu", (unsigned long long)r->number);
+            break;
+        case HW_ARG_INT:
+            (void)snprintf(at, NUMBER, "%lld", (long long)r->number);
+            break;
+        }
+        x->arg_texts[i] = hw_bytes_str(at);
+    }
+    return HW_OK;
 }
 
 static int derive_build_ids(struct hw_sql_derived *x)
@@ -113,13 +180,11 @@ int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
     if (!x->graphs)
         return HW_ENOMEM;
     x->graphs->profile = p;
-    x->stat_info = calloc(p->stats.n + 1, sizeof *x->stat_info);
-    if (!x->stat_info)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < p->stats.n; i++)
-        x->stat_info[i] =
-            find_stat(hw_strings_cstr(hw_callsites_strings(p->callsites), p->stats.v[i].name));
-    int rc = derive_build_ids(x);
+    int rc = derive_stats(x);
+    if (rc == HW_OK)
+        rc = derive_args(x);
+    if (rc == HW_OK)
+        rc = derive_build_ids(x);
     if (rc == HW_OK)
         rc = derive_symbol_sets(x);
     if (rc == HW_OK)
@@ -131,7 +196,9 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
 {
     free(x->build_ids);
     free(x->hex);
-    free(x->stat_info);
+    free(x->stats);
+    free(x->arg_texts);
+    free(x->arg_text);
     free(x->tracks);
     free(x->track_of);
     free(x->set_of_line);
@@ -193,12 +260,6 @@ static bool is_inlined(const struct hw_sql_derived *x, uint32_t line)
     return line + 1 < set->first + set->n;
 }
 
-static int64_t stat_index(const struct hw_sql_derived *x, uint32_t row)
-{
-    int64_t key = x->profile->stats.v[row].key;
-    return key >= 0 && x->stat_info[row]->by_upid ? key + 1 : key;
-}
-
 static const char *severity_name(enum hw_stat_severity s)
 {
     switch (s) {
@@ -212,6 +273,35 @@ static const char *severity_name(enum hw_stat_severity s)
         break;
     }
     return NULL;
+}
+
+/* Row 0 stands for the idle thread of every processor. */
+static const struct hw_thread *thread_row(const struct hw_profile *p, uint32_t row)
+{
+    static const struct hw_thread idle = {.upid = {HW_ID_NONE}, .is_main = true};
+    return row ? &p->threads.rows.v[row - 1] : &idle;
+}
+
+static const char *arg_type_name(enum hw_arg_type type)
+{
+    static const char *const names[] = {"int", "uint", "string", "real", "bool"};
+    return names[type];
+}
+
+static const char *detail_name(enum hw_memory_detail detail)
+{
+    static const char *const names[] = {"detailed", "light", "background"};
+    return names[detail];
+}
+
+static const char deleted[] = " (deleted)";
+
+static struct hw_bytes trimmed_path(const struct hw_profile *p, const struct hw_smaps_row *r)
+{
+    struct hw_bytes path = hw_strings_get(hw_callsites_strings(p->callsites), r->path);
+    if (r->is_deleted)
+        path.n -= sizeof deleted - 1;
+    return path;
 }
 
 /* The configuration stands behind the other facts. */

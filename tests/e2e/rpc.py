@@ -262,6 +262,38 @@ def pipe(box):
     s.stop()
 
 
+def profile(box):
+    """EXPERIMENTAL_PROFILE gives pprof files that protoc reads, with the stacks and sums of the tables."""
+    s = Server(box, trace(box))
+    r = s.query("select callsite_id, sum(size), sum(count) from heap_profile_allocation group by 1 order by 1")
+    want = sorted((a, b) for _, a, b in r.rows())
+    blob = s.query("select experimental_profile(cat_stacks('root', stack_from_stack_profile_callsite(callsite_id, 1), "
+                   "'leaf'), 'space', 'bytes', size, 'objects', 'count', count) from heap_profile_allocation").cells[0]
+    m = message(blob)
+    strings = [bytes(b).decode() for b in m[6]]
+    hw.equal(strings[0], "", "the first string")
+    hw.equal([(strings[one(message(t), 1)], strings[one(message(t), 2)]) for t in m[1]],
+             [("space", "bytes"), ("objects", "count")], "types")
+    samples = [message(x) for x in m[2]]
+    got = sorted(tuple(Result.signed(v) for v in ints(x[2])) for x in samples)
+    hw.equal(got, want, "values of the stacks")
+    names = {one(message(f), 1): strings[one(message(f), 2)] for f in m[5]}
+    lines = {one(message(x), 1): [names[one(message(k), 1)] for k in message(x)[4]] for x in m[4]}
+    for x in samples:
+        stack = [lines[i] for i in ints(x[1])]
+        hw.equal((stack[0], stack[-1]), (["leaf"], ["root"]), "leaf first")
+    shown = protoc_profile(blob)
+    hw.true('"main"' in shown and '"_Z3foov"' in shown, shown)
+    s.stop()
+
+
+def protoc_profile(blob):
+    r = subprocess.run(["protoc", f"-I{PROTO}", "--decode=perftools.profiles.Profile", "pprof.proto"], input=blob,
+                       capture_output=True)
+    hw.equal(r.returncode, 0, "protoc of the profile")
+    return r.stdout.decode()
+
+
 def batches(box):
     """Large results come in batches of whole rows, and are complete."""
     s = Server(box)
@@ -488,5 +520,5 @@ def several(box):
 
 
 if __name__ == "__main__":
-    hw.main({"endpoints": endpoints, "load": load, "pipe": pipe, "batches": batches, "checks": checks,
+    hw.main({"endpoints": endpoints, "load": load, "pipe": pipe, "profile": profile, "batches": batches, "checks": checks,
              "websocket": websocket, "stdio": stdio, "unix": unix, "limits": limits, "several": several})

@@ -1,0 +1,49 @@
+-- trace: ../trace/profile.txt
+-- every table and column that spec/sql.md names, in its order; a missing one is an error
+select id, build_id, exact_offset, start_offset, start, end, load_bias, name from stack_profile_mapping limit 0;
+select id, name, mapping, rel_pc, symbol_set_id, deobfuscated_name, type from stack_profile_frame limit 0;
+select id, depth, parent_id, frame_id from stack_profile_callsite limit 0;
+select id, symbol_set_id, name, source_file, line_number, inlined from stack_profile_symbol limit 0;
+select id, ts, upid, heap_name, callsite_id, count, size from heap_profile_allocation limit 0;
+select id, ts, ts_end, dur, upid, heap_name from heap_profile limit 0;
+select id, upid, ts, path, size_kb, private_dirty_kb, swap_kb, file_name, start_address, module_timestamp,
+  module_debugid, module_debug_path, protection_flags, private_clean_resident_kb, shared_dirty_resident_kb,
+  shared_clean_resident_kb, locked_kb, proportional_resident_kb, path_trimmed, aggregate_count, is_deleted, rss_kb,
+  anonymous_kb, pss_dirty_kb, swap_pss_kb from profiler_smaps limit 0;
+select id, path, rss_kb from process_memory_mappings limit 0;
+select package_name, uid, debuggable, profileable_from_shell, version_code from package_list limit 0;
+select id, upid, graph_sample_ts, self_size, native_size, reference_set_id, reachable, heap_type, type_id, root_type,
+  root_distance, object_data_id from heap_graph_object limit 0;
+select id, name, deobfuscated_name, location, superclass_id, classloader_id, kind from heap_graph_class limit 0;
+select id, reference_set_id, owner_id, owned_id, field_name, field_type_name, deobfuscated_field_name
+  from heap_graph_reference limit 0;
+select id, ts, upid, dump_reason, heap_size, truncated from heap_graph limit 0;
+select id, field_set_id, field_name, field_type, bool_value, byte_value, char_value, short_value, int_value, long_value,
+  float_value, double_value from heap_graph_primitive limit 0;
+select id, field_set_id, value_string, array_element_type, array_element_count, array_data_id, array_data_hash
+  from heap_graph_object_data limit 0;
+select id, heap_graph_id, utid, callsite_id from heap_graph_thread_callsite limit 0;
+select id, heap_graph_id, allocation_size_bytes, total_bytes_free, free_bytes_until_oom, error_msg
+  from android_heap_graph_java_oome_details limit 0;
+select id, ts, upid, depth, name, map_name, count, cumulative_count, size, cumulative_size, alloc_count,
+  cumulative_alloc_count, alloc_size, cumulative_alloc_size, parent_id, source_file, line_number
+  from experimental_flamegraph(1, 1, 'native') limit 0;
+select id, upid, pid, name, start_ts, end_ts, parent_upid, uid, android_appid, android_user_id, cmdline, arg_set_id,
+  machine_id from process limit 0;
+select id, utid, tid, name, start_ts, end_ts, upid, is_main_thread, is_idle, machine_id, arg_set_id from thread limit 0;
+select id, arg_set_id, flat_key, key, int_value, string_value, real_value, value_type, display_value from args limit 0;
+select name, key, idx, severity, source, value, description from stats limit 0;
+select id, name, key_type, int_value, str_value from metadata limit 0;
+select id, timestamp, track_id, detail_level from memory_snapshot limit 0;
+select id, snapshot_id, upid from process_memory_snapshot limit 0;
+select id, process_snapshot_id, parent_node_id, path, size, effective_size, arg_set_id from memory_snapshot_node limit 0;
+select id, source_node_id, target_node_id, importance from memory_snapshot_edge limit 0;
+select id, depth, parent_id, frame_id, annotation from experimental_annotated_callstack(0) limit 0;
+include perfetto module android.memory.heap_profile.summary_tree;
+select id, parent_id, name, mapping_name, source_file, line_number, self_size, cumulative_size, self_alloc_size,
+  cumulative_alloc_size from android_heap_profile_summary_tree limit 0;
+include perfetto module android.memory.heap_profile.intervals;
+select id, upid, heap_name, ts, dur, retained, allocated, delta from _android_heap_profile_intervals limit 0;
+include perfetto module android.memory.heap_profile.callstacks;
+include perfetto module stacks.symbolization_candidates;
+select frame_id, name, module, elf_build_id, breakpad_build_id, rel_pc from _stacks_symbolization_candidates limit 0;
