@@ -126,6 +126,31 @@ static int put_nameless(struct notes *n)
     return rc;
 }
 
+/* ---- names that may be another's ---- */
+
+static size_t rows_named_like(const struct hw_report_data *d, const char *part)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_rows; i++) {
+        const struct hw_function *fn = hw_functions_get(d->functions, d->sites.v[i].function);
+        const char *name = hw_strings_cstr(hw_callsites_strings(d->p->callsites), fn->name);
+        n += strstr(name, part) != NULL;
+    }
+    return n;
+}
+
+static void put_shared_names(struct notes *n)
+{
+    if (rows_named_like(n->d, HW_FOLDED_MARK))
+        put_note(n, "note", "33",
+                 "[folded]: the code of several functions is one, and the name may be another's; "
+                 "see `heapwise explain folded`");
+    if (rows_named_like(n->d, "[DEDUPED]"))
+        put_note(n, "note", "33",
+                 "[DEDUPED]: a method that shares its code with others; see `heapwise explain "
+                 "deduped`");
+}
+
 /* ---- memory that is not malloc's ---- */
 
 static const char *base_name(const char *name)
@@ -173,6 +198,7 @@ int hw_report_notes(const struct hw_report_data *d, FILE *out)
 {
     struct notes n = {.d = d, .out = out};
     int rc = put_losses(&n);
+    put_shared_names(&n);
     if (rc == HW_OK)
         rc = put_nameless(&n);
     put_runtimes(&n);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/symbol_sets.h"
+
 #include "base/banned.h"
 
 static char *scaled(char *out, double v, double step, const char *const *units, size_t n_units)
@@ -137,7 +139,15 @@ static void fold_templates(struct hw_strbuf *out, const char *s, size_t n)
 void hw_short_name(struct hw_strbuf *out, const char *label, size_t max)
 {
     struct hw_strbuf text = {0};
-    hw_strbuf_add_escaped(&text, label, strlen(label));
+    const size_t n_mark = sizeof HW_FOLDED_MARK - 1;
+    size_t n_label = strlen(label);
+    bool is_folded =
+        n_label > n_mark && memcmp(label + n_label - n_mark, HW_FOLDED_MARK, n_mark) == 0;
+    if (is_folded) {
+        n_label -= n_mark;
+        max -= max > n_mark ? n_mark : 0;
+    }
+    hw_strbuf_add_escaped(&text, label, n_label);
     const char *s = text.p ? text.p : "";
     size_t n = strlen(s), end = parameters_at(s, n);
     bool is_cxx = end > 0 && end < n;
@@ -161,6 +171,8 @@ void hw_short_name(struct hw_strbuf *out, const char *label, size_t max)
     } else {
         hw_strbuf_add(out, s, n);
     }
+    if (is_folded)
+        hw_strbuf_adds(out, HW_FOLDED_MARK);
     out->failed |= text.failed || folded.failed;
     hw_strbuf_done(&text);
     hw_strbuf_done(&folded);

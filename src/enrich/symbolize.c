@@ -352,6 +352,8 @@ static void tell_missing(struct job *j, const char *path, struct hw_bytes build_
     struct hw_strbuf hex = {0};
     j->result.n_missing++;
     hw_hex_add(&hex, build_id);
+    if (build_id.n == 0)
+        hw_strbuf_adds(&hex, "none");
     if (j->o->missing && hex.p)
         j->o->missing(j->o->ctx, path, hex.p, other->n ? other->p : NULL);
     hw_strbuf_done(&hex);

@@ -27,8 +27,6 @@ struct hw_error;
 struct hw_pb;
 struct hw_profile;
 
-#define HW_FOLDED_MARK " [folded]"
-
 struct hw_symbolize_options {
     struct hw_binaries_where where;
     const char *const *breakpad_dirs; /* searched first */

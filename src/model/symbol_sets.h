@@ -21,6 +21,8 @@
 #include "model/ids.h"
 
 #define HW_MAX_SYMBOL_LINES 1024u
+/* Behind the name of a function whose code is that of others, too: it may be another's name. */
+#define HW_FOLDED_MARK " [folded]"
 
 struct hw_symbol_line {
     hw_str_id function; /* as shown: demangled; 0 = unknown */

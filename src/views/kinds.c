@@ -342,6 +342,10 @@ static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module)
 {
+    const size_t n_mark = sizeof HW_FOLDED_MARK - 1;
+    if (raw_name.n > n_mark &&
+        memcmp(raw_name.p + raw_name.n - n_mark, HW_FOLDED_MARK, n_mark) == 0)
+        raw_name.n -= n_mark;
     struct hw_bytes base = base_of(module);
     if (is_profiler(base) || is_allocator_library(base))
         return HW_FUNCTION_ALLOCATOR;

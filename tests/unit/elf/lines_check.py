@@ -38,20 +38,45 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as tmp:
         samples = compile_samples(tmp)
-        return check_all(tool, samples + files, samples)
+        bad = check_dwz(tool, tmp, os.path.join(tmp, 'g++-5'))
+        return check_all(tool, samples + files, samples[2:4]) or bad
+
+FORMS = {'2': ['-gdwarf-2'], '3': ['-gdwarf-3'], '4': ['-gdwarf-4'], '5': ['-gdwarf-5'],
+         'compressed': ['-gdwarf-5', '-gz'], 'split4': ['-gdwarf-4', '-gsplit-dwarf'],
+         'split5': ['-gdwarf-5', '-gsplit-dwarf'],
+         'types': ['-gdwarf-5', '-fdebug-types-section']}
 
 def compile_samples(tmp):
-    """The sample beside, by the compilers there are and with both versions of DWARF."""
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'lines_sample.cc')
+    """The samples beside, by the compilers there are and in the forms that debug info comes in."""
+    here = os.path.dirname(os.path.abspath(__file__))
     made = []
     for compiler in 'g++', 'clang++' if shutil.which('clang++') else 'clang++-14':
-        for version in '4', '5':
-            out = os.path.join(tmp, '%s-%s' % (compiler, version))
+        for form, flags in FORMS.items():
+            source = 'lines_sample.cc' if form in '45' else 'lines_small.cc'
+            out = os.path.join(tmp, '%s-%s' % (compiler, form))
             if shutil.which(compiler):
-                subprocess.run([compiler, '-std=c++17', '-gdwarf-' + version, '-O2', '-o', out,
-                                source], check=True)
+                subprocess.run([compiler, '-std=c++17', '-O2', *flags, '-o', out,
+                                os.path.join(here, source)], check=True, cwd=tmp)
                 made.append(out)
     return made
+
+def check_dwz(tool, tmp, sample):
+    """Debug info shared between files says what it said before; llvm-symbolizer cannot read it."""
+    if not shutil.which('dwz') or not os.path.exists(sample):
+        return 0
+    one, two = os.path.join(tmp, 'one'), os.path.join(tmp, 'two')
+    shutil.copy(sample, one)
+    shutil.copy(sample, two)
+    subprocess.run(['dwz', '-m', os.path.join(tmp, 'common'), '-M', 'common', one, two], check=True)
+    if '.gnu_debugaltlink' not in subprocess.run(['readelf', '-SW', one], capture_output=True,
+                                                 text=True).stdout:
+        print('dwz shared nothing')
+        return 1
+    stdin = '\n'.join('0x%x' % a for a in addresses(sample, 1500))
+    before, after = (subprocess.run([tool, path], input=stdin, capture_output=True, text=True,
+                                    check=True).stdout for path in (sample, one))
+    print('dwz: %s' % ('as before' if before == after else 'differs'))
+    return before != after
 
 def check_all(tool, files, samples):
     total = bad = 0
