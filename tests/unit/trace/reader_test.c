@@ -35,28 +35,57 @@ static struct hw_reader_stats read_all(struct hw_bytes file, uint32_t *kinds, si
     return s;
 }
 
-/* A preamble and three process trees, 15 packets or so. */
+static void put_clocks(struct hw_pb *w)
+{
+    hw_pb_begin(w, F(clock_snapshot));
+    for (uint32_t id = 1; id <= 6; id++) {
+        hw_pb_begin(w, HW_F_ClockSnapshot_clocks);
+        hw_pb_uint(w, HW_F_ClockSnapshot_Clock_clock_id, id);
+        hw_pb_uint(w, HW_F_ClockSnapshot_Clock_timestamp, 1700000000123456789u + id);
+        hw_pb_end(w);
+    }
+    hw_pb_end(w);
+}
+
+/* 15 packets as the writer makes them, but of the same bytes each time: no times, no uuid. */
 static struct hw_bytes small_trace(char **owned)
 {
-    char path[] = "/tmp/hw-reader-XXXXXX";
-    int fd = mkstemp(path);
-    struct hw_trace_writer *w;
-    size_t n;
-    static const char *const argv[] = {"/bin/true"};
-    assert_int_equal(hw_trace_writer_new(fd, &w, NULL), 0);
-    assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 0, 0, 2, NULL), 0);
-    uint32_t seq = hw_trace_writer_sequence(w);
-    for (int i = 0; i < 9; i++) {
-        struct hw_process_entry e = {.pid = 100 + i, .cmdline = argv, .n_cmdline = 1};
-        assert_int_equal(hw_trace_process_tree(w, seq, 1000, &e, 1, NULL, 0, NULL), 0);
+    static const uint8_t marker[16] = {0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba,
+                                       0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79};
+    struct hw_pb w = {0};
+    for (uint32_t i = 0; i < 15; i++) {
+        hw_pb_begin(&w, HW_F_Trace_packet);
+        if (i == 1) { /* where a reader finds its way again; last in its packet */
+            hw_pb_uint(&w, F(trusted_uid), 1000);
+            hw_pb_uint(&w, F(trusted_packet_sequence_id), 1);
+            hw_pb_bytes(&w, F(synchronization_marker), marker, sizeof marker);
+            hw_pb_end(&w);
+            continue;
+        }
+        hw_pb_uint(&w, F(timestamp), 86400000000000u + i * 1000u);
+        hw_pb_uint(&w, F(trusted_uid), 1000);
+        hw_pb_uint(&w, F(trusted_packet_sequence_id), i < 4 ? 1 : 2);
+        if (i == 4)
+            hw_pb_uint(&w, F(sequence_flags), 1);
+        if (i < 4) {
+            put_clocks(&w);
+        } else {
+            hw_pb_begin(&w, F(process_tree));
+            hw_pb_begin(&w, HW_F_ProcessTree_processes);
+            hw_pb_uint(&w, HW_F_ProcessTree_Process_pid, 100 + i);
+            hw_pb_str(&w, HW_F_ProcessTree_Process_cmdline, "/bin/true");
+            hw_pb_end(&w);
+            hw_pb_end(&w);
+        }
+        hw_pb_end(&w);
     }
-    assert_int_equal(hw_trace_writer_bytes(w), lseek(fd, 0, SEEK_END));
-    hw_trace_writer_free(w);
-    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    assert_int_equal(hw_fd_read_file(fd, 1 << 20, owned, &n, NULL), 0);
-    close(fd);
-    unlink(path);
-    return hw_bytes_of(*owned, n);
+    assert_false(hw_pb_failed(&w));
+    struct hw_bytes all = hw_pb_view(&w);
+    *owned = malloc(all.n);
+    assert_non_null(*owned);
+    memcpy(*owned, all.p, all.n);
+    hw_pb_done(&w);
+    return hw_bytes_of(*owned, all.n);
 }
 
 /* Ends of the whole packets that stand before each offset. */
@@ -101,10 +130,8 @@ static void a_broken_byte_costs_its_packet_at_most(void **state)
             *p ^= flips[k];
             (void)read_all(file, NULL, 0, &n);
             *p ^= flips[k];
-            /* A changed tag may make the trace's first field another one: then it is skipped. A
-             * changed length may swallow the neighbour too, depending on its bytes (times, uuid).
-             */
-            if (n + 2 < whole || n > whole)
+            /* A changed tag may make the trace's first field another one: then it is skipped. */
+            if (n + 1 < whole || n > whole)
                 fail_msg("byte %zu ^ %02x: %zu of %zu packets", at, flips[k], n, whole);
         }
     free(owned);
