@@ -64,8 +64,8 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
-static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
-                   const char *out_path)
+static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const hw_filters *filters,
+                   const char *in_path, const char *out_path)
 {
     struct hw_show s;
     int rc = hw_show_open(&s, cli, in_path, /* as_report = */ false);
@@ -79,6 +79,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
                                  .interval_bytes = s.view.interval_bytes,
                                  .namer = &s.namer,
                                  .metric = s.metric,
+                                 .filters = filters,
                                  .raw_counts = hw_opt_flag(&cli->opts, HW_OPT_RAW_COUNTS),
                                  .new_names = hw_opt_flag(&cli->opts, HW_OPT_NEW_NAMES),
                                  .gzip = ends(out_path, ".gz")};
@@ -120,5 +121,17 @@ int hw_cmd_convert(struct hw_cli *cli)
         hw_cli_hint("name an output file");
         return hw_cli_usage_exit(cli);
     }
-    return convert(cli, e, cli->opts.args[0], out);
+    hw_filters filters = {0};
+    int rc = hw_show_filters(cli, &filters);
+    if (rc == 0 && filters.n && (!e->merged || hw_filters_have_pivot(&filters))) {
+        hw_cli_error(cli, NULL,
+                     e->merged ? "a pivot gives two graphs; SFF: begins at a frame"
+                               : "%s holds stacks as they are; --filter is for others",
+                     e->name);
+        rc = hw_cli_usage_exit(cli);
+    }
+    if (rc == 0)
+        rc = convert(cli, e, &filters, cli->opts.args[0], out);
+    hw_filters_done(&filters);
+    return rc;
 }

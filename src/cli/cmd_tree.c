@@ -272,19 +272,13 @@ static int print_tree(struct tree *t)
 
 static int read_filters(struct tree *t)
 {
-    const struct hw_optval *v = &t->cli->opts.v[HW_OPT_FILTER];
-    struct hw_error err = {0};
-    for (size_t i = 0; i < v->list.n; i++) {
-        if (hw_filters_add(&t->filters, v->list.v[i], &err) < 0) {
-            hw_cli_error(t->cli, NULL, "%s", err.text);
-            return hw_cli_usage_exit(t->cli);
-        }
-    }
-    if (hw_filters_have_pivot(&t->filters) && hw_opt_flag(&t->cli->opts, HW_OPT_INVERT)) {
+    int rc = hw_show_filters(t->cli, &t->filters);
+    if (rc == 0 && hw_filters_have_pivot(&t->filters) &&
+        hw_opt_flag(&t->cli->opts, HW_OPT_INVERT)) {
         hw_cli_error(t->cli, NULL, "a pivot shows callers and callees; --invert goes without one");
         return hw_cli_usage_exit(t->cli);
     }
-    return 0;
+    return rc;
 }
 
 int hw_cmd_tree(struct hw_cli *cli)

@@ -74,6 +74,19 @@ int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
     return rc;
 }
 
+int hw_show_filters(const struct hw_cli *cli, hw_filters *out)
+{
+    const struct hw_optval *v = &cli->opts.v[HW_OPT_FILTER];
+    struct hw_error err = {0};
+    for (size_t i = 0; i < v->list.n; i++) {
+        if (hw_filters_add(out, v->list.v[i], &err) < 0) {
+            hw_cli_error(cli, NULL, "%s", err.code ? err.text : hw_errc_text(HW_ENOMEM));
+            return hw_cli_usage_exit(cli);
+        }
+    }
+    return 0;
+}
+
 struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli)
 {
     const struct hw_optval *v = &cli->opts.v[HW_OPT_WRAPPER];

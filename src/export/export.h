@@ -18,6 +18,7 @@
 
 #include "model/ids.h"
 #include "model/profile.h"
+#include "views/filter.h"
 #include "views/functions.h"
 #include "views/values.h"
 
@@ -32,6 +33,7 @@ struct hw_export_input {
     uint64_t interval_bytes;      /* in force at it */
     const struct hw_namer *namer; /* NULL = raw names */
     enum hw_metric metric;        /* formats of one figure: which */
+    const hw_filters *filters;    /* of the merged stacks; NULL = none; no pivot */
     bool raw_counts;              /* recorded allocations in place of estimates */
     bool new_names;               /* pprof: "Total malloc size"… in place of alloc_space… */
     bool gzip;                    /* formats that are usually packed: pprof */
@@ -43,6 +45,7 @@ struct hw_exporter {
     const char *extension; /* with its dot */
     bool binary;           /* not written to a terminal */
     bool one_metric;       /* uses hw_export_input.metric */
+    bool merged;           /* writes merged stacks: hw_export_input.filters count */
     int (*write)(const struct hw_export_input *in, FILE *out, struct hw_error *err);
 };
 
@@ -57,7 +60,9 @@ int hw_export_finish(FILE *out, struct hw_error *err);
 extern const struct hw_exporter hw_export_pprof;
 extern const struct hw_exporter hw_export_folded;
 extern const struct hw_exporter hw_export_speedscope;
+extern const struct hw_exporter hw_export_html;
 extern const struct hw_exporter hw_export_json;
+extern const struct hw_exporter hw_export_svg;
 extern const struct hw_exporter hw_export_text;
 
 #endif

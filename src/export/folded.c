@@ -63,5 +63,6 @@ const struct hw_exporter hw_export_folded = {
     .summary = "one line a stack with one figure, for flamegraph scripts",
     .extension = ".folded",
     .one_metric = true,
+    .merged = true,
     .write = folded_write,
 };

@@ -123,5 +123,6 @@ const struct hw_exporter hw_export_json = {
     .name = "json",
     .summary = "all stacks with all figures",
     .extension = ".json",
+    .merged = true,
     .write = json_write,
 };

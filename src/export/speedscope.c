@@ -120,5 +120,6 @@ const struct hw_exporter hw_export_speedscope = {
     .name = "speedscope",
     .summary = "JSON for speedscope, all four metrics",
     .extension = ".speedscope.json",
+    .merged = true,
     .write = speedscope_write,
 };

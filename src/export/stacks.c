@@ -4,12 +4,26 @@
 
 #include "base/banned.h"
 
+static int build(struct hw_stacks *s, const struct hw_export_input *in)
+{
+    static const hw_filters none;
+    struct hw_filter_matches m;
+    struct hw_flame_question q = {
+        .cs = in->profile->callsites, .fns = s->functions, .values = in->values, .filters = &m};
+    int rc = hw_filter_match(in->filters ? in->filters : &none, q.cs, q.fns, in->namer, &m);
+    if (rc < 0)
+        return rc;
+    rc = hw_flame_ask(&q, &s->tree);
+    hw_filter_matches_done(&m);
+    return rc;
+}
+
 int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in)
 {
     *s = (struct hw_stacks){0};
     int rc = hw_functions_new(in->profile->callsites, NULL, &s->functions);
     if (rc == 0)
-        rc = hw_flame_build(in->profile->callsites, s->functions, in->values, 0, &s->tree);
+        rc = build(s, in);
     if (rc == 0)
         rc = hw_flame_sort(&s->tree, in->metric);
     if (rc < 0)

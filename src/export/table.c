@@ -6,14 +6,14 @@
 #include "base/banned.h"
 
 const struct hw_exporter *const hw_exporters[] = {
-    &hw_export_pprof, &hw_export_folded, &hw_export_speedscope,
-    &hw_export_json,  &hw_export_text,   NULL,
+    &hw_export_pprof, &hw_export_folded, &hw_export_speedscope, &hw_export_svg,
+    &hw_export_html,  &hw_export_json,   &hw_export_text,       NULL,
 };
 
 /* Words under which people know a format. */
 static const struct {
     const char *word, *name;
-} aliases[] = {{"collapsed", "folded"}, {"pb", "pprof"}};
+} aliases[] = {{"collapsed", "folded"}, {"pb", "pprof"}, {"flamegraph", "svg"}};
 
 const struct hw_exporter *hw_exporter_find(const char *name)
 {

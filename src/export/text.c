@@ -89,5 +89,6 @@ const struct hw_exporter hw_export_text = {
     .summary = "stacks as text, largest first",
     .extension = ".txt",
     .one_metric = true,
+    .merged = true,
     .write = text_write,
 };

@@ -154,3 +154,51 @@ assert abs(d['total']['change']) < 2 * d['total']['error'], d['total']"
     run -2 heapwise tree --filter SFF:a --filter P:b leaky.trace
     has "only one of"
 }
+
+@test "convert -t svg: well-formed, widths are the tree's shares" {
+    heapwise convert -t svg leaky.trace g.svg
+    heapwise tree --json --all-frames leaky.trace >t.json
+    json t.json "
+import xml.etree.ElementTree as E
+ns = '{http://www.w3.org/2000/svg}'
+frames = [g for g in E.parse('g.svg').iter(ns + 'g') if g.get('class') == 'f']
+width = {}
+for g in frames:
+    width[g.get('data-n')] = width.get(g.get('data-n'), 0) + float(g.find(ns + 'rect').get('width'))
+if d['ts_ns']:
+    all_ = sum(n['space'] for n in d['nodes'] if n['parent'] == 0)
+assert abs(width['all'] - 1180) < 0.1, width['all']
+assert {'main', 'remember_session', 'load_table'} <= set(width), width.keys()"
+    run -0 heapwise convert leaky.trace - -t folded
+    awk '{ n = $NF; $NF = ""; if ($0 ~ /load_table/) s += n; t += n } END { printf "%.3f\n", s / t }' <<<"$output" >share
+    json t.json "
+import re
+t = open('g.svg').read()
+shares = re.findall(r'<title>load_table [^<]*, ([0-9.]+)%</title>', t)
+assert abs(float(shares[0]) / 100 - float(open('share').read())) < 0.002, shares"
+}
+
+@test "convert -t html: the figures are the report's; a browser draws them" {
+    heapwise convert leaky.trace page.html
+    heapwise convert -t json leaky.trace j.json
+    json j.json "
+import re
+page = json.loads(re.search(r'id=\"data\">(.*?)</script>', open('page.html').read(), re.S).group(1))
+for k, m in enumerate(['space', 'objects', 'alloc_space', 'alloc_objects']):
+    assert sum(page['self'][k]) == sum(s[m] for s in d['stacks']), m
+assert all(p < i for i, p in enumerate(page['parent']) if i)"
+    command -v chromium >/dev/null || skip "no chromium"
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$BOX/chromium" \
+        --virtual-time-budget=2000 --dump-dom "file://$BOX/page.html" >dom.html 2>/dev/null
+    grep -q '<td[^>]*>remember_session' dom.html
+    grep -q 'functions</div>' dom.html
+}
+
+@test "convert --filter: what tree --filter shows; pprof and pivots are refused" {
+    run -0 heapwise convert -t folded --filter SFF:handle_request --filter HS:cache leaky.trace
+    [[ $output == handle_request* && $output != *cache_put* ]]
+    run -2 heapwise convert -t pprof --filter x leaky.trace x.pb
+    has "pprof holds stacks as they are"
+    run -2 heapwise convert -t svg --filter P:x leaky.trace x.svg
+    has "a pivot gives two graphs"
+}
