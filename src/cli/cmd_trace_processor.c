@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/cmd_server.h"
 #include "cli/query_out.h"
@@ -330,26 +332,94 @@ static int sub_interactive(struct hw_cli *cli)
     return run_task(cli, &(struct task){.trace = cli->opts.args[1], .prompt = true});
 }
 
+/* The packets as they are, compressed ones expanded: what traceconv does. */
+static int export_perfetto(struct hw_cli *cli, const char *trace, const char *out)
+{
+    char *words[] = {(char *)(uintptr_t)cli->program, (char *)(uintptr_t) "decompress_packets",
+                     (char *)(uintptr_t)trace, (char *)(uintptr_t)out};
+    struct hw_cli other = {.command = hw_command_find("traceconv"), .program = cli->program};
+    struct hw_error err = {0};
+    int status = HW_EXIT_FAILED;
+    if (hw_opts_init(&other.opts, other.command, &err) < 0 ||
+        hw_opts_parse(&other.opts, other.command, (int)HW_ARRAY_LEN(words), words, &err) < 0)
+        status = hw_cli_fail(cli, &err);
+    else
+        status = other.command->run(&other);
+    hw_opts_done(&other.opts);
+    return status;
+}
+
 static int sub_export(struct hw_cli *cli)
 {
     const struct hw_opts *o = &cli->opts;
     const char *out = hw_opt_text(o, HW_OPT_TP_OUT);
     if (o->n_args != 3 || !out)
-        return wrong_usage(cli, "export sqlite -o OUT TRACE");
-    if (strcmp(o->args[1], "sqlite") != 0)
-        return not_yet(cli, o->args[1]);
-    return run_task(cli, &(struct task){.trace = o->args[2], .export_file = out});
+        return wrong_usage(cli, "export sqlite|perfetto -o OUT TRACE");
+    if (strcmp(o->args[1], "sqlite") == 0)
+        return run_task(cli, &(struct task){.trace = o->args[2], .export_file = out});
+    if (strcmp(o->args[1], "perfetto") == 0)
+        return export_perfetto(cli, o->args[2], out);
+    if (strcmp(o->args[1], "arrow_tar") == 0) {
+        hw_cli_error(cli, NULL, "export arrow_tar: Arrow files cannot be written in this version");
+        hw_cli_hint("export sqlite, or CSV by -Q \"select * from TABLE\"");
+        return HW_EXIT_FAILED;
+    }
+    return wrong_usage(cli, "export sqlite|perfetto -o OUT TRACE");
+}
+
+/* Options of the classic command that change nothing here, each with its reason. */
+static void tell_without_effect(const struct hw_cli *cli)
+{
+    static const struct {
+        enum hw_option_id id;
+        const char *why;
+    } options[] = {
+        {HW_OPT_TP_FULL_SORT, "everything is sorted always"},
+        {HW_OPT_TP_NO_FTRACE_RAW, "ftrace events are not read"},
+        {HW_OPT_TP_CROP, "track events are not read"},
+        {HW_OPT_TP_ANALYZE, "there is no table of sizes by field; `heapwise stats` has totals"},
+        {HW_OPT_TP_DEV, "nothing is hidden behind it"},
+        {HW_OPT_TP_DEV_FLAG, "nothing is hidden behind it"},
+        {HW_OPT_TP_EXTRA_CHECKS, "every check is always done"},
+        {HW_OPT_TP_METRIC_EXTENSION,
+         "metrics are not made of SQL files here; --add-sql-package adds "
+         "modules"},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(options); i++)
+        if (cli->opts.v[options[i].id].set)
+            fprintf(stderr, "%s: --%s has no effect: %s\n", cli->program,
+                    hw_options[options[i].id].name, options[i].why);
+}
+
+/* What was asked for cannot be given: said, not skipped. */
+static bool asks_for_summary(const struct hw_opts *o)
+{
+    for (int i = HW_OPT_TP_SUMMARY; i <= HW_OPT_TP_SUMMARY_FORMAT; i++)
+        if (o->v[i].set)
+            return true;
+    return o->n_args && strcmp(o->args[0], "summarize") == 0;
+}
+
+static int refuse_summary(const struct hw_cli *cli)
+{
+    hw_cli_error(cli, NULL, "trace summaries (structured queries) are not supported");
+    hw_cli_hint("ask the same in SQL, or by --run-metrics");
+    return HW_EXIT_FAILED;
 }
 
 int hw_cmd_trace_processor(struct hw_cli *cli)
 {
-    static const char *const later[] = {"summarize", "convert", "util", "bundle"};
     const struct hw_opts *o = &cli->opts;
     if (hw_opt_flag(o, HW_OPT_TP_VERSION)) {
         printf("heapwise %s\n", HW_VERSION);
         return HW_EXIT_OK;
     }
     const char *word = o->n_args ? o->args[0] : "";
+    if (asks_for_summary(o))
+        return refuse_summary(cli);
+    tell_without_effect(cli);
+    if (hw_opt_flag(o, HW_OPT_TP_DEBUG))
+        hw_log_set_level(HW_LOG_DEBUG);
     if (hw_opt_flag(o, HW_OPT_TP_HTTPD) || hw_opt_flag(o, HW_OPT_TP_STDIOD)) {
         if (o->n_args > 1)
             return wrong_usage(cli, "too many arguments");
@@ -361,9 +431,6 @@ int hw_cmd_trace_processor(struct hw_cli *cli)
             return wrong_usage(cli, "server http|stdio|unix|kill [TRACE]");
         return hw_cli_serve(cli, o->args[1], o->n_args == 3 ? o->args[2] : NULL);
     }
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(word, later[i]) == 0)
-            return not_yet(cli, word);
     if (strcmp(word, "query") == 0)
         return sub_query(cli);
     if (strcmp(word, "interactive") == 0)

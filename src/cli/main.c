@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/forward.h"
 #include "cli/help.h"
 #include "cli/pager.h"
 #include "cli/settings.h"
@@ -138,7 +139,10 @@ int main(int argc, char **argv)
         argv++;
     }
     hw_log_init(cli.program);
-    int status = run(&cli, argc, argv);
+    int status = hw_cli_forward(&cli, &argc, &argv);
+    if (status)
+        return status;
+    status = run(&cli, argc, argv);
     bool failed = fflush(stdout) != 0 || ferror(stdout);
     hw_pager_end(&cli);
     hw_opts_done(&cli.opts);

@@ -84,7 +84,8 @@ int hw_sql_session_open(struct hw_sql_session *s, const struct hw_cli *cli, cons
     if (rc == HW_OK)
         rc = load(s, trace, &err);
     if (rc < 0) {
-        (void)hw_fail(&err, rc, 0, "%s", err.text[0] ? err.text : hw_errc_text(rc));
+        if (!err.text[0])
+            (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* printed below */
         hw_sql_session_done(s);
         return hw_cli_fail(cli, &err);
     }

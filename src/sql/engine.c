@@ -171,7 +171,7 @@ int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, 
     int rc = fill(s, err);
     if (rc < 0) {
         hw_sql_close(s);
-        return hw_fail(err, rc, 0, "%s", err && err->text[0] ? err->text : "SQL");
+        return err && err->text[0] ? rc : hw_fail(err, rc, 0, "SQL: %s", hw_errc_text(rc));
     }
     if (limits)
         s->limits = *limits;

@@ -467,6 +467,65 @@ def answers_or_none(data):
         return []
 
 
+def shell(box):
+    """The classic command's other words and flags: each works, or says why it cannot."""
+    tp, t = hw.tool("trace_processor_shell"), trace(box)
+
+    def run(*args, status=0, out=None, err=None, stdin=None):
+        r = box.run([tp, *args], stdin=stdin)
+        hw.equal(r.returncode, status, f"{args}: {r.stderr[-400:]!r}")
+        for want, have in ((out, r.stdout.decode()), (err, r.stderr.decode())):
+            hw.true(want is None or want in have, f"{args}: {want!r} not in {have[-500:]!r}")
+        return r.stdout.decode()
+    text_form = run("convert", "text", t)
+    box.run([tp, "convert", "text", t, "t.txt"], check=0)
+    run("util", "text_to_binary", "t.txt", "back.trace")
+    hw.equal(run("convert", "text", "back.trace"), text_form, "there and back")
+    hw.equal(open(box.path("t.txt")).read(), text_form, "convert text")
+    run("util", "merge", t, status=1, err="cannot be woven")
+    run("util", "nonsense", status=1, err="unknown tool")
+    run("bundle", t, "b.tar", err="Wrote b.tar")
+    run("export", "perfetto", "-o", "x.trace", t)
+    hw.equal(open(box.path("x.trace"), "rb").read(), open(t, "rb").read(), "export perfetto")
+    run("export", "sqlite", "-o", "x.sqlite", t)
+    hw.true(open(box.path("x.sqlite"), "rb").read(15) == b"SQLite format 3", "export sqlite")
+    run("export", "arrow_tar", "-o", "x", t, status=1, err="Arrow")
+    for flag in ("--full-sort", "--no-ftrace-raw", "--crop-track-events", "--analyze-trace-proto-content", "--dev",
+                 "--extra-checks", "--dev-flag=a=b", "--metric-extension=a@b"):
+        run(flag, "-Q", "select 5", t, out="5", err=f"{flag.split('=')[0]} has no effect: ")
+    for words in (["--summary"], ["--summary-spec", "x"], ["--summary-metrics-v2", "a"], ["summarize"]):
+        run(*words, t, status=1, err="not supported")
+    os.makedirs(box.path("pack/sub"))
+    open(box.path("pack/sub/m.sql"), "w").write("create perfetto table q as select 42 as a;")
+    open(box.path("pack/bad.sql"), "w").write("selekt 1")
+    ask = "include perfetto module pack.sub.m; select * from q"
+    run("--add-sql-package", "pack", "-Q", ask, t, out="42")
+    run("--add-sql-package", "pack", "-Q", "include perfetto module pack.sub.*; select * from q", t, out="42")
+    run("--add-sql-package", "pack@other", "-Q", ask, t, status=1, err="unknown module 'pack.sub.m'")
+    run("--add-sql-package", "pack@android", "-Q", ask, t, status=1, err="--override-sql-package")
+    run("--override-sql-package", "pack@android", "-Q", "include perfetto module android.sub.m; select * from q", t, out="42")
+    run("--add-sql-package", "pack", "-Q", "include perfetto module pack.bad", t, status=1, err="module pack.bad: near")
+    run("--add-sql-package", "nowhere", "-Q", "select 1", t, status=1, err="nowhere")
+    intervals = "include perfetto module android.memory.heap_profile.intervals"
+    os.makedirs(box.path("lib"))
+    shutil.copytree(box.path("pack/sub"), box.path("lib/mine"))
+    run("-Q", intervals, t)
+    run("--override-stdlib", "lib", "-Q", intervals, t, status=1, err="unknown module")
+    run("--override-stdlib", "lib", "-Q", "include perfetto module mine.m; select * from q", t, out="42")
+    run("-m", "meta", "-Q", "select 'what'", t)
+    shown = protoc("decode", "Trace", open(box.path("meta"), "rb").read(), "trace.proto").decode()
+    hw.equal(shown.count("TYPE_SLICE_BEGIN"), 2, "spans of loading and of the query")
+    hw.equal(shown.count("TYPE_SLICE_END"), 2, "and their ends")
+    hw.equal(run("-Q", "select 1 as a, 'x\"y' as b, null as c, 1.5 as d, x'00' as e; select 2 as f", t),
+             '"a","b","c","d","e"\n1,"x"y","[NULL]",1.500000,"<raw bytes>"\n\n"f"\n2\n', "CSV")
+    run("-Q", " -- nothing", t, status=1, err="No valid SQL to run")
+    run("-Q", "select 1;\nselect nonsense", t, status=1, err="^")
+    out = run("interactive", t, stdin=b"select 7 as seven;\n.read nowhere\n.width 10\n.reset\n.load-metrics-sql\n"
+              b".run-metrics unsymbolized_frames\n.dump d.sqlite\nselect nonsense;\n.help\n.q\n")
+    hw.true("seven" in out and ".dump FILE" in out and "unsymbolized_frames {" in out, out)
+    hw.true(os.path.exists(box.path("d.sqlite")), "the dumped database")
+
+
 ENDLESS = "with recursive c(i) as (select 0 union all select i + 1 from c) select max(i) from c"
 
 
@@ -521,4 +580,4 @@ def several(box):
 
 if __name__ == "__main__":
     hw.main({"endpoints": endpoints, "load": load, "pipe": pipe, "profile": profile, "batches": batches, "checks": checks,
-             "websocket": websocket, "stdio": stdio, "unix": unix, "limits": limits, "several": several})
+             "websocket": websocket, "stdio": stdio, "shell": shell, "unix": unix, "limits": limits, "several": several})
