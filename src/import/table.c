@@ -12,6 +12,7 @@
 #include "import/bundle.h"
 #include "import/collapsed.h"
 #include "import/heaptrack.h"
+#include "import/hprof.h"
 #include "import/import.h"
 #include "import/perfetto.h"
 #include "import/pprof.h"
@@ -22,9 +23,13 @@
 enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,  &hw_import_pprof,
-                                                  &hw_import_bundle,    &hw_import_heaptrack,
-                                                  &hw_import_collapsed, NULL};
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,
+                                                  &hw_import_pprof,
+                                                  &hw_import_bundle,
+                                                  &hw_import_heaptrack,
+                                                  &hw_import_hprof,
+                                                  &hw_import_collapsed,
+                                                  NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Files of other profilers, read by us and by their own tools: both say the same."""
+import csv
+import io
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+
+def rows(box, file, sql):
+    r = box.run([hw.tool("heapwise"), "query", file, sql], check=0)
+    return list(csv.reader(io.StringIO(r.stdout.decode())))[1:]
+
+
+LEAKY = """
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) static void *keep(size_t n) { return malloc(n); }
+__attribute__((noinline)) static void drop(size_t n) { void *p = malloc(n); memset(p, 1, n); free(p); }
+int main(void) { void *big = malloc(3000000); for (int i = 0; i < 1000; i++) { keep(123); drop(i + 1); }
+                 free(big); return keep(7) == NULL; }
+"""
+
+
+def heaptrack(box):
+    hw.need("heaptrack", "heaptrack_print", "cc")
+    src = box.dir / "leaky.c"
+    src.write_text(LEAKY)
+    box.run(["cc", "-g", "-O1", "-o", box.path("leaky"), src], check=0)
+    box.run(["heaptrack", "-o", box.path("ht"), box.path("leaky")], check=0, timeout=120)
+    file = next(str(p) for p in sorted(box.dir.glob("ht.*")))
+    said = box.run(["heaptrack_print", "-f", file, "-n", "0", "-s", "0"], check=None).stdout.decode()
+    calls = int(re.search(r"calls to allocation functions: (\d+)", said).group(1))
+    (n, peak), = rows(box, file, """
+        select sum(case when count > 0 then count end),
+               (select sum(size) from heap_profile_allocation where ts = (select min(ts) from heap_profile_allocation))
+        from heap_profile_allocation""")
+    hw.equal(int(n), calls, "allocations")
+    said_peak = re.search(r"peak heap memory consumption: ([\d.]+)(\w)", said)
+    scale = {"B": 1, "K": 1e3, "M": 1e6}[said_peak.group(2)]
+    hw.true(abs(int(peak) - float(said_peak.group(1)) * scale) <= 0.01 * scale,
+            f"peak {peak}; heaptrack_print: {said_peak.group(0)}")
+    # What the source says.
+    live = {name: int(size) for name, size in rows(box, file, """
+        select s.name, sum(a.size) from heap_profile_allocation a join stack_profile_callsite c on a.callsite_id = c.id
+        join stack_profile_frame f on c.frame_id = f.id join stack_profile_symbol s using (symbol_set_id)
+        where s.source_file like '%leaky.c' group by 1""")}
+    hw.equal(live.get("keep"), 1000 * 123 + 7, f"bytes of keep; all: {live}")
+    hw.equal(live.get("drop", 0), 0, "bytes of drop")
+
+
+LIST = """
+import java.util.*;
+public class Q {
+    static List<Node> all = new ArrayList<>(); static String greet = "gr\\u00fc\\u00dfe \\u20ac"; static long answer = 42;
+    static class Node { Node next; byte[] data; int id; Node(int i, Node n) { id = i; next = n; data = new byte[100]; } }
+    public static void main(String[] a) throws Exception {
+        Node n = null;
+        for (int i = 0; i < 20000; i++) { n = new Node(i, n); if (i % 2 == 0) all.add(n); }
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+    }
+}
+"""
+
+
+def hprof(box):
+    """A heap dump of a quiet JVM against the histogram it makes itself."""
+    hw.need("java", "javac", "jcmd")
+    src = box.dir / "Q.java"
+    src.write_text(LIST)
+    box.run(["javac", "-d", box.dir, src], check=0, timeout=120)
+    jvm = subprocess.Popen(["java", "-XX:+UseSerialGC", "-Xmx256m", "-cp", str(box.dir), "Q"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+    try:
+        hw.equal(jvm.stdout.readline(), "ready\n", "the program's line")
+        time.sleep(0.5)
+        file = box.path("q.hprof")
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", file], check=0, timeout=60)
+        histogram = box.run(["jcmd", str(jvm.pid), "GC.class_histogram"], check=0, timeout=60).stdout.decode()
+    finally:
+        jvm.kill()
+        jvm.wait()
+    truth = {}
+    for line in histogram.splitlines():
+        m = re.match(r"\s*\d+:\s+(\d+)\s+(\d+)\s+(\S+)", line)
+        if m:
+            truth[m.group(3)] = (int(m.group(1)), int(m.group(2)))
+    ours = {name: (int(n), int(size)) for name, n, size in rows(box, file, """
+        select c.name, count(*), sum(o.self_size) from heap_graph_object o join heap_graph_class c on o.type_id = c.id
+        where c.name not like 'java.lang.Class<%' group by 1""")}
+    primitive = {"[B": "byte[]", "[I": "int[]", "[C": "char[]", "[J": "long[]", "[Z": "boolean[]", "[S": "short[]",
+                 "[D": "double[]", "[F": "float[]"}
+    same = same_size = 0
+    for name, (n, size) in truth.items():
+        plain = primitive.get(name, name)
+        if name.startswith("[L"):
+            plain = name[2:-1] + "[]"
+        if name == "java.lang.Class" or name.startswith("[["):
+            continue
+        mine = ours.get(plain, (0, 0))
+        same += mine[0] == n
+        same_size += mine == (n, size)
+    compared = len([n for n in truth if n != "java.lang.Class" and not n.startswith("[[")])
+    print(f"  {compared} classes: {same} with the same count, {same_size} with the same bytes")
+    hw.true(same >= 0.97 * compared, "counts")  # the JVM itself goes on between the two
+    hw.true(same_size >= 0.95 * compared, "bytes")
+    hw.equal(ours["Q$Node"], truth["Q$Node"], "Q$Node")
+    (n,), = rows(box, file, """select count(*) from heap_graph_reference r where r.field_name = 'Q$Node.next'
+                               and r.owned_id is not null""")
+    hw.equal(int(n), 19999, "references of Q$Node.next")
+    (n,), = rows(box, file, "select count(*) from heap_graph_object_data where value_string = 'grüße €'")
+    hw.true(int(n) >= 1, "the text of a string")
+    (n,), = rows(box, file, "select sum(int_value) from heap_graph_primitive where field_name = 'Q$Node.id'")
+    hw.equal(int(n), 19999 * 20000 // 2, "sum of Q$Node.id")
+    (n,), = rows(box, file, """select count(*) from heap_graph_thread_callsite t
+                               join stack_profile_callsite c on c.id = t.callsite_id""")
+    hw.true(int(n) > 0, "stacks of threads")
+
+
+CASES = {k: v for k, v in list(globals().items())
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k != "rows"}
+
+if __name__ == "__main__":
+    hw.main(CASES)
