@@ -9,7 +9,7 @@
  * threads; routes, texts and lists of the options are borrowed and must outlive it. A request is
  * valid during its handler (bodies and headers with it). Errors:  HW_ESYS (address in use…),
  * HW_ENOMEM, HW_EINVAL. What is wrong with a request is answered by a status code: 400, 403 (Host,
- * Origin, token), 404, 405, 411, 413, 500. Threads: start, stop: one owner. Handlers of different
+ * Origin, token), 404, 405, 413, 500. Threads: start, stop: one owner. Handlers of different
  * connections run at the same time. Trust:   Host must be an address or a name of ours (a foreign
  * name may have been rebound to this address), Origin must be the server's own or one of the list,
  * and where a token is set every route without HW_HTTP_OPEN needs it. Source:  spec/ui.md 15,

@@ -313,12 +313,6 @@ int hw_rpc_metric(struct hw_rpc_server *s, struct hw_bytes args, struct hw_pb *o
     return broken ? rc : done(out);
 }
 
-int hw_rpc_descriptors(struct hw_rpc_server *s, struct hw_pb *out)
-{
-    (void)s;
-    return done(out); /* no metrics, no descriptors */
-}
-
 int hw_rpc_summary(struct hw_rpc_server *s, struct hw_bytes args, struct hw_pb *out)
 {
     (void)s;

@@ -423,10 +423,26 @@ def stdio(box):
         shown = protoc("decode", "Trace", bytes(one(message(got[8][209][0]), 1)), "trace.proto").decode()
         hw.true("TYPE_SLICE_BEGIN" in shown and "select 'seen'" in shown.replace("\\'", "'"), shown)
         hw.equal(one(got[10], 4), 17, "summarizers are no methods of ours")
+        metrics_by_descriptors(box, path, message(got[11][206][0])[1])
     for bad in (b"\x12\x00", b"\x0a\xff\xff\xff\xff\xff\x7f", field(1, b"\xff\xff"), b"GET / HTTP/1.1\r\n"):
         r = box.run([hw.tool("trace_processor_shell"), "--stdiod"], stdin=bad)
         hw.equal(r.returncode, 1, f"{bad!r}")
         hw.true(text(answers(r.stdout)[0], 5) != "", "and says so to the client")
+
+
+def metrics_by_descriptors(box, path, descriptors):
+    """protoc reads a metric with nothing but the descriptors we give."""
+    # FileDescriptorSet { file { name, package, message_type... } }
+    file = field(1, "metrics.proto") + field(2, "perfetto.protos") + b"".join(field(4, bytes(d)) for d in descriptors)
+    open(box.path("set"), "wb").write(field(1, file))
+    r = box.run([hw.tool("trace_processor_shell"), "--stdiod", path], check=0, stdin=request(
+        0, METRIC, field(105, field(1, "unsymbolized_frames") + field(1, "heap_profile_callsites"))))
+    metric = bytes(message(answers(r.stdout)[0][205][0])[1][0])
+    shown = subprocess.run(["protoc", "--descriptor_set_in=" + box.path("set"),
+                            "--decode=perfetto.protos.TraceMetrics"], input=metric, capture_output=True)
+    hw.equal(shown.returncode, 0, shown.stderr[-500:])
+    hw.true(b"unsymbolized_frames {" in shown.stdout and b"heap_profile_callsites {" in shown.stdout and
+            not re.search(rb"^\s*\d+:", shown.stdout, re.M), shown.stdout[:500])
 
 
 def unix(box):
