@@ -230,7 +230,7 @@ static bool has_native(const struct hw_profile *p)
 }
 
 static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_pprof_dir *o,
-                          size_t *n_files, struct hw_error *err)
+                          bool graphs, size_t *n_files, struct hw_error *err)
 {
     struct hw_demangler *dem;
     struct hw_strbuf made = {0};
@@ -247,7 +247,8 @@ static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_
         rc = hw_fail_sys(err, "cannot create directory '%s'", o->dir);
     }
     if (rc == 0)
-        rc = hw_pprof_dir_write(p, o, n_files, err);
+        rc = graphs ? hw_pprof_dir_write_graphs(p, o, n_files, err)
+                    : hw_pprof_dir_write(p, o, n_files, err);
     if (rc == 0 && *n_files)
         printf("Wrote profiles to %s\n", o->dir);
     if (*n_files == 0 && made.p)
@@ -257,15 +258,29 @@ static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_
     return rc;
 }
 
-static int profile(struct conv *c, struct hw_error *err)
+enum kind { KIND_ALLOC = 1, KIND_JAVA = 2 };
+
+/* Which of the kinds there are is meant. 1 = *out is set, 0 = none. */
+static int choose_kind(const struct hw_profile *p, unsigned given, enum kind *out,
+                       struct hw_error *err)
+{
+    unsigned there = (has_native(p) ? KIND_ALLOC : 0u) | (p->graphs.n ? KIND_JAVA : 0u);
+    if (given)
+        there &= given;
+    if (there == (KIND_ALLOC | KIND_JAVA))
+        return hw_fail(err, HW_EINVAL, 0,
+                       "more than one type of profile found in the trace, pass an explicit "
+                       "disambiguation flag: --alloc, --java-heap");
+    *out = (enum kind)there;
+    return there != 0;
+}
+
+static int profile_of(struct conv *c, unsigned given, struct hw_error *err)
 {
     const struct hw_opts *opts = &c->cli->opts;
-    if (hw_opt_flag(opts, HW_OPT_CONV_JAVA))
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "Java heap graphs are not converted yet");
-    if (hw_opt_flag(opts, HW_OPT_CONV_PERF))
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "CPU samples are not converted yet");
     struct hw_profile *p = NULL;
     int64_t *timestamps = NULL;
+    enum kind kind = 0;
     struct hw_pprof_dir o = {.pid = -1,
                              .new_names = hw_opt_flag(opts, HW_OPT_NEW_NAMES),
                              .raw_counts = hw_opt_flag(opts, HW_OPT_RAW_COUNTS),
@@ -277,15 +292,32 @@ static int profile(struct conv *c, struct hw_error *err)
     size_t n_files = 0;
     if (rc == 0)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err);
-    if (rc == 0 && has_native(p))
+    int chosen = rc == 0 ? choose_kind(p, given, &kind, err) : 0;
+    if (chosen < 0)
+        rc = chosen;
+    if (chosen == 1)
         hw_names_by_environment(c->cli, p);
-    if (rc == 0 && has_native(p))
-        rc = write_profiles(c, p, &o, &n_files, err);
+    if (chosen == 1)
+        rc = write_profiles(c, p, &o, kind == KIND_JAVA, &n_files, err);
     hw_profile_free(p);
     free(timestamps);
-    if (rc == 0 && n_files == 0 && !hw_opt_flag(opts, HW_OPT_CONV_ALLOC))
+    if (rc == 0 && n_files == 0 && !given)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
     return rc;
+}
+
+static int profile(struct conv *c, struct hw_error *err)
+{
+    const struct hw_opts *opts = &c->cli->opts;
+    if (hw_opt_flag(opts, HW_OPT_CONV_PERF))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "CPU samples are not converted yet");
+    bool alloc = hw_opt_flag(opts, HW_OPT_CONV_ALLOC), java = hw_opt_flag(opts, HW_OPT_CONV_JAVA);
+    return profile_of(c, (alloc ? KIND_ALLOC : 0u) | (java ? KIND_JAVA : 0u), err);
+}
+
+static int java_profile(struct conv *c, struct hw_error *err)
+{
+    return profile_of(c, KIND_JAVA, err);
 }
 
 /* ---- symbolize, deobfuscate ---- */
@@ -345,7 +377,7 @@ static const struct mode {
     {"json", NULL, "JSON traces", true},
     {"systrace", NULL, "Android systrace", true},
     {"ctrace", NULL, "Android systrace", true},
-    {"java_heap_profile", NULL, "Java heap graphs", false},
+    {"java_heap_profile", java_profile, "pprof files of Java heap graphs", false},
     {"hprof", NULL, "Java heap graphs", true},
     {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
     {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
@@ -427,7 +459,7 @@ int hw_cmd_traceconv(struct hw_cli *cli)
     }
     if (o->n_args > (m->has_output ? 3u : 2u))
         return usage(cli, "too many arguments for mode", m->name);
-    if (m->run != profile && profile_option_given(o))
+    if (m->run != profile && m->run != java_profile && profile_option_given(o))
         return usage(cli, "--pid, --timestamps and --output-dir are not for mode", m->name);
     return run_mode(cli, m);
 }

@@ -58,13 +58,13 @@ size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
     return n;
 }
 
-static bool wanted(const struct hw_profile *p, const struct hw_pprof_dir *o,
-                   const struct hw_heap_dump *d)
+static bool wanted(const struct hw_profile *p, const struct hw_pprof_dir *o, hw_upid upid,
+                   int64_t ts_ns)
 {
-    if (o->pid >= 0 && p->processes.v[d->upid.v].pid != o->pid)
+    if (o->pid >= 0 && p->processes.v[upid.v].pid != o->pid)
         return false;
     for (size_t i = 0; i < o->n_timestamps; i++)
-        if (o->timestamps_ns[i] == d->ts_ns)
+        if (o->timestamps_ns[i] == ts_ns)
             return true;
     return o->n_timestamps == 0;
 }
@@ -79,22 +79,42 @@ struct writer {
     hw_values values;
 };
 
-static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_error *err)
+/* A new file of the name in w->name. */
+static int open_file(struct writer *w, FILE **out, struct hw_error *err)
 {
-    int64_t pid = w->p->processes.v[d->upid.v].pid;
-    const char *heap = hw_strings_cstr(hw_callsites_strings(w->p->callsites), d->heap_name);
-    hw_strbuf_clear(&w->name);
-    hw_pprof_file_name(&w->name, w->n_files + 1, pid, heap, w->o->gzip);
     if (w->name.failed)
         return hw_fail(err, HW_ENOMEM, 0, "file name");
     hw_autofd int fd =
         openat(w->dirfd, w->name.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return hw_fail_sys(err, "cannot create '%s/%s'", w->o->dir, w->name.p);
-    FILE *f = fdopen(fd, "w");
-    if (!f)
+    *out = fdopen(fd, "w");
+    if (!*out)
         return hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
     (void)hw_fd_take(&fd); /* the stream owns it now */
+    return HW_OK;
+}
+
+static int close_file(struct writer *w, FILE *f, int rc, struct hw_error *err)
+{
+    if (rc < 0)
+        hw_error_prefix(err, "'%s/%s'", w->o->dir, w->name.p);
+    if (fclose(f) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
+    w->n_files += rc == 0;
+    return rc;
+}
+
+static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_error *err)
+{
+    int64_t pid = w->p->processes.v[d->upid.v].pid;
+    const char *heap = hw_strings_cstr(hw_callsites_strings(w->p->callsites), d->heap_name);
+    FILE *f;
+    hw_strbuf_clear(&w->name);
+    hw_pprof_file_name(&w->name, w->n_files + 1, pid, heap, w->o->gzip);
+    int rc = open_file(w, &f, err);
+    if (rc < 0)
+        return rc;
     struct hw_export_input in = {.profile = w->p,
                                  .values = &w->values,
                                  .upid = d->upid,
@@ -105,17 +125,10 @@ static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_
                                  .raw_counts = w->o->raw_counts,
                                  .new_names = w->o->new_names,
                                  .gzip = w->o->gzip};
-    int rc = hw_export_pprof.write(&in, f, err);
-    if (rc < 0)
-        hw_error_prefix(err, "'%s/%s'", w->o->dir, w->name.p);
-    if (fclose(f) != 0 && rc == 0)
-        rc = hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
-    if (rc < 0)
-        return rc;
-    w->n_files++;
-    if (w->o->warnings)
+    rc = close_file(w, f, hw_export_pprof.write(&in, f, err), err);
+    if (rc == 0 && w->o->warnings)
         w->n_warnings += hw_pprof_warnings(w->p, pid, w->o->warnings);
-    return HW_OK;
+    return rc;
 }
 
 static int values_of(struct writer *w, const struct hw_series_list *list, const struct hw_moment *m)
@@ -137,7 +150,7 @@ static int write_all(struct writer *w, const struct hw_series_list *list,
     for (size_t i = 0; i < moments->n; i++) {
         const struct hw_moment *m = &moments->v[i];
         const struct hw_heap_dump *d = &w->p->dumps.v[m->dump];
-        if (!wanted(w->p, w->o, d))
+        if (!wanted(w->p, w->o, d->upid, d->ts_ns))
             continue;
         int rc = values_of(w, list, m);
         if (rc < 0)
@@ -181,5 +194,30 @@ int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o,
     hw_vec_done(&w.values);
     hw_vec_done(&moments);
     hw_series_list_done(&list);
+    return rc;
+}
+
+int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                              size_t *n_files, struct hw_error *err)
+{
+    hw_autofd int dirfd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dirfd < 0)
+        return hw_fail_sys(err, "cannot open directory '%s'", o->dir);
+    struct writer w = {.p = p, .o = o, .dirfd = dirfd};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == 0 && i < p->graphs.n; i++) {
+        const struct hw_heap_graph *g = p->graphs.v[i];
+        FILE *f;
+        if (!wanted(p, o, g->upid, g->ts_ns))
+            continue;
+        hw_strbuf_clear(&w.name);
+        hw_strbuf_addf(&w.name, "java_heap_dump.%zu.%lld.pb%s", w.n_files + 1,
+                       (long long)p->processes.v[g->upid.v].pid, o->gzip ? ".gz" : "");
+        rc = open_file(&w, &f, err);
+        if (rc == 0)
+            rc = close_file(&w, f, hw_pprof_graph_write(p, g, o->gzip, f, err), err);
+    }
+    *n_files = w.n_files;
+    hw_strbuf_done(&w.name);
     return rc;
 }

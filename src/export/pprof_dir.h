@@ -19,6 +19,7 @@
 #include "views/functions.h"
 
 struct hw_error;
+struct hw_heap_graph;
 struct hw_profile;
 struct hw_strbuf;
 
@@ -36,6 +37,14 @@ struct hw_pprof_dir {
 /* Gives the number of files written; 0 is no error here. */
 int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o, size_t *n_files,
                        struct hw_error *err);
+
+/* The same for heap graphs: java_heap_dump.N.PID.pb[.gz]; of the options only dir, pid, timestamps
+ * and gzip count. */
+int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                              size_t *n_files, struct hw_error *err);
+/* One heap graph: a sample for each node of its flamegraph. */
+int hw_pprof_graph_write(const struct hw_profile *p, const struct hw_heap_graph *g, bool gzip,
+                         FILE *out, struct hw_error *err);
 
 /* "heap_dump.1.42.pb.gz" */
 void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip);

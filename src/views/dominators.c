@@ -20,6 +20,11 @@
 
 #include "base/banned.h"
 
+/* An edge that the walk met and its numbers do not settle: from is larger than to. */
+struct late_edge {
+    uint32_t to, from;
+};
+
 /* Edges of a walk: of a heap graph, or of plain arrays. */
 struct edges {
     const struct hw_heap_graph *g; /* NULL: CSR below */
@@ -34,8 +39,9 @@ struct work {
     uint32_t *node;   /* by number */
     uint32_t *parent; /* by number, as are those below */
     uint32_t *semi, *label, *idom, *bucket;
-    uint32_t *first_pred, *pred;
-    HW_VEC(uint32_t) path; /* of a compression */
+    HW_VEC(struct late_edge) late;
+    uint32_t *first_pred, *pred; /* the late edges by where they lead */
+    HW_VEC(uint32_t) path;       /* of a compression */
 };
 
 static void work_done(struct work *w)
@@ -47,6 +53,7 @@ static void work_done(struct work *w)
     free(w->label);
     free(w->idom);
     free(w->bucket);
+    hw_vec_done(&w->late);
     free(w->first_pred);
     free(w->pred);
     hw_vec_done(&w->path);
@@ -88,9 +95,23 @@ static int enter(struct work *w, uint32_t node, uint32_t parent, steps *open)
     uint32_t number = ++w->n;
     w->number[node] = number;
     w->node[number] = node;
-    w->parent[number] = parent;
+    w->parent[number] = w->semi[number] = parent;
     return hw_vec_push(open, (struct step){number, edges_begin(&w->e, node)}) < 0 ? HW_ENOMEM
                                                                                   : HW_OK;
+}
+
+/*
+ * An edge to a node that has its number. From a smaller one it is a way down the walk's tree, and
+ * the smaller number a candidate for the semidominator at once; only edges from a larger number
+ * wait for what comes later. Most edges never do.
+ */
+static int meet(struct work *w, uint32_t from, uint32_t to)
+{
+    if (from > to)
+        return hw_vec_push(&w->late, (struct late_edge){to, from}) < 0 ? HW_ENOMEM : HW_OK;
+    if (from < w->semi[to])
+        w->semi[to] = from;
+    return HW_OK;
 }
 
 static int walk_from(struct work *w, uint32_t root, steps *open)
@@ -98,14 +119,15 @@ static int walk_from(struct work *w, uint32_t root, steps *open)
     int rc = enter(w, root, 0, open);
     while (rc == HW_OK && open->n) {
         struct step *s = &open->v[open->n - 1];
-        uint32_t node = w->node[s->number];
+        uint32_t node = w->node[s->number], number = s->number;
         if (s->edge == edges_end(&w->e, node)) {
             open->n--;
             continue;
         }
         uint32_t to = edge_to(&w->e, node, s->edge++);
-        if (to != HW_ID_NONE && !w->number[to])
-            rc = enter(w, to, s->number, open);
+        if (to == HW_ID_NONE)
+            continue;
+        rc = w->number[to] ? meet(w, number, w->number[to]) : enter(w, to, number, open);
     }
     return rc;
 }
@@ -122,58 +144,35 @@ static int walk(struct work *w, uint32_t only)
     w->number = calloc((size_t)w->e.n + 1, sizeof *w->number);
     w->node = numbers(w->e.n);
     w->parent = numbers(w->e.n);
-    if (!w->number || !w->node || !w->parent)
+    w->semi = numbers(w->e.n);
+    if (!w->number || !w->node || !w->parent || !w->semi)
         return HW_ENOMEM;
-    for (uint32_t node = 0; rc == HW_OK && node < w->e.n; node++)
-        if (is_root(w, node, only) && !w->number[node])
+    for (uint32_t node = 0; rc == HW_OK && node < w->e.n; node++) {
+        if (!is_root(w, node, only))
+            continue;
+        if (!w->number[node])
             rc = walk_from(w, node, &open);
+        else
+            w->semi[w->number[node]] = 0; /* our own root refers to it */
+    }
     hw_vec_done(&open);
     return rc;
 }
 
-/* ---- who refers to a node ---- */
-
-/* Referrers of v: pred[first_pred[v] .. first_pred[v + 1]); 0 among those of a root. */
-static int gather_referrers(struct work *w, uint32_t only)
+/* Late edges by where they lead. Nothing can be added to a node that our own root refers to. */
+static int sort_late_edges(struct work *w)
 {
-    uint64_t total = 0;
-    w->first_pred = calloc((size_t)w->n + 2, sizeof *w->first_pred);
-    if (!w->first_pred)
+    w->first_pred = calloc((size_t)w->n + 3, sizeof *w->first_pred);
+    w->pred = numbers(w->late.n);
+    if (!w->first_pred || !w->pred)
         return HW_ENOMEM;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t v = 1; v <= w->n; v++) {
-            uint32_t node = w->node[v];
-            if (is_root(w, node, only)) {
-                if (pass == 0)
-                    w->first_pred[v]++;
-                else
-                    w->pred[w->first_pred[v]++] = 0;
-            }
-            for (uint32_t e = edges_begin(&w->e, node); e < edges_end(&w->e, node); e++) {
-                uint32_t to = edge_to(&w->e, node, e);
-                if (to == HW_ID_NONE)
-                    continue;
-                uint32_t t = w->number[to];
-                if (pass == 0)
-                    w->first_pred[t]++;
-                else
-                    w->pred[w->first_pred[t]++] = v;
-            }
-        }
-        if (pass)
-            break;
-        for (uint32_t v = 0; v <= w->n + 1; v++) {
-            uint32_t here = w->first_pred[v];
-            w->first_pred[v] = (uint32_t)total;
-            total += v <= w->n ? here : 0;
-        }
-        w->pred = numbers((size_t)total);
-        if (!w->pred)
-            return HW_ENOMEM;
-    }
-    /* Filling moved each beginning to its end, which is the beginning of the next. */
-    memmove(w->first_pred + 1, w->first_pred, ((size_t)w->n + 1) * sizeof *w->first_pred);
-    w->first_pred[0] = 0;
+    for (size_t i = 0; i < w->late.n; i++)
+        w->first_pred[w->late.v[i].to + 2]++;
+    for (uint32_t v = 0; v <= w->n; v++)
+        w->first_pred[v + 2] += w->first_pred[v + 1];
+    for (size_t i = 0; i < w->late.n; i++)
+        w->pred[w->first_pred[w->late.v[i].to + 1]++] = w->late.v[i].from;
+    hw_vec_done(&w->late);
     return HW_OK;
 }
 
@@ -217,18 +216,17 @@ static int empty_bucket(struct work *w, uint32_t of, uint32_t linked)
 static int dominate(struct work *w)
 {
     uint32_t u;
-    w->semi = numbers(w->n);
     w->label = numbers(w->n);
     w->idom = numbers(w->n);
     w->bucket = calloc((size_t)w->n + 2, sizeof *w->bucket);
-    if (!w->semi || !w->label || !w->idom || !w->bucket)
+    if (!w->label || !w->idom || !w->bucket)
         return HW_ENOMEM;
     for (uint32_t v = 0; v <= w->n; v++)
-        w->semi[v] = w->label[v] = v;
-    w->parent[0] = w->idom[0] = 0;
+        w->label[v] = v;
+    w->parent[0] = w->semi[0] = w->idom[0] = 0;
     for (uint32_t v = w->n; v > 0; v--) {
         uint32_t parent = w->parent[v];
-        for (uint32_t i = w->first_pred[v]; i < w->first_pred[v + 1]; i++) {
+        for (uint32_t i = w->first_pred[v]; w->semi[v] && i < w->first_pred[v + 1]; i++) {
             int rc = evaluate(w, w->pred[i], v + 1, &u);
             if (rc < 0)
                 return rc;
@@ -251,7 +249,7 @@ static int solve(struct work *w, uint32_t only)
 {
     int rc = walk(w, only);
     if (rc == HW_OK)
-        rc = gather_referrers(w, only);
+        rc = sort_late_edges(w);
     return rc < 0 ? rc : dominate(w);
 }
 
