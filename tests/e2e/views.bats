@@ -202,3 +202,44 @@ assert all(p < i for i, p in enumerate(page['parent']) if i)"
     run -2 heapwise convert -t svg --filter P:x leaky.trace x.svg
     has "a pivot gives two graphs"
 }
+
+@test "merge: traces keep every row, each process its own" {
+    run -0 heapwise merge all.trace leaky.trace one.trace sampled1.trace
+    n=$(for t in leaky one sampled1; do heapwise query $t.trace "select count(*), sum(size) from heap_profile_allocation" | tail -1; done |
+        awk -F, '{ n += $1; s += $2 } END { print n "," s }')
+    [ "$(heapwise query all.trace "select count(*), sum(size) from heap_profile_allocation" | tail -1)" = "$n" ]
+    for t in leaky one sampled1; do
+        pid=$(heapwise report --json $t.trace | python3 -c 'import json, sys; print(json.load(sys.stdin)["process"]["pid"])')
+        heapwise tree --json --pid "$pid" $t.trace >a.json
+        heapwise tree --json --pid "$pid" all.trace >b.json
+        cmp a.json b.json
+    done
+    [ "$(heapwise query all.trace "select sum(value) from stats where severity in ('error', 'data_loss')" | tail -1)" = "$(
+        heapwise query leaky.trace "select sum(value) from stats where severity in ('error', 'data_loss')" | tail -1)" ]
+    run -1 heapwise merge twice.trace one.trace one.trace
+    has "nothing tells it apart"
+    [ ! -e twice.trace ]
+    run -1 heapwise merge all.trace one.trace
+    has "all.trace"
+    run -2 heapwise merge all.trace
+}
+
+@test "merge: into pprof, values add up, as go's pprof sees it" {
+    heapwise convert one.trace a.pb.gz
+    heapwise convert sampled1.trace b.pb
+    run -0 heapwise merge sum.pb.gz a.pb.gz b.pb one.trace
+    heapwise convert -t json sum.pb.gz s.json
+    heapwise convert -t json one.trace o.json
+    heapwise convert -t json sampled1.trace p.json
+    json s.json "
+o, p = json.load(open('o.json')), json.load(open('p.json'))
+for m in ['space', 'objects', 'alloc_space', 'alloc_objects']:
+    total = lambda x: sum(s[m] for s in x['stacks'])
+    assert total(d) == 2 * total(o) + total(p), (m, total(d), total(o), total(p))
+assert len(d['stacks']) <= len(o['stacks']) + len(p['stacks'])"
+    run -1 heapwise merge x.trace a.pb.gz
+    has "is no trace"
+    command -v go >/dev/null || skip "no go"
+    run -0 go tool pprof -sample_index=alloc_space -top sum.pb.gz
+    has "parse_request"
+}

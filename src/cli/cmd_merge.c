@@ -1,0 +1,274 @@
+/*
+ * heapwise merge OUT IN...
+ *
+ * Into a trace: the packets of all inputs, so that nothing is lost of them; their processes stand
+ * beside each other. Into a pprof file (by OUT's name): the values of all processes of all inputs
+ * added up by stack, whatever formats they have.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/show.h"
+#include "export/export.h"
+#include "import/import.h"
+#include "import/perfetto.h"
+#include "model/append.h"
+#include "trace/merge.h"
+
+#include "base/banned.h"
+
+/* Start times of one process in two recordings; they are written in rounded units. */
+static const double same_start_ns = 1e9;
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && strcmp(s + n - m, with) == 0;
+}
+
+/* ---- into a trace ---- */
+
+struct known {
+    int64_t pid, start_ns;
+    const char *path;
+};
+
+typedef HW_VEC(struct known) known_processes;
+
+/* The same process recorded twice would count twice; readers tell processes apart by pid and start.
+ */
+static int check_processes(const char *path, const struct hw_profile *p, known_processes *known,
+                           struct hw_error *err)
+{
+    size_t n_before = known->n;
+    for (uint32_t i = 0; i < p->processes.n; i++) {
+        bool has_dumps = false;
+        for (size_t d = 0; d < p->dumps.n && !has_dumps; d++)
+            has_dumps = p->dumps.v[d].upid.v == i;
+        struct known k = {p->processes.v[i].pid, p->processes.v[i].start_ns, path};
+        for (size_t j = 0; has_dumps && j < n_before; j++) {
+            const struct known *x = &known->v[j];
+            if (x->pid != k.pid || (x->start_ns >= 0 && k.start_ns >= 0 &&
+                                    fabs((double)x->start_ns - (double)k.start_ns) > same_start_ns))
+                continue;
+            return hw_fail(
+                err, HW_EINVAL, 0,
+                "'%s' and '%s' both hold pid %lld and nothing tells it apart; merge into "
+                "OUT.pb.gz to add them up",
+                x->path, path, (long long)k.pid);
+        }
+        if (has_dumps && hw_vec_push(known, k) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static int check_input(const char *path, known_processes *known, struct hw_error *err)
+{
+    uint8_t head[4096];
+    struct hw_profile *p;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    if (n < 0)
+        return hw_fail_sys(err, "cannot read '%s'", path);
+    if (hw_importer_find(hw_bytes_of(head, (size_t)n)) != &hw_import_perfetto)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "'%s' is no trace; into OUT.pb.gz profiles of any format can be merged",
+                       path);
+    int rc = hw_import_file(path, &p, err);
+    if (rc < 0)
+        return rc;
+    rc = check_processes(path, p, known, err);
+    hw_profile_free(p);
+    return rc;
+}
+
+static int add_trace(const struct hw_cli *cli, struct hw_trace_merge *m, const char *path,
+                     struct hw_error *err)
+{
+    struct hw_reader_stats stats = {0};
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    int rc = hw_trace_merge_add(m, fd, &stats, err);
+    if (stats.damaged_packets || stats.skipped_bytes || stats.damaged_compressed || stats.truncated)
+        hw_cli_error(cli, NULL,
+                     "'%s' is damaged: %llu packets and %llu bytes between packets left out", path,
+                     (unsigned long long)(stats.damaged_packets + stats.damaged_compressed),
+                     (unsigned long long)stats.skipped_bytes);
+    return rc;
+}
+
+static int merge_traces(const struct hw_cli *cli, struct hw_error *err)
+{
+    const struct hw_opts *o = &cli->opts;
+    struct hw_output out = HW_OUTPUT_NONE;
+    known_processes known = {0};
+    int rc = HW_OK;
+    for (size_t i = 1; rc == 0 && i < o->n_args; i++)
+        rc = check_input(o->args[i], &known, err);
+    hw_vec_done(&known);
+    if (rc < 0)
+        return rc;
+    rc = hw_output_open(o->args[0], "merged", (int)getpid(), hw_opt_flag(o, HW_OPT_FORCE), &out,
+                        err);
+    if (rc < 0)
+        return rc;
+    struct hw_trace_merge m = {.out_fd = out.fd};
+    for (size_t i = 1; rc == 0 && i < o->n_args; i++)
+        rc = add_trace(cli, &m, o->args[i], err);
+    if (rc == 0)
+        rc = hw_output_finish(&out, "merged", (int)getpid(), err);
+    else
+        hw_output_discard(&out);
+    hw_output_done(&out);
+    return rc;
+}
+
+/* ---- into a pprof file ---- */
+
+struct sum {
+    struct hw_profile *p;
+    struct hw_value *v; /* by callsite of p */
+    size_t n;
+    uint64_t interval_bytes; /* the largest */
+};
+
+static int add_values(struct sum *s, const hw_values *values, const hw_callsite_id *callsite)
+{
+    size_t n = hw_callsites_count(s->p->callsites);
+    struct hw_value *grown = n > s->n ? realloc(s->v, n * sizeof *s->v) : s->v;
+    if (!grown)
+        return HW_ENOMEM;
+    s->v = grown;
+    for (; s->n < n; s->n++)
+        s->v[s->n] = (struct hw_value){0};
+    for (size_t i = 0; i < values->n; i++)
+        hw_value_add(&s->v[callsite[values->v[i].callsite.v].v], &values->v[i].v);
+    return HW_OK;
+}
+
+static int add_process(struct sum *s, const struct hw_profile *p, const struct hw_series_list *list,
+                       hw_upid upid, const hw_callsite_id *callsite)
+{
+    struct hw_process_view view;
+    hw_values values = {0};
+    int rc = hw_process_view_init(&view, p, list, upid);
+    if (rc < 0)
+        return rc;
+    const struct hw_process_moment *m =
+        view.moments.n ? &view.moments.v[view.moments.n - 1] : hw_process_view_peak(&view);
+    if (m)
+        rc = hw_process_values(p, list, upid, m->ts_ns, m->at_max, &values);
+    if (view.interval_bytes > s->interval_bytes)
+        s->interval_bytes = view.interval_bytes;
+    if (rc == 0)
+        rc = add_values(s, &values, callsite);
+    hw_vec_done(&values);
+    hw_process_view_done(&view);
+    return rc;
+}
+
+static int add_file(struct sum *s, const char *path, struct hw_error *err)
+{
+    struct hw_profile *p;
+    struct hw_series_list list = {0};
+    hw_process_ranks ranks = {0};
+    int rc = hw_import_file(path, &p, err);
+    if (rc < 0)
+        return rc;
+    hw_callsite_id *callsite = calloc(hw_callsites_count(p->callsites) + 1, sizeof *callsite);
+    rc = callsite ? hw_callsites_append(s->p->callsites, p->callsites, callsite) : HW_ENOMEM;
+    if (rc == 0)
+        rc = hw_series_list_init(&list, p);
+    if (rc == 0)
+        rc = hw_process_rank_all(p, &list, &ranks);
+    for (size_t i = 0; rc == 0 && i < ranks.n; i++)
+        rc = add_process(s, p, &list, ranks.v[i].upid, callsite);
+    free(callsite);
+    hw_vec_done(&ranks);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return rc;
+}
+
+static int write_sum(const struct hw_cli *cli, struct sum *s, struct hw_error *err)
+{
+    hw_values values = {0};
+    const char *path = cli->opts.args[0];
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i].alloc_space || s->v[i].space || s->v[i].alloc_objects)
+            if (hw_vec_push(&values, (struct hw_callsite_value){{i}, s->v[i]}) < 0)
+                return HW_ENOMEM;
+    struct hw_output out = HW_OUTPUT_NONE;
+    struct hw_demangler *demangler = NULL;
+    int rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &demangler);
+    if (rc == 0)
+        rc = hw_output_open(path, "merged", (int)getpid(), hw_opt_flag(&cli->opts, HW_OPT_FORCE),
+                            &out, err);
+    FILE *f = rc == 0 ? fdopen(dup(out.fd), "w") : NULL;
+    if (rc == 0 && !f)
+        rc = hw_fail_sys(err, "cannot write '%s'", path);
+    struct hw_namer namer = {hw_demangle_shown, demangler};
+    struct hw_export_input in = {.profile = s->p,
+                                 .values = &values,
+                                 .upid = {HW_ID_NONE},
+                                 .interval_bytes = s->interval_bytes,
+                                 .namer = &namer,
+                                 .gzip = ends(path, ".gz")};
+    if (rc == 0)
+        rc = hw_export_pprof.write(&in, f, err);
+    if (f && fclose(f) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", path);
+    if (rc == 0)
+        rc = hw_output_finish(&out, "merged", (int)getpid(), err);
+    else if (out.fd >= 0)
+        hw_output_discard(&out);
+    hw_output_done(&out);
+    hw_demangler_free(demangler);
+    hw_vec_done(&values);
+    return rc;
+}
+
+static int merge_values(const struct hw_cli *cli, struct hw_error *err)
+{
+    struct sum s = {.interval_bytes = 1};
+    int rc = hw_profile_new(&s.p);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 1; rc == 0 && i < cli->opts.n_args; i++)
+        rc = add_file(&s, cli->opts.args[i], err);
+    if (rc == 0)
+        rc = hw_profile_freeze(s.p);
+    if (rc == 0)
+        rc = write_sum(cli, &s, err);
+    free(s.v);
+    hw_profile_free(s.p);
+    return rc;
+}
+
+int hw_cmd_merge(struct hw_cli *cli)
+{
+    struct hw_error err = {0};
+    if (cli->opts.n_args < 2) {
+        hw_cli_error(cli, NULL, cli->opts.n_args ? "which files?" : "into which file?");
+        hw_cli_hint("heapwise merge OUT IN...");
+        return hw_cli_usage_exit(cli);
+    }
+    const char *out = cli->opts.args[0];
+    bool pprof = ends(out, ".pb") || ends(out, ".pb.gz") || ends(out, ".pprof");
+    int rc = pprof ? merge_values(cli, &err) : merge_traces(cli, &err);
+    if (rc == HW_ENOMEM && !err.code)
+        (void)hw_fail(&err, rc, 0, "cannot merge"); /* printed below */
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
