@@ -111,7 +111,8 @@ static void check_idle(struct report *r)
     if (access("/sys/kernel/mm/page_idle/bitmap", R_OK | W_OK) == 0)
         say(r, "--idle-allocations", GOOD, "by the kernel's idle page bitmap");
     else if (access("/proc/self/clear_refs", W_OK) == 0)
-        say(r, "--idle-allocations", GOOD, "by referenced bits, cleared at each dump");
+        say(r, "--idle-allocations", GOOD,
+            "by referenced bits, for whole mappings only: the kernel has no idle page bitmap");
     else
         say(r, "--idle-allocations", NOTE,
             "the kernel offers no way to see which pages are unused");

@@ -417,7 +417,8 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
             o->stack_id &&
         !push_stack(s, o))
         return 0;
-    if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT)
+    if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
+        (s->config.flags & HW_CC_ADDRESSES) == 0)
         return push_exact(s, e, o->stack_id, now_ns);
     return push_alloc(s, e, o->stack_id, now_ns, flags);
 }

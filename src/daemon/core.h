@@ -172,6 +172,12 @@ struct hw_target {
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
+    struct hw_target_idle { /* dump.c */
+        struct hw_idle source;
+        bool failed;           /* said once */
+        bool known;            /* bytes are of the dump that is written now */
+        struct hw_map64 bytes; /* callsite → idle bytes */
+    } idle;
 };
 
 /* A client said hello and a session wants it. Takes over the connection's descriptor. */
@@ -258,6 +264,8 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 /* Does this session mean a running process that has said nothing yet? */
 bool hw_session_wants_running(const struct hw_session *s, const struct hw_pid *pid,
                               bool *by_number);
+/* --idle-allocations, or the same in the data source's configuration. */
+bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
 #include "trace/profile_writer.h"
@@ -135,9 +136,16 @@ static struct hw_dump_head make_head(const struct hw_target *t, const struct hw_
     return head;
 }
 
-static struct hw_dump_sample make_sample(const struct hw_tally_row *r)
+static struct hw_dump_sample make_sample(const struct hw_target *t, const struct hw_heap_tally *h,
+                                         const struct hw_tally_row *r)
 {
+    bool has_idle = t->idle.known && h->heap_id == HW_HEAP_ID_LIBC;
+    uint64_t idle = 0;
+    if (has_idle)
+        (void)hw_map64_get(&t->idle.bytes, r->callsite.v, &idle); /* else none */
     return (struct hw_dump_sample){.callsite = r->callsite,
+                                   .self_idle = idle,
+                                   .has_idle = has_idle,
                                    .self_allocated = r->t.allocated,
                                    .self_freed = r->t.freed,
                                    .alloc_count = r->t.alloc_count,
@@ -172,7 +180,7 @@ static int write_rows(struct hw_target *t, struct hw_heap_tally *h, struct hw_du
         size_t row = all ? i : h->tally.touched.v[i];
         if (h->tally.rows.v[row].t.alloc_count == 0)
             continue; /* it came into being after the peak */
-        struct hw_dump_sample s = make_sample(&h->tally.rows.v[row]);
+        struct hw_dump_sample s = make_sample(t, h, &h->tally.rows.v[row]);
         rc = hw_profile_sample(w, &s, err);
     }
     if (rc == HW_OK)
@@ -241,7 +249,9 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
         head.trigger = t->dump.trigger;
         return write_max(t, h, &head, b, err);
     }
+    bool idle_known = t->idle.known;
     if (b->has_peak) {
+        t->idle.known = false; /* it says what is unused now, not then */
         rc = apply(t, &h->tally, b->peak_cells.v, b->peak_cells.n);
         head.timestamp_ns = between(b->peak_ns, first, ts);
         head.trigger = "peak";
@@ -250,6 +260,7 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
         head = make_head(t, s, b, h);
         first = h->last_ts_ns + 1;
         ts = ts > first ? ts : first;
+        t->idle.known = idle_known;
     }
     bool stream = t->session->sources.v[t->source].config->stream_allocations;
     if (rc == HW_OK && !stream) /* the events are in the trace: only flags and counters here */
@@ -257,7 +268,8 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
     head.timestamp_ns = ts;
     head.trigger = t->dump.trigger;
     head.checkpoint = strcmp(t->dump.trigger, "checkpoint") == 0;
-    return rc < 0 ? rc : write_rows(t, h, &head, t->dump.final, err);
+    bool idle = t->idle.known && h->heap_id == HW_HEAP_ID_LIBC; /* every callsite's may be new */
+    return rc < 0 ? rc : write_rows(t, h, &head, t->dump.final || idle, err);
 }
 
 /*
@@ -292,6 +304,51 @@ static bool worth_writing(const struct hw_target *t, const struct hw_snapshot *s
     return !t->launcher && s->n_samples > 0;
 }
 
+/* What was not used since the last dump, by callsite. A process that has ended tells nothing. */
+static int measure_idle(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
+{
+    struct hw_target_idle *x = &t->idle;
+    int rc = HW_OK;
+    if (x->source.way == HW_IDLE_NONE)
+        rc = hw_idle_open(t->pid.dir, HW_IDLE_BITMAP, HW_IDLE_FLAGS, &x->source, err);
+    hw_autofree bool *idle = calloc(s->idle.n + 1, sizeof *idle);
+    bool first = !x->source.marked;
+    if (rc == HW_OK && !idle)
+        rc = hw_fail(err, HW_ENOMEM, 0, "idle samples");
+    if (rc == HW_OK)
+        rc = hw_idle_measure(&x->source, s->idle.v, s->idle.n, idle, err);
+    if (rc < 0 || first)
+        return rc;
+    hw_map64_done(&x->bytes);
+    for (size_t i = 0; rc == HW_OK && i < s->idle.n; i++) {
+        hw_callsite_id c = hw_frames_of(&t->frames, s->idle.v[i].where);
+        uint64_t *bytes;
+        bool fresh;
+        if (!idle[i] || c.v == HW_ID_NONE)
+            continue;
+        rc = hw_map64_at(&x->bytes, c.v, &bytes, &fresh);
+        if (rc == HW_OK)
+            *bytes = (fresh ? 0 : *bytes) + s->idle.v[i].sample_size;
+    }
+    x->known = rc == HW_OK;
+    return rc;
+}
+
+static void find_idle(struct hw_target *t, const struct hw_snapshot *s)
+{
+    struct hw_error err = {0};
+    t->idle.known = false;
+    if (!t->feed->keeps_addresses || t->idle.failed || t->end == HW_END_EXITED ||
+        t->end == HW_END_EXECED || !hw_pid_alive(&t->pid))
+        return;
+    int rc = measure_idle(t, s, &err);
+    if (rc == HW_OK || rc == HW_EGONE)
+        return;
+    t->idle.failed = true;
+    hw_session_warn(t->session, "pid %d: idle allocations are not measured: %s", t->pid.pid,
+                    err.text);
+}
+
 static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
 {
     struct hw_error err = {0};
@@ -301,6 +358,7 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     uint64_t lost = lost_samples(t, s);
     t->session->n_lost += lost - t->n_lost;
     t->n_lost = lost;
+    find_idle(t, s);
     if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);

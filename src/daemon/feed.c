@@ -47,6 +47,7 @@ void hw_feed_done(struct hw_feed *f)
     hw_books_done(&f->books);
     hw_map64_done(&f->ids);
     hw_map64_done(&f->addresses);
+    hw_idle_live_done(&f->idle);
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
     hw_arena_done(&f->arena);
@@ -155,6 +156,15 @@ static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
     return NO_CELL;
 }
 
+/* Of other heaps the ids need not be addresses. */
+static void keep_address(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
+                         uint32_t cell)
+{
+    struct hw_idle_sample s = {a->address, a->alloc_size, a->sample_size, cell};
+    if (a->heap_id == HW_HEAP_ID_LIBC && hw_idle_live_put(&f->idle, pos, &s) < 0)
+        f->n_nomem++;
+}
+
 static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t cell)
 {
     struct hw_books_alloc b = {.sample_id = pos,
@@ -171,6 +181,8 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
         f->n_nomem++;
     if (f->stream)
         stream_alloc(f, a, pos);
+    if (f->keeps_addresses)
+        keep_address(f, a, pos, (uint32_t)cell);
 }
 
 static void book_exact(struct hw_feed *f, const struct hw_ring_small *r, uint64_t cell)
@@ -189,6 +201,8 @@ static void book_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns)
     uint32_t heap_id;
     if (hw_books_free(&f->books, sample_id, time_ns, &heap_id) && f->stream)
         stream_free(f, sample_id, time_ns, heap_id); /* unknown ones are counted there */
+    if (f->keeps_addresses)
+        hw_idle_live_take(&f->idle, sample_id);
 }
 
 /* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
@@ -599,8 +613,8 @@ static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
 static void weigh(struct hw_feed *f)
 {
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
-                 hw_map64_bytes(&f->addresses) + f->stacks.cap * sizeof *f->stacks.v +
-                 f->events.cap * sizeof *f->events.v;
+                 hw_map64_bytes(&f->addresses) + hw_idle_live_bytes(&f->idle) +
+                 f->stacks.cap * sizeof *f->stacks.v + f->events.cap * sizeof *f->events.v;
     atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
 }
@@ -675,6 +689,7 @@ void hw_snapshot_free(struct hw_snapshot *s)
         hw_vec_done(&s->books.v[i].peak_cells);
     }
     hw_vec_done(&s->books);
+    hw_vec_done(&s->idle);
     free(s);
 }
 
@@ -735,12 +750,33 @@ static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
     memcpy(s->unwind_hist, f->unwind_hist, sizeof s->unwind_hist);
 }
 
+/* Live samples with their stacks' numbers. */
+static int snap_idle(const struct hw_feed *f, struct hw_snapshot *s)
+{
+    const struct hw_book *k = f->books.books[HW_HEAP_ID_LIBC];
+    const struct hw_idle_live *l = &f->idle;
+    if (!k || hw_vec_reserve(&s->idle, l->samples.n) < 0)
+        return k ? HW_ENOMEM : HW_OK;
+    for (size_t i = 0; i < l->samples.n; i++) {
+        struct hw_idle_sample x = l->samples.v[i];
+        if (x.alloc_size == 0 || x.where >= k->cells.n)
+            continue;
+        x.where = k->cells.v[x.where].stack;
+        s->idle.v[s->idle.n++] = x;
+    }
+    return HW_OK;
+}
+
 int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out)
 {
     struct hw_snapshot *s = calloc(1, sizeof *s);
     if (!s)
         return HW_ENOMEM;
     snap_counters(f, s);
+    if (f->keeps_addresses && snap_idle(f, s) < 0) {
+        hw_snapshot_free(s);
+        return HW_ENOMEM;
+    }
     for (uint32_t i = 1; i < HW_MAX_HEAPS; i++) {
         struct hw_book *k = f->books.books[i];
         if (!k)

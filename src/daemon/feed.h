@@ -21,6 +21,7 @@
 #include "base/map64.h"
 #include "base/vec.h"
 #include "daemon/books.h"
+#include "daemon/idle.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
 
@@ -62,9 +63,11 @@ struct hw_feed {
     HW_VEC(struct hw_stream_event) events;   /* not told yet */
     uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
     struct hw_map64 addresses;               /* of live samples, for their frees */
-    struct hw_walk_cache *cache;             /* owned; made at the first copied stack */
-    struct hw_walk_out *walk;                /* owned */
-    uint16_t walk_generation;                /* of its snapshot */
+    bool keeps_addresses;                    /* --idle-allocations */
+    struct hw_idle_live idle;
+    struct hw_walk_cache *cache; /* owned; made at the first copied stack */
+    struct hw_walk_out *walk;    /* owned */
+    uint16_t walk_generation;    /* of its snapshot */
 
     /* A copied stack that waits for a table. */
     uint64_t stall_since_ns;  /* 0 = no stall */
@@ -146,6 +149,7 @@ struct hw_snapshot {
         hole_bytes, n_unknown_free, n_copies, unwind_us;
     uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
     HW_VEC(struct hw_snap_book) books;
+    HW_VEC(struct hw_idle_sample) idle; /* live ones of libc.malloc; keeps_addresses */
 };
 
 enum hw_snap_flags {

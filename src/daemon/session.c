@@ -114,15 +114,29 @@ static void tell_warnings(struct hw_session *s)
     }
 }
 
+bool hw_session_wants_idle(const struct hw_session *s, uint32_t source)
+{
+    return (s->start.flags & HW_START_IDLE) || s->config.heapprofd.v[source].idle_allocations;
+}
+
 /* What is asked for and cannot be had is said once, not ignored. */
 static void tell_missing(struct hw_session *s)
 {
-    bool idle = s->start.flags & HW_START_IDLE;
-    for (size_t i = 0; i < s->config.heapprofd.n; i++)
-        idle |= s->config.heapprofd.v[i].idle_allocations;
-    if (idle)
-        hw_session_warn(s, "idle allocations are not measured: this recorder reads no page-idle "
-                           "bitmap, and referenced bits are kept per mapping only");
+    bool idle = false, at_max = false;
+    for (uint32_t i = 0; i < s->config.heapprofd.n; i++) {
+        bool wants = hw_session_wants_idle(s, i);
+        idle |= wants;
+        at_max |= wants && s->config.heapprofd.v[i].dump_at_max;
+    }
+    if (at_max)
+        hw_session_warn(s, "idle allocations are not measured at the maximum (dump_at_max)");
+    if (idle && hw_idle_available() == HW_IDLE_REFERENCED)
+        hw_session_warn(s, "idle allocations: the kernel has no idle page bitmap "
+                           "(CONFIG_IDLE_PAGE_TRACKING), so memory counts as idle only where its "
+                           "whole mapping was not used since the last dump");
+    else if (idle && hw_idle_available() == HW_IDLE_NONE)
+        hw_session_warn(s, "idle allocations are not measured: the kernel has no idle page bitmap "
+                           "(CONFIG_IDLE_PAGE_TRACKING) and no clear_refs");
     if (s->config.has_packages_list)
         hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
 }

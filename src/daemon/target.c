@@ -306,7 +306,8 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                  (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
                  (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
                  (c->stream_allocations ? HW_CC_STREAM : 0u) |
-                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u);
+                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
+                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u);
     for (size_t i = 0; i < c->heaps.n && i < HW_MAX_HEAP_CHOICES; i++) {
         struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
         h->interval_bytes = c->heaps.v[i].interval_bytes;
@@ -537,6 +538,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->tables = t->tables.map;
     t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
+    t->feed->keeps_addresses = hw_session_wants_idle(s, t->source) && !c->dump_at_max;
     t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
     return HW_OK;
 }
@@ -566,6 +568,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->filters = c->filters;
     t->pid = HW_PID_NONE;
     t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
+    t->idle.source = (struct hw_idle){.pagemap_fd = -1, .bitmap_fd = -1, .flags_fd = -1};
     t->key = ++r->next_key;
     t->max_bytes = hw_memory_of_one_target();
     t->since_ns = hw_now_monotonic_ns();
@@ -637,6 +640,8 @@ void hw_target_free(struct hw_target *t)
         hw_tally_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);
     hw_snapshot_free(t->dump.snap);
+    hw_idle_done(&t->idle.source);
+    hw_map64_done(&t->idle.bytes);
     hw_pid_done(&t->pid);
     free(t);
 }

@@ -23,6 +23,7 @@
     X(shared_dirty, "Shared_Dirty:")                                                               \
     X(private_clean, "Private_Clean:")                                                             \
     X(private_dirty, "Private_Dirty:")                                                             \
+    X(referenced, "Referenced:")                                                                   \
     X(locked, "Locked:")                                                                           \
     X(pss, "Pss:")                                                                                 \
     X(pss_dirty, "Pss_Dirty:")                                                                     \

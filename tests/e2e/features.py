@@ -512,6 +512,21 @@ def dump_one(box):
     hw.equal(counts, [[10, 15], [15]], "dumps of both")
 
 
+def idle_allocations(box):
+    """Bytes that nobody used between two dumps, by callsite. Here by the mappings' referenced bits where the
+    kernel has no bitmap of idle pages: then the recorder says so."""
+    if not os.access("/sys/kernel/mm/page_idle/bitmap", os.W_OK) and not os.access("/proc/self/clear_refs", os.W_OK):
+        raise hw.Skip("the kernel tells nothing")
+    r = hw.record(box, [hw.target("idle"), "3"], "-c", "700", "--idle-allocations")
+    hw.true(os.path.exists("/sys/kernel/mm/page_idle/bitmap") or b"idle page bitmap" in r.stderr, hw.tail(r.stderr))
+    dumps = [d for d in hw.sound(r.trace).of() if d.trigger != "peak"]
+    seen = [{f: sum(s.idle for s in d.samples if f in s.stack) for f in ("fn_idle", "fn_busy")} for d in dumps]
+    print(f"  {seen}")
+    hw.equal(seen[0], {"fn_idle": 0, "fn_busy": 0}, "nothing is known before the first look")
+    hw.true({"fn_idle": 16 << 20, "fn_busy": 0} in seen, "the block that nobody uses, and only that")
+    hw.true(all(s["fn_busy"] == 0 for s in seen), "the block in use")
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
          ("packets", "rings", "under_record", "quit_record", "attach", "configured", "said",
