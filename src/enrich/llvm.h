@@ -1,8 +1,8 @@
 /*
  * llvm.h - functions, files and lines from a running llvm-symbolizer
  *
- * Why:     a second reader of debug info, for who trusts it more or has forms that elfutils cannot
- *          read (.dwp packages, newer DWARF).
+ * Why:     a second reader of debug info, for who trusts it more or has a newer one than this
+ *          machine's elfutils.
  * Shapes:  one process for all files, asked through a pipe: `"PATH" 0xADDRESS` a line, answered by
  *          one line of JSON. Many questions are on their way at a time. Answers are as those of
  *          elf/lines.h, names as in the file (mangled).
