@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -195,10 +196,36 @@ static void start_perf(struct run *r)
     (void)snprintf(pid_text, sizeof pid_text, "%d", pid);
     r->perf = fork();
     if (r->perf == 0) {
+        sigset_t none; /* ours are blocked for the loop; perf ends by SIGINT */
+        sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
         (void)execl(perf, "perf", "record", "-q", "-g", "-o", data, "-p", pid_text, (char *)NULL);
         _exit(127);
     }
     free(perf);
+}
+
+/* It writes its file at SIGINT; one that does not end must not keep the results from their user. */
+static void end_perf(struct run *r)
+{
+    enum { PATIENCE_MS = 10000, STEP_MS = 20 };
+    struct timespec step = {0, STEP_MS * 1000000};
+    struct stat st;
+    char data[sizeof r->dir + 16];
+    if (r->perf <= 0)
+        return;
+    (void)kill(r->perf, SIGINT);
+    int ms = 0;
+    while (waitpid(r->perf, NULL, WNOHANG) == 0) {
+        if ((ms += STEP_MS) >= PATIENCE_MS)
+            (void)kill(r->perf, SIGKILL);
+        (void)nanosleep(&step, NULL); /* a signal only shortens it */
+    }
+    (void)snprintf(data, sizeof data, "%s/perf.data", r->dir);
+    if (stat(data, &st) == 0 && st.st_size > 0)
+        printf("perf of the recorder: perf report -i %s\n", data);
+    else
+        hw_log(WARN, "--simpleperf: perf wrote nothing; its message is above");
 }
 
 static int check_config(struct run *r, struct hw_error *err)
@@ -348,10 +375,7 @@ static int results(struct run *r)
 {
     struct hw_error err = {0};
     size_t n_files = 0;
-    if (r->perf > 0) {
-        (void)kill(r->perf, SIGINT);
-        (void)waitpid(r->perf, NULL, 0);
-    }
+    end_perf(r);
     if (convert(r, &n_files, &err) < 0)
         hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
     if (n_files == 0)

@@ -382,6 +382,21 @@ END
     has "no service listens"
 }
 
+@test "heap_profile --simpleperf: perf on the recorder, and what is said without it" {
+    mkdir with without bin
+    for t in ls env sh; do ln -s "$(command -v $t)" bin/; done
+    PATH=$BOX/bin run "$BUILD/src/cli/heap_profile" host --simpleperf -i 1 -o without -- ls /
+    [ "$status" -eq 0 ]
+    has "--simpleperf: perf is not installed"
+    has "Wrote profiles to without"
+    [ ! -e without/perf.data ]
+    perf record -q -o probe -- true 2>/dev/null || skip "perf does not work here"
+    run timeout 60 heap_profile host --simpleperf -i 1 -o with -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 0 ]
+    has "perf report -i with/perf.data"
+    [ -s with/perf.data ]
+}
+
 @test "settings: files below variables below options" {
     mkdir -p config/heapwise
     printf 'interval = 1K\n[record]\nduration = 3s\n[ps]\nall = true\n' >config/heapwise/config
