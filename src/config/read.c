@@ -3,6 +3,7 @@
  * last one, so the order of fields does not matter. A filter or limit that we could not obey is
  * refused, a wish without meaning on Linux is warned about.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,40 +123,34 @@ static int read_buffer(struct reading *r, struct hw_bytes message)
 
 static int read_process_stats(struct hw_bytes message, struct hw_process_stats_config *p)
 {
+#define P(name)  HW_F_ProcessStatsConfig_##name
+#define AT(name) offsetof(struct hw_process_stats_config, name)
+    static const struct {
+        uint32_t number;
+        size_t at;
+    } switches[] = {
+        {P(scan_all_processes_on_start), AT(scan_all_processes_on_start)},
+        {P(record_thread_names), AT(record_thread_names)},
+        {P(scan_smaps_rollup), AT(scan_smaps_rollup)},
+        {P(record_process_age), AT(record_process_age)},
+        {P(record_process_runtime), AT(record_process_runtime)},
+        {P(resolve_process_fds), AT(resolve_process_fds)},
+    };
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
     int rc;
     while ((rc = hw_pb_next(&in, &f)) > 0) {
         if (f.wire != HW_PB_VARINT)
             continue;
-        bool on = f.value != 0;
-        switch (f.number) {
-        case HW_F_ProcessStatsConfig_proc_stats_poll_ms:
+        if (f.number == P(proc_stats_poll_ms))
             p->poll_ms = hw_config_u32(f.value);
-            break;
-        case HW_F_ProcessStatsConfig_scan_all_processes_on_start:
-            p->scan_all_processes_on_start = on;
-            break;
-        case HW_F_ProcessStatsConfig_record_thread_names:
-            p->record_thread_names = on;
-            break;
-        case HW_F_ProcessStatsConfig_scan_smaps_rollup:
-            p->scan_smaps_rollup = on;
-            break;
-        case HW_F_ProcessStatsConfig_record_process_age:
-            p->record_process_age = on;
-            break;
-        case HW_F_ProcessStatsConfig_record_process_runtime:
-            p->record_process_runtime = on;
-            break;
-        case HW_F_ProcessStatsConfig_resolve_process_fds:
-            p->resolve_process_fds = on;
-            break;
-        default:
-            break;
-        }
+        for (size_t i = 0; i < HW_ARRAY_LEN(switches); i++)
+            if (f.number == switches[i].number)
+                *(bool *)((char *)p + switches[i].at) = f.value != 0;
     }
     return rc;
+#undef P
+#undef AT
 }
 
 static int read_source_config(struct reading *r, struct source *s, struct hw_bytes message)

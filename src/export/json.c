@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "export/export.h"
-#include "export/json_file.h"
 #include "export/stacks.h"
 
 #include "base/banned.h"
@@ -82,41 +82,22 @@ static bool has_self(const struct hw_value *v)
     return v->space || v->objects || v->alloc_space || v->alloc_objects;
 }
 
-static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, FILE *out)
+static void put_all(const struct hw_export_input *in, const struct hw_stacks *s, uint32_t *path,
+                    struct hw_json *j)
 {
-    uint32_t *path = calloc((size_t)hw_stacks_depth(s) + 1, sizeof *path);
-    if (!path)
-        return HW_ENOMEM;
-    struct hw_json j;
-    hw_json_init(&j, hw_json_write_file, out, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    put_head(in, &j);
-    put_functions(in, s, &j);
-    hw_json_key(&j, "stacks");
-    hw_json_begin_array(&j);
+    put_head(in, j);
+    put_functions(in, s, j);
+    hw_json_key(j, "stacks");
+    hw_json_begin_array(j);
     for (uint32_t i = 1; i < s->tree.v.n; i++)
         if (has_self(hw_flame_self(&s->tree, i)))
-            put_stack(in, s, i, path, &j);
-    hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    fputc('\n', out);
-    free(path);
-    return rc;
+            put_stack(in, s, i, path, j);
+    hw_json_end_array(j);
 }
 
 static int json_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
-    struct hw_stacks s;
-    int rc = hw_stacks_init(&s, in);
-    if (rc == 0) {
-        rc = put_all(in, &s, out);
-        hw_stacks_done(&s);
-    }
-    if (rc < 0 && rc != HW_ESYS)
-        return hw_fail(err, rc, 0, "json file");
-    return hw_export_finish(out, err);
+    return hw_stacks_write_json(in, "json file", put_all, out, err);
 }
 
 const struct hw_exporter hw_export_json = {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "export/export.h"
-#include "export/json_file.h"
 #include "export/stacks.h"
 
 #include "base/banned.h"
@@ -79,41 +79,23 @@ static void put_profile(const struct hw_export_input *in, const struct hw_stacks
     hw_json_end_object(j);
 }
 
-static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, FILE *out)
+static void put_all(const struct hw_export_input *in, const struct hw_stacks *s, uint32_t *path,
+                    struct hw_json *j)
 {
-    uint32_t *path = calloc((size_t)hw_stacks_depth(s) + 1, sizeof *path);
-    if (!path)
-        return HW_ENOMEM;
-    struct hw_json j;
-    hw_json_init(&j, hw_json_write_file, out, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_str(&j, "$schema", "https://www.speedscope.app/file-format-schema.json");
-    hw_json_kv_str(&j, "exporter", "heapwise " HW_VERSION);
-    hw_json_kv_int(&j, "activeProfileIndex", (int64_t)in->metric);
-    put_frames(in, s, &j);
-    hw_json_key(&j, "profiles");
-    hw_json_begin_array(&j);
+    hw_json_kv_str(j, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    hw_json_kv_str(j, "exporter", "heapwise " HW_VERSION);
+    hw_json_kv_int(j, "activeProfileIndex", (int64_t)in->metric);
+    put_frames(in, s, j);
+    hw_json_key(j, "profiles");
+    hw_json_begin_array(j);
     for (int m = 0; m < HW_METRIC_COUNT; m++)
-        put_profile(in, s, (enum hw_metric)m, path, &j);
-    hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    free(path);
-    return rc;
+        put_profile(in, s, (enum hw_metric)m, path, j);
+    hw_json_end_array(j);
 }
 
 static int speedscope_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
-    struct hw_stacks s;
-    int rc = hw_stacks_init(&s, in);
-    if (rc == 0) {
-        rc = put_all(in, &s, out);
-        hw_stacks_done(&s);
-    }
-    if (rc < 0 && rc != HW_ESYS)
-        return hw_fail(err, rc, 0, "speedscope file");
-    return hw_export_finish(out, err);
+    return hw_stacks_write_json(in, "speedscope file", put_all, out, err);
 }
 
 const struct hw_exporter hw_export_speedscope = {

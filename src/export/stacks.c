@@ -1,6 +1,10 @@
 #include "export/stacks.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
+#include "base/json_out.h"
+#include "export/json_file.h"
 
 #include "base/banned.h"
 
@@ -54,4 +58,49 @@ uint32_t hw_stacks_depth(const struct hw_stacks *s)
         if (s->tree.v.v[i].depth > max)
             max = s->tree.v.v[i].depth;
     return max;
+}
+
+int hw_stacks_write(const struct hw_export_input *in, const char *what,
+                    int (*put)(const struct hw_export_input *in, const struct hw_stacks *s,
+                               FILE *out),
+                    FILE *out, struct hw_error *err)
+{
+    struct hw_stacks s;
+    int rc = hw_stacks_init(&s, in);
+    if (rc == 0) {
+        rc = put(in, &s, out);
+        hw_stacks_done(&s);
+    }
+    if (rc < 0 && rc != HW_ESYS) /* what the file has to say, it says below */
+        return hw_fail(err, rc, 0, "%s", what);
+    return hw_export_finish(out, err);
+}
+
+int hw_stacks_write_json(const struct hw_export_input *in, const char *what,
+                         void (*put)(const struct hw_export_input *in, const struct hw_stacks *s,
+                                     uint32_t *path, struct hw_json *j),
+                         FILE *out, struct hw_error *err)
+{
+    struct hw_stacks s;
+    int rc = hw_stacks_init(&s, in);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "%s", what);
+    uint32_t *path = calloc((size_t)hw_stacks_depth(&s) + 1, sizeof *path);
+    if (!path)
+        rc = HW_ENOMEM;
+    if (rc == 0) {
+        struct hw_json j;
+        hw_json_init(&j, hw_json_write_file, out, /* pretty = */ false);
+        hw_json_begin_object(&j);
+        put(in, &s, path, &j);
+        hw_json_end_object(&j);
+        rc = hw_json_finish(&j);
+        hw_json_done(&j);
+        fputc('\n', out);
+    }
+    free(path);
+    hw_stacks_done(&s);
+    if (rc < 0 && rc != HW_ESYS)
+        return hw_fail(err, rc, 0, "%s", what);
+    return hw_export_finish(out, err);
 }

@@ -8,9 +8,15 @@
 #ifndef HW_EXPORT_STACKS_H
 #define HW_EXPORT_STACKS_H
 
+#include <stdint.h>
+#include <stdio.h>
+
 #include "export/export.h"
 #include "views/flame.h"
 #include "views/functions.h"
+
+struct hw_error;
+struct hw_json;
 
 struct hw_stacks {
     struct hw_functions *functions;
@@ -21,6 +27,16 @@ int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in);
 void hw_stacks_done(struct hw_stacks *s);
 /* Functions from the root to the node, written to path (at least the node's depth long). */
 void hw_stacks_path(const struct hw_stacks *s, uint32_t node, uint32_t *path);
+/* The frame of a format: makes the stacks, has them put, checks the file. what: for messages. */
+int hw_stacks_write(const struct hw_export_input *in, const char *what,
+                    int (*put)(const struct hw_export_input *in, const struct hw_stacks *s,
+                               FILE *out),
+                    FILE *out, struct hw_error *err);
+/* The same for one JSON object: put writes its members. path has room for hw_stacks_path. */
+int hw_stacks_write_json(const struct hw_export_input *in, const char *what,
+                         void (*put)(const struct hw_export_input *in, const struct hw_stacks *s,
+                                     uint32_t *path, struct hw_json *j),
+                         FILE *out, struct hw_error *err);
 /* Deepest node: room needed by hw_stacks_path. */
 uint32_t hw_stacks_depth(const struct hw_stacks *s);
 

@@ -73,15 +73,7 @@ static int put_all(const struct hw_export_input *in, const struct hw_stacks *s, 
 
 static int text_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
-    struct hw_stacks s;
-    int rc = hw_stacks_init(&s, in);
-    if (rc == 0) {
-        rc = put_all(in, &s, out);
-        hw_stacks_done(&s);
-    }
-    if (rc < 0)
-        return hw_fail(err, rc, 0, "text");
-    return hw_export_finish(out, err);
+    return hw_stacks_write(in, "text", put_all, out, err);
 }
 
 const struct hw_exporter hw_export_text = {
