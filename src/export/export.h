@@ -64,5 +64,7 @@ extern const struct hw_exporter hw_export_html;
 extern const struct hw_exporter hw_export_json;
 extern const struct hw_exporter hw_export_svg;
 extern const struct hw_exporter hw_export_text;
+extern const struct hw_exporter hw_export_heaptrack;
+extern const struct hw_exporter hw_export_massif;
 
 #endif

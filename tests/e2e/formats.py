@@ -122,7 +122,40 @@ def hprof(box):
     hw.true(int(n) > 0, "stacks of threads")
 
 
-CASES = {k: v for k, v in list(globals().items())
+def write_heaptrack(box):
+    """What we write for heaptrack's viewer adds up to what we recorded."""
+    hw.need("heaptrack_print", "sqlite3")
+    sql = "with recursive n(i) as (select 1 union all select i+1 from n where i<3000) select count(hex(i)) from n;"
+    r = hw.record(box, ["sqlite3", ":memory:", sql])
+    d = hw.sound(r.trace).last()
+    out = box.path("out.heaptrack")
+    box.run([hw.tool("heapwise"), "convert", "-t", "heaptrack", r.trace, out], check=0)
+    said = box.run(["heaptrack_print", "-f", out, "-n", "0", "-s", "0"], check=None).stdout.decode()
+    hw.equal(int(re.search(r"calls to allocation functions: (\d+)", said).group(1)),
+             d.total("allocs"), "calls")
+    hw.equal(int(re.search(r"temporary memory allocations: (\d+)", said).group(1)), 0, "temporary ones")
+    (have,), = rows(box, out, "select sum(size) from heap_profile_allocation")
+    (want,), = rows(box, r.trace, "select sum(size) from heap_profile_allocation")
+    hw.equal(have, want, "live bytes, read back")
+    (have,), = rows(box, out, "select sum(size) from heap_profile_allocation where size > 0")
+    (want,), = rows(box, r.trace, "select sum(size) from heap_profile_allocation where size > 0")
+    hw.equal(have, want, "allocated bytes, read back")
+
+
+def write_massif(box):
+    hw.need("ms_print", "sqlite3")
+    r = hw.record(box, ["sqlite3", ":memory:", "create table t(a); insert into t values(1); select * from t;"])
+    out = box.path("out.massif")
+    box.run([hw.tool("heapwise"), "convert", "-t", "massif", "--peak", r.trace, out], check=0)
+    said = box.run(["ms_print", out], check=0).stdout.decode()
+    total = int(re.search(r"mem_heap_B=([1-9]\d*)", open(out).read()).group(1))
+    hw.true(f"{total:,}" in said and "100.00%" in said, "the total in ms_print's text")
+    lines = re.findall(r"^( *)n(\d+): (\d+) ", open(out).read(), re.M)
+    hw.equal(int(lines[0][2]), total, "the tree's root")
+    hw.equal(sum(int(n) for indent, _, n in lines if len(indent) == 1), total, "the sum of its children")
+
+
+CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k != "rows"}
 
 if __name__ == "__main__":

@@ -1,0 +1,237 @@
+/*
+ * heaptrack's data (import/heaptrack.c draws its lines), so that its viewers open our profiles. It
+ * knows allocations one by one, we know sums: a callstack's bytes are given to as many allocations
+ * as it made, in two neighbouring sizes that add up to exactly the sum. First come those that were
+ * freed again, then those that live, so the file's peak is its end. A free right behind its own
+ * allocation would count as temporary, which we do not know: freed ones go in turns.
+ *
+ * When there are more than MAX_EVENTS allocations, one stands for several (said in a comment):
+ * bytes stay exact, counts are rounded.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "export/export.h"
+
+#include "base/banned.h"
+
+enum { MAX_EVENTS = 20000000 };
+
+struct job {
+    const struct hw_export_input *in;
+    const struct hw_callsites *cs;
+    FILE *out;
+    struct hw_strings *strings; /* of the file; number = id, as id 0 is "" */
+    uint32_t n_strings;         /* written */
+    uint32_t *frame_number;     /* by frame; 0 = not written */
+    uint32_t *trace_number;     /* by callsite; 0 = not written */
+    uint32_t n_frames, n_traces;
+    uint64_t n_allocations;
+    uint64_t scale;   /* allocations that one line stands for */
+    uint64_t pending; /* a freed allocation whose free is to be written; + 1, 0 = none */
+    struct hw_strbuf label;
+};
+
+/* Its number in the file; written when it is new. 0 = none. */
+static int string_number(struct job *j, struct hw_bytes text, uint32_t *out)
+{
+    hw_str_id id = {0};
+    int rc = text.n ? hw_strings_intern(j->strings, text, &id) : HW_OK;
+    *out = id.v;
+    if (rc < 0 || id.v <= j->n_strings)
+        return rc;
+    j->n_strings = id.v;
+    fprintf(j->out, "s %zx ", text.n);
+    for (size_t i = 0; i < text.n; i++)
+        fputc(text.p[i] == '\n' || text.p[i] == '\r' ? ' ' : text.p[i], j->out);
+    fputc('\n', j->out);
+    return HW_OK;
+}
+
+static struct hw_bytes model_str(const struct job *j, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(j->in->profile->callsites), id);
+}
+
+/* ---- frames ---- */
+
+struct triple {
+    uint32_t function, file, line;
+};
+
+static int label(struct job *j, const struct hw_frame *f, hw_str_id name, uint32_t *out)
+{
+    struct hw_function fn = {.name = name};
+    if (f->mapping.v != HW_ID_NONE)
+        fn.module = hw_callsites_get_mapping(j->cs, f->mapping)->path;
+    hw_strbuf_clear(&j->label);
+    hw_function_label(&j->label, j->cs, &fn, j->in->namer);
+    return j->label.failed ? HW_ENOMEM : string_number(j, hw_bytes_of(j->label.p, j->label.n), out);
+}
+
+/* Strings go out before the line that names them. */
+static int put_frame(struct job *j, hw_frame_id id)
+{
+    enum { MAX_LINES = 64 };
+    const struct hw_frame *f = hw_callsites_get_frame(j->cs, id);
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(j->cs);
+    const struct hw_symbol_line *lines;
+    struct triple triples[MAX_LINES];
+    uint32_t module = 0;
+    size_t n = hw_symbol_sets_get(sets, id, &lines);
+    int rc = HW_OK;
+    n = n < MAX_LINES ? n : MAX_LINES;
+    if (f->mapping.v != HW_ID_NONE)
+        rc = string_number(j, model_str(j, hw_callsites_get_mapping(j->cs, f->mapping)->path),
+                           &module);
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        triples[i] = (struct triple){.line = lines[i].line};
+        rc = label(j, f, lines[i].function, &triples[i].function);
+        if (rc == HW_OK)
+            rc = string_number(j, model_str(j, lines[i].file), &triples[i].file);
+    }
+    hw_str_id clear = hw_symbol_sets_get_deobfuscated(sets, id);
+    hw_str_id name = clear.v ? clear : f->name;
+    if (rc == HW_OK && n == 0 && name.v) {
+        triples[0] = (struct triple){0};
+        rc = label(j, f, name, &triples[0].function);
+        n = 1;
+    }
+    if (rc < 0)
+        return rc;
+    fprintf(j->out, "i %" PRIx64 " %" PRIx32, f->rel_pc, module);
+    for (size_t i = 0; i < n; i++)
+        fprintf(j->out, " %" PRIx32 " %" PRIx32 " %" PRIx32, triples[i].function, triples[i].file,
+                triples[i].line);
+    fputc('\n', j->out);
+    j->frame_number[id.v] = ++j->n_frames;
+    return HW_OK;
+}
+
+/* A callsite and, before it, those above it that were not written yet. */
+static int put_trace(struct job *j, hw_callsite_id leaf)
+{
+    hw_callsite_id missing[HW_MAX_CALLSITE_DEPTH];
+    size_t n = 0;
+    int rc = HW_OK;
+    for (hw_callsite_id c = leaf;
+         c.v != HW_ID_NONE && !j->trace_number[c.v] && n < HW_MAX_CALLSITE_DEPTH;
+         c = hw_callsites_get(j->cs, c)->parent)
+        missing[n++] = c;
+    while (rc == HW_OK && n-- > 0) {
+        const struct hw_callsite *c = hw_callsites_get(j->cs, missing[n]);
+        if (!j->frame_number[c->frame.v])
+            rc = put_frame(j, c->frame);
+        if (rc == HW_OK) {
+            fprintf(j->out, "t %" PRIx32 " %" PRIx32 "\n", j->frame_number[c->frame.v],
+                    c->parent.v == HW_ID_NONE ? 0 : j->trace_number[c->parent.v]);
+            j->trace_number[missing[n].v] = ++j->n_traces;
+        }
+    }
+    return rc;
+}
+
+/* ---- allocations ---- */
+
+static void put_made(struct job *j, uint64_t allocation, bool freed)
+{
+    fprintf(j->out, "+ %" PRIx64 "\n", allocation);
+    if (!freed)
+        return;
+    if (j->pending)
+        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+    j->pending = allocation + 1;
+}
+
+/* n allocations of together `bytes`: r of size q + 1, the others of size q. */
+static void put_allocations(struct job *j, uint32_t trace, int64_t count, int64_t bytes, bool freed)
+{
+    if (bytes <= 0 && count <= 0)
+        return;
+    uint64_t n = count > 0 ? (uint64_t)count / j->scale : 0, all = bytes > 0 ? (uint64_t)bytes : 0;
+    n = n ? n : 1;
+    uint64_t q = all / n, r = all % n;
+    /* Two of each size, so that freed ones can take turns. */
+    uint64_t first = j->n_allocations;
+    for (int i = 0; i < 4; i++)
+        fprintf(j->out, "a %" PRIx64 " %" PRIx32 "\n", q + (i >= 2), trace);
+    j->n_allocations += 4;
+    for (uint64_t i = 0; i < n; i++)
+        put_made(j, first + (i & 1) + (i < r ? 2 : 0), freed);
+}
+
+static int put_value(struct job *j, const struct hw_callsite_value *cv, bool freed)
+{
+    struct hw_value v = hw_export_value(j->in, &cv->v);
+    int64_t count = freed ? hw_sat_sub(v.alloc_objects, v.objects) : v.objects;
+    int64_t bytes = freed ? hw_sat_sub(v.alloc_space, v.space) : v.space;
+    int rc = put_trace(j, cv->callsite);
+    if (rc == HW_OK)
+        put_allocations(j, j->trace_number[cv->callsite.v], count, bytes, freed);
+    return rc;
+}
+
+static int put_values(struct job *j)
+{
+    const hw_values *values = j->in->values;
+    uint64_t total = 0;
+    int rc = HW_OK;
+    for (size_t i = 0; i < values->n; i++) {
+        struct hw_value v = hw_export_value(j->in, &values->v[i].v);
+        total += v.alloc_objects > 0 ? (uint64_t)v.alloc_objects / 2 : 0; /* cannot overflow soon */
+    }
+    j->scale = total / (MAX_EVENTS / 2) + 1;
+    if (j->scale > 1)
+        fprintf(j->out, "# an allocation here stands for %" PRIu64 "\n", j->scale);
+    for (size_t i = 0; rc == HW_OK && i < values->n; i++)
+        rc = put_value(j, &values->v[i], /* freed = */ true);
+    for (size_t i = 0; rc == HW_OK && i < values->n; i++)
+        rc = put_value(j, &values->v[i], /* freed = */ false);
+    if (j->pending)
+        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+    return rc;
+}
+
+static void put_head(struct job *j)
+{
+    const struct hw_process *process = &j->in->profile->processes.v[j->in->upid.v];
+    struct hw_bytes command = model_str(j, process->cmdline.v ? process->cmdline : process->name);
+    fputs("v 10400 3\nX ", j->out);
+    for (size_t i = 0; i < command.n; i++)
+        fputc(command.p[i] < 0x20 ? ' ' : command.p[i], j->out);
+    fputs("\nI 1000 0\n", j->out);
+}
+
+static void put_time(struct job *j)
+{
+    int64_t run = hw_sat_sub(j->in->ts_ns, j->in->profile->first_ns);
+    fprintf(j->out, "c %" PRIx64 "\n", run > 0 ? (uint64_t)run / 1000000 : 0);
+}
+
+static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
+{
+    struct job j = {.in = in, .cs = in->profile->callsites, .out = out};
+    j.frame_number = calloc(hw_callsites_n_frames(j.cs) + 1, sizeof *j.frame_number);
+    j.trace_number = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.trace_number);
+    int rc = j.frame_number && j.trace_number ? hw_strings_new(&j.strings) : HW_ENOMEM;
+    if (rc == HW_OK) {
+        put_head(&j);
+        rc = put_values(&j);
+        put_time(&j);
+    }
+    hw_strings_free(j.strings);
+    free(j.frame_number);
+    free(j.trace_number);
+    hw_strbuf_done(&j.label);
+    return rc < 0 ? hw_fail(err, rc, 0, "heaptrack data") : hw_export_finish(out, err);
+}
+
+const struct hw_exporter hw_export_heaptrack = {
+    .name = "heaptrack",
+    .summary = "heaptrack's data: heaptrack_print, heaptrack_gui",
+    .extension = ".heaptrack",
+    .write = heaptrack_write,
+};
