@@ -358,7 +358,9 @@ static void sum_up(struct sizes *s, uint32_t at)
     else
         for (uint32_t k = s->children.first[at]; k != HW_ID_NONE; k = s->children.next[k])
             s->effective[at] += s->effective[k];
-    n->effective_size = s->effective[at] < 1.8e19 ? (uint64_t)s->effective[at] : UINT64_MAX;
+    /* Whole bytes, the fraction cut off; 14.999… is 15 whose thirds did not add up. */
+    double bytes = s->effective[at] * (1 + 1e-12) + 1e-9;
+    n->effective_size = bytes < 1.8e19 ? (uint64_t)bytes : UINT64_MAX;
 }
 
 static int effective_sizes(struct sizes *s)
