@@ -11,6 +11,7 @@
 #ifndef HW_SERVER_PROCESSOR_H
 #define HW_SERVER_PROCESSOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,7 +53,7 @@ int hw_processor_add_module(struct hw_processor *p, const char *name, struct hw_
 /* Ends one question, not others': lives in the asker's frame. */
 struct hw_processor_job {
     struct hw_processor *processor;
-    volatile bool cancelled;
+    atomic_bool cancelled;
 };
 void hw_processor_cancel(struct hw_processor_job *job);
 
