@@ -21,6 +21,10 @@ static int find_subcommand(struct hw_heap_profile *h)
     size_t n = o->n_before_dashes;
     h->host = n > 0 && strcmp(o->args[0], "host") == 0;
     bool android = n > 0 && strcmp(o->args[0], "android") == 0;
+    if (h->host && !o->had_dashes) {
+        fputs("FATAL: host subcommand requires a command after --.\n", stderr);
+        return HW_EXIT_FAILED;
+    }
     if (n > (h->host || android ? 1u : 0u) || (!h->host && o->had_dashes && o->n_args > n)) {
         hw_cli_error(h->cli, NULL, "unexpected argument '%s'", o->args[h->host || android ? 1 : 0]);
         hw_cli_hint("a command to profile: heap_profile host -- COMMAND");

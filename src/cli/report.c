@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "cli/names.h"
 #include "cli/loss_text.h"
+#include "cli/names.h"
 #include "cli/report_data.h"
 #include "cli/show.h"
 #include "import/import.h"

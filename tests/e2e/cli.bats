@@ -364,6 +364,9 @@ END
     run heap_profile host
     [ "$status" -eq 1 ]
     [ "$output" = "FATAL: host subcommand requires a command after --." ]
+    run heap_profile host ls
+    [ "$status" -eq 1 ]
+    [ "$output" = "FATAL: host subcommand requires a command after --." ]
     mkdir full && touch full/x
     run heap_profile host -o full -- true
     [ "$status" -eq 1 ]
