@@ -10,6 +10,8 @@
 #include "model/profile.h"
 #include "trace/reader.h"
 #include "trace/text.h"
+#include "views/dominators.h"
+#include "views/heap_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -30,13 +32,36 @@ static void walk_graph(const struct hw_heap_graph *g)
             __builtin_trap();
 }
 
+/* Both views have every reachable object. */
+static void ask_graph(const struct hw_profile *p, const struct hw_heap_graph *g)
+{
+    struct hw_dominators d;
+    hw_heap_tree tree;
+    uint32_t n = 0;
+    int64_t count = 0;
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        n += hw_object_is_reachable(g, o);
+    if (hw_dominators_build(g, &d) == 0) {
+        if (d.n != n)
+            __builtin_trap();
+        hw_dominators_done(&d);
+    }
+    if (hw_heap_tree_flame(p, g, NULL, &tree) == 0) {
+        for (size_t i = 0; i < tree.n; i++)
+            count += tree.v[i].is_native ? 0 : tree.v[i].count;
+        if (count != n)
+            __builtin_trap();
+        hw_vec_done(&tree);
+    }
+}
+
 /* Every id of a row must name a row. */
 static void walk(const struct hw_profile *p)
 {
     for (size_t i = 0; i < p->allocs.n; i++) {
         hw_frame_id path[HW_MAX_CALLSITE_DEPTH];
-        size_t depth =
-            hw_callsites_path(p->callsites, (hw_callsite_id){p->allocs.callsite[i]}, path, HW_MAX_CALLSITE_DEPTH);
+        size_t depth = hw_callsites_path(p->callsites, (hw_callsite_id){p->allocs.callsite[i]},
+                                         path, HW_MAX_CALLSITE_DEPTH);
         for (size_t k = 0; k < depth; k++) {
             const struct hw_frame *f = hw_callsites_get_frame(p->callsites, path[k]);
             if (f->mapping.v != HW_ID_NONE && f->mapping.v >= hw_callsites_n_mappings(p->callsites))
@@ -45,8 +70,10 @@ static void walk(const struct hw_profile *p)
         if (hw_alloc_dump(&p->allocs, i) >= p->dumps.n)
             __builtin_trap();
     }
-    for (size_t i = 0; i < p->graphs.n; i++)
+    for (size_t i = 0; i < p->graphs.n; i++) {
         walk_graph(p->graphs.v[i]);
+        ask_graph(p, p->graphs.v[i]);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
