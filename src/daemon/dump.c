@@ -349,6 +349,17 @@ static void find_idle(struct hw_target *t, const struct hw_snapshot *s)
                     err.text);
 }
 
+/* It ended before its first record was read: the trace says why, though of no heap. */
+static int write_reason(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
+{
+    uint64_t interval = t->session->sources.v[t->source].config->default_interval_bytes;
+    struct hw_snap_book none = {.heap_id = HW_HEAP_ID_LIBC,
+                                .name = "libc.malloc",
+                                .interval_bytes = interval,
+                                .orig_interval_bytes = interval};
+    return write_book(t, s, &none, err);
+}
+
 static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
 {
     struct hw_error err = {0};
@@ -362,6 +373,9 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);
+    bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;
+    if (t->dump.final && s->books.n == 0 && failed && !t->session->closed)
+        rc = write_reason(t, s, &err);
     bool cumulative = !t->session->sources.v[t->source].config->dump_at_max;
     if (t->dump.final && t->end == HW_END_EXECED && cumulative && !t->session->closed &&
         worth_writing(t, s))

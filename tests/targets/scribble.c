@@ -2,8 +2,11 @@
  * scribble.c - a wild pointer writes over whatever shared memory it can write to, ring included
  *
  * Threads allocate meanwhile. The program ends as it would anyhow; the recorder must survive.
+ * Writes go through the kernel: a ring that is found damaged is unmapped while we write, and the
+ * fault would be that of this program's pointers.
  */
 #include <pthread.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -54,7 +57,8 @@ int main(void)
         size_t size = (size_t)(ranges[r].hi - ranges[r].lo);
         size_t at = k % 4 ? rnd() % size : rnd() % 4096 % size; /* the first page holds positions */
         uint64_t v = rnd();
-        memcpy(ranges[r].lo + (at & ~(size_t)7), &v, 8);
+        struct iovec from = {&v, sizeof v}, to = {ranges[r].lo + (at & ~(size_t)7), sizeof v};
+        (void)!process_vm_writev(getpid(), &from, 1, &to, 1, 0);
     }
     stop = 1;
     for (int i = 0; i < 2; i++)
