@@ -110,7 +110,7 @@ static const char *user_name(uint64_t uid, char out[32])
 static void print_name(const char *name, int width)
 {
     struct hw_strbuf b = {0};
-    const char *slash = strrchr(name, '/');
+    const char *slash = name[0] == '[' ? NULL : strrchr(name, '/'); /* [kworker/0:0] */
     const char *shown = slash && slash[1] ? slash + 1 : name;
     hw_strbuf_add_escaped(&b, shown, strlen(shown));
     printf("%-*s", width, b.failed || !b.p ? "?" : b.p);
@@ -139,7 +139,7 @@ static void print_session(const struct hw_service_session *s)
     command_text(s, by, sizeof by);
     printf("recording %s by %s, user %s: %s, %zu process%s, %s samples, %llu lost, %llu dump%s%s\n",
            s->ref, by, user_name(s->uid, user),
-           hw_fmt_duration(time, (int64_t)s->seconds * 1000000000), s->targets.n,
+           hw_fmt_clock(time, (int64_t)s->seconds * 1000000000), s->targets.n,
            s->targets.n == 1 ? "" : "es", hw_fmt_count(samples, (double)s->samples),
            (unsigned long long)s->lost, (unsigned long long)s->dumps, s->dumps == 1 ? "" : "s",
            strcmp(s->state, "stopping") == 0 ? ", ending" : "");

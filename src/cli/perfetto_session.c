@@ -109,7 +109,7 @@ static void print_session(const struct hw_service_session *s, bool all)
     char time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
     printf("%-6s %-6" PRIu64 " %-9s %9s %9s %6" PRIu64 " %6" PRIu64 " %9zu  %s\n", s->ref, s->uid,
            s->detached[0] && strcmp(s->state, "running") == 0 ? "detached" : s->state,
-           hw_fmt_duration(time, (int64_t)s->seconds * 1000000000),
+           hw_fmt_clock(time, (int64_t)s->seconds * 1000000000),
            hw_fmt_count(samples, (double)s->samples), s->lost, s->dumps, s->targets.n, s->name);
     if (!all)
         return;
