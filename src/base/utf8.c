@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include "base/strbuf.h"
+
 #include "base/banned.h"
 
 size_t hw_utf8_len(const void *bytes, size_t n)
@@ -37,4 +39,16 @@ bool hw_utf8_valid(const void *bytes, size_t n)
             return false;
     }
     return true;
+}
+
+void hw_utf8_add_clean(struct hw_strbuf *out, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+        len = hw_utf8_len(p + i, n - i);
+        if (len)
+            hw_strbuf_add(out, p + i, len);
+        else
+            hw_strbuf_adds(out, "\xef\xbf\xbd");
+    }
 }

@@ -10,9 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct hw_strbuf;
+
 /* Length of the well-formed sequence at p (n > 0 bytes are there), 0 when there is none (overlong,
  * surrogate, cut). */
 size_t hw_utf8_len(const void *p, size_t n);
 bool hw_utf8_valid(const void *p, size_t n);
+/* Adds the text with each byte that is none of UTF-8 as U+FFFD. */
+void hw_utf8_add_clean(struct hw_strbuf *out, const void *p, size_t n);
 
 #endif

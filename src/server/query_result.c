@@ -65,18 +65,6 @@ static void put_batch(struct writer *w, struct hw_pb *m, bool is_last)
     w->n_cells = 0;
 }
 
-static void put_utf8(struct hw_strbuf *out, const uint8_t *p, size_t n)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < n; i += len ? len : 1) {
-        len = hw_utf8_len(p + i, n - i);
-        if (len)
-            hw_strbuf_add(out, p + i, len);
-        else
-            hw_strbuf_adds(out, "\xef\xbf\xbd");
-    }
-}
-
 /* Protobuf's strings are UTF-8; names out of a target and pieces of SQL need not be. */
 static void put_string(struct hw_pb *m, uint32_t field, struct hw_bytes text)
 {
@@ -85,7 +73,7 @@ static void put_string(struct hw_pb *m, uint32_t field, struct hw_bytes text)
         hw_pb_bytes(m, field, text.p, text.n);
         return;
     }
-    put_utf8(&clean, text.p, text.n);
+    hw_utf8_add_clean(&clean, text.p, text.n);
     m->buf.failed |= clean.failed;
     hw_pb_bytes(m, field, clean.p, clean.n);
     hw_strbuf_done(&clean);
@@ -147,7 +135,7 @@ static void put_cell(struct writer *w, const struct hw_sql_cell *c)
         hw_strbuf_add(&w->doubles, &c->d, sizeof c->d);
         break;
     case HW_SQL_TEXT: /* a NUL ends a string here: what stands behind one cannot be sent */
-        put_utf8(&w->strings, c->p, strnlen(c->p, c->n));
+        hw_utf8_add_clean(&w->strings, c->p, strnlen(c->p, c->n));
         hw_strbuf_addc(&w->strings, 0);
         break;
     case HW_SQL_BLOB:

@@ -28,14 +28,7 @@ static int done(const struct hw_pb *out)
 static void put_text(struct hw_pb *out, uint32_t field, const char *text)
 {
     struct hw_strbuf clean = {0};
-    size_t n = strlen(text), len;
-    for (size_t i = 0; i < n; i += len ? len : 1) {
-        len = hw_utf8_len(text + i, n - i);
-        if (len)
-            hw_strbuf_add(&clean, text + i, len);
-        else
-            hw_strbuf_adds(&clean, "\xef\xbf\xbd");
-    }
+    hw_utf8_add_clean(&clean, text, strlen(text));
     out->buf.failed |= clean.failed;
     hw_pb_bytes(out, field, clean.p ? clean.p : "", clean.n);
     hw_strbuf_done(&clean);
