@@ -26,10 +26,17 @@ void hw_map64_done(struct hw_map64 *m)
     *m = (struct hw_map64){0};
 }
 
+/* The mark of an empty slot must never be looked for: it would be found. */
+static inline uint64_t real_key(uint64_t key)
+{
+    return key - (key == HW_MAP64_NO_KEY);
+}
+
 uint64_t *hw_map64_find(const struct hw_map64 *m, uint64_t key)
 {
     if (!m->slots)
         return NULL;
+    key = real_key(key);
     for (size_t i = home_of(m, key);; i = (i + 1) & m->mask) {
         if (m->slots[i].key == key)
             return &m->slots[i].value;
@@ -84,7 +91,7 @@ int hw_map64_at(struct hw_map64 *m, uint64_t key, uint64_t **value, bool *fresh)
             if (rc < 0)
                 return rc;
         }
-        v = &insert_new(m, key, 0)->value;
+        v = &insert_new(m, real_key(key), 0)->value;
         m->n++;
     }
     *value = v;

@@ -67,5 +67,24 @@ static void empty_map_answers(void **state)
     hw_map64_done(&m);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(scattered), cmocka_unit_test(neighbours),
-             cmocka_unit_test(empty_map_answers))
+/* Numbers from files may be anything, also the mark of an empty slot. */
+static void mark_as_key(void **state)
+{
+    (void)state;
+    struct hw_map64 m = {0};
+    uint64_t v = 7;
+    assert_int_equal(hw_map64_put(&m, 1, 1), 0);
+    assert_false(hw_map64_get(&m, HW_MAP64_NO_KEY, &v));
+    assert_false(hw_map64_take(&m, HW_MAP64_NO_KEY, NULL));
+    assert_int_equal(hw_map64_put(&m, HW_MAP64_NO_KEY, 5), 0);
+    assert_int_equal(hw_map64_put(&m, HW_MAP64_NO_KEY, 6), 0);
+    assert_int_equal(m.n, 2);
+    assert_true(hw_map64_get(&m, HW_MAP64_NO_KEY, &v));
+    assert_int_equal(v, 6);
+    assert_true(hw_map64_take(&m, HW_MAP64_NO_KEY, NULL));
+    assert_int_equal(m.n, 1);
+    hw_map64_done(&m);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(mark_as_key), cmocka_unit_test(scattered),
+             cmocka_unit_test(neighbours), cmocka_unit_test(empty_map_answers))
