@@ -21,7 +21,8 @@ enum {
     PE_SDATA8 = 0x0c,
     PE_PCREL = 0x10,
     PE_OMIT = 0xff,
-    MAX_FDES = 16 << 20
+    MAX_FDES = 16 << 20,
+    MAX_CIES = 1 << 20 /* a library has some thousand; each costs 200 bytes */
 };
 
 uint64_t hw_cfi_fixed(struct hw_cfi_cursor *c, size_t n)
@@ -240,7 +241,13 @@ static int get_cie(struct adding *a, uint64_t offset, uint32_t *index, struct hw
         struct hw_cfi_cie cie = {0};
         struct record rec;
         size_t pos = (size_t)offset;
-        if (next_record(a->s, &pos, &rec, NULL) == 1 && rec.at == offset && rec.is_cie) {
+        if (a->r->cies.n >= MAX_CIES)
+            return hw_fail(err, HW_ELIMIT, offset, "more than %d common frame records", MAX_CIES);
+        /* No record begins with a zero; looking for the next one behind would make every wrong
+         * offset into a run of zeros as dear as the run is long. */
+        struct hw_cfi_cursor head = {a->s->bytes.p, pos, a->s->bytes.n, false};
+        if (hw_cfi_fixed(&head, 4) != 0 && next_record(a->s, &pos, &rec, NULL) == 1 &&
+            rec.at == offset && rec.is_cie) {
             struct hw_cfi_cursor c = {a->s->bytes.p, rec.body, rec.end, false};
             cie.usable = read_cie(a->s, c, &cie) && hw_cfi_run_initial(a->s, a->r->machine, &cie);
         }
