@@ -3,7 +3,8 @@
  * the value counts is not said; it is taken for bytes, once allocated and still held.
  *
  * There is no magic: a file is taken for this format when most lines of its head, the first one at
- * least, end in a space and a number; empty lines and comments (#) do not count.
+ * least, end in a space and a number, and one of them has a ';'; empty lines and comments (#) do
+ * not count.
  */
 #include "import/collapsed.h"
 
@@ -109,21 +110,22 @@ static int probe(struct hw_bytes head)
     struct hw_lines lines = hw_lines_of(head);
     struct hw_bytes line, stack;
     uint64_t value;
-    int n_good = 0, n_bad = 0;
+    int n_good = 0, n_bad = 0, n_stacks = 0;
     while (hw_lines_next(&lines, &line)) {
         bool cut = lines.rest.n == 0 && head.p[head.n - 1] != '\n';
         if (line.n == 0 || line.p[0] == '#' || (cut && n_good))
             continue;
         if (memchr(line.p, 0, line.n))
             return 0;
-        if (split(line, &stack, &value))
+        if (split(line, &stack, &value)) {
             n_good++;
-        else if (n_good == 0)
+            n_stacks += memchr(stack.p, ';', stack.n) != NULL;
+        } else if (n_good == 0)
             return 0;
         else
             n_bad++;
     }
-    return n_good && n_good >= 3 * n_bad ? 30 : 0;
+    return n_stacks && n_good >= 3 * n_bad ? 30 : 0;
 }
 
 const struct hw_importer hw_import_collapsed = {
