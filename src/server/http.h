@@ -134,5 +134,7 @@ struct hw_websocket_ops {
 };
 void hw_http_websocket(struct hw_http_request *req, const struct hw_websocket_ops *ops);
 int hw_websocket_send(struct hw_websocket *ws, bool text, const void *p, size_t n);
+/* Whether the client has left, or the server ends: what a long `message` asks now and then. */
+bool hw_websocket_gone(struct hw_websocket *ws);
 
 #endif

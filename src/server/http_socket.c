@@ -71,6 +71,13 @@ int hw_websocket_send(struct hw_websocket *ws, bool text, const void *p, size_t 
     return send_frame(ws, text ? HW_WS_TEXT : HW_WS_BINARY, p, n);
 }
 
+bool hw_websocket_gone(struct hw_websocket *ws)
+{
+    struct pollfd p = {.fd = ws->fd, .events = POLLRDHUP};
+    return ws->server->stopping ||
+           (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
 static void send_close(struct hw_websocket *ws, unsigned code)
 {
     uint8_t text[2] = {(uint8_t)(code >> 8), (uint8_t)code};

@@ -26,12 +26,21 @@ static int write_fd(void *ctx, struct hw_bytes frame)
     return hw_fd_write_all(*(int *)ctx, frame.p, frame.n);
 }
 
+/* Nobody reads any more. That nobody asks any more is no reason: answers are still waited for. */
+static bool nobody_reads(void *ctx)
+{
+    struct pollfd p = {.fd = *(int *)ctx};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static int serve(struct hw_rpc *r, int in, int out, struct hw_error *err)
 {
     hw_autofree char *buffer = malloc(READ_BYTES);
     struct hw_rpc_write to = {write_fd, &out};
     if (!buffer)
         return hw_fail(err, HW_ENOMEM, 0, "RPC");
+    hw_rpc_job(r)->gone = nobody_reads;
+    hw_rpc_job(r)->ctx = &out;
     for (;;) {
         ssize_t n = read(in, buffer, READ_BYTES);
         if (n < 0 && errno == EINTR)

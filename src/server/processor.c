@@ -264,6 +264,7 @@ void hw_processor_cancel(struct hw_processor_job *job)
 
 static void set_current(struct hw_processor *p, struct hw_processor_job *job)
 {
+    hw_sql_watch(p->db, job ? job->gone : NULL, job ? job->ctx : NULL);
     pthread_mutex_lock(&p->job_lock);
     p->current = job;
     pthread_mutex_unlock(&p->job_lock);

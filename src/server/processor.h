@@ -54,6 +54,8 @@ int hw_processor_add_module(struct hw_processor *p, const char *name, struct hw_
 struct hw_processor_job {
     struct hw_processor *processor;
     atomic_bool cancelled;
+    bool (*gone)(void *ctx); /* asked while it runs: true ends it. NULL = nobody to ask */
+    void *ctx;
 };
 void hw_processor_cancel(struct hw_processor_job *job);
 

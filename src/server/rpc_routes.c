@@ -289,11 +289,18 @@ static int socket_write(void *ctx, struct hw_bytes frame)
                              frame.n);
 }
 
+static bool socket_gone(void *ctx)
+{
+    return hw_websocket_gone(((struct socket_pipe *)ctx)->socket);
+}
+
 static int socket_message(struct hw_websocket *ws, void *ctx, bool text, struct hw_bytes m)
 {
     struct socket_pipe *p = ctx;
     struct hw_rpc_write to = {socket_write, p};
     p->socket = ws;
+    hw_rpc_job(p->rpc)->gone = socket_gone;
+    hw_rpc_job(p->rpc)->ctx = p;
     return text ? HW_EFORMAT : hw_rpc_bytes(p->rpc, m, &to);
 }
 

@@ -16,6 +16,7 @@
 
 enum {
     STEPS_PER_CHECK = 1000,
+    CHECKS_PER_WATCH = 512, /* some 10 ms */
     MAX_SCRIPT_DEPTH = 16,
     MAX_TEXT = 64 << 20, /* one value */
     MAX_SQL = 8 << 20
@@ -65,6 +66,8 @@ static int progress(void *ctx)
 {
     struct hw_sql *s = ctx;
     s->steps++;
+    if (s->stop && s->steps % CHECKS_PER_WATCH == 0 && s->stop(s->stop_ctx))
+        s->interrupted = 1;
     if (s->interrupted)
         return 1;
     if (s->limits.max_steps && s->steps > s->limits.max_steps)
@@ -218,6 +221,12 @@ int hw_sql_use_packages(struct hw_sql *s, const struct hw_sql_packages *k)
 void hw_sql_interrupt(struct hw_sql *s)
 {
     s->interrupted = 1;
+}
+
+void hw_sql_watch(struct hw_sql *s, bool (*stop)(void *ctx), void *ctx)
+{
+    s->stop = stop;
+    s->stop_ctx = ctx;
 }
 
 const struct hw_profile *hw_sql_profile(const struct hw_sql *s)

@@ -138,6 +138,8 @@ struct hw_sql {
     uint64_t steps;
     int64_t deadline_ns; /* 0 = none */
     volatile int interrupted;
+    bool (*stop)(void *ctx); /* of hw_sql_watch; NULL */
+    void *stop_ctx;
     unsigned function_depth, script_depth;
     struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;

@@ -79,6 +79,9 @@ int hw_sql_run_one(struct hw_sql *db, const char *text, size_t n, size_t *at,
 
 /* Ends the running statement with HW_ETIMEOUT. Safe from a signal handler and other threads. */
 void hw_sql_interrupt(struct hw_sql *db);
+/* Asked now and then while statements run; true ends them as hw_sql_interrupt does. NULL = nobody.
+ */
+void hw_sql_watch(struct hw_sql *db, bool (*stop)(void *ctx), void *ctx);
 
 /* Writes every table and view to a new SQLite file, in place of what stood there. */
 int hw_sql_export(struct hw_sql *db, const char *path, struct hw_error *err);
