@@ -9,6 +9,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,29 @@ struct hw_lines {
     struct hw_arena paths;
 };
 
+/*
+ * libdw unpacks every section it knows at once. Where variables live, macros and unwind tables are
+ * never asked for here, and are a quarter of a debug package: a section without bits is passed
+ * over.
+ */
+static void leave_out_unused(Elf *elf)
+{
+    static const char *const unused[] = {".debug_loc", ".debug_loclists", ".debug_macro",
+                                         ".debug_frame"};
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return;
+    for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+        GElf_Shdr h;
+        const char *name = gelf_getshdr(scn, &h) ? elf_strptr(elf, names, h.sh_name) : NULL;
+        for (size_t i = 0; name && i < HW_ARRAY_LEN(unused); i++)
+            if (strcmp(name, unused[i]) == 0) {
+                h.sh_type = SHT_NOBITS;
+                (void)gelf_update_shdr(scn, &h); /* our copy; if not, it is unpacked in vain */
+            }
+    }
+}
+
 int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
 {
     struct hw_lines *l = calloc(1, sizeof *l);
@@ -65,6 +89,8 @@ int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
     }
     (void)elf_version(EV_CURRENT);
     l->elf = elf_begin(fd, ELF_C_READ, NULL); /* read, not mapped: the file may shrink */
+    if (l->elf)
+        leave_out_unused(l->elf);
     if (l->elf)
         l->dwarf = dwarf_begin_elf(l->elf, DWARF_C_READ, NULL);
     *out = l;
