@@ -144,6 +144,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
     if (rc == HW_OK)
         rc = hw_sql_add_flamegraph(s);
     if (rc == HW_OK)
+        rc = hw_sql_add_profile_views(s);
+    if (rc == HW_OK)
         rc = hw_sql_add_dominators(s);
     if (rc == HW_OK)
         rc = hw_sql_add_functions(s);

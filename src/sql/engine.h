@@ -151,6 +151,7 @@ struct hw_sql {
 /* Registers every table of tables.def. */
 int hw_sql_add_tables(struct hw_sql *s);
 int hw_sql_add_flamegraph(struct hw_sql *s);
+int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_diff */
 /* extract_arg and what stacks are made and drawn with. */
 int hw_sql_add_functions(struct hw_sql *s);
 /* Views that are always there; statements of fixed text. */

@@ -1,0 +1,565 @@
+/*
+ * The questions of views/ as functions that give rows:
+ *
+ *   heapwise_top(UPID [, TS])                    every function with its own and its total values
+ *   heapwise_callers(UPID, TS, PATTERN)          trees around the functions a pattern of
+ *   heapwise_callees(UPID, TS, PATTERN)          views/filter.h matches
+ *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
+ *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
+ *
+ * UPID is that of the table process; TS a time, NULL or left out = the last dump. Names are raw, as
+ * in the other tables; demangle() shows them. Rows are made once a call, as columns of cells.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "sql/engine.h"
+#include "views/diff.h"
+#include "views/leaks.h"
+
+#include "base/banned.h"
+
+enum { MAX_ARGS = 5 };
+
+struct cell {
+    enum { CELL_INT, CELL_REAL, CELL_TEXT } kind;
+    int64_t i;
+    double d;
+    hw_str_id text; /* in answer.strings */
+};
+
+/* What one call gives. */
+struct answer {
+    const struct hw_profile *p;
+    HW_VEC(struct cell) cells; /* row after row */
+    struct hw_strings *strings;
+    bool failed; /* out of memory */
+    struct hw_series_list list;
+    struct hw_functions *fns;
+    struct hw_error err;
+};
+
+struct asked {
+    hw_upid upid[2];
+    int64_t ts[2]; /* INT64_MAX = the last dump */
+    const char *text;
+};
+
+struct view {
+    const char *name, *columns; /* "a INTEGER, b TEXT" */
+    int n_columns;
+    const char *args; /* a letter each: u a upid, t a time, p text; capital: may be left out */
+    int (*fill)(struct answer *a, const struct asked *q);
+};
+
+/* ---- cells ---- */
+
+static void put(struct answer *a, struct cell c)
+{
+    if (hw_vec_push(&a->cells, c) < 0)
+        a->failed = true;
+}
+
+static void put_int(struct answer *a, int64_t v)
+{
+    put(a, (struct cell){.kind = CELL_INT, .i = v});
+}
+
+static void put_real(struct answer *a, double v)
+{
+    put(a, (struct cell){.kind = CELL_REAL, .d = v});
+}
+
+static void put_text(struct answer *a, struct hw_bytes v)
+{
+    struct cell c = {.kind = CELL_TEXT};
+    if (hw_strings_intern(a->strings, v, &c.text) < 0)
+        a->failed = true;
+    put(a, c);
+}
+
+static void put_function(struct answer *a, uint32_t function)
+{
+    struct hw_strbuf text = {0};
+    if (function == HW_ID_NONE) {
+        put_text(a, hw_bytes_str(""));
+        put_text(a, hw_bytes_str(""));
+        return;
+    }
+    const struct hw_function *fn = hw_functions_get(a->fns, function);
+    hw_function_label(&text, a->p->callsites, fn, NULL);
+    put_text(a, hw_bytes_of(text.p, text.n));
+    hw_strbuf_clear(&text);
+    hw_function_module(&text, a->p->callsites, fn);
+    put_text(a, hw_bytes_of(text.p, text.n));
+    a->failed |= text.failed;
+    hw_strbuf_done(&text);
+}
+
+/* ---- the functions ---- */
+
+static int values_at(struct answer *a, hw_upid upid, int64_t ts, hw_values *out)
+{
+    return hw_process_values(a->p, &a->list, upid, ts, /* at_max = */ false, out);
+}
+
+static uint64_t interval_of(const struct answer *a, hw_upid upid)
+{
+    uint64_t most = 1;
+    for (size_t i = 0; i < a->p->dumps.n; i++)
+        if (a->p->dumps.v[i].upid.v == upid.v && a->p->dumps.v[i].interval_bytes > most)
+            most = a->p->dumps.v[i].interval_bytes;
+    return most;
+}
+
+static int fill_top(struct answer *a, const struct asked *q)
+{
+    hw_values values = {0};
+    struct hw_flame tree = {0};
+    hw_function_values rows = {0};
+    uint64_t interval = interval_of(a, q->upid[0]);
+    int rc = values_at(a, q->upid[0], q->ts[0], &values);
+    if (rc == 0)
+        rc = hw_flame_build(a->p->callsites, a->fns, &values, 0, &tree);
+    if (rc == 0)
+        rc = hw_flame_by_function(&tree, hw_functions_count(a->fns), &rows);
+    for (size_t i = 0; rc == 0 && i < rows.n; i++) {
+        const struct hw_function_value *v = &rows.v[i];
+        if (!v->total.alloc_samples && !v->total.alloc_space && !v->total.space)
+            continue;
+        put_function(a, v->function);
+        for (int m = 0; m < HW_METRIC_COUNT; m++) {
+            put_int(a, hw_value_get(&v->self, (enum hw_metric)m));
+            put_int(a, hw_value_get(&v->total, (enum hw_metric)m));
+        }
+        put_int(a, v->total.samples);
+        put_real(a, hw_value_error(&v->total, HW_METRIC_SPACE, interval));
+    }
+    hw_vec_done(&rows);
+    hw_flame_done(&tree);
+    hw_vec_done(&values);
+    return rc;
+}
+
+static void put_tree(struct answer *a, const struct hw_flame *t)
+{
+    for (uint32_t i = 1; i < t->v.n; i++) {
+        const struct hw_flame_node *n = &t->v.v[i];
+        put_int(a, i);
+        put_int(a, n->parent);
+        put_int(a, n->depth - 1);
+        put_function(a, n->function);
+        put_int(a, hw_flame_self(t, i)->space);
+        for (int m = 0; m < HW_METRIC_COUNT; m++)
+            put_int(a, hw_value_get(hw_flame_total(t, i), (enum hw_metric)m));
+    }
+}
+
+static int fill_around(struct answer *a, const struct asked *q, bool callers)
+{
+    hw_values values = {0};
+    hw_filters filters = {0};
+    struct hw_filter_matches matches = {0};
+    struct hw_flame below = {0}, above = {0};
+    struct hw_strbuf text = {0};
+    hw_strbuf_addf(&text, "P:%s", q->text);
+    int rc = text.failed ? HW_ENOMEM : hw_filters_add(&filters, text.p, &a->err);
+    if (rc == 0)
+        rc = values_at(a, q->upid[0], q->ts[0], &values);
+    if (rc == 0)
+        rc = hw_filter_match(&filters, a->p->callsites, a->fns, NULL, &matches);
+    struct hw_flame_question ask = {
+        .cs = a->p->callsites, .fns = a->fns, .values = &values, .filters = &matches};
+    if (rc == 0)
+        rc = hw_flame_pivot(&ask, &below, &above);
+    if (rc == 0)
+        put_tree(a, callers ? &above : &below);
+    hw_flame_done(&below);
+    hw_flame_done(&above);
+    hw_filter_matches_done(&matches);
+    hw_filters_done(&filters);
+    hw_vec_done(&values);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+static int fill_callers(struct answer *a, const struct asked *q)
+{
+    return fill_around(a, q, /* callers = */ true);
+}
+
+static int fill_callees(struct answer *a, const struct asked *q)
+{
+    return fill_around(a, q, /* callers = */ false);
+}
+
+static void put_leak(struct answer *a, const struct hw_leaks *l, const struct hw_leak *r)
+{
+    put_text(a, hw_bytes_str(hw_leak_verdict_name(r->verdict)));
+    put_function(a, l->tree.v.v[r->node].function);
+    put_real(a, r->trend.slope);
+    put_real(a, r->trend.slope_low);
+    put_real(a, r->trend.slope_high);
+    put_real(a, r->trend.tau);
+    put_real(a, r->trend.p);
+    put_int(a, (int64_t)r->grown);
+    put_real(a, r->freed_ratio);
+    put_int(a, r->now.space);
+    put_real(a, hw_value_error(&r->now, HW_METRIC_SPACE, l->interval_bytes));
+    put_int(a, r->now.samples);
+    put_int(a, r->rest);
+}
+
+static int fill_leaks(struct answer *a, const struct asked *q)
+{
+    struct hw_process_view view;
+    struct hw_leaks leaks;
+    int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
+    if (rc < 0)
+        return rc;
+    struct hw_leaks_question ask = {.p = a->p, .list = &a->list, .view = &view, .fns = a->fns};
+    rc = hw_leaks_find(&ask, &leaks);
+    if (rc == 0) {
+        for (size_t i = 0; i < leaks.v.n; i++)
+            put_leak(a, &leaks, &leaks.v.v[i]);
+        hw_leaks_done(&leaks);
+    }
+    hw_process_view_done(&view);
+    return rc;
+}
+
+static int fill_diff(struct answer *a, const struct asked *q)
+{
+    hw_values values[2] = {{0}, {0}};
+    struct hw_diff_side side[2];
+    struct hw_diff d;
+    enum hw_metric m = HW_METRIC_SPACE;
+    if (q->text && !hw_metric_find(q->text, &m))
+        return hw_fail(&a->err, HW_EINVAL, 0, "no metric '%.40s'", q->text);
+    int rc = HW_OK;
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        rc = values_at(a, q->upid[i], q->ts[i], &values[i]);
+        side[i] = (struct hw_diff_side){.p = a->p,
+                                        .fns = a->fns,
+                                        .values = &values[i],
+                                        .interval_bytes = interval_of(a, q->upid[i])};
+    }
+    bool same = q->upid[0].v == q->upid[1].v && q->ts[0] <= q->ts[1];
+    if (rc == 0)
+        rc = hw_diff_make(&side[0], &side[1], same ? HW_DIFF_SAME_RUN : 0, &d);
+    for (size_t i = 0; rc == 0 && i < d.rows.n; i++) {
+        const struct hw_diff_value *v = &d.rows.v[i].self;
+        if (hw_diff_change(v, m) == 0)
+            continue;
+        put_text(a, hw_strings_get(d.strings, d.functions.v[i].name));
+        put_text(a, hw_strings_get(d.strings, d.functions.v[i].module));
+        put_int(a, hw_value_get(&v->a, m));
+        put_int(a, hw_value_get(&v->b, m));
+        put_int(a, (int64_t)hw_diff_change(v, m));
+        put_real(a, hw_diff_error(&d, v, m));
+        put_int(a, hw_diff_is_significant(&d, v, m));
+    }
+    if (rc == 0)
+        hw_diff_done(&d);
+    hw_vec_done(&values[0]);
+    hw_vec_done(&values[1]);
+    return rc;
+}
+
+#define TREE_COLUMNS                                                                               \
+    "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, self_space INTEGER, " \
+    "space INTEGER, objects INTEGER, alloc_space INTEGER, alloc_objects INTEGER"
+
+static const struct view views[] = {
+    {"heapwise_top",
+     "name TEXT, map_name TEXT, self_space INTEGER, space INTEGER, self_objects INTEGER, "
+     "objects INTEGER, self_alloc_space INTEGER, alloc_space INTEGER, "
+     "self_alloc_objects INTEGER, alloc_objects INTEGER, samples INTEGER, space_error REAL",
+     12, "uT", fill_top},
+    {"heapwise_callers", TREE_COLUMNS, 10, "utp", fill_callers},
+    {"heapwise_callees", TREE_COLUMNS, 10, "utp", fill_callees},
+    {"heapwise_leaks",
+     "verdict TEXT, name TEXT, map_name TEXT, slope REAL, slope_low REAL, slope_high REAL, "
+     "tau REAL, p REAL, grown INTEGER, freed_ratio REAL, space INTEGER, space_error REAL, "
+     "samples INTEGER, is_rest INTEGER",
+     14, "u", fill_leaks},
+    {"heapwise_diff",
+     "name TEXT, map_name TEXT, a INTEGER, b INTEGER, change INTEGER, error REAL, "
+     "significant INTEGER",
+     7, "ututP", fill_diff},
+};
+
+/* ---- the virtual table ---- */
+
+struct module {
+    const struct view *view;
+    struct hw_sql *sql; /* borrowed */
+};
+
+struct view_vtab {
+    sqlite3_vtab base;
+    const struct module *module;
+};
+
+struct view_cursor {
+    sqlite3_vtab_cursor base;
+    struct answer answer;
+    sqlite3_value *given[MAX_ARGS]; /* owned; NULL = left out */
+    size_t at;
+};
+
+static int view_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                        sqlite3_vtab **out, char **message)
+{
+    const struct module *m = aux;
+    struct hw_strbuf text = {0};
+    (void)argc;
+    (void)argv;
+    (void)message;
+    hw_strbuf_addf(&text, "CREATE TABLE x(%s", m->view->columns);
+    for (size_t i = 0; m->view->args[i]; i++)
+        hw_strbuf_addf(&text, ", arg%zu HIDDEN", i + 1);
+    hw_strbuf_addc(&text, ')');
+    int rc = text.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, text.p);
+    hw_strbuf_done(&text);
+    struct view_vtab *v = rc == SQLITE_OK ? sqlite3_malloc(sizeof *v) : NULL;
+    if (!v)
+        return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
+    *v = (struct view_vtab){.module = m};
+    (void)sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    *out = &v->base;
+    return SQLITE_OK;
+}
+
+static int view_disconnect(sqlite3_vtab *v)
+{
+    sqlite3_free(v);
+    return SQLITE_OK;
+}
+
+/* idxNum has a bit for each argument given; they arrive in their order. */
+static int view_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    const struct view *v = ((const struct view_vtab *)base)->module->view;
+    int given[MAX_ARGS], n = 0;
+    for (int i = 0; i < MAX_ARGS; i++)
+        given[i] = -1;
+    for (int i = 0; i < info->nConstraint; i++) {
+        const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+        int arg = c->iColumn - v->n_columns;
+        if (arg < 0 || arg >= MAX_ARGS || c->op != SQLITE_INDEX_CONSTRAINT_EQ)
+            continue;
+        if (!c->usable)
+            return SQLITE_CONSTRAINT;
+        if (given[arg] < 0)
+            given[arg] = i;
+    }
+    info->idxNum = 0;
+    for (int i = 0; i < MAX_ARGS; i++) {
+        if (given[i] < 0)
+            continue;
+        info->idxNum |= 1 << i;
+        info->aConstraintUsage[given[i]].argvIndex = ++n;
+        info->aConstraintUsage[given[i]].omit = 1;
+    }
+    info->estimatedCost = 1e6; /* once, not in an inner loop */
+    info->estimatedRows = 10000;
+    return SQLITE_OK;
+}
+
+static int view_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+{
+    (void)v;
+    struct view_cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    *c = (struct view_cursor){0};
+    *out = &c->base;
+    return SQLITE_OK;
+}
+
+static void forget(struct view_cursor *c)
+{
+    hw_vec_done(&c->answer.cells);
+    hw_strings_free(c->answer.strings);
+    c->answer.strings = NULL;
+    for (int i = 0; i < MAX_ARGS; i++) {
+        sqlite3_value_free(c->given[i]);
+        c->given[i] = NULL;
+    }
+    c->at = 0;
+}
+
+static int view_close(sqlite3_vtab_cursor *base)
+{
+    forget((struct view_cursor *)base);
+    sqlite3_free(base);
+    return SQLITE_OK;
+}
+
+static int refuse(struct view_cursor *c, const char *text)
+{
+    sqlite3_vtab *v = c->base.pVtab;
+    sqlite3_free(v->zErrMsg);
+    v->zErrMsg = sqlite3_mprintf("%s: %s", ((struct view_vtab *)v)->module->view->name, text);
+    return SQLITE_ERROR;
+}
+
+/* NULL = understood; else what is wrong. *nobody: there is no such process. */
+static const char *understand(struct view_cursor *c, struct asked *q, bool *nobody)
+{
+    const struct module *m = ((struct view_vtab *)c->base.pVtab)->module;
+    int n_upids = 0, n_times = 0;
+    *q = (struct asked){.ts = {INT64_MAX, INT64_MAX}};
+    for (int i = 0; m->view->args[i]; i++) {
+        sqlite3_value *v = c->given[i];
+        bool set = v && sqlite3_value_type(v) != SQLITE_NULL;
+        bool is_int = set && sqlite3_value_numeric_type(v) == SQLITE_INTEGER;
+        switch (m->view->args[i]) {
+        case 'u':
+            if (!is_int)
+                return "upid is missing";
+            int64_t upid = sqlite3_value_int64(v);
+            *nobody |= upid < 1 || (uint64_t)upid > m->sql->profile->processes.n;
+            q->upid[n_upids++].v = *nobody ? 0 : (uint32_t)upid - 1;
+            break;
+        case 't':
+        case 'T':
+            if (set && !is_int)
+                return "ts is no integer";
+            if (set)
+                q->ts[n_times] = sqlite3_value_int64(v);
+            n_times++;
+            break;
+        case 'p':
+        case 'P':
+            q->text = set ? (const char *)sqlite3_value_text(v) : NULL;
+            if (!q->text && m->view->args[i] == 'p')
+                return "the pattern is missing";
+            break;
+        }
+    }
+    return NULL;
+}
+
+static int make_answer(struct view_cursor *c, const struct asked *q)
+{
+    const struct module *m = ((struct view_vtab *)c->base.pVtab)->module;
+    struct answer *a = &c->answer;
+    *a = (struct answer){.p = m->sql->profile};
+    int rc = hw_strings_new(&a->strings);
+    if (rc == 0)
+        rc = hw_series_list_init(&a->list, a->p);
+    if (rc == 0)
+        rc = hw_functions_new(a->p->callsites, NULL, &a->fns);
+    if (rc == 0)
+        rc = m->view->fill(a, q);
+    hw_functions_free(a->fns);
+    a->fns = NULL;
+    hw_series_list_done(&a->list);
+    if (a->err.code)
+        return refuse(c, a->err.text);
+    return rc < 0 || a->failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int view_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+                       sqlite3_value **argv)
+{
+    struct view_cursor *c = (struct view_cursor *)base;
+    struct asked q;
+    bool nobody = false;
+    (void)text;
+    (void)argc;
+    forget(c);
+    for (int i = 0, n = 0; i < MAX_ARGS; i++) {
+        if (!(number & 1 << i))
+            continue;
+        c->given[i] = sqlite3_value_dup(argv[n++]);
+        if (!c->given[i])
+            return SQLITE_NOMEM;
+    }
+    const char *wrong = understand(c, &q, &nobody);
+    if (wrong)
+        return refuse(c, wrong);
+    return nobody ? SQLITE_OK : make_answer(c, &q);
+}
+
+static int view_next(sqlite3_vtab_cursor *base)
+{
+    ((struct view_cursor *)base)->at++;
+    return SQLITE_OK;
+}
+
+static size_t n_columns_of(const struct view_cursor *c)
+{
+    return (size_t)((struct view_vtab *)c->base.pVtab)->module->view->n_columns;
+}
+
+static int view_eof(sqlite3_vtab_cursor *base)
+{
+    const struct view_cursor *c = (const struct view_cursor *)base;
+    return c->at * n_columns_of(c) >= c->answer.cells.n;
+}
+
+static int view_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+{
+    const struct view_cursor *c = (const struct view_cursor *)base;
+    size_t n = n_columns_of(c);
+    if ((size_t)column >= n) { /* inputs are given back */
+        if ((size_t)column - n < MAX_ARGS && c->given[(size_t)column - n])
+            sqlite3_result_value(ctx, c->given[(size_t)column - n]);
+        return SQLITE_OK;
+    }
+    const struct cell *cell = &c->answer.cells.v[c->at * n + (size_t)column];
+    struct hw_bytes text;
+    switch (cell->kind) {
+    case CELL_INT:
+        sqlite3_result_int64(ctx, cell->i);
+        break;
+    case CELL_REAL:
+        sqlite3_result_double(ctx, cell->d);
+        break;
+    case CELL_TEXT: /* copied: results may outlive the cursor's answer */
+        text = hw_strings_get(c->answer.strings, cell->text);
+        sqlite3_result_text64(ctx, text.n ? (const char *)text.p : "", text.n, SQLITE_TRANSIENT,
+                              SQLITE_UTF8);
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static int view_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+{
+    *out = (sqlite3_int64)((struct view_cursor *)base)->at;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module view_methods = {
+    .iVersion = 2,
+    .xConnect = view_connect,
+    .xDisconnect = view_disconnect,
+    .xBestIndex = view_best_index,
+    .xOpen = view_open,
+    .xClose = view_close,
+    .xFilter = view_filter,
+    .xNext = view_next,
+    .xEof = view_eof,
+    .xColumn = view_column,
+    .xRowid = view_rowid,
+};
+
+int hw_sql_add_profile_views(struct hw_sql *s)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(views); i++) {
+        struct module *m = malloc(sizeof *m);
+        if (!m)
+            return HW_ENOMEM;
+        *m = (struct module){&views[i], s};
+        if (sqlite3_create_module_v2(s->db, views[i].name, &view_methods, m, free) != SQLITE_OK)
+            return HW_ENOMEM; /* m was freed by it */
+    }
+    return HW_OK;
+}
