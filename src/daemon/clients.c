@@ -20,6 +20,7 @@
 #include "base/arch.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_send.h"
 #include "base/log.h"
 #include "daemon/core.h"
 
@@ -113,22 +114,7 @@ static bool answer(int fd, enum hw_welcome_status status, int page_fd, bool stri
 {
     struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
     w.config.flags = strip ? HW_CC_STRIP_ENV : 0;
-    union {
-        char bytes[CMSG_SPACE(sizeof page_fd)];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {&w, sizeof w};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (page_fd >= 0) {
-        m.msg_control = control.bytes;
-        m.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof page_fd);
-        memcpy(CMSG_DATA(c), &page_fd, sizeof page_fd);
-    }
-    return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof w;
+    return hw_fd_send(fd, &w, sizeof w, &page_fd, page_fd >= 0, MSG_DONTWAIT) == HW_OK;
 }
 
 static void conn_close(struct hw_conn *c)

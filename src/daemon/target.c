@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_send.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "daemon/core.h"
@@ -323,21 +324,7 @@ static bool send_welcome(struct hw_target *t)
                            .generation = t->session->generation};
     client_config(t, &w.config);
     int fds[HW_WELCOME_FDS] = {t->page.fd, t->feed->ring.fd, t->tables.fd};
-    union {
-        char bytes[CMSG_SPACE(sizeof fds)];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {&w, sizeof w};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fds);
-    memcpy(CMSG_DATA(c), fds, sizeof fds);
-    if (sendmsg(t->watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof w)
+    if (hw_fd_send(t->watch.fd, &w, sizeof w, fds, HW_WELCOME_FDS, MSG_DONTWAIT) < 0)
         return false;
     t->welcomed = true;
     (void)close(t->page.fd);   /* the client has its own; the mapping stays */

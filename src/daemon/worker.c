@@ -26,8 +26,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_send.h"
 #include "base/strbuf.h"
 #include "cfi/cfi.h"
 #include "elf/elf.h"
@@ -366,21 +368,7 @@ int hw_workers_send(struct hw_workers *w, enum hw_job_type type, int elf_fd, int
 {
     struct job j = {.job = ++w->last_job, .type = type, .n = n};
     int fds[2] = {elf_fd, memfd};
-    union {
-        char bytes[CMSG_SPACE(sizeof fds)];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {&j, sizeof j};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fds);
-    memcpy(CMSG_DATA(c), fds, sizeof fds);
-    if (sendmsg(w->fd, &m, MSG_NOSIGNAL) == sizeof j) {
+    if (hw_fd_send(w->fd, &j, sizeof j, fds, HW_ARRAY_LEN(fds), 0) == HW_OK) {
         *job = j.job;
         return HW_OK;
     }
