@@ -27,6 +27,7 @@
 
 #define LIBRARY   "libheapprofd_glibc_preload.so"
 #define WAIT_NS   UINT64_C(5000000000)
+#define DYING_NS  UINT64_C(1000000000)
 #define SLICE_NS  UINT64_C(1000000)
 #define SILENT_NS UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
 
@@ -214,7 +215,7 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
 }
 
 /* False: to be tried again. */
-static bool finish(struct hw_recorder *r, struct hw_attach *a, bool last)
+static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool last)
 {
     struct hw_error err;
     int rc = HW_OK;
@@ -228,7 +229,8 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool last)
         rc = hw_fail(&err, HW_EPERM, 0, "it restricts its system calls (seccomp)");
     else
         rc = write_page(r, a, &err);
-    if (rc == HW_EGONE && !last)
+    /* A recorder that was killed a moment ago may not be gone yet. */
+    if ((rc == HW_EGONE && !last) || (rc == HW_EBUSY && first))
         return false;
     if (rc < 0)
         hw_session_warn(a->session, "process %d is not profiled: %s", a->pid.pid, err.text);
@@ -241,8 +243,8 @@ void hw_attach_tick(struct hw_recorder *r, uint64_t now)
         scan_slice(r->sessions.v[i], now);
     for (size_t i = 0; i < r->attaching.n;) {
         struct hw_attach *a = &r->attaching.v[i];
-        bool last = now - a->since_ns >= WAIT_NS;
-        if ((!a->library->control_known && !last) || !finish(r, a, last)) {
+        bool first = now - a->since_ns < DYING_NS, last = now - a->since_ns >= WAIT_NS;
+        if ((!a->library->control_known && !last) || !finish(r, a, first, last)) {
             i++;
             continue;
         }
