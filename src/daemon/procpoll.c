@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -335,7 +336,17 @@ void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
     (void)check(s, hw_trace_malloc_info(s->writer, s->proc->sequence, ts, &i, &err), &err);
 }
 
-/* glibc's figures say nothing about another allocator's memory: none are better than wrong ones. */
+/* Who can be asked, see client/minfo.c. Another library's figures say nothing about the allocator
+ * in use: none are better than wrong ones. */
+static bool has_figures(const char *base)
+{
+    static const char *const names[] = {"libc.so", "libjemalloc", "libtcmalloc"};
+    for (size_t i = 0; base && i < HW_ARRAY_LEN(names); i++)
+        if (strncmp(base, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 static void check_allocator(struct hw_session *s, const struct hw_target *t)
 {
     const char *path = NULL;
@@ -346,10 +357,10 @@ static void check_allocator(struct hw_session *s, const struct hw_target *t)
     }
     const char *base = path ? strrchr(path, '/') : NULL;
     base = base ? base + 1 : path;
-    if (!base || strncmp(base, "libc.so", 7) != 0)
+    if (!has_figures(base))
         hw_session_warn(s,
-                        "malloc_info is glibc's: process %d gets its memory from %s, so its trace "
-                        "has none",
+                        "malloc_info: process %d gets its memory from %s, which is asked for no "
+                        "figures; glibc, jemalloc and tcmalloc are",
                         t->pid.pid, base && base[0] ? base : "elsewhere");
 }
 
