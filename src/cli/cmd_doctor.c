@@ -19,6 +19,7 @@
 #include "cli/controller.h"
 #include "cli/launch.h"
 #include "daemon/recorder.h"
+#include "enrich/debuginfod.h"
 
 #include "base/banned.h"
 
@@ -160,6 +161,17 @@ static void check_tool(struct report *r, const char *name, const char *use)
     free(path);
 }
 
+static void check_debuginfod(struct report *r)
+{
+    const char *name = "debuginfod";
+    if (!hw_debuginfod_configured())
+        say(r, name, NOTE, "DEBUGINFOD_URLS names no server of debug info; none is asked");
+    else if (hw_debuginfod_installed())
+        say(r, name, GOOD, "%s", getenv("DEBUGINFOD_URLS"));
+    else
+        say(r, name, BAD, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed");
+}
+
 /* Records this program's own help at interval 1. */
 static void check_recording(struct report *r)
 {
@@ -232,6 +244,8 @@ int hw_cmd_doctor(struct hw_cli *cli)
     check_service(&r);
     check_space(&r, "disk", ".");
     check_space(&r, "temporary files", temp && temp[0] ? temp : "/tmp");
+    check_tool(&r, "llvm-symbolizer", "--symbolizer can use it in place of libdw");
+    check_debuginfod(&r);
     check_tool(&r, "perf", "heap_profile --simpleperf needs it");
     check_recording(&r);
     if (hw_opt_flag(&cli->opts, HW_OPT_JSON))

@@ -20,6 +20,7 @@
 #include "codec/pb.h"
 #include "config/config.h"
 #include "enrich/demangle.h"
+#include "export/chrome.h"
 #include "export/pprof_dir.h"
 #include "import/import.h"
 #include "model/profile.h"
@@ -320,6 +321,20 @@ static int java_profile(struct conv *c, struct hw_error *err)
     return profile_of(c, KIND_JAVA, err);
 }
 
+/* ---- json ---- */
+
+static int to_json(struct conv *c, struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    int rc = hw_import_file(hw_input_path(c->in_name), &p, err);
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0)
+        rc = hw_export_chrome(p, c->out_fd, err);
+    hw_profile_free(p);
+    return rc;
+}
+
 /* ---- symbolize, deobfuscate ---- */
 
 static int put_packets(struct conv *c, struct hw_pb *made, int rc, struct hw_error *err)
@@ -364,6 +379,11 @@ static int deobfuscate(struct conv *c, struct hw_error *err)
 
 /* ---- modes ---- */
 
+#define NO_KERNEL_EVENTS                                                                           \
+    "it shows what the kernel's scheduler and ftrace did, and a heap profile records neither; "    \
+    "for "                                                                                         \
+    "counters over time take mode json"
+
 static const struct mode {
     const char *name;
     int (*run)(struct conv *c, struct hw_error *err);
@@ -374,14 +394,14 @@ static const struct mode {
     {"text", to_text, "protobuf text of the whole trace", true},
     {"binary", to_binary, "protobuf text back to a trace", true},
     {"decompress_packets", decompress, "the trace with compressed packets expanded", true},
-    {"json", NULL, "JSON traces", true},
-    {"systrace", NULL, "Android systrace", true},
-    {"ctrace", NULL, "Android systrace", true},
+    {"json", to_json, "processes and counters over time, as chrome://tracing opens", true},
+    {"systrace", NULL, NO_KERNEL_EVENTS, true},
+    {"ctrace", NULL, NO_KERNEL_EVENTS, true},
     {"java_heap_profile", java_profile, "pprof files of Java heap graphs", false},
-    {"hprof", NULL, "Java heap graphs", true},
+    {"hprof", NULL, "heap graphs cannot be written as hprof yet", true},
     {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
     {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
-    {"firefox", NULL, "the Firefox profiler's format", true},
+    {"firefox", NULL, "the Firefox profiler's format is not written yet", true},
     {"bundle", NULL, "one archive of trace, symbols and name maps: INPUT OUTPUT", true},
 };
 
@@ -454,7 +474,7 @@ int hw_cmd_traceconv(struct hw_cli *cli)
     if (bundles)
         return hw_bundle_write(cli, o->args[1], o->args[2]) ? HW_EXIT_FAILED : HW_EXIT_OK;
     if (!m->run) {
-        hw_cli_error(cli, NULL, "mode '%s': %s is not there yet", m->name, m->summary);
+        hw_cli_error(cli, NULL, "mode '%s': %s", m->name, m->summary);
         return HW_EXIT_FAILED;
     }
     if (o->n_args > (m->has_output ? 3u : 2u))

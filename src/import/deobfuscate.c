@@ -288,11 +288,19 @@ static bool is_jit(struct hw_bytes path)
            memmem(path.p, path.n, "[anon", 5) || memmem(path.p, path.n, "jit-cache", 9);
 }
 
+/* By the list of packages and the process's user, or by the process's name ("pkg", "pkg:part"). */
 static bool is_of_package(const struct mapping *m, hw_upid upid)
 {
-    struct hw_bytes name = text_of(m, m->p->processes.v[upid.v].name);
-    return m->package.n && name.n >= m->package.n &&
-           memcmp(name.p, m->package.p, m->package.n) == 0 &&
+    const struct hw_process *process = &m->p->processes.v[upid.v];
+    struct hw_bytes name = text_of(m, process->name);
+    if (!m->package.n)
+        return false;
+    for (size_t i = 0; i < m->p->packages.n; i++) {
+        const struct hw_package_row *row = &m->p->packages.v[i];
+        if (row->uid == process->uid && hw_bytes_equal(text_of(m, row->name), m->package))
+            return true;
+    }
+    return name.n >= m->package.n && memcmp(name.p, m->package.p, m->package.n) == 0 &&
            (name.n == m->package.n || name.p[m->package.n] == ':');
 }
 

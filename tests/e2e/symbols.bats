@@ -243,3 +243,14 @@ sites() {
     PERFETTO_PROGUARD_MAP=com.example=map.txt run -1 traceconv deobfuscate bare.trace names
     has "line 2"
 }
+
+@test "json: processes and counters as chrome://tracing opens them" {
+    command -v jq >/dev/null || skip "no jq"
+    traceconv json bare.trace bare.json
+    run -0 jq -c '[.traceEvents[] | select(.ph == "C" and .name == "libc.malloc")][-1].args' bare.json
+    has '"live_bytes":1000000,"live_objects":1000'
+    run -0 jq -r '.traceEvents[] | select(.ph == "M").name' bare.json
+    has process_name
+    run -1 traceconv systrace bare.trace
+    has "a heap profile records neither"
+}
