@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/client.h"
 
@@ -94,8 +95,8 @@ static void with_slab(bool slab)
     assert_false(nested_below(20));
     assert_true(hw_slabs_idle());
     /* A handler that comes back is inside the visit, on this stack and on another. */
-    static char alt[65536];
-    stack_t ss = {.ss_sp = alt, .ss_size = sizeof alt};
+    stack_t ss = {.ss_size = 65536};
+    ss.ss_sp = mmap(NULL, ss.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(sigaltstack(&ss, NULL), 0);
     for (int on = 0; on < 2; on++) {
         struct sigaction a = {.sa_handler = visits, .sa_flags = on ? SA_ONSTACK : 0};
