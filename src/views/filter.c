@@ -31,11 +31,40 @@ static const struct {
 
 /* ---- patterns ---- */
 
+/* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
+ * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
+ */
+static int check_regex(const char *text, struct hw_error *err)
+{
+    size_t n_counted = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == '{') {
+            size_t first = strspn(p + 1, "0123456789");
+            size_t second = strspn(p + 1 + first + (p[1 + first] == ','), "0123456789");
+            n_counted += first > 2 || second > 2 ? 2 : 1;
+        }
+        if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
+            return hw_fail(err, HW_EINVAL, 0,
+                           "regular expression %.100s: back references are not "
+                           "taken",
+                           text);
+        p += *p == '\\' && p[1];
+    }
+    return n_counted <= 1
+               ? HW_OK
+               : hw_fail(err, HW_EINVAL, 0,
+                         "regular expression %.100s: more than one counted repetition, or above 99",
+                         text);
+}
+
 /* text is /…/ or /…/i */
 static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *err)
 {
     const char *last = strrchr(text, '/');
     char message[160];
+    int bad = check_regex(text, err);
+    if (bad < 0)
+        return bad;
     char *inner = strndup(text + 1, (size_t)(last - text - 1));
     if (!inner)
         return HW_ENOMEM;
