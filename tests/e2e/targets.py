@@ -75,8 +75,10 @@ def extensions(box):
     code = ("import json, _json, zlib, bz2, lzma, sqlite3, decimal, ctypes, hashlib, ssl%s\n"
             "json.dumps([{str(i): i} for i in range(300)]); decimal.Decimal(1) / 3; zlib.compress(b'x' * 9999)")
     for options, interval in (((), 1), ((), 512), (("--no-block-client",), 4096)):
-        # readline: its set-up has more on the stack than a copy takes, so it must be waited for.
-        argv = ["/usr/bin/python3", "-S", "-E", "-c", code % ("" if options else ", readline")]
+        # readline: its set-up has more on the stack than a copy takes, so it must be waited for. Who may
+        # not wait loses what the recorder had no time to look at before the process's end.
+        script = code % "" + "; import time; time.sleep(1)" if options else code % ", readline"
+        argv = ["/usr/bin/python3", "-S", "-E", "-c", script]
         r = hw.record(box, argv, *options, interval=interval, trace=f"{interval}.trace",
                       env={"PYTHONMALLOC": "malloc"})
         hw.equal(r.returncode, 0, hw.tail(r.stderr))
