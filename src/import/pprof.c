@@ -363,19 +363,28 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
 }
 
 /* The first field is a sample type: a message of two small numbers. */
-static int probe(struct hw_bytes head)
+static bool is_sample_type(const struct hw_pb_field *f)
 {
-    struct hw_pb_reader r = hw_pb_read(head);
-    struct hw_pb_field f, v;
-    if (hw_pb_next(&r, &f) != 1 || f.number != HW_F_pprof_Profile_sample_type ||
-        f.wire != HW_PB_BYTES || f.bytes.n == 0 || f.bytes.n > 16)
-        return 0;
-    struct hw_pb_reader in = hw_pb_read(f.bytes);
+    if (f->wire != HW_PB_BYTES || f->bytes.n == 0 || f->bytes.n > 16)
+        return false;
+    struct hw_pb_reader in = hw_pb_read(f->bytes);
+    struct hw_pb_field v;
     int rc;
     while ((rc = hw_pb_next(&in, &v)) == 1)
         if (v.number > HW_F_pprof_ValueType_unit || v.wire != HW_PB_VARINT)
-            return 0;
-    return rc == 0 ? 95 : 0;
+            return false;
+    return rc == 0;
+}
+
+/* Most writers begin with sample_type; Go's runtime puts period_type and period before it. */
+static int probe(struct hw_bytes head)
+{
+    struct hw_pb_reader r = hw_pb_read(head);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1 && f.number <= HW_F_pprof_Profile_default_sample_type)
+        if (f.number == HW_F_pprof_Profile_sample_type)
+            return is_sample_type(&f) ? 95 : 0;
+    return 0;
 }
 
 const struct hw_importer hw_import_pprof = {
