@@ -34,8 +34,8 @@ struct page {
     enum hw_metric metric;
     uint32_t *order;
     size_t n_hidden, n_changed;
-    bool has_limit, limit_is_share, failed;
-    double limit; /* of the metric; a share in percent */
+    bool has_limit, failed;
+    struct hw_limit limit; /* of the metric */
     struct hw_strbuf line;
 };
 
@@ -273,10 +273,10 @@ static void put_gate(const struct page *pg)
     char buf[HW_UNIT_MAX], limit[HW_UNIT_MAX];
     if (!pg->has_limit)
         return;
-    if (pg->limit_is_share)
-        (void)snprintf(limit, sizeof limit, "%g%% of A", pg->limit);
+    if (pg->limit.is_share)
+        (void)snprintf(limit, sizeof limit, "%g%% of A", pg->limit.value);
     else
-        (void)fmt(pg, limit, pg->limit);
+        (void)fmt(pg, limit, pg->limit.value);
     double change = hw_diff_change(&pg->diff.nodes.v[0].total, pg->metric);
     printf("%s: %s changed by %s, the limit is %s\n", pg->failed ? "FAILED" : "passed",
            hw_metric_name(pg->metric), hw_fmt_change(buf, change, is_bytes(pg->metric)), limit);
@@ -379,8 +379,8 @@ static int put_json(struct page *pg, bool *incomplete)
     if (pg->has_limit) {
         hw_json_key(&j, "gate");
         hw_json_begin_object(&j);
-        hw_json_kv_double(&j, "limit", pg->limit);
-        hw_json_kv_str(&j, "unit", pg->limit_is_share ? "percent" : hw_metric_name(pg->metric));
+        hw_json_kv_double(&j, "limit", pg->limit.value);
+        hw_json_kv_str(&j, "unit", pg->limit.is_share ? "percent" : hw_metric_name(pg->metric));
         hw_json_kv_bool(&j, "failed", pg->failed);
         hw_json_end_object(&j);
     }
@@ -407,23 +407,11 @@ static bool read_limit(struct page *pg)
 {
     const char *text = hw_opt_text(&pg->cli->opts, HW_OPT_FAIL_ABOVE);
     struct hw_error err = {0};
-    uint64_t n = 0;
     if (!text)
         return true;
     pg->has_limit = true;
-    size_t len = strlen(text);
-    char *end;
-    pg->limit_is_share = len > 1 && text[len - 1] == '%';
-    if (pg->limit_is_share) {
-        pg->limit = strtod(text, &end);
-        if (end == text + len - 1 && pg->limit >= 0 && isfinite(pg->limit))
-            return true;
-        (void)hw_fail(&err, HW_EINVAL, 0, "'%s' is no share", text);
-    } else if ((is_bytes(pg->metric) ? hw_parse_size(text, &n, &err)
-                                     : hw_parse_uint(text, &n, &err)) == 0) {
-        pg->limit = (double)n;
+    if (hw_parse_limit(text, is_bytes(pg->metric), &pg->limit, &err) == 0)
         return true;
-    }
     hw_cli_error(pg->cli, NULL, "--fail-above: %s", err.text);
     hw_cli_hint("a size (512K), for objects a number, or a share of A (5%%)");
     return false;
@@ -434,7 +422,7 @@ static void judge(struct page *pg)
 {
     const struct hw_diff_value *v = &pg->diff.nodes.v[0].total;
     double a = (double)hw_value_get(&v->a, pg->metric);
-    double limit = pg->limit_is_share ? a * pg->limit / 100 : pg->limit;
+    double limit = pg->limit.is_share ? a * pg->limit.value / 100 : pg->limit.value;
     pg->failed = pg->has_limit && hw_diff_change(v, pg->metric) > limit &&
                  hw_diff_is_significant(&pg->diff, v, pg->metric);
 }

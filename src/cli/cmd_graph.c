@@ -1,7 +1,9 @@
 /*
  * heapwise graph TRACE: a managed heap, by class, by dominator, by path, against another, over time
  *
- * Every form is a table: figures right, names left, the rows that weigh most first.
+ * Every form is a table: figures right, names left, the rows that weigh most first. With --json the
+ * same rows are objects: {"version": 1, "type": "heap_graph", "form": ..., "rows": [...]}. It is
+ * made in memory, so that an error leaves no half of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/show.h"
 #include "cli/units.h"
@@ -24,11 +27,18 @@
 
 enum { WIDTH = 11, MAX_PATH_SHOWN = 60 };
 
+/* A class that grew counts for the gate when that is by chance in one case of twenty at most. */
+#define P_SURE 0.05
+
 struct graph_page {
     const struct hw_cli *cli;
     struct hw_profile *p;
     const struct hw_heap_graph *g;
-    size_t top; /* rows; SIZE_MAX = all */
+    size_t top;           /* rows; SIZE_MAX = all */
+    struct hw_json *json; /* NULL = text */
+    struct hw_limit limit;
+    bool has_limit;
+    bool *failed; /* the gate */
 };
 
 static struct hw_bytes name_of(const struct graph_page *pg, uint32_t class)
@@ -43,6 +53,28 @@ static void put_name(struct hw_bytes name)
     hw_strbuf_add_escaped(&text, name.p, name.n);
     printf("  %s\n", text.n ? text.p : "[unknown]");
     hw_strbuf_done(&text);
+}
+
+static void json_name(const struct graph_page *pg, const char *key, struct hw_bytes name)
+{
+    hw_json_key(pg->json, key);
+    hw_json_strn(pg->json, name.p, name.n);
+}
+
+static void json_sum(const struct graph_page *pg, const char *key, const struct hw_heap_sum *s)
+{
+    hw_json_key(pg->json, key);
+    hw_json_begin_object(pg->json);
+    hw_json_kv_int(pg->json, "objects", s->count);
+    hw_json_kv_int(pg->json, "size", s->size);
+    hw_json_kv_int(pg->json, "native", s->native);
+    hw_json_end_object(pg->json);
+}
+
+static void begin_rows(const struct graph_page *pg)
+{
+    hw_json_key(pg->json, "rows");
+    hw_json_begin_array(pg->json);
 }
 
 static void put_bytes(int64_t v)
@@ -63,11 +95,26 @@ static void put_change(double v, bool bytes)
     printf("%*s", WIDTH + 1, hw_fmt_change(buf, v, bytes));
 }
 
+static void json_head(const struct graph_page *pg, const struct hw_class_sum *s)
+{
+    const struct hw_process *process = &pg->p->processes.v[pg->g->upid.v];
+    hw_json_kv_int(pg->json, "pid", process->pid);
+    json_name(pg, "process", hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name));
+    hw_json_kv_int(pg->json, "ts_ns", pg->g->ts_ns);
+    hw_json_kv_bool(pg->json, "truncated", pg->g->truncated);
+    json_sum(pg, "reachable", &s->reachable);
+    json_sum(pg, "all", &s->all);
+}
+
 static void put_head(const struct graph_page *pg)
 {
     const struct hw_process *process = &pg->p->processes.v[pg->g->upid.v];
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name);
     struct hw_class_sum s = hw_heap_graph_sum(pg->g);
+    if (pg->json) {
+        json_head(pg, &s);
+        return;
+    }
     struct hw_strbuf text = {0};
     char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
     hw_strbuf_add_escaped(&text, name.p, name.n);
@@ -96,6 +143,26 @@ static int by_key(const void *pa, const void *pb)
     return (a->class > b->class) - (a->class < b->class);
 }
 
+static void put_class(const struct graph_page *pg, uint32_t class, const struct hw_class_sum *s)
+{
+    int64_t retained = s->dominated.size + s->dominated.native;
+    if (pg->json) {
+        hw_json_begin_object(pg->json);
+        json_name(pg, "class", name_of(pg, class));
+        hw_json_kv_int(pg->json, "retained", retained);
+        hw_json_kv_int(pg->json, "size", s->reachable.size);
+        hw_json_kv_int(pg->json, "native", s->reachable.native);
+        hw_json_kv_int(pg->json, "objects", s->reachable.count);
+        hw_json_end_object(pg->json);
+        return;
+    }
+    put_bytes(retained);
+    put_bytes(s->reachable.size);
+    put_bytes(s->reachable.native);
+    put_count(s->reachable.count);
+    put_name(name_of(pg, class));
+}
+
 /* Classes with reachable objects: own bytes, with what they keep alive beside. */
 static int show_classes(const struct graph_page *pg, bool by_dominated)
 {
@@ -119,16 +186,15 @@ static int show_classes(const struct graph_page *pg, bool by_dominated)
     }
     if (n)
         qsort(rows, n, sizeof *rows, by_key);
-    printf("%*s%*s%*s%*s  %s\n", WIDTH, "retained", WIDTH, "own", WIDTH, "native", WIDTH, "objects",
-           "class");
-    for (size_t i = 0; i < n && i < pg->top; i++) {
-        const struct hw_class_sum *s = &sums[rows[i].class];
-        put_bytes(s->dominated.size + s->dominated.native);
-        put_bytes(s->reachable.size);
-        put_bytes(s->reachable.native);
-        put_count(s->reachable.count);
-        put_name(name_of(pg, rows[i].class));
-    }
+    if (pg->json)
+        begin_rows(pg);
+    else
+        printf("%*s%*s%*s%*s  %s\n", WIDTH, "retained", WIDTH, "own", WIDTH, "native", WIDTH,
+               "objects", "class");
+    for (size_t i = 0; i < n && i < pg->top; i++)
+        put_class(pg, rows[i].class, &sums[rows[i].class]);
+    if (pg->json)
+        hw_json_end_array(pg->json);
     return HW_OK;
 }
 
@@ -139,26 +205,53 @@ static bool matches(const struct graph_page *pg, uint32_t class, const char *wan
     return hw_bytes_equal(name_of(pg, class), hw_bytes_str(wanted));
 }
 
-/* "Owner.field" of the reference by which a path goes on. */
-static void put_step(const struct graph_page *pg, uint32_t owner, uint32_t owned)
+/* "Owner.field" of the reference by which a path goes on; "" for an array's element. */
+static struct hw_bytes step_name(const struct graph_page *pg, uint32_t owner, uint32_t owned)
 {
     const struct hw_heap_graph *g = pg->g;
     for (uint32_t r = g->first_ref[owner]; r < g->first_ref[owner + 1]; r++) {
         const struct hw_heap_field *f = &g->fields[g->ref_field[r]];
-        if (g->ref_owned[r] != owned || !hw_ref_is_strong(g, owner, r))
-            continue;
-        struct hw_bytes name = hw_strings_get(hw_callsites_strings(pg->p->callsites),
-                                              f->clear_name.v ? f->clear_name : f->name);
-        struct hw_strbuf text = {0};
-        hw_strbuf_add_escaped(&text, name.p, name.n);
-        printf("    by %s\n", text.n ? text.p : "an element");
-        hw_strbuf_done(&text);
-        return;
+        if (g->ref_owned[r] == owned && hw_ref_is_strong(g, owner, r))
+            return hw_strings_get(hw_callsites_strings(pg->p->callsites),
+                                  f->clear_name.v ? f->clear_name : f->name);
     }
+    return hw_bytes_of(NULL, 0);
+}
+
+static void put_step(struct hw_bytes name)
+{
+    struct hw_strbuf text = {0};
+    hw_strbuf_add_escaped(&text, name.p, name.n);
+    printf("    by %s\n", text.n ? text.p : "an element");
+    hw_strbuf_done(&text);
+}
+
+/* From the object at `at` to its root: {class, by} each, and at the last the root's kind. */
+static void json_path(const struct graph_page *pg, const struct hw_heap_paths *t, size_t at)
+{
+    hw_json_key(pg->json, "nearest");
+    hw_json_begin_array(pg->json);
+    for (size_t left = MAX_PATH_SHOWN; left > 0 && at != HW_ID_NONE; left--) {
+        uint32_t o = t->object[at], up = t->parent[at];
+        hw_json_begin_object(pg->json);
+        json_name(pg, "class", name_of(pg, pg->g->type[o]));
+        if (up == HW_ID_NONE)
+            hw_json_kv_str(pg->json, "root", hw_root_type_name(hw_object_root_type(pg->g, o)));
+        else
+            json_name(pg, "by", step_name(pg, t->object[up], o));
+        hw_json_end_object(pg->json);
+        at = up;
+    }
+    hw_json_end_array(pg->json);
 }
 
 static void put_path(const struct graph_page *pg, const struct hw_heap_paths *t, size_t at)
 {
+    if (pg->json) {
+        json_path(pg, t, at);
+        return;
+    }
+    puts("\nthe one nearest to a root:");
     for (size_t left = MAX_PATH_SHOWN; left > 0; left--) {
         uint32_t o = t->object[at], up = t->parent[at];
         put_name(name_of(pg, pg->g->type[o]));
@@ -166,7 +259,7 @@ static void put_path(const struct graph_page *pg, const struct hw_heap_paths *t,
             printf("    %s\n", hw_root_type_name(hw_object_root_type(pg->g, o)));
             return;
         }
-        put_step(pg, t->object[up], o);
+        put_step(step_name(pg, t->object[up], o));
         at = up;
     }
     puts("    and so on");
@@ -185,6 +278,38 @@ static int by_size(const void *pa, const void *pb)
     return (a->index > b->index) - (a->index < b->index);
 }
 
+static void put_way(const struct graph_page *pg, const hw_heap_tree *tree, const struct tree_row *r,
+                    struct hw_strbuf *line, struct hw_strbuf *name)
+{
+    size_t left = MAX_PATH_SHOWN;
+    if (pg->json) {
+        hw_json_begin_object(pg->json);
+        hw_json_kv_int(pg->json, "size", r->node->size);
+        hw_json_kv_int(pg->json, "objects", r->node->count);
+        hw_json_key(pg->json, "way");
+        hw_json_begin_array(pg->json);
+    } else {
+        put_bytes(r->node->size);
+        put_count(r->node->count);
+    }
+    hw_strbuf_clear(line);
+    for (uint32_t at = r->index; at != HW_ID_NONE && left > 0; left--) {
+        hw_strbuf_clear(name);
+        hw_heap_node_name(pg->p, pg->g, &tree->v[at], HW_FOLD_FLAME, name);
+        if (pg->json)
+            hw_json_strn(pg->json, name->p, name->n);
+        hw_strbuf_adds(line, line->n ? " < " : "");
+        hw_strbuf_add_escaped(line, name->p, name->n);
+        at = tree->v[at].parent;
+    }
+    if (pg->json) {
+        hw_json_end_array(pg->json);
+        hw_json_end_object(pg->json);
+    } else {
+        printf("  %s%s\n", line->p ? line->p : "", left ? "" : " < ...");
+    }
+}
+
 /* The ways on which objects of the class are reached, by the classes on them. */
 static int show_ways(const struct graph_page *pg, const hw_heap_tree *tree, const char *wanted)
 {
@@ -197,21 +322,14 @@ static int show_ways(const struct graph_page *pg, const hw_heap_tree *tree, cons
             rc = HW_ENOMEM;
     if (rows.n)
         qsort(rows.v, rows.n, sizeof *rows.v, by_size);
-    printf("%*s%*s  %s\n", WIDTH, "own", WIDTH, "objects", "way, from the object to the root");
-    for (size_t i = 0; rc == HW_OK && i < rows.n && i < pg->top; i++) {
-        size_t left = MAX_PATH_SHOWN;
-        put_bytes(rows.v[i].node->size);
-        put_count(rows.v[i].node->count);
-        hw_strbuf_clear(&line);
-        for (uint32_t at = rows.v[i].index; at != HW_ID_NONE && left > 0; left--) {
-            hw_strbuf_clear(&name);
-            hw_heap_node_name(pg->p, pg->g, &tree->v[at], HW_FOLD_FLAME, &name);
-            hw_strbuf_adds(&line, line.n ? " < " : "");
-            hw_strbuf_add_escaped(&line, name.p, name.n);
-            at = tree->v[at].parent;
-        }
-        printf("  %s%s\n", line.p ? line.p : "", left ? "" : " < ...");
-    }
+    if (pg->json)
+        begin_rows(pg);
+    else
+        printf("%*s%*s  %s\n", WIDTH, "own", WIDTH, "objects", "way, from the object to the root");
+    for (size_t i = 0; rc == HW_OK && i < rows.n && i < pg->top; i++)
+        put_way(pg, tree, &rows.v[i], &line, &name);
+    if (pg->json)
+        hw_json_end_array(pg->json);
     rc = rc < 0 || line.failed || name.failed ? HW_ENOMEM : rows.n ? HW_OK : HW_ENOTFOUND;
     hw_vec_done(&rows);
     hw_strbuf_done(&line);
@@ -230,7 +348,6 @@ static int show_path(const struct graph_page *pg, const char *wanted)
         rc = show_ways(pg, &tree, wanted);
     for (size_t at = 0; rc == HW_OK && at < t.n; at++)
         if (matches(pg, pg->g->type[t.object[at]], wanted)) {
-            puts("\nthe one nearest to a root:");
             put_path(pg, &t, at);
             break;
         }
@@ -241,26 +358,83 @@ static int show_path(const struct graph_page *pg, const char *wanted)
 
 /* ---- against another, over time ---- */
 
+static void put_change_row(const struct graph_page *pg, const struct hw_class_change *r,
+                           bool over_time)
+{
+    struct hw_heap_sum before = r->before, after = r->after;
+    before.size -= before.native; /* in JSON beside it, as everywhere there */
+    after.size -= after.native;
+    if (pg->json) {
+        hw_json_begin_object(pg->json);
+        json_name(pg, "class", r->name);
+        json_sum(pg, "before", &before);
+        json_sum(pg, "after", &after);
+        if (over_time) {
+            hw_json_kv_uint(pg->json, "rises", r->n_rises);
+            hw_json_kv_double(pg->json, "bytes_per_second", r->slope.slope);
+            hw_json_kv_double(pg->json, "p", r->slope.p);
+        }
+        hw_json_end_object(pg->json);
+        return;
+    }
+    put_change((double)r->after.size - (double)r->before.size, /* bytes = */ true);
+    put_change((double)r->after.count - (double)r->before.count, /* bytes = */ false);
+    put_bytes(r->after.size);
+    if (over_time)
+        printf("%8u %10.3g", r->n_rises, r->slope.p);
+    put_name(r->name);
+}
+
+static bool rose(const struct hw_class_change *r)
+{
+    return r->after.size > r->before.size && r->slope.slope > 0;
+}
+
 static void put_changes(const struct graph_page *pg, const hw_class_changes *rows, bool over_time)
 {
-    printf("%*s%*s%*s%s  %s\n", WIDTH + 1, "bytes", WIDTH + 1, "objects", WIDTH, "now",
-           over_time ? "   rises          p" : "", "class");
+    if (pg->json)
+        begin_rows(pg);
+    else
+        printf("%*s%*s%*s%s  %s\n", WIDTH + 1, "bytes", WIDTH + 1, "objects", WIDTH, "now",
+               over_time ? "   rises          p" : "", "class");
     size_t shown = 0;
     for (size_t i = 0; i < rows->n && shown < pg->top; i++) {
-        const struct hw_class_change *r = &rows->v[i];
-        double change = (double)r->after.size - (double)r->before.size;
-        if (over_time && !(change > 0 && r->slope.slope > 0))
+        if (over_time && !rose(&rows->v[i]))
             continue;
-        put_change(change, /* bytes = */ true);
-        put_change((double)r->after.count - (double)r->before.count, /* bytes = */ false);
-        put_bytes(r->after.size);
-        if (over_time)
-            printf("%8u %10.3g", r->n_rises, r->slope.p);
-        put_name(r->name);
+        put_change_row(pg, &rows->v[i], over_time);
         shown++;
     }
-    if (shown == 0)
+    if (pg->json)
+        hw_json_end_array(pg->json);
+    else if (shown == 0)
         puts(over_time ? "no class grew" : "no class differs");
+}
+
+/* grew: bytes that count for the gate, before: of what a share is meant. */
+static void judge(const struct graph_page *pg, double grew, double before)
+{
+    if (!pg->has_limit)
+        return;
+    double limit = pg->limit.is_share ? before * pg->limit.value / 100 : pg->limit.value;
+    *pg->failed = grew > limit;
+    if (!pg->json) {
+        char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
+        printf("%s: grew by %s, the limit is %s\n", *pg->failed ? "FAILED" : "passed",
+               hw_fmt_change(a, grew, /* bytes = */ true), hw_fmt_bytes(b, limit));
+        return;
+    }
+    hw_json_key(pg->json, "gate");
+    hw_json_begin_object(pg->json);
+    hw_json_kv_double(pg->json, "limit", limit);
+    hw_json_kv_double(pg->json, "grew", grew);
+    hw_json_kv_bool(pg->json, "failed", *pg->failed);
+    hw_json_end_object(pg->json);
+}
+
+static double reachable_bytes(const struct hw_heap_graph *g)
+{
+    struct hw_class_sum s = hw_heap_graph_sum(g);
+    return (double)s.reachable.size + (double)s.reachable.native;
 }
 
 static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct hw_opts *o);
@@ -275,8 +449,10 @@ static int show_diff(const struct graph_page *pg, const char *path, struct hw_er
         rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has no heap graph of the process", path);
     if (rc == HW_OK)
         rc = hw_heap_diff(pg->p, pg->g, other, g, &rows);
-    if (rc == HW_OK)
+    if (rc == HW_OK) {
         put_changes(pg, &rows, /* over_time = */ false);
+        judge(pg, reachable_bytes(g) - reachable_bytes(pg->g), reachable_bytes(pg->g));
+    }
     hw_vec_done(&rows);
     hw_profile_free(other);
     return rc;
@@ -293,8 +469,19 @@ static int show_leaks(const struct graph_page *pg, struct hw_error *err)
                      "continuous_dump_config",
                      n, n == 1 ? "" : "s");
     if (rc == HW_OK) {
-        printf("%zu dumps\n", n);
+        double grew = 0, before = 0;
+        for (size_t i = 0; i < rows.n; i++) {
+            const struct hw_class_change *r = &rows.v[i];
+            before += (double)r->before.size;
+            if (rose(r) && r->slope.p <= P_SURE)
+                grew += (double)r->after.size - (double)r->before.size;
+        }
+        if (pg->json)
+            hw_json_kv_uint(pg->json, "dumps", n);
+        else
+            printf("%zu dumps\n", n);
         put_changes(pg, &rows, /* over_time = */ true);
+        judge(pg, grew, before);
     }
     hw_vec_done(&rows);
     return rc;
@@ -322,19 +509,70 @@ static int show(const struct graph_page *pg, struct hw_error *err)
     const struct hw_opts *o = &pg->cli->opts;
     const char *class = hw_opt_text(o, HW_OPT_GRAPH_PATH),
                *other = hw_opt_text(o, HW_OPT_GRAPH_DIFF);
+    bool leaks = hw_opt_flag(o, HW_OPT_GRAPH_LEAKS),
+         dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS);
     int rc;
+    if (pg->json) {
+        hw_json_begin_object(pg->json);
+        hw_json_kv_int(pg->json, "version", 1);
+        hw_json_kv_str(pg->json, "type", "heap_graph");
+        hw_json_kv_str(pg->json, "form",
+                       class        ? "path"
+                       : other      ? "diff"
+                       : leaks      ? "leaks"
+                       : dominators ? "dominators"
+                                    : "classes");
+    }
     put_head(pg);
     if (class)
         rc = show_path(pg, class);
     else if (other)
         rc = show_diff(pg, other, err);
-    else if (hw_opt_flag(o, HW_OPT_GRAPH_LEAKS))
+    else if (leaks)
         rc = show_leaks(pg, err);
     else
-        rc = show_classes(pg, hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS));
+        rc = show_classes(pg, dominators);
     if (rc == HW_ENOTFOUND && class)
         return hw_fail(err, rc, 0, "no reachable object of class '%s'", class);
     return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "heap graph") : rc;
+}
+
+/* Standard output gets the object only when it is whole. */
+static int show_json(struct graph_page *pg, struct hw_error *err)
+{
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ true);
+    pg->json = &j;
+    int rc = show(pg, err);
+    if (rc == HW_OK) {
+        hw_json_end_object(&j);
+        rc = hw_json_finish(&j);
+        if (rc == HW_OK && fwrite(j.buf.p, 1, j.buf.n, stdout) != j.buf.n)
+            rc = HW_ESYS;
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "cannot write");
+    }
+    hw_json_done(&j);
+    return rc;
+}
+
+static bool read_limit(struct graph_page *pg)
+{
+    const struct hw_opts *o = &pg->cli->opts;
+    const char *text = hw_opt_text(o, HW_OPT_FAIL_ABOVE);
+    struct hw_error err = {0};
+    pg->has_limit = text != NULL;
+    if (!text)
+        return true;
+    if (!o->v[HW_OPT_GRAPH_DIFF].set && !hw_opt_flag(o, HW_OPT_GRAPH_LEAKS)) {
+        hw_cli_error(pg->cli, NULL, "--fail-above: with --diff or --leaks only");
+        return false;
+    }
+    if (hw_parse_limit(text, /* bytes = */ true, &pg->limit, &err) == 0)
+        return true;
+    hw_cli_error(pg->cli, NULL, "--fail-above: %s", err.text);
+    hw_cli_hint("a size (512K) or a share of what was there before (5%%)");
+    return false;
 }
 
 int hw_cmd_graph(struct hw_cli *cli)
@@ -352,7 +590,11 @@ int hw_cmd_graph(struct hw_cli *cli)
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }
-    struct graph_page pg = {.cli = cli, .top = (size_t)hw_opt_num(o, HW_OPT_TOP)};
+    bool failed = false;
+    struct graph_page pg = {
+        .cli = cli, .top = (size_t)hw_opt_num(o, HW_OPT_TOP), .failed = &failed};
+    if (!read_limit(&pg))
+        return hw_cli_usage_exit(cli);
     if (pg.top == 0)
         pg.top = SIZE_MAX;
     int rc = hw_import_file(hw_input_path(o->args[0]), &pg.p, &err);
@@ -361,7 +603,9 @@ int hw_cmd_graph(struct hw_cli *cli)
         rc = hw_fail(&err, HW_ENOTFOUND, 0, "no heap graph in '%s'%s", o->args[0],
                      o->v[HW_OPT_SHOW_PID].set ? " of that process" : "");
     if (rc == HW_OK)
-        rc = show(&pg, &err);
+        rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show(&pg, &err);
     hw_profile_free(pg.p);
-    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    if (rc < 0)
+        return hw_cli_fail(cli, &err);
+    return failed ? HW_EXIT_GATE : HW_EXIT_OK;
 }

@@ -21,7 +21,14 @@
 
 #include "base/banned.h"
 
-enum { MAX_SUPPRESSIONS = 4 << 20, COL_RATE = 13, COL_GREW = 11, COL_LIVE = 18, SPARK = 16 };
+enum {
+    MAX_SUPPRESSIONS = 4 << 20,
+    COL_RATE = 13,
+    COL_GREW = 11,
+    COL_LIVE = 18,
+    SPARK = 16,
+    VERDICT_DUMPS = 4
+};
 
 struct page {
     const struct hw_cli *cli;
@@ -69,7 +76,7 @@ static void put_head(struct page *pg)
     hw_strbuf_addf(&pg->line, "   likely leaks %s\n",
                    hw_fmt_change(buf, hw_leaks_likely(l), /* bytes = */ true));
     fputs(pg->line.p ? pg->line.p : "", stdout);
-    if (l->t.n < 4)
+    if (l->t.n < VERDICT_DUMPS)
         printf("%zu dump%s: four are needed for a verdict; record with --continuous-dump\n", l->t.n,
                l->t.n == 1 ? "" : "s");
 }
@@ -390,6 +397,12 @@ static int answer(struct page *pg)
     }
     if (pg->failed)
         return HW_EXIT_GATE;
+    if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */
+        hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict takes four",
+                     pg->leaks.t.n, pg->leaks.t.n == 1 ? "" : "s");
+        hw_cli_hint("record with --continuous-dump");
+        return HW_EXIT_NO_DATA;
+    }
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 

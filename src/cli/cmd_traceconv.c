@@ -85,17 +85,41 @@ static int refuse_terminal(const struct conv *c, struct hw_error *err)
 
 /* ---- text, binary, decompress_packets ---- */
 
+/* Packet by packet: that is for traces only, not for what else this program reads. */
+static int open_packets(struct conv *c, struct hw_trace_reader **out, struct hw_error *err)
+{
+    int rc = read_input(c, err);
+    if (rc < 0)
+        return rc;
+    struct hw_bytes file = hw_bytes_of(c->in.p, c->in.n);
+    const struct hw_importer *known =
+        hw_importer_find(hw_bytes_of(file.p, file.n < 4096 ? file.n : 4096));
+    if (known && strcmp(known->name, "perfetto") != 0)
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is no Perfetto trace but '%s': it has no packets",
+                       c->in_name, known->name);
+    return hw_trace_reader_open_bytes(file, out, err);
+}
+
+static int was_a_trace(const struct conv *c, const struct hw_trace_reader *r, struct hw_error *err)
+{
+    if (hw_trace_reader_stats(r)->packets)
+        return HW_OK;
+    return c->in.n
+               ? hw_fail(err, HW_EFORMAT, 0, "'%s': no packet in %zu bytes", c->in_name, c->in.n)
+               : hw_fail(err, HW_EFORMAT, 0, "'%s' is empty", c->in_name);
+}
+
 static int to_text(struct conv *c, struct hw_error *err)
 {
     struct hw_trace_reader *r = NULL;
     size_t damaged = 0;
-    int rc = read_input(c, err);
-    if (rc == 0)
-        rc = hw_trace_reader_open_bytes(hw_bytes_of(c->in.p, c->in.n), &r, err);
+    int rc = open_packets(c, &r, err);
     if (rc == 0)
         rc = open_output(c, err);
     if (rc == 0)
         rc = hw_trace_print_text(r, c->out_fd, &damaged, err);
+    if (rc == 0)
+        rc = was_a_trace(c, r, err);
     if (damaged)
         hw_cli_error(c->cli, NULL, "%zu damaged messages were cut; see the comments in the text",
                      damaged);
@@ -157,13 +181,13 @@ static int decompress(struct conv *c, struct hw_error *err)
     struct hw_trace_reader *r = NULL;
     int rc = refuse_terminal(c, err);
     if (rc == 0)
-        rc = read_input(c, err);
-    if (rc == 0)
-        rc = hw_trace_reader_open_bytes(hw_bytes_of(c->in.p, c->in.n), &r, err);
+        rc = open_packets(c, &r, err);
     if (rc == 0)
         rc = open_output(c, err);
     if (rc == 0)
         rc = copy_packets(c, r, err);
+    if (rc == 0)
+        rc = was_a_trace(c, r, err);
     if (r) {
         const struct hw_reader_stats *s = hw_trace_reader_stats(r);
         uint64_t lost = s->damaged_packets + s->damaged_compressed + s->unsupported_packets;

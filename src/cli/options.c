@@ -5,6 +5,7 @@
 #include "cli/options.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,24 @@ int hw_parse_time_ms(const char *text, uint64_t *out, struct hw_error *err)
                                         {"m", 60000},   {"min", 60000}, {"h", 3600000},
                                         {"d", 86400000}};
     return parse_with_unit(text, units, HW_ARRAY_LEN(units), "time", out, err);
+}
+
+int hw_parse_limit(const char *text, bool bytes, struct hw_limit *out, struct hw_error *err)
+{
+    size_t len = strlen(text);
+    if (len > 1 && text[len - 1] == '%') {
+        char *end;
+        double share = strtod(text, &end);
+        if (end != text + len - 1 || !(share >= 0) || !isfinite(share))
+            return hw_fail(err, HW_EINVAL, 0, "'%s' is no share", text);
+        *out = (struct hw_limit){share, true};
+        return HW_OK;
+    }
+    uint64_t n;
+    int rc = bytes ? hw_parse_size(text, &n, err) : hw_parse_uint(text, &n, err);
+    if (rc == HW_OK)
+        *out = (struct hw_limit){(double)n, false};
+    return rc;
 }
 
 static int list_add(struct hw_optval *v, const char *p, size_t n, struct hw_error *err)

@@ -130,4 +130,12 @@ int hw_parse_size(const char *text, uint64_t *out, struct hw_error *err);
 int hw_parse_time_ms(const char *text, uint64_t *out, struct hw_error *err);
 int hw_parse_uint(const char *text, uint64_t *out, struct hw_error *err);
 
+/* --fail-above: a size, a number, or a share of what was there ("5%"). */
+struct hw_limit {
+    double value;
+    bool is_share; /* then value is in percent */
+};
+
+int hw_parse_limit(const char *text, bool bytes, struct hw_limit *out, struct hw_error *err);
+
 #endif

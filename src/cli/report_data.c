@@ -23,7 +23,8 @@ static int pick_process(struct hw_report_data *d, struct hw_error *err)
     if (d->o->pid >= 0)
         return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of pid %lld in the trace",
                        (long long)d->o->pid);
-    return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile in the trace");
+    return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile in the trace%s",
+                   d->p->graphs.n ? ", but a managed heap: heapwise graph shows it" : "");
 }
 
 static void pick_moments(struct hw_report_data *d)

@@ -26,14 +26,16 @@ bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
     return false;
 }
 
-static int no_data(const struct hw_cli *cli, const struct hw_show_want *w)
+static int no_data(const struct hw_cli *cli, const struct hw_show_want *w,
+                   const struct hw_profile *p)
 {
     if (w->has_pid)
         hw_cli_error(cli, "no-data", "no heap profile of pid %lld in '%s'", (long long)w->pid,
                      w->path);
     else
         hw_cli_error(cli, "no-data", "no heap profile in '%s'", w->path);
-    hw_cli_hint("heapwise stats %s", w->path);
+    hw_cli_hint(p->graphs.n ? "it holds a managed heap: heapwise graph %s" : "heapwise stats %s",
+                w->path);
     return HW_EXIT_NO_DATA;
 }
 
@@ -156,14 +158,14 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_sho
     bool found = rc == 0 && pick_process(s, w, &ranks);
     hw_vec_done(&ranks);
     if (rc == 0 && !found)
-        return no_data(cli, w);
+        return no_data(cli, w, s->p);
     if (rc == 0)
         rc = hw_process_view_init(&s->view, s->p, &s->list, s->upid);
     if (rc < 0)
         return rc;
     s->moment = pick_moment(s, w, err);
     if (!s->moment)
-        return err->code ? err->code : no_data(cli, w);
+        return err->code ? err->code : no_data(cli, w, s->p);
     rc =
         hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max, &s->values);
     if (rc == 0)

@@ -184,6 +184,19 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     [ "$status" -eq 0 ]
 }
 
+@test "traceconv text and decompress_packets refuse what holds no packets" {
+    echo 'main;work 3' >stacks.folded
+    run -1 traceconv text stacks.folded
+    has "is no Perfetto trace but 'folded'"
+    run -1 traceconv decompress_packets stacks.folded out.bin
+    has "is no Perfetto trace"
+    head -c 300 /dev/zero >zeros
+    run -1 traceconv text zeros
+    has "no packet in 300 bytes"
+    run -1 traceconv text /dev/null
+    has "is empty"
+}
+
 @test "traceconv profile: names of the files, where they go, refusals" {
     pid=$(heapwise report --json t.trace | python3 -c 'import json,sys; print(json.load(sys.stdin)["process"]["pid"])')
     run traceconv profile t.trace

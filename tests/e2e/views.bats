@@ -77,6 +77,8 @@ assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
     run -0 heapwise leaks one.trace
     has "record with --continuous-dump"
     has "not enough data"
+    run -5 heapwise leaks --fail-above 1G one.trace
+    has "a verdict takes four"
     run -2 heapwise leaks
     run -1 heapwise leaks /nonexistent
 }
