@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 1), *rest = text;
     if (!text)
         return 0;
-    memcpy(text, data, size);
+    if (size)
+        memcpy(text, data, size);
     text[size] = 0;
     for (char *line; (line = strsep(&rest, "\n"));)
         (void)hw_filters_add(&filters, line, NULL); /* most are refused */

@@ -846,7 +846,9 @@ static void test_greedy_targets(void **state)
     assert_int_equal(e.n_targets, 4);
     assert_true(e.n_dumps >= 4);
     print_message("peak %d MiB\n", (int)peak);
+#ifndef __SANITIZE_THREAD__ /* which keeps notes on every byte */
     assert_in_range(peak, 1, 400);
+#endif
 }
 
 /* ---- a file system that does not answer ---- */

@@ -85,11 +85,11 @@ def ask_us(tool, map_path, questions, tmp):
     path = os.path.join(tmp, 'trace')
     with open(path + '.txt', 'w') as f:
         f.write('\n'.join(text))
-    conv = os.path.join(os.path.dirname(tool), 'traceconv')
-    subprocess.run([conv, 'binary', path + '.txt', path], check=True)
+    conv = 'traceconv'  # the program by another name, whether or not the link was made
+    subprocess.run([conv, 'binary', path + '.txt', path], check=True, executable=tool)
     env = dict(os.environ, PERFETTO_PROGUARD_MAP='com.example=' + map_path)
     with open(path, 'ab') as f:
-        subprocess.run([conv, 'deobfuscate', path], check=True, stdout=f, env=env)
+        subprocess.run([conv, 'deobfuscate', path], check=True, stdout=f, env=env, executable=tool)
     sql = '''select f.name, f.deobfuscated_name, s.name, s.source_file, s.line_number, a.size as n
         from heap_profile_allocation a join stack_profile_callsite c on c.id = a.callsite_id
         join stack_profile_frame f on f.id = c.frame_id
