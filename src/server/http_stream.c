@@ -165,6 +165,17 @@ void hw_http_stream(struct hw_http_request *req, unsigned status, const char *ty
     hw_http_queue(req, status, type, r);
 }
 
+/* A client that is never done with what there is would else keep all of it. Each byte moves at most
+ * once: no more are held than were taken. */
+static void forget_taken(struct hw_http_stream *s)
+{
+    if (s->taken < BUFFER)
+        return;
+    s->buffer.n -= s->taken;
+    memmove(s->buffer.p, s->buffer.p + s->taken, s->buffer.n);
+    s->taken = 0;
+}
+
 int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n)
 {
     const char *at = p;
@@ -183,6 +194,7 @@ int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n)
                 set_gone(s);
         } else {
             size_t part = n < room ? n : room;
+            forget_taken(s);
             hw_strbuf_add(&s->buffer, at, part);
             if (s->buffer.failed)
                 rc = HW_ENOMEM;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -119,6 +120,24 @@ static void pouring(struct hw_http_request *req, void *ctx)
                    &(struct hw_http_producer){pour, cancelled, ended, ctx});
 }
 
+enum { FLOOD_BYTES = 192 << 20 };
+
+/* More than the socket takes at once, all the time: what was sent must not be kept. */
+static void flood(struct hw_http_stream *s, void *ctx)
+{
+    static const char zeros[65536];
+    (void)ctx;
+    for (size_t n = 0; n < FLOOD_BYTES; n += sizeof zeros)
+        if (hw_http_stream_write(s, zeros, sizeof zeros) < 0)
+            return;
+}
+
+static void flooding(struct hw_http_request *req, void *ctx)
+{
+    hw_http_stream(req, 200, "application/octet-stream",
+                   &(struct hw_http_producer){flood, cancelled, ended, ctx});
+}
+
 static void silent(struct hw_http_request *req, void *ctx)
 {
     (void)req;
@@ -133,6 +152,7 @@ static const struct hw_http_route routes[] = {
     {HW_HTTP_GET, "/events", 0, 0, events, NULL},
     {HW_HTTP_GET, "/wait", 0, 0, waiting, NULL},
     {HW_HTTP_GET, "/pour", 0, 0, pouring, NULL},
+    {HW_HTTP_GET, "/flood", 0, 0, flooding, NULL},
     {HW_HTTP_DELETE, "/silent", 0, 0, silent, NULL},
 };
 
@@ -318,6 +338,43 @@ static void test_streams(void **unused)
     close(full);
 }
 
+static size_t peak_bytes(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (size_t)u.ru_maxrss << 10;
+}
+
+static void test_stream_memory(void **unused)
+{
+    static const char text[] = "GET /flood?token=sesame HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    static char buffer[65536];
+    struct hw_http *h = start();
+    size_t got = 0, before = peak_bytes();
+    (void)unused;
+    int fd = dial(h);
+    assert_true(send(fd, text, sizeof text - 1, MSG_NOSIGNAL) > 0);
+    while (got < FLOOD_BYTES) {
+        ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+        assert_true(n > 0);
+        got += (size_t)n;
+        usleep(100); /* the writer is always ahead */
+    }
+    close(fd);
+    hw_http_stop(h);
+    assert_in_range(peak_bytes() - before, 0, FLOOD_BYTES / 4);
+}
+
+/* A target without a path before its query. */
+static void test_no_path(void **unused)
+{
+    struct hw_http *h = start();
+    (void)unused;
+    assert_int_equal(status(ask(h, "GET ?a=1", TOKEN, "")) / 100, 4);
+    assert_int_equal(status(ask(h, "GET *", TOKEN, "")) / 100, 4);
+    hw_http_stop(h);
+}
+
 static void test_accept_key(void **unused)
 {
     char out[29];
@@ -332,6 +389,8 @@ int main(void)
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_stream_memory),
+        cmocka_unit_test(test_no_path),
         cmocka_unit_test(test_accept_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
