@@ -13,7 +13,9 @@
 
 #include "base/banned.h"
 
-enum { MAX_NODES = 1 << 26, MAX_PATH = 4096 };
+/* Each parent is a node with a path of its own: without MAX_DEPTH 4 KiB of slashes would be 8 MiB
+ * of names. */
+enum { MAX_NODES = 1 << 26, MAX_PATH = 4096, MAX_DEPTH = 64 };
 
 void hw_memory_dumps_done(struct hw_memory_dumps *m)
 {
@@ -21,6 +23,7 @@ void hw_memory_dumps_done(struct hw_memory_dumps *m)
     hw_vec_done(&m->processes);
     hw_vec_done(&m->nodes);
     hw_vec_done(&m->edges);
+    hw_map64_done(&m->by_ts);
     hw_map64_done(&m->by_process);
     hw_map64_done(&m->by_path);
 }
@@ -28,14 +31,21 @@ void hw_memory_dumps_done(struct hw_memory_dumps *m)
 int hw_memory_snapshot(struct hw_memory_dumps *m, int64_t ts_ns, enum hw_memory_detail detail,
                        uint32_t *out)
 {
-    for (size_t i = m->snapshots.n; i-- > 0;) /* nearly always the last one */
-        if (m->snapshots.v[i].ts_ns == ts_ns) {
-            *out = (uint32_t)i;
-            return HW_OK;
-        }
-    *out = (uint32_t)m->snapshots.n;
-    return hw_vec_push(&m->snapshots, (struct hw_memory_snapshot){ts_ns, detail}) < 0 ? HW_ENOMEM
-                                                                                      : HW_OK;
+    uint64_t *at;
+    bool fresh;
+    if (m->snapshots.n >= UINT32_MAX - 1)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&m->snapshots, m->snapshots.n + 1) < 0)
+        return HW_ENOMEM;
+    int rc = hw_map64_at(&m->by_ts, (uint64_t)ts_ns, &at, &fresh);
+    if (rc < 0)
+        return rc;
+    if (fresh) {
+        *at = m->snapshots.n;
+        m->snapshots.v[m->snapshots.n++] = (struct hw_memory_snapshot){ts_ns, detail};
+    }
+    *out = (uint32_t)*at;
+    return HW_OK;
 }
 
 int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid, uint32_t *out)
@@ -84,6 +94,14 @@ static int node_at(struct hw_profile *p, uint32_t process, struct hw_bytes path,
     return HW_OK;
 }
 
+static size_t depth_of(struct hw_bytes path)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < path.n; i++)
+        n += path.p[i] == '/';
+    return n;
+}
+
 int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path, uint64_t guid,
                    struct hw_memory_node **out)
 {
@@ -91,7 +109,7 @@ int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path,
     struct hw_memory_dumps *m = &p->memory;
     uint32_t node = HW_ID_NONE, snapshot = m->processes.v[process].snapshot;
     int rc = HW_OK;
-    if (path.n == 0 || path.n > MAX_PATH)
+    if (path.n == 0 || path.n > MAX_PATH || depth_of(path) > MAX_DEPTH)
         return HW_EINVAL;
     if (path.n > sizeof global - 1 && memcmp(path.p, global, sizeof global - 1) == 0)
         rc = hw_memory_process(m, snapshot, (hw_upid){HW_ID_NONE}, &process);

@@ -58,6 +58,7 @@ struct hw_memory_dumps {
     HW_VEC(struct hw_memory_process) processes;
     HW_VEC(struct hw_memory_node) nodes;
     HW_VEC(struct hw_memory_edge) edges;
+    struct hw_map64 by_ts;      /* time -> snapshot */
     struct hw_map64 by_process; /* snapshot << 32 | upid -> process */
     struct hw_map64 by_path;    /* process << 32 | path -> node */
     uint64_t n_bad;
@@ -68,7 +69,8 @@ void hw_memory_dumps_done(struct hw_memory_dumps *m);
 int hw_memory_snapshot(struct hw_memory_dumps *m, int64_t ts_ns, enum hw_memory_detail detail,
                        uint32_t *out);
 int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid, uint32_t *out);
-/* A node and its parents. Paths beginning with `global/` go to the process of all. */
+/* A node and its parents, at most 64 names deep. Paths beginning with `global/` go to the process
+ * of all. */
 int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path, uint64_t guid,
                    struct hw_memory_node **out);
 int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source_guid,

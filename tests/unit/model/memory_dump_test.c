@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "model/memory_dump.h"
 #include "model/profile.h"
@@ -119,9 +120,9 @@ static void test_chain(void **unused)
         if (i)
             assert_int_equal(hw_memory_edge(&p->memory, snapshot, i, i + 1, 0), HW_OK);
     }
-    for (size_t i = 0; i + 1 < sizeof path; i++)
+    for (size_t i = 0; i < 127; i++) /* 64 names, as deep as it may be */
         path[i] = i % 2 ? '/' : 'x';
-    path[sizeof path - 2] = 0;
+    path[127] = 0;
     (void)add(p, process, path, 9999, 5);
     assert_int_equal(hw_memory_dumps_finish(p), HW_OK);
     assert_int_equal(find(p, 1)->effective_size, 100);
@@ -132,4 +133,41 @@ static void test_chain(void **unused)
     hw_profile_free(p);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_shares), cmocka_unit_test(test_chain))
+/* Each parent has a name of its own. */
+static void test_depth(void **unused)
+{
+    struct hw_profile *p;
+    struct hw_memory_node *n;
+    uint32_t snapshot, process;
+    char path[128 + 1];
+    (void)unused;
+    for (size_t i = 0; i < sizeof path - 1; i++)
+        path[i] = i % 2 ? '/' : 'a';
+    assert_int_equal(hw_profile_new(&p), HW_OK);
+    assert_int_equal(hw_memory_snapshot(&p->memory, 1, HW_MEMORY_LIGHT, &snapshot), HW_OK);
+    assert_int_equal(hw_memory_process(&p->memory, snapshot, (hw_upid){0}, &process), HW_OK);
+    assert_int_equal(hw_memory_node(p, process, hw_bytes_of(path, 127), 0, &n), HW_OK);
+    assert_int_equal(hw_memory_node(p, process, hw_bytes_of(path, 128), 0, &n), HW_EINVAL);
+    assert_int_equal(p->memory.nodes.n, 64);
+    hw_profile_free(p);
+}
+
+/* A few bytes of a trace are a snapshot. */
+static void test_many_snapshots(void **unused)
+{
+    struct hw_memory_dumps m = {0};
+    uint32_t at;
+    (void)unused;
+    uint64_t start = hw_now_monotonic_ns();
+    for (int64_t i = 0; i < 400000; i++) {
+        assert_int_equal(hw_memory_snapshot(&m, i * 1000, HW_MEMORY_LIGHT, &at), HW_OK);
+        assert_int_equal(at, i);
+    }
+    assert_int_equal(hw_memory_snapshot(&m, 7000, HW_MEMORY_LIGHT, &at), HW_OK);
+    assert_int_equal(at, 7);
+    assert_true(hw_now_monotonic_ns() - start < UINT64_C(10000000000));
+    hw_memory_dumps_done(&m);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(test_shares), cmocka_unit_test(test_chain),
+             cmocka_unit_test(test_depth), cmocka_unit_test(test_many_snapshots))

@@ -386,12 +386,9 @@ static void test_accept_key(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_stream_memory),
-        cmocka_unit_test(test_no_path),
-        cmocka_unit_test(test_accept_key),
+        cmocka_unit_test(test_token),   cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_stream_memory),
+        cmocka_unit_test(test_no_path), cmocka_unit_test(test_accept_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
