@@ -98,7 +98,9 @@ static int add_instance(struct hprof *h, struct hw_hprof_cursor c)
     for (size_t i = 0; rc == HW_OK && k && i < k->n_slots; i++) {
         const struct hw_hprof_slot *slot = &h->classes.slots.v[k->first_slot + i];
         const struct hw_hprof_field *f = &h->classes.fields.v[slot->field];
-        if (!f->number || slot->offset > data.n)
+        if (slot->offset >= data.n)
+            break; /* offsets rise: a short record costs what it holds, not what its class says */
+        if (!f->number)
             continue;
         struct hw_hprof_cursor at = {data.p + slot->offset, data.p + data.n, h->file.id_bytes,
                                      false};
@@ -157,8 +159,7 @@ static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct
         hw_strbuf_add(&full, class_name.p, class_name.n);
         hw_strbuf_addc(&full, '.');
         hw_strbuf_add(&full, name.p, name.n);
-        if (full.failed || hw_profile_str(h->p, hw_bytes_of(full.p, full.n), &id) < 0)
-            rc = HW_ENOMEM;
+        rc = hw_hprof_name(&h->classes, &full, &id);
         if (rc == HW_OK)
             rc = hw_graph_field(h->b, id, (hw_str_id){0}, &field);
         if (rc == HW_OK)
@@ -289,7 +290,7 @@ static int complete(struct hprof *h, struct hw_heap_graph *g)
     h->p->first_ns = h->p->last_ns = g->ts_ns;
     int rc = hw_profile_process(h->p, 0, &g->upid);
     if (rc == HW_OK)
-        rc = hw_hprof_threads_give(&h->threads, &h->classes, h->p, g);
+        rc = hw_hprof_threads_give(&h->threads, &h->classes, g);
     if (rc == HW_OK && h->n_objects <= HW_HPROF_MAX_CONTENTS)
         rc = hw_hprof_add_contents(&h->file, &h->classes, h->b, h->p, g);
     else if (rc == HW_OK)

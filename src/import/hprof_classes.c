@@ -13,8 +13,10 @@
 #include "base/banned.h"
 
 enum {
-    MAX_CHAIN = 256,           /* superclasses of a class */
-    MAX_SLOTS_IN_ALL = 1 << 24 /* classes * fields: a file that says more lies */
+    MAX_CHAIN = 256,            /* superclasses of a class */
+    MAX_SLOTS_IN_ALL = 1 << 24, /* classes * fields: a file that says more lies */
+    NAMES_FREE = 64 << 20,      /* bytes of names that any file may have... */
+    NAMES_TIMES = 32            /* ...and how many more for each byte of it; usual is less than 1 */
 };
 
 void hw_hprof_classes_done(struct hw_hprof_classes *c)
@@ -80,6 +82,16 @@ struct hw_bytes hw_hprof_text(const struct hw_hprof_classes *c, uint64_t id)
     return hw_map64_get(&c->text_of_id, key(id), &at) ? c->texts.v[at] : (struct hw_bytes){NULL, 0};
 }
 
+int hw_hprof_name(struct hw_hprof_classes *c, const struct hw_strbuf *name, hw_str_id *out)
+{
+    if (name->failed)
+        return HW_ENOMEM;
+    c->made_bytes += name->n;
+    if (c->made_bytes > NAMES_FREE && (c->made_bytes - NAMES_FREE) / NAMES_TIMES > c->file->all.n)
+        return HW_ELIMIT;
+    return hw_profile_str(c->p, hw_bytes_of(name->p, name->n), out);
+}
+
 static int class_get(struct hw_hprof_classes *c, uint64_t id, size_t *out)
 {
     uint64_t *at;
@@ -131,9 +143,7 @@ static int set_name(struct hw_hprof_classes *c, size_t at, struct hw_bytes raw)
         hw_strbuf_addc(&name, rest.p[i] == '/' ? '.' : (char)rest.p[i]);
     for (size_t i = 0; i < dims; i++)
         hw_strbuf_adds(&name, "[]");
-    int rc = name.failed
-                 ? HW_ENOMEM
-                 : hw_profile_str(c->p, hw_bytes_of(name.p, name.n), &c->classes.v[at].name);
+    int rc = hw_hprof_name(c, &name, &c->classes.v[at].name);
     if (rc == HW_OK && hw_bytes_equal(hw_bytes_of(name.p, name.n), hw_bytes_str("java.lang.Class")))
         c->class_class = c->classes.v[at].id;
     hw_strbuf_done(&name);
@@ -258,9 +268,8 @@ static int read_fields(struct hw_hprof_classes *c, struct hw_hprof_class *k)
         f.type = (uint8_t)hw_hprof_u(&s.body, 1);
         full.n = n_prefix < full.n ? n_prefix : full.n;
         hw_strbuf_add(&full, name.p, name.n);
-        if (full.failed || hw_profile_str(c->p, hw_bytes_of(full.p, full.n), &f.name) < 0)
-            rc = HW_ENOMEM;
-        else if (f.type == HW_HPROF_OBJECT)
+        rc = hw_hprof_name(c, &full, &f.name);
+        if (rc == HW_OK && f.type == HW_HPROF_OBJECT)
             rc = hw_graph_field(c->b, f.name, (hw_str_id){0}, &f.number);
         if (rc == HW_OK && hw_vec_push(&c->fields, f) < 0)
             rc = HW_ENOMEM;
@@ -330,6 +339,8 @@ static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
         for (size_t i = 0; i < s->n_fields; i++) {
             uint8_t type = c->fields.v[s->first_field + i].type;
             struct hw_hprof_slot slot = {(uint32_t)offset, (uint32_t)(s->first_field + i)};
+            if (hw_hprof_type_bytes(type, c->file->id_bytes) == 0)
+                continue; /* no such type: an instance holds nothing of it */
             if (c->slots.n >= MAX_SLOTS_IN_ALL)
                 return HW_ELIMIT;
             if (hw_vec_push(&c->slots, slot) < 0)
@@ -362,7 +373,7 @@ static int give_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class *
     hw_strbuf_adds(&name, "java.lang.Class<");
     hw_strbuf_add(&name, plain.p, plain.n);
     hw_strbuf_addc(&name, '>');
-    int rc = name.failed ? HW_ENOMEM : hw_profile_str(c->p, hw_bytes_of(name.p, name.n), &g.name);
+    int rc = hw_hprof_name(c, &name, &g.name);
     hw_strbuf_done(&name);
     return rc < 0 ? rc : hw_graph_class(c->b, hw_hprof_mirror_class(k->id), &g);
 }

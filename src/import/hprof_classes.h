@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/map64.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 #include "import/hprof_file.h"
 #include "model/heap_graph_build.h"
@@ -60,6 +61,7 @@ struct hw_hprof_classes {
     uint64_t class_class;                      /* id of java.lang.Class; 0 = not met */
     uint64_t mirror_size;                      /* of a class object, but for its static fields */
     uint64_t array_class[HW_HPROF_TYPE_COUNT]; /* by type of primitives; 0 = not loaded */
+    uint64_t made_bytes;                       /* of names, see hw_hprof_name */
 };
 
 void hw_hprof_classes_done(struct hw_hprof_classes *c);
@@ -68,6 +70,9 @@ int hw_hprof_classes_take(struct hw_hprof_classes *c, const struct hw_hprof_reco
 int hw_hprof_classes_link(struct hw_hprof_classes *c);
 /* NULL: unknown. */
 const struct hw_hprof_class *hw_hprof_class_find(const struct hw_hprof_classes *c, uint64_t id);
+/* A name put together from texts of the file. HW_ELIMIT: they come to many times the file, as when
+ * a long text is the class of each field. */
+int hw_hprof_name(struct hw_hprof_classes *c, const struct hw_strbuf *name, hw_str_id *out);
 struct hw_bytes hw_hprof_text(const struct hw_hprof_classes *c, uint64_t id);
 
 /* What goes over a class's record: its static fields, references or not. */

@@ -25,7 +25,8 @@ struct contents {
     struct hw_profile *p;
     struct hw_heap_graph *g;
     uint32_t id_bytes, next_set;
-    struct hw_map64 array_at; /* id of an array of bytes or chars -> its record's offset */
+    struct hw_map64 element_of; /* name of an array's class -> that of its elements */
+    struct hw_map64 array_at;   /* id of an array of bytes or chars -> its record's offset */
     HW_VEC(struct text) texts;
     hw_str_id type_names[HW_HPROF_TYPE_COUNT];
 };
@@ -92,8 +93,8 @@ static int add_fields(struct contents *x, const struct instance *in, uint32_t ob
         const struct hw_hprof_slot *slot = &x->c->slots.v[in->class->first_slot + i];
         const struct hw_hprof_field *f = &x->c->fields.v[slot->field];
         unsigned n = hw_hprof_type_bytes(f->type, x->id_bytes);
-        if (n == 0 || slot->offset + (uint64_t)n > in->data.n)
-            continue;
+        if (slot->offset + (uint64_t)n > in->data.n)
+            break; /* offsets rise */
         struct hw_hprof_cursor value = {in->data.p + slot->offset, in->data.p + in->data.n,
                                         x->id_bytes, false};
         if (is_string && f->type == HW_HPROF_OBJECT && ends_with(x, f->name, ".value"))
@@ -129,6 +130,21 @@ static int add_instance(struct contents *x, struct hw_hprof_cursor c)
     return add_fields(x, &in, object);
 }
 
+/* "a.B[]" -> "a.B"; *out stays for what is no array. */
+static int element_type(struct contents *x, hw_str_id array, hw_str_id *out)
+{
+    uint64_t known;
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(x->p->callsites), array);
+    if (name.n <= 2 || name.p[name.n - 1] != ']')
+        return HW_OK;
+    if (hw_map64_get(&x->element_of, array.v, &known)) {
+        out->v = (uint32_t)known;
+        return HW_OK;
+    }
+    int rc = hw_profile_str(x->p, hw_bytes_of(name.p, name.n - 2), out);
+    return rc < 0 ? rc : hw_map64_put(&x->element_of, array.v, out->v);
+}
+
 static int add_array(struct contents *x, const struct hw_hprof_record *r)
 {
     struct hw_hprof_cursor c = r->body;
@@ -148,12 +164,8 @@ static int add_array(struct contents *x, const struct hw_hprof_record *r)
         return HW_OK;
     d->element_count = (int64_t)n;
     d->element_type = x->type_names[type];
-    if (k) { /* "a.B[]" -> "a.B" */
-        struct hw_bytes name = hw_strings_get(hw_callsites_strings(x->p->callsites), k->name);
-        if (name.n > 2 && name.p[name.n - 1] == ']' &&
-            hw_profile_str(x->p, hw_bytes_of(name.p, name.n - 2), &d->element_type) < 0)
-            return HW_ENOMEM;
-    }
+    if (k && element_type(x, k->name, &d->element_type) < 0)
+        return HW_ENOMEM;
     if (r->tag == HW_HPROF_ARRAY_NO_DATA)
         return HW_OK;
     d->data_id = (int64_t)object; /* names the contents, which stay in the file */
@@ -258,6 +270,7 @@ int hw_hprof_add_contents(struct hw_hprof_file *f, const struct hw_hprof_classes
     for (size_t i = 0; rc == HW_OK && i < x.texts.n; i++)
         rc = make_text(&x, f, &x.texts.v[i], &utf8);
     hw_strbuf_done(&utf8);
+    hw_map64_done(&x.element_of);
     hw_map64_done(&x.array_at);
     hw_vec_done(&x.texts);
     return rc;

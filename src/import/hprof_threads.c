@@ -1,6 +1,9 @@
 #include "import/hprof_threads.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/strbuf.h"
 
 #include "base/banned.h"
@@ -38,7 +41,7 @@ int hw_hprof_threads_take(struct hw_hprof_threads *t, const struct hw_hprof_reco
                         t->records.n - 1);
 }
 
-static int make_frame(struct hw_hprof_cursor c, const struct hw_hprof_classes *classes,
+static int make_frame(struct hw_hprof_cursor c, struct hw_hprof_classes *classes,
                       struct hw_profile *p, hw_frame_id *out)
 {
     struct hw_frame f = {.mapping = {HW_ID_NONE}};
@@ -57,7 +60,7 @@ static int make_frame(struct hw_hprof_cursor c, const struct hw_hprof_classes *c
         hw_strbuf_addc(&name, '.');
     }
     hw_strbuf_add(&name, method.p, method.n);
-    int rc = name.failed ? HW_ENOMEM : hw_profile_str(p, hw_bytes_of(name.p, name.n), &f.name);
+    int rc = hw_hprof_name(classes, &name, &f.name);
     hw_strbuf_done(&name);
     f.rel_pc = number > 0 ? (uint64_t)number : 0; /* lines of one method are different frames */
     line.function = f.name;
@@ -71,9 +74,11 @@ static int make_frame(struct hw_hprof_cursor c, const struct hw_hprof_classes *c
     return rc;
 }
 
-static int give_stack(const struct hw_hprof_threads *t, const struct hw_hprof_classes *classes,
-                      struct hw_hprof_cursor c, struct hw_profile *p, struct hw_heap_graph *g)
+/* made: by record, the frame's row + 1: stacks share their frames. */
+static int give_stack(const struct hw_hprof_threads *t, struct hw_hprof_classes *classes,
+                      struct hw_hprof_cursor c, uint32_t *made, struct hw_heap_graph *g)
 {
+    struct hw_profile *p = classes->p;
     hw_frame_id frames[MAX_STACK];
     struct hw_heap_thread thread = {.tid = -1};
     size_t n = 0;
@@ -84,8 +89,13 @@ static int give_stack(const struct hw_hprof_threads *t, const struct hw_hprof_cl
         uint64_t id = hw_hprof_id(&c);
         if (c.bad || !hw_map64_get(&t->frame_of_id, key(id), &at))
             break;
-        n++;
-        rc = make_frame(t->records.v[at], classes, p, &frames[MAX_STACK - n]);
+        hw_frame_id *frame = &frames[MAX_STACK - ++n];
+        if (made[at]) {
+            frame->v = made[at] - 1;
+            continue;
+        }
+        rc = make_frame(t->records.v[at], classes, p, frame);
+        made[at] = rc == HW_OK ? frame->v + 1 : 0;
     }
     if (rc < 0 || n == 0)
         return rc;
@@ -93,13 +103,14 @@ static int give_stack(const struct hw_hprof_threads *t, const struct hw_hprof_cl
     return rc == HW_OK && hw_vec_push(&g->threads, thread) < 0 ? HW_ENOMEM : rc;
 }
 
-int hw_hprof_threads_give(const struct hw_hprof_threads *t, const struct hw_hprof_classes *c,
-                          struct hw_profile *p, struct hw_heap_graph *g)
+int hw_hprof_threads_give(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
+                          struct hw_heap_graph *g)
 {
-    int rc = HW_OK;
+    hw_autofree uint32_t *made = calloc(t->records.n + 1, sizeof *made);
+    int rc = made ? HW_OK : HW_ENOMEM;
     uint64_t at;
     for (size_t i = 0; rc == HW_OK && i < t->roots.n; i++)
         if (hw_map64_get(&t->trace_of_serial, key(t->roots.v[i]), &at))
-            rc = give_stack(t, c, t->records.v[at], p, g);
+            rc = give_stack(t, c, t->records.v[at], made, g);
     return rc;
 }

@@ -20,7 +20,7 @@ struct hw_hprof_threads {
 
 void hw_hprof_threads_done(struct hw_hprof_threads *t);
 int hw_hprof_threads_take(struct hw_hprof_threads *t, const struct hw_hprof_record *r);
-int hw_hprof_threads_give(const struct hw_hprof_threads *t, const struct hw_hprof_classes *c,
-                          struct hw_profile *p, struct hw_heap_graph *g);
+int hw_hprof_threads_give(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
+                          struct hw_heap_graph *g);
 
 #endif
