@@ -23,13 +23,19 @@
 #include "base/fd.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
+#include "cli/launch.h"
 #include "daemon/recorder.h"
 
 #include "base/banned.h"
 
 static int run_recorder(struct hw_cli *cli, int controller_fd)
 {
+    hw_autofree char *library = NULL;
+    if (hw_launch_find_library(NULL, &library, NULL) < 0)
+        library =
+            NULL; /* then running processes cannot be attached to, and their session says so */
     const struct hw_recorder_options o = {
+        .library = library,
         .controller_fd = controller_fd,
         .producer_socket = hw_opt_text(&cli->opts, HW_OPT_PRODUCER_SOCKET),
         .consumer_socket = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET),

@@ -16,6 +16,7 @@
 #include "cli/recording.h"
 #include "config/config.h"
 #include "elf/elf.h"
+#include "inject/inject.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 
@@ -169,8 +170,9 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
     hw_diagnose_file(path, /* loads = */ true, out);
-    if (!out->code)
-        find(out, "not-preloaded", "process %d was started without " LIBRARY, p->pid);
+    struct hw_error err;
+    if (!out->code && hw_inject_check(p, &err) < 0)
+        find(out, "not-attachable", "%s", err.text);
 }
 
 void hw_diagnose_pid(int32_t pid, struct hw_finding *out)

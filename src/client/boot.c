@@ -114,12 +114,16 @@ static const ElfW(Sym) * find_sysv(const struct object *o, const char *name)
 
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
-static const struct link_map *behind_us(void)
+/* Put into a running program: nobody is behind us, and the first in the list is the one that the
+ * program calls. */
+static bool late;
+
+static const struct link_map *first_candidate(void)
 {
     const struct link_map *m = _r_debug.r_map;
-    while (m && m->l_ld != _DYNAMIC)
+    while (!late && m && m->l_ld != _DYNAMIC)
         m = m->l_next;
-    return m ? m->l_next : NULL;
+    return late ? m : m ? m->l_next : NULL;
 }
 
 static void *find_in(uintptr_t base, const ElfW(Dyn) * dynamic, const char *name)
@@ -138,8 +142,8 @@ static void *find_in(uintptr_t base, const ElfW(Dyn) * dynamic, const char *name
 
 static void *find(const char *name, uintptr_t *base)
 {
-    for (const struct link_map *m = behind_us(); m; m = m->l_next) {
-        void *p = find_in(m->l_addr, m->l_ld, name);
+    for (const struct link_map *m = first_candidate(); m; m = m->l_next) {
+        void *p = m->l_ld == _DYNAMIC ? NULL : find_in(m->l_addr, m->l_ld, name);
         if (p) {
             *base = m->l_addr;
             return p;
@@ -188,11 +192,33 @@ void *hw_boot_find(const char *name, bool *own)
 
 void *hw_boot_find_late(const char *name, bool *own)
 {
-    struct late l = {.name = name};
+    struct late l = {.name = name, .behind_us = late};
     hw_boot();
     (void)dl_iterate_phdr(find_late, &l); /* gives what the last call gave */
     *own = l.found && l.base == allocator_base;
     return l.found;
+}
+
+void *hw_boot_own(const char *name)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    return find_in((uintptr_t)__ehdr_start, _DYNAMIC, name);
+}
+
+bool hw_boot_is_built_in(void)
+{
+    return _r_debug.r_map && _r_debug.r_map->l_addr == allocator_base;
+}
+
+const void *hw_boot_libc(void)
+{
+    uintptr_t base;
+    return find("__libc_start_main", &base);
+}
+
+bool hw_boot_is_late(void)
+{
+    return late;
 }
 
 uint64_t hw_boot_allocator_base(void)
@@ -379,6 +405,10 @@ void hw_boot(void)
         return;
     hw_tls.flags |= HW_TLS_RESOLVING;
     void *real_malloc = find("malloc", &base);
+    if (!real_malloc) {
+        late = true;
+        real_malloc = find("malloc", &base);
+    }
     if (!real_malloc) {
         hw_say("heapwise: no malloc behind the preloaded library; cannot go on");
         __builtin_trap();

@@ -31,6 +31,14 @@ struct hw_real {
 extern __attribute__((visibility("hidden"))) struct hw_real hw_real;
 
 void hw_boot(void);
+/* Were we put into a running program (client/attach.c), not preloaded? After hw_boot. */
+bool hw_boot_is_late(void);
+/* Our own definition, whoever else has one. */
+void *hw_boot_own(const char *name);
+/* Is the allocator part of the program's own file? */
+bool hw_boot_is_built_in(void);
+/* An address in libc's image. Likewise. */
+const void *hw_boot_libc(void);
 uint64_t hw_boot_allocator_base(void); /* load address of the object behind hw_real.malloc */
 
 /* A symbol's next definition behind us, NULL = none. *own = it is in the allocator's object. Only

@@ -253,6 +253,23 @@ void hw_token_drop(void); /* closes the token descriptor if it is still ours */
 extern HW_HIDDEN struct hw_session
     *hw_session_last; /* survives a fork, unlike the live page's pointer */
 
+/* The recording is over and nobody will call a hook any more: all that is left goes. */
+void hw_session_detach(void);
+bool hw_session_busy(void); /* a recorder has us, and is alive */
+
+/* ---- init.c ---- */
+
+int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
+
+/* ---- patch.c: hooks by changed tables, in a program that was not preloaded ---- */
+
+struct hw_patch_counts {
+    uint32_t n_modules, n_changed;
+    uint32_t n_slots; /* that lead to us now */
+};
+/* The loader's lock is held. on: they lead to our hooks, else to the real functions. */
+void hw_patch_all(bool on, struct hw_patch_counts *out);
+
 /* ---- push.c ---- */
 
 /* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */

@@ -28,17 +28,24 @@ static const char *socket_path(bool *asked_for, const char **other)
     return "/run/perfetto/traced-producer.sock";
 }
 
-__attribute__((constructor)) static void client_init(void)
+int hw_client_prepare(void)
 {
-    bool asked_for;
-    hw_boot();
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
     (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
     hw_sandbox_init();
     hw_fork_init();
     hw_visits_init();
     hw_capture_init();
-    if (hw_slabs_init() != 0 || hw_live_init() != 0)
+    return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
+}
+
+__attribute__((constructor)) static void client_init(void)
+{
+    bool asked_for;
+    hw_boot();
+    if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
+        return;
+    if (hw_client_prepare() != 0)
         return;
     const char *other = "";
     const char *path = socket_path(&asked_for, &other);

@@ -40,6 +40,9 @@
 #define SLOW_TIMEOUT_NS  50000000ull
 #define BACKOFF_FIRST_NS 100000000ull
 #define BACKOFF_MAX_NS   30000000000ull
+#define SILENT_NS        2000000000ull /* a recorder's heart beats at least every 500 ms */
+#define DETACH_TRIES     5
+#define DETACH_STEP_NS   20000
 
 extern void *__libc_stack_end; /* of the loader */
 
@@ -592,6 +595,37 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (!thread_join(t) && wanted)
         t->left = RETRY_BYTES; /* another thread is at it, or the next try is due later */
+}
+
+bool hw_session_busy(void)
+{
+    uint32_t generation = atomic_load(&hw_control.generation);
+    uint64_t now = hw_now_monotonic_ns(), beat = atomic_load(&hw_control.heartbeat_ns);
+    return generation != 0 && !atomic_load(&hw_control.ended) &&
+           (beat > now || now - beat < SILENT_NS);
+}
+
+/*
+ * The control page becomes an empty one of ours, so whoever is still in a hook finds that nothing
+ * is recorded. What somebody is using stays mapped until the next attach looks again.
+ */
+void hw_session_detach(void)
+{
+    void *at = &hw_control_block;
+    (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+               0); /* fails for want of memory only: then it stays silent by its generation */
+    struct hw_session *s = atomic_load(&hw_live.session);
+    if (s)
+        (void)retire(s);
+    for (int i = 0; i < DETACH_TRIES && lock_session(); i++) {
+        reap();
+        unlock_session();
+        if (!own.retired)
+            break;
+        hw_sys_sleep_ns(DETACH_STEP_NS);
+    }
+    hw_token_drop();
 }
 
 static void keep_path(char (*to)[108], const char *path)

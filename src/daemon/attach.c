@@ -39,7 +39,7 @@ static bool is_known(const struct hw_recorder *r, int32_t pid)
     for (size_t i = 0; i < r->conns.n; i++)
         if (r->conns.v[i]->pid == pid && !r->conns.v[i]->closed)
             return true;
-    return false;
+    return hw_inject_has(r, pid);
 }
 
 static const struct hw_map *find_library(const struct hw_maps *m)
@@ -50,6 +50,15 @@ static const struct hw_map *find_library(const struct hw_maps *m)
             return &m->maps.v[i];
     }
     return NULL;
+}
+
+/* Everything that runs: then only those that were prepared are meant, nothing is stopped. */
+static bool means_all(const struct hw_session *s)
+{
+    for (size_t i = 0; i < s->sources.n; i++)
+        if (s->sources.v[i].config->all)
+            return true;
+    return false;
 }
 
 static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
@@ -63,11 +72,8 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
                            NULL, 0, &i);
     if (rc < 0)
         return rc;
-    if (i.n_files == 0 && by_number && !find_library(&i.maps))
-        hw_session_warn(s,
-                        "process %d ('%s') runs without the library and cannot be profiled now; "
-                        "start it with LD_PRELOAD=%s",
-                        a->pid.pid, st.name, LIBRARY);
+    if (i.n_files == 0 && !find_library(&i.maps) && (by_number || !means_all(s)))
+        hw_inject_hook(s, &a->pid);
     rc = HW_ENOTFOUND;
     if (i.n_files) {
         const struct hw_map *m = &i.maps.maps.v[i.files[0].map];

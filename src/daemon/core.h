@@ -286,6 +286,29 @@ bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at onc
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);
 
+/* ---- inject.c: processes that were not prepared ---- */
+
+struct hw_inject_job;
+struct hw_injected {
+    struct hw_session *session; /* NULL: it is over */
+    struct hw_pid pid;          /* owned */
+    uint32_t uid;
+    uint64_t code; /* what it executes: another number, other modules */
+    uint64_t looked_ns;
+    bool leaving;
+};
+int hw_inject_init(struct hw_recorder *r);
+/* The session means this process: the client is put into it. What forbids it is told there. */
+void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid);
+bool hw_inject_has(const struct hw_recorder *r, int32_t pid);
+/* Its targets are over: hooks are taken out. Gives how many processes still have them. */
+size_t hw_inject_leave(struct hw_session *s);
+void hw_inject_forget(struct hw_session *s);
+void hw_inject_mark_files(struct hw_recorder *r);
+bool hw_inject_preparing(const struct hw_recorder *r); /* a tick is due soon */
+void hw_inject_tick(struct hw_recorder *r, uint64_t now);
+void hw_inject_done(struct hw_recorder *r);
+
 /* ---- launch.c ---- */
 
 /* Is the executable one that only starts others (sh, env, nice …)? */
@@ -358,6 +381,9 @@ struct hw_recorder {
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_attach) attaching;
+    HW_VEC(struct hw_inject_job *) injecting;
+    HW_VEC(struct hw_injected) injected;
+    struct hw_watch inject_watch;
     char producer_name[108];
     uint64_t next_session, next_key;
     uint32_t next_generation;

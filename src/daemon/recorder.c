@@ -148,8 +148,9 @@ static void sweep_files(struct hw_recorder *r, uint64_t now)
         mark_files(r->targets.v[i]);
     for (size_t i = 0; i < r->attaching.n; i++)
         r->attaching.v[i].library->used = true;
+    hw_inject_mark_files(r);
     hw_modules_sweep(r->modules);
-    if (r->targets.n == 0 && r->attaching.n == 0 && r->sessions.n == 0)
+    if (r->targets.n == 0 && r->attaching.n == 0 && r->injecting.n == 0 && r->sessions.n == 0)
         hw_modules_forget(r->modules);
 }
 
@@ -178,6 +179,7 @@ static void tick(struct hw_recorder *r)
     uint64_t now = hw_now_monotonic_ns();
     hw_clients_tick(r, now);
     hw_attach_tick(r, now);
+    hw_inject_tick(r, now);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_tick(r->targets.v[i], now);
     for (size_t i = 0; i < r->targets.n;) {
@@ -218,6 +220,8 @@ static int wait_ms(const struct hw_recorder *r)
 {
     if (hw_attach_busy(r) || hw_proc_poll_busy(r))
         return 0;
+    if (hw_inject_preparing(r))
+        return TICK_PREPARE_MS;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
             return TICK_PREPARE_MS;
@@ -354,7 +358,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
         hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
         return hw_fail_sys(err, "epoll");
-    if ((rc = hw_looker_new(&r->looker)) < 0 ||
+    if ((rc = hw_inject_init(r)) < 0 || (rc = hw_looker_new(&r->looker)) < 0 ||
         (rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
         return hw_fail(err, rc, 0, "recorder");
@@ -374,6 +378,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
 
 static void tear_down(struct hw_recorder *r)
 {
+    hw_inject_done(r);
     hw_drain_free(r->drain);
     hw_clients_done(r);
     hw_control_done(r);
@@ -398,7 +403,7 @@ static void tear_down(struct hw_recorder *r)
 int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
 {
     struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
-    r.signals.fd = r.producers.fd = r.consumers.fd = r.workers.fd = -1;
+    r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd = r.workers.fd = -1;
     r.embedded = o->controller_fd >= 0;
     /* Not where another recorder began: its generations may still stand in threads' words. */
     if (getrandom(&r.next_generation, sizeof r.next_generation, GRND_NONBLOCK) !=

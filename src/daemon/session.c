@@ -219,6 +219,7 @@ void hw_session_free(struct hw_session *s)
     if (!s)
         return;
     hw_attach_forget(s);
+    hw_inject_forget(s);
     hw_proc_poll_free(s->proc);
     for (size_t i = 0; i < s->sources.n; i++) {
         hw_profile_writer_free(s->sources.v[i].writer);
@@ -561,6 +562,8 @@ static void tick_clocks(struct hw_session *s, uint64_t now)
 static void tick_stopping(struct hw_session *s, uint64_t now)
 {
     size_t left = n_targets_left(s);
+    if (left == 0)
+        left = hw_inject_leave(s);
     if (!s->closed && (left == 0 || now > s->stop_deadline_ns + 5 * SEC)) {
         if (left)
             hw_session_warn(s, "%zu targets did not answer in time: not in the trace", left);

@@ -1,0 +1,261 @@
+/*
+ * patch.c - hooks in a running program: the words through which modules call the allocator
+ *
+ * A module calls a function of another through a word that the loader has filled: a slot of its
+ * procedure linkage table (JUMP_SLOT), of its global offset table (GLOB_DAT, also for `&free`), or
+ * of its data (64, tables of functions). Each word that the loader would have pointed at a hook of
+ * ours, had we been preloaded, is pointed there now:
+ *
+ *      word == true definition              -> hook     the first in load order, as for a preload
+ *      word in its own module, lazy         -> hook     not called so far
+ *      anything else                        -> left     the program's own doing, or RTLD_DEEPBIND
+ *
+ * and back: word == hook -> true definition. Nothing is remembered, so a module that was unloaded
+ * meanwhile cannot be damaged. Not looked at: ourselves, the loader, and the allocator's own module
+ * unless that is libc, whose other functions call malloc as any program does.
+ *
+ * A word is stored at once, as other threads run on. Pages that the loader has made read-only
+ * (RELRO) are writable meanwhile, and read-only again before we leave.
+ */
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+
+#if defined(__x86_64__)
+#define RELOC_SLOT R_X86_64_JUMP_SLOT
+#define RELOC_GLOB R_X86_64_GLOB_DAT
+#define RELOC_WORD R_X86_64_64
+#else
+#define RELOC_SLOT R_AARCH64_JUMP_SLOT
+#define RELOC_GLOB R_AARCH64_GLOB_DAT
+#define RELOC_WORD R_AARCH64_ABS64
+#endif
+
+enum kind {
+    ALWAYS,
+    OWN_ONLY /* only where the allocator defines it: else it reaches malloc by itself */
+};
+
+#define HOOKED(X)                                                                                  \
+    X(malloc, ALWAYS)                                                                              \
+    X(free, ALWAYS)                                                                                \
+    X(calloc, ALWAYS)                                                                              \
+    X(realloc, ALWAYS)                                                                             \
+    X(reallocarray, ALWAYS)                                                                        \
+    X(posix_memalign, ALWAYS)                                                                      \
+    X(aligned_alloc, ALWAYS)                                                                       \
+    X(memalign, ALWAYS)                                                                            \
+    X(valloc, ALWAYS)                                                                              \
+    X(pvalloc, ALWAYS)                                                                             \
+    X(free_sized, ALWAYS)                                                                          \
+    X(free_aligned_sized, ALWAYS)                                                                  \
+    X(dlclose, ALWAYS)                                                                             \
+    X(prctl, ALWAYS)                                                                               \
+    X(syscall, ALWAYS)                                                                             \
+    X(_Znwm, OWN_ONLY)                                                                             \
+    X(_Znam, OWN_ONLY)                                                                             \
+    X(_ZnwmRKSt9nothrow_t, OWN_ONLY)                                                               \
+    X(_ZnamRKSt9nothrow_t, OWN_ONLY)                                                               \
+    X(_ZnwmSt11align_val_t, OWN_ONLY)                                                              \
+    X(_ZnamSt11align_val_t, OWN_ONLY)                                                              \
+    X(_ZnwmSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                                \
+    X(_ZnamSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                                \
+    X(_ZdlPv, OWN_ONLY)                                                                            \
+    X(_ZdaPv, OWN_ONLY)                                                                            \
+    X(_ZdlPvm, OWN_ONLY)                                                                           \
+    X(_ZdaPvm, OWN_ONLY)                                                                           \
+    X(_ZdlPvRKSt9nothrow_t, OWN_ONLY)                                                              \
+    X(_ZdaPvRKSt9nothrow_t, OWN_ONLY)                                                              \
+    X(_ZdlPvSt11align_val_t, OWN_ONLY)                                                             \
+    X(_ZdaPvSt11align_val_t, OWN_ONLY)                                                             \
+    X(_ZdlPvmSt11align_val_t, OWN_ONLY)                                                            \
+    X(_ZdaPvmSt11align_val_t, OWN_ONLY)                                                            \
+    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                               \
+    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, OWN_ONLY)
+
+#define X(name, kind) N_##name,
+enum { HOOKED(X) N_NAMES };
+#undef X
+
+static const struct {
+    const char *name;
+    enum kind kind;
+} names[] = {
+#define X(name, kind) {#name, kind},
+    HOOKED(X)
+#undef X
+};
+
+static uintptr_t real[N_NAMES]; /* 0 = there is none, or it is not to be hooked */
+static uintptr_t hooks[N_NAMES];
+static uint8_t firsts[256]; /* is there a name with this first byte? */
+
+static void find_real(void)
+{
+    for (size_t i = 0; i < N_NAMES; i++) {
+        bool own;
+        void *p = hw_boot_find(names[i].name, &own);
+        /* By the name's own address the linker would give us libc's, as it does to everybody. */
+        hooks[i] = (uintptr_t)hw_boot_own(names[i].name);
+        real[i] = p && hooks[i] && (own || names[i].kind == ALWAYS) ? (uintptr_t)p : 0;
+        firsts[(unsigned char)names[i].name[0]] = 1;
+    }
+}
+
+static size_t name_index(const char *s)
+{
+    if (!firsts[(unsigned char)s[0]])
+        return N_NAMES;
+    for (size_t i = 0; i < N_NAMES; i++)
+        if (s[0] == names[i].name[0] && s[1] == names[i].name[1] && strcmp(s, names[i].name) == 0)
+            return i;
+    return N_NAMES;
+}
+
+/* ---- one module ---- */
+
+struct module {
+    uintptr_t base, lo, hi;       /* of its image */
+    uintptr_t relro_lo, relro_hi; /* whole pages that are read-only by now */
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Rela) * plt, *rela;
+    size_t n_plt, n_rela;
+    uintptr_t opened; /* the page that is writable now; 0 = none */
+};
+
+struct job {
+    bool on;
+    uintptr_t page;
+    struct hw_patch_counts *counts;
+};
+
+static void page_close(struct module *m, uintptr_t page_bytes)
+{
+    if (m->opened)
+        (void)mprotect((void *)m->opened, page_bytes, PROT_READ); /* as the loader left it */
+    m->opened = 0;
+}
+
+static bool page_open(struct module *m, uintptr_t at, uintptr_t page_bytes)
+{
+    uintptr_t page = at & ~(page_bytes - 1);
+    if (at < m->relro_lo || at >= m->relro_hi || page == m->opened)
+        return true;
+    page_close(m, page_bytes);
+    if (mprotect((void *)page, page_bytes, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    m->opened = page;
+    return true;
+}
+
+static bool inside(const struct module *m, uintptr_t a)
+{
+    return a - m->lo < m->hi - m->lo;
+}
+
+static void patch_word(struct job *j, struct module *m, const ElfW(Rela) * r)
+{
+    unsigned type = (unsigned)ELF64_R_TYPE(r->r_info);
+    if (type != RELOC_SLOT && type != RELOC_GLOB && (type != RELOC_WORD || r->r_addend != 0))
+        return;
+    const ElfW(Sym) *sym = &m->symbols[ELF64_R_SYM(r->r_info)];
+    size_t i = name_index(m->strings + sym->st_name);
+    uintptr_t at = m->base + r->r_offset;
+    if (i == N_NAMES || real[i] == 0 || at % sizeof(uintptr_t) != 0 || !inside(m, at))
+        return;
+    uintptr_t hook = hooks[i];
+    uintptr_t now = __atomic_load_n((uintptr_t *)at, __ATOMIC_RELAXED);
+    if (j->on && now == hook) {
+        j->counts->n_slots++;
+        return;
+    }
+    bool lazy = type == RELOC_SLOT && sym->st_shndx == SHN_UNDEF && inside(m, now);
+    if (j->on ? now != real[i] && !lazy : now != hook)
+        return;
+    if (!page_open(m, at, j->page))
+        return;
+    __atomic_store_n((uintptr_t *)at, j->on ? hook : real[i], __ATOMIC_RELEASE);
+    j->counts->n_changed++;
+    j->counts->n_slots += j->on;
+}
+
+/* As in boot.c: addresses in the dynamic section are relocated by libc, but not the vdso's. */
+static const void *pointer(uintptr_t base, ElfW(Addr) v)
+{
+    return (const void *)(v < base ? v + base : v);
+}
+
+static bool module_open(const struct dl_phdr_info *info, uintptr_t page, struct module *m)
+{
+    *m = (struct module){.base = info->dlpi_addr, .lo = UINTPTR_MAX};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t at = m->base + p->p_vaddr;
+        if (p->p_type == PT_LOAD) {
+            m->lo = at < m->lo ? at : m->lo;
+            m->hi = at + p->p_memsz > m->hi ? at + p->p_memsz : m->hi;
+        } else if (p->p_type == PT_GNU_RELRO) {
+            m->relro_lo = at & ~(page - 1);
+            m->relro_hi = (at + p->p_memsz) & ~(page - 1);
+        } else if (p->p_type == PT_DYNAMIC) {
+            m->dynamic = (const ElfW(Dyn) *)at;
+        }
+    }
+    if (!m->dynamic || m->lo > m->hi)
+        return false;
+    bool is_rela = true;
+    for (const ElfW(Dyn) *d = m->dynamic; d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB)
+            m->symbols = pointer(m->base, d->d_un.d_ptr);
+        else if (d->d_tag == DT_STRTAB)
+            m->strings = pointer(m->base, d->d_un.d_ptr);
+        else if (d->d_tag == DT_JMPREL)
+            m->plt = pointer(m->base, d->d_un.d_ptr);
+        else if (d->d_tag == DT_PLTRELSZ)
+            m->n_plt = d->d_un.d_val / sizeof *m->plt;
+        else if (d->d_tag == DT_RELA)
+            m->rela = pointer(m->base, d->d_un.d_ptr);
+        else if (d->d_tag == DT_RELASZ)
+            m->n_rela = d->d_un.d_val / sizeof *m->rela;
+        else if (d->d_tag == DT_PLTREL)
+            is_rela = d->d_un.d_val == DT_RELA;
+    }
+    return is_rela && m->symbols && m->strings;
+}
+
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+
+static int patch_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct job *j = arg;
+    struct module m;
+    bool libc;
+    (void)size;
+    if (!module_open(info, j->page, &m) || m.dynamic == _DYNAMIC || m.base == _r_debug.r_ldbase)
+        return 0;
+    libc = inside(&m, (uintptr_t)hw_boot_libc());
+    if (m.base == hw_boot_allocator_base() && !libc)
+        return 0;
+    j->counts->n_modules++;
+    for (size_t i = 0; m.plt && i < m.n_plt; i++)
+        patch_word(j, &m, &m.plt[i]);
+    for (size_t i = 0; m.rela && i < m.n_rela; i++)
+        if (ELF64_R_TYPE(m.rela[i].r_info) != 0)
+            patch_word(j, &m, &m.rela[i]);
+    page_close(&m, j->page);
+    return 0;
+}
+
+void hw_patch_all(bool on, struct hw_patch_counts *out)
+{
+    struct job j = {.on = on, .page = (uintptr_t)sysconf(_SC_PAGESIZE), .counts = out};
+    find_real();
+    (void)dl_iterate_phdr(patch_module, &j); /* gives what the last call gave */
+}

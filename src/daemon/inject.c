@@ -1,0 +1,416 @@
+/*
+ * inject.c - processes that were not prepared: the client goes in, and its hooks out again
+ *
+ *   wanted ──> PREPARING ── tables of its files are there, or 1 s ──> RUNNING ──> hooked
+ *              (main thread)                                     (thread of its own)   │
+ *   session is over ──> PREPARING ──> RUNNING ──> not hooked        new modules: refresh
+ *
+ * Everything that stops the process happens on a thread of its own: ptrace belongs to a thread, and
+ * a process may keep us waiting for two seconds. What is hooked shakes hands like any other client.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/arch.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map64.h"
+#include "daemon/core.h"
+#include "daemon/permission.h"
+#include "inject/inject.h"
+
+#include "base/banned.h"
+
+#define MS          UINT64_C(1000000)
+#define TABLES_WAIT (1000 * MS)
+#define LOOK_EVERY  (200 * MS) /* for modules that came later */
+#define TRIES       3
+
+struct hw_inject_job {
+    struct hw_recorder *rec;
+    struct hw_session *session; /* NULL: it is over */
+    struct hw_pid pid;          /* owned */
+    uint32_t uid;
+    enum hw_attach_command command;
+    uint32_t generation, n_tries;
+    struct hw_tables tables;
+    HW_VEC(struct hw_table_range) ranges;
+    uint64_t since_ns;
+    pthread_t thread;
+    bool running;
+    _Atomic bool done;
+    int rc;
+    struct hw_inject_result result;
+    struct hw_error error;
+};
+
+static bool same(const struct hw_pid *a, const struct hw_pid *b)
+{
+    return a->pid == b->pid && a->start_ticks == b->start_ticks;
+}
+
+static struct hw_injected *find_injected(struct hw_recorder *r, const struct hw_pid *pid)
+{
+    for (size_t i = 0; i < r->injected.n; i++)
+        if (same(&r->injected.v[i].pid, pid))
+            return &r->injected.v[i];
+    return NULL;
+}
+
+static struct hw_inject_job *find_job(const struct hw_recorder *r, const struct hw_pid *pid)
+{
+    for (size_t i = 0; i < r->injecting.n; i++)
+        if (same(&r->injecting.v[i]->pid, pid))
+            return r->injecting.v[i];
+    return NULL;
+}
+
+bool hw_inject_has(const struct hw_recorder *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->injecting.n; i++)
+        if (r->injecting.v[i]->pid.pid == pid)
+            return true;
+    for (size_t i = 0; i < r->injected.n; i++)
+        if (r->injected.v[i].pid.pid == pid && hw_pid_alive(&r->injected.v[i].pid))
+            return true;
+    return false;
+}
+
+/* ---- one job ---- */
+
+static void job_free(struct hw_inject_job *j)
+{
+    hw_pid_done(&j->pid);
+    hw_tables_done(&j->tables);
+    hw_vec_done(&j->ranges);
+    free(j);
+}
+
+static void *job_run(void *arg)
+{
+    struct hw_inject_job *j = arg;
+    struct hw_inject_request q = {.pid = &j->pid,
+                                  .library = j->rec->options.library,
+                                  .command = j->command,
+                                  .socket_path = j->rec->producer_name,
+                                  .generation = j->generation,
+                                  .tables = j->tables.map};
+    j->rc = hw_inject(&q, &j->result, &j->error);
+    int fd = j->rec->inject_watch.fd;
+    atomic_store_explicit(&j->done, true, memory_order_release); /* pairs with take_done's */
+    (void)eventfd_write(fd, 1);                                  /* the tick would find it, too */
+    return NULL;
+}
+
+/* Maps and files, so that stacks can be walked. */
+static int look(struct hw_inject_job *j)
+{
+    struct hw_recorder *r = j->rec;
+    struct hw_look_image i;
+    int rc =
+        hw_look_image(r->looker, hw_look_at(&j->pid, j->uid), HW_LOOK_ALL_FILES, NULL, NULL, 0, &i);
+    for (size_t k = 0; rc == HW_OK && k < i.n_files; k++) {
+        struct hw_look_file *f = &i.files[k];
+        const struct hw_map *m = &i.maps.maps.v[f->map];
+        struct hw_module_file *file;
+        int fd = f->fd;
+        f->fd = -1;
+        if (hw_modules_get(r->modules, fd, &f->facts, m->path, &file) < 0)
+            continue;
+        hw_modules_want_table(r->modules, file);
+        if (hw_vec_push(&j->ranges,
+                        (struct hw_table_range){m->start, m->end,
+                                                m->start - m->offset - file->load_bias, file}) < 0)
+            rc = HW_ENOMEM;
+    }
+    if (rc != HW_EGONE && rc != HW_ETIMEOUT)
+        hw_look_image_done(&i);
+    return rc;
+}
+
+static int job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_pid *pid,
+                   uint32_t uid, enum hw_attach_command command, struct hw_error *err)
+{
+    struct hw_inject_job *j = calloc(1, sizeof *j);
+    if (!j)
+        return hw_fail(err, HW_ENOMEM, 0, "attach");
+    *j = (struct hw_inject_job){.rec = r,
+                                .session = s,
+                                .pid = HW_PID_NONE,
+                                .uid = uid,
+                                .command = command,
+                                .tables = {.fd = -1},
+                                .since_ns = hw_now_monotonic_ns()};
+    j->generation = ++r->next_generation + 0x40000000u; /* as in attach.c */
+    int rc = hw_pid_open(pid->pid, &j->pid, err);
+    if (rc == HW_OK && !same(&j->pid, pid))
+        rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
+    if (rc == HW_OK && hw_tables_init(&j->tables, HW_ARCH_HERE, 0) < 0)
+        rc = hw_fail_sys(err, "memory files");
+    if (rc == HW_OK && (rc = look(j)) < 0)
+        rc = hw_fail(err, rc, 0, "its mappings: %s", hw_errc_text(rc));
+    if (rc == HW_OK && hw_vec_push(&r->injecting, j) < 0)
+        rc = hw_fail(err, HW_ENOMEM, 0, "attach");
+    if (rc < 0)
+        job_free(j);
+    return rc;
+}
+
+static bool is_ready(const struct hw_inject_job *j, uint64_t now)
+{
+    if (now - j->since_ns > TABLES_WAIT)
+        return true;
+    for (size_t i = 0; i < j->ranges.n; i++) {
+        enum hw_table_state s = j->ranges.v[i].file->table_state;
+        if (s == HW_TABLE_COMPILING || s == HW_TABLE_WANTED)
+            return false;
+    }
+    return true;
+}
+
+static void job_start(struct hw_inject_job *j)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    (void)hw_tables_publish(&j->tables, j->ranges.v, j->ranges.n); /* else its own frame decides */
+    (void)pthread_sigmask(SIG_BLOCK, &all, &old); /* cannot fail with these arguments */
+    j->done = false;
+    j->running = pthread_create(&j->thread, NULL, job_run, j) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!j->running) {
+        j->rc = hw_fail(&j->error, HW_ENOMEM, 0, "no thread for it");
+        j->done = true;
+    }
+}
+
+/* ---- what came of it ---- */
+
+static void leave(struct hw_recorder *r, struct hw_injected *x)
+{
+    struct hw_proc_status st;
+    struct hw_error err;
+    if (x->leaving)
+        return;
+    x->leaving = true;
+    if (hw_pid_alive(&x->pid) && hw_proc_status(x->pid.dir, &st) == HW_OK &&
+        job_new(r, NULL, &x->pid, st.uid, HW_ATTACH_UNHOOK, &err) == HW_OK)
+        return;
+    hw_pid_done(&x->pid);
+    *x = r->injected.v[--r->injected.n];
+}
+
+static void forget(struct hw_recorder *r, const struct hw_pid *pid)
+{
+    struct hw_injected *x = find_injected(r, pid);
+    if (!x)
+        return;
+    hw_pid_done(&x->pid);
+    *x = r->injected.v[--r->injected.n];
+}
+
+static void hooked(struct hw_inject_job *j)
+{
+    struct hw_recorder *r = j->rec;
+    struct hw_injected x = {.session = j->session, .pid = HW_PID_NONE, .uid = j->uid};
+    hw_log(INFO, "attached to process %d: stopped for %llu us, %u words in %u modules changed",
+           j->pid.pid, (unsigned long long)j->result.pause_ns / 1000, j->result.n_changed,
+           j->result.n_modules);
+    if (hw_pid_open(j->pid.pid, &x.pid, NULL) < 0)
+        return; /* it has ended */
+    if (hw_vec_push(&r->injected, x) < 0) {
+        hw_pid_done(&x.pid);
+        return; /* its hooks stay, and pass everything on */
+    }
+    if (!j->session || j->session->stopping)
+        leave(r, &r->injected.v[r->injected.n - 1]);
+}
+
+/* False: it is tried once more. */
+static bool finish(struct hw_inject_job *j)
+{
+    if (j->rc == HW_ETIMEOUT && ++j->n_tries < TRIES && hw_pid_alive(&j->pid) &&
+        (j->session || j->command == HW_ATTACH_UNHOOK)) {
+        job_start(j);
+        return false;
+    }
+    switch (j->command) {
+    case HW_ATTACH_HOOK:
+        if (j->rc == HW_OK)
+            hooked(j);
+        else if (j->session)
+            hw_session_warn(j->session, "not profiled: %s", j->error.text);
+        break;
+    case HW_ATTACH_UNHOOK:
+        if (j->rc < 0 && hw_pid_alive(&j->pid) && j->rc != HW_EGONE)
+            hw_log(WARN, "process %d keeps its hooks, which do nothing now: %s", j->pid.pid,
+                   j->error.text);
+        forget(j->rec, &j->pid);
+        break;
+    case HW_ATTACH_REFRESH:
+        if (j->rc < 0 && j->session && hw_pid_alive(&j->pid))
+            hw_session_warn(j->session, "modules that process %d loaded later are not seen: %s",
+                            j->pid.pid, j->error.text);
+        break;
+    case HW_ATTACH_NONE:
+        break;
+    }
+    return true;
+}
+
+static void on_done(struct hw_watch *w, uint32_t events)
+{
+    uint64_t n;
+    (void)events;
+    (void)eventfd_read(w->fd, &n); /* the tick looks at the jobs */
+}
+
+/* ---- modules that came later ---- */
+
+static uint64_t code_of(struct hw_recorder *r, struct hw_injected *x)
+{
+    struct hw_look_image i;
+    uint64_t h = 0;
+    if (hw_look_image(r->looker, hw_look_at(&x->pid, x->uid), HW_LOOK_NO_FILES, NULL, NULL, 0, &i) <
+        0)
+        return x->code;
+    for (size_t k = 0; k < i.maps.maps.n; k++)
+        if ((i.maps.maps.v[k].flags & HW_MAP_EXEC) && i.maps.maps.v[k].inode)
+            h += hw_hash_u64(i.maps.maps.v[k].start ^ i.maps.maps.v[k].inode << 20);
+    hw_look_image_done(&i);
+    return h;
+}
+
+static void look_again(struct hw_recorder *r, struct hw_injected *x, uint64_t now)
+{
+    struct hw_error err;
+    if (x->leaving || now - x->looked_ns < LOOK_EVERY || find_job(r, &x->pid) ||
+        !hw_pid_alive(&x->pid))
+        return;
+    uint64_t before = x->code;
+    x->looked_ns = now;
+    x->code = code_of(r, x);
+    if (before != 0 && before != x->code)
+        (void)job_new(r, x->session, &x->pid, x->uid, HW_ATTACH_REFRESH, &err); /* else later */
+}
+
+/* ---- for the others ---- */
+
+int hw_inject_init(struct hw_recorder *r)
+{
+    r->inject_watch = (struct hw_watch){eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_done};
+    return r->inject_watch.fd < 0 ? HW_ESYS : hw_watch_add(r, &r->inject_watch, EPOLLIN);
+}
+
+void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
+{
+    struct hw_recorder *r = s->rec;
+    struct hw_proc_status st;
+    struct hw_error err;
+    if (hw_inject_has(r, pid->pid) || hw_proc_status(pid->dir, &st) < 0)
+        return;
+    if (!r->options.library) {
+        hw_session_warn(s, "process %d is not profiled: the client library was not found",
+                        pid->pid);
+        return;
+    }
+    int rc = hw_permission_profile(s->uid, pid->pid, st.uid, st.euid, &err);
+    if (rc == HW_OK)
+        rc = hw_inject_check(pid, &err);
+    if (rc == HW_OK)
+        rc = job_new(r, s, pid, st.uid, HW_ATTACH_HOOK, &err);
+    if (rc < 0)
+        hw_session_warn(s, "not profiled: %s", err.text);
+}
+
+size_t hw_inject_leave(struct hw_session *s)
+{
+    struct hw_recorder *r = s->rec;
+    size_t left = 0;
+    for (size_t i = r->injected.n; i-- > 0;)
+        if (r->injected.v[i].session == s)
+            leave(r, &r->injected.v[i]);
+    for (size_t i = 0; i < r->injected.n; i++)
+        left += r->injected.v[i].session == s;
+    for (size_t i = 0; i < r->injecting.n; i++)
+        left += r->injecting.v[i]->session == s;
+    return left;
+}
+
+void hw_inject_forget(struct hw_session *s)
+{
+    struct hw_recorder *r = s->rec;
+    for (size_t i = 0; i < r->injecting.n; i++)
+        if (r->injecting.v[i]->session == s)
+            r->injecting.v[i]->session = NULL;
+    for (size_t i = 0; i < r->injected.n; i++)
+        if (r->injected.v[i].session == s)
+            r->injected.v[i].session = NULL;
+}
+
+void hw_inject_mark_files(struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->injecting.n; i++)
+        for (size_t k = 0; k < r->injecting.v[i]->ranges.n; k++)
+            r->injecting.v[i]->ranges.v[k].file->used = true;
+}
+
+bool hw_inject_preparing(const struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->injecting.n; i++)
+        if (!r->injecting.v[i]->running)
+            return true;
+    return false;
+}
+
+void hw_inject_tick(struct hw_recorder *r, uint64_t now)
+{
+    for (size_t i = 0; i < r->injecting.n;) {
+        struct hw_inject_job *j = r->injecting.v[i];
+        if (!j->running && !j->done && is_ready(j, now))
+            job_start(j);
+        if (!atomic_load_explicit(&j->done, memory_order_acquire)) {
+            i++;
+            continue;
+        }
+        if (j->running)
+            (void)pthread_join(j->thread, NULL); /* it is past its last line */
+        j->running = false;
+        if (!finish(j)) {
+            i++;
+            continue;
+        }
+        for (size_t k = 0; k < r->injecting.n; k++) /* finishing may have added some */
+            if (r->injecting.v[k] == j) {
+                r->injecting.v[k] = r->injecting.v[--r->injecting.n];
+                break;
+            }
+        job_free(j);
+    }
+    for (size_t i = r->injected.n; i-- > 0;) {
+        if (r->injected.v[i].session && !r->injected.v[i].session->stopping)
+            look_again(r, &r->injected.v[i], now);
+        else if (!r->injected.v[i].session)
+            leave(r, &r->injected.v[i]);
+    }
+}
+
+void hw_inject_done(struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->injecting.n; i++) {
+        if (r->injecting.v[i]->running)
+            (void)pthread_join(r->injecting.v[i]->thread, NULL); /* two seconds at most */
+        job_free(r->injecting.v[i]);
+    }
+    for (size_t i = 0; i < r->injected.n; i++)
+        hw_pid_done(&r->injected.v[i].pid);
+    hw_vec_done(&r->injecting);
+    hw_vec_done(&r->injected);
+    if (r->inject_watch.fd >= 0)
+        (void)close(r->inject_watch.fd); /* nothing is pending on it */
+}

@@ -1,0 +1,69 @@
+/*
+ * inject.h - puts the client into a running process, and takes its hooks out again
+ *
+ * Why:     a process that was not prepared. One of its threads is stopped for a fraction of a
+ *          millisecond and made to load the library and to run one command of wire/attach.h; all
+ *          others run on.
+ * Shapes:  hw_inject_check looks without touching the process. hw_inject runs one command: the
+ *          thread is chosen and stopped at a moment when it holds no lock of the allocator, the
+ *          loader or fork; registers, vector state, signal mask and a blocked system call are as
+ *          before when it goes on, whether that worked or not.
+ * Owns:    nothing; pid and tables are borrowed for the call.
+ * Errors:  HW_EPERM (may not be traced), HW_EBUSY (traced or recorded by another), HW_EGONE,
+ *          HW_EUNSUPPORTED (cannot be done with this program: the text says why and what then),
+ *          HW_ETIMEOUT (no safe moment, or the command did not end), HW_EVERSION, HW_ESYS.
+ * Threads: hw_inject waits for the process: give it a thread of its own. The same process must not
+ *          be injected into twice at a time.
+ * Source:  doc/design/attach.md
+ */
+#ifndef HW_INJECT_INJECT_H
+#define HW_INJECT_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/attach.h"
+
+struct hw_error;
+struct hw_pid;
+
+/* Where a test makes it fail: each is the first thing that fails, everything after is cleaning. */
+enum hw_inject_step {
+    HW_INJECT_NOWHERE = 0,
+    HW_INJECT_STOPPED,   /* the thread is stopped, nothing was changed */
+    HW_INJECT_SAVED,     /* signals are blocked */
+    HW_INJECT_STACK,     /* our stack is mapped */
+    HW_INJECT_CODE,      /* so is our code */
+    HW_INJECT_CARRIER,   /* the memory file is there */
+    HW_INJECT_FILLED,    /* with the library in it */
+    HW_INJECT_LOADED,    /* dlopen is done */
+    HW_INJECT_COMMANDED, /* so is the command */
+    HW_INJECT_STEP_COUNT
+};
+
+struct hw_inject_request {
+    const struct hw_pid *pid;
+    const char *library; /* path of the client library's file */
+    enum hw_attach_command command;
+    const char *socket_path; /* HOOK: where the recorder is, */
+    uint32_t generation;     /* and how it calls */
+    /* unwind/table.h: struct hw_tables_dir of the process. NULL = a thread's innermost function
+     * alone decides whether the moment is safe. */
+    const void *tables;
+    enum hw_inject_step fail_at;
+};
+
+struct hw_inject_result {
+    uint64_t pause_ns; /* that the thread was stopped in the end */
+    uint64_t whole_ns;
+    uint32_t n_tries; /* moments that were looked at */
+    uint32_t n_slots, n_changed, n_modules;
+    bool loaded; /* the library was not there before */
+};
+
+/* Can it be done at all? Errors as above, with the reason and what to do in err. */
+int hw_inject_check(const struct hw_pid *pid, struct hw_error *err);
+int hw_inject(const struct hw_inject_request *q, struct hw_inject_result *out,
+              struct hw_error *err);
+
+#endif

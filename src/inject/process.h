@@ -1,0 +1,44 @@
+/*
+ * process.h - what has to be known of a process before it is stopped
+ *
+ * Why:     everything that takes time is done while it still runs: which libc, where its functions
+ *          are, in which code nobody may be interrupted.
+ * Owns:    the mappings.
+ * Errors:  as hw_inject_check.
+ */
+#ifndef HW_INJECT_PROCESS_H
+#define HW_INJECT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "proc/maps.h"
+#include "proc/pid.h"
+
+struct hw_error;
+
+#define HW_INJECT_CARRIER_NAME "libheapprofd_glibc_preload.so"
+
+/* Target addresses, [lo, hi). */
+struct hw_code_range {
+    uint64_t lo, hi;
+};
+
+struct hw_process {
+    const struct hw_pid *pid; /* borrowed */
+    struct hw_proc_status status;
+    struct hw_maps maps;
+    uint64_t dlopen_at, dlsym_at, malloc_at;
+    uint64_t syscall_at;                    /* an instruction that enters the kernel */
+    uint64_t library;                       /* load address of an injected client; 0 = none */
+    HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
+};
+
+int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err);
+void hw_process_done(struct hw_process *p);
+bool hw_process_forbids(const struct hw_process *p, uint64_t pc);
+/* n bytes of its memory; HW_EGONE, HW_EPERM, HW_ESYS. */
+int hw_process_read(const struct hw_process *p, uint64_t at, void *out, size_t n);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * attach.h - what is said to a client that was put into a running process
+ *
+ * Why:     preloaded, the library's constructor does everything. Injected, its constructor only
+ *          finds the real functions; hooking and unhooking are asked for by one block that is
+ *          written from outside, and by a look-up of HW_ATTACH_RUN: that name is an indirect
+ *          function, so libc calls our code while it holds the loader's lock. The list of modules
+ *          and their relocations cannot change under us then, on any version of libc.
+ * Shapes:  HW_ATTACH_SYMBOL is exported and lies in the library's data. Whoever writes it has
+ *          stopped the thread that will run the command.
+ */
+#ifndef HW_WIRE_ATTACH_H
+#define HW_WIRE_ATTACH_H
+
+#include <stdint.h>
+
+#define HW_ATTACH_MAGIC  0x3168637474617768u /* "hwattch1" */
+#define HW_ATTACH_SYMBOL "heapwise_attach_block"
+#define HW_ATTACH_RUN    "heapwise_attach_run"
+
+enum hw_attach_command {
+    HW_ATTACH_NONE = 0,
+    HW_ATTACH_HOOK = 1,    /* take over the allocator's functions; then shake hands as told */
+    HW_ATTACH_REFRESH = 2, /* the same for modules that came later */
+    HW_ATTACH_UNHOOK = 3   /* give all of them back, end the recording, close everything */
+};
+
+enum hw_attach_result {
+    HW_ATTACHED_OK = 0,
+    HW_ATTACHED_NOT_LATE = 1,  /* it was preloaded: needs none of this */
+    HW_ATTACHED_NO_MALLOC = 2, /* no module defines malloc */
+    HW_ATTACHED_BUILT_IN = 3,  /* the program itself defines malloc: no table to change */
+    HW_ATTACHED_MIXED = 4,     /* malloc and free are defined by different modules */
+    HW_ATTACHED_BUSY = 5,      /* another recorder has it */
+    HW_ATTACHED_NO_MEMORY = 6,
+    HW_ATTACHED_NO_SLOT = 7, /* nothing calls the allocator through a table */
+    HW_ATTACHED_UNKNOWN = 8, /* command */
+    HW_ATTACHED_COUNT
+};
+
+struct hw_attach_block {
+    uint64_t magic;
+    uint32_t version; /* HW_WIRE_VERSION */
+    uint32_t command; /* enum hw_attach_command; NONE when it was done */
+    uint32_t result;  /* enum hw_attach_result */
+    uint32_t hooked;  /* 1 between HOOK and UNHOOK */
+    uint64_t handle;  /* of the library, from dlopen: kept here for the next who comes */
+    uint32_t generation;
+    uint32_t n_slots;   /* hooked now, all commands together */
+    uint32_t n_changed; /* by this command */
+    uint32_t n_modules; /* that were looked at */
+    char socket_path[108];
+    uint32_t pad;
+};
+_Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
+
+#endif

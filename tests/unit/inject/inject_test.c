@@ -1,0 +1,288 @@
+/*
+ * inject_test.c - a target that waits in a system call is injected into, with a failure at each
+ * step: it must not notice. The target is a child that reports what its call gave.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "inject/inject.h"
+#include "proc/pid.h"
+
+static const char *library;
+
+enum call { CALL_NANOSLEEP, CALL_EPOLL, CALL_READ, CALL_FUTEX, CALL_POLL, CALL_SPIN, CALL_COUNT };
+
+struct report {
+    int64_t rc, error, ms;
+    double sum; /* vector registers held over the call */
+};
+
+struct target {
+    pid_t pid;
+    int to, from; /* what CALL_READ waits for; reports */
+    struct hw_pid handle;
+};
+
+static volatile int handled;
+
+static void on_signal(int s)
+{
+    handled = s;
+}
+
+static int64_t make_call(enum call c, int in)
+{
+    struct timespec t = {0, 300000000};
+    uint32_t word = 0;
+    char byte;
+    struct epoll_event e;
+    switch (c) {
+    case CALL_NANOSLEEP:
+        return nanosleep(&t, NULL);
+    case CALL_EPOLL:
+        return epoll_wait(epoll_create1(EPOLL_CLOEXEC), &e, 1, 300);
+    case CALL_READ:
+        return read(in, &byte, 1);
+    case CALL_FUTEX:
+        return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, NULL, 0);
+    case CALL_POLL:
+        return poll(NULL, 0, 300);
+    default: {
+        uint64_t end = hw_now_monotonic_ns() + 300000000;
+        while (hw_now_monotonic_ns() < end) {
+            void *volatile p = malloc(100);
+            free(p);
+        }
+        return 0;
+    }
+    }
+}
+
+static void child(enum call c, int in, int out)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGUSR1, on_signal);
+    for (;;) {
+        uint64_t start = hw_now_monotonic_ns();
+        volatile double a = 1.5;
+        double b = a * 3;
+        errno = 0;
+        struct report r = {.rc = make_call(c, in), .error = errno};
+        r.ms = (int64_t)((hw_now_monotonic_ns() - start) / 1000000);
+        r.sum = a + b;
+        if (write(out, &r, sizeof r) != sizeof r)
+            _exit(0);
+    }
+}
+
+static void start(struct target *t, enum call c)
+{
+    int to[2], from[2];
+    assert_return_code(pipe2(to, O_CLOEXEC), errno);
+    assert_return_code(pipe2(from, O_CLOEXEC), errno);
+    t->pid = fork();
+    if (t->pid == 0)
+        child(c, to[0], from[1]);
+    close(to[0]);
+    close(from[1]);
+    t->to = to[1];
+    t->from = from[0];
+    assert_int_equal(hw_pid_open(t->pid, &t->handle, NULL), HW_OK);
+    struct timespec pause = {0, 30000000};
+    nanosleep(&pause, NULL);
+}
+
+static void stop(struct target *t)
+{
+    kill(t->pid, SIGKILL);
+    waitpid(t->pid, NULL, 0);
+    hw_pid_done(&t->handle);
+    close(t->to);
+    close(t->from);
+}
+
+static int count_lines(pid_t pid, const char *what)
+{
+    char path[64], line[1024];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "memfd:lib") == NULL;
+    fclose(f);
+    return n;
+}
+
+static int count_fds(pid_t pid)
+{
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *d = opendir(path);
+    while (d && readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void status_line(pid_t pid, const char *key, char out[128])
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *f = fopen(path, "r");
+    out[0] = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            snprintf(out, 128, "%.120s", line);
+    fclose(f);
+}
+
+static struct report take_report(struct target *t, enum call c)
+{
+    struct report r;
+    if (c == CALL_READ)
+        assert_int_equal(write(t->to, "x", 1), 1);
+    struct pollfd p = {.fd = t->from, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 5000), 1);
+    assert_int_equal(read(t->from, &r, sizeof r), sizeof r);
+    return r;
+}
+
+static void check_report(enum call c, const struct report *r)
+{
+    if (c == CALL_FUTEX) {
+        assert_int_equal(r->rc, -1);
+        assert_int_equal(r->error, ETIMEDOUT);
+    } else {
+        assert_int_equal(r->rc, c == CALL_READ ? 1 : 0);
+        assert_int_equal(r->error, 0);
+    }
+    if (c != CALL_READ)
+        assert_in_range(r->ms, 299, 3000);
+    assert_true(r->sum == 6.0);
+}
+
+static int inject(struct target *t, enum hw_attach_command command, enum hw_inject_step fail_at,
+                  struct hw_inject_result *out)
+{
+    struct hw_error err = {0};
+    struct hw_inject_request q = {.pid = &t->handle,
+                                  .library = library,
+                                  .command = command,
+                                  .socket_path = "@heapwise-inject-test-nobody",
+                                  .generation = 77,
+                                  .fail_at = fail_at};
+    int rc = hw_inject(&q, out, &err);
+    if (rc < 0 && !fail_at)
+        print_message("inject: %s\n", err.text);
+    return rc;
+}
+
+static void failures_leave_no_trace(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CALL_COUNT; c++) {
+        for (int step = HW_INJECT_STOPPED; step < HW_INJECT_STEP_COUNT; step++) {
+            struct target t;
+            struct hw_inject_result r;
+            char before[128], after[128];
+            start(&t, (enum call)c);
+            int fds = count_fds(t.pid), maps = count_lines(t.pid, "maps");
+            status_line(t.pid, "SigBlk", before);
+            assert_int_equal(inject(&t, HW_ATTACH_HOOK, (enum hw_inject_step)step, &r), HW_ESYS);
+            status_line(t.pid, "SigBlk", after);
+            assert_string_equal(before, after);
+            assert_int_equal(count_fds(t.pid), fds);
+            if (step < HW_INJECT_LOADED && c != CALL_SPIN)
+                assert_int_equal(count_lines(t.pid, "maps"), maps);
+            struct report p = take_report(&t, (enum call)c);
+            check_report((enum call)c, &p);
+            stop(&t);
+        }
+    }
+}
+
+static void hooks_come_and_go(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CALL_COUNT; c++) {
+        struct target t;
+        struct hw_inject_result r;
+        start(&t, (enum call)c);
+        int fds = count_fds(t.pid), maps = 0;
+        for (int round = 0; round < 5; round++) {
+            assert_int_equal(inject(&t, HW_ATTACH_HOOK, 0, &r), HW_OK);
+            assert_true(r.n_slots > 10);
+            assert_int_equal(r.loaded, round == 0);
+            assert_int_equal(inject(&t, HW_ATTACH_UNHOOK, 0, &r), HW_OK);
+            assert_int_equal(r.n_slots, 0);
+            assert_true(r.n_changed > 10);
+            assert_int_equal(count_fds(t.pid), fds);
+            if (round == 1)
+                maps = count_lines(t.pid, "maps");
+        }
+        assert_int_equal(count_lines(t.pid, "maps"), maps);
+        struct report p = take_report(&t, (enum call)c);
+        check_report((enum call)c, &p);
+        stop(&t);
+    }
+}
+
+static void refusals_name_the_reason(void **state)
+{
+    (void)state;
+    struct target t;
+    struct hw_error err;
+    start(&t, CALL_READ);
+    kill(t.pid, SIGSTOP);
+    struct timespec pause = {0, 20000000};
+    nanosleep(&pause, NULL);
+    assert_int_equal(hw_inject_check(&t.handle, &err), HW_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "kill -CONT"));
+    kill(t.pid, SIGCONT);
+    nanosleep(&pause, NULL);
+    assert_int_equal(hw_inject_check(&t.handle, &err), HW_OK);
+    kill(t.pid, SIGKILL);
+    nanosleep(&pause, NULL);
+    assert_int_equal(hw_inject_check(&t.handle, &err), HW_EGONE);
+    stop(&t);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    library = argv[1];
+#if !defined(__x86_64__)
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals_name_the_reason),
+        cmocka_unit_test(hooks_come_and_go),
+        cmocka_unit_test(failures_leave_no_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
