@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "enrich/demangle.h"
 #include "export/chrome.h"
+#include "export/firefox.h"
 #include "export/pprof_dir.h"
 #include "import/import.h"
 #include "model/profile.h"
@@ -359,6 +360,30 @@ static int to_json(struct conv *c, struct hw_error *err)
     return rc;
 }
 
+static int to_firefox(struct conv *c, struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    struct hw_demangler *dem = NULL;
+    int rc = hw_import_file(hw_input_path(c->in_name), &p, err);
+    if (rc == 0 && !has_native(p))
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "no native heap profile in the trace");
+    if (rc == 0) {
+        hw_names_by_environment(c->cli, p);
+        rc = hw_demangler_new(hw_callsites_strings(p->callsites), &dem);
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "names");
+    }
+    if (rc == 0)
+        rc = open_output(c, err);
+    if (rc == 0) {
+        struct hw_namer namer = {hw_demangle_shown, dem};
+        rc = hw_export_firefox(p, &namer, c->out_fd, err);
+    }
+    hw_demangler_free(dem);
+    hw_profile_free(p);
+    return rc;
+}
+
 /* ---- symbolize, deobfuscate ---- */
 
 static int put_packets(struct conv *c, struct hw_pb *made, int rc, struct hw_error *err)
@@ -425,7 +450,7 @@ static const struct mode {
     {"hprof", NULL, "heap graphs cannot be written as hprof yet", true},
     {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
     {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
-    {"firefox", NULL, "the Firefox profiler's format is not written yet", true},
+    {"firefox", to_firefox, "allocations over time, for profiler.firefox.com", true},
     {"bundle", NULL, "one archive of trace, symbols and name maps: INPUT OUTPUT", true},
 };
 

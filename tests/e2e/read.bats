@@ -197,6 +197,36 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     has "is empty"
 }
 
+@test "traceconv firefox: columns of one length, indexes in range, bytes those of the trace" {
+    traceconv firefox t.trace f.json
+    python3 - f.json "$(heapwise query t.trace 'select sum(size) from heap_profile_allocation' | tail -1)" <<'E'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["meta"]["preprocessedProfileVersion"] == 48
+live = 0
+for t in d["threads"]:
+    for name, table in t.items():
+        if isinstance(table, dict):
+            for column in table.values():
+                assert not isinstance(column, list) or len(column) == table["length"], (name, table)
+    n = {k: v["length"] for k, v in t.items() if isinstance(v, dict)}
+    texts, stacks, frames, funcs = t["stringArray"], t["stackTable"], t["frameTable"], t["funcTable"]
+    assert all(p is None or p < i for i, p in enumerate(stacks["prefix"]))
+    assert all(f < n["frameTable"] for f in stacks["frame"])
+    assert all(f < n["funcTable"] for f in frames["func"])
+    assert all(s < len(texts) for s in funcs["name"]) and "main" in texts
+    assert all(-1 <= r < n["resourceTable"] for r in funcs["resource"])
+    assert all(l < len(d["libs"]) for l in t["resourceTable"]["lib"])
+    rows = t["nativeAllocations"]
+    assert all(s < n["stackTable"] for s in rows["stack"]) and rows["time"] == sorted(rows["time"])
+    live += sum(rows["weight"])
+assert live == sum(sum(c["samples"]["count"]) for c in d["counters"]) == int(sys.argv[2]), live
+E
+    echo 'main;work 1' | traceconv firefox - >/dev/null
+    run -1 traceconv firefox /dev/null
+    has "is empty"
+}
+
 @test "traceconv profile: names of the files, where they go, refusals" {
     pid=$(heapwise report --json t.trace | python3 -c 'import json,sys; print(json.load(sys.stdin)["process"]["pid"])')
     run traceconv profile t.trace
