@@ -13,6 +13,7 @@
 
 struct hw_error;
 struct hw_profile;
+struct hw_source;
 
 struct hw_importer {
     const char *name;                   /* `--format` value and the word used in messages */
@@ -21,6 +22,8 @@ struct hw_importer {
     int (*read)(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
     /* The same from a seekable file that need not fit into memory; NULL = read it whole. */
     int (*read_fd)(int fd, struct hw_profile *into, struct hw_error *err);
+    /* The same from what comes piece by piece, such as an unpacked file; NULL = read it whole. */
+    int (*read_from)(struct hw_source *source, struct hw_profile *into, struct hw_error *err);
 };
 
 extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */

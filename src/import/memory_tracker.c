@@ -16,18 +16,16 @@
 #define UNITS(name)                                                                                \
     HW_V_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_Units_##name
 
+_Static_assert((int)HW_MEMORY_BYTES == (int)UNITS(BYTES) &&
+                   (int)HW_MEMORY_COUNT == (int)UNITS(COUNT),
+               "the format's numbers are ours");
+
 static int count_bad(struct hw_profile *p)
 {
     return hw_profile_stat_add(p, "memory_snapshot_parser_failure", -1, HW_STAT_ERROR, 1);
 }
 
 /* ---- attributes ---- */
-
-struct entry {
-    struct hw_bytes name, text;
-    uint64_t number, units;
-    bool has_text;
-};
 
 static int add_arg(struct hw_profile *p, uint32_t set, struct hw_bytes name, const char *ending,
                    struct hw_arg_row row)
@@ -44,7 +42,7 @@ static int add_arg(struct hw_profile *p, uint32_t set, struct hw_bytes name, con
     return rc;
 }
 
-static int add_entry(struct hw_profile *p, uint32_t set, const struct entry *e)
+int hw_import_memory_entry(struct hw_profile *p, uint32_t set, const struct hw_memory_entry *e)
 {
     struct hw_arg_row value = {.type = HW_ARG_INT, .number = (int64_t)e->number};
     struct hw_arg_row unit = {.type = HW_ARG_STRING};
@@ -55,16 +53,16 @@ static int add_entry(struct hw_profile *p, uint32_t set, const struct entry *e)
     }
     if (rc == HW_OK)
         rc = add_arg(p, set, e->name, ".value", value);
-    if (rc < 0 || e->has_text || (e->units != UNITS(BYTES) && e->units != UNITS(COUNT)))
+    if (rc < 0 || e->has_text || (e->units != HW_MEMORY_BYTES && e->units != HW_MEMORY_COUNT))
         return rc;
-    rc =
-        hw_profile_str(p, hw_bytes_str(e->units == UNITS(BYTES) ? "bytes" : "objects"), &unit.text);
+    rc = hw_profile_str(p, hw_bytes_str(e->units == HW_MEMORY_BYTES ? "bytes" : "objects"),
+                        &unit.text);
     return rc < 0 ? rc : add_arg(p, set, e->name, ".unit", unit);
 }
 
-static struct entry read_entry(struct hw_bytes message)
+static struct hw_memory_entry read_entry(struct hw_bytes message)
 {
-    struct entry e = {0};
+    struct hw_memory_entry e = {0};
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
     while (hw_pb_next(&r, &f) == 1) {
@@ -105,12 +103,12 @@ static int add_entries(struct hw_profile *p, struct hw_bytes node, struct hw_mem
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
         if (f.number != NODE(entries) || f.wire != HW_PB_BYTES)
             continue;
-        struct entry e = read_entry(f.bytes);
+        struct hw_memory_entry e = read_entry(f.bytes);
         if (is(e.name, "size") && !e.has_text && !n->has_size) {
             n->has_size = true;
             n->size = e.number;
         } else if (!is(e.name, "size") && !is(e.name, "effective_size")) {
-            rc = add_entry(p, set, &e);
+            rc = hw_import_memory_entry(p, set, &e);
         }
     }
     if (rc == HW_OK && p->args.rows.n > before) {

@@ -283,7 +283,7 @@ static void look_at_path(struct hw_profile *p, struct hw_smaps_row *row)
     row->is_deleted = path.n > n && memcmp(path.p + path.n - n, ending, n) == 0;
 }
 
-static const struct hw_smaps_row no_smaps = {
+const struct hw_smaps_row hw_import_no_smaps = {
     .private_clean_kb = HW_SMAPS_UNKNOWN,
     .shared_dirty_kb = HW_SMAPS_UNKNOWN,
     .shared_clean_kb = HW_SMAPS_UNKNOWN,
@@ -471,7 +471,7 @@ static int add_packed(struct hw_profile *p, struct hw_smaps_row row, struct hw_b
 int hw_import_smaps(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
 {
     uint64_t pid = find_pid(message);
-    struct hw_smaps_row row = no_smaps;
+    struct hw_smaps_row row = hw_import_no_smaps;
     row.ts_ns = ts_ns;
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;

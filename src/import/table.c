@@ -9,11 +9,13 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "codec/gzip.h"
+#include "codec/source.h"
 #include "import/bundle.h"
 #include "import/collapsed.h"
 #include "import/heaptrack.h"
 #include "import/hprof.h"
 #include "import/import.h"
+#include "import/memory_infra.h"
 #include "import/perfetto.h"
 #include "import/pprof.h"
 #include "model/profile.h"
@@ -23,13 +25,13 @@
 enum { HEAD = 4096 };
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,
-                                                  &hw_import_pprof,
-                                                  &hw_import_bundle,
-                                                  &hw_import_heaptrack,
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,     &hw_import_pprof,
+                                                  &hw_import_bundle,       &hw_import_heaptrack,
                                                   &hw_import_hprof,
-                                                  &hw_import_collapsed,
-                                                  NULL};
+#ifdef HW_HAVE_JANSSON
+                                                  &hw_import_memory_infra,
+#endif
+                                                  &hw_import_collapsed,    NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {
@@ -100,10 +102,32 @@ static int import_whole(int fd, struct hw_profile *into, struct hw_error *err)
     return rc;
 }
 
+/* The format inside, when its importer can take it piece by piece. */
+static const struct hw_importer *find_in_gzip(int fd)
+{
+    struct hw_source source;
+    uint8_t head[HEAD];
+    if (hw_source_gzip_fd(fd, &source) < 0)
+        return NULL;
+    int64_t n = source.read(source.ctx, head, sizeof head, NULL);
+    hw_source_done(&source);
+    const struct hw_importer *i = n > 0 ? hw_importer_find(hw_bytes_of(head, (size_t)n)) : NULL;
+    return i && i->read_from && lseek(fd, 0, SEEK_SET) == 0 ? i : NULL;
+}
+
 /* Piece by piece: what is packed is never in memory as a whole. */
 static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_strbuf content = {0};
+    struct hw_source source;
+    const struct hw_importer *importer = find_in_gzip(fd);
+    if (importer && hw_source_gzip_fd(fd, &source) == HW_OK) {
+        int done = importer->read_from(&source, into, err);
+        hw_source_done(&source);
+        return done;
+    }
+    if (lseek(fd, 0, SEEK_SET) != 0)
+        return hw_fail_sys(err, "cannot read");
     int rc = import_unpacked(hw_inflate_fd(fd, max_file, &content, err), &content, into, err);
     hw_strbuf_done(&content);
     return rc;

@@ -16,6 +16,7 @@ enum { FIRST_CAP = 64 };
 void hw_alloc_rows_done(struct hw_alloc_rows *a)
 {
     free(a->callsite);
+    free(a->type);
     free(a->variance);
     free(a->samples.v);
     free(a->count.v);
@@ -54,7 +55,7 @@ static int resize_column(struct hw_alloc_column *c, size_t n)
 static int grow(struct hw_alloc_rows *a)
 {
     size_t cap = a->cap ? a->cap * 2 : FIRST_CAP;
-    void *callsite = a->callsite, *variance = a->variance;
+    void *callsite = a->callsite, *variance = a->variance, *type = a->type;
     if (!callsite && !(callsite = malloc(cap * sizeof *a->callsite)))
         return HW_ENOMEM;
     int rc = resize(&callsite, cap, sizeof *a->callsite);
@@ -62,6 +63,9 @@ static int grow(struct hw_alloc_rows *a)
     if (rc == HW_OK)
         rc = resize(&variance, cap, sizeof *a->variance);
     a->variance = variance;
+    if (rc == HW_OK)
+        rc = resize(&type, cap, sizeof *a->type);
+    a->type = type;
     if (rc == HW_OK)
         rc = resize_column(&a->samples, cap);
     if (rc == HW_OK)
@@ -122,6 +126,8 @@ static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
     if (rc == HW_OK && row->variance != 0 && !a->variance &&
         !(a->variance = calloc(a->cap, sizeof *a->variance)))
         rc = HW_ENOMEM;
+    if (rc == HW_OK && row->type.v && !a->type && !(a->type = calloc(a->cap, sizeof *a->type)))
+        rc = HW_ENOMEM;
     return rc;
 }
 
@@ -142,6 +148,8 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         store(&a->size, i, row->size);
     if (a->idle.v)
         store(&a->idle, i, row->idle);
+    if (a->type)
+        a->type[i] = row->type.v;
     if (a->variance)
         a->variance[i] = small(row->variance);
 }
@@ -214,12 +222,15 @@ static int permute(const struct hw_alloc_rows *a, const struct move *moves, void
 
 static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
 {
-    void *callsite = a->callsite, *variance = a->variance;
+    void *callsite = a->callsite, *variance = a->variance, *type = a->type;
     int rc = permute(a, moves, &callsite, sizeof *a->callsite);
     a->callsite = callsite;
     if (rc == HW_OK)
         rc = permute(a, moves, &variance, sizeof *a->variance);
     a->variance = variance;
+    if (rc == HW_OK)
+        rc = permute(a, moves, &type, sizeof *a->type);
+    a->type = type;
     struct hw_alloc_column *const columns[] = {&a->samples, &a->count, &a->size, &a->idle};
     for (size_t i = 0; rc == HW_OK && i < sizeof columns / sizeof *columns; i++)
         rc = permute(a, moves, &columns[i]->v, width_of(columns[i]));

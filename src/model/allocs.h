@@ -4,12 +4,11 @@
  * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
  *          structs they took twice the trace's own size.
  * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column that says
- *          nothing (no idle bytes, no variance, counts that equal the samples) takes no memory.
- *          Which dump a row belongs to is kept a run at a time.
- * Units:   bytes; counts of allocations.
- * Owns:    its columns. Zero-initialised is empty.
- * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
- * Threads: one owner at a time; any number of readers once nothing is pushed any more.
+ *          nothing (no idle bytes, no types, no variance, counts that equal the samples) takes no
+ * memory. Which dump a row belongs to is kept a run at a time. Units:   bytes; counts of
+ * allocations. Owns:    its columns. Zero-initialised is empty. Errors:  HW_ENOMEM from push, set
+ * and sort; the rows are as they were. Threads: one owner at a time; any number of readers once
+ * nothing is pushed any more.
  */
 #ifndef HW_MODEL_ALLOCS_H
 #define HW_MODEL_ALLOCS_H
@@ -18,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strings.h"
 #include "base/vec.h"
 #include "model/ids.h"
 
@@ -25,6 +25,7 @@
 struct hw_alloc_row {
     uint32_t dump; /* index into the profile's dumps */
     hw_callsite_id callsite;
+    hw_str_id type;  /* of what was allocated; 0 = not recorded */
     int64_t samples; /* recorded allocations, < 0 when freed */
     int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
     int64_t size;  /* bytes, < 0 when freed */
@@ -45,6 +46,7 @@ struct hw_alloc_run {
 struct hw_alloc_rows {
     size_t n, cap;
     uint32_t *callsite; /* owned */
+    uint32_t *type;     /* owned; NULL: all 0 */
     float *variance;    /* owned; NULL: all 0 */
     struct hw_alloc_column samples, count, size, idle;
     HW_VEC(struct hw_alloc_run) runs;
@@ -92,6 +94,7 @@ static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a,
 {
     return (struct hw_alloc_row){.dump = dump,
                                  .callsite = {a->callsite[i]},
+                                 .type = {a->type ? a->type[i] : 0},
                                  .samples = hw_alloc_samples(a, i),
                                  .count = hw_alloc_count(a, i),
                                  .size = hw_alloc_size(a, i),

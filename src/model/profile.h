@@ -30,6 +30,7 @@ struct hw_process {
     int64_t pid;
     hw_str_id name;    /* shown name: cmdline[0] as the spec cuts it; 0 = unknown */
     hw_str_id cmdline; /* joined by spaces */
+    hw_str_id labels;  /* Chrome's, separated by commas; 0 = none */
     int64_t uid;       /* -1 = unknown */
     int64_t ppid;      /* -1 = unknown */
     int64_t start_ns;  /* -1 = unknown */

@@ -13,7 +13,7 @@
 
 /* ---- what is derived ---- */
 
-enum stat_key { KEY_PID, KEY_UPID, KEY_NONE, KEY_RARE };
+enum stat_key { KEY_PID, KEY_UPID, KEY_NONE, KEY_RARE, KEY_OFFSET };
 
 static const struct hw_sql_stat_info known_stats[] = {
 #define X(name, source, key, severity, description)                                                \

@@ -55,6 +55,8 @@ static void print_dump(const struct hw_profile *p, uint32_t d)
         struct hw_alloc_row row = hw_alloc_row_of(&p->allocs, d, i), *r = &row;
         printf("  samples %lld count %lld size %lld idle %lld ", (long long)r->samples,
                (long long)r->count, (long long)r->size, (long long)r->idle);
+        if (r->type.v)
+            printf("type %s ", text(p, r->type));
         print_stack(p, r->callsite);
     }
 }
