@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
+#include "cli/diagnose.h"
 
 #include "base/banned.h"
 
@@ -54,6 +55,29 @@ static void on_stopping(void *ctx)
     fprintf(stderr, "SIGINT/SIGTERM received: disabling tracing.\n");
 }
 
+/* A profile without a sample: why. Its status stays 0: the other data sources were recorded. */
+static void tell_if_empty(struct hw_perfetto *p)
+{
+    struct hw_finding f;
+    if (p->is_checked && !p->checked.heapprofd.n)
+        return;
+    if (!hw_recording_is_empty(&p->recording, hw_recording_main_target(&p->recording)))
+        return;
+    hw_diagnose_recording(&p->recording, NULL, &f);
+    const struct hw_heapprofd_config *h = p->is_checked ? &p->checked.heapprofd.v[0] : NULL;
+    if (h && strcmp(f.code, "no-process") == 0) {
+        if (h->all)
+            (void)snprintf(f.text, sizeof f.text, "no preloaded process was there or started");
+        else if (h->pids.n || h->process_cmdline.n)
+            hw_diagnose_wanted(h->pids.v, h->pids.n, h->process_cmdline.v, h->process_cmdline.n,
+                               &f);
+        else
+            (void)snprintf(f.text, sizeof f.text,
+                           "the configuration has no process_cmdline, pid or all");
+    }
+    hw_diagnose_print(p->cli, &f);
+}
+
 static int finish(struct hw_perfetto *p)
 {
     const struct hw_recording *r = &p->recording;
@@ -74,6 +98,7 @@ static int finish(struct hw_perfetto *p)
     else
         fprintf(stderr, "Wrote %" PRIu64 " bytes into %s\n", r->ended.bytes_written,
                 strcmp(p->path, "-") == 0 ? "stdout" : p->path);
+    tell_if_empty(p);
     return HW_EXIT_OK;
 }
 

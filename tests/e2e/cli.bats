@@ -48,6 +48,13 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     done
 }
 
+@test "every command of the help has a manual page to install" {
+    for c in $(heapwise completion bash | sed -n 's/^    \([a-z_]*\)) words=.*/\1/p'); do
+        [ -s "$BUILD/src/cli/$c.1" ] || [ -s "$BUILD/src/cli/heapwise-$c.1" ] ||
+            { echo "no manual page of $c is built"; return 1; }
+    done
+}
+
 @test "an unknown word: did you mean, exit 2" {
     run heapwise reocrd
     [ "$status" -eq 2 ]
@@ -483,6 +490,20 @@ END
     [ "$status" -eq 1 ]
     has "zero sampling interval."
     [ ! -e refused ]
+}
+
+@test "perfetto: a profile that comes out empty says why" {
+    service heapprofd
+    profile() {
+        printf 'duration_ms: 200 buffers {} data_sources { config { name: "android.heapprofd"' >c
+        printf ' heapprofd_config { sampling_interval_bytes: 1 %s } } }\n' "$1" >>c
+        run perfetto -c c --txt -o x
+        [ "$status" -eq 0 ]
+        has "the profile is empty: $2"
+    }
+    profile 'process_cmdline: "no_such_thing"' "no process named 'no_such_thing' ran [no-process]"
+    profile '' "the configuration has no process_cmdline, pid or all"
+    profile 'pid: 1' "process 1 is never profiled"
 }
 
 @test "the service under each name; a second one is refused; dump, ps, stop" {
