@@ -175,7 +175,7 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
     if (cell == NO_CELL)
         return;
     f->n_samples++;
-    if (cell & INCOMPLETE)
+    if ((cell & INCOMPLETE) && !f->stream) /* events alone have no callstack to be cut short */
         f->n_unwind_errors++;
     if (hw_books_alloc_in(&f->books, &b, (uint32_t)cell) < 0)
         f->n_nomem++;
