@@ -43,5 +43,8 @@ void hw_gzip_writer_free(struct hw_gzip_writer *w); /* NULL is fine; does not en
 /* zstd is optional: HW_EUNSUPPORTED in a build without it. */
 int hw_zstd_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out,
                     struct hw_error *err);
+/* level: zstd's, 0 its default; brought into its range. */
+int hw_zstd_deflate(struct hw_bytes in, int level, struct hw_strbuf *out, struct hw_error *err);
+bool hw_zstd_is_here(void);
 
 #endif

@@ -41,6 +41,26 @@ int hw_zstd_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out, s
     return result;
 }
 
+bool hw_zstd_is_here(void)
+{
+    return true;
+}
+
+int hw_zstd_deflate(struct hw_bytes in, int level, struct hw_strbuf *out, struct hw_error *err)
+{
+    int lowest = ZSTD_minCLevel(), highest = ZSTD_maxCLevel();
+    level = level < lowest ? lowest : level > highest ? highest : level;
+    size_t room = ZSTD_compressBound(in.n);
+    if (hw_strbuf_reserve(out, room) < 0)
+        return hw_fail(err, HW_ENOMEM, 0, "zstd");
+    size_t n = ZSTD_compress(out->p + out->n, room, in.p, in.n, level);
+    if (ZSTD_isError(n))
+        return hw_fail(err, HW_ENOMEM, 0, "zstd: %s", ZSTD_getErrorName(n));
+    out->n += n;
+    out->p[out->n] = 0;
+    return HW_OK;
+}
+
 #else
 
 #include "base/banned.h"
@@ -49,6 +69,19 @@ int hw_zstd_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out, s
 {
     (void)in;
     (void)max_out;
+    (void)out;
+    return hw_fail(err, HW_EUNSUPPORTED, 0, "this build has no zstd");
+}
+
+bool hw_zstd_is_here(void)
+{
+    return false;
+}
+
+int hw_zstd_deflate(struct hw_bytes in, int level, struct hw_strbuf *out, struct hw_error *err)
+{
+    (void)in;
+    (void)level;
     (void)out;
     return hw_fail(err, HW_EUNSUPPORTED, 0, "this build has no zstd");
 }

@@ -63,7 +63,8 @@ struct hw_trace_config {
     char *output_path;         /* owned; NULL */
     char *unique_session_name; /* owned; NULL */
     int64_t uuid_msb, uuid_lsb;
-    uint32_t compression; /* 0 none, 1 deflate */
+    uint32_t compression; /* 0 none, 1 deflate, 2 zstd */
+    int32_t zstd_level;   /* 0 = its default */
     struct hw_strbuf warnings;
 };
 

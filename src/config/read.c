@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "codec/gzip.h"
 #include "codec/pb.h"
 #include "config/read.h"
 #include "schema/fields.h"
@@ -244,6 +245,17 @@ static int read_triggers(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "trigger_config", 0);
 }
 
+static int read_zstd(struct reading *r, struct hw_bytes message)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0)
+        if (f.wire == HW_PB_VARINT && f.number == HW_F_TraceConfig_Compression_Zstd_level)
+            r->c->zstd_level = (int32_t)(uint32_t)f.value;
+    return broken(r, rc, "compression.zstd", 0);
+}
+
 /* `compression` names its algorithm by which of two messages is there. */
 static int read_compression(struct reading *r, struct hw_bytes message)
 {
@@ -251,11 +263,15 @@ static int read_compression(struct reading *r, struct hw_bytes message)
     struct hw_pb_field f;
     int rc;
     while ((rc = hw_pb_next(&in, &f)) > 0) {
-        if (f.number == HW_F_TraceConfig_Compression_zstd)
-            hw_config_warn(r->c, "compression: zstd is not written; deflate is used");
-        if (f.number == HW_F_TraceConfig_Compression_zstd ||
-            f.number == HW_F_TraceConfig_Compression_deflate)
-            r->c->compression = 1;
+        if (f.wire != HW_PB_BYTES)
+            continue;
+        bool zstd = f.number == HW_F_TraceConfig_Compression_zstd;
+        if (zstd && !hw_zstd_is_here())
+            hw_config_warn(r->c, "compression: this build has no zstd; deflate is used");
+        if (zstd || f.number == HW_F_TraceConfig_Compression_deflate)
+            r->c->compression = zstd && hw_zstd_is_here() ? 2 : 1;
+        if (zstd && (rc = read_zstd(r, f.bytes)) < 0)
+            return rc;
     }
     return broken(r, rc, "compression", 0);
 }

@@ -157,7 +157,11 @@ static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_e
         rc = hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb,
                                      n_sequences(s), err);
     if (rc == HW_OK) /* from here on: what a reader looks for first stays plain */
-        hw_trace_writer_set_deflate(s->writer, s->config.compression == 1);
+        hw_trace_writer_set_compression(s->writer,
+                                        s->config.compression == 2   ? HW_TRACE_ZSTD
+                                        : s->config.compression == 1 ? HW_TRACE_DEFLATE
+                                                                     : HW_TRACE_PLAIN,
+                                        s->config.zstd_level);
     return rc;
 }
 

@@ -36,7 +36,8 @@ struct hw_trace_writer {
     struct hw_pb pb;
     bool no_events; /* the config says so */
     uint64_t primary_clock;
-    bool deflate;
+    enum hw_trace_compression compression;
+    int level; /* of zstd */
     struct hw_strbuf pending; /* whole packets to be deflated together */
     int failed;               /* the errno of the write that failed; 0 */
 };
@@ -137,9 +138,11 @@ static int append(struct hw_trace_writer *w, struct hw_bytes b, struct hw_error 
     return HW_OK;
 }
 
-void hw_trace_writer_set_deflate(struct hw_trace_writer *w, bool on)
+void hw_trace_writer_set_compression(struct hw_trace_writer *w, enum hw_trace_compression how,
+                                     int level)
 {
-    w->deflate = on;
+    w->compression = how;
+    w->level = level;
 }
 
 int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err)
@@ -149,11 +152,17 @@ int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err)
         return hw_fail(err, HW_ENOMEM, w->good, "packets to be deflated");
     if (!w->pending.n || w->failed)
         return HW_OK;
-    int rc = hw_deflate(hw_bytes_of(w->pending.p, w->pending.n), HW_GZIP_ZLIB, &z, err);
+    bool zstd = w->compression == HW_TRACE_ZSTD;
+    struct hw_bytes plain = hw_bytes_of(w->pending.p, w->pending.n);
+    int rc = zstd ? hw_zstd_deflate(plain, w->level, &z, err)
+                  : hw_deflate(plain, HW_GZIP_ZLIB, &z, err);
     if (rc == HW_OK) {
         struct hw_pb pb = {0};
         hw_pb_begin(&pb, HW_F_Trace_packet);
-        hw_pb_bytes(&pb, HW_F_TracePacket_compressed_packets, z.p, z.n);
+        hw_pb_bytes(&pb,
+                    zstd ? HW_F_TracePacket_zstd_compressed_packets
+                         : HW_F_TracePacket_compressed_packets,
+                    z.p, z.n);
         hw_pb_end(&pb);
         rc = hw_pb_failed(&pb) ? hw_fail(err, HW_ENOMEM, w->good, "deflated packets")
                                : append(w, hw_pb_view(&pb), err);
@@ -188,7 +197,7 @@ int hw_trace_end(struct hw_trace_writer *w, struct hw_error *err)
     struct hw_bytes b = hw_pb_view(&w->pb);
     if (b.n > HW_TRACE_MAX_PACKET)
         return hw_fail(err, HW_ELIMIT, w->good, "trace packet of %zu bytes", b.n);
-    int rc = w->deflate ? collect(w, b, err) : append(w, b, err);
+    int rc = w->compression ? collect(w, b, err) : append(w, b, err);
     w->n_packets += rc == HW_OK;
     return rc;
 }

@@ -30,12 +30,14 @@ int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *e
 void hw_trace_writer_free(struct hw_trace_writer *w);
 uint64_t hw_trace_writer_bytes(const struct hw_trace_writer *w);
 
+enum hw_trace_compression { HW_TRACE_PLAIN, HW_TRACE_DEFLATE, HW_TRACE_ZSTD };
 /*
- * compression_type DEFLATE: packets are collected and written deflated, some 400 KiB of them at a
- * time. What is still collected is written by flush, at the end of each heap dump and with the
+ * compression of TraceConfig: packets are collected and written deflated, some 400 KiB of them at a
+ * time; level is zstd's, 0 its default. What is still collected is written by flush, at the end of each heap dump and with the
  * statistics; a killed recorder loses no more than that.
  */
-void hw_trace_writer_set_deflate(struct hw_trace_writer *w, bool on);
+void hw_trace_writer_set_compression(struct hw_trace_writer *w, enum hw_trace_compression how,
+                                     int level);
 int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err);
 
 /* Number for a new packet sequence (2, 3, …; 1 is the service's own). */

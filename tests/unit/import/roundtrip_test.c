@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/map64.h"
+#include "codec/gzip.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "trace/process_writer.h"
@@ -144,7 +145,8 @@ static void write_dump(struct twin *t, struct hw_profile_writer *pw, uint64_t ts
     memcpy(t->at[t->n_dumps++], t->now, sizeof t->now);
 }
 
-static void write_trace(struct twin *t, int fd, const char *kinds, bool deflate)
+static void write_trace(struct twin *t, int fd, const char *kinds,
+                        enum hw_trace_compression compression)
 {
     struct hw_trace_writer *w;
     struct hw_profile_writer *pw;
@@ -157,7 +159,7 @@ static void write_trace(struct twin *t, int fd, const char *kinds, bool deflate)
                                     .n_cmdline = 2,
                                     .start_from_boot_ns = 5};
     assert_int_equal(hw_trace_writer_new(fd, &w, &err), 0);
-    hw_trace_writer_set_deflate(w, deflate);
+    hw_trace_writer_set_compression(w, compression, /* level = */ 0);
     assert_int_equal(hw_trace_write_preamble(w, hw_bytes_of("", 0), 1, 2, 2, &err), 0);
     assert_int_equal(hw_trace_process_tree(w, hw_trace_writer_sequence(w), hw_now_boottime_ns(),
                                            &self, 1, NULL, 0, &err),
@@ -300,7 +302,7 @@ static void check_protoc(const char *path)
     (void)unlink(command);
 }
 
-static void round_trip(size_t n_sites, const char *kinds, bool deflate)
+static void round_trip(size_t n_sites, const char *kinds, enum hw_trace_compression compression)
 {
     struct twin *t = calloc(1, sizeof *t);
     char path[] = "/tmp/hw-roundtrip-XXXXXX";
@@ -311,7 +313,7 @@ static void round_trip(size_t n_sites, const char *kinds, bool deflate)
     t->at = calloc(MAX_DUMPS, sizeof *t->at);
     t->rng = n_sites;
     make_sites(t, n_sites);
-    write_trace(t, fd, kinds, deflate);
+    write_trace(t, fd, kinds, compression);
     if (hw_import_file(path, &p, &err) < 0)
         fail_msg("%s", err.text);
     check_no_errors(p);
@@ -321,7 +323,7 @@ static void round_trip(size_t n_sites, const char *kinds, bool deflate)
     assert_int_equal(p->processes.v[0].pid, 4711);
     assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[0].name),
                         "/usr/bin/demo");
-    if (!deflate)
+    if (compression == HW_TRACE_PLAIN)
         check_protoc(path);
     hw_profile_free(p);
     hw_callsites_free(t->cs);
@@ -334,40 +336,42 @@ static void round_trip(size_t n_sites, const char *kinds, bool deflate)
 static void one_dump(void **state)
 {
     (void)state;
-    round_trip(50, "d", /* deflate = */ false);
+    round_trip(50, "d", HW_TRACE_PLAIN);
 }
 
 static void several_dumps(void **state)
 {
     (void)state;
-    round_trip(200, "dddddddd", /* deflate = */ false);
+    round_trip(200, "dddddddd", HW_TRACE_PLAIN);
 }
 
 static void checkpoints_are_folded_into_later_dumps(void **state)
 {
     (void)state;
-    round_trip(100, "dccdcd", /* deflate = */ false);
-    round_trip(100, "cccd", /* deflate = */ false);
+    round_trip(100, "dccdcd", HW_TRACE_PLAIN);
+    round_trip(100, "cccd", HW_TRACE_PLAIN);
 }
 
 static void the_last_checkpoint_is_shown(void **state)
 {
     (void)state;
-    round_trip(100, "dcc", /* deflate = */ false);
-    round_trip(100, "c", /* deflate = */ false);
+    round_trip(100, "dcc", HW_TRACE_PLAIN);
+    round_trip(100, "c", HW_TRACE_PLAIN);
 }
 
 /* Chunked: 6000 callsites are more than 400,000 bytes of interned data. */
 static void large_dumps_are_split(void **state)
 {
     (void)state;
-    round_trip(MAX_SITES, "ddd", /* deflate = */ false);
+    round_trip(MAX_SITES, "ddd", HW_TRACE_PLAIN);
 }
 
 static void deflated_packets_say_the_same(void **state)
 {
     (void)state;
-    round_trip(MAX_SITES, "dcd", /* deflate = */ true);
+    round_trip(MAX_SITES, "dcd", HW_TRACE_DEFLATE);
+    if (hw_zstd_is_here())
+        round_trip(MAX_SITES, "dcd", HW_TRACE_ZSTD);
 }
 
 HW_TEST_MAIN(cmocka_unit_test(deflated_packets_say_the_same), cmocka_unit_test(one_dump),
