@@ -129,6 +129,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     hw_json_kv_bool(&j, "incomplete", d->incomplete);
     put_moment(&j, d, "end", &d->now);
     put_moment(&j, d, "peak", &d->peak);
+    hw_json_kv_bool(&j, "peak_recorded", d->view.knows_peak); /* else: the largest dump */
     hw_json_kv_str(&j, "sites_at", d->shows_peak ? "peak" : "end");
     hw_json_kv_str(&j, "metric", hw_metric_name(d->o->metric));
     if (d->has_rss)

@@ -102,8 +102,12 @@ static void put_totals(const struct page *pg)
     fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
     fprintf(pg->out, "%s%s", buf[0] ? " " : "", buf);
     fprintf(pg->out, "   allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
-    fprintf(pg->out, "   peak %s", hw_fmt_bytes(buf, (double)d->peak.total.space));
-    fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
+    if (d->view.knows_peak || d->view.moments.n > 1) {
+        /* without recorded maxima it is what the dumps happened to see */
+        fprintf(pg->out, "   %s %s", d->view.knows_peak ? "peak" : "largest dump",
+                hw_fmt_bytes(buf, (double)d->peak.total.space));
+        fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
+    }
     if (d->has_rss) {
         const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
         fprintf(pg->out, "   %sRSS %s", d->rss_is_peak ? "peak " : "", hw_fmt_bytes(buf, d->rss));

@@ -359,6 +359,9 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     case F_PROCESS(checkpoint):
         set_flag(row, HW_DUMP_CHECKPOINT, f->value);
         break;
+    case F_PROCESS(keeps_peak):
+        set_flag(row, HW_DUMP_KEEPS_PEAK, f->value);
+        break;
     case F_PROCESS(stats):
         h->has_stats = true;
         stats_read(f->bytes, row);

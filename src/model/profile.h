@@ -44,7 +44,8 @@ enum hw_dump_flags {
     HW_DUMP_BUFFER_CORRUPTED = 16,
     HW_DUMP_HIT_GUARDRAIL = 32,
     HW_DUMP_AT_MAX = 64,
-    HW_DUMP_CHECKPOINT = 128
+    HW_DUMP_CHECKPOINT = 128,
+    HW_DUMP_KEEPS_PEAK = 256 /* maxima between the dumps are dumps of their own */
 };
 
 /* One dump of one heap of one process. */

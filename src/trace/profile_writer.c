@@ -388,6 +388,7 @@ static void put_head(struct hw_pb *pb, const struct hw_dump_head *h)
     put_number(pb, F_PROCESS(start_timestamp), h->start_timestamp_ns);
     put_number(pb, F_PROCESS(client_error), h->client_error);
     put_flag(pb, F_PROCESS(checkpoint), h->checkpoint);
+    put_flag(pb, F_PROCESS(keeps_peak), h->keeps_peak);
     if (h->trigger)
         hw_pb_str(pb, F_PROCESS(trigger), h->trigger);
     put_number(pb, F_PROCESS(lost_samples), h->lost_samples);

@@ -34,6 +34,7 @@ struct hw_dump_head {
     bool at_max;           /* samples carry max values */
     bool list_all;         /* the last dump: callstacks unchanged since the previous one too */
     bool checkpoint;
+    bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples;
     const char *lost_reason; /* NULL = none */

@@ -24,7 +24,9 @@ static void unique(struct hw_process_moment *v, size_t *n)
         if (v[i].ts_ns != v[kept - 1].ts_ns)
             v[kept++] = v[i];
         else
-            v[kept - 1].is_peak &= v[i].is_peak;
+            /* another heap's dump in the same tick does not make a maximum a dump to compare with
+             */
+            v[kept - 1].is_peak |= v[i].is_peak;
     *n = kept;
 }
 
@@ -38,6 +40,7 @@ static int collect(struct hw_process_view *v, const struct hw_profile *p, const 
         if (hw_vec_push(&v->moments, m) < 0)
             return HW_ENOMEM;
         v->n_dumps += !m.is_peak;
+        v->knows_peak |= m.is_peak;
     }
     for (size_t i = 0; i < s->peaks.n; i++) {
         struct hw_process_moment m = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns, .at_max = true};
@@ -93,6 +96,7 @@ static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
         v->start_ns = start;
     if (d->interval_bytes > v->interval_bytes)
         v->interval_bytes = d->interval_bytes;
+    v->knows_peak |= (d->flags & (HW_DUMP_KEEPS_PEAK | HW_DUMP_AT_MAX)) != 0;
     if (d->orig_interval_bytes > v->orig_interval_bytes)
         v->orig_interval_bytes = d->orig_interval_bytes;
 }

@@ -33,6 +33,7 @@ struct hw_process_view {
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
     size_t n_dumps;                               /* shown dumps and recorded maxima of all heaps */
     bool ended;                                   /* the process ended while it was recorded */
+    bool knows_peak;  /* maxima between its dumps were recorded, so its peak is no dump by chance */
     int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
 };
 

@@ -21,7 +21,7 @@ static void name_process(struct hw_profile *p, int64_t pid, const char *name)
 
 static uint32_t dump(struct hw_profile *p, int64_t pid, int64_t second, uint64_t interval)
 {
-    uint32_t d = fill_dump(p, pid, "libc.malloc", second * SECOND, interval, 0);
+    uint32_t d = fill_dump(p, pid, "libc.malloc", second * SECOND, interval, HW_DUMP_KEEPS_PEAK);
     p->dumps.v[d].start_ts_ns = SECOND;
     return d;
 }
@@ -292,8 +292,44 @@ static void a_heap_that_never_allocated(void **state)
                      HW_EXIT_OK);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(growth_and_start_up), cmocka_unit_test(on_a_terminal),
-             cmocka_unit_test(everything_freed_shows_the_peak),
+/* A maximum between two dumps was seen by nobody: what the dumps hold is not called the peak. */
+static void without_recorded_maxima(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    struct hw_report_options o = options();
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t d = dump(p, 3, 2, 1);
+    fill_row(p, d, "main;malloc", 1, 1024);
+    p->dumps.v[d].flags = 0;
+    assert_int_equal(check(p, &o,
+                           "pid 3  1 dump over 1.000 s  interval 1 B  samples 1  lost 0\n"
+                           "live 1.00 KiB   allocated 1.00 KiB\n"
+                           "\n"
+                           "             LIVE  ALLOCS   SITE\n"
+                           "         1.00 KiB       1   main  (app)\n"),
+                     HW_EXIT_OK);
+
+    assert_int_equal(hw_profile_new(&p), 0);
+    d = dump(p, 3, 2, 1);
+    fill_row(p, d, "main;malloc", 1, 1024);
+    p->dumps.v[d].flags = 0;
+    d = dump(p, 3, 3, 1);
+    fill_row(p, d, "main;malloc", -1, -1024);
+    p->dumps.v[d].flags = 0;
+    assert_int_equal(check(p, &o,
+                           "pid 3  2 dumps over 2.000 s  interval 1 B  samples 1  lost 0\n"
+                           "live 0 B   allocated 1.00 KiB   largest dump 1.00 KiB at 1.0 s\n"
+                           "\n"
+                           "most of it was freed by the end; the table shows the peak at 1.0 s\n"
+                           "\n"
+                           "          AT PEAK  ALLOCS   SITE\n"
+                           "         1.00 KiB       1   main  (app)\n"),
+                     HW_EXIT_OK);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(growth_and_start_up), cmocka_unit_test(without_recorded_maxima),
+             cmocka_unit_test(on_a_terminal), cmocka_unit_test(everything_freed_shows_the_peak),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(starters_do_not_crowd),
              cmocka_unit_test(a_program_that_ended_shows_its_peak), cmocka_unit_test(nothing_in_it),
              cmocka_unit_test(a_heap_that_never_allocated))
