@@ -1,23 +1,27 @@
 /*
  * Linear probing at a load of at most 1/2. Removal moves later entries of the run back (backward
  * shift), so that lookups never meet a tombstone and a map that lives for days does not decay.
+ *
+ * Keys are often what a target or a file says. The hash can be turned round, so without a seed
+ * 100,000 keys with one home would be a few lines of somebody's code, and each lookup a walk over
+ * them all.
  */
 #include "base/map64.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #include "base/banned.h"
 
 static inline size_t home_of(const struct hw_map64 *m, uint64_t key)
 {
-    if (m->unit_log2 == 0)
-        return hw_hash_u64(key) & m->mask;
-    uint64_t unit = key >> m->unit_log2;
-    return (hw_hash_u64(unit >> 5) << 5 | (unit & 31)) & m->mask;
+    return hw_hash_u64(key ^ m->seed) & m->mask;
 }
 
 void hw_map64_done(struct hw_map64 *m)
@@ -69,7 +73,7 @@ static int grow(struct hw_map64 *m)
     size_t bytes;
     if (__builtin_mul_overflow(n_slots, sizeof *m->slots, &bytes))
         return HW_ENOMEM;
-    struct hw_map64 next = {malloc(bytes), n_slots - 1, m->n, m->unit_log2};
+    struct hw_map64 next = {malloc(bytes), n_slots - 1, m->n, hw_hash_seed()};
     if (!next.slots)
         return HW_ENOMEM;
     memset(next.slots, 0xff, bytes);
@@ -137,10 +141,27 @@ bool hw_map64_take(struct hw_map64 *m, uint64_t key, uint64_t *out)
     return true;
 }
 
+uint64_t hw_hash_seed(void)
+{
+    static _Atomic uint64_t made; /* 0 = not yet */
+    uint64_t none = 0, seed = atomic_load_explicit(&made, memory_order_relaxed);
+    if (seed)
+        return seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = hw_now_monotonic_ns() ^ (uint64_t)(uintptr_t)&none; /* early in the boot */
+    seed |= 1;
+    return atomic_compare_exchange_strong(&made, &none, seed) ? seed : none;
+}
+
 uint64_t hw_hash_bytes(const void *p, size_t n)
 {
+    return hw_hash_bytes_seeded(0, p, n);
+}
+
+uint64_t hw_hash_bytes_seeded(uint64_t seed, const void *p, size_t n)
+{
     const unsigned char *c = p;
-    uint64_t h = 0xcbf29ce484222325u ^ n;
+    uint64_t h = 0xcbf29ce484222325u ^ n ^ seed;
     while (n >= 8) {
         uint64_t w;
         memcpy(&w, c, 8);

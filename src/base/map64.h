@@ -25,10 +25,7 @@ struct hw_map64 {
     struct hw_map64_slot *slots; /* owned; NULL while empty */
     size_t mask;                 /* number of slots - 1 */
     size_t n;
-    /* Set before the first put: keys of 32 * 2^unit_log2 neighbours share eight cache lines. For
-     * keys that come and go together, such as ring positions; at most about one key a unit. 0 =
-     * scattered. */
-    uint32_t unit_log2;
+    uint64_t seed; /* set by the first put */
 };
 
 void hw_map64_done(struct hw_map64 *m);
@@ -59,6 +56,11 @@ static inline uint64_t hw_hash_mix(uint64_t h, uint64_t v)
     return hw_hash_u64(h * 0x9e3779b97f4a7c15u + v);
 }
 
+/* The same for the same bytes, always and everywhere. */
 uint64_t hw_hash_bytes(const void *p, size_t n);
+/* For tables: who chooses what goes into them cannot know what shares a slot. */
+uint64_t hw_hash_bytes_seeded(uint64_t seed, const void *p, size_t n);
+/* A random number, the same for the whole process. Any thread. */
+uint64_t hw_hash_seed(void);
 
 #endif

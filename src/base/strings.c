@@ -71,7 +71,7 @@ int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out
         if (rc < 0)
             return rc;
     }
-    uint64_t hash = hw_hash_bytes(text.p, text.n);
+    uint64_t hash = hw_hash_bytes_seeded(hw_hash_seed(), text.p, text.n);
     size_t at = hash & s->mask;
     for (; s->slots[at]; at = (at + 1) & s->mask) {
         const struct entry *e = &s->entries.v[s->slots[at] - 1];

@@ -62,8 +62,10 @@ static int grow(struct hw_live_map *l)
     size_t n_slots = l->slots ? (l->mask + 1) * 2 : FIRST_SLOTS;
     if (n_slots > SIZE_MAX / 2 / sizeof(struct hw_live_map_slot))
         return HW_ENOMEM;
-    struct hw_live_map next = {
-        .slots = slots_new(bytes_of(n_slots)), .mask = n_slots - 1, .max = n_slots / 8 * 5};
+    struct hw_live_map next = {.slots = slots_new(bytes_of(n_slots)),
+                               .mask = n_slots - 1,
+                               .max = n_slots / 8 * 5,
+                               .seed = hw_hash_seed()};
     if (!next.slots)
         return HW_ENOMEM;
     for (size_t i = 0; l->slots && i <= l->mask; i++) {

@@ -34,6 +34,7 @@ struct hw_live_map {
     struct hw_live_map_slot *slots; /* owned; NULL while empty */
     size_t mask;                    /* number of slots - 1 */
     size_t n, max;
+    uint64_t seed; /* a target chooses where its samples lie */
 };
 
 #define HW_LIVE_MAP_BLOCK_LOG2 3
@@ -48,7 +49,7 @@ bool hw_live_map_take(struct hw_live_map *l, uint64_t id, struct hw_live_map_slo
 static inline size_t hw_live_map_home(const struct hw_live_map *l, uint64_t id)
 {
     uint64_t unit = id >> 5;
-    return (hw_hash_u64(unit >> HW_LIVE_MAP_BLOCK_LOG2) << HW_LIVE_MAP_BLOCK_LOG2 |
+    return (hw_hash_u64(unit >> HW_LIVE_MAP_BLOCK_LOG2 ^ l->seed) << HW_LIVE_MAP_BLOCK_LOG2 |
             (unit & ((1u << HW_LIVE_MAP_BLOCK_LOG2) - 1))) &
            l->mask;
 }

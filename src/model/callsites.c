@@ -88,7 +88,7 @@ static bool same_mapping(const struct hw_mapping *a, const struct hw_mapping *b)
 
 int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw_mapping_id *out)
 {
-    uint64_t h = hw_hash_mix(m->start, m->end);
+    uint64_t h = hw_hash_mix(hw_hash_mix(hw_hash_seed(), m->start), m->end);
     h = hw_hash_mix(h, (uint64_t)m->build_id.v << 32 | m->path.v);
     h = hw_hash_mix(h, m->exact_offset);
     h = as_key(hw_hash_mix(h, m->start_offset ^ m->load_bias));
@@ -111,7 +111,8 @@ int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw
 
 int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out)
 {
-    uint64_t h = hw_hash_mix((uint64_t)f->mapping.v << 32 | f->name.v, f->rel_pc);
+    uint64_t h = hw_hash_mix(hw_hash_seed(), (uint64_t)f->mapping.v << 32 | f->name.v);
+    h = hw_hash_mix(h, f->rel_pc);
     if (f->line || f->file.v)
         h = hw_hash_mix(h, (uint64_t)f->file.v << 32 | f->line);
     h = as_key(h);
@@ -138,7 +139,7 @@ int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_fra
 
 static size_t site_home(const struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame)
 {
-    return (size_t)hw_hash_u64((uint64_t)parent.v << 32 | frame.v) & cs->site_mask;
+    return (size_t)hw_hash_mix(hw_hash_seed(), (uint64_t)parent.v << 32 | frame.v) & cs->site_mask;
 }
 
 /* The slot that holds the child, or the free one where it belongs. */
