@@ -115,7 +115,10 @@ static int refresh_end(struct hw_ring_reader *r)
     return hw_ring_write_pos(r, &r->known_end);
 }
 
-#define LOAD(p, type, member) hw_load_u64((p) + offsetof(type, member))
+/* Volatile: nothing else keeps the compiler from looking a second time at what has changed since.
+ */
+#define LOAD(p, type, member)                                                                      \
+    (*(const volatile uint64_t *)(const void *)((p) + offsetof(type, member)))
 
 /* Each word is loaded once and from then on ours. Gives the size, 0 = it is not one of these. */
 static inline uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos,
