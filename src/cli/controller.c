@@ -37,6 +37,8 @@ struct hw_controller {
 
 static int controller_new(int fd, struct hw_controller **out, struct hw_error *err)
 {
+    int room = HW_CONTROL_MAX_BYTES; /* a large configuration is more than the kernel takes else */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     struct hw_controller *c = calloc(1, sizeof *c);
     if (!c)
         return hw_fail(err, HW_ENOMEM, 0, "connection to the recorder");

@@ -8,11 +8,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -58,10 +60,8 @@ static void keep(struct hw_control_conn *c, const struct iovec *iov, size_t n, b
     }
     if (!c->out)
         set_events(c, EPOLLIN | EPOLLOUT);
-    struct hw_control_out **last = &c->out;
-    while (*last)
-        last = &(*last)->next;
-    *last = o;
+    *(c->out ? &c->out_last->next : &c->out) = o;
+    c->out_last = o;
     c->out_bytes += n;
 }
 
@@ -127,6 +127,12 @@ static void close_conn(struct hw_control_conn *c)
 
 /* ---- requests ---- */
 
+static bool is_served_by_a_process(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC;
+}
+
 static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
 {
     struct hw_control_start start;
@@ -158,6 +164,11 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
     }
     if (!S_ISREG(st.st_mode)) { /* a full pipe would stop the recorder for everybody */
         hw_control_fail(c, "the output is no regular file");
+        return;
+    }
+    if (c->uid != geteuid() && is_served_by_a_process(*fd)) { /* so would a server that waits */
+        hw_control_fail(c, "the output is on a file system that a process serves (FUSE), which "
+                           "could stop the recorder of all users; write it elsewhere");
         return;
     }
     struct hw_session *s;
@@ -316,6 +327,13 @@ static void on_control(struct hw_watch *w, uint32_t events)
     }
 }
 
+/* Half of what the kernel takes by default is less than a message of ours may have. */
+static void make_room(int fd)
+{
+    int room = HW_CONTROL_MAX_BYTES;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* else large ones are lost */
+}
+
 static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
 {
     size_t n = 0;
@@ -339,6 +357,7 @@ int hw_control_add(struct hw_recorder *r, int fd, bool controller)
     *c = (struct hw_control_conn){
         .rec = r, .uid = cred.uid, .pid = cred.pid, .controller = controller};
     c->watch = (struct hw_watch){fd, on_control};
+    make_room(fd);
     return hw_watch_add(r, &c->watch, EPOLLIN);
 }
 

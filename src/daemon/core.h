@@ -341,6 +341,7 @@ struct hw_control_conn {
     uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
     struct hw_control_out *out; /* messages that its socket had no room for; owned */
+    struct hw_control_out *out_last;
     size_t out_bytes;
     bool controller; /* the one of an embedded recorder */
     bool closed;

@@ -32,6 +32,7 @@
 #define PROGRESS_EVERY    (250 * MS)
 #define MAX_SESSIONS      15u
 #define MAX_SESSIONS_USER 5u
+#define MAX_NAME          256u
 
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)
 {
@@ -70,6 +71,8 @@ static int check_admission(struct hw_recorder *r, const struct hw_trace_config *
                            struct hw_error *err)
 {
     size_t of_user = 0;
+    if (c->unique_session_name && strlen(c->unique_session_name) > MAX_NAME)
+        return hw_fail(err, HW_EINVAL, 0, "unique_session_name has more than %u bytes", MAX_NAME);
     for (size_t i = 0; i < r->sessions.n; i++) {
         const struct hw_session *s = r->sessions.v[i];
         of_user += s->uid == uid;

@@ -10,7 +10,11 @@
 
 #include "base/banned.h"
 
-#define ROOM (HW_CONTROL_MAX_BYTES - 8192u) /* what the list of targets may fill of one message */
+/* One message holds it all: of each session a head with texts cut to what six bytes a character
+ * leave room for, then targets while they fit. */
+#define HEAD_BYTES  8192u
+#define SHOWN_PATH  1000u
+#define TARGET_ROOM (HW_CONTROL_MAX_BYTES - 4096u)
 
 static const char *phase_name(enum hw_target_phase p)
 {
@@ -33,11 +37,13 @@ static void status_file(struct hw_json *j, int fd)
     char link[40], path[4096];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = 0;
+    path[n > SHOWN_PATH ? SHOWN_PATH : n > 0 ? (size_t)n : 0] = 0;
     hw_json_kv_str(j, "file", n > 0 ? path : NULL);
 }
 
-static void status_session(struct hw_json *j, const struct hw_session *s, uint64_t now)
+/* n_behind: sessions that follow. */
+static void status_session(struct hw_json *j, const struct hw_session *s, size_t n_behind,
+                           uint64_t now)
 {
     uint64_t samples, lost;
     hw_session_counters(s, &samples, &lost);
@@ -60,7 +66,8 @@ static void status_session(struct hw_json *j, const struct hw_session *s, uint64
     hw_json_begin_array(j);
     for (size_t i = 0; i < s->rec->targets.n; i++) {
         const struct hw_target *t = s->rec->targets.v[i];
-        if (t->session != s || j->buf.n > ROOM) /* n_targets tells of the rest */
+        if (t->session != s ||
+            j->buf.n + (n_behind + 1) * HEAD_BYTES > TARGET_ROOM) /* n_targets tells of the rest */
             continue;
         hw_json_begin_object(j);
         hw_json_kv_uint(j, "pid", (uint64_t)t->pid.pid);
@@ -91,7 +98,7 @@ void hw_control_status(struct hw_control_conn *c)
     hw_json_begin_array(&j);
     for (size_t i = 0; i < c->rec->sessions.n; i++)
         if (hw_permission_session(c->uid, c->rec->sessions.v[i]->uid) == HW_OK)
-            status_session(&j, c->rec->sessions.v[i], now);
+            status_session(&j, c->rec->sessions.v[i], c->rec->sessions.n - i - 1, now);
     hw_json_end_array(&j);
     hw_json_end_object(&j);
     if (hw_json_finish(&j) == HW_OK)

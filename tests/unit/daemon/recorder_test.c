@@ -468,6 +468,33 @@ static void test_files_are_let_go(void **state)
     assert_in_range(after, 0, (uintmax_t)before + 100);
 }
 
+/* What others ask about a session must fit in a message. */
+static void test_long_name(void **state)
+{
+    (void)state;
+    struct hw_error err = {0};
+    struct hw_strbuf text = {0}, binary = {0}, b = {0};
+    hw_strbuf_adds(&text, "buffers { size_kb: 64 } unique_session_name: \"");
+    for (int i = 0; i < 60000; i++)
+        hw_strbuf_adds(&text, "\\001");
+    hw_strbuf_adds(&text, "\" data_sources { config { name: \"android.heapprofd\" } }");
+    assert_int_equal(
+        hw_config_text_to_binary("-", hw_bytes_of(text.p, text.n), false, &binary, &err), HW_OK);
+    struct hw_control_start s = {.config_bytes = (uint32_t)binary.n};
+    hw_strbuf_add(&b, &s, sizeof s);
+    hw_strbuf_add(&b, binary.p, binary.n);
+    int fd = dial(consumer), out = memfd_create("out", MFD_CLOEXEC);
+    tell(fd, HW_CTL_START, b.p, b.n, out);
+    tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+    assert_true(hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+    assert_non_null(strstr(body, "\"sessions\":[]"));
+    close(fd);
+    close(out);
+    hw_strbuf_done(&text);
+    hw_strbuf_done(&binary);
+    hw_strbuf_done(&b);
+}
+
 static void flood(int unused)
 {
     struct hw_control_head h = {.version = HW_CONTROL_VERSION, .type = HW_CTL_STATUS};
@@ -971,6 +998,7 @@ int main(void)
                                        cmocka_unit_test(test_full_disk),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_files_are_let_go),
+                                       cmocka_unit_test(test_long_name),
                                        cmocka_unit_test(test_flood_of_requests),
                                        cmocka_unit_test(test_socket_on_a_file),
                                        cmocka_unit_test(test_file_size_limit),
