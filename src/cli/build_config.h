@@ -27,6 +27,10 @@ struct hw_config_request {
     size_t n_names;
     char *const *heaps;
     size_t n_heaps;
+    char *const *dump_when;
+    size_t n_dump_when;
+    char *const *stop_when;
+    size_t n_stop_when;
     uint64_t dump_interval_ms;
     uint64_t duration_ms;
     bool packages_list;

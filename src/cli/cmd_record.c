@@ -65,6 +65,10 @@ static struct hw_config_request request_of(const struct hw_opts *o)
         .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
         .heaps = heaps->list.v,
         .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
+        .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
+        .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
+        .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
+        .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
@@ -113,13 +117,6 @@ static int check_options(struct record *r)
         return usage(r, "--all takes no command: it profiles what is preloaded already");
     if (r->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
         return usage(r, "--python-allocators is for a command started here, not for --all");
-    struct hw_error err = {0};
-    static const enum hw_option_id conditions[] = {HW_OPT_STOP_WHEN, HW_OPT_DUMP_WHEN};
-    for (size_t k = 0; k < HW_ARRAY_LEN(conditions); k++)
-        for (size_t i = 0; i < o->v[conditions[k]].list.n; i++)
-            if (hw_recording_add_condition(&r->recording, o->v[conditions[k]].list.v[i],
-                                           conditions[k] == HW_OPT_STOP_WHEN, &err) < 0)
-                return usage(r, err.text);
     return HW_EXIT_OK;
 }
 

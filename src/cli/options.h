@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "config/numbers.h"
 
 struct hw_error;
 struct hw_command;
@@ -124,11 +125,6 @@ static inline const char *hw_opt_text(const struct hw_opts *o, enum hw_option_id
 {
     return o->v[id].text;
 }
-
-/* Texts as options take them. */
-int hw_parse_size(const char *text, uint64_t *out, struct hw_error *err);
-int hw_parse_time_ms(const char *text, uint64_t *out, struct hw_error *err);
-int hw_parse_uint(const char *text, uint64_t *out, struct hw_error *err);
 
 /* --fail-above: a size, a number, or a share of what was there ("5%"). */
 struct hw_limit {

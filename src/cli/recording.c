@@ -166,21 +166,6 @@ static void on_ended(struct hw_recording *r, const struct hw_controller_event *e
                    (const char *)e->body.p + sizeof r->ended);
 }
 
-static void check_count(struct hw_recording *r, enum hw_condition_kind kind, uint64_t value)
-{
-    for (size_t i = 0; i < r->conditions.n; i++) {
-        struct hw_condition *c = &r->conditions.v[i];
-        if (c->done || c->kind != kind || value < c->limit)
-            continue;
-        c->done = true;
-        struct hw_error ignored;
-        if (c->stops)
-            request_stop(r);
-        else
-            (void)hw_controller_dump(r->controller, NULL, 0, &ignored);
-    }
-}
-
 static void on_event(struct hw_recording *r, const struct hw_controller_event *e)
 {
     switch (e->type) {
@@ -192,11 +177,8 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
         on_target(r, e);
         break;
     case HW_CTL_PROGRESS:
-        if (hw_controller_body(e, &r->last, sizeof r->last)) {
-            check_count(r, HW_WHEN_DUMPS, r->last.n_dumps);
-            check_count(r, HW_WHEN_SAMPLES, r->last.n_samples);
+        if (hw_controller_body(e, &r->last, sizeof r->last))
             show_progress(r);
-        }
         break;
     case HW_CTL_ENDED:
         on_ended(r, e);
@@ -226,72 +208,11 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     }
 }
 
-/* ---- conditions ---- */
-
-int hw_recording_add_condition(struct hw_recording *r, const char *text, bool stops,
-                               struct hw_error *err)
-{
-    static const struct {
-        const char *name;
-        enum hw_condition_kind kind;
-        int (*parse)(const char *text, uint64_t *out, struct hw_error *err);
-    } known[] = {
-        {"rss", HW_WHEN_RSS, hw_parse_size},
-        {"dumps", HW_WHEN_DUMPS, hw_parse_uint},
-        {"samples", HW_WHEN_SAMPLES, hw_parse_uint},
-        {"time", HW_WHEN_TIME, hw_parse_time_ms},
-    };
-    size_t n = strcspn(text, "<>=! ");
-    const char *value = text + n + strspn(text + n, ">= ");
-    if (n && value > text + n)
-        for (size_t i = 0; i < HW_ARRAY_LEN(known); i++) {
-            if (strlen(known[i].name) != n || strncmp(known[i].name, text, n) != 0)
-                continue;
-            struct hw_condition c = {.kind = known[i].kind, .stops = stops};
-            int rc = known[i].parse(value, &c.limit, err);
-            if (rc == 0 && hw_vec_push(&r->conditions, c) < 0)
-                rc = hw_fail(err, HW_ENOMEM, 0, "conditions");
-            return rc;
-        }
-    return hw_fail(err, HW_EINVAL, 0,
-                   "condition '%s' is not one of rss>SIZE, dumps=N, samples>N, time>TIME", text);
-}
-
-static uint64_t rss_bytes(int32_t pid)
-{
-    char path[64], *text = NULL;
-    size_t n;
-    unsigned long long pages = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
-    if (hw_file_read(-1, path, 4096, &text, &n, NULL) < 0)
-        return 0;
-    if (sscanf(text, "%*u %llu", &pages) != 1)
-        pages = 0;
-    free(text);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 bool hw_recording_is_starter(const struct hw_seen_target *t)
 {
     const char *name = t->name ? t->name : "";
     const char *slash = strrchr(name, '/');
     return hw_launch_is_launcher(slash ? slash + 1 : name);
-}
-
-static void check_conditions(struct hw_recording *r)
-{
-    if (r->conditions.n == 0 || r->stop_sent)
-        return;
-    check_count(r, HW_WHEN_TIME, (hw_now_monotonic_ns() - r->started_ns) / ms);
-    uint64_t most = 0;
-    for (size_t i = 0; i < r->targets.n; i++) {
-        if (r->targets.v[i].state != HW_TARGET_CONNECTED ||
-            hw_recording_is_starter(&r->targets.v[i]))
-            continue;
-        uint64_t rss = rss_bytes(r->targets.v[i].pid);
-        most = rss > most ? rss : most;
-    }
-    check_count(r, HW_WHEN_RSS, most);
 }
 
 /* ---- the loop ---- */
@@ -332,7 +253,7 @@ static bool targets_live(const struct hw_recording *r)
     return false;
 }
 
-/* What time alone brings: stops that are due, conditions, the end of the last descendant. */
+/* What time alone brings: stops that are due, the end of the last descendant. */
 static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
@@ -341,7 +262,6 @@ static void tick(struct hw_recording *r)
     if (r->launch && !program_runs(r) && r->stop_with_program &&
         (!r->follow_fork || (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
         request_stop(r);
-    check_conditions(r);
 }
 
 static bool finished(const struct hw_recording *r)
@@ -359,7 +279,7 @@ static int wait_some(struct hw_recording *r)
         {.fd = recorder ? hw_controller_fd(r->controller) : -1, .events = POLLIN},
         {.fd = program ? r->launch->pidfd : -1, .events = POLLIN},
     };
-    bool timed = recorder && (r->conditions.n || r->stop_at_ns || r->launch);
+    bool timed = recorder && (r->stop_at_ns || r->launch);
     return poll(p, 3, timed ? TICK_MS : -1);
 }
 
@@ -471,7 +391,6 @@ void hw_recording_done(struct hw_recording *r)
         free(r->targets.v[i].reason);
     }
     hw_vec_done(&r->targets);
-    hw_vec_done(&r->conditions);
     if (r->signal_fd > 0)
         (void)close(r->signal_fd);
     *r = (struct hw_recording){0};

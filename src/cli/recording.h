@@ -2,7 +2,7 @@
  * recording.h - one recording from its start to its last byte, seen from the command
  *
  * Why:     record, heap_profile and perfetto wait for the same things: the recorder's events, the
- *          program's end, signals, conditions. One loop does it for all of them.
+ *          program's end, signals. One loop does it for all of them.
  * Shapes:  hw_recording_start sends the configuration and waits for the answer; hw_recording_run
  *          lets the program go (if there is one) and returns when the file is complete and the
  *          program has ended, or was given up.
@@ -27,15 +27,6 @@
 struct hw_cli;
 struct hw_error;
 
-enum hw_condition_kind { HW_WHEN_RSS, HW_WHEN_DUMPS, HW_WHEN_SAMPLES, HW_WHEN_TIME };
-
-struct hw_condition {
-    enum hw_condition_kind kind;
-    uint64_t limit; /* bytes, count, ms */
-    bool stops;     /* else it dumps, once */
-    bool done;
-};
-
 struct hw_seen_target {
     int32_t pid;
     uint32_t state; /* the last one: enum hw_target_state */
@@ -51,8 +42,7 @@ struct hw_recording {
     bool follow_fork;                 /* wait for descendants, too */
     bool stop_with_program;           /* the recording ends when the program does */
     bool progress;                    /* shown on standard error */
-    HW_VEC(struct hw_condition) conditions;
-    void (*started)(void *ctx); /* NULL: nothing to tell */
+    void (*started)(void *ctx);       /* NULL: nothing to tell */
     void (*stopping)(void *ctx);
     void (*written)(void *ctx); /* the file is complete; the program may run on */
     void *ctx;
@@ -75,9 +65,6 @@ struct hw_recording {
 
 /* Blocks what the loop listens for; *old for the children. */
 int hw_recording_block_signals(sigset_t *old, struct hw_error *err);
-/* "rss>2G", "dumps=10", "samples>1000000", "time>5m". */
-int hw_recording_add_condition(struct hw_recording *r, const char *text, bool stops,
-                               struct hw_error *err);
 int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
                        struct hw_bytes config, int fd, struct hw_error *err);
 /* Takes over a session that runs already (hw_controller_attach was answered). */

@@ -54,6 +54,56 @@ static int put_losses(struct notes *n)
     return rc;
 }
 
+/* ---- dumps that a condition or a limit has made ---- */
+
+static bool is_usual(const char *trigger)
+{
+    static const char *const usual[] = {"",           "end",     "exit",         "exec",
+                                        "continuous", "peak",    "checkpoint",   "signal",
+                                        "clone",      "command", "freed-by-exec"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(usual); i++)
+        if (strcmp(trigger, usual[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A checkpoint is shown, and told of, only when nothing came behind it. */
+static bool is_shown(const struct hw_profile *p, const struct hw_heap_dump *d)
+{
+    if (!(d->flags & HW_DUMP_CHECKPOINT))
+        return true;
+    for (size_t i = 0; i < p->dumps.n; i++)
+        if (p->dumps.v[i].upid.v == d->upid.v && p->dumps.v[i].ts_ns > d->ts_ns)
+            return false;
+    return true;
+}
+
+static int put_triggers(struct notes *n)
+{
+    enum { MAX_TOLD = 8 };
+    const struct hw_report_data *d = n->d;
+    struct hw_strbuf text = {0};
+    int64_t last = INT64_MIN;
+    size_t told = 0;
+    for (size_t i = 0; i < d->p->dumps.n && told < MAX_TOLD; i++) {
+        const struct hw_heap_dump *h = &d->p->dumps.v[i];
+        const char *trigger = hw_strings_cstr(hw_callsites_strings(d->p->callsites), h->trigger);
+        char clock[HW_UNIT_MAX];
+        if (h->upid.v != d->upid.v || is_usual(trigger) || h->ts_ns == last || !is_shown(d->p, h))
+            continue;
+        last = h->ts_ns; /* of several heaps at one time the first */
+        hw_strbuf_adds(&text, told++ ? ", " : "dumps were made by: ");
+        hw_strbuf_add_escaped(&text, trigger, strlen(trigger));
+        hw_strbuf_addf(&text, " at %s",
+                       hw_fmt_clock(clock, hw_sat_sub(h->ts_ns, d->view.start_ns)));
+    }
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    if (rc == HW_OK && told)
+        put_note(n, "note", "33", text.p);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
 /* ---- names that are missing ---- */
 
 struct nameless {
@@ -198,6 +248,8 @@ int hw_report_notes(const struct hw_report_data *d, FILE *out)
 {
     struct notes n = {.d = d, .out = out};
     int rc = put_losses(&n);
+    if (rc == HW_OK)
+        rc = put_triggers(&n);
     put_shared_names(&n);
     if (rc == HW_OK)
         rc = put_nameless(&n);

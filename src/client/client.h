@@ -131,7 +131,8 @@ struct hw_session {
     _Atomic uint32_t unsettled;  /* a copy was sent that leads through code not known yet */
     _Atomic uint32_t minfo_done; /* the request that was answered last */
     _Atomic uint64_t minfo_next_ns;
-    struct hw_session *next; /* retired ones */
+    _Atomic uint64_t failed_next_ns; /* the next failed allocation is told of then */
+    struct hw_session *next;         /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
     _Atomic uint64_t sent[HW_SENT_SLOTS]; /* stack ids whose frames are in the ring */
@@ -277,6 +278,8 @@ uint64_t hw_push_reserve(struct hw_session *s, uint32_t size);
 bool hw_push_alone(struct hw_session *s, uint64_t now_ns); /* recorder long dead: given up */
 void hw_push_free(struct hw_session *s, uint64_t sample_id);
 void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval);
+/* The allocator refused so many bytes. Outside of any visit; keeps errno. */
+void hw_push_failed(size_t n_bytes);
 void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);
 
 #define hw_count(s, name, n)                                                                       \

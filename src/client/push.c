@@ -7,6 +7,7 @@
  * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
  * at once.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -152,4 +153,34 @@ void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
     struct hw_rec_maps *r = hw_ring_at(&s->ring, pos);
     r->pc = pc;
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_MAPS);
+}
+
+/* A program that tries again and again must not fill the ring with it. */
+#define FAILED_EVERY_NS 10000000u
+
+static void push_failed(struct hw_session *s, size_t n_bytes)
+{
+    uint64_t now = hw_now_monotonic_coarse_ns();
+    uint64_t next = atomic_load_explicit(&s->failed_next_ns, memory_order_relaxed);
+    if (now < next ||
+        !atomic_compare_exchange_strong(&s->failed_next_ns, &next, now + FAILED_EVERY_NS))
+        return;
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_failed));
+    if (pos == 0)
+        return; /* the session is over */
+    struct hw_rec_failed *r = hw_ring_at(&s->ring, pos);
+    r->size = n_bytes;
+    r->time_ns = now;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FAILED);
+}
+
+HW_COLD void hw_push_failed(size_t n_bytes)
+{
+    struct hw_visit v;
+    int saved = errno;
+    hw_enter(&v);
+    if (v.session && !v.nested)
+        push_failed(v.session, n_bytes);
+    hw_leave(&v);
+    errno = saved;
 }

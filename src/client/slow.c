@@ -16,7 +16,12 @@
 
 static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
 {
-    if (!p || weight == HW_NOT_SAMPLED)
+    if (hw_unlikely(!p)) {
+        if (n)
+            hw_push_failed(n);
+        return;
+    }
+    if (weight == HW_NOT_SAMPLED)
         return;
     struct hw_event e = {.id = (uint64_t)(uintptr_t)p,
                          .size = n,
@@ -92,8 +97,8 @@ __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t align, s
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
     int rc = hw_real.posix_memalign(out, align, n);
-    if (rc == 0)
-        report(*out, n, weight, 0, &site);
+    if (rc == 0 || rc == ENOMEM)
+        report(rc == 0 ? *out : NULL, n, weight, 0, &site);
     return rc;
 }
 

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "config/when.h"
 
 struct hw_error;
 
@@ -33,6 +34,7 @@ struct hw_heapprofd_config {
     HW_VEC(uint64_t) pids;
     HW_VEC(char *) skip_symbol_prefix;
     HW_VEC(struct hw_heap_interval) heaps; /* derived: explicit heaps, then excluded ones */
+    HW_VEC(struct hw_when) conditions;     /* dump_when, stop_when */
     uint64_t sampling_interval_bytes;
     uint64_t default_interval_bytes; /* of heaps not listed, when all_heaps */
     uint64_t shmem_size_bytes;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "codec/pb.h"
 #include "config/read.h"
 #include "schema/fields.h"
@@ -25,6 +26,9 @@ void hw_heapprofd_config_done(struct hw_heapprofd_config *c)
         free(c->skip_symbol_prefix.v[i]);
     for (size_t i = 0; i < c->heaps.n; i++)
         free(c->heaps.v[i].name);
+    for (size_t i = 0; i < c->conditions.n; i++)
+        hw_when_done(&c->conditions.v[i]);
+    hw_vec_done(&c->conditions);
     hw_vec_done(&c->process_cmdline);
     hw_vec_done(&c->skip_symbol_prefix);
     hw_vec_done(&c->heaps);
@@ -91,6 +95,22 @@ static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *
     return rc;
 }
 
+static int read_condition(struct hw_heapprofd_config *c, struct hw_bytes text, bool stops,
+                          struct hw_error *err)
+{
+    struct hw_when w;
+    hw_autofree char *copy = NULL;
+    int rc = hw_config_take_string(text, &copy, err);
+    if (rc == HW_OK)
+        rc = hw_when_parse(copy, stops, &w, err);
+    if (rc < 0)
+        return rc;
+    if (c->conditions.n < HW_MAX_CONDITIONS && hw_vec_push(&c->conditions, w) == HW_OK)
+        return HW_OK;
+    hw_when_done(&w);
+    return hw_fail(err, HW_ELIMIT, 0, "more than %u conditions", HW_MAX_CONDITIONS);
+}
+
 static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_field *f,
                             struct hw_error *err)
 {
@@ -108,6 +128,10 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
     case F(target_installed_by):
         raw->installed_by = true;
         return HW_OK;
+    case F(dump_when):
+        return read_condition(&raw->c, f->bytes, /* stops = */ false, err);
+    case F(stop_when):
+        return read_condition(&raw->c, f->bytes, /* stops = */ true, err);
     case F(pid):
         return PUSH_NUMBERS(&raw->c.pids, f, err);
     case F(heap_sampling_intervals):

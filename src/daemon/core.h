@@ -28,6 +28,7 @@
 #include "daemon/tables.h"
 #include "daemon/tally.h"
 #include "daemon/worker.h"
+#include "proc/limits.h"
 #include "proc/pid.h"
 #include "wire/control.h"
 #include "wire/control_page.h"
@@ -120,6 +121,15 @@ struct hw_heap_tally {
     bool dumped;
 };
 
+/* trigger.c's: what the conditions of its source have seen of this process. */
+struct hw_target_triggers {
+    uint32_t fired;                   /* bit i: condition i, once */
+    uint64_t base[HW_MAX_CONDITIONS]; /* rss+SIZE: bytes at the last dump; 0 = none yet */
+    struct hw_limits limits;
+    uint64_t limits_ns; /* when they were read */
+    uint32_t level;     /* of nearness to a limit that a checkpoint was made for */
+};
+
 struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
@@ -169,6 +179,7 @@ struct hw_target {
         struct hw_snapshot *snap;
         uint64_t since_ns;
     } dump;
+    struct hw_target_triggers triggers;
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
@@ -200,10 +211,23 @@ int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 
 /* Asks for a dump; one that is under way makes it wait. */
 void hw_dump_request(struct hw_target *t, const char *trigger, bool final);
-void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final);
+void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags);
 /* stream_allocations: writes and frees them. */
 void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n);
 void hw_dump_tick(struct hw_target *t, uint64_t now);
+
+/* ---- trigger.c: conditions on which a dump is made or the session ends ---- */
+
+#define HW_TRIGGER_FAILURE "failure"
+
+void hw_triggers_tick(struct hw_session *s, uint64_t now);
+/* An allocation failed, and its drain thread waits for a dump. */
+void hw_trigger_failure(struct hw_target *t);
+bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c);
+/* Not shown when a later dump exists. */
+bool hw_trigger_is_checkpoint(const char *trigger);
+/* The kernel says that memory is short. */
+void hw_triggers_pressure(struct hw_recorder *r);
 
 /* ---- session.c ---- */
 
@@ -212,6 +236,7 @@ struct hw_source {
     struct hw_profile_writer *writer;   /* owned */
     uint32_t stream_sequence;           /* stream_allocations; 0 = none yet */
     uint64_t next_dump_ns;              /* 0 = none */
+    uint32_t fired;                     /* bit i: condition i, of those about the whole session */
     HW_VEC(int32_t) rejected;
     bool hit_guardrail;
 };
@@ -232,6 +257,7 @@ struct hw_session {
     int32_t root_pid;          /* HW_START_LAUNCHED */
     struct hw_pid root;
     uint32_t generation;
+    uint64_t next_trigger_ns, pressure_ns;
     uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;
     uint64_t checkpoint_every_ns, clocks_every_ns, guards_every_ns;
     uint64_t cpu_start_us, ring_budget, ring_used;
@@ -370,7 +396,8 @@ void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 struct hw_recorder {
     struct hw_recorder_options options;
     int epoll_fd;
-    int cache_fd; /* -1 = none */
+    int cache_fd;             /* -1 = none */
+    struct hw_watch pressure; /* -1 = the kernel tells nothing */
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
     struct hw_workers workers;
     struct hw_modules *modules;

@@ -23,7 +23,7 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_STACKS =
                            1, /* data: array of n const struct hw_stack *, to be freed */
                        HW_DRAINED_SNAP = 2, /* data: struct hw_snapshot * or NULL (out of memory);
-                                               flags: 1 = final */
+                                               flags: enum hw_drained_flags */
                        HW_DRAINED_MAPS = 3, /* n: pc that no table covers, 0 = something changed */
                        HW_DRAINED_BROKEN =
                            4, /* damaged: it stays with its thread and is not read any more */
@@ -31,7 +31,15 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
                        HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
-                       HW_DRAINED_FULL = 8   /* max_bytes reached: it is not read any more */
+                       HW_DRAINED_FULL = 8,  /* max_bytes reached: it is not read any more */
+                       HW_DRAINED_FAILED = 9 /* an allocation failed: nothing is read until a
+                                                snapshot was ordered, or 2 s have passed */
+};
+
+enum hw_drained_flags {
+    HW_DRAINED_FINAL = 1,     /* the thread has let go of the feed */
+    HW_DRAINED_AT_FAILURE = 2 /* as it was when an allocation failed; a final order has to come
+                                 again */
 };
 
 int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out);

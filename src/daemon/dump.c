@@ -268,7 +268,7 @@ static int write_book(struct hw_target *t, const struct hw_snapshot *s,
         rc = apply(t, &h->tally, b->cells.v, b->cells.n);
     head.timestamp_ns = ts;
     head.trigger = t->dump.trigger;
-    head.checkpoint = strcmp(t->dump.trigger, "checkpoint") == 0;
+    head.checkpoint = hw_trigger_is_checkpoint(t->dump.trigger);
     bool idle = t->idle.known && h->heap_id == HW_HEAP_ID_LIBC; /* every callsite's may be new */
     return rc < 0 ? rc : write_rows(t, h, &head, t->dump.final || idle, err);
 }
@@ -424,10 +424,24 @@ static void go_on(struct hw_target *t, uint64_t now)
     finish_job(t);
 }
 
-void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, bool final)
+/* The answer shows an earlier moment than was asked for. What was asked for comes next when it is
+ * the end of all. */
+static void at_failure(struct hw_dump_job *d)
+{
+    if (d->final) {
+        d->next = d->next_final = true;
+        d->next_trigger = d->trigger;
+        d->final = false;
+    }
+    d->trigger = HW_TRIGGER_FAILURE;
+}
+
+void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags)
 {
     struct hw_dump_job *d = &t->dump;
-    if (final) {
+    if (flags & HW_DRAINED_AT_FAILURE)
+        at_failure(d);
+    if (flags & HW_DRAINED_FINAL) {
         t->with_thread = false;
         d->final = true;
     }

@@ -476,6 +476,12 @@ static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return true;
 }
 
+static bool on_failed(struct hw_feed *f, uint32_t size)
+{
+    f->n_failed++;
+    return size >= sizeof(struct hw_rec_failed);
+}
+
 /* 1 = done, 0 = stalled, -1 = damaged */
 static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                      uint64_t now_ns)
@@ -497,6 +503,8 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
         return on_maps(f, rec, size, now_ns) ? 1 : -1;
     case HW_REC_MINFO:
         return on_minfo(f, rec, size) ? 1 : -1;
+    case HW_REC_FAILED:
+        return on_failed(f, size) ? 1 : -1;
     case HW_REC_PAD:
         return 1;
     default: /* a number from outside */
@@ -669,6 +677,11 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         }
         f->n_records++;
         hw_ring_next(&f->ring, size);
+        if (hw_unlikely(f->stops_at_failure && f->n_failed)) {
+            f->stops_at_failure = false;
+            status = HW_FEED_FAILED;
+            break;
+        }
     }
     hw_ring_release(&f->ring);
     if (status == HW_FEED_BROKEN)

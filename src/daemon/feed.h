@@ -82,6 +82,9 @@ struct hw_feed {
     struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;
 
+    bool stops_at_failure; /* at the next one, which clears it */
+    uint64_t n_failed;     /* failed allocations that the target told of */
+
     uint64_t hole_pos, hole_since_ns;
     bool dead;         /* the process is gone: holes are skipped */
     _Atomic bool gone; /* set by the main thread: nothing writes any more */
@@ -93,7 +96,8 @@ struct hw_feed {
     struct { /* drain.c's own */
         uint64_t next_poll_ns;
         uint32_t poll_us, n_idle;
-        bool snap, final, told_broken, told_stuck, told_full;
+        bool snap, final, told_broken, told_stuck, told_full, told_failed, at_failure;
+        uint64_t failed_ns;
         uint32_t snap_flags;
         uint64_t snap_until, snap_deadline_ns;
     } d;
@@ -110,6 +114,7 @@ enum hw_feed_status {
     HW_FEED_STALLED, /* a copied stack waits for a table */
     HW_FEED_HOLE,    /* a reserved record is not committed; the process lives */
     HW_FEED_FULL,    /* max_bytes: this and all later ones */
+    HW_FEED_FAILED,  /* an allocation failed just here (stops_at_failure) */
     HW_FEED_BROKEN
 };
 

@@ -66,6 +66,32 @@ static void on_signal(struct hw_watch *w, uint32_t events)
     }
 }
 
+/* 150 ms in which some task waited for memory, within one second. */
+#define PRESSURE_TRIGGER "some 150000 1000000"
+
+static void on_pressure(struct hw_watch *w, uint32_t events)
+{
+    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, pressure);
+    if (events & EPOLLPRI)
+        hw_triggers_pressure(r);
+    if (events & (EPOLLERR | EPOLLHUP))
+        hw_watch_remove(r, w);
+}
+
+/* An offer: kernels without PSI, or that keep it to root, tell nothing. */
+static void watch_pressure(struct hw_recorder *r)
+{
+    int fd = open("/proc/pressure/memory", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    r->pressure = (struct hw_watch){fd, on_pressure};
+    if (write(fd, PRESSURE_TRIGGER, sizeof PRESSURE_TRIGGER) < 0 ||
+        hw_watch_add(r, &r->pressure, EPOLLPRI) < 0) {
+        (void)close(fd); /* nothing was written to it */
+        r->pressure.fd = -1;
+    }
+}
+
 static void on_workers(struct hw_watch *w, uint32_t events)
 {
     struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, workers_watch);
@@ -89,7 +115,10 @@ static void on_answer(const struct hw_msg *m)
         hw_target_stacks(t, m->data, m->n);
         break;
     case HW_DRAINED_SNAP:
-        hw_dump_snapshot(t, m->data, m->flags & 1);
+        hw_dump_snapshot(t, m->data, m->flags);
+        break;
+    case HW_DRAINED_FAILED:
+        hw_trigger_failure(t);
         break;
     case HW_DRAINED_MAPS:
         hw_target_maps_wanted(t, m->flags);
@@ -349,6 +378,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (r->epoll_fd < 0)
         return hw_fail_sys(err, "epoll");
     r->cache_fd = open_cache(o->cache_dir);
+    watch_pressure(r);
     if ((rc = watch_signals(r, err)) < 0)
         return rc;
     if (hw_mbox_init(&r->answers) < 0)
@@ -394,6 +424,8 @@ static void tear_down(struct hw_recorder *r)
         hw_mbox_done(&r->answers);
     if (r->signals.fd >= 0)
         (void)close(r->signals.fd); /* nothing is pending on these */
+    if (r->pressure.fd >= 0)
+        (void)close(r->pressure.fd); /* nothing is pending on it */
     if (r->cache_fd >= 0)
         (void)close(r->cache_fd);
     if (r->epoll_fd >= 0)
@@ -403,7 +435,8 @@ static void tear_down(struct hw_recorder *r)
 int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
 {
     struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
-    r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd = r.workers.fd = -1;
+    r.pressure.fd = r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd =
+        r.workers.fd = -1;
     r.embedded = o->controller_fd >= 0;
     /* Not where another recorder began: its generations may still stand in threads' words. */
     if (getrandom(&r.next_generation, sizeof r.next_generation, GRND_NONBLOCK) !=

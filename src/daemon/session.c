@@ -595,6 +595,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     }
     check_ends(s, now);
     tick_dumps(s, now);
+    hw_triggers_tick(s, now);
     tick_clocks(s, now);
     tick_progress(s, now);
     if (s->proc)

@@ -525,6 +525,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->tables = t->tables.map;
     t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
+    t->feed->stops_at_failure = hw_trigger_wants_failures(c);
     t->feed->keeps_addresses = hw_session_wants_idle(s, t->source) && !c->dump_at_max;
     t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
     return HW_OK;
@@ -629,6 +630,7 @@ void hw_target_free(struct hw_target *t)
     hw_snapshot_free(t->dump.snap);
     hw_idle_done(&t->idle.source);
     hw_map64_done(&t->idle.bytes);
+    hw_limits_done(&t->triggers.limits);
     hw_pid_done(&t->pid);
     free(t);
 }

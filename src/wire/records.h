@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 2u
+#define HW_WIRE_VERSION 3u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -41,6 +41,7 @@ enum hw_rec_type {
     HW_REC_PAD = 7,        /* nothing; fills up, or replaces a record given up after reserving */
     HW_REC_MINFO = 8,      /* struct hw_rec_minfo: the allocator's own figures */
     HW_REC_EXACT = 9,      /* struct hw_rec_exact: an allocation that stands for itself */
+    HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
     HW_REC_TYPE_COUNT
 };
 
@@ -151,6 +152,14 @@ struct hw_rec_heap {
     char name[HW_HEAP_NAME_MAX];
 };
 _Static_assert(sizeof(struct hw_rec_heap) == 88, "ring layout");
+
+/* At most 100 a second. What the heap held then is what the records before it say. */
+struct hw_rec_failed {
+    uint64_t head;
+    uint64_t size; /* bytes asked for */
+    uint64_t time_ns;
+};
+_Static_assert(sizeof(struct hw_rec_failed) == 24, "ring layout");
 
 struct hw_rec_maps {
     uint64_t head;

@@ -270,7 +270,7 @@ END
 @test "record: conditions end or dump, others are refused" {
     run heapwise record --stop-when 'cpu>3' -- true
     [ "$status" -eq 2 ]
-    has "is not one of rss>SIZE, dumps=N, samples>N, time>TIME"
+    has "is not one of rss>SIZE, rss+SIZE, time>TIME, samples>N, dumps=N, failure, memory-limit[>PERCENT]"
     start=$(date +%s)
     run heapwise record --no-report -i 1 --stop-when 'time>300ms' --no-passthrough -- \
         bash -c 'x=$(seq 1000); sleep 1'

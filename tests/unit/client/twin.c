@@ -301,6 +301,7 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
         break;
     case HW_REC_MAPS:
     case HW_REC_MINFO:
+    case HW_REC_FAILED:
     case HW_REC_PAD:
         break;
     case HW_REC_NONE:

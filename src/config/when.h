@@ -1,0 +1,50 @@
+/*
+ * when.h - conditions: "dump when", "stop when"
+ *
+ * Why:     the option of a command, the field of a configuration and the recorder, which alone sees
+ *          the process at the right moment, mean the same expression.
+ * Shapes:  rss>SIZE    resident memory of one process is at least that, once
+ *          rss+SIZE    it has grown by that much since the profile began, and by that much again
+ *          time>TIME   since the recording began
+ *          samples>N   of all processes
+ *          dumps=N     written, of all processes and heaps; to stop only
+ *          failure     malloc gave NULL: the dump shows the heap at that very call
+ *          memory-limit[>PERCENT]  so much (90) of what a limit allows is used: address space
+ *                      (ulimit -v), data, a memory group above the process, the machine
+ * Owns:    text, freed by hw_when_done.
+ * Errors:  HW_EINVAL with the expression and what there is.
+ */
+#ifndef HW_CONFIG_WHEN_H
+#define HW_CONFIG_WHEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+
+enum hw_when_kind {
+    HW_WHEN_RSS,
+    HW_WHEN_RSS_GROWTH,
+    HW_WHEN_TIME,
+    HW_WHEN_SAMPLES,
+    HW_WHEN_DUMPS,
+    HW_WHEN_FAILURE,
+    HW_WHEN_MEMORY_LIMIT,
+    HW_WHEN_KIND_COUNT
+};
+
+struct hw_when {
+    enum hw_when_kind kind;
+    uint64_t limit; /* bytes, ms, count, percent */
+    bool stops;     /* else it dumps */
+    char *text;     /* as given; names the dump's cause in the trace */
+};
+
+#define HW_WHEN_LIMIT_PERCENT 90u
+#define HW_MAX_CONDITIONS     32u
+#define HW_WHEN_TEXT_MAX      64u /* longer ones are refused */
+
+int hw_when_parse(const char *text, bool stops, struct hw_when *out, struct hw_error *err);
+void hw_when_done(struct hw_when *w);
+
+#endif

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What makes a dump or ends a recording by itself: conditions, failed allocations, limits that come near."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from classic import preloaded, service
+from lib import hw
+from lib.trace import Trace
+
+MIB = 1 << 20
+
+
+def refused(out):
+    w = next(l for l in out.decode().splitlines() if l.startswith("REFUSED")).split()
+    return int(w[1]), int(w[2])
+
+
+def report(box, path):
+    return box.run([hw.tool("heapwise"), "report", path], check=0).stdout.decode()
+
+
+def failure(box):
+    """malloc gives NULL: the dump shows the heap at that call, not what the program made of it afterwards."""
+    r = hw.record(box, [hw.target("refuse"), "free"], "--dump-when", "failure")
+    n_bytes, n = refused(r.target_stdout)
+    dumps = [d for d in hw.sound(r.trace).of() if d.trigger not in ("peak", "near-limit")]
+    hw.equal([d.trigger for d in dumps], ["failure", "exit"], "dumps")
+    hw.exact(dumps[0], {"fn_a": [n_bytes, n, n_bytes, n], "fn_b": [0, 0, 0, 0]}, "at the failure")
+    hw.exact(dumps[1], {"fn_a": [n_bytes, n, 0, 0], "fn_b": [100000, 100, 100000, 100]}, "at the end")
+    hw.true("failure" in report(box, r.trace), "the report tells why the dump was made")
+
+
+def failure_abort(box):
+    """It dies on the spot: the recorder reads of the failure after the death, and still makes its dump."""
+    for _ in range(3):
+        r = hw.record(box, [hw.target("refuse"), "abort"], "--dump-when", "failure", "--force")
+        n_bytes, n = refused(r.target_stdout)
+        dumps = [d for d in hw.sound(r.trace).of() if d.trigger not in ("peak", "near-limit")]
+        hw.equal([d.trigger for d in dumps], ["failure", "exit"], "dumps")
+        for d in dumps:
+            hw.exact(d, {"fn_a": [n_bytes, n, n_bytes, n]}, d.trigger)
+
+
+def failure_stop(box):
+    """--stop-when failure: the recording ends there, the program runs on."""
+    r = hw.record(box, [hw.target("refuse"), "free"], "--stop-when", "failure")
+    n_bytes, n = refused(r.target_stdout)
+    d = next(d for d in hw.sound(r.trace).of() if d.trigger == "failure")
+    hw.exact(d, {"fn_a": [n_bytes, n, n_bytes, n]}, "at the failure")
+
+
+def python_limit(box):
+    """A script that grows until MemoryError under `ulimit -v`: dumps while it grew, at the refusal, at the limit."""
+    script = "x = []\ntry:\n  while True: x.append(bytearray(4 << 20))\nexcept MemoryError:\n  n = len(x); x.clear(); print('refused', n)\n"
+    (box.dir / "grow.py").write_text(script)
+    line = ["sh", "-c", "ulimit -v 700000; exec python3 grow.py >out"]
+    box.run([hw.tool("heapwise"), "record", "-o", box.path("py.trace"), "--dump-when", "rss+64M", "--dump-when",
+             "failure", "--dump-when", "memory-limit>80%", "--", *line], check=0)
+    n = int((box.dir / "out").read_text().split()[1])
+    dumps = [d for d in hw.sound(box.path("py.trace")).of() if d.trigger not in ("peak", "near-limit")]
+    live = {}
+    for d in dumps:
+        live.setdefault(d.trigger, []).append(d.total("alloc") - d.total("freed"))
+    print({k: [round(v / MIB) for v in x] for k, x in live.items()})
+    hw.true(len(live["rss+64M"]) >= 2, "dumps of growth")
+    hw.true(all(b - a > 48 * MIB for a, b in zip(live["rss+64M"], live["rss+64M"][1:])), "64 MiB apart, about")
+    hw.true(live["failure"][0] >= n * 4 * MIB * 0.95, "the refusal shows all of it")
+    hw.true([d.trigger for d in dumps].index("memory-limit>80%") < [d.trigger for d in dumps].index("failure"),
+            "the limit came before")
+    hw.true(live["exit"][0] < 16 * MIB, "the end shows nothing of it")
+
+
+def near_limit(box):
+    """Recorder and program are killed at the limit: what is left is the checkpoint made when it came near."""
+    p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("hold.trace"), "--",
+                   hw.target("refuse"), "hold"], stdin=subprocess.PIPE)
+    n_bytes, n = refused(p.stdout.readline())
+    deadline = time.time() + 20
+    while time.time() < deadline:
+        left = sorted(box.dir.glob("hold.trace*"))
+        if left and any(d.trigger == "near-limit" for d in Trace(left[0]).of()):
+            break
+        time.sleep(0.1)
+    time.sleep(0.3)
+    for name in ("heapprofd", "t_refuse"):
+        for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), name], stdout=subprocess.PIPE, text=True).stdout.split():
+            os.kill(int(q), signal.SIGKILL)
+    p.communicate(timeout=40)
+    left = sorted(box.dir.glob("hold.trace*"))
+    d = Trace(left[0]).last()
+    hw.equal((d.trigger, d.checkpoint), ("near-limit", True), "the last dump")
+    shown = json.loads(box.run([hw.tool("heapwise"), "report", "--json", str(left[0])], check=0).stdout)
+    hw.true(shown["end"]["space"] >= 0.85 * n_bytes, f"{shown['end']} of {n_bytes} bytes")
+    hw.true("near-limit" in report(box, str(left[0])), "the report tells why")
+
+
+def memory_group(box):
+    """A memory group (cgroup v1) kills the program: a checkpoint was made before."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / f"heapwise-test-{os.getpid()}"
+    if not os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        raise hw.Skip("no memory controller of cgroup v1 here")
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(96 * MIB))
+    except OSError as e:
+        raise hw.Skip(f"no memory group of one's own: {e}")
+    try:
+        line = ["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@" >/dev/null', "sh", hw.target("refuse"), "kill"]
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("oom.trace"), "--", *line])
+        hw.equal(r.returncode, 128 + signal.SIGKILL, hw.tail(r.stderr))
+        dumps = hw.sound(box.path("oom.trace")).of()
+        near = [d for d in dumps if d.trigger == "near-limit"]
+        print([(d.trigger, sum(x.alloc - x.freed for x in d.samples) >> 20) for d in dumps])
+        hw.true(near and all(d.checkpoint for d in near), "checkpoints near the limit")
+        live = near[-1].by_function(["fn_a"])["fn_a"][2]
+        hw.true(70 * MIB <= live <= 96 * MIB, f"{live >> 20} MiB at the checkpoint")
+    finally:
+        for _ in range(50):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+def in_configuration(box):
+    """The service takes conditions from the configuration that heap_profile prints."""
+    program = box.own("steps")
+    out = box.run([hw.tool("heap_profile"), "-n", os.path.basename(program), "-i", "1", "--dump-when", "samples>300",
+                   "--stop-when", "dumps=1", "--print-config"], check=0).stdout.decode()
+    hw.true('[heapwise.protos.dump_when]: "samples>300"' in out, out)
+    (box.dir / "c.txt").write_text(out)
+    service(box)
+    s = preloaded(box, program)
+    p = box.start([hw.tool("perfetto"), "-c", box.path("c.txt"), "--txt", "-o", box.path("s.trace")])
+    s.join().do("s 200", "a 2000")
+    p.communicate(timeout=40)
+    hw.equal(p.returncode, 0, "it ended by its condition")
+    s.quit()
+    hw.equal([d.trigger for d in hw.sound(box.path("s.trace")).of()], ["samples>300", "end"], "dumps")
+
+
+def bad_conditions(box):
+    """What is no condition is refused before anything runs."""
+    for text in ("rss>", "rss>0", "rss<5", "foo>1", "memory-limit>100%", "dumps=", "failure>1", "rss>1X", "x" * 300):
+        r = box.run([hw.tool("heapwise"), "record", "--stop-when", text, "--", "touch", box.path("ran")])
+        hw.equal(r.returncode, 2, f"{text}: {hw.tail(r.stderr)}")
+    r = box.run([hw.tool("heapwise"), "record", "--dump-when", "dumps=3", "--", "touch", box.path("ran")])
+    hw.equal(r.returncode, 2, "a dump when there was a dump")
+    hw.true(not os.path.exists(box.path("ran")), "nothing ran")
+
+
+CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("refused", "report")}
+
+if __name__ == "__main__":
+    hw.main(CASES)
