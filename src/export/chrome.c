@@ -1,5 +1,7 @@
 #include "export/chrome.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -20,6 +22,10 @@ struct chrome {
     struct hw_json j;
     struct hw_map64 live_of; /* upid << 32 | heap name -> index into live */
     HW_VEC(struct live) live;
+    uint32_t *first_node; /* by process of the memory dumps; those of one stand together */
+    uint32_t *first_edge; /* by process, then next_edge; HW_ID_NONE = no more */
+    uint32_t *next_edge;
+    uint32_t *all_of; /* by snapshot: the process that stands for all */
 };
 
 static struct hw_bytes text_of(const struct chrome *c, hw_str_id id)
@@ -27,7 +33,8 @@ static struct hw_bytes text_of(const struct chrome *c, hw_str_id id)
     return hw_strings_get(hw_callsites_strings(c->p->callsites), id);
 }
 
-static void begin_event(struct chrome *c, const char *phase, hw_upid upid, struct hw_bytes name)
+static void begin_thread_event(struct chrome *c, const char *phase, hw_upid upid, int64_t tid,
+                               struct hw_bytes name)
 {
     hw_json_begin_object(&c->j);
     hw_json_key(&c->j, "ph");
@@ -35,9 +42,14 @@ static void begin_event(struct chrome *c, const char *phase, hw_upid upid, struc
     hw_json_key(&c->j, "pid");
     hw_json_int(&c->j, c->p->processes.v[upid.v].pid);
     hw_json_key(&c->j, "tid");
-    hw_json_int(&c->j, c->p->processes.v[upid.v].pid);
+    hw_json_int(&c->j, tid);
     hw_json_key(&c->j, "name");
     hw_json_strn(&c->j, name.p, name.n);
+}
+
+static void begin_event(struct chrome *c, const char *phase, hw_upid upid, struct hw_bytes name)
+{
+    begin_thread_event(c, phase, upid, c->p->processes.v[upid.v].pid, name);
 }
 
 static void put_time(struct chrome *c, int64_t ts_ns)
@@ -65,6 +77,169 @@ static void put_processes(struct chrome *c)
         hw_json_strn(&c->j, name.p, name.n);
         end_event(c);
     }
+    for (size_t i = 0; i < c->p->threads.rows.n; i++) {
+        const struct hw_thread *t = &c->p->threads.rows.v[i];
+        struct hw_bytes name = text_of(c, t->name);
+        if (!t->name.v || t->upid.v == HW_ID_NONE)
+            continue;
+        begin_thread_event(c, "M", t->upid, t->tid, hw_bytes_str("thread_name"));
+        hw_json_key(&c->j, "args");
+        hw_json_begin_object(&c->j);
+        hw_json_key(&c->j, "name");
+        hw_json_strn(&c->j, name.p, name.n);
+        end_event(c);
+    }
+}
+
+/* ---- memory dumps: phase v, numbers in hex ---- */
+
+static void put_hex(struct chrome *c, const char *key, uint64_t v)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%llx", (unsigned long long)v);
+    hw_json_kv_str(&c->j, key, text);
+}
+
+/* Dumps of one moment have one id, whatever process they are of. */
+static void begin_dump(struct chrome *c, hw_upid upid, int64_t ts_ns, const char *detail)
+{
+    begin_event(c, "v", upid, hw_bytes_str("explicitly_triggered"));
+    char id[24];
+    (void)snprintf(id, sizeof id, "0x%llx", (unsigned long long)ts_ns);
+    hw_json_kv_str(&c->j, "id", id);
+    put_time(c, ts_ns);
+    hw_json_key(&c->j, "dumps");
+    hw_json_begin_object(&c->j);
+    hw_json_kv_str(&c->j, "level_of_detail", detail);
+    hw_json_key(&c->j, "allocators");
+    hw_json_begin_object(&c->j);
+}
+
+static void put_scalar(struct chrome *c, const char *name, const char *units, uint64_t v)
+{
+    hw_json_key(&c->j, name);
+    hw_json_begin_object(&c->j);
+    hw_json_kv_str(&c->j, "type", "scalar");
+    hw_json_kv_str(&c->j, "units", units);
+    put_hex(c, "value", v);
+    hw_json_end_object(&c->j);
+}
+
+static void begin_allocator(struct chrome *c, struct hw_bytes path)
+{
+    struct hw_strbuf key = {0};
+    hw_strbuf_add(&key, path.p, path.n);
+    hw_json_key(&c->j, key.p ? key.p : "");
+    hw_strbuf_done(&key);
+    hw_json_begin_object(&c->j);
+}
+
+/* A heap at a dump: one allocator. */
+static void put_heap_dump(struct chrome *c, const struct hw_heap_dump *d, const struct live *now)
+{
+    struct hw_bytes name = text_of(c, d->heap_name);
+    begin_dump(c, d->upid, d->ts_ns, "light");
+    begin_allocator(c, hw_bytes_equal(name, hw_bytes_str("libc.malloc")) ? hw_bytes_str("malloc")
+                                                                         : name);
+    hw_json_key(&c->j, "attrs");
+    hw_json_begin_object(&c->j);
+    put_scalar(c, "size", "bytes", now->bytes > 0 ? (uint64_t)now->bytes : 0);
+    put_scalar(c, "object_count", "objects", now->objects > 0 ? (uint64_t)now->objects : 0);
+    hw_json_end_object(&c->j);
+    hw_json_end_object(&c->j);
+    hw_json_end_object(&c->j);
+    hw_json_end_object(&c->j);
+    end_event(c);
+}
+
+static void put_nodes(struct chrome *c, uint32_t process)
+{
+    const struct hw_memory_dumps *m = &c->p->memory;
+    for (size_t i = c->first_node[process]; i < m->nodes.n; i++) {
+        const struct hw_memory_node *n = &m->nodes.v[i];
+        if (n->process != process)
+            return;
+        if (n->unspecified || !n->guid)
+            continue;
+        begin_allocator(c, text_of(c, n->path));
+        put_hex(c, "guid", n->guid);
+        hw_json_key(&c->j, "attrs");
+        hw_json_begin_object(&c->j);
+        if (n->has_size)
+            put_scalar(c, "size", "bytes", n->size);
+        hw_json_end_object(&c->j);
+        hw_json_end_object(&c->j);
+    }
+}
+
+static void put_owners(struct chrome *c, uint32_t process)
+{
+    const struct hw_memory_dumps *m = &c->p->memory;
+    hw_json_key(&c->j, "allocators_graph");
+    hw_json_begin_array(&c->j);
+    for (uint32_t i = c->first_edge[process]; i != HW_ID_NONE; i = c->next_edge[i]) {
+        const struct hw_memory_edge *e = &m->edges.v[i];
+        if (!e->source_guid || !e->target_guid) /* made by us */
+            continue;
+        hw_json_begin_object(&c->j);
+        put_hex(c, "source", e->source_guid);
+        put_hex(c, "target", e->target_guid);
+        hw_json_kv_uint(&c->j, "importance", e->importance);
+        hw_json_kv_str(&c->j, "type", "ownership");
+        hw_json_end_object(&c->j);
+    }
+    hw_json_end_array(&c->j);
+}
+
+/* Nodes of all processes (`global/…`) go to the first process of their snapshot. */
+static void put_snapshots(struct chrome *c)
+{
+    static const char *const details[] = {"detailed", "light", "background"};
+    const struct hw_memory_dumps *m = &c->p->memory;
+    for (uint32_t i = 0; i < m->processes.n; i++) {
+        const struct hw_memory_process *q = &m->processes.v[i];
+        const struct hw_memory_snapshot *s = &m->snapshots.v[q->snapshot];
+        if (q->upid.v == HW_ID_NONE)
+            continue;
+        begin_dump(c, q->upid, s->ts_ns, details[s->detail]);
+        put_nodes(c, i);
+        if (c->all_of[q->snapshot] != HW_ID_NONE)
+            put_nodes(c, c->all_of[q->snapshot]);
+        c->all_of[q->snapshot] = HW_ID_NONE;
+        hw_json_end_object(&c->j);
+        put_owners(c, i);
+        hw_json_end_object(&c->j);
+        end_event(c);
+    }
+}
+
+static int find_nodes(struct chrome *c)
+{
+    const struct hw_memory_dumps *m = &c->p->memory;
+    c->first_node = malloc((m->processes.n + 1) * sizeof *c->first_node);
+    c->first_edge = malloc((m->processes.n + 1) * sizeof *c->first_edge);
+    c->next_edge = malloc((m->edges.n + 1) * sizeof *c->next_edge);
+    c->all_of = malloc((m->snapshots.n + 1) * sizeof *c->all_of);
+    if (!c->first_node || !c->first_edge || !c->next_edge || !c->all_of)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < m->snapshots.n; i++)
+        c->all_of[i] = HW_ID_NONE;
+    for (uint32_t i = 0; i < m->processes.n; i++) {
+        c->first_node[i] = c->first_edge[i] = HW_ID_NONE;
+        if (m->processes.v[i].upid.v == HW_ID_NONE)
+            c->all_of[m->processes.v[i].snapshot] = i;
+    }
+    for (uint32_t i = (uint32_t)m->nodes.n; i-- > 0;)
+        c->first_node[m->nodes.v[i].process] = i;
+    for (uint32_t i = (uint32_t)m->edges.n; i-- > 0;) {
+        const struct hw_memory_edge *e = &m->edges.v[i];
+        if (e->source == HW_ID_NONE)
+            continue;
+        uint32_t *first = &c->first_edge[m->nodes.v[e->source].process];
+        c->next_edge[i] = *first;
+        *first = i;
+    }
+    return HW_OK;
 }
 
 static int live_of(struct chrome *c, const struct hw_heap_dump *d, struct live **out)
@@ -105,6 +280,8 @@ static int put_dumps(struct chrome *c)
         hw_json_key(&c->j, at_max ? "peak_objects" : "live_objects");
         hw_json_int(&c->j, now->objects);
         end_event(c);
+        if (!at_max)
+            put_heap_dump(c, d, now);
     }
     return HW_OK;
 }
@@ -133,11 +310,19 @@ int hw_export_chrome(const struct hw_profile *p, int fd, struct hw_error *err)
     put_processes(&c);
     int rc = put_dumps(&c);
     put_counters(&c);
+    if (rc == HW_OK)
+        rc = find_nodes(&c);
+    if (rc == HW_OK)
+        put_snapshots(&c);
     hw_json_end_array(&c.j);
     hw_json_end_object(&c.j);
     int written = hw_json_finish(&c.j);
     hw_json_done(&c.j);
     hw_vec_done(&c.live);
+    free(c.first_node);
+    free(c.first_edge);
+    free(c.next_edge);
+    free(c.all_of);
     hw_map64_done(&c.live_of);
     if (rc == HW_OK)
         rc = written;

@@ -251,6 +251,8 @@ sites() {
     has '"live_bytes":1000000,"live_objects":1000'
     run -0 jq -r '.traceEvents[] | select(.ph == "M").name' bare.json
     has process_name
+    run -0 jq -c '[.traceEvents[] | select(.ph == "v")][-1].args.dumps.allocators' bare.json
+    has '{"malloc":{"attrs":{"size":{"type":"scalar","units":"bytes","value":"f4240"},"object_count":'
     run -1 traceconv systrace bare.trace
     has "a heap profile records neither"
 }
