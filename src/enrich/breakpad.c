@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "enrich/binaries.h"
+#include "model/callsites.h"
 
 #include "base/banned.h"
 
@@ -206,12 +207,12 @@ static int read_file_of(struct hw_strbuf *path, const char *dir, struct hw_bytes
 {
     hw_strbuf_addf(path, "%s/", dir);
     size_t at = path->n;
-    hw_hex_add(path, build_id);
+    hw_build_id_add(path, build_id);
     hw_strbuf_adds(path, ".breakpad");
     if (path->failed)
         return hw_fail(err, HW_ENOMEM, 0, "symbol file");
     if (access(path->p, F_OK) < 0)
-        for (size_t i = at; i < at + 2 * build_id.n; i++)
+        for (size_t i = at; path->p[i] != '.'; i++)
             path->p[i] = (char)toupper((unsigned char)path->p[i]);
     struct stat st;
     if (stat(path->p, &st) < 0)

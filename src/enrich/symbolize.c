@@ -351,7 +351,7 @@ static void tell_missing(struct job *j, const char *path, struct hw_bytes build_
 {
     struct hw_strbuf hex = {0};
     j->result.n_missing++;
-    hw_hex_add(&hex, build_id);
+    hw_build_id_add(&hex, build_id);
     if (build_id.n == 0)
         hw_strbuf_adds(&hex, "none");
     if (j->o->missing && hex.p)

@@ -571,8 +571,7 @@ static void put_lib(struct firefox *x, const struct ff_lib *l)
     struct hw_bytes path = text_of(x, l->path), build_id = text_of(x, l->build_id);
     struct hw_bytes base = hw_module_base(x->p->callsites, l->path);
     struct hw_strbuf hex = {0};
-    for (size_t i = 0; i < build_id.n; i++)
-        hw_strbuf_addf(&hex, "%02x", build_id.p[i]);
+    hw_build_id_add(&hex, build_id);
     hw_json_begin_object(&x->j);
     put_text(x, "name", base);
     put_text(x, "path", path);

@@ -20,6 +20,10 @@ static void put_lookup_id(struct hw_pb *out, struct hw_bytes id)
 {
     static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     char text[33];
+    if (hw_build_id_is_text(id)) {
+        hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_google_lookup_id, id.p, id.n);
+        return;
+    }
     for (size_t i = 0; i < sizeof order; i++) {
         uint8_t byte = order[i] < id.n ? id.p[order[i]] : 0;
         text[2 * i] = "0123456789ABCDEF"[byte >> 4];
@@ -31,14 +35,10 @@ static void put_lookup_id(struct hw_pb *out, struct hw_bytes id)
 
 static void put_build_id(struct hw_pb *out, struct hw_bytes id)
 {
-    char text[512];
-    if (id.n > sizeof text / 2)
-        return; /* no build id is that long */
-    for (size_t i = 0; i < id.n; i++) {
-        text[2 * i] = "0123456789abcdef"[id.p[i] >> 4];
-        text[2 * i + 1] = "0123456789abcdef"[id.p[i] & 15];
-    }
-    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_build_id, text, 2 * id.n);
+    struct hw_strbuf text = {0};
+    hw_build_id_add(&text, id);
+    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_build_id, text.p ? text.p : "", text.n);
+    hw_strbuf_done(&text);
 }
 
 int hw_metric_unsymbolized_frames(const struct hw_profile *p, struct hw_pb *out)

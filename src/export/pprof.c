@@ -203,12 +203,8 @@ static void put_locations(struct job *j)
 
 static uint32_t hex_str(struct job *j, struct hw_bytes raw)
 {
-    static const char digits[] = "0123456789abcdef";
     hw_strbuf_clear(&j->label);
-    for (size_t i = 0; i < raw.n; i++) {
-        hw_strbuf_addc(&j->label, digits[raw.p[i] >> 4]);
-        hw_strbuf_addc(&j->label, digits[raw.p[i] & 15]);
-    }
+    hw_build_id_add(&j->label, raw);
     if (j->label.failed && j->rc == 0)
         j->rc = HW_ENOMEM;
     return str(j, hw_bytes_of(j->label.p, j->label.n));

@@ -8,6 +8,7 @@
  */
 #include "model/callsites.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -288,4 +289,28 @@ size_t hw_callsites_bytes(const struct hw_callsites *cs)
            cs->frames.cap * sizeof *cs->frames.v + cs->sites.cap * sizeof *cs->sites.v +
            hw_map64_bytes(&cs->mapping_by_hash) + hw_map64_bytes(&cs->frame_by_hash) +
            (cs->site_slots ? (cs->site_mask + 1) * sizeof *cs->site_slots : 0);
+}
+
+bool hw_build_id_is_text(struct hw_bytes raw)
+{
+    enum { CHROME_ID = 33 };
+    if (raw.n != CHROME_ID)
+        return false;
+    for (size_t i = 0; i < raw.n; i++)
+        if (!isxdigit(raw.p[i]))
+            return false;
+    return true;
+}
+
+void hw_build_id_add(struct hw_strbuf *out, struct hw_bytes raw)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (hw_build_id_is_text(raw)) {
+        hw_strbuf_add(out, raw.p, raw.n);
+        return;
+    }
+    for (size_t i = 0; i < raw.n; i++) {
+        hw_strbuf_addc(out, digits[raw.p[i] >> 4]);
+        hw_strbuf_addc(out, digits[raw.p[i] & 15]);
+    }
 }

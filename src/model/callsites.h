@@ -15,9 +15,11 @@
 #ifndef HW_MODEL_CALLSITES_H
 #define HW_MODEL_CALLSITES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
 #include "base/strings.h"
 #include "model/ids.h"
 #include "model/symbol_sets.h"
@@ -76,6 +78,10 @@ size_t hw_callsites_bytes(const struct hw_callsites *cs); /* of memory, symbols 
 const struct hw_mapping *hw_callsites_get_mapping(const struct hw_callsites *cs, hw_mapping_id id);
 const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_frame_id id);
 const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_callsite_id id);
+/* Adds a build id as it is shown: lower-case hex. Chrome's module ids, 33 hex digits, are text
+ * already and stay as they are. */
+void hw_build_id_add(struct hw_strbuf *out, struct hw_bytes raw);
+bool hw_build_id_is_text(struct hw_bytes raw);
 /* Writes the path to id, root first, at most max frames; returns its full length. */
 size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_frame_id *out,
                          size_t max);

@@ -42,7 +42,8 @@ static const char symbolization_candidates[] =
     /* Breakpad has the first 16 bytes as a GUID, whose first three numbers are little endian. */
     "CREATE PERFETTO FUNCTION _breakpad_build_id(build_id STRING) RETURNS STRING AS"
     " WITH b AS (SELECT upper(substr($build_id || '00000000000000000000000000000000', 1, 32)) AS x)"
-    " SELECT iif($build_id = '', '', substr(x, 7, 2) || substr(x, 5, 2) || substr(x, 3, 2) ||"
+    " SELECT iif(length($build_id) IN (0, 33), $build_id, substr(x, 7, 2) || substr(x, 5, 2) || "
+    "substr(x, 3, 2) ||"
     "  substr(x, 1, 2) || substr(x, 11, 2) || substr(x, 9, 2) || substr(x, 15, 2) ||"
     "  substr(x, 13, 2) || substr(x, 17, 16) || '0') FROM b;"
     "CREATE PERFETTO VIEW _stacks_symbolization_candidates AS"

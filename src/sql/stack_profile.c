@@ -284,8 +284,7 @@ static uint64_t mapping(struct hw_stack_profile *s, hw_mapping_id m)
     const struct hw_strings *strings = hw_callsites_strings(s->p->callsites);
     struct hw_bytes raw = hw_strings_get(strings, r->build_id);
     struct hw_strbuf hex = {0};
-    for (size_t i = 0; i < raw.n; i++)
-        hw_strbuf_addf(&hex, "%02x", raw.p[i]);
+    hw_build_id_add(&hex, raw);
     hw_pb_begin(&s->out, P(mapping));
     hw_pb_uint(&s->out, MAP(id), id);
     hw_pb_uint(&s->out, MAP(memory_start), r->start);

@@ -101,25 +101,23 @@ static int derive_build_ids(struct hw_sql_derived *x)
 {
     const struct hw_callsites *cs = x->profile->callsites;
     const struct hw_strings *strings = hw_callsites_strings(x->profile->callsites);
-    size_t n = hw_callsites_n_mappings(cs), bytes = 1;
-    for (uint32_t i = 0; i < n; i++)
-        bytes +=
-            2 *
-            hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id).n;
+    size_t n = hw_callsites_n_mappings(cs);
+    struct hw_strbuf text = {0};
     x->build_ids = calloc(n + 1, sizeof *x->build_ids);
-    x->hex = malloc(bytes);
-    if (!x->build_ids || !x->hex)
+    if (!x->build_ids)
         return HW_ENOMEM;
-    char *at = x->hex;
     for (uint32_t i = 0; i < n; i++) {
-        struct hw_bytes id =
-            hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id);
-        x->build_ids[i] = hw_bytes_of(at, 2 * id.n);
-        for (size_t k = 0; k < id.n; k++) {
-            *at++ = "0123456789abcdef"[id.p[k] >> 4];
-            *at++ = "0123456789abcdef"[id.p[k] & 15];
-        }
+        size_t before = text.n;
+        hw_build_id_add(
+            &text,
+            hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id));
+        x->build_ids[i].n = text.n - before;
     }
+    x->hex = text.p; /* NULL when there are none */
+    if (text.failed)
+        return HW_ENOMEM;
+    for (size_t i = 0, at = 0; i < n; at += x->build_ids[i++].n)
+        x->build_ids[i].p = (const uint8_t *)(x->hex ? x->hex : "") + at;
     return HW_OK;
 }
 
