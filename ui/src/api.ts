@@ -1,0 +1,138 @@
+// Questions to the server. Every one carries the token; nothing else leaves the page.
+import { effect, signal } from '@preact/signals';
+import type { Metric } from './format';
+import { decode, type Graph } from './graph';
+import { place, go, token } from './state';
+
+export interface Process { upid: number; pid: number; name: string; cmdline: string }
+export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
+export interface Trace {
+  id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string;
+  first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; processes?: Process[]; losses?: Loss[];
+}
+export interface Status { version: string; traces: Trace[] }
+export type Figures = Record<Metric, number> & { error: number; samples: number };
+export interface Moment extends Figures { ts: number; max: boolean; peak?: boolean }
+export interface Dump extends Figures {
+  ts: number; start: number; flags: number; trigger: string; interval: number; lost: number;
+}
+export interface Tracks {
+  upid: number; pid: number; name: string; start: number; ended: boolean; cleaned_up: boolean; interval: number;
+  moments: Moment[]; peak?: Moment; heaps: { heap: string; dumps: Dump[] }[];
+  counters: Record<string, [number, number][]>;
+}
+export interface Timeline { first_ns: number; last_ns: number; processes: Tracks[] }
+export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number];
+export interface Functions { rows: number; total: number; data: FunctionRow[] }
+
+export const status = signal<Status | null>(null);
+/** '' = fine; otherwise why the server cannot be asked. */
+export const trouble = signal('');
+
+export class ApiError extends Error {
+  constructor(readonly code: number, text: string) {
+    super(text);
+  }
+}
+
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  let r: Response;
+  try {
+    r = await fetch(path, { ...init, headers: { Authorization: `Bearer ${token}` } });
+  } catch (e) {
+    if ((e as Error).name !== 'AbortError') trouble.value = 'gone';
+    throw e;
+  }
+  if (r.status === 403) trouble.value = 'token';
+  if (!r.ok) throw new ApiError(r.status, (await r.text()).trim());
+  return r;
+}
+
+const kept = new Map<string, Promise<unknown>>();
+const KEEP = 24;
+
+/** An answer about a frozen trace never changes, so the last ones are kept. */
+function once<T>(key: string, make: () => Promise<T>): Promise<T> {
+  let p = kept.get(key) as Promise<T> | undefined;
+  if (p) kept.delete(key);
+  else {
+    p = make();
+    p.catch(() => kept.delete(key));
+  }
+  kept.set(key, p);
+  if (kept.size > KEEP) kept.delete(kept.keys().next().value!);
+  return p;
+}
+
+let lastGraph = { key: '', promise: null as Promise<Graph> | null };
+
+/** Graphs are large: only the last one is kept here. */
+export function flame(trace: number, query: string): Promise<Graph> {
+  const key = `${trace}?${query}`;
+  if (lastGraph.key !== key || !lastGraph.promise) {
+    const promise = ask(`/api/v1/traces/${trace}/flame?${query}`).then(async (r) => decode(await r.arrayBuffer()));
+    promise.catch(() => lastGraph.promise === promise && (lastGraph.promise = null));
+    lastGraph = { key, promise };
+  }
+  return lastGraph.promise!;
+}
+
+export const smallFlame = (trace: number, query: string): Promise<Graph> =>
+  once(`flame ${trace}?${query}`, async () => decode(await (await ask(`/api/v1/traces/${trace}/flame?${query}`)).arrayBuffer()));
+
+export const timeline = (trace: number): Promise<Timeline> =>
+  once(`timeline ${trace}`, async () => (await ask(`/api/v1/traces/${trace}/timeline`)).json());
+
+export const functions = (trace: number, query: string): Promise<Functions> =>
+  once(`functions ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json());
+
+export async function openPath(path: string): Promise<number> {
+  return (await (await ask(`/api/v1/traces?path=${encodeURIComponent(path)}`, { method: 'POST' })).json()).id;
+}
+
+export async function openFile(file: File): Promise<number> {
+  return (await (await ask(`/api/v1/traces?name=${encodeURIComponent(file.name)}`, { method: 'POST', body: file })).json()).id;
+}
+
+export async function download(format: string, trace: number, query: string): Promise<void> {
+  const r = await ask(`/api/v1/export/${format}?trace=${trace}&${query}`);
+  const name = /filename="([^"]+)"/.exec(r.headers.get('Content-Disposition') ?? '')?.[1] ?? `heap.${format}`;
+  save(await r.blob(), name);
+}
+
+export function save(blob: Blob, name: string): void {
+  const a = document.createElement('a');
+  a.href = URL.createObjectURL(blob);
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
+}
+
+export async function refresh(): Promise<void> {
+  status.value = await (await ask('/api/v1/status')).json();
+}
+
+/** Follows the server: what is open, and whether it is still there. */
+export function follow(): void {
+  if (!token) {
+    trouble.value = 'token';
+    return;
+  }
+  refresh().catch(() => {}); // `trouble` tells
+  const events = new EventSource(`/api/v1/events?token=${token}`);
+  events.addEventListener('status', (e) => {
+    trouble.value = '';
+    status.value = JSON.parse((e as MessageEvent<string>).data);
+  });
+  events.onerror = () => {
+    if (trouble.peek() === '') trouble.value = 'gone';
+  };
+  // Someone who comes without a page sees the first trace.
+  effect(() => {
+    const s = status.value;
+    const p = place.value;
+    if (s && s.traces.length && p.page === '') go({ page: 'overview', trace: p.trace || s.traces[0].id }, true);
+    else if (s && s.traces.length && p.page !== 'home' && !s.traces.some((t) => t.id === p.trace))
+      go({ trace: s.traces[0].id }, true);
+  });
+}

@@ -1,0 +1,154 @@
+// The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { flame, save, smallFlame, type Tracks } from './api';
+import { Flame, stackText } from './flame';
+import { amount, clock, error, fit, METRICS, percent, safe } from './format';
+import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
+import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
+import { go, place, selection } from './state';
+
+const SEPARATOR = '\u001f';
+export const zoomOf = (names: string[]) => names.join(SEPARATOR);
+
+/** What is drawn, in words. */
+export function statement(t: Tracks, g: Graph): string {
+  const p = place.value;
+  const words = { space: 'live', objects: 'live allocations', alloc_space: 'allocated', alloc_objects: 'allocations made' }[p.metric];
+  const end = clock(g.ts - t.start);
+  const when = p.from
+    ? p.metric === 'space' || p.metric === 'objects'
+      ? `Growth between ${clock(Number(p.from) - t.start)} and ${end} (stacks that shrank are left out)`
+      : `Allocated between ${clock(Number(p.from) - t.start)} and ${end}`
+    : p.metric === 'space' || p.metric === 'objects' ? `Live at ${end}` : `Ever allocated until ${end}`;
+  return `${when} · process ${t.pid} ${safe(t.name)} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}`;
+}
+
+export function menuItems(g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {
+  const name = nameOf(g, node);
+  const module = moduleOf(g, node);
+  const copy = (text: string) => void navigator.clipboard?.writeText(text);
+  if (node === 0 || g.flags[node] & MERGED) return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }];
+  return [
+    { label: 'Zoom in', key: '↵', act: () => onZoom(node) },
+    { label: 'Show from here', act: () => addFilter(`SFF:${exactly(name)}`) },
+    { label: 'Pivot: callers and callees', key: 'P', act: () => addFilter(`P:${exactly(name)}`) },
+    null,
+    { label: 'Keep stacks with this', key: 'K', act: () => addFilter(`SS:${exactly(name)}`) },
+    { label: 'Hide stacks with this', act: () => addFilter(`HS:${exactly(name)}`) },
+    { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
+    ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }] : []),
+    null,
+    { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
+    null,
+    { label: 'Copy name', act: () => copy(name) },
+    { label: 'Copy stack', act: () => copy(stackText(g, node)) },
+    { label: 'Copy link to this view', act: () => copy(location.href) },
+  ];
+}
+
+function picture(): void {
+  const canvas = document.querySelector<HTMLCanvasElement>('.flame canvas');
+  canvas?.toBlob((b) => b && save(b, 'heap.png'));
+}
+
+export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
+  const p = place.value;
+  const pivot = p.filters.some((f) => /^!?P:/.test(f));
+  const query = selection.value + (p.invert && !pivot ? '&invert=1' : '');
+  const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
+  const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
+    pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
+  const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
+  const [by, setBy] = useState<'module' | 'name'>('name');
+  const [undone, setUndone] = useState<string[][]>([]);
+  const g = answer.value;
+  const zoom = useMemo(() => (g && p.zoom ? find(g, p.zoom.split(SEPARATOR)) : 0), [g, p.zoom]);
+  const found = useMemo(() => (g ? search(g, p.search) : null), [g, p.search]);
+  const onZoom = (node: number) => g && node < g.n && go({ zoom: zoomOf(path(g, node)) });
+
+  const onKey = (key: string, node: number): boolean => {
+    const name = g && node > 0 && !(g.flags[node] & MERGED) ? exactly(nameOf(g, node)) : '';
+    switch (key) {
+      case 'k': case 'K': if (name) addFilter(`SS:${name}`); return true;
+      case 'h': case 'H': if (name) addFilter(`HF:${name}`); return true;
+      case 'p': case 'P': if (name) addFilter(`P:${name}`); return true;
+      case 'e': case 'E': document.getElementById('export')?.click(); return true;
+      case 'z':
+        if (p.filters.length) {
+          setUndone([...undone, p.filters]);
+          go({ filters: p.filters.slice(0, -1), zoom: '' });
+        }
+        return true;
+      case 'Z': {
+        const last = undone[undone.length - 1];
+        if (last) {
+          setUndone(undone.slice(0, -1));
+          go({ filters: last, zoom: '' });
+        }
+        return true;
+      }
+    }
+    return false;
+  };
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      if (e.ctrlKey || e.altKey || e.metaKey || isTyping(e)) return;
+      const m = METRICS['1234'.indexOf(e.key)];
+      if (e.key.length === 1 && m && '1234'.includes(e.key)) go({ metric: m.id });
+      else if (e.key === 'i' || e.key === 'I') go({ invert: !place.peek().invert, zoom: '' });
+      else if (e.key === '/') document.getElementById('search')?.focus();
+      else return;
+      e.preventDefault();
+    };
+    addEventListener('keydown', key);
+    return () => removeEventListener('keydown', key);
+  }, []);
+
+  const crumbs: { node: number; name: string }[] = [];
+  if (g) for (let i = zoom; i > 0; i = g.parent[i]) crumbs.unshift({ node: i, name: nameOf(g, i) });
+  return (
+    <div class="explorer" aria-busy={answer.busy}>
+      <div class="bar">
+        <MetricChoice />
+        <Choice label="Direction" value={p.invert ? 'up' : 'down'} onChange={(v) => go({ invert: v === 'up', zoom: '' })}
+          options={[{ id: 'down', label: 'Top-down' }, { id: 'up', label: 'Bottom-up', hint: 'who allocates, and who calls them (I)' }]} />
+        <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })}
+          options={[{ id: 'site', label: 'Your code', hint: 'stacks end at the function that asked: allocator and container frames are cut off' }, { id: 'all', label: 'All frames' }]} />
+        <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
+        <span class="grow" />
+        <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
+          onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
+        <ExportButton />
+        <button type="button" onClick={picture}>PNG</button>
+      </div>
+      <FilterBar problem={answer.error} />
+      {g && (
+        <div class="line">
+          <nav class="crumbs" aria-label="Zoom">
+            <button type="button" disabled={zoom === 0} onClick={() => go({ zoom: '' })}>all</button>
+            {crumbs.slice(-5).map((c) => <><span aria-hidden="true">›</span><button type="button" disabled={c.node === zoom} title={safe(c.name)} onClick={() => onZoom(c.node)}>{fit(safe(c.name), 36)}</button></>)}
+          </nav>
+          <span class="grow" />
+          {found && p.search && <span class="match">{found.nodes.length} matches, {amount(found.sum, p.metric)} ({percent(found.sum, g.total)})</span>}
+          {g.total < g.unfiltered && <span>root {amount(g.total, p.metric)} of {amount(g.unfiltered, p.metric)} ({percent(g.total, g.unfiltered)})</span>}
+        </div>
+      )}
+      {answer.busy && !g && <Busy what="Drawing" />}
+      {answer.error && !g && !p.filters.length && <Failed text={answer.error} />}
+      {g && g.total <= 0 && <p class="empty">{p.filters.length ? 'The filters leave nothing.' : p.from ? 'Nothing grew in this interval.' : 'Nothing is live here. '}
+        {!p.from && !p.filters.length && <button type="button" onClick={() => go({ at: 'peak', max: false })}>Show the peak</button>}</p>}
+      {g && g.total > 0 && (
+        <>
+          {pivot && callers.value && callers.value.total > 0 && (
+            <Flame graph={callers.value} metric={p.metric} zoom={0} up colourBy={by} label="Callers" onZoom={() => {}} searchText={p.search}
+              height={Math.min(260, (callers.value.maxDepth + 1) * 20)} onMenu={() => {}} />
+          )}
+          <Flame graph={g} metric={p.metric} zoom={zoom} searchText={p.search} colourBy={by} height={height} label={`Flamegraph, ${amount(g.total, p.metric)}`}
+            onZoom={onZoom} onKey={onKey} onMenu={(node, x, y) => setMenu({ node, x, y })} />
+          <p class="statement">{statement(tracks, g)}</p>
+        </>
+      )}
+      {menu && g && menu.node < g.n && <Menu title={fit(safe(nameOf(g, menu.node)), 60)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={menuItems(g, menu.node, onZoom)} />}
+    </div>
+  );
+}

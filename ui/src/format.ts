@@ -1,0 +1,92 @@
+// Numbers, times and names as people read them. Names come from traces: control and direction
+// characters are made visible before they reach the screen.
+
+export type Metric = 'space' | 'objects' | 'alloc_space' | 'alloc_objects';
+
+export const METRICS: { id: Metric; label: string; hint: string }[] = [
+  { id: 'space', label: 'Live size', hint: 'bytes allocated and not yet freed' },
+  { id: 'objects', label: 'Live count', hint: 'allocations not yet freed' },
+  { id: 'alloc_space', label: 'Total size', hint: 'bytes ever allocated, freed ones included' },
+  { id: 'alloc_objects', label: 'Total count', hint: 'allocations ever made, freed ones included' },
+];
+
+export const isBytes = (m: Metric) => m === 'space' || m === 'alloc_space';
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+export function bytes(v: number): string {
+  const sign = v < 0 ? '−' : '';
+  let x = Math.abs(v);
+  let u = 0;
+  while (x >= 1023.5 && u < UNITS.length - 1) {
+    x /= 1024;
+    u++;
+  }
+  return `${sign}${u === 0 ? Math.round(x) : three(x)} ${UNITS[u]}`;
+}
+
+function three(x: number): string {
+  return x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+}
+
+export const exact = (v: number) => Math.round(v).toLocaleString('en-US').replace(/,/g, '\u2009');
+
+export function count(v: number): string {
+  const x = Math.abs(v);
+  const sign = v < 0 ? '−' : '';
+  if (x >= 999.5e6) return `${sign}${three(x / 1e9)} G`;
+  if (x >= 999.5e3) return `${sign}${three(x / 1e6)} M`;
+  return exact(v);
+}
+
+export const amount = (v: number, m: Metric) => (isBytes(m) ? bytes(v) : count(v));
+
+/** ± two standard errors; nothing when the figure is exact. */
+export function error(err: number, total: number): string {
+  if (!(err > 0) || !(total > 0)) return '';
+  const p = (100 * err) / total;
+  return `±${p >= 9.95 ? p.toFixed(0) : p.toFixed(1)} %`;
+}
+
+export function percent(part: number, whole: number): string {
+  if (!(whole > 0)) return '–';
+  const p = (100 * part) / whole;
+  return p !== 0 && p < 0.05 ? '<0.1 %' : `${p.toFixed(1)} %`;
+}
+
+export function duration(ns: number): string {
+  const s = ns / 1e9;
+  if (s < 1) return `${(s * 1000).toFixed(s < 0.01 ? 2 : 0)} ms`;
+  if (s < 60) return `${s.toFixed(s < 10 ? 2 : 1)} s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m} m ${Math.floor(s % 60)} s`;
+  return `${Math.floor(m / 60)} h ${m % 60} m`;
+}
+
+/** Time since the trace's begin. */
+export function clock(ns: number): string {
+  const s = Math.max(0, ns) / 1e9;
+  const m = Math.floor(s / 60);
+  const rest = (s - 60 * m).toFixed(s < 600 ? 2 : 1);
+  return `${String(m).padStart(2, '0')}:${rest.padStart(s < 600 ? 5 : 4, '0')}`;
+}
+
+// C0, DEL, C1, marks of direction, invisible joiners, line and paragraph separators.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function safe(text: string): string {
+  return text.replace(UNSEEN, (c) => {
+    const v = c.codePointAt(0)!;
+    return v < 0x100 ? `\\x${v.toString(16).padStart(2, '0')}` : `\\u${v.toString(16).padStart(4, '0')}`;
+  });
+}
+
+export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+
+/** Cut in the middle; the last part of the name says most. */
+export function fit(name: string, chars: number): string {
+  if (name.length <= chars) return name;
+  if (chars < 4) return name.slice(0, Math.max(0, chars));
+  const tail = Math.ceil((chars - 1) * 0.6);
+  return `${name.slice(0, chars - 1 - tail)}…${name.slice(name.length - tail)}`;
+}

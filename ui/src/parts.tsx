@@ -1,0 +1,258 @@
+// Small parts that pages share: loading answers, selection controls, filters, menus, banners.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { type ApiError, download, type Loss, status, timeline, type Timeline, type Trace, type Tracks } from './api';
+import { clock, error, bytes, count, METRICS, safe } from './format';
+import { go, href, place, selection } from './state';
+
+// ---- answers ----
+
+export interface Answer<T> { value: T | null; error: string; busy: boolean }
+
+/** Asks again when key changes; the old answer stays on screen meanwhile. */
+export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
+  const [a, set] = useState<Answer<T>>({ value: null, error: '', busy: true });
+  useEffect(() => {
+    let current = true;
+    set((old) => ({ ...old, busy: true, error: '' }));
+    make().then(
+      (value) => current && set({ value, error: '', busy: false }),
+      (e: ApiError) => current && set({ value: null, error: e.message || 'the server gave no answer', busy: false }),
+    );
+    return () => {
+      current = false;
+    };
+  }, [key]);
+  return a;
+}
+
+export const currentTrace = (): Trace | null => status.value?.traces.find((t) => t.id === place.value.trace) ?? null;
+
+export function useTimeline(): Answer<Timeline> {
+  const id = place.value.trace;
+  return useAnswer(`timeline ${id}`, () => timeline(id));
+}
+
+/** The process that is looked at: the URL's, or the one that allocated most. */
+export const tracksOf = (t: Timeline | null): Tracks | null =>
+  t?.processes.find((p) => p.upid === place.value.upid) ?? t?.processes[0] ?? null;
+
+// ---- words ----
+
+export const Busy = ({ what }: { what: string }) => <p class="empty" role="status">{what}…</p>;
+export const Failed = ({ text }: { text: string }) => <p class="banner bad" role="alert">{safe(text)}</p>;
+
+const LOSS: Record<string, (l: Loss) => string> = {
+  samples: (l) => `${count(l.count)} samples were lost${l.detail ? ` (${l.detail})` : ''}`,
+  overran: () => 'the profile ended early: its buffer stayed full; a larger --shmem-size or a larger interval helps',
+  corrupted: () => 'the shared memory was inconsistent; the profile ended there',
+  rejected: () => 'another recording profiled this process already',
+  guardrail: () => 'the recorder stopped at its own limit of memory or CPU',
+  timeout: () => 'the program waited too long for the recorder; the profile ended there',
+  stack: () => 'invalid bounds of a stack were seen',
+  unwinding: (l) => `${count(l.count)} stacks were cut short: their bytes count, their callers are missing`,
+  interval: () => 'the sampling interval was raised while recording: less precise',
+  stat: (l) => `${l.detail}: ${count(l.count)}`,
+};
+
+export function Losses({ trace }: { trace: Trace }) {
+  const list = trace.losses ?? [];
+  if (!list.length) return null;
+  return (
+    <div class={`banner ${list.some((l) => l.incomplete) ? 'bad' : 'note'}`} role="status">
+      {list.map((l) => {
+        const p = trace.processes?.find((x) => x.upid === l.upid);
+        return <div>{l.incomplete ? 'Data is missing: ' : 'Less precise: '}{safe(LOSS[l.kind]?.(l) ?? l.kind)}{p && ` – ${safe(p.name)} (${p.pid})`}</div>;
+      })}
+    </div>
+  );
+}
+
+// ---- controls ----
+
+export function Choice<T extends string>({ label, value, options, onChange }: {
+  label: string; value: T; options: { id: T; label: string; hint?: string }[]; onChange(v: T): void;
+}) {
+  return (
+    <div class="choice" role="group" aria-label={label}>
+      {options.map((o) => (
+        <button type="button" aria-pressed={o.id === value} title={o.hint} onClick={() => onChange(o.id)}>{o.label}</button>
+      ))}
+    </div>
+  );
+}
+
+export const MetricChoice = () => (
+  <Choice label="Metric" value={place.value.metric} options={METRICS} onChange={(metric) => go({ metric })} />
+);
+
+/** What is looked at, in words and as controls: process, heap, moment. */
+export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline }) {
+  const p = place.value;
+  const moments = tracks.moments;
+  const index = p.at && p.at !== 'peak' ? moments.findIndex((m) => String(m.ts) === p.at && m.max === p.max) : p.at === 'peak' ? -1 : moments.length - 1;
+  const step = (by: number) => {
+    const m = moments[Math.max(0, Math.min(moments.length - 1, (index < 0 ? moments.length - 1 : index) + by))];
+    if (m) go({ at: String(m.ts), max: m.max });
+  };
+  return (
+    <div class="bar" role="group" aria-label="Selection">
+      {all.processes.length > 1 && (
+        <label>Process <select value={String(tracks.upid)} onChange={(e) => go({ upid: Number(e.currentTarget.value), heap: '', at: '', max: false, from: '', zoom: '' })}>
+          {all.processes.map((x) => <option value={String(x.upid)}>{safe(x.name) || '?'} ({x.pid})</option>)}
+        </select></label>
+      )}
+      {tracks.heaps.length > 1 && (
+        <label>Heap <select value={p.heap} onChange={(e) => go({ heap: e.currentTarget.value, zoom: '' })}>
+          <option value="">all heaps</option>
+          {tracks.heaps.map((h) => <option value={h.heap}>{safe(h.heap)}</option>)}
+        </select></label>
+      )}
+      <label>At <select aria-label="Moment" value={p.at === 'peak' ? 'peak' : index >= 0 ? String(index) : ''} onChange={(e) => {
+        const v = e.currentTarget.value;
+        if (v === 'peak') go({ at: 'peak', max: false, from: '' });
+        else go({ at: String(moments[Number(v)].ts), max: moments[Number(v)].max });
+      }}>
+        {tracks.peak && <option value="peak">the peak, {bytes(tracks.peak.space)}</option>}
+        {moments.map((m, i) => <option value={String(i)}>{clock(m.ts - tracks.start)} · {bytes(m.space)}{i === moments.length - 1 ? ' (end)' : ''}</option>)}
+      </select></label>
+      <button type="button" title="Previous dump ([)" aria-label="Previous dump" onClick={() => step(-1)} disabled={index === 0}>‹</button>
+      <button type="button" title="Next dump (])" aria-label="Next dump" onClick={() => step(1)} disabled={index === moments.length - 1}>›</button>
+      {p.from && <span class="chip">since {clock(Number(p.from) - tracks.start)} <button type="button" aria-label="Remove the start of the interval" onClick={() => go({ from: '' })}>×</button></span>}
+    </div>
+  );
+}
+
+/** [ and ]: one dump back or forth, on every page that shows a moment. */
+export function useDumpKeys(tracks: Tracks | null): void {
+  useEffect(() => {
+    const onKey = (e: KeyboardEvent) => {
+      if (!tracks || e.ctrlKey || e.altKey || e.metaKey || (e.key !== '[' && e.key !== ']') || isTyping(e)) return;
+      const p = place.peek();
+      const now = p.at && p.at !== 'peak' ? tracks.moments.findIndex((m) => String(m.ts) === p.at) : tracks.moments.length - 1;
+      const m = tracks.moments[now + (e.key === '[' ? -1 : 1)];
+      if (m) go({ at: String(m.ts), max: m.max });
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, [tracks]);
+}
+
+export const isTyping = (e: Event) => e.target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
+
+const PREFIXES: [string, string][] = [
+  ['SS:', 'keep stacks with'], ['HS:', 'hide stacks with'], ['SF:', 'keep only frames'], ['HF:', 'take frames out'],
+  ['SFF:', 'begin at'], ['P:', 'pivot at'], ['M:', 'keep stacks in module'],
+];
+
+/** A name as the filters' exact form. */
+export const exactly = (name: string) => `"${name}"`;
+
+export function addFilter(text: string): void {
+  const filters = place.peek().filters.filter((f) => f !== text);
+  const single = /^!?(SFF|P):/;
+  go({ filters: [...(single.test(text) ? filters.filter((f) => !single.test(f)) : filters), text], zoom: '' });
+}
+
+export function FilterBar({ problem }: { problem: string }) {
+  const [text, setText] = useState('');
+  const [prefix, setPrefix] = useState('SS:');
+  const filters = place.value.filters;
+  const add = () => {
+    const t = text.trim();
+    if (!t) return;
+    addFilter(/^!?(SS|HS|SF|HF|SFF|P|M):/.test(t) ? t : prefix + t);
+    setText('');
+  };
+  return (
+    <div class="bar filters" role="group" aria-label="Filters">
+      <select aria-label="Kind of filter" value={prefix} onChange={(e) => setPrefix(e.currentTarget.value)}>
+        {PREFIXES.map(([id, label]) => <option value={id}>{label}</option>)}
+      </select>
+      <input id="filter" type="text" aria-label="Filter" placeholder="text, &quot;whole name&quot; or /regex/" value={text} onInput={(e) => setText(e.currentTarget.value)}
+        onKeyDown={(e) => e.key === 'Enter' && add()} />
+      <button type="button" onClick={add} disabled={!text.trim()}>Add</button>
+      {filters.map((f, i) => (
+        <span class="chip" title="Double-click to edit" onDblClick={() => {
+          setText(f);
+          go({ filters: filters.filter((_, k) => k !== i) });
+          document.getElementById('filter')?.focus();
+        }}>{safe(f)} <button type="button" aria-label={`Remove filter ${safe(f)}`} onClick={() => go({ filters: filters.filter((_, k) => k !== i), zoom: '' })}>×</button></span>
+      ))}
+      {problem && <span class="bad" role="alert">{safe(problem)}</span>}
+    </div>
+  );
+}
+
+// ---- menu ----
+
+export interface Item { label: string; key?: string; act(): void }
+
+export function Menu({ items, x, y, title, onClose }: { items: (Item | null)[]; x: number; y: number; title: string; onClose(): void }) {
+  const ref = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const el = ref.current!;
+    const before = document.activeElement as HTMLElement | null;
+    const r = el.getBoundingClientRect();
+    el.style.left = `${Math.max(4, Math.min(x, innerWidth - r.width - 8))}px`;
+    el.style.top = `${Math.max(4, Math.min(y, innerHeight - r.height - 8))}px`;
+    el.querySelector('button')?.focus();
+    const outside = (e: Event) => !el.contains(e.target as Node) && onClose();
+    addEventListener('pointerdown', outside);
+    return () => {
+      removeEventListener('pointerdown', outside);
+      if (!document.activeElement || document.activeElement === document.body) before?.focus();
+    };
+  }, []);
+  const move = (by: number) => {
+    const all = [...ref.current!.querySelectorAll('button')];
+    all[(all.indexOf(document.activeElement as HTMLButtonElement) + by + all.length) % all.length].focus();
+  };
+  return (
+    <div class="menu" role="menu" aria-label={title} ref={ref} onKeyDown={(e) => {
+      if (e.key === 'ArrowDown') move(1);
+      else if (e.key === 'ArrowUp') move(-1);
+      else if (e.key === 'Escape' || e.key === 'Tab') onClose();
+      else return;
+      e.preventDefault();
+      e.stopPropagation();
+    }}>
+      <div class="title" role="presentation">{title}</div>
+      {items.map((it) => it
+        ? <button type="button" role="menuitem" onClick={() => { onClose(); it.act(); }}>{it.label}{it.key && <kbd>{it.key}</kbd>}</button>
+        : <hr />)}
+    </div>
+  );
+}
+
+const EXPORTS: [string, string][] = [['pprof', 'pprof'], ['svg', 'SVG'], ['folded', 'Folded stacks'], ['html', 'HTML page'], ['speedscope', 'speedscope'], ['json', 'JSON']];
+
+export function ExportButton() {
+  const [open, setOpen] = useState<{ x: number; y: number } | null>(null);
+  const [problem, setProblem] = useState('');
+  return (
+    <>
+      <button type="button" id="export" aria-haspopup="menu" onClick={(e) => {
+        const r = e.currentTarget.getBoundingClientRect();
+        setOpen({ x: r.left, y: r.bottom + 4 });
+      }}>Export</button>
+      {open && <Menu title="Save this selection as" x={open.x} y={open.y} onClose={() => setOpen(null)}
+        items={EXPORTS.map(([id, label]) => ({
+          label,
+          act: () => {
+            setProblem('');
+            download(id, place.peek().trace, selection.peek()).catch((e: Error) => setProblem(e.message));
+          },
+        }))} />}
+      {problem && <span class="bad" role="alert">{safe(problem)}</span>}
+    </>
+  );
+}
+
+export function Figure({ label, value, note, to }: { label: string; value: string; note?: ComponentChildren; to?: string }) {
+  const body = <><span class="label">{label}</span><span class="value">{value}</span><span class="note">{note ?? ' '}</span></>;
+  return to ? <a class="figure" href={to}>{body}</a> : <div class="figure">{body}</div>;
+}
+
+export const figureError = (f: { error: number; space: number }) => error(f.error, f.space) || 'exact';
+export { href };

@@ -1,0 +1,246 @@
+// Functions with their callers and callees, and the call tree: rows are drawn only where one looks.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { flame, functions, smallFlame, type Tracks } from './api';
+import { Flame } from './flame';
+import { amount, base, bytes, count, error, fit, isBytes, percent, safe } from './format';
+import { type Graph, MERGED, moduleOf, nameOf } from './graph';
+import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
+import { go, place, selection } from './state';
+
+const ROW = 26;
+const PAGE = 200;
+
+function useWindow(rows: number) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [range, set] = useState({ first: 0, n: 60 });
+  const look = () => {
+    const el = ref.current;
+    if (!el) return;
+    const first = Math.max(0, Math.floor(el.scrollTop / ROW) - 8);
+    const n = Math.ceil(el.clientHeight / ROW) + 16;
+    set((r) => (r.first === first && r.n === n ? r : { first, n }));
+  };
+  useEffect(look, [rows]);
+  useEffect(() => {
+    addEventListener('resize', look);
+    return () => removeEventListener('resize', look);
+  }, []);
+  return { ref, look, first: range.first, last: Math.min(rows, range.first + range.n) };
+}
+
+const Share = ({ part, whole }: { part: number; whole: number }) => (
+  <span class="share"><i style={{ width: `${whole > 0 ? Math.min(100, (100 * part) / whole) : 0}%` }} /><b>{percent(part, whole)}</b></span>
+);
+
+// ---- functions ----
+
+const COLUMNS: [id: string, label: string, hint: string][] = [
+  ['name', 'Function', 'the function, as its symbol says'],
+  ['module', 'Module', 'the file it is in'],
+  ['self', 'Self', 'what it asked for itself'],
+  ['total', 'Total', 'what it and all it calls asked for; recursion counts once'],
+  ['count', 'Count', 'allocations behind the total'],
+];
+
+export function FunctionsPage({ tracks }: { tracks: Tracks }) {
+  void tracks;
+  const p = place.value;
+  const [match, setMatch] = useState('');
+  const [sort, order] = (p.sort || 'self desc').split(' ');
+  const query = `${selection.value}&sort=${sort}&order=${order}&match=${encodeURIComponent(match)}`;
+  const [pages, setPages] = useState(1);
+  const answer = useAnswer(`${p.trace}?${query}&limit=${pages * PAGE}`, () => functions(p.trace, `${query}&limit=${pages * PAGE}`));
+  const rows = answer.value?.data ?? [];
+  const w = useWindow(rows.length);
+  const total = answer.value?.total ?? 0;
+  useEffect(() => setPages(1), [query]);
+  const pick = (name: string) => go({ fn: name });
+  const live = p.metric === 'space' || p.metric === 'objects';
+  return (
+    <div class="split">
+      <div class="column">
+        <div class="bar"><MetricChoice /><span class="grow" />
+          <input type="search" aria-label="Find functions" placeholder="Find functions" value={match} onInput={(e) => setMatch(e.currentTarget.value)} />
+          <ExportButton /></div>
+        <FilterBar problem={answer.error} />
+        <div class="table" role="table" aria-label="Functions" aria-rowcount={answer.value?.rows ?? 0}>
+          <div class="row head" role="row">
+            {COLUMNS.map(([id, label, hint]) => (
+              <span role="columnheader" class={`c-${id}`} aria-sort={sort === id ? (order === 'asc' ? 'ascending' : 'descending') : 'none'}>
+                <button type="button" title={hint} onClick={() => go({ sort: `${id} ${sort === id && order === 'desc' ? 'asc' : sort !== id && (id === 'name' || id === 'module') ? 'asc' : 'desc'}` }, true)}>
+                  {label}{sort === id ? (order === 'asc' ? ' ▲' : ' ▼') : ''}</button>
+              </span>
+            ))}
+          </div>
+          <div class="rows" role="rowgroup" tabIndex={0} aria-label="Rows of functions" ref={w.ref} onScroll={(e) => {
+            w.look();
+            const el = e.currentTarget;
+            if (el.scrollTop + el.clientHeight > el.scrollHeight - 400 && rows.length < (answer.value?.rows ?? 0) && !answer.busy) setPages(pages + 1);
+          }} onKeyDown={(e) => {
+            if (e.key !== 'ArrowDown' && e.key !== 'ArrowUp') return;
+            const at = rows.findIndex((r) => r[0] === p.fn);
+            const next = rows[Math.max(0, Math.min(rows.length - 1, at + (e.key === 'ArrowDown' ? 1 : -1)))];
+            if (!next) return;
+            e.preventDefault();
+            go({ fn: next[0] }, true);
+            const y = rows.indexOf(next) * ROW;
+            const el = w.ref.current!;
+            if (y < el.scrollTop || y + ROW > el.scrollTop + el.clientHeight) el.scrollTop = y - el.clientHeight / 2;
+          }}>
+            <div role="presentation" style={{ height: `${rows.length * ROW}px` }}>
+              {rows.slice(w.first, w.last).map((r, i) => (
+                <div role="row" aria-rowindex={w.first + i + 2} class={`row ${r[0] === p.fn ? 'on' : ''}`} style={{ top: `${(w.first + i) * ROW}px` }} onClick={() => pick(r[0])}>
+                  <span role="cell" class="c-name" title={safe(r[0])}><button type="button" class="plain" onClick={() => pick(r[0])}>{safe(r[0])}</button></span>
+                  <span role="cell" class="c-module dim" title={safe(r[1])}>{safe(base(r[1]))}</span>
+                  <span role="cell" class="c-self num">{amount(r[2], p.metric)}</span>
+                  <span role="cell" class="c-total num" title={error(r[5], r[3]) || 'exact'}><Share part={r[3]} whole={total} />{amount(r[3], p.metric)}</span>
+                  <span role="cell" class="c-count num" title={isBytes(p.metric) && r[4] ? `${bytes(r[3] / r[4])} each` : ''}>{count(r[4])}</span>
+                </div>
+              ))}
+            </div>
+          </div>
+          {answer.busy && !answer.value && <Busy what="Summing up" />}
+          {answer.value && !rows.length && <p class="empty">No function {match ? 'matches' : 'has anything here'}.</p>}
+        </div>
+        <p class="statement">{count(answer.value?.rows ?? 0)} functions · {amount(total, p.metric)} {live ? 'live' : 'allocated'} in all</p>
+      </div>
+      <Sandwich name={p.fn || rows[0]?.[0] || ''} />
+    </div>
+  );
+}
+
+function Sandwich({ name }: { name: string }) {
+  const p = place.value;
+  const q = new URLSearchParams(selection.value);
+  const filters = p.filters.filter((f) => !/^!?(P|SFF):/.test(f));
+  q.set('filters', [...filters, `P:${exactly(name)}`].join('\n'));
+  const query = q.toString();
+  const callees = useAnswer(`${p.trace}?${query}`, () => (name ? smallFlame(p.trace, query) : Promise.resolve(null)));
+  const callers = useAnswer(`${p.trace}?${query}&part=callers`, () => (name ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null)));
+  if (!name) return null;
+  const height = (g: Graph) => Math.min(320, (g.maxDepth + 1) * 20);
+  return (
+    <aside class="column sandwich" aria-label={`Callers and callees of ${safe(name)}`}>
+      <h2 title={safe(name)}>{fit(safe(name), 60)}</h2>
+      {callers.error && <Failed text={callers.error} />}
+      <h3>Called by</h3>
+      {callers.value && callers.value.total > 0 && <Graphlet graph={callers.value} height={height(callers.value)} up label={`Callers of ${safe(name)}`} />}
+      <h3>Calls and allocates</h3>
+      {callees.value && callees.value.total > 0 && <Graphlet graph={callees.value} height={height(callees.value)} label={`Callees of ${safe(name)}`} />}
+      <div class="bar">
+        <button type="button" onClick={() => go({ page: 'flame', filters: [...filters, `P:${exactly(name)}`], zoom: '' })}>Open as pivot</button>
+        <button type="button" onClick={() => go({ page: 'flame', filters: [...filters, `SS:${exactly(name)}`], zoom: '' })}>Stacks with it</button>
+      </div>
+    </aside>
+  );
+}
+
+function Graphlet({ graph, height, up, label }: { graph: Graph; height: number; up?: boolean; label: string }) {
+  const [zoom, setZoom] = useState(0);
+  useEffect(() => setZoom(0), [graph]);
+  return <Flame graph={graph} metric={place.value.metric} zoom={zoom < graph.n ? zoom : 0} up={up} height={height} label={label} onZoom={setZoom}
+    onMenu={(node) => node > 0 && !(graph.flags[node] & MERGED) && zoom === node && go({ fn: nameOf(graph, node) })} />;
+}
+
+// ---- call tree ----
+
+export function TreePage() {
+  const p = place.value;
+  const pivot = p.filters.some((f) => /^!?P:/.test(f));
+  const query = selection.value + (p.invert && !pivot ? '&invert=1' : '');
+  const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
+  const g = answer.value;
+  return (
+    <div class="column">
+      <div class="bar"><MetricChoice />
+        <Choice label="Direction" value={p.invert ? 'up' : 'down'} onChange={(v) => go({ invert: v === 'up', zoom: '' })} options={[{ id: 'down', label: 'Top-down' }, { id: 'up', label: 'Bottom-up' }]} />
+        <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
+        <span class="grow" /><ExportButton /></div>
+      <FilterBar problem={answer.error} />
+      {answer.busy && !g && <Busy what="Summing up" />}
+      {g && g.total > 0 ? <Tree g={g} /> : g && <p class="empty">Nothing is here.</p>}
+    </div>
+  );
+}
+
+/** Opens a node, and on as long as there is one child that holds nearly all. */
+function openFrom(g: Graph, node: number, open: Set<number>): void {
+  for (let at = node; ; ) {
+    open.add(at);
+    const child = at + 1;
+    if (child >= g.end[at] || g.cum[child] < 0.9 * g.cum[at]) return;
+    at = child;
+  }
+}
+
+function Tree({ g }: { g: Graph }) {
+  const p = place.value;
+  const [open, setOpen] = useState(new Set<number>());
+  const [at, setAt] = useState(1);
+  useEffect(() => {
+    const first = new Set<number>();
+    openFrom(g, 0, first);
+    setOpen(first);
+    setAt(1);
+  }, [g]);
+  const rows = useMemo(() => {
+    const out: number[] = [];
+    for (let i = 1; i < g.n; ) {
+      out.push(i);
+      i = open.has(i) ? i + 1 : g.end[i];
+    }
+    return out;
+  }, [g, open]);
+  const w = useWindow(rows.length);
+  const toggle = (node: number, want?: boolean) => {
+    const next = new Set(open);
+    if (want ?? !next.has(node)) openFrom(g, node, next);
+    else next.delete(node);
+    setOpen(next);
+  };
+  const show = (index: number) => {
+    const i = Math.max(0, Math.min(rows.length - 1, index));
+    setAt(rows[i]);
+    const el = w.ref.current!;
+    if (i * ROW < el.scrollTop) el.scrollTop = i * ROW;
+    else if ((i + 1) * ROW > el.scrollTop + el.clientHeight) el.scrollTop = (i + 1) * ROW - el.clientHeight;
+  };
+  const leaf = (i: number) => g.end[i] === i + 1;
+  return (
+    <div class="table tree">
+      <div class="row head" aria-hidden="true"><span class="c-total num">Total</span><span class="c-share">Share</span><span class="c-self num">Self</span><span class="c-name">Function</span></div>
+      <div class="rows" role="tree" aria-label="Call tree" tabIndex={0} aria-activedescendant={`node-${at}`} ref={w.ref} onScroll={w.look} onKeyDown={(e) => {
+        const i = rows.indexOf(at);
+        const acts: Record<string, () => void> = {
+          ArrowDown: () => show(i + 1),
+          ArrowUp: () => show(i - 1),
+          PageDown: () => show(i + 15),
+          PageUp: () => show(i - 15),
+          Home: () => show(0),
+          End: () => show(rows.length - 1),
+          ArrowRight: () => (leaf(at) ? undefined : open.has(at) ? show(i + 1) : toggle(at, true)),
+          ArrowLeft: () => (open.has(at) && !leaf(at) ? toggle(at, false) : g.parent[at] > 0 && show(rows.indexOf(g.parent[at]))),
+          Enter: () => go({ page: 'functions', fn: nameOf(g, at) }),
+          ' ': () => toggle(at),
+        };
+        const act = acts[e.key];
+        if (!act || e.ctrlKey || e.altKey || e.metaKey) return;
+        e.preventDefault();
+        act();
+      }}>
+        <div role="presentation" style={{ height: `${rows.length * ROW}px` }}>
+          {rows.slice(w.first, w.last).map((i, k) => (
+            <div role="treeitem" id={`node-${i}`} aria-level={g.depth[i]} aria-selected={i === at} aria-expanded={leaf(i) ? undefined : open.has(i)}
+              class={`row ${i === at ? 'on' : ''}`} style={{ top: `${(w.first + k) * ROW}px` }} onClick={() => { setAt(i); toggle(i); }}
+              onDblClick={() => go({ page: 'functions', fn: nameOf(g, i) })} title={`${safe(nameOf(g, i))}\n${safe(moduleOf(g, i))}`}>
+              <span class="c-total num">{amount(g.cum[i], p.metric)}</span>
+              <span class="c-share"><Share part={g.cum[i]} whole={g.total} /></span>
+              <span class="c-self num dim">{g.self[i] ? amount(g.self[i], p.metric) : ''}</span>
+              <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}><i class="twist" aria-hidden="true">{leaf(i) ? '·' : open.has(i) ? '▾' : '▸'}</i>{safe(nameOf(g, i))} <span class="dim">{g.flags[i] & MERGED ? '' : safe(base(moduleOf(g, i)))}</span></span>
+            </div>
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}

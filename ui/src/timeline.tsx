@@ -1,0 +1,284 @@
+// Tracks over time: live heap, dumps as diamonds, memory counters. Canvas for the drawing, real
+// buttons laid over it for the dumps, so that keyboard and screen readers reach them.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Dump, Timeline, Tracks } from './api';
+import { bytes, clock, safe } from './format';
+import { go, place } from './state';
+
+const GUTTER = 150;
+const FLAGS: [number, string][] = [
+  [2, 'rejected'], [4, 'disconnected'], [8, 'buffer overran'], [16, 'buffer corrupted'], [32, 'hit a limit'], [64, 'at maximum'], [128, 'checkpoint'],
+];
+const LOSSY = 8 | 16 | 32;
+export const flagWords = (flags: number) => FLAGS.filter(([bit]) => flags & bit).map(([, word]) => word).join(', ');
+
+export interface View { from: number; to: number }
+
+interface Line { label: string; points: [number, number][]; colour: string; step: boolean }
+
+function steps(total: number): number {
+  const raw = total / 6;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw)!;
+}
+
+function useCanvas(paint: (ctx: CanvasRenderingContext2D, w: number, h: number, css: (n: string) => string) => void, deps: unknown[]) {
+  const ref = useRef<HTMLCanvasElement>(null);
+  const [size, again] = useState(0);
+  useEffect(() => {
+    const watch = new ResizeObserver(() => again((n) => n + 1));
+    const theme = () => again((n) => n + 1);
+    watch.observe(ref.current!);
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    addEventListener('themechange', theme);
+    dark.addEventListener('change', theme);
+    return () => {
+      watch.disconnect();
+      removeEventListener('themechange', theme);
+      dark.removeEventListener('change', theme);
+    };
+  }, []);
+  useEffect(() => {
+    const el = ref.current!;
+    const ratio = devicePixelRatio || 1;
+    el.width = Math.round(el.clientWidth * ratio);
+    el.height = Math.round(el.clientHeight * ratio);
+    const ctx = el.getContext('2d')!;
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const style = getComputedStyle(el);
+    paint(ctx, el.clientWidth, el.clientHeight, (n) => style.getPropertyValue(n).trim());
+  }, [...deps, size]);
+  return ref;
+}
+
+/** Lines over a common scale from 0. */
+export function Chart({ lines, view, height, label, selected, band }: {
+  lines: Line[]; view: View; height: number; label: string; selected?: View | null; band?: { ts: number; value: number; error: number }[];
+}) {
+  const most = Math.max(1, ...lines.flatMap((l) => l.points.map((p) => p[1])), ...(band ?? []).map((b) => b.value + b.error)) * 1.06;
+  const ref = useCanvas((ctx, w, h, css) => {
+    ctx.clearRect(0, 0, w, h);
+    const x = (t: number) => ((t - view.from) / (view.to - view.from)) * w;
+    const y = (v: number) => h - 1 - (v / most) * (h - 4);
+    if (selected) {
+      ctx.fillStyle = css('--select');
+      ctx.fillRect(x(selected.from), 0, Math.max(1, x(selected.to) - x(selected.from)), h);
+    }
+    ctx.strokeStyle = css('--line');
+    ctx.fillStyle = css('--dim');
+    ctx.font = '11px system-ui, sans-serif';
+    ctx.lineWidth = 1;
+    for (let k = 1; k <= 2; k++) {
+      const v = (most * k) / 2.4;
+      ctx.beginPath();
+      ctx.moveTo(0, Math.round(y(v)) + 0.5);
+      ctx.lineTo(w, Math.round(y(v)) + 0.5);
+      ctx.stroke();
+      if (height >= 50) ctx.fillText(bytes(v), 4, y(v) - 3);
+    }
+    if (band?.length) {
+      ctx.fillStyle = css('--band');
+      ctx.beginPath();
+      band.forEach((b, i) => (i ? ctx.lineTo(x(b.ts), y(b.value + b.error)) : ctx.moveTo(x(b.ts), y(b.value + b.error))));
+      [...band].reverse().forEach((b) => ctx.lineTo(x(b.ts), y(Math.max(0, b.value - b.error))));
+      ctx.fill();
+    }
+    for (const l of lines) {
+      if (!l.points.length) continue;
+      const trace = () => {
+        ctx.beginPath();
+        l.points.forEach(([t, v], i) => {
+          if (i === 0) ctx.moveTo(x(t), y(v));
+          else {
+            if (l.step) ctx.lineTo(x(t), y(l.points[i - 1][1]));
+            ctx.lineTo(x(t), y(v));
+          }
+        });
+      };
+      trace();
+      ctx.lineTo(x(l.points[l.points.length - 1][0]), h);
+      ctx.lineTo(x(l.points[0][0]), h);
+      ctx.globalAlpha = 0.14;
+      ctx.fillStyle = css(l.colour);
+      ctx.fill();
+      ctx.globalAlpha = 1;
+      trace();
+      ctx.strokeStyle = css(l.colour);
+      ctx.lineWidth = 1.6;
+      ctx.stroke();
+    }
+  }, [lines, view, selected, band]);
+  return <canvas class="chart" ref={ref} role="img" aria-label={label} style={{ height: `${height}px` }} />;
+}
+
+export const liveLine = (t: Tracks): Line => ({
+  label: 'live heap', colour: '--accent', step: false,
+  points: t.moments.map((m) => [m.ts, m.space] as [number, number]),
+});
+export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
+
+const COUNTERS: [name: string, label: string, colour: string][] = [
+  ['mem.rss', 'Resident', '--blue'], ['mem.swap', 'Swapped', '--violet'], ['malloc_info.in_use', 'Allocator in use', '--green'],
+];
+
+function Ruler({ view, zero }: { view: View; zero: number }) {
+  const total = view.to - view.from;
+  const step = steps(total);
+  const marks: number[] = [];
+  for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step) marks.push(t);
+  return (
+    <div class="ruler" aria-hidden="true">
+      {marks.map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
+    </div>
+  );
+}
+
+interface Mark { dumps: Dump[]; x: number }
+
+/** Dumps nearer than 10 px are one diamond with a count. */
+function marksOf(dumps: Dump[], view: View, width: number): Mark[] {
+  const out: Mark[] = [];
+  for (const d of dumps) {
+    const x = (d.ts - view.from) / (view.to - view.from);
+    if (x < 0 || x > 1) continue;
+    const last = out[out.length - 1];
+    if (last && (x - last.x) * width < 10) last.dumps.push(d);
+    else out.push({ dumps: [d], x });
+  }
+  return out;
+}
+
+function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
+  tracks: Tracks; heap: string; dumps: Dump[]; view: View; width: number; selected: View | null; onView(v: View): void;
+}) {
+  const p = place.value;
+  const one = tracks.heaps.length === 1;
+  const mine = (p.upid ?? tracks.upid) === tracks.upid && (one || p.heap === heap);
+  const pick = (d: Dump, from: string) => go({ upid: tracks.upid, heap: one ? '' : heap, at: String(d.ts), max: (d.flags & 64) !== 0, from, zoom: '' });
+  const percent = (t: number) => ((t - view.from) / (view.to - view.from)) * 100;
+  const plain = dumps.filter((d) => !(d.flags & 64));
+  return (
+    <div class="dumps" role="group" aria-label={`Dumps of ${safe(heap)}`}>
+      {plain.map((d, i) => {
+        const begin = i ? plain[i - 1].ts : Math.max(tracks.start, Math.min(d.start || tracks.start, d.ts));
+        const wide = ((percent(d.ts) - percent(begin)) / 100) * width;
+        if (wide < 6 || percent(d.ts) < 0 || percent(begin) > 100) return null;
+        const before = i ? plain[i - 1] : null;
+        const delta = d.space - (before?.space ?? 0);
+        const words = `Allocated ${bytes(d.alloc_space - (before?.alloc_space ?? 0))} · Δ ${delta < 0 ? '' : '+'}${bytes(delta)}`;
+        const left = Math.max(0, percent(begin));
+        return (
+          <button type="button" tabIndex={-1} class={`slice ${d.flags & LOSSY ? 'lossy' : ''} ${selected && selected.from === begin && selected.to === d.ts && mine ? 'on' : ''}`}
+            style={{ left: `${left}%`, width: `${Math.min(100, percent(d.ts)) - left}%` }} title={`${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}: ${words}`}
+            aria-label={`Interval ${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}, ${words}`}
+            onClick={() => pick(d, String(begin))}>{wide > 70 ? words : ''}</button>
+        );
+      })}
+      {marksOf(dumps, view, width).map((m) => {
+        const d = m.dumps[m.dumps.length - 1];
+        const on = mine && m.dumps.some((x) => String(x.ts) === p.at) && !p.from;
+        const peak = (d.flags & 64) !== 0;
+        const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
+        return (
+          <button type="button" class={`diamond ${peak ? 'peak' : ''} ${on ? 'on' : ''} ${d.flags & LOSSY ? 'lossy' : ''}`} style={{ left: `${m.x * 100}%` }}
+            aria-label={m.dumps.length > 1 ? `${m.dumps.length} dumps up to ${clock(d.ts - tracks.start)}; zooms in` : label} aria-pressed={on}
+            title={m.dumps.length > 1 ? m.dumps.map((x) => clock(x.ts - tracks.start)).slice(0, 20).join('\n') : label}
+            onClick={(e) => {
+              if (m.dumps.length > 1 && m.dumps[0].ts !== d.ts) {
+                const space = Math.max(d.ts - m.dumps[0].ts, 1e6);
+                onView({ from: m.dumps[0].ts - space * 0.2, to: d.ts + space * 0.2 });
+              } else if (e.shiftKey && p.at && p.at !== 'peak') {
+                const a = Math.min(Number(p.at), d.ts);
+                go({ at: String(Math.max(Number(p.at), d.ts)), from: String(a), zoom: '' });
+              } else pick(d, '');
+            }}><i>{m.dumps.length > 1 ? m.dumps.length : ''}</i></button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** Snaps a time to the nearest moment of the process. */
+function snap(t: Tracks, ts: number): number {
+  let best = t.start;
+  for (const m of t.moments) if (Math.abs(m.ts - ts) < Math.abs(best - ts)) best = m.ts;
+  return best;
+}
+
+export function TrackGroup({ tracks, view, onView }: { tracks: Tracks; view: View; onView(v: View): void }) {
+  const p = place.value;
+  const area = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [drag, setDrag] = useState<View | null>(null);
+  const start = useRef(0);
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setWidth(area.current!.clientWidth - GUTTER));
+    watch.observe(area.current!);
+    return () => watch.disconnect();
+  }, []);
+  const mine = (p.upid ?? tracks.upid) === tracks.upid;
+  const last = tracks.moments[tracks.moments.length - 1]?.ts ?? tracks.start;
+  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? tracks.peak?.ts ?? last : last;
+  const selected: View | null = drag ?? (mine && p.from ? { from: Number(p.from), to } : null);
+  const time = (e: PointerEvent) => {
+    const r = area.current!.getBoundingClientRect();
+    return view.from + ((e.clientX - r.left - GUTTER) / (r.width - GUTTER)) * (view.to - view.from);
+  };
+  const choose = (a: number, b: number, final: boolean) => {
+    const from = snap(tracks, Math.min(a, b));
+    const end = snap(tracks, Math.max(a, b));
+    if (from === end) return;
+    setDrag(final ? null : { from, to: end });
+    // Every move is drawn at once: the graph below follows the hand.
+    go({ upid: tracks.upid, from: from <= tracks.start ? String(tracks.start) : String(from), at: String(end), max: false, zoom: '' }, !final);
+  };
+  const counters = COUNTERS.filter(([name]) => tracks.counters[name]?.some((c) => c[1] > 0));
+  return (
+    <section class="tracks" ref={area} aria-label={`Tracks of ${safe(tracks.name)}`}>
+      <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.ended ? ' · ended while recorded' : ''}</span></h2>
+      <div class="dragging" onPointerDown={(e) => {
+        const r = area.current!.getBoundingClientRect();
+        if (e.button !== 0 || e.clientX < r.left + GUTTER || (e.target as Element).closest('.diamond')) return;
+        start.current = time(e);
+        const x0 = e.clientX;
+        let moved = false;
+        const move = (m: PointerEvent) => {
+          moved ||= Math.abs(m.clientX - x0) > 4;
+          if (moved) choose(start.current, time(m), false);
+        };
+        const up = (m: PointerEvent) => {
+          removeEventListener('pointermove', move);
+          removeEventListener('pointerup', up);
+          if (!moved) return;
+          choose(start.current, time(m), true);
+          setDrag(null);
+          // The slice under the pointer is not what was meant.
+          addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
+        };
+        addEventListener('pointermove', move);
+        addEventListener('pointerup', up);
+      }}>
+        <div class="track"><div class="name">Live heap<span class="dim">{bytes(tracks.peak?.space ?? 0)} at most</span></div>
+          <Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={90} selected={selected}
+            label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`} /></div>
+        {tracks.heaps.map((h) => (
+          <div class="track"><div class="name">{safe(h.heap)}<span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
+            <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} view={view} width={width} selected={selected} onView={onView} /></div>
+        ))}
+        {counters.map(([name, label, colour]) => (
+          <div class="track"><div class="name">{label}<span class="dim">{bytes(Math.max(...tracks.counters[name].map((c) => c[1])))} at most</span></div>
+            <Chart lines={[{ label, colour, step: true, points: tracks.counters[name] }]} view={view} height={44} selected={selected} label={`${label} over time`} /></div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+export function wholeView(t: Timeline): View {
+  const from = Math.min(...t.processes.map((p) => p.start), ...t.processes.flatMap((p) => p.moments.map((m) => m.ts)));
+  const to = Math.max(...t.processes.flatMap((p) => p.moments.map((m) => m.ts)), from + 1e6);
+  const room = (to - from) * 0.02;
+  return { from: from - room / 4, to: to + room };
+}
+
+export { Ruler, GUTTER };
