@@ -1,0 +1,380 @@
+/*
+ * Traces are read by threads of their own, so that the page is there at once and says what it waits
+ * for. A trace is published by its state alone (release after everything else was written).
+ */
+#include "server/pages.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "server/pages_internal.h"
+
+#include "base/banned.h"
+
+#define MAX_UPLOAD ((uint64_t)64 << 30)
+enum { MAX_SQL = 4 << 20 };
+
+/* ---- names ---- */
+
+const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id)
+{
+    return hw_strings_cstr(hw_callsites_strings(t->profile->callsites), id);
+}
+
+static const char *shown_name(void *ctx, hw_str_id raw)
+{
+    struct hw_page_trace *t = ctx;
+    pthread_mutex_lock(&t->names_lock);
+    const char *name = hw_demangle(t->demangler, raw); /* stays until the demangler goes */
+    pthread_mutex_unlock(&t->names_lock);
+    return name;
+}
+
+struct hw_namer hw_page_namer(struct hw_page_trace *t)
+{
+    return (struct hw_namer){shown_name, t};
+}
+
+static int make_labels(struct hw_page_trace *t)
+{
+    const struct hw_callsites *cs = t->profile->callsites;
+    struct hw_namer namer = {hw_demangle_shown, t->demangler};
+    t->n_labels = hw_functions_count(t->functions);
+    t->labels = calloc(t->n_labels + 1, sizeof *t->labels);
+    if (!t->labels)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < t->n_labels; i++) {
+        struct hw_strbuf b = {0};
+        hw_function_label(&b, cs, hw_functions_get(t->functions, (uint32_t)i), &namer);
+        t->labels[i] = hw_strbuf_take(&b);
+        if (!t->labels[i])
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+/* ---- reading ---- */
+
+static void add_names(void *ctx, struct hw_profile *profile)
+{
+    struct hw_pages *p = ctx;
+    if (!p->o.add_names)
+        return;
+    pthread_mutex_lock(&p->names_lock);
+    p->o.add_names(p->o.ctx, profile);
+    pthread_mutex_unlock(&p->names_lock);
+}
+
+static int borrow_profile(struct hw_sql *db, void *ctx, struct hw_error *err)
+{
+    struct hw_page_trace *t = ctx;
+    (void)err;
+    t->profile = hw_sql_profile(db); /* the processor reads no other trace from here on */
+    return HW_OK;
+}
+
+static int read_trace(struct hw_page_trace *t, struct hw_error *err)
+{
+    struct hw_processor_options o = {
+        .limits = t->pages->o.limits, .add_names = add_names, .ctx = t->pages};
+    int rc = hw_processor_new(&o, &t->processor, err);
+    if (rc == HW_OK)
+        rc = hw_processor_load(t->processor, t->path, err);
+    if (rc == HW_OK)
+        rc = hw_processor_with(t->processor, NULL, borrow_profile, t, err);
+    if (rc < 0)
+        return rc;
+    const struct hw_callsites *cs = t->profile->callsites;
+    rc = hw_series_list_init(&t->list, t->profile);
+    if (rc == HW_OK)
+        rc = hw_process_rank_all(t->profile, &t->list, &t->ranks);
+    if (rc == HW_OK)
+        rc = hw_functions_new(cs, NULL, &t->functions);
+    if (rc == HW_OK)
+        rc = hw_demangler_new(hw_callsites_strings(t->profile->callsites), &t->demangler);
+    if (rc == HW_OK)
+        rc = make_labels(t);
+    return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
+}
+
+static void *read_thread(void *ctx)
+{
+    struct hw_page_trace *t = ctx;
+    struct hw_error err = {0};
+    int rc = read_trace(t, &err);
+    t->took_ns = hw_now_monotonic_ns() - t->begin_ns;
+    if (rc < 0)
+        t->failure = strdup(err.code ? err.text : hw_errc_text(rc));
+    atomic_store_explicit(&t->state, rc < 0 ? HW_PAGE_FAILED : HW_PAGE_READY, memory_order_release);
+    atomic_fetch_add(&t->pages->changes, 1);
+    return NULL;
+}
+
+static void free_trace(struct hw_page_trace *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; t->labels && i < t->n_labels; i++)
+        free(t->labels[i]);
+    free(t->labels);
+    hw_functions_free(t->functions);
+    hw_demangler_free(t->demangler);
+    hw_series_list_done(&t->list);
+    hw_vec_done(&t->ranks);
+    hw_processor_free(t->processor);
+    pthread_mutex_destroy(&t->names_lock);
+    if (t->upload_fd >= 0)
+        (void)close(t->upload_fd);
+    free(t->failure);
+    free(t->path);
+    free(t->name);
+    free(t);
+}
+
+static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, const char *name)
+{
+    struct hw_page_trace *t = calloc(1, sizeof *t);
+    struct stat st;
+    if (!t)
+        return NULL;
+    t->pages = p;
+    t->upload_fd = -1;
+    pthread_mutex_init(&t->names_lock, NULL);
+    t->path = strdup(path);
+    t->name = strdup(name);
+    t->begin_ns = hw_now_monotonic_ns();
+    t->n_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    if (!t->path || !t->name) {
+        free_trace(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* Takes the trace over. */
+static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *id,
+                         struct hw_error *err)
+{
+    int rc = HW_OK;
+    if (!t)
+        return hw_fail(err, HW_ENOMEM, 0, "trace");
+    pthread_mutex_lock(&p->lock);
+    if (p->n == HW_PAGES_MAX_TRACES)
+        rc = hw_fail(err, HW_ELIMIT, 0, "%u traces are open; start another server for more", p->n);
+    else if (pthread_create(&t->thread, NULL, read_thread, t) != 0)
+        rc = hw_fail_sys(err, "cannot start a thread");
+    if (rc == HW_OK) {
+        p->traces[p->n++] = t;
+        *id = t->id = p->n;
+        atomic_fetch_add(&p->changes, 1);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (rc < 0)
+        free_trace(t);
+    return rc;
+}
+
+int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err)
+{
+    return begin_reading(p, new_trace(p, path, path), id, err);
+}
+
+int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
+                     struct hw_error *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct hw_page_trace *t = new_trace(p, path, name);
+    if (t)
+        t->upload_fd = fd;
+    else
+        (void)close(fd);
+    return begin_reading(p, t, id, err);
+}
+
+int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
+{
+    struct hw_pages *p = calloc(1, sizeof *p);
+    if (!p)
+        return hw_fail(err, HW_ENOMEM, 0, "pages");
+    p->o = *o;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->names_lock, NULL);
+    *out = p;
+    return HW_OK;
+}
+
+void hw_pages_free(struct hw_pages *p)
+{
+    if (!p)
+        return;
+    for (unsigned i = 0; i < p->n; i++) {
+        (void)pthread_join(p->traces[i]->thread, NULL);
+        free_trace(p->traces[i]);
+    }
+    pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->names_lock);
+    free(p);
+}
+
+/* ---- answers ---- */
+
+void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j)
+{
+    int rc = hw_json_finish(j);
+    if (rc < 0)
+        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(rc));
+    else
+        hw_http_reply(req, HTTP_OK, "application/json", j->buf.p, j->buf.n);
+    hw_json_done(j);
+}
+
+void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc)
+{
+    bool theirs = rc == HW_EINVAL || rc == HW_ENOTFOUND || rc == HW_ELIMIT;
+    hw_http_reply_text(req, theirs ? HTTP_BAD : HTTP_ERROR,
+                       err->code ? err->text : hw_errc_text(rc));
+}
+
+struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
+                                        const char *id)
+{
+    char *end = NULL;
+    unsigned long n = id ? strtoul(id, &end, 10) : 0;
+    pthread_mutex_lock(&p->lock);
+    bool there = id && end != id && (*end == '\0' || *end == '/') && n >= 1 && n <= p->n;
+    struct hw_page_trace *t = there ? p->traces[n - 1] : NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!t) {
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace of that number is open\n");
+        return NULL;
+    }
+    int state = atomic_load_explicit(&t->state, memory_order_acquire);
+    if (state == HW_PAGE_READY)
+        return t;
+    if (state == HW_PAGE_LOADING)
+        hw_http_reply_text(req, HTTP_BUSY, "the trace is being read\n");
+    else
+        hw_http_reply_text(req, HTTP_BAD, t->failure ? t->failure : "the trace cannot be read");
+    return NULL;
+}
+
+/* ---- routes ---- */
+
+static void trace_question(struct hw_http_request *req, void *ctx)
+{
+    static const struct {
+        const char *name;
+        void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
+    } questions[] = {{"timeline", hw_page_timeline},
+                     {"flame", hw_page_flame},
+                     {"table/functions", hw_page_functions}};
+    const char *slash = strchr(hw_http_rest(req), '/');
+    for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
+        if (strcmp(slash + 1, questions[i].name) != 0)
+            continue;
+        struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
+        if (t)
+            questions[i].answer(req, t);
+        return;
+    }
+    hw_http_reply_text(req, HTTP_NOT_FOUND, "no such question about a trace\n");
+}
+
+/* An upload goes to an unlinked file, piece by piece. */
+struct connection {
+    int fd; /* -1 = none yet */
+};
+
+void *hw_pages_connection_new(void *ctx)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    (void)ctx;
+    if (c)
+        c->fd = -1;
+    return c;
+}
+
+void hw_pages_connection_free(void *ctx, void *data)
+{
+    struct connection *c = data;
+    (void)ctx;
+    if (c->fd >= 0)
+        (void)close(c->fd);
+    free(c);
+}
+
+static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes piece)
+{
+    struct connection *c = hw_http_connection_data(req);
+    const char *dir = getenv("TMPDIR");
+    (void)ctx;
+    if (!c)
+        return HW_ENOMEM;
+    if (c->fd < 0)
+        c->fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (c->fd < 0) /* a file system without unnamed files */
+        c->fd = memfd_create("trace", MFD_CLOEXEC);
+    return c->fd < 0 ? HW_ESYS : hw_fd_write_all(c->fd, piece.p, piece.n);
+}
+
+/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine. */
+static void open_trace(struct hw_http_request *req, void *ctx)
+{
+    struct connection *c = hw_http_connection_data(req);
+    const char *path = hw_http_query(req, "path"), *name = hw_http_query(req, "name");
+    struct hw_error err = {0};
+    unsigned id = 0;
+    int rc = HW_EINVAL;
+    if (path && *path) {
+        rc = hw_pages_open(ctx, path, &id, &err);
+    } else if (c && c->fd >= 0) {
+        int fd = c->fd;
+        c->fd = -1;
+        rc = hw_pages_open_fd(ctx, fd, name && *name ? name : "dropped file", &id, &err);
+    } else {
+        rc = hw_fail(&err, HW_EINVAL, 0, "send a trace, or name its path");
+    }
+    if (rc < 0) {
+        hw_page_reply_error(req, &err, rc);
+        return;
+    }
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_uint(&j, "id", id);
+    hw_json_end_object(&j);
+    hw_page_reply_json(req, &j);
+}
+
+const struct hw_http_route hw_pages_routes[] = {
+    {HW_HTTP_GET, "/", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
+    {HW_HTTP_GET, "/favicon.svg", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
+    {HW_HTTP_GET, "/assets/*", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
+    {HW_HTTP_GET, "/api/v1/status", 0, 0, hw_page_status, NULL},
+    {HW_HTTP_GET, "/api/v1/events", 0, 0, hw_page_events, NULL},
+    {HW_HTTP_POST, "/api/v1/traces", 0, MAX_UPLOAD, open_trace, upload_piece},
+    {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
+    {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},
+    {HW_HTTP_GET, "/api/v1/export/*", 0, 0, hw_page_export, NULL},
+};
+const size_t hw_n_pages_routes = HW_ARRAY_LEN(hw_pages_routes);
+
+const char *const hw_pages_headers[] = {
+    "Content-Security-Policy",
+    "default-src 'self'; img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy",
+    "no-referrer",
+    "Cross-Origin-Resource-Policy",
+    "same-origin",
+};
+const size_t hw_n_pages_headers = HW_ARRAY_LEN(hw_pages_headers) / 2;

@@ -1,0 +1,52 @@
+/*
+ * pages.h - what the web page asks: traces, dumps, graphs, tables, SQL, files
+ *
+ * Why:     the page decodes no trace and sums nothing up. It gets figures that views/ made, in the
+ *          shape it draws them: JSON for lists, one binary array per property for graphs.
+ * Shapes:  rows for an HTTP server (http.h), whose ctx is a struct hw_pages. A trace has a number
+ *          from 1, is read in a thread of its own, and stays until the end. doc/design/pages.md
+ *          lists endpoints and the binary form.
+ * Owns:    its traces and their threads; texts of the options are borrowed.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (HW_PAGES_MAX_TRACES). A trace that cannot be read stays in the
+ *          list with the reason; a wrong question is answered by 400 and a text.
+ * Threads: handlers run at the same time: a trace is frozen once read, its SQL connection and its
+ *          demangler have locks. new and free: one owner, no handler running.
+ * Trust:   names in traces are anybody's; they leave as JSON or length-prefixed bytes, never as
+ *          markup. SQL is that of sql/ (no files), with limits.
+ * Source:  spec/ui.md 15; doc/design/pages.md
+ */
+#ifndef HW_SERVER_PAGES_H
+#define HW_SERVER_PAGES_H
+
+#include <stddef.h>
+
+#include "server/http.h"
+#include "sql/sql.h"
+
+#define HW_PAGES_MAX_TRACES 64u
+
+struct hw_error;
+struct hw_pages;
+struct hw_profile;
+
+struct hw_pages_options {
+    struct hw_sql_limits limits;                        /* of each query */
+    void (*add_names)(void *ctx, struct hw_profile *p); /* one thread at a time; NULL = none */
+    void *ctx;
+};
+
+int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);
+/* Waits for traces that are being read. NULL is fine. */
+void hw_pages_free(struct hw_pages *p);
+/* Begins to read a file; *id is its number. */
+int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
+
+extern const struct hw_http_route hw_pages_routes[];
+extern const size_t hw_n_pages_routes;
+/* For hw_http_options: headers of every answer (pairs), and what a connection keeps. */
+extern const char *const hw_pages_headers[];
+extern const size_t hw_n_pages_headers;
+void *hw_pages_connection_new(void *ctx);
+void hw_pages_connection_free(void *ctx, void *data);
+
+#endif

@@ -1,0 +1,496 @@
+/*
+ * GET /api/v1/traces/ID/flame: a flamegraph as arrays, and the table of functions.
+ *
+ * Little endian, each array begins at a multiple of 8:
+ *
+ *   char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S, u32 metrics 1,
+ *   u32 deepest node, u32 0, f64 total, f64 total without filters, f64 error of the total,
+ *   f64 ts_ns of the moment, f64 sampling interval
+ *   i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N], u32 module[N],
+ *   u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
+ *   u32 begin[S + 1], the strings' bytes
+ *
+ * Nodes stand in preorder, siblings by falling value. Siblings below min_share of the whole are one
+ * node "(N small ones)" with flag MERGED.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "server/pages_internal.h"
+
+#include "base/banned.h"
+
+enum node_flags { NODE_MERGED = 1, NODE_ALLOCATOR = 2, NODE_STD = 4, NODE_UNNAMED = 8 };
+enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX };
+
+struct arrays {
+    struct hw_page_trace *t;
+    const struct hw_page_selection *sel;
+    const struct hw_flame *f;
+    double min;
+    HW_VEC(int32_t) parent;
+    HW_VEC(uint32_t) end, name, module, samples;
+    HW_VEC(uint16_t) depth;
+    HW_VEC(uint8_t) flags;
+    HW_VEC(double) self, cum;
+    HW_VEC(float) error;
+    HW_VEC(uint32_t) begins;
+    struct hw_strbuf texts;
+    uint32_t *name_of, *module_of; /* by function: string + 1 */
+    struct hw_map64 modules;       /* str_id → string */
+    uint32_t max_depth;
+};
+
+static void arrays_done(struct arrays *a)
+{
+    hw_vec_done(&a->parent);
+    hw_vec_done(&a->end);
+    hw_vec_done(&a->name);
+    hw_vec_done(&a->module);
+    hw_vec_done(&a->samples);
+    hw_vec_done(&a->depth);
+    hw_vec_done(&a->flags);
+    hw_vec_done(&a->self);
+    hw_vec_done(&a->cum);
+    hw_vec_done(&a->error);
+    hw_vec_done(&a->begins);
+    hw_strbuf_done(&a->texts);
+    free(a->name_of);
+    free(a->module_of);
+    hw_map64_done(&a->modules);
+}
+
+static int add_text(struct arrays *a, const void *p, size_t n, uint32_t *out)
+{
+    if (a->texts.n + n > UINT32_MAX)
+        return HW_ELIMIT;
+    *out = (uint32_t)a->begins.n;
+    hw_strbuf_add(&a->texts, p, n);
+    return a->texts.failed ? HW_ENOMEM : hw_vec_push(&a->begins, (uint32_t)(a->texts.n - n));
+}
+
+static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
+{
+    uint64_t seen;
+    if (hw_map64_get(&a->modules, (uint64_t)module.v + 1, &seen)) {
+        *out = (uint32_t)seen;
+        return HW_OK;
+    }
+    const char *path = hw_page_string(a->t, module);
+    int rc = add_text(a, path, strlen(path), out);
+    return rc == HW_OK ? hw_map64_put(&a->modules, (uint64_t)module.v + 1, *out) : rc;
+}
+
+static int function_texts(struct arrays *a, uint32_t function, uint32_t *name, uint32_t *module)
+{
+    if (!a->name_of[function]) {
+        const char *label = a->t->labels[function];
+        int rc = add_text(a, label, strlen(label), name);
+        if (rc == HW_OK)
+            rc = module_text(a, hw_functions_get(a->t->functions, function)->module, module);
+        if (rc < 0)
+            return rc;
+        a->name_of[function] = *name + 1;
+        a->module_of[function] = *module + 1;
+    }
+    *name = a->name_of[function] - 1;
+    *module = a->module_of[function] - 1;
+    return HW_OK;
+}
+
+struct figures {
+    uint32_t name, module;
+    uint8_t flags;
+    uint32_t depth;
+    struct hw_value self, total;
+};
+
+static int put(struct arrays *a, int32_t parent, const struct figures *g)
+{
+    enum hw_metric m = a->sel->metric;
+    int64_t samples = hw_value_samples(&g->total, m);
+    uint32_t end = (uint32_t)a->parent.n + 1;
+    if (a->parent.n >= INT32_MAX)
+        return HW_ELIMIT;
+    a->max_depth = g->depth > a->max_depth ? g->depth : a->max_depth;
+    int rc = hw_vec_push(&a->parent, parent);
+    rc |= hw_vec_push(&a->end, end);
+    rc |= hw_vec_push(&a->depth, (uint16_t)(g->depth < MAX_DEPTH ? g->depth : MAX_DEPTH));
+    rc |= hw_vec_push(&a->name, g->name);
+    rc |= hw_vec_push(&a->module, g->module);
+    rc |= hw_vec_push(&a->flags, g->flags);
+    rc |= hw_vec_push(&a->self, (double)hw_value_get(&g->self, m));
+    rc |= hw_vec_push(&a->cum, (double)hw_value_get(&g->total, m));
+    rc |= hw_vec_push(&a->samples, (uint32_t)(samples < UINT32_MAX ? samples : UINT32_MAX));
+    rc |= hw_vec_push(&a->error, (float)hw_value_error(&g->total, m, a->sel->interval_bytes));
+    return rc ? HW_ENOMEM : HW_OK;
+}
+
+static int put_node(struct arrays *a, uint32_t node, int32_t parent)
+{
+    const struct hw_flame_node *n = &a->f->v.v[node];
+    struct figures g = {.depth = n->depth,
+                        .self = *hw_flame_self(a->f, node),
+                        .total = *hw_flame_total(a->f, node)};
+    if (n->function == HW_ID_NONE)
+        return put(a, parent, &g); /* string 0: "all" */
+    const struct hw_function *fn = hw_functions_get(a->t->functions, n->function);
+    g.flags = (uint8_t)((fn->kind == HW_FUNCTION_ALLOCATOR ? NODE_ALLOCATOR : 0) |
+                        (fn->kind == HW_FUNCTION_STD ? NODE_STD : 0) |
+                        (fn->name.v == 0 ? NODE_UNNAMED : 0));
+    int rc = function_texts(a, n->function, &g.name, &g.module);
+    return rc < 0 ? rc : put(a, parent, &g);
+}
+
+/* This sibling and all behind it, which are smaller. */
+static int put_merged(struct arrays *a, uint32_t node, int32_t parent)
+{
+    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth};
+    char text[48];
+    unsigned n = 0;
+    for (; node != HW_ID_NONE; node = a->f->v.v[node].next_sibling, n++)
+        hw_value_add(&g.total, hw_flame_total(a->f, node));
+    g.self = g.total;
+    int len = snprintf(text, sizeof text, "(%u small ones)", n);
+    int rc = add_text(a, text, (size_t)len, &g.name);
+    return rc < 0 ? rc : put(a, parent, &g);
+}
+
+struct open {
+    uint32_t node, place;
+};
+
+/* Without recursion: stacks may be thousands of frames deep. */
+static int walk(struct arrays *a)
+{
+    HW_VEC(struct open) open = {0}; /* what is above `next` */
+    uint32_t next = a->f->v.v[0].first_child;
+    int rc = put_node(a, 0, -1);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&open, (struct open){0, 0});
+    while (rc == HW_OK && open.n) {
+        const struct open *top = &open.v[open.n - 1];
+        double value = next == HW_ID_NONE
+                           ? 0
+                           : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
+        if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
+            a->end.v[top->place] = (uint32_t)a->parent.n;
+            next = a->f->v.v[top->node].next_sibling;
+            open.n--;
+        } else if (value < a->min && a->f->v.v[next].next_sibling != HW_ID_NONE) {
+            rc = put_merged(a, next, (int32_t)top->place);
+            next = HW_ID_NONE;
+        } else {
+            uint32_t place = (uint32_t)a->parent.n;
+            rc = put_node(a, next, (int32_t)top->place);
+            if (rc == HW_OK)
+                rc = hw_vec_push(&open, (struct open){next, place});
+            next = a->f->v.v[next].first_child;
+        }
+    }
+    hw_vec_done(&open);
+    return rc;
+}
+
+/* ---- bytes ---- */
+
+static void put_array(struct hw_strbuf *b, const void *p, size_t n)
+{
+    static const char zeros[8];
+    hw_strbuf_add(b, p, n);
+    hw_strbuf_add(b, zeros, (8 - b->n % 8) % 8);
+}
+
+struct header {
+    char magic[4];
+    uint32_t version, flags, n, n_strings, n_metrics, max_depth, zero;
+    double total, unfiltered, error, ts_ns, interval;
+};
+_Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offsets");
+
+static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
+{
+    size_t n = a->parent.n;
+    const struct header h = {.magic = {'H', 'F', 'G', '1'},
+                             .version = 1,
+                             .flags = a->sel->flags,
+                             .n = (uint32_t)n,
+                             .n_strings = (uint32_t)a->begins.n - 1,
+                             .n_metrics = 1,
+                             .max_depth = a->max_depth,
+                             .total = n ? a->cum.v[0] : 0,
+                             .unfiltered = unfiltered,
+                             .error = n ? (double)a->error.v[0] : 0,
+                             .ts_ns = (double)a->sel->ts_ns,
+                             .interval = (double)a->sel->interval_bytes};
+    put_array(b, &h, sizeof h);
+    put_array(b, a->parent.v, n * sizeof *a->parent.v);
+    put_array(b, a->end.v, n * sizeof *a->end.v);
+    put_array(b, a->depth.v, n * sizeof *a->depth.v);
+    put_array(b, a->name.v, n * sizeof *a->name.v);
+    put_array(b, a->module.v, n * sizeof *a->module.v);
+    put_array(b, a->flags.v, n * sizeof *a->flags.v);
+    put_array(b, a->self.v, n * sizeof *a->self.v);
+    put_array(b, a->cum.v, n * sizeof *a->cum.v);
+    put_array(b, a->samples.v, n * sizeof *a->samples.v);
+    put_array(b, a->error.v, n * sizeof *a->error.v);
+    put_array(b, a->begins.v, a->begins.n * sizeof *a->begins.v);
+    hw_strbuf_add(b, a->texts.p, a->texts.n);
+}
+
+static int fill(struct arrays *a, double unfiltered, struct hw_strbuf *b)
+{
+    static const char all[] = "all";
+    uint32_t zero;
+    a->name_of = calloc(a->t->n_labels + 1, sizeof *a->name_of);
+    a->module_of = calloc(a->t->n_labels + 1, sizeof *a->module_of);
+    if (!a->name_of || !a->module_of)
+        return HW_ENOMEM;
+    int rc = add_text(a, all, sizeof all - 1, &zero);
+    if (rc == HW_OK)
+        rc = walk(a);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&a->begins, (uint32_t)a->texts.n);
+    if (rc == HW_OK)
+        put_all(a, unfiltered, b);
+    return rc < 0 ? rc : b->failed ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- the questions ---- */
+
+static double sum_of(const hw_values *values, enum hw_metric m)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < values->n; i++)
+        sum = hw_sat_add(sum, hw_value_get(&values->v[i].v, m));
+    return (double)sum;
+}
+
+/* callers: the half of a pivot that grows upwards. */
+static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
+                 const hw_values *values, bool callers, struct hw_flame *out, struct hw_error *err)
+{
+    struct hw_filter_matches matches = {0};
+    struct hw_namer namer = hw_page_namer(t);
+    struct hw_flame_question q = {.cs = t->profile->callsites,
+                                  .fns = t->functions,
+                                  .values = values,
+                                  .flags = s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+    bool pivot = hw_filters_have_pivot(&s->filters);
+    if (callers && !pivot)
+        return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
+    if (s->flags & HW_PAGE_INVERT && !pivot)
+        q.flags |= HW_FLAME_INVERTED;
+    int rc = hw_filter_match(&s->filters, q.cs, t->functions, &namer, &matches);
+    q.filters = &matches;
+    if (rc == HW_OK && pivot) {
+        struct hw_flame other = {0};
+        rc = callers ? hw_flame_pivot(&q, &other, out) : hw_flame_pivot(&q, out, &other);
+        hw_flame_done(&other);
+    } else if (rc == HW_OK) {
+        rc = hw_flame_ask(&q, out);
+    }
+    if (rc == HW_OK)
+        rc = hw_flame_sort(out, s->metric);
+    hw_filter_matches_done(&matches);
+    return rc < 0 ? hw_fail(err, rc, 0, "flamegraph") : HW_OK;
+}
+
+static double min_share(struct hw_http_request *req)
+{
+    const char *text = hw_http_query(req, "min_share");
+    double v = text ? strtod(text, NULL) : 0;
+    return v > 0 && v < 1 ? v : 0;
+}
+
+void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    const char *part = hw_http_query(req, "part");
+    struct hw_page_selection sel;
+    struct hw_flame flame = {0};
+    hw_values values = {0};
+    struct hw_strbuf bytes = {0};
+    struct hw_error err = {0};
+    int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK)
+        rc = hw_page_values(t, &sel, &values, &err);
+    if (rc == HW_OK)
+        rc = build(t, &sel, &values, part && strcmp(part, "callers") == 0, &flame, &err);
+    if (rc == HW_OK) {
+        struct arrays a = {.t = t, .sel = &sel, .f = &flame};
+        a.min = (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * min_share(req);
+        rc = fill(&a, sum_of(&values, sel.metric), &bytes);
+        arrays_done(&a);
+    }
+    if (rc < 0)
+        hw_page_reply_error(req, &err, rc);
+    else
+        hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
+    hw_strbuf_done(&bytes);
+    hw_flame_done(&flame);
+    hw_vec_done(&values);
+    hw_page_selection_done(&sel);
+}
+
+/* ---- functions ---- */
+
+struct row {
+    const struct hw_function_value *v;
+    const char *name, *module;
+};
+
+enum column { COLUMN_NAME, COLUMN_MODULE, COLUMN_SELF, COLUMN_TOTAL, COLUMN_COUNT };
+
+static struct {
+    const char *name;
+    enum column column;
+} const columns[] = {{"name", COLUMN_NAME},
+                     {"module", COLUMN_MODULE},
+                     {"self", COLUMN_SELF},
+                     {"total", COLUMN_TOTAL},
+                     {"count", COLUMN_COUNT}};
+
+struct order {
+    enum column column;
+    enum hw_metric metric;
+    int sign;
+};
+
+static int64_t count_of(const struct hw_value *v, enum hw_metric m)
+{
+    bool live = m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
+    return live ? v->objects : v->alloc_objects;
+}
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare(const void *pa, const void *pb, void *ctx)
+{
+    const struct row *a = pa, *b = pb;
+    const struct order *o = ctx;
+    int c = 0;
+    switch (o->column) {
+    case COLUMN_NAME:
+        c = strcmp(a->name, b->name);
+        break;
+    case COLUMN_MODULE:
+        c = strcmp(a->module, b->module);
+        break;
+    case COLUMN_SELF:
+        c = compare_numbers(hw_value_get(&a->v->self, o->metric),
+                            hw_value_get(&b->v->self, o->metric));
+        break;
+    case COLUMN_TOTAL:
+        c = compare_numbers(hw_value_get(&a->v->total, o->metric),
+                            hw_value_get(&b->v->total, o->metric));
+        break;
+    case COLUMN_COUNT:
+        c = compare_numbers(count_of(&a->v->total, o->metric), count_of(&b->v->total, o->metric));
+        break;
+    }
+    return c ? c * o->sign : compare_numbers(a->v->function, b->v->function);
+}
+
+static void put_row(struct hw_json *j, const struct row *r, const struct hw_page_selection *s)
+{
+    hw_json_begin_array(j);
+    hw_json_str(j, r->name);
+    hw_json_str(j, r->module);
+    hw_json_int(j, hw_value_get(&r->v->self, s->metric));
+    hw_json_int(j, hw_value_get(&r->v->total, s->metric));
+    hw_json_int(j, count_of(&r->v->total, s->metric));
+    hw_json_double(j, hw_value_error(&r->v->total, s->metric, s->interval_bytes));
+    hw_json_int(j, hw_value_samples(&r->v->total, s->metric));
+    hw_json_end_array(j);
+}
+
+typedef HW_VEC(struct row) rows;
+
+static int choose_rows(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                       const hw_function_values *values, const struct hw_pattern *pattern,
+                       rows *out)
+{
+    for (size_t i = 0; i < values->n; i++) {
+        const struct hw_function_value *v = &values->v[i];
+        struct row r = {v, t->labels[v->function],
+                        hw_page_string(t, hw_functions_get(t->functions, v->function)->module)};
+        if (hw_value_get(&v->total, s->metric) == 0 ||
+            (pattern && !hw_pattern_matches(pattern, r.name)))
+            continue;
+        if (hw_vec_push(out, r) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_t otherwise)
+{
+    const char *text = hw_http_query(req, name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void reply_rows(struct hw_http_request *req, const struct hw_page_selection *s,
+                       int64_t total, rows *r)
+{
+    const char *sort = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
+    struct order o = {COLUMN_SELF, s->metric, order && strcmp(order, "asc") == 0 ? 1 : -1};
+    uint64_t offset = parameter(req, "offset", 0), limit = parameter(req, "limit", 200);
+    struct hw_json j;
+    for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
+        if (strcmp(columns[i].name, sort) == 0)
+            o.column = columns[i].column;
+    if (r->n)
+        qsort_r(r->v, r->n, sizeof *r->v, compare, &o);
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_uint(&j, "rows", r->n);
+    hw_json_kv_int(&j, "total", total);
+    hw_json_key(&j, "data");
+    hw_json_begin_array(&j);
+    for (size_t i = offset; i < r->n && i - offset < limit; i++)
+        put_row(&j, &r->v[i], s);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    hw_page_reply_json(req, &j);
+}
+
+/* Rows [name, module, self, total, count, error of total, samples]; match=PATTERN of filter.h. */
+void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    const char *match = hw_http_query(req, "match");
+    struct hw_page_selection sel;
+    struct hw_flame flame = {0};
+    struct hw_pattern *pattern = NULL;
+    hw_function_values values = {0};
+    hw_values at = {0};
+    struct hw_error err = {0};
+    rows chosen = {0};
+    int rc = hw_page_selection_init(&sel, t, req, &err);
+    sel.flags &= ~(unsigned)HW_PAGE_INVERT;
+    if (rc == HW_OK && match && *match)
+        rc = hw_pattern_new(match, &pattern, &err);
+    if (rc == HW_OK)
+        rc = hw_page_values(t, &sel, &at, &err);
+    if (rc == HW_OK)
+        rc = build(t, &sel, &at, /* callers = */ false, &flame, &err);
+    if (rc == HW_OK)
+        rc = hw_flame_by_function(&flame, t->n_labels, &values);
+    if (rc == HW_OK)
+        rc = choose_rows(t, &sel, &values, pattern, &chosen);
+    if (rc < 0)
+        hw_page_reply_error(req, &err, rc);
+    else
+        reply_rows(req, &sel, hw_value_get(hw_flame_total(&flame, 0), sel.metric), &chosen);
+    hw_vec_done(&chosen);
+    hw_pattern_free(pattern);
+    hw_vec_done(&values);
+    hw_flame_done(&flame);
+    hw_vec_done(&at);
+    hw_page_selection_done(&sel);
+}

@@ -1,0 +1,334 @@
+/* What is open, what is in it, and the events that tell of changes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "server/pages_internal.h"
+#include "views/losses.h"
+
+#include "base/banned.h"
+
+enum { LOOK_MS = 100, HEARTBEAT_MS = 15000, MAX_POINTS = 2000 };
+
+static const char *const states[] = {"loading", "ready", "failed"};
+
+/* ---- status ---- */
+
+static void put_process(struct hw_json *j, const struct hw_page_trace *t,
+                        const struct hw_process_rank *r)
+{
+    const struct hw_process *proc = &t->profile->processes.v[r->upid.v];
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "upid", r->upid.v);
+    hw_json_kv_int(j, "pid", proc->pid);
+    hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
+    hw_json_kv_str(j, "cmdline", hw_page_string(t, proc->cmdline));
+    hw_json_end_object(j);
+}
+
+static void put_losses(struct hw_json *j, const struct hw_page_trace *t)
+{
+    static const char *const kinds[HW_LOSS_KIND_COUNT] = {
+        "samples", "overran", "corrupted", "rejected", "guardrail",
+        "timeout", "stack",   "unwinding", "interval", "stat"};
+    hw_losses losses = {0};
+    hw_json_key(j, "losses");
+    hw_json_begin_array(j);
+    if (hw_losses_find(t->profile, &losses) == HW_OK)
+        for (size_t i = 0; i < losses.n; i++) {
+            const struct hw_loss *l = &losses.v[i];
+            hw_json_begin_object(j);
+            hw_json_kv_str(j, "kind", kinds[l->kind]);
+            hw_json_kv_int(j, "upid", l->upid.v == HW_ID_NONE ? -1 : (int64_t)l->upid.v);
+            hw_json_kv_uint(j, "count", l->count);
+            hw_json_kv_str(j, "detail", hw_page_string(t, l->detail));
+            hw_json_kv_bool(j, "incomplete", hw_loss_is_incomplete(l));
+            hw_json_end_object(j);
+        }
+    else
+        j->error = HW_ENOMEM;
+    hw_json_end_array(j);
+    hw_vec_done(&losses);
+}
+
+static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
+{
+    int state = atomic_load_explicit(&t->state, memory_order_acquire);
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "id", t->id);
+    hw_json_kv_str(j, "name", t->name);
+    hw_json_kv_uint(j, "bytes", t->n_bytes);
+    hw_json_kv_str(j, "state", states[state]);
+    hw_json_kv_double(
+        j, "seconds",
+        (double)(state == HW_PAGE_LOADING ? hw_now_monotonic_ns() - t->begin_ns : t->took_ns) /
+            1e9);
+    if (state == HW_PAGE_FAILED)
+        hw_json_kv_str(j, "error", t->failure ? t->failure : "cannot be read");
+    if (state == HW_PAGE_READY) {
+        hw_json_kv_int(j, "first_ns", t->profile->first_ns);
+        hw_json_kv_int(j, "last_ns", t->profile->last_ns);
+        hw_json_kv_uint(j, "dumps", t->profile->dumps.n);
+        hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
+        hw_json_key(j, "processes");
+        hw_json_begin_array(j);
+        for (size_t i = 0; i < t->ranks.n; i++)
+            put_process(j, t, &t->ranks.v[i]);
+        hw_json_end_array(j);
+        put_losses(j, t);
+    }
+    hw_json_end_object(j);
+}
+
+static void put_status(struct hw_json *j, struct hw_pages *p)
+{
+    pthread_mutex_lock(&p->lock);
+    unsigned n = p->n; /* traces are never taken away while handlers run */
+    pthread_mutex_unlock(&p->lock);
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "version", HW_VERSION);
+    hw_json_key(j, "traces");
+    hw_json_begin_array(j);
+    for (unsigned i = 0; i < n; i++)
+        put_trace(j, p->traces[i]);
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
+void hw_page_status(struct hw_http_request *req, void *ctx)
+{
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    put_status(&j, ctx);
+    hw_page_reply_json(req, &j);
+}
+
+/* Event "status" with the text of /status: at once, at every change, and while something is read
+ * every half second. */
+static void produce_events(struct hw_http_stream *s, void *ctx)
+{
+    struct hw_pages *p = ctx;
+    unsigned told = atomic_load(&p->changes) - 1, since_ms = 0;
+    int rc = HW_OK;
+    while (rc == HW_OK) {
+        unsigned now = atomic_load(&p->changes);
+        if (now != told) {
+            struct hw_json j;
+            hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+            put_status(&j, p);
+            rc = hw_json_finish(&j);
+            if (rc == HW_OK)
+                rc = hw_http_event_send(s, "status", j.buf.p);
+            hw_json_done(&j);
+            told = now;
+        } else if (since_ms >= HEARTBEAT_MS) {
+            rc = hw_http_event_send(s, "alive", "");
+            since_ms = 0;
+        }
+        if (rc == HW_OK && !hw_http_event_wait(s, LOOK_MS))
+            return;
+        since_ms += LOOK_MS;
+    }
+}
+
+void hw_page_events(struct hw_http_request *req, void *ctx)
+{
+    struct hw_http_producer producer = {.produce = produce_events, .ctx = ctx};
+    hw_http_events(req, &producer);
+}
+
+/* ---- timeline ---- */
+
+static void put_value(struct hw_json *j, const struct hw_value *v, uint64_t interval_bytes)
+{
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(v, (enum hw_metric)m));
+    hw_json_kv_double(j, "error", hw_value_error(v, HW_METRIC_SPACE, interval_bytes));
+    hw_json_kv_int(j, "samples", v->samples);
+}
+
+static void put_dump(struct hw_json *j, const struct hw_page_trace *t, uint32_t dump,
+                     const struct hw_value *v)
+{
+    const struct hw_heap_dump *d = &t->profile->dumps.v[dump];
+    hw_json_begin_object(j);
+    hw_json_kv_int(j, "ts", d->ts_ns);
+    hw_json_kv_int(j, "start", d->start_ts_ns);
+    hw_json_kv_uint(j, "flags", d->flags);
+    hw_json_kv_str(j, "trigger", hw_page_string(t, d->trigger));
+    hw_json_kv_uint(j, "interval", d->interval_bytes);
+    hw_json_kv_uint(j, "lost", d->lost_samples);
+    put_value(j, v, d->interval_bytes);
+    hw_json_end_object(j);
+}
+
+static int put_peaks(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < s->peaks.n; i++) {
+        hw_values values = {0};
+        struct hw_value sum = {0};
+        rc = hw_values_at(t->profile, s, s->peaks.v[i], &values);
+        for (size_t k = 0; rc == HW_OK && k < values.n; k++)
+            hw_value_add(&sum, &values.v[k].v);
+        if (rc == HW_OK)
+            put_dump(j, t, s->peaks.v[i], &sum);
+        hw_vec_done(&values);
+    }
+    return rc;
+}
+
+static int put_series(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
+{
+    struct hw_sum *sum;
+    int rc = hw_sum_new(t->profile, s, &sum);
+    if (rc < 0)
+        return rc;
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
+    hw_json_key(j, "dumps");
+    hw_json_begin_array(j);
+    for (size_t i = 0; rc == HW_OK && i < s->shown.n; i++) {
+        rc = hw_sum_advance(sum, s->shown.v[i]);
+        struct hw_value v = hw_sum_total(sum);
+        if (rc == HW_OK)
+            put_dump(j, t, s->shown.v[i], &v);
+    }
+    if (rc == HW_OK)
+        rc = put_peaks(j, t, s);
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+    hw_sum_free(sum);
+    return rc;
+}
+
+static int put_moments(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
+{
+    struct hw_process_view v;
+    int rc = hw_process_view_init(&v, t->profile, &t->list, upid);
+    if (rc < 0)
+        return rc;
+    const struct hw_process_moment *peak = hw_process_view_peak(&v);
+    hw_json_kv_int(j, "start", v.start_ns);
+    hw_json_kv_bool(j, "ended", v.ended);
+    hw_json_kv_bool(j, "cleaned_up", hw_process_view_cleaned_up(&v));
+    hw_json_kv_uint(j, "interval", v.interval_bytes);
+    hw_json_key(j, "moments");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < v.moments.n + (v.moments.n == 0 && peak); i++) {
+        const struct hw_process_moment *m = v.moments.n ? &v.moments.v[i] : peak;
+        hw_json_begin_object(j);
+        hw_json_kv_int(j, "ts", m->ts_ns);
+        hw_json_kv_bool(j, "max", m->at_max);
+        hw_json_kv_bool(j, "peak", peak && peak->ts_ns == m->ts_ns);
+        put_value(j, &m->total, v.interval_bytes);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    if (peak) {
+        hw_json_key(j, "peak");
+        hw_json_begin_object(j);
+        hw_json_kv_int(j, "ts", peak->ts_ns);
+        hw_json_kv_bool(j, "max", peak->at_max);
+        put_value(j, &peak->total, v.interval_bytes);
+        hw_json_end_object(j);
+    }
+    hw_process_view_done(&v);
+    return HW_OK;
+}
+
+static bool is_memory(const char *name)
+{
+    return strncmp(name, "mem.", 4) == 0 || strncmp(name, "malloc_info.", 12) == 0;
+}
+
+/* One counter of a process, thinned out to what a screen can show: the largest of each stretch. */
+static void put_counter(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid,
+                        hw_str_id name)
+{
+    const struct hw_profile *p = t->profile;
+    size_t n = 0, seen = 0;
+    for (size_t i = 0; i < p->counters.n; i++)
+        n += p->counters.v[i].upid.v == upid.v && p->counters.v[i].name.v == name.v;
+    size_t step = n / MAX_POINTS + 1;
+    const struct hw_counter_row *best = NULL;
+    hw_json_key(j, hw_page_string(t, name));
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < p->counters.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[i];
+        if (c->upid.v != upid.v || c->name.v != name.v)
+            continue;
+        best = !best || c->value > best->value ? c : best;
+        if (++seen % step != 0 && seen != n)
+            continue;
+        hw_json_begin_array(j);
+        hw_json_int(j, best->ts_ns);
+        hw_json_double(j, best->value);
+        hw_json_end_array(j);
+        best = NULL;
+    }
+    hw_json_end_array(j);
+}
+
+static int put_counters(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
+{
+    const struct hw_profile *p = t->profile;
+    HW_VEC(uint32_t) names = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->counters.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[i];
+        bool known = c->upid.v != upid.v || !is_memory(hw_page_string(t, c->name));
+        for (size_t k = 0; !known && k < names.n; k++)
+            known = names.v[k] == c->name.v;
+        if (!known)
+            rc = hw_vec_push(&names, c->name.v);
+    }
+    hw_json_key(j, "counters");
+    hw_json_begin_object(j);
+    for (size_t i = 0; rc == HW_OK && i < names.n; i++)
+        put_counter(j, t, upid, (hw_str_id){names.v[i]});
+    hw_json_end_object(j);
+    hw_vec_done(&names);
+    return rc;
+}
+
+static int put_tracks(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
+{
+    const struct hw_process *proc = &t->profile->processes.v[upid.v];
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "upid", upid.v);
+    hw_json_kv_int(j, "pid", proc->pid);
+    hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
+    int rc = put_moments(j, t, upid);
+    hw_json_key(j, "heaps");
+    hw_json_begin_array(j);
+    for (size_t i = 0; rc == HW_OK && i < t->list.v.n; i++)
+        if (t->list.v.v[i].upid.v == upid.v)
+            rc = put_series(j, t, &t->list.v.v[i]);
+    hw_json_end_array(j);
+    if (rc == HW_OK)
+        rc = put_counters(j, t, upid);
+    hw_json_end_object(j);
+    return rc;
+}
+
+/* Per process: moments (all heaps together), dumps heap by heap, memory counters. */
+void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    struct hw_json j;
+    int rc = HW_OK;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "first_ns", t->profile->first_ns);
+    hw_json_kv_int(&j, "last_ns", t->profile->last_ns);
+    hw_json_key(&j, "processes");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; rc == HW_OK && i < t->ranks.n; i++)
+        rc = put_tracks(&j, t, t->ranks.v[i].upid);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    if (rc < 0 && j.error == 0)
+        j.error = rc;
+    hw_page_reply_json(req, &j);
+}

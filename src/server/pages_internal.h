@@ -1,0 +1,105 @@
+/* pages_internal.h - what the files pages*.c share: loaded traces and the selection of a request */
+#ifndef HW_SERVER_PAGES_INTERNAL_H
+#define HW_SERVER_PAGES_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/json_out.h"
+#include "enrich/demangle.h"
+#include "model/profile.h"
+#include "server/pages.h"
+#include "server/processor.h"
+#include "views/filter.h"
+#include "views/flame.h"
+#include "views/functions.h"
+#include "views/process.h"
+#include "views/series.h"
+
+enum { HTTP_OK = 200, HTTP_BAD = 400, HTTP_NOT_FOUND = 404, HTTP_BUSY = 503, HTTP_ERROR = 500 };
+
+enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
+
+/* Everything but state is constant once state is not LOADING. */
+struct hw_page_trace {
+    struct hw_pages *pages;
+    unsigned id;
+    char *path;    /* what is opened */
+    char *name;    /* what is shown */
+    int upload_fd; /* of an uploaded one; -1 */
+    uint64_t n_bytes;
+    uint64_t begin_ns, took_ns; /* of reading; monotonic */
+    pthread_t thread;
+    atomic_int state; /* enum hw_page_trace_state; released by the thread that reads */
+    char *failure;
+    struct hw_processor *processor;
+    const struct hw_profile *profile; /* the processor's */
+    struct hw_series_list list;
+    hw_process_ranks ranks;
+    struct hw_functions *functions;
+    char **labels; /* shown names by function id; owned */
+    size_t n_labels;
+    pthread_mutex_t names_lock;
+    struct hw_demangler *demangler; /* names_lock */
+};
+
+struct hw_pages {
+    struct hw_pages_options o;
+    pthread_mutex_t lock, names_lock;
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* by id - 1; slots are filled in order */
+    unsigned n;                                        /* lock */
+    atomic_uint changes;                               /* counts what events tell of */
+};
+
+/* The trace of that number when it is ready; otherwise NULL, and the request was answered. */
+struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
+                                        const char *id);
+/* One trace being read from a descriptor, taken over. */
+int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
+                     struct hw_error *err);
+const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
+/* Shown names for views; takes the trace's lock for each. */
+struct hw_namer hw_page_namer(struct hw_page_trace *t);
+
+/* Answers with a JSON text and frees it. */
+void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
+/* 400 for what the asker did wrong, 500 otherwise. */
+void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
+
+/* ---- what a request is about ---- */
+
+enum hw_page_sel_flags { HW_PAGE_INVERT = 1, HW_PAGE_ALL_FRAMES = 2 };
+
+/* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
+ * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters
+ * (one a line). */
+struct hw_page_selection {
+    hw_upid upid;
+    const char *heap; /* "" = all */
+    hw_str_id heap_id;
+    int64_t ts_ns, from_ns;
+    bool at_max, has_from;
+    enum hw_metric metric;
+    unsigned flags;
+    uint64_t interval_bytes;
+    hw_filters filters;
+};
+
+int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                           struct hw_http_request *req, struct hw_error *err);
+void hw_page_selection_done(struct hw_page_selection *s);
+int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
+                   struct hw_error *err);
+
+/* ---- endpoints ---- */
+
+void hw_page_status(struct hw_http_request *req, void *ctx);
+void hw_page_events(struct hw_http_request *req, void *ctx);
+void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_export(struct hw_http_request *req, void *ctx);
+void hw_page_query(struct hw_http_request *req, void *ctx);
+void hw_page_asset(struct hw_http_request *req, void *ctx);
+
+#endif

@@ -1,0 +1,186 @@
+/* The selection of a request: which process, heap, moment or stretch of time, seen how. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "server/pages_internal.h"
+
+#include "base/banned.h"
+
+static int number(struct hw_http_request *req, const char *name, int64_t *out, bool *given,
+                  struct hw_error *err)
+{
+    const char *text = hw_http_query(req, name);
+    char *end;
+    *given = text && *text;
+    if (!*given)
+        return HW_OK;
+    long long v = strtoll(text, &end, 10);
+    if (*end)
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number for %s", text, name);
+    *out = v;
+    return HW_OK;
+}
+
+static bool is_set(struct hw_http_request *req, const char *name)
+{
+    const char *v = hw_http_query(req, name);
+    return v && strcmp(v, "1") == 0;
+}
+
+static int add_filters(hw_filters *out, const char *lines, struct hw_error *err)
+{
+    char *copy = strdup(lines), *save = NULL;
+    int rc = copy ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "filters");
+    for (char *line = copy ? strtok_r(copy, "\n", &save) : NULL; rc == HW_OK && line;
+         line = strtok_r(NULL, "\n", &save))
+        rc = hw_filters_add(out, line, err);
+    free(copy);
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "filters") : rc;
+}
+
+static int pick_process(struct hw_page_selection *s, const struct hw_page_trace *t,
+                        struct hw_http_request *req, struct hw_error *err)
+{
+    int64_t upid = 0;
+    bool given;
+    int rc = number(req, "upid", &upid, &given, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < t->ranks.n; i++)
+        if (!given || t->ranks.v[i].upid.v == (uint64_t)upid) {
+            s->upid = t->ranks.v[i].upid;
+            return HW_OK;
+        }
+    return hw_fail(err, HW_ENOTFOUND, 0,
+                   given ? "no heap profile of process %lld" : "no heap profile", (long long)upid);
+}
+
+static int pick_moment(struct hw_page_selection *s, const struct hw_page_trace *t,
+                       struct hw_http_request *req, struct hw_error *err)
+{
+    const char *at = hw_http_query(req, "at");
+    struct hw_process_view v;
+    bool given = false;
+    int rc = hw_process_view_init(&v, t->profile, &t->list, s->upid);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "process");
+    const struct hw_process_moment *m =
+        v.moments.n ? &v.moments.v[v.moments.n - 1] : hw_process_view_peak(&v);
+    if (at && strcmp(at, "peak") == 0)
+        m = hw_process_view_peak(&v);
+    s->interval_bytes = v.interval_bytes;
+    if (m) {
+        s->ts_ns = m->ts_ns;
+        s->at_max = m->at_max;
+    }
+    if (!at || strcmp(at, "peak") != 0)
+        rc = number(req, "at", &s->ts_ns, &given, err);
+    if (given)
+        s->at_max = is_set(req, "max");
+    hw_process_view_done(&v);
+    if (rc == HW_OK)
+        rc = number(req, "from", &s->from_ns, &s->has_from, err);
+    return rc;
+}
+
+static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
+                     struct hw_http_request *req, struct hw_error *err)
+{
+    const char *heap = hw_http_query(req, "heap");
+    s->heap = heap ? heap : "";
+    if (!*s->heap)
+        return HW_OK;
+    for (size_t i = 0; i < t->list.v.n; i++)
+        if (t->list.v.v[i].upid.v == s->upid.v &&
+            strcmp(hw_page_string(t, t->list.v.v[i].heap_name), s->heap) == 0) {
+            s->heap_id = t->list.v.v[i].heap_name;
+            return HW_OK;
+        }
+    return hw_fail(err, HW_ENOTFOUND, 0, "the process has no heap of that name");
+}
+
+int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                           struct hw_http_request *req, struct hw_error *err)
+{
+    const char *metric = hw_http_query(req, "metric"), *frames = hw_http_query(req, "frames");
+    const char *filters = hw_http_query(req, "filters");
+    *s = (struct hw_page_selection){.metric = HW_METRIC_SPACE};
+    int rc = pick_process(s, t, req, err);
+    if (rc == HW_OK)
+        rc = pick_moment(s, t, req, err);
+    if (rc == HW_OK)
+        rc = pick_heap(s, t, req, err);
+    if (rc == HW_OK && metric && !hw_metric_find(metric, &s->metric))
+        rc = hw_fail(err, HW_EINVAL, 0, "unknown metric '%.40s'", metric);
+    s->flags = (is_set(req, "invert") ? HW_PAGE_INVERT : 0) |
+               (frames && strcmp(frames, "all") == 0 ? HW_PAGE_ALL_FRAMES : 0);
+    if (rc == HW_OK && filters)
+        rc = add_filters(&s->filters, filters, err);
+    if (rc < 0)
+        hw_page_selection_done(s);
+    return rc;
+}
+
+void hw_page_selection_done(struct hw_page_selection *s)
+{
+    hw_filters_done(&s->filters);
+}
+
+/* ---- values ---- */
+
+static int values_at(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                     int64_t ts_ns, bool at_max, hw_values *out)
+{
+    if (!*s->heap)
+        return hw_process_values(t->profile, &t->list, s->upid, ts_ns, at_max, out);
+    for (size_t i = 0; i < t->list.v.n; i++) {
+        const struct hw_series *series = &t->list.v.v[i];
+        const hw_dump_list *dumps = at_max ? &series->peaks : &series->shown;
+        uint32_t best = HW_ID_NONE;
+        if (series->upid.v != s->upid.v || series->heap_name.v != s->heap_id.v)
+            continue;
+        for (size_t k = 0; k < dumps->n; k++) {
+            int64_t ts = t->profile->dumps.v[dumps->v[k]].ts_ns;
+            if (at_max ? ts == ts_ns : ts <= ts_ns)
+                best = dumps->v[k];
+        }
+        return best == HW_ID_NONE ? HW_OK : hw_values_at(t->profile, series, best, out);
+    }
+    return HW_OK;
+}
+
+static int64_t grown(int64_t now, int64_t before)
+{
+    int64_t d = hw_sat_sub(now, before);
+    return d > 0 ? d : 0;
+}
+
+/* What came since: stacks that hold less than before count as 0, frees cannot be drawn. */
+static void subtract(struct hw_value *now, const struct hw_value *before)
+{
+    now->space = grown(now->space, before->space);
+    now->objects = grown(now->objects, before->objects);
+    now->alloc_space = grown(now->alloc_space, before->alloc_space);
+    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
+    now->samples = grown(now->samples, before->samples);
+    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
+    now->variance += before->variance;
+}
+
+int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
+                   struct hw_error *err)
+{
+    hw_values before = {0};
+    int rc = values_at(t, s, s->ts_ns, s->at_max, out);
+    if (rc == HW_OK && s->has_from)
+        rc = values_at(t, s, s->from_ns, /* at_max = */ false, &before);
+    for (size_t i = 0, k = 0; rc == HW_OK && i < before.n; i++) { /* both sorted by callsite */
+        while (k < out->n && out->v[k].callsite.v < before.v[i].callsite.v)
+            k++;
+        if (k < out->n && out->v[k].callsite.v == before.v[i].callsite.v)
+            subtract(&out->v[k].v, &before.v[i].v);
+    }
+    hw_vec_done(&before);
+    return rc < 0 ? hw_fail(err, rc, 0, "values") : HW_OK;
+}

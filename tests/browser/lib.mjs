@@ -1,0 +1,111 @@
+// What the browser tests share: a trace recorded now, a server of ours, a page in Chromium.
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+export const here = dirname(fileURLToPath(import.meta.url));
+export const heapwise = join(process.env.HW_BUILD, 'src/cli/heapwise');
+export const dir = mkdtempSync(join(tmpdir(), 'heapwise-browser-'));
+const ends = [];
+
+export const HOSTILE = {
+  name_markup: '<script>alert(1)</script>',
+  name_bidi: 'bidi_\u202egnp.exe',
+  name_control: 'ctl_\u001b[31m_\u0001end',
+};
+
+function run(cmd, args, options = {}) {
+  const r = spawnSync(cmd, args, { cwd: dir, encoding: 'utf8', timeout: 60_000, ...options });
+  if (r.status !== 0) throw new Error(`${cmd} ${args.join(' ')}: ${r.status} ${r.stderr}`);
+  return r.stdout;
+}
+
+/** Builds grow.c, gives three functions names of an attacker, records it. */
+export function record(name = 'grow.trace', ...options) {
+  run('cc', ['-O1', '-fno-omit-frame-pointer', '-c', join(here, 'grow.c'), '-o', 'grow.o']);
+  run('objcopy', [...Object.entries(HOSTILE).flatMap(([from, to]) => ['--redefine-sym', `${from}=${to}`]), 'grow.o']);
+  run('cc', ['-rdynamic', '-o', 'grow', 'grow.o']);
+  run(heapwise, ['record', '-q', '-i', '4096', '-c', '250ms', '--force', '-o', name, ...options, '--', './grow']);
+  return join(dir, name);
+}
+
+export const cli = (...args) => run(heapwise, args);
+
+/** A server; {url, origin, token, stop}. */
+export async function serve(...args) {
+  const child = spawn(heapwise, ['serve', ...args], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = new Promise((ok) => child.on('exit', (code, signal) => ok({ code, signal })));
+  ends.push(() => child.kill('SIGKILL'));
+  let said = '';
+  const url = await new Promise((ok, no) => {
+    child.stderr.on('data', (d) => {
+      said += d;
+      const m = /http:\/\/\S+/.exec(said);
+      if (m) ok(m[0]);
+    });
+    child.on('exit', () => no(new Error(`serve ended: ${said}`)));
+  });
+  const [origin, token] = [new URL(url).origin, /token=(\w+)/.exec(url)[1]];
+  const ask = (path, init = {}) =>
+    fetch(origin + path, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
+  const sql = async (text, trace = 1) => {
+    const r = await (await ask(`/api/v1/query?trace=${trace}`, { method: 'POST', body: text })).json();
+    if (r.error) throw new Error(r.error);
+    return r.results.at(-1).rows;
+  };
+  for (let i = 0; i < 100; i++) {
+    const s = await (await ask('/api/v1/status')).json();
+    if (s.traces.every((t) => t.state !== 'loading')) break;
+    await new Promise((ok) => setTimeout(ok, 50));
+  }
+  return {
+    url, origin, token, ask, sql, pid: child.pid,
+    stop: (signal = 'SIGINT') => {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+let browser;
+export async function browse(options = {}) {
+  browser ??= await chromium.launch({
+    executablePath: process.env.HW_CHROMIUM || '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--font-render-hinting=none'],
+  });
+  const context = await browser.newContext({ viewport: { width: 1600, height: 900 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  page.problems = [];
+  page.on('pageerror', (e) => page.problems.push(String(e)));
+  page.on('dialog', (d) => {
+    page.problems.push(`a dialog: ${d.message()}`);
+    void d.dismiss();
+  });
+  page.on('request', (r) => {
+    const u = new URL(r.url());
+    if (u.protocol.startsWith('http') && u.hostname !== '127.0.0.1') page.problems.push(`a request to ${u.host}`);
+  });
+  return page;
+}
+
+const axeSource = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
+
+/** Rules of accessibility that the page breaks, as text. Run by the debugger: the page's own policy forbids scripts. */
+export async function axe(page) {
+  const client = await page.context().newCDPSession(page);
+  await client.send('Runtime.evaluate', { expression: axeSource });
+  const r = await client.send('Runtime.evaluate', {
+    expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html.slice(0, 120) + ' ' + n.any.map((a) => a.message).join(' ')).slice(0, 3).join(' | ')))`,
+    awaitPromise: true, returnByValue: true,
+  });
+  return r.result.value;
+}
+
+export async function done() {
+  await browser?.close();
+  for (const end of ends) end();
+  if (!process.env.HW_KEEP) rmSync(dir, { recursive: true, force: true });
+}
