@@ -16,6 +16,7 @@
 #include "cli/names.h"
 #include "cli/show.h"
 #include "codec/pb.h"
+#include "enrich/line_worker.h"
 #include "import/import.h"
 #include "model/profile.h"
 
@@ -107,4 +108,11 @@ int hw_cmd_deobfuscate(struct hw_cli *cli)
     }
     int rc = hw_names_deobfuscate(list, NULL, &made, &err);
     return finish(cli, &made, rc, &err);
+}
+
+/* Hidden: symbolization starts it for itself. */
+int hw_cmd_lines(struct hw_cli *cli)
+{
+    (void)cli;
+    return hw_line_worker_main();
 }

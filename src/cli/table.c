@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "enrich/line_worker.h"
 
 #include "base/banned.h"
 

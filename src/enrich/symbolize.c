@@ -16,11 +16,12 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "codec/pb.h"
+#include "elf/elf.h"
 #include "elf/image.h"
-#include "elf/lines.h"
 #include "enrich/breakpad.h"
 #include "enrich/debuginfod.h"
 #include "enrich/demangle.h"
+#include "enrich/line_reader.h"
 #include "enrich/llvm.h"
 #include "model/profile.h"
 #include "schema/fields.h"
@@ -46,6 +47,7 @@ struct job {
     struct hw_symbolize_result result;
     struct hw_binaries *binaries;
     struct hw_demangler *names;
+    struct hw_line_reader *reader;
     struct hw_llvm *llvm;             /* NULL = not asked for, or it failed */
     struct hw_debuginfod *debuginfod; /* NULL = not asked for, or not there */
     struct hw_strbuf text;
@@ -56,10 +58,12 @@ struct job {
     struct place *at;
     size_t n_at;
     HW_VEC(uint64_t) va;    /* of at, without repetition */
-    struct hw_lines *lines; /* the best file so far */
+    struct hw_elf *symbols; /* of the best file so far; NULL = none found */
     int fd;                 /* its */
     char *file;             /* its name */
-    bool has_debug_info;
+    uint32_t number;        /* its, for the reader */
+    bool is_unreadable;     /* its debug info */
+    uint32_t n_files;       /* looked at, of all modules */
     bool has_executable;
     uint64_t code_va, code_align; /* of the first executable segment */
     uint64_t deadline_ns;         /* 0 = none */
@@ -126,10 +130,28 @@ static int collect(struct job *j)
 
 /* ---- which file ---- */
 
+static void warn(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void warn(struct job *j, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args); /* cut when it is long */
+    va_end(args);
+    if (j->o->warn)
+        j->o->warn(j->o->ctx, text);
+}
+
+static bool is_late(const struct job *j)
+{
+    return j->deadline_ns && hw_now_monotonic_ns() > j->deadline_ns;
+}
+
 static void close_file(struct job *j)
 {
-    hw_lines_close(j->lines);
-    j->lines = NULL;
+    hw_elf_close(j->symbols);
+    j->symbols = NULL;
     if (j->fd >= 0)
         (void)close(j->fd);
     j->fd = -1;
@@ -155,31 +177,50 @@ static void read_segments(struct job *j, int fd)
     hw_image_close(&img);
 }
 
+static bool has_symtab(struct hw_elf *e)
+{
+    struct hw_elf_info info;
+    return hw_elf_get_info(e, &info, NULL) == HW_OK && info.has_symtab;
+}
+
+/* What is wrong with a file's debug info is told; its symbols are read here. */
+static bool has_debug_info(struct job *j, int fd, const char *path, bool *unreadable)
+{
+    struct hw_error err = {0};
+    bool has = false;
+    *unreadable = hw_line_reader_look(j->reader, ++j->n_files, fd, j->deadline_ns, &has, &err) < 0;
+    if (*unreadable && !is_late(j))
+        warn(j, "'%s': %s; only its symbols are used", path, err.text);
+    return has;
+}
+
 /* Kept if better than what was offered before; the end of the search is a file with lines. */
 static int consider(void *ctx, int fd, const char *path)
 {
     struct job *j = ctx;
-    struct hw_lines *lines;
+    struct hw_elf *symbols;
     struct stat st;
+    bool unreadable;
     if (j->o->max_file_bytes && (fstat(fd, &st) < 0 || (uint64_t)st.st_size > j->o->max_file_bytes))
         return 0;
     int kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (kept < 0 || hw_lines_open(kept, &lines, NULL) < 0) {
+    if (kept < 0 || hw_elf_open(kept, &symbols, NULL) < 0) {
         if (kept >= 0)
             (void)close(kept);
         return 0;
     }
-    bool debug = hw_lines_has_debug_info(lines);
-    if (j->lines && !debug && !(hw_lines_has_symtab(lines) && !hw_lines_has_symtab(j->lines))) {
-        hw_lines_close(lines);
+    bool debug = has_debug_info(j, kept, path, &unreadable);
+    if (j->symbols && !debug && !(has_symtab(symbols) && !has_symtab(j->symbols))) {
+        hw_elf_close(symbols);
         (void)close(kept);
         return 0;
     }
     close_file(j);
-    j->lines = lines;
+    j->symbols = symbols;
     j->fd = kept;
     j->file = strdup(path); /* without memory: no llvm-symbolizer for this file */
-    j->has_debug_info = debug;
+    j->number = j->n_files;
+    j->is_unreadable = unreadable;
     read_segments(j, kept);
     return debug;
 }
@@ -244,19 +285,6 @@ static void put_address(struct job *j, uint64_t rel_pc)
     hw_pb_end(j->packets);
 }
 
-static void warn(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void warn(struct job *j, const char *fmt, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args); /* cut when it is long */
-    va_end(args);
-    if (j->o->warn)
-        j->o->warn(j->o->ctx, text);
-}
-
 static int mark_folded(struct job *j, hw_str_id *name)
 {
     struct hw_bytes plain = text_of(j, *name);
@@ -297,13 +325,8 @@ static bool is_news(const struct job *j, const struct place *pl, bool folded)
            folded;
 }
 
-static bool is_late(const struct job *j)
-{
-    return j->deadline_ns && hw_now_monotonic_ns() > j->deadline_ns;
-}
-
 /* The answer of va[index] is that of all frames there. */
-static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
+static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n, bool folded)
 {
     struct job *j = ctx;
     index += j->first_va;
@@ -313,8 +336,8 @@ static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t
         return 1; /* stops; what was answered stays */
     }
     bool known = n && (n > 1 || chain[0].function || chain[0].file);
-    bool folded = known && j->lines && hw_lines_is_folded(j->lines, va);
     int rc = known ? intern_chain(j, chain, n) : HW_OK;
+    folded = folded && known;
     if (rc == HW_OK && folded)
         rc = mark_folded(j, &j->chain.v[n - 1].function);
     uint64_t written = UINT64_MAX;
@@ -367,12 +390,18 @@ static uint64_t address_of(const struct job *j, const struct place *pl, bool ker
     return pl->rel_pc + (kernel ? j->code_va : correction(j, m));
 }
 
+/* llvm-symbolizer does not tell. */
+static int on_llvm_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
+{
+    struct job *j = ctx;
+    return on_chain(j, index, chain, n, n && hw_elf_is_folded(j->symbols, j->va.v[index]));
+}
+
 /* What the other program does not answer, we do. */
 static int ask_llvm(struct job *j)
 {
     struct hw_error err = {0};
-    j->n_answered = 0;
-    int rc = hw_llvm_resolve(j->llvm, j->file, j->va.v, j->va.n, on_chain, j, &err);
+    int rc = hw_llvm_resolve(j->llvm, j->file, j->va.v, j->va.n, on_llvm_chain, j, &err);
     if (err.code)
         warn(j, "%s: '%s': %s; going on without it", j->o->llvm_symbolizer, j->file, err.text);
     else if (rc)
@@ -384,6 +413,34 @@ static int ask_llvm(struct job *j)
     return HW_OK;
 }
 
+/* What the reader could not answer has a name by the symbols at best. */
+static int ask_reader(struct job *j)
+{
+    struct hw_error err = {0};
+    j->first_va = j->n_answered;
+    int rc = hw_line_reader_resolve(j->reader, j->number, j->fd, j->va.v + j->first_va,
+                                    j->va.n - j->first_va, j->deadline_ns, on_chain, j, &err);
+    j->first_va = 0;
+    if (!err.code)
+        return rc;
+    j->is_unreadable = true;
+    if (!is_late(j))
+        warn(j, "'%s': %s; %zu of %zu addresses have no lines", j->file ? j->file : "?", err.text,
+             j->va.n - j->n_answered, j->va.n);
+    return HW_OK;
+}
+
+static int ask_symbols(struct job *j)
+{
+    int rc = HW_OK;
+    for (size_t i = j->n_answered; rc == HW_OK && i < j->va.n; i++) {
+        const struct hw_line line = {.function = hw_elf_function_at(j->symbols, j->va.v[i], NULL)};
+        rc = on_chain(j, i, &line, line.function != NULL,
+                      line.function && hw_elf_is_folded(j->symbols, j->va.v[i]));
+    }
+    return rc;
+}
+
 static int from_elf(struct job *j, bool kernel)
 {
     for (size_t i = 0; i < j->n_at; i++)
@@ -393,10 +450,10 @@ static int from_elf(struct job *j, bool kernel)
     j->n_answered = 0;
     if (rc == HW_OK && j->llvm && j->file)
         rc = ask_llvm(j);
-    j->first_va = j->n_answered;
-    if (rc == HW_OK)
-        rc = hw_lines_resolve(j->lines, j->va.v + j->first_va, j->va.n - j->first_va, on_chain, j);
-    j->first_va = 0;
+    if (rc == HW_OK && j->n_answered < j->va.n && !j->is_unreadable)
+        rc = ask_reader(j);
+    if (rc == HW_OK && j->n_answered < j->va.n)
+        rc = ask_symbols(j);
     return rc;
 }
 
@@ -406,7 +463,7 @@ static int from_breakpad(struct job *j, struct hw_breakpad *b)
     for (size_t i = 0; rc == HW_OK && i < j->va.n; i++) {
         struct hw_line line;
         bool found = hw_breakpad_at(b, j->va.v[i], &line);
-        rc = on_chain(j, i, &line, found);
+        rc = on_chain(j, i, &line, found, /* folded = */ false);
     }
     return rc;
 }
@@ -482,7 +539,7 @@ static int do_module(struct job *j)
         rc = find_file(j, path, build_id, kernel, &other);
     if (rc >= 0 && breakpad)
         rc = from_breakpad(j, breakpad);
-    else if (rc >= 0 && j->lines && j->has_executable)
+    else if (rc >= 0 && j->symbols && j->has_executable)
         rc = from_elf(j, kernel);
     else if (rc >= 0)
         tell_missing(j, path, build_id, &other);
@@ -513,6 +570,8 @@ static int run(struct job *j)
         j->deadline_ns = hw_now_monotonic_ns() + j->o->budget_ns;
     int rc = hw_binaries_new(&j->o->where, &j->binaries);
     if (rc == HW_OK)
+        rc = hw_line_reader_new(j->o->reader_limit_ms, &j->reader);
+    if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);
     if (rc == HW_OK)
         rc = collect(j);
@@ -539,6 +598,7 @@ int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, str
         o->progress(o->ctx, j.places.n, j.places.n);
     hw_binaries_free(j.binaries);
     hw_demangler_free(j.names);
+    hw_line_reader_free(j.reader);
     hw_llvm_stop(j.llvm);
     hw_debuginfod_free(j.debuginfod);
     hw_strbuf_done(&j.text);

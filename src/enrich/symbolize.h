@@ -10,8 +10,11 @@
  *          from Breakpad's directories, else from the roots, else, when asked for, from servers. A
  *          function that others were folded into gets HW_FOLDED_MARK behind its name: the address
  *          cannot tell which of them it was.
+ *          Debug info is read by a process of its own (line_reader.h): a file that it breaks on, or
+ *          does not come to an end with, is told by `warn`, and its frames get names by the symbol
+ *          table.
  * Errors:  HW_ENOMEM, HW_ELIMIT; what cannot be found is told to `missing` and counted.
- * Threads: one owner of the profile.
+ * Threads: one owner of the profile. Safe in a program with other threads.
  * Source:  spec/symbolization.md 1-6
  */
 #ifndef HW_ENRICH_SYMBOLIZE_H
@@ -33,6 +36,7 @@ struct hw_symbolize_options {
     size_t n_breakpad_dirs;
     const char *llvm_symbolizer; /* a program to ask instead of libdw; NULL = libdw */
     unsigned llvm_limit_ms;      /* its longest silence; 0 = a minute */
+    unsigned reader_limit_ms;    /* longest wait for a small file's debug info; 0 = half a minute */
     bool debuginfod;             /* ask the servers of DEBUGINFOD_URLS */
     uint64_t max_file_bytes;     /* larger files are left alone; 0 = no limit */
     uint64_t budget_ns;          /* after that what is not done yet is left; 0 = no limit */

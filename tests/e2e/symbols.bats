@@ -223,6 +223,45 @@ sites() {
     has "fill $BOX/src/keep.c:10"
 }
 
+# A libdw that breaks on a line table, whoever loads it.
+breaking_libdw() {
+    echo '#include <stdlib.h>
+int dwarf_getsrcfiles(void) { abort(); }' >break.c
+    gcc -shared -fPIC -o break.so break.c
+}
+
+@test "debug info that breaks libdw costs its lines, not the command" {
+    breaking_libdw
+    for command in "heapwise report" "heapwise tree" "traceconv profile" "heapwise stats"; do
+        mkdir -p profiles
+        rm -rf profiles/*
+        [[ $command != *profile ]] || command="$command --output-dir profiles/x"
+        LD_PRELOAD=$BOX/break.so PERFETTO_BINARY_PATH=full run --separate-stderr $command bare.trace
+        echo "$command: $status $stderr" # shown when it fails
+        [ "$status" -eq 0 ]
+        [[ $command == *stats ]] && continue
+        [[ $stderr == *"full/keep': the process that read its debug info died (Aborted)"* ]]
+        [[ $stderr == *"addresses have no lines"* ]]
+    done
+    LD_PRELOAD=$BOX/break.so PERFETTO_BINARY_PATH=full run -0 heapwise report bare.trace
+    has fill
+    LD_PRELOAD=$BOX/break.so run -0 heapwise record -q -i 1 -o broken.trace -- full/keep
+    run -0 heapwise report broken.trace
+    has fill
+}
+
+@test "a FIFO in the place of split debug info is passed over" {
+    gcc -g -gsplit-dwarf -O2 -Wl,--build-id -o split -DSPLIT src/keep.c
+    heapwise record -q -i 1 --no-symbolize -o split.trace -- ./split
+    rm -f ./*.dwo
+    dwo=$(readelf --debug-dump=info split 2>/dev/null | sed -n 's/.*DW_AT_\(GNU_\)\?dwo_name.*: //p' | head -1)
+    mkfifo "$dwo"
+    mkdir -p fifo
+    mv split fifo/
+    PERFETTO_BINARY_PATH=fifo run -0 timeout 20 heapwise report split.trace
+    has fill
+}
+
 @test "heap_profile: symbols and symbolized-trace beside raw-trace" {
     mkdir out
     PERFETTO_BINARY_PATH=full run -0 heap_profile host -i 1 -o out -- app/keep

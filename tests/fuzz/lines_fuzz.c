@@ -1,8 +1,8 @@
 /*
  * Any bytes as an ELF file with symbols and debug info, and addresses asked of it. Under
  * AddressSanitizer only our own symbol reader runs: libdw 0.188 reads beyond a .debug_line that
- * ends inside a string (dwarf_getsrclines), which is not ours to mend. Recordings read debug info
- * in a process of its own for that reason.
+ * ends inside a string (dwarf_getsrclines), which is not ours to mend. Programs read debug info in
+ * a process of its own for that reason (enrich/line_worker.h).
  */
 #include <stddef.h>
 #include <stdint.h>
