@@ -290,6 +290,54 @@ static bool is_rust_legacy(struct hw_bytes n)
     return n.n > 23 && n.p[n.n - 1] == 'E' && memcmp(n.p + n.n - 20, "17h", 3) == 0;
 }
 
+/* What stands behind a crate's root in Rust's own mangling: "C", its hash "s…_", a length and the
+ * name. The first root is that of the item, or of the impl it is in; what follows it, if that is
+ * an identifier, its module. */
+static struct hw_bytes rust_identifier(struct hw_bytes n, size_t *at)
+{
+    size_t len = 0, i = *at;
+    while (i < n.n && n.p[i] >= '0' && n.p[i] <= '9' && len < n.n)
+        len = len * 10 + (size_t)(n.p[i++] - '0');
+    if (i < n.n && n.p[i] == '_')
+        i++;
+    if (i == *at || len == 0 || len > n.n - i)
+        return (struct hw_bytes){0};
+    *at = i + len;
+    return hw_bytes_of(n.p + i, len);
+}
+
+static struct hw_bytes rust_crate(struct hw_bytes n, struct hw_bytes *module)
+{
+    for (size_t i = 2; i + 1 < n.n; i++) {
+        size_t at = i + 1;
+        if (n.p[i] != 'C')
+            continue;
+        if (n.p[at] == 's') {
+            const uint8_t *end = memchr(n.p + at, '_', n.n - at);
+            if (!end)
+                break;
+            at = (size_t)(end - n.p) + 1;
+        }
+        struct hw_bytes crate = rust_identifier(n, &at);
+        *module = rust_identifier(n, &at);
+        if (crate.n)
+            return crate;
+    }
+    *module = (struct hw_bytes){0};
+    return *module;
+}
+
+static const char *const rust_crates[] = {"core", "alloc", "std", "hashbrown", NULL};
+static const char *const rust_allocating[] = {"alloc", "raw_vec", NULL}; /* modules of alloc */
+
+static enum hw_function_kind rust_kind(struct hw_bytes name)
+{
+    struct hw_bytes module, crate = rust_crate(name, &module);
+    if (hw_bytes_equal(crate, hw_bytes_str("alloc")) && is_any(module, rust_allocating))
+        return HW_FUNCTION_ALLOCATOR;
+    return is_any(crate, rust_crates) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
 static enum hw_function_kind mangled_kind(struct hw_bytes name)
 {
     if (starts(name, "_Z") && is_rust_legacy(name)) {
@@ -302,9 +350,9 @@ static enum hw_function_kind mangled_kind(struct hw_bytes name)
             return HW_FUNCTION_ALLOCATOR;
         return starts_any(name, cxx_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     }
-    if (has(name, "___rust_alloc") || has(name, "___rustc") || has(name, "5alloc5alloc"))
+    if (has(name, "___rust_alloc") || has(name, "___rustc"))
         return HW_FUNCTION_ALLOCATOR;
-    return has(name, "5alloc7raw_vec") ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    return rust_kind(name);
 }
 
 /* Symbol files bring demangled names. Templates have their return type in front: "void
@@ -332,8 +380,54 @@ static const char *const demangled_allocators[] = {
     "alloc::alloc::",           "alloc::raw_vec::",     NULL};
 static const char *const demangled_std[] = {"std::", "__gnu_cxx::", "hashbrown::", NULL};
 
+static const char *const demangled_rust[] = {"core::", "alloc::", "std::", "hashbrown::", NULL};
+
+/* Rust's demangled names have no parameter list; C++'s have one, or are too short to tell. */
+static bool has_parameters(struct hw_bytes n)
+{
+    int depth = 0;
+    for (size_t i = 0; i < n.n; i++) {
+        depth += n.p[i] == '<' || n.p[i] == '{';
+        depth -= n.p[i] == '>' || n.p[i] == '}';
+        if (depth == 0 && n.p[i] == '(')
+            return true;
+    }
+    return false;
+}
+
+/* "<u8 as alloc::vec::SpecFromElem>::from_elem", "<&mut std::fs::File>::read": the type tells whose
+ * it is; one without a path is the language's own, or stands for any, and its trait tells. */
+static enum hw_function_kind kind_of_rust_impl(struct hw_bytes n)
+{
+    struct hw_bytes type = hw_bytes_of(n.p + 1, n.n - 1);
+    static const char *const marks[] = {"&", "*", "[", "(", "mut ", "const ", "dyn ", NULL};
+    for (size_t i = 0; marks[i];)
+        if (starts(type, marks[i])) {
+            type = hw_bytes_of(type.p + strlen(marks[i]), type.n - strlen(marks[i]));
+            i = 0;
+        } else {
+            i++;
+        }
+    if (starts_any(type, demangled_allocators))
+        return HW_FUNCTION_ALLOCATOR;
+    if (starts_any(type, demangled_rust))
+        return HW_FUNCTION_STD;
+    const uint8_t *as = memmem(type.p, type.n, " as ", 4);
+    const uint8_t *path = memmem(type.p, type.n, "::", 2);
+    if (!as || (path && path < as))
+        return HW_FUNCTION_PLAIN;
+    struct hw_bytes trait = hw_bytes_of(as + 4, type.n - (size_t)(as + 4 - type.p));
+    return starts_any(trait, demangled_rust) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
 static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
 {
+    if (!has_parameters(n)) {
+        if (starts(n, "<"))
+            return kind_of_rust_impl(n);
+        if (starts_any(n, demangled_rust))
+            return starts_any(n, demangled_allocators) ? HW_FUNCTION_ALLOCATOR : HW_FUNCTION_STD;
+    }
     struct hw_bytes name = without_return_type(n);
     if (starts_any(name, demangled_allocators))
         return HW_FUNCTION_ALLOCATOR;

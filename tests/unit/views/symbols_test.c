@@ -100,6 +100,27 @@ static void demangled_names_are_judged_too(void **state)
         {"std::vector<int> app::make(int)", HW_FUNCTION_PLAIN},
         {"app::Pool<std::string>::grow()", HW_FUNCTION_PLAIN},
         {"app::Thing::operator()(int) const", HW_FUNCTION_PLAIN},
+        {"<alloc::alloc::Global as core::alloc::Allocator>::allocate", HW_FUNCTION_ALLOCATOR},
+        {"<alloc::raw_vec::RawVecInner>::grow_amortized", HW_FUNCTION_ALLOCATOR},
+        {"alloc::vec::from_elem", HW_FUNCTION_STD},
+        {"<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem", HW_FUNCTION_STD},
+        {"<&mut alloc::string::String as core::fmt::Write>::write_fmt", HW_FUNCTION_STD},
+        {"core::option::Option<T>::map_or_else", HW_FUNCTION_STD},
+        {"hashbrown::raw::RawTable<T,A>::reserve", HW_FUNCTION_STD},
+        {"<app::Cache as core::clone::Clone>::clone", HW_FUNCTION_PLAIN},
+        {"<[app::Cache] as app::Grow>::grow", HW_FUNCTION_PLAIN},
+        {"app::main::{{closure}}", HW_FUNCTION_PLAIN},
+        {"core::load(int)", HW_FUNCTION_PLAIN}, /* C++, not Rust's core */
+        {"_RNvMs4_NtCslNYArtu3iFV_5alloc7raw_vecNtB5_11RawVecInner11finish_growB7_",
+         HW_FUNCTION_ALLOCATOR},
+        {"_RNvXsZ_NtCslNYArtu3iFV_5alloc6stringNtB5_6StringNtNtCsgEmfK2I1SDS_4core3fmt5Write9write"
+         "_str",
+         HW_FUNCTION_STD},
+        {"_RINvCs1234_3app4fillNtNtCslNYArtu3iFV_5alloc5alloc6GlobalE", HW_FUNCTION_PLAIN},
+        {"_RNvC3app4main", HW_FUNCTION_PLAIN},
+        {"_RC", HW_FUNCTION_PLAIN},
+        {"_RCs", HW_FUNCTION_PLAIN},
+        {"_RC99999999999999999999alloc", HW_FUNCTION_PLAIN},
     };
     for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++)
         if (hw_function_kind_of(hw_bytes_str(cases[i].name), hw_bytes_str("/bin/x")) !=
