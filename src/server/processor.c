@@ -262,9 +262,16 @@ void hw_processor_cancel(struct hw_processor_job *job)
     pthread_mutex_unlock(&p->job_lock);
 }
 
+/* Asked while SQL runs: an interruption just before its start would be lost. */
+static bool is_over(void *ctx)
+{
+    struct hw_processor_job *job = ctx;
+    return job->cancelled || (job->gone && job->gone(job->ctx));
+}
+
 static void set_current(struct hw_processor *p, struct hw_processor_job *job)
 {
-    hw_sql_watch(p->db, job ? job->gone : NULL, job ? job->ctx : NULL);
+    hw_sql_watch(p->db, job ? is_over : NULL, job);
     pthread_mutex_lock(&p->job_lock);
     p->current = job;
     pthread_mutex_unlock(&p->job_lock);
