@@ -84,6 +84,20 @@ static void add_unmasked(struct hw_ws_reader *r, const struct frame *f)
         r->message.p[start + i] = (char)((uint8_t)r->message.p[start + i] ^ f->mask[i % 4]);
 }
 
+/* RFC 6455 7.4: what may stand in a close frame. */
+static unsigned fault_of_close(const uint8_t *p, size_t n)
+{
+    if (n == 0)
+        return 0;
+    if (n == 1)
+        return CLOSE_PROTOCOL;
+    unsigned code = (unsigned)p[0] << 8 | p[1];
+    bool of_protocol = code >= 1000 && code <= 1014 && (code < 1004 || code > 1006);
+    if (!of_protocol && (code < 3000 || code > 4999))
+        return CLOSE_PROTOCOL;
+    return hw_utf8_valid(p + 2, n - 2) ? 0 : CLOSE_DATA;
+}
+
 /* A control frame may stand between fragments: it is unmasked where it lies. */
 static int give_control(struct hw_ws_reader *r, const struct frame *f, enum hw_ws_opcode *opcode,
                         struct hw_bytes *message)
@@ -91,8 +105,9 @@ static int give_control(struct hw_ws_reader *r, const struct frame *f, enum hw_w
     uint8_t *p = (uint8_t *)r->in.p + (f->payload - (const uint8_t *)r->in.p);
     for (size_t i = 0; i < f->n; i++)
         p[i] ^= f->mask[i % 4];
-    if (f->opcode == HW_WS_CLOSE && f->n == 1)
-        return broken(r, CLOSE_PROTOCOL);
+    unsigned fault = f->opcode == HW_WS_CLOSE ? fault_of_close(p, f->n) : 0;
+    if (fault)
+        return broken(r, fault);
     *opcode = (enum hw_ws_opcode)f->opcode;
     *message = hw_bytes_of(p, f->n);
     return 1;
