@@ -186,7 +186,9 @@ int hw_pipe_serve_clients(int fd, const struct hw_pipe_clients *c, struct hw_err
         int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0)
             add_client(&all, client);
-        else if (errno != EINTR && errno != ECONNABORTED && errno != EMFILE && errno != EAGAIN) {
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            (void)poll(&p[1], 1, 100); /* it still waits: not at full speed */
+        else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
             rc = hw_fail_sys(err, "cannot accept connections");
             break;
         }
