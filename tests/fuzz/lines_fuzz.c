@@ -14,6 +14,12 @@
 #include "elf/elf.h"
 #include "elf/lines.h"
 
+#ifdef __has_feature /* clang's word for it */
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static int check(void *ctx, size_t index, const struct hw_line *chain, size_t n)
