@@ -70,7 +70,7 @@ static void tell_if_empty(struct hw_perfetto *p)
             (void)snprintf(f.text, sizeof f.text, "no preloaded process was there or started");
         else if (h->pids.n || h->process_cmdline.n)
             hw_diagnose_wanted(h->pids.v, h->pids.n, h->process_cmdline.v, h->process_cmdline.n,
-                               &f);
+                               h->no_running, &f);
         else
             (void)snprintf(f.text, sizeof f.text,
                            "the configuration has no process_cmdline, pid or all");

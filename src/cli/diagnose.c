@@ -219,7 +219,7 @@ static bool diagnose_name(const char *name, struct hw_finding *out)
 }
 
 void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
-                        struct hw_finding *out)
+                        bool no_running, struct hw_finding *out)
 {
     *out = (struct hw_finding){0};
     for (size_t i = 0; i < n_pids && !out->code; i++)
@@ -230,6 +230,8 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
     for (size_t i = 0; i < n_names && !out->code; i++)
         if (!diagnose_name(names[i], out))
             find(out, "no-process", "no process named '%s' ran", names[i]);
+    if (!out->code && no_running)
+        find(out, "left-out", "the process ran already, and --no-running leaves those out");
     if (!out->code)
         find(out, "never-allocated", "the process is there and asked for no memory meanwhile");
 }

@@ -29,9 +29,9 @@ void hw_diagnose_pid(int32_t pid, struct hw_finding *out);
 void hw_diagnose_recording(const struct hw_recording *r, const char *program,
                            struct hw_finding *out);
 /* Why none of these processes was profiled: the first that has a reason, else that there is none.
- */
+ * no_running: those that ran before were not meant. */
 void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
-                        struct hw_finding *out);
+                        bool no_running, struct hw_finding *out);
 /* Prints it as a message with its code and the remedy as a hint. */
 void hw_diagnose_print(const struct hw_cli *cli, const struct hw_finding *f);
 

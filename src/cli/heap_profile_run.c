@@ -365,7 +365,8 @@ static int no_profiles(struct run *r)
     fprintf(stderr, "No profiles generated\n");
     hw_diagnose_recording(&r->recording, r->program, &f);
     if (!r->program && strcmp(f.code, "no-process") == 0)
-        hw_diagnose_wanted(r->h->pids.v, r->h->pids.n, names->list.v, names->list.n, &f);
+        hw_diagnose_wanted(r->h->pids.v, r->h->pids.n, names->list.v, names->list.n,
+                           hw_opt_flag(&r->cli->opts, HW_OPT_NO_RUNNING), &f);
     hw_diagnose_print(r->cli, &f);
     hw_cli_hint("doc/guide/%s tells what to try", hw_explain_page(f.code));
     return HW_EXIT_FAILED;

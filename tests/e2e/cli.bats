@@ -504,6 +504,9 @@ END
     profile 'process_cmdline: "no_such_thing"' "no process named 'no_such_thing' ran [no-process]"
     profile '' "the configuration has no process_cmdline, pid or all"
     profile 'pid: 1' "process 1 is never profiled"
+    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so sleep 30 &
+    profile 'process_cmdline: "sleep" no_running: true' "the process ran already, and --no-running"
+    kill $!
 }
 
 @test "the service under each name; a second one is refused; dump, ps, stop" {
