@@ -46,9 +46,9 @@ void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p);
 
 /*
  * Symbols for a trace just recorded: appended to it (out NULL), or written to a file of their own.
- * Done by a process of its own: neither the memory of a whole profile nor a long search may cost the
- * recording. Without a request by the environment only what is here and cheap, and
- * quietly. 1 = written, 0 = nothing to add, < 0 = failed; the trace is as it was then.
+ * Done by a process of its own: neither the memory of a whole profile nor a long search may cost
+ * the recording. Without a request by the environment only what is here and cheap, and quietly. 1 =
+ * written, 0 = nothing to add, < 0 = failed; the trace is as it was then.
  */
 int hw_names_add(const struct hw_cli *cli, const char *trace, const char *out);
 

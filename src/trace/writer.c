@@ -37,7 +37,7 @@ struct hw_trace_writer {
     bool no_events; /* the config says so */
     uint64_t primary_clock;
     enum hw_trace_compression compression;
-    int level; /* of zstd */
+    int level;                /* of zstd */
     struct hw_strbuf pending; /* whole packets to be deflated together */
     int failed;               /* the errno of the write that failed; 0 */
 };
@@ -154,8 +154,8 @@ int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err)
         return HW_OK;
     bool zstd = w->compression == HW_TRACE_ZSTD;
     struct hw_bytes plain = hw_bytes_of(w->pending.p, w->pending.n);
-    int rc = zstd ? hw_zstd_deflate(plain, w->level, &z, err)
-                  : hw_deflate(plain, HW_GZIP_ZLIB, &z, err);
+    int rc =
+        zstd ? hw_zstd_deflate(plain, w->level, &z, err) : hw_deflate(plain, HW_GZIP_ZLIB, &z, err);
     if (rc == HW_OK) {
         struct hw_pb pb = {0};
         hw_pb_begin(&pb, HW_F_Trace_packet);

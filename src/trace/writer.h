@@ -33,8 +33,8 @@ uint64_t hw_trace_writer_bytes(const struct hw_trace_writer *w);
 enum hw_trace_compression { HW_TRACE_PLAIN, HW_TRACE_DEFLATE, HW_TRACE_ZSTD };
 /*
  * compression of TraceConfig: packets are collected and written deflated, some 400 KiB of them at a
- * time; level is zstd's, 0 its default. What is still collected is written by flush, at the end of each heap dump and with the
- * statistics; a killed recorder loses no more than that.
+ * time; level is zstd's, 0 its default. What is still collected is written by flush, at the end of
+ * each heap dump and with the statistics; a killed recorder loses no more than that.
  */
 void hw_trace_writer_set_compression(struct hw_trace_writer *w, enum hw_trace_compression how,
                                      int level);
