@@ -149,13 +149,18 @@ static void add_quoted(struct hw_strbuf *b, const void *text, size_t n)
 
 void hw_json_key(struct hw_json *j, const char *key)
 {
+    hw_json_keyn(j, key, strlen(key));
+}
+
+void hw_json_keyn(struct hw_json *j, const void *key, size_t n)
+{
     uint64_t level = 1ull << (j->depth & 63u);
     assert(j->depth > 0 && (j->is_object & level) && !j->after_key);
     if (j->has_members & level)
         hw_strbuf_addc(&j->buf, ',');
     j->has_members |= level;
     line_break(j);
-    add_quoted(&j->buf, key, strlen(key));
+    add_quoted(&j->buf, key, n);
     hw_strbuf_adds(&j->buf, j->pretty ? ": " : ":");
     j->after_key = true;
 }

@@ -43,6 +43,7 @@ void hw_json_end_object(struct hw_json *j);
 void hw_json_begin_array(struct hw_json *j);
 void hw_json_end_array(struct hw_json *j);
 void hw_json_key(struct hw_json *j, const char *key);
+void hw_json_keyn(struct hw_json *j, const void *key, size_t n);
 void hw_json_str(struct hw_json *j, const char *s); /* NULL writes null */
 void hw_json_strn(struct hw_json *j, const void *p, size_t n);
 void hw_json_int(struct hw_json *j, int64_t v);

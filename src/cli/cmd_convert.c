@@ -7,7 +7,9 @@
 #include "cli/cli.h"
 #include "cli/show.h"
 #include "cli/units.h"
+#include "enrich/demangle.h"
 #include "export/export.h"
+#include "import/import.h"
 
 #include "base/banned.h"
 
@@ -64,6 +66,41 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
+static int write_file(const struct hw_exporter *e, const struct hw_export_input *in,
+                      const char *out_path, struct hw_error *err)
+{
+    bool to_stdout = strcmp(out_path, "-") == 0;
+    FILE *out = to_stdout ? stdout : fopen(out_path, "we");
+    if (!out)
+        return hw_fail_sys(err, "cannot create '%s'", out_path);
+    int rc = e->write(in, out, err);
+    if (!to_stdout && fclose(out) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", out_path);
+    return rc;
+}
+
+/* All processes and dumps of a file. */
+static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
+                         const char *out_path)
+{
+    struct hw_export_input in = {.gzip = ends(out_path, ".gz")};
+    struct hw_error err = {0};
+    struct hw_profile *p = NULL;
+    struct hw_demangler *demangler = NULL;
+    int rc = hw_import_file(hw_input_path(in_path), &p, &err);
+    if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
+        (void)hw_fail(&err, rc, 0, "names");
+    if (rc == HW_OK) {
+        struct hw_namer namer = {hw_demangle_shown, demangler};
+        in.profile = p;
+        in.namer = &namer;
+        rc = write_file(e, &in, out_path, &err);
+    }
+    hw_demangler_free(demangler);
+    hw_profile_free(p);
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
+
 static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const hw_filters *filters,
                    const char *in_path, const char *out_path)
 {
@@ -93,14 +130,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
     if (n_heaps > 1)
         in.heap_name = (hw_str_id){0};
     struct hw_error err = {0};
-    bool to_stdout = strcmp(out_path, "-") == 0;
-    FILE *out = to_stdout ? stdout : fopen(out_path, "we");
-    if (!out)
-        rc = hw_fail_sys(&err, "cannot create '%s'", out_path);
-    else
-        rc = e->write(&in, out, &err);
-    if (out && !to_stdout && fclose(out) != 0 && rc == 0)
-        rc = hw_fail_sys(&err, "cannot write '%s'", out_path);
+    rc = write_file(e, &in, out_path, &err);
     hw_show_done(&s);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }
@@ -130,7 +160,9 @@ int hw_cmd_convert(struct hw_cli *cli)
                      e->name);
         rc = hw_cli_usage_exit(cli);
     }
-    if (rc == 0)
+    if (rc == 0 && e->whole)
+        rc = convert_whole(cli, e, cli->opts.args[0], out);
+    else if (rc == 0)
         rc = convert(cli, e, &filters, cli->opts.args[0], out);
     hw_filters_done(&filters);
     return rc;

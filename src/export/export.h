@@ -45,6 +45,7 @@ struct hw_exporter {
     const char *extension; /* with its dot */
     bool binary;           /* not written to a terminal */
     bool one_metric;       /* uses hw_export_input.metric */
+    bool whole;            /* writes all processes and dumps: only profile, namer, gzip count */
     bool merged;           /* writes merged stacks: hw_export_input.filters count */
     int (*write)(const struct hw_export_input *in, FILE *out, struct hw_error *err);
 };
@@ -66,5 +67,7 @@ extern const struct hw_exporter hw_export_svg;
 extern const struct hw_exporter hw_export_text;
 extern const struct hw_exporter hw_export_heaptrack;
 extern const struct hw_exporter hw_export_massif;
+extern const struct hw_exporter hw_export_memory_infra;
+extern const struct hw_exporter hw_export_memory_infra_v1;
 
 #endif

@@ -6,8 +6,18 @@
 #include "base/banned.h"
 
 const struct hw_exporter *const hw_exporters[] = {
-    &hw_export_pprof, &hw_export_folded, &hw_export_speedscope, &hw_export_svg,    &hw_export_html,
-    &hw_export_json,  &hw_export_text,   &hw_export_heaptrack,  &hw_export_massif, NULL,
+    &hw_export_pprof,
+    &hw_export_folded,
+    &hw_export_speedscope,
+    &hw_export_svg,
+    &hw_export_html,
+    &hw_export_json,
+    &hw_export_text,
+    &hw_export_heaptrack,
+    &hw_export_massif,
+    &hw_export_memory_infra,
+    &hw_export_memory_infra_v1,
+    NULL,
 };
 
 /* Words under which people know a format. */

@@ -1,0 +1,71 @@
+#include "views/typed.h"
+
+#include "base/error.h"
+#include "views/values.h"
+
+#include "base/banned.h"
+
+void hw_typed_sum_done(struct hw_typed_sum *t)
+{
+    hw_vec_done(&t->v);
+    hw_map64_done(&t->at);
+}
+
+static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t dump)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        struct hw_alloc_row row = hw_alloc_row_of(&p->allocs, dump, i);
+        uint64_t *at;
+        bool fresh;
+        if (hw_vec_reserve(&t->v, t->v.n + 1) < 0)
+            return HW_ENOMEM;
+        int rc = hw_map64_at(&t->at, (uint64_t)row.callsite.v << 32 | row.type.v, &at, &fresh);
+        if (rc < 0)
+            return rc;
+        if (fresh) {
+            *at = t->v.n;
+            t->v.v[t->v.n++] = (struct hw_typed_value){row.callsite, row.type, 0, 0};
+        }
+        struct hw_typed_value *v = &t->v.v[*at];
+        v->size = hw_sat_add(v->size, row.size);
+        v->count = hw_sat_add(v->count, row.count);
+    }
+    return HW_OK;
+}
+
+static int list(const struct hw_typed_sum *t, hw_typed_values *out)
+{
+    hw_vec_clear(out);
+    for (size_t i = 0; i < t->v.n; i++) {
+        struct hw_typed_value v = t->v.v[i];
+        v.size = v.size < 0 ? 0 : v.size; /* more freed than allocated: damage */
+        v.count = v.count < 0 ? 0 : v.count;
+        if ((v.size || v.count) && hw_vec_push(out, v) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+int hw_typed_sum_at(struct hw_typed_sum *t, const struct hw_profile *p, const struct hw_series *s,
+                    uint32_t dump, hw_typed_values *out)
+{
+    int rc = HW_OK;
+    if (p->dumps.v[dump].flags & HW_DUMP_AT_MAX) {
+        struct hw_typed_sum alone = {0};
+        rc = add_rows(&alone, p, dump);
+        if (rc == HW_OK)
+            rc = list(&alone, out);
+        hw_typed_sum_done(&alone);
+        return rc;
+    }
+    bool found = t->n_done && s->all.v[t->n_done - 1] == dump;
+    while (rc == HW_OK && !found && t->n_done < s->all.n) {
+        rc = add_rows(t, p, s->all.v[t->n_done]);
+        found = s->all.v[t->n_done++] == dump;
+    }
+    if (rc == HW_OK && !found)
+        rc = HW_EINVAL;
+    return rc < 0 ? rc : list(t, out);
+}
