@@ -91,6 +91,21 @@ assert p['alloc_objects'] == r['end']['alloc_objects'] == r['samples']"
     has "Total malloc count/count Total malloc size/bytes Unreleased malloc count/count Unreleased"
 }
 
+@test "pprof -top says what our report says, function by function, in all four views" {
+    command -v go >/dev/null || skip "no go"
+    heapwise convert -t pprof t.trace t.pb.gz
+    for v in alloc_objects alloc_space objects space; do
+        heapwise report --json --top 0 -m $v t.trace >r.json
+        go tool pprof -top -sample_index=$v -nodefraction=0 -nodecount=100000 -unit=B t.pb.gz 2>/dev/null |
+            sed '1,/flat%/d' | awk '$1 + 0 && $6 ~ /^fn_/ {print $6, $1 + 0}' | sort >theirs
+        json r.json "
+for s in d['sites']:
+    if s['$v'] and s['function'].startswith('fn_'): print(s['function'], s['$v'])" | sort >ours
+        [ "$(wc -l <ours)" -gt 10 ]
+        diff ours theirs
+    done
+}
+
 @test "pprof: a function without a name is called by its place, not lumped together" {
     command -v go >/dev/null || skip "no go"
     cp "$BUILD/tests/targets/t_truth" stripped
