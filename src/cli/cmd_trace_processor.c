@@ -29,7 +29,7 @@ enum { NARROW = 32, WIDE = 160 };
 /* What is to be done, whichever form said it. */
 struct task {
     const char *trace;
-    const char *query, *query_file, *export_file;
+    const char *query, *query_file, *export_file, *arrow_file;
     const char *const *metrics; /* names; n_metrics 0 = none asked for */
     size_t n_metrics;
     const char *pre_metrics; /* a file of SQL */
@@ -61,10 +61,11 @@ static void on_interrupt(int sig)
         hw_sql_interrupt(running);
 }
 
-static int export_to(struct hw_sql_session *s, const char *path)
+static int export_to(struct hw_sql_session *s, const char *path,
+                     int (*write)(struct hw_sql *db, const char *path, struct hw_error *err))
 {
     struct hw_error err = {0};
-    return hw_sql_export(s->db, path, &err) < 0 ? hw_cli_fail(s->cli, &err) : HW_EXIT_OK;
+    return write(s->db, path, &err) < 0 ? hw_cli_fail(s->cli, &err) : HW_EXIT_OK;
 }
 
 static int reset(struct hw_sql_session *s)
@@ -142,7 +143,7 @@ static void prompt_command(struct hw_sql_session *s, struct hw_query_out *out, c
     if (argument(line, ".help"))
         prompt_help();
     else if ((arg = argument(line, ".dump")) && *arg)
-        (void)export_to(s, arg); /* failures are printed, the prompt goes on */
+        (void)export_to(s, arg, hw_sql_export); /* failures are printed, the prompt goes on */
     else if ((arg = argument(line, ".read")) && *arg)
         (void)hw_sql_session_run_file(s, arg, out);
     else if (argument(line, ".reset"))
@@ -247,7 +248,9 @@ static int run_task(struct hw_cli *cli, const struct task *t)
     if (status == HW_EXIT_OK && t->n_metrics)
         status = run_task_metrics(&s, t);
     if (status == HW_EXIT_OK && t->export_file)
-        status = export_to(&s, t->export_file);
+        status = export_to(&s, t->export_file, hw_sql_export);
+    if (status == HW_EXIT_OK && t->arrow_file)
+        status = export_to(&s, t->arrow_file, hw_sql_export_arrow);
     if (status == HW_EXIT_OK && perf_file)
         status = write_times(&s, perf_file);
     if (status == HW_EXIT_OK && t->prompt)
@@ -354,17 +357,14 @@ static int sub_export(struct hw_cli *cli)
     const struct hw_opts *o = &cli->opts;
     const char *out = hw_opt_text(o, HW_OPT_TP_OUT);
     if (o->n_args != 3 || !out)
-        return wrong_usage(cli, "export sqlite|perfetto -o OUT TRACE");
+        return wrong_usage(cli, "export sqlite|arrow_tar|perfetto -o OUT TRACE");
     if (strcmp(o->args[1], "sqlite") == 0)
         return run_task(cli, &(struct task){.trace = o->args[2], .export_file = out});
     if (strcmp(o->args[1], "perfetto") == 0)
         return export_perfetto(cli, o->args[2], out);
-    if (strcmp(o->args[1], "arrow_tar") == 0) {
-        hw_cli_error(cli, NULL, "export arrow_tar: Arrow files cannot be written in this version");
-        hw_cli_hint("export sqlite, or CSV by -Q \"select * from TABLE\"");
-        return HW_EXIT_FAILED;
-    }
-    return wrong_usage(cli, "export sqlite|perfetto -o OUT TRACE");
+    if (strcmp(o->args[1], "arrow_tar") == 0)
+        return run_task(cli, &(struct task){.trace = o->args[2], .arrow_file = out});
+    return wrong_usage(cli, "export sqlite|arrow_tar|perfetto -o OUT TRACE");
 }
 
 /* Options of the classic command that change nothing here, each with its reason. */

@@ -85,6 +85,8 @@ void hw_sql_watch(struct hw_sql *db, bool (*stop)(void *ctx), void *ctx);
 
 /* Writes every table and view to a new SQLite file, in place of what stood there. */
 int hw_sql_export(struct hw_sql *db, const char *path, struct hw_error *err);
+/* Writes every table of the model to a tar archive of Arrow files. */
+int hw_sql_export_arrow(struct hw_sql *db, const char *path, struct hw_error *err);
 
 const struct hw_profile *hw_sql_profile(const struct hw_sql *db);
 /* Bytes that SQLite may hold in this whole process, over all connections; 0 = no limit. Queries
