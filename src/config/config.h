@@ -53,6 +53,12 @@ struct hw_process_stats_config {
         record_process_runtime, resolve_process_fds;
 };
 
+/* At most max_others other sessions may hold a semaphore of this name, by the strictest of them. */
+struct hw_session_semaphore {
+    char *name; /* owned; NULL = "" */
+    uint64_t max_others;
+};
+
 struct hw_trace_config {
     HW_VEC(struct hw_heapprofd_config) heapprofd; /* one per data source */
     bool has_process_stats, has_system_info, has_packages_list;
@@ -64,6 +70,7 @@ struct hw_trace_config {
     bool write_into_file;
     char *output_path;         /* owned; NULL */
     char *unique_session_name; /* owned; NULL */
+    HW_VEC(struct hw_session_semaphore) semaphores;
     int64_t uuid_msb, uuid_lsb;
     uint32_t compression; /* 0 none, 1 deflate, 2 zstd */
     int32_t zstd_level;   /* 0 = its default */

@@ -16,7 +16,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_BUFFERS = 128, MAX_SOURCES = 256 };
+enum { MAX_BUFFERS = 128, MAX_SOURCES = 256, MAX_SEMAPHORES = 64 };
 static const uint32_t seven_days_ms = 7u * 24 * 3600 * 1000;
 static const uint32_t one_day_ms = 24u * 3600 * 1000;
 
@@ -305,6 +305,30 @@ static int read_overrides(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "guardrail_overrides", 0);
 }
 
+static int read_semaphore(struct reading *r, struct hw_bytes message)
+{
+    struct hw_session_semaphore one = {0};
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    if (r->c->semaphores.n >= MAX_SEMAPHORES)
+        return hw_fail(r->err, HW_EINVAL, 0, "more than %d session_semaphores", MAX_SEMAPHORES);
+    while ((rc = hw_pb_next(&in, &f)) > 0) {
+        if (f.number == HW_F_TraceConfig_SessionSemaphore_name && f.wire == HW_PB_BYTES)
+            rc = hw_config_take_string(f.bytes, &one.name, r->err);
+        else if (f.number == HW_F_TraceConfig_SessionSemaphore_max_other_session_count &&
+                 f.wire == HW_PB_VARINT)
+            one.max_others = f.value;
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0 && hw_vec_push(&r->c->semaphores, one) == 0)
+        return HW_OK;
+    free(one.name);
+    return rc < 0 ? broken(r, rc, "session_semaphores", 0)
+                  : hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+}
+
 /* ---- the message ---- */
 
 #define F(name) HW_F_TraceConfig_##name
@@ -325,7 +349,6 @@ static const struct {
     {F(incident_report_config), "incident_report_config has no effect on Linux"},
     {F(statsd_logging), "statsd_logging has no effect on Linux"},
     {F(android_report_config), "android_report_config has no effect on Linux"},
-    {F(session_semaphores), "session_semaphores are not counted here"},
     {F(priority_boost), "priority_boost has no effect"},
     {F(exclusive_prio), "exclusive_prio has no effect: sessions do not push each other out"},
     {F(trace_all_machines), "trace_all_machines has no effect: there is one machine"},
@@ -357,6 +380,8 @@ static int read_bytes_field(struct reading *r, const struct hw_pb_field *f)
         return read_compression(r, f->bytes);
     case F(guardrail_overrides):
         return read_overrides(r, f->bytes);
+    case F(session_semaphores):
+        return read_semaphore(r, f->bytes);
     case F(unique_session_name):
         return hw_config_take_string(f->bytes, &r->c->unique_session_name, r->err);
     case F(output_path):
@@ -399,7 +424,8 @@ static void read_number_field(struct reading *r, const struct hw_pb_field *f)
         c->stop_timeout_ms = hw_config_u32(f->value);
         break;
     case F(compression_type):
-        c->compression = f->value == 1 ? 1 : c->compression;
+        if (f->value == 1 && !c->compression) /* the newer field decides */
+            c->compression = 1;
         break;
     case F(trace_uuid_msb):
         c->uuid_msb = (int64_t)f->value;
@@ -593,6 +619,9 @@ void hw_trace_config_done(struct hw_trace_config *c)
     hw_vec_done(&c->heapprofd);
     free(c->output_path);
     free(c->unique_session_name);
+    for (size_t i = 0; i < c->semaphores.n; i++)
+        free(c->semaphores.v[i].name);
+    hw_vec_done(&c->semaphores);
     hw_strbuf_done(&c->warnings);
     *c = (struct hw_trace_config){0};
 }

@@ -7,6 +7,7 @@
  * recorder, a write error, or because the command it watched has ended with all below it.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,33 @@ static uint64_t cpu_us(void)
            (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+/* Sessions that hold a semaphore of one name limit each other: the smallest number holds. */
+static int check_semaphores(const struct hw_recorder *r, const struct hw_trace_config *c,
+                            struct hw_error *err)
+{
+    for (size_t k = 0; k < c->semaphores.n; k++) {
+        const char *name = c->semaphores.v[k].name ? c->semaphores.v[k].name : "";
+        uint64_t limit = c->semaphores.v[k].max_others, others = 0;
+        for (size_t i = 0; i < r->sessions.n; i++) {
+            const struct hw_trace_config *o = &r->sessions.v[i]->config;
+            for (size_t j = 0; j < o->semaphores.n; j++) {
+                const struct hw_session_semaphore *s = &o->semaphores.v[j];
+                if (strcmp(s->name ? s->name : "", name) != 0)
+                    continue;
+                others++;
+                limit = s->max_others < limit ? s->max_others : limit;
+                break;
+            }
+        }
+        if (others > limit)
+            return hw_fail(err, HW_EBUSY, 0,
+                           "session_semaphores: %" PRIu64 " sessions hold '%.100s', of which no "
+                           "more than %" PRIu64 " may run beside another",
+                           others, name, limit);
+    }
+    return HW_OK;
+}
+
 static int check_admission(struct hw_recorder *r, const struct hw_trace_config *c, uint32_t uid,
                            struct hw_error *err)
 {
@@ -86,7 +114,7 @@ static int check_admission(struct hw_recorder *r, const struct hw_trace_config *
     if (r->sessions.n >= MAX_SESSIONS || of_user >= MAX_SESSIONS_USER)
         return hw_fail(err, HW_ELIMIT, 0, "too many sessions (%zu in all, %zu of yours)",
                        r->sessions.n, of_user);
-    return HW_OK;
+    return check_semaphores(r, c, err);
 }
 
 static int add_sources(struct hw_session *s, uint64_t now, struct hw_error *err)

@@ -652,6 +652,25 @@ END
     [[ $output != *NULL* ]]
 }
 
+@test "perfetto: session semaphores limit each other" {
+    service heapprofd
+    with() { printf 'duration_ms: 20000 session_semaphores { name: "disk" %s }\n' "$1" >c; }
+    with 'max_other_session_count: 1'
+    perfetto -c c --txt -o a --detach a
+    perfetto -c c --txt -o b --detach b
+    run perfetto -c c --txt -o x
+    [ "$status" -eq 1 ]
+    has "session_semaphores: 2 sessions hold 'disk'"
+    [ ! -e x ]
+    with 'max_other_session_count: 9' # the others' limit holds too
+    run perfetto -c c --txt -o x
+    [ "$status" -eq 1 ]
+    sed -i 's/disk/net/; s/20000/100/' c
+    perfetto -c c --txt -o x
+    perfetto --attach a --stop
+    perfetto --attach b --stop
+}
+
 @test "perfetto: detach, attach, is_detached, stop" {
     service heapprofd
     config_for t_steps night >c
