@@ -312,6 +312,13 @@ void hw_pages_connection_free(void *ctx, void *data)
     free(c);
 }
 
+static void forget_upload(struct connection *c)
+{
+    if (c->fd >= 0)
+        (void)close(c->fd);
+    c->fd = -1;
+}
+
 static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes piece)
 {
     struct connection *c = hw_http_connection_data(req);
@@ -323,7 +330,10 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
         c->fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (c->fd < 0) /* a file system without unnamed files */
         c->fd = memfd_create("trace", MFD_CLOEXEC);
-    return c->fd < 0 ? HW_ESYS : hw_fd_write_all(c->fd, piece.p, piece.n);
+    int rc = c->fd < 0 ? HW_ESYS : hw_fd_write_all(c->fd, piece.p, piece.n);
+    if (rc < 0)
+        forget_upload(c);
+    return rc;
 }
 
 /* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine. */
@@ -335,6 +345,8 @@ static void open_trace(struct hw_http_request *req, void *ctx)
     unsigned id = 0;
     int rc = HW_EINVAL;
     if (path && *path) {
+        if (c)
+            forget_upload(c); /* else the connection's next one would go on behind it */
         rc = hw_pages_open(ctx, path, &id, &err);
     } else if (c && c->fd >= 0) {
         int fd = c->fd;
