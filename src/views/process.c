@@ -172,8 +172,8 @@ bool hw_process_view_cleaned_up(const struct hw_process_view *v)
 }
 
 /* The series' dump that holds at this moment; HW_ID_NONE when it had none yet. */
-static uint32_t dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
-                        bool at_max)
+uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
+                            bool at_max)
 {
     uint32_t found = HW_ID_NONE;
     const hw_dump_list *l = at_max ? &s->peaks : &s->shown;
@@ -217,7 +217,7 @@ int hw_process_values(const struct hw_profile *p, const struct hw_series_list *l
         const struct hw_series *s = &list->v.v[i];
         if (s->upid.v != upid.v)
             continue;
-        uint32_t dump = dump_at(p, s, ts_ns, at_max);
+        uint32_t dump = hw_process_dump_at(p, s, ts_ns, at_max);
         if (dump == HW_ID_NONE)
             continue;
         rc = hw_values_at(p, s, dump, &one);

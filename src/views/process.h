@@ -46,6 +46,9 @@ const struct hw_process_moment *hw_process_view_peak(const struct hw_process_vie
  * more: below 1 % of the peak, or half of it when the process ended in the recording. */
 bool hw_process_view_cleaned_up(const struct hw_process_view *v);
 
+/* The dump whose values a heap has at a moment; HW_ID_NONE before its first. */
+uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
+                            bool at_max);
 /* Values of all heaps at a moment, one row per callsite, sorted by callsite. */
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out);
