@@ -15,6 +15,7 @@
 #include "config/config.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum { MAX_CONFIG = 16 << 20 };
 
@@ -54,11 +55,8 @@ static void print_settings(const struct hw_opts *o, const struct hw_command *cmd
 
 static int json_settings(const struct hw_opts *o, const struct hw_command *cmd)
 {
-    int fd = STDOUT_FILENO;
     struct hw_json j;
-    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
+    hw_json_page_begin(&j, stdout, "settings", 0);
     hw_json_kv_str(&j, "command", cmd->name);
     hw_json_key(&j, "settings");
     hw_json_begin_array(&j);
@@ -75,9 +73,7 @@ static int json_settings(const struct hw_opts *o, const struct hw_command *cmd)
         hw_strbuf_done(&value);
     }
     hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
+    int rc = hw_json_page_end(&j);
     return rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK;
 }
 

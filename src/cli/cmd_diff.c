@@ -21,6 +21,7 @@
 #include "views/diff.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum { A, B, N_SIDES };
 enum { COL_SIDE = 12, COL_CHANGE = 25 };
@@ -313,12 +314,6 @@ static int put_text(struct page *pg, bool *incomplete)
 
 /* ---- JSON ---- */
 
-static int write_stdout(void *ctx, const void *p, size_t n)
-{
-    (void)ctx; /* standard output is one */
-    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
-}
-
 static void json_value(const struct page *pg, struct hw_json *j, const struct hw_diff_value *v)
 {
     hw_json_kv_int(j, "a", hw_value_get(&v->a, pg->metric));
@@ -364,10 +359,7 @@ static void json_row(const struct page *pg, struct hw_json *j, const struct hw_d
 static int put_json(struct page *pg, bool *incomplete)
 {
     struct hw_json j;
-    hw_json_init(&j, write_stdout, NULL, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
-    hw_json_kv_str(&j, "type", "diff");
+    hw_json_page_begin(&j, stdout, "diff", 0);
     hw_json_kv_str(&j, "metric", hw_metric_name(pg->metric));
     hw_json_kv_bool(&j, "same_recording", pg->diff.same_run);
     json_side(pg, &j, A);
@@ -391,10 +383,7 @@ static int put_json(struct page *pg, bool *incomplete)
     for (size_t i = 0; i < pg->n_changed; i++)
         json_row(pg, &j, row_at(pg, i));
     hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    putchar('\n');
+    int rc = hw_json_page_end(&j);
     for (int i = A; rc == 0 && i < N_SIDES; i++)
         if (i == A || pg->show[A].p != pg->show[B].p)
             rc = hw_show_losses(&pg->show[i], stderr, incomplete);

@@ -22,6 +22,7 @@
 #include "enrich/debuginfod.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum verdict { GOOD, NOTE, BAD };
 
@@ -212,11 +213,8 @@ static void print_text(const struct report *r)
 static void print_json(const struct report *r)
 {
     static const char *const verdicts[] = {"good", "note", "bad"};
-    int fd = STDOUT_FILENO;
     struct hw_json j;
-    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
+    hw_json_page_begin(&j, stdout, "doctor", 0);
     hw_json_key(&j, "checks");
     hw_json_begin_array(&j);
     for (size_t i = 0; i < r->n; i++) {
@@ -227,9 +225,7 @@ static void print_json(const struct report *r)
         hw_json_end_object(&j);
     }
     hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    (void)hw_json_finish(&j); /* a broken standard output is seen by who reads it */
-    hw_json_done(&j);
+    (void)hw_json_page_end(&j); /* a broken standard output is seen by who reads it */
 }
 
 int hw_cmd_doctor(struct hw_cli *cli)

@@ -24,6 +24,7 @@
 #include "views/heap_tree.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum { WIDTH = 11, MAX_PATH_SHOWN = 60 };
 
@@ -513,9 +514,6 @@ static int show(const struct graph_page *pg, struct hw_error *err)
          dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS);
     int rc;
     if (pg->json) {
-        hw_json_begin_object(pg->json);
-        hw_json_kv_int(pg->json, "version", 1);
-        hw_json_kv_str(pg->json, "type", "heap_graph");
         hw_json_kv_str(pg->json, "form",
                        class        ? "path"
                        : other      ? "diff"
@@ -541,18 +539,16 @@ static int show(const struct graph_page *pg, struct hw_error *err)
 static int show_json(struct graph_page *pg, struct hw_error *err)
 {
     struct hw_json j;
-    hw_json_init(&j, NULL, NULL, /* pretty = */ true);
+    hw_json_page_begin(&j, stdout, "heap_graph", HW_PAGE_HELD);
     pg->json = &j;
     int rc = show(pg, err);
-    if (rc == HW_OK) {
-        hw_json_end_object(&j);
-        rc = hw_json_finish(&j);
-        if (rc == HW_OK && fwrite(j.buf.p, 1, j.buf.n, stdout) != j.buf.n)
-            rc = HW_ESYS;
-        if (rc < 0)
-            (void)hw_fail(err, rc, 0, "cannot write");
+    if (rc < 0) {
+        hw_json_done(&j);
+        return rc;
     }
-    hw_json_done(&j);
+    int written = hw_json_page_end(&j);
+    if (written < 0)
+        return hw_fail(err, written, 0, "cannot write");
     return rc;
 }
 

@@ -20,6 +20,7 @@
 #include "views/leaks.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum {
     MAX_SUPPRESSIONS = 4 << 20,
@@ -234,12 +235,6 @@ static int put_text(struct page *pg, bool *incomplete)
 
 /* ---- JSON ---- */
 
-static int write_stdout(void *ctx, const void *p, size_t n)
-{
-    (void)ctx; /* standard output is one */
-    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
-}
-
 static void json_path(struct page *pg, struct hw_json *j, const struct hw_leak *r)
 {
     const struct hw_flame *t = &pg->leaks.tree;
@@ -304,10 +299,7 @@ static int put_json(struct page *pg, bool *incomplete)
 {
     const struct hw_leaks *l = &pg->leaks;
     struct hw_json j;
-    hw_json_init(&j, write_stdout, NULL, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
-    hw_json_kv_str(&j, "type", "leaks");
+    hw_json_page_begin(&j, stdout, "leaks", 0);
     hw_json_kv_int(&j, "pid", pg->show.p->processes.v[pg->show.upid.v].pid);
     hw_json_kv_uint(&j, "interval_bytes", l->interval_bytes);
     hw_json_kv_int(&j, "space", l->total.space);
@@ -332,10 +324,7 @@ static int put_json(struct page *pg, bool *incomplete)
     for (size_t i = 0; i < pg->n_rows; i++)
         json_row(pg, &j, i);
     hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    putchar('\n');
+    int rc = hw_json_page_end(&j);
     int losses = hw_show_losses(&pg->show, stderr, incomplete);
     return rc < 0 ? rc : losses;
 }

@@ -19,6 +19,7 @@
 #include "proc/pid.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 struct row {
     int32_t pid;
@@ -259,11 +260,8 @@ static void json_row(struct hw_json *j, const struct row *r)
 
 static int print_json(const row_vec *rows, const struct hw_recorders *all)
 {
-    int fd = STDOUT_FILENO;
     struct hw_json j;
-    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
+    hw_json_page_begin(&j, stdout, "ps", 0);
     hw_json_kv_bool(&j, "service", all->all.n && !all->all.v[0].embedded);
     hw_json_key(&j, "recordings");
     hw_json_begin_array(&j);
@@ -276,9 +274,7 @@ static int print_json(const row_vec *rows, const struct hw_recorders *all)
     for (size_t i = 0; i < rows->n; i++)
         json_row(&j, &rows->v[i]);
     hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
+    int rc = hw_json_page_end(&j);
     return rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK;
 }
 

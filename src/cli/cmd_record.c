@@ -29,6 +29,7 @@
 #include "import/import.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 enum { PROCESS_STATS_MS = 1000 };
 #define ALL_NAME "all" /* in the file's name when it is about several programs */
@@ -283,13 +284,9 @@ static int set_up(struct record *r, struct hw_error *err)
 
 static void write_summary(const struct record *r, const struct hw_seen_target *t, int status)
 {
-    int fd = STDOUT_FILENO;
     const struct hw_control_ended *e = &r->recording.ended;
     struct hw_json j;
-    (void)fflush(stdout);
-    hw_json_init(&j, hw_json_write_fd, &fd, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
+    hw_json_page_begin(&j, stdout, "recording", 0);
     hw_json_kv_str(&j, "trace", r->output.final_name);
     hw_json_kv_int(&j, "pid", t ? t->pid : -1);
     hw_json_kv_str(&j, "name", t ? t->name : NULL);
@@ -300,9 +297,7 @@ static void write_summary(const struct record *r, const struct hw_seen_target *t
     hw_json_kv_uint(&j, "processes", e->n_targets);
     hw_json_kv_bool(&j, "complete", r->recording.is_ended && e->status == 0 && e->n_lost == 0);
     hw_json_kv_int(&j, "program_status", status);
-    hw_json_end_object(&j);
-    (void)hw_json_finish(&j); /* main notices a broken standard output */
-    hw_json_done(&j);
+    (void)hw_json_page_end(&j); /* main notices a broken standard output */
 }
 
 /* The program's own status as a shell gives it. */

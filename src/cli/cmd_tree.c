@@ -19,6 +19,7 @@
 #include "views/flame.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
 struct tree {
     const struct hw_cli *cli;
@@ -142,12 +143,6 @@ static void put_head(const struct tree *t)
     hw_strbuf_done(&line);
 }
 
-static int write_stdout(void *ctx, const void *p, size_t n)
-{
-    (void)ctx; /* standard output is one */
-    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
-}
-
 /* Nodes in order of a walk, each with its parent's index: deep trees do not fit nested JSON. */
 static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
                        const struct hw_flame *f)
@@ -179,20 +174,14 @@ static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
 static int put_json(const struct tree *t)
 {
     struct hw_json j;
-    hw_json_init(&j, write_stdout, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
-    hw_json_kv_str(&j, "type", "tree");
+    hw_json_page_begin(&j, stdout, "tree", HW_PAGE_DENSE);
     hw_json_kv_int(&j, "pid", t->show.p->processes.v[t->show.upid.v].pid);
     hw_json_kv_int(&j, "ts_ns", t->show.moment->ts_ns);
     hw_json_kv_bool(&j, "inverted", hw_opt_flag(&t->cli->opts, HW_OPT_INVERT));
     json_nodes(t, &j, "nodes", &t->flame);
     if (hw_filters_have_pivot(&t->filters))
         json_nodes(t, &j, "callers", &t->callers);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    putchar('\n');
+    int rc = hw_json_page_end(&j);
     return rc;
 }
 /* The share that filters left. */

@@ -7,11 +7,7 @@
 #include "cli/report_data.h"
 
 #include "base/banned.h"
-
-static int write_file(void *ctx, const void *p, size_t n)
-{
-    return fwrite(p, 1, n, (FILE *)ctx) == n ? HW_OK : HW_ESYS;
-}
+#include "cli/json_page.h"
 
 static void put_value(struct hw_json *j, const struct hw_report_data *d, const struct hw_value *v)
 {
@@ -113,10 +109,7 @@ static void put_others(struct hw_json *j, const struct hw_report_data *d)
 int hw_report_json(const struct hw_report_data *d, FILE *out)
 {
     struct hw_json j;
-    hw_json_init(&j, write_file, out, /* pretty = */ true);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "version", 1);
-    hw_json_kv_str(&j, "type", "report");
+    hw_json_page_begin(&j, out, "report", 0);
     hw_json_key(&j, "process");
     hw_json_begin_object(&j);
     put_process(&j, d, d->upid);
@@ -141,9 +134,6 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     put_sites(&j, d);
     put_losses(&j, d);
     put_others(&j, d);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    hw_json_done(&j);
-    fputc('\n', out);
+    int rc = hw_json_page_end(&j);
     return rc;
 }
