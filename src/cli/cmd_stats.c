@@ -16,10 +16,12 @@
 #include "views/losses.h"
 #include "views/process.h"
 #include "views/series.h"
+#include "views/sizes.h"
 
 #include "base/banned.h"
+#include "cli/json_page.h"
 
-enum { N_SIZES = 33 }; /* 2^0 … 2^31, and above */
+enum { MAX_FUNCTIONS = 50, BAR = 40 }; /* of a process, in JSON; characters */
 
 struct process_stats {
     struct hw_process_view view;
@@ -28,7 +30,7 @@ struct process_stats {
     uint64_t lost, heap_samples, unwinding_errors, map_reparses, unwinding_us, blocked_us;
     /* Shares of alloc_samples whose site has a name, and that reach a root. */
     int64_t named_samples, moduled_samples;
-    double count_by_size[N_SIZES], bytes_by_size[N_SIZES]; /* by a callstack's average size */
+    hw_size_rows sizes;
 };
 
 struct job {
@@ -40,15 +42,10 @@ struct job {
     hw_losses losses;
 };
 
-static int size_class(const struct hw_value *v)
+static void stats_done(struct process_stats *s)
 {
-    if (v->alloc_objects <= 0 || v->alloc_space <= 0)
-        return 0;
-    double average = (double)v->alloc_space / (double)v->alloc_objects;
-    int c = 0;
-    while (c + 1 < N_SIZES && average > (double)(1ull << c))
-        c++;
-    return c;
+    hw_process_view_done(&s->view);
+    hw_vec_done(&s->sizes);
 }
 
 static void see_dumps(const struct job *j, hw_upid upid, struct process_stats *s)
@@ -89,14 +86,19 @@ static int collect(const struct job *j, hw_upid upid, struct process_stats *s)
         hw_value_add(&s->total, v);
         s->named_samples += fn->name.v ? v->alloc_samples : 0;
         s->moduled_samples += fn->module.v ? v->alloc_samples : 0;
-        int c = size_class(v);
-        s->count_by_size[c] += (double)v->alloc_objects;
-        s->bytes_by_size[c] += (double)v->alloc_space;
     }
+    const struct hw_sizes_question q = {.p = j->p,
+                                        .list = &j->list,
+                                        .fns = j->functions,
+                                        .upid = upid,
+                                        .ts_ns = m ? m->ts_ns : 0,
+                                        .at_max = m && m->at_max};
+    if (rc == 0 && m)
+        rc = hw_sizes_find(&q, &s->sizes);
     see_dumps(j, upid, s);
     hw_vec_done(&values);
     if (rc < 0)
-        hw_process_view_done(&s->view);
+        stats_done(s);
     return rc;
 }
 
@@ -120,24 +122,51 @@ static void put_escaped(const char *s)
     hw_strbuf_done(&b);
 }
 
-static void put_sizes(const struct process_stats *s)
+/* Of one heap, or HW_ID_NONE = all. */
+static void put_sizes(const struct process_stats *s, uint32_t series)
 {
     char a[HW_UNIT_MAX], b[HW_UNIT_MAX], c[HW_UNIT_MAX];
-    puts("  sizes (by the average of each callstack):");
-    for (int i = 0; i < N_SIZES; i++) {
-        if (s->count_by_size[i] <= 0)
+    struct hw_size_value v[HW_SIZE_CLASSES];
+    hw_sizes_sum(&s->sizes, series, HW_ID_NONE, v);
+    struct hw_size_value total = hw_sizes_total(v);
+    printf("sizes (%.0f%% of the allocations exactly, others by their average):\n",
+           percent(total.exact_objects, total.alloc_objects));
+    for (unsigned i = 0; i < HW_SIZE_CLASSES; i++) {
+        if (v[i].alloc_objects <= 0)
             continue;
         double share =
-            s->total.alloc_space > 0 ? s->bytes_by_size[i] / (double)s->total.alloc_space : 0;
-        if (i + 1 < N_SIZES)
-            printf("    to %-9s", hw_fmt_bytes_exact(a, 1ull << i));
-        else
-            printf("    above       ");
-        printf(" %9s allocations %11s  ", hw_fmt_count(b, s->count_by_size[i]),
-               hw_fmt_bytes(c, s->bytes_by_size[i]));
-        for (int k = 0; k < (int)(share * 40 + 0.5); k++)
+            total.alloc_space > 0 ? (double)v[i].alloc_space / (double)total.alloc_space : 0;
+        printf("    to %-9s", hw_fmt_bytes_exact(a, hw_size_up_to(i)));
+        printf(" %9s allocations %11s  ", hw_fmt_count(b, (double)v[i].alloc_objects),
+               hw_fmt_bytes(c, (double)v[i].alloc_space));
+        for (int k = 0; k < (int)(share * BAR + 0.5); k++)
             putchar('#');
         putchar('\n');
+    }
+}
+
+static size_t count_heaps(const struct process_stats *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->sizes.n; i++)
+        n += i == 0 || s->sizes.v[i].series != s->sizes.v[i - 1].series;
+    return n;
+}
+
+static void put_all_sizes(const struct job *j, const struct process_stats *s)
+{
+    if (s->sizes.n)
+        fputs("  ", stdout);
+    if (s->sizes.n)
+        put_sizes(s, HW_ID_NONE);
+    for (size_t i = 0; count_heaps(s) > 1 && i < s->sizes.n; i++) {
+        uint32_t series = s->sizes.v[i].series;
+        if (i && series == s->sizes.v[i - 1].series)
+            continue;
+        fputs("  ", stdout);
+        put_escaped(text_of(j, j->list.v.v[series].heap_name));
+        fputs(" ", stdout);
+        put_sizes(s, series);
     }
 }
 
@@ -185,7 +214,7 @@ static void put_process(const struct job *j, hw_upid upid, const struct process_
     if (s->blocked_us)
         printf("  program waited for the recorder: %s\n",
                hw_fmt_duration(a, (int64_t)(s->blocked_us * 1000)));
-    put_sizes(s);
+    put_all_sizes(j, s);
 }
 
 static void put_losses(const struct job *j)
@@ -243,7 +272,7 @@ static int print_text(const struct job *j)
         if (rc < 0)
             return rc;
         put_process(j, j->ranks.v[i].upid, &s);
-        hw_process_view_done(&s.view);
+        stats_done(&s);
     }
     put_losses(j);
     put_stat_rows(j, hw_opt_flag(&j->cli->opts, HW_OPT_ALL_STATS));
@@ -252,10 +281,105 @@ static int print_text(const struct job *j)
 
 /* ---- JSON ---- */
 
-static int write_stdout(void *ctx, const void *p, size_t n)
+static void json_sizes(struct hw_json *o, const hw_size_rows *rows, uint32_t series,
+                       uint32_t function)
 {
-    (void)ctx; /* standard output is one */
-    return fwrite(p, 1, n, stdout) == n ? HW_OK : HW_ESYS;
+    struct hw_size_value v[HW_SIZE_CLASSES];
+    hw_sizes_sum(rows, series, function, v);
+    hw_json_key(o, "sizes");
+    hw_json_begin_array(o);
+    for (unsigned i = 0; i < HW_SIZE_CLASSES; i++) {
+        if (v[i].alloc_objects == 0 && v[i].objects == 0 && v[i].space == 0)
+            continue;
+        hw_json_begin_object(o);
+        hw_json_kv_uint(o, "up_to", hw_size_up_to(i));
+        hw_json_kv_int(o, "alloc_objects", v[i].alloc_objects);
+        hw_json_kv_int(o, "alloc_space", v[i].alloc_space);
+        hw_json_kv_int(o, "exact_objects", v[i].exact_objects);
+        hw_json_kv_int(o, "objects", v[i].objects);
+        hw_json_kv_int(o, "space", v[i].space);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+}
+
+static void json_heaps(struct hw_json *o, const struct job *j, const struct process_stats *s)
+{
+    hw_json_key(o, "heaps");
+    hw_json_begin_array(o);
+    for (size_t i = 0; i < s->sizes.n; i++) {
+        uint32_t series = s->sizes.v[i].series;
+        if (i && series == s->sizes.v[i - 1].series)
+            continue;
+        hw_json_begin_object(o);
+        hw_json_kv_str(o, "name", text_of(j, j->list.v.v[series].heap_name));
+        json_sizes(o, &s->sizes, series, HW_ID_NONE);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+}
+
+struct function_sum {
+    uint32_t function;
+    int64_t alloc_space;
+};
+
+static int by_space(const void *a, const void *b)
+{
+    const struct function_sum *x = a, *y = b;
+    if (x->alloc_space != y->alloc_space)
+        return x->alloc_space > y->alloc_space ? -1 : 1;
+    return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static int by_function(const void *a, const void *b)
+{
+    const struct function_sum *x = a, *y = b;
+    return x->function < y->function ? -1 : x->function > y->function;
+}
+
+/* One row a function, those with the most bytes first; without memory none. */
+static size_t rank_functions(const hw_size_rows *rows, struct function_sum **out)
+{
+    size_t kept = 0;
+    struct function_sum *v = malloc((rows->n ? rows->n : 1) * sizeof *v);
+    *out = v;
+    if (!v || rows->n == 0)
+        return 0;
+    for (size_t i = 0; i < rows->n; i++)
+        v[i] = (struct function_sum){rows->v[i].function, rows->v[i].v.alloc_space};
+    qsort(v, rows->n, sizeof *v, by_function);
+    for (size_t i = 1; i < rows->n; i++) {
+        if (v[i].function == v[kept].function)
+            v[kept].alloc_space = hw_sat_add(v[kept].alloc_space, v[i].alloc_space);
+        else
+            v[++kept] = v[i];
+    }
+    qsort(v, kept + 1, sizeof *v, by_space);
+    return kept + 1;
+}
+
+static void json_functions(struct hw_json *o, const struct job *j, const struct process_stats *s)
+{
+    struct function_sum *v;
+    struct hw_strbuf label = {0};
+    size_t n = rank_functions(&s->sizes, &v), shown = n < MAX_FUNCTIONS ? n : MAX_FUNCTIONS;
+    hw_json_key(o, "functions");
+    hw_json_begin_array(o);
+    for (size_t i = 0; i < shown; i++) {
+        hw_strbuf_clear(&label);
+        hw_function_label(&label, j->p->callsites, hw_functions_get(j->functions, v[i].function),
+                          NULL);
+        hw_json_begin_object(o);
+        hw_json_kv_str(o, "name", label.p);
+        hw_json_kv_int(o, "alloc_space", v[i].alloc_space);
+        json_sizes(o, &s->sizes, HW_ID_NONE, v[i].function);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+    hw_json_kv_uint(o, "left_out_functions", n - shown);
+    hw_strbuf_done(&label);
+    free(v);
 }
 
 static void json_process(struct hw_json *o, const struct job *j, hw_upid upid,
@@ -277,19 +401,9 @@ static void json_process(struct hw_json *o, const struct job *j, hw_upid upid,
     hw_json_kv_uint(o, "unwinding_errors", s->unwinding_errors);
     hw_json_kv_uint(o, "unwinding_us", s->unwinding_us);
     hw_json_kv_uint(o, "blocked_us", s->blocked_us);
-    hw_json_key(o, "sizes");
-    hw_json_begin_array(o);
-    for (int i = 0; i < N_SIZES; i++) {
-        if (s->count_by_size[i] <= 0)
-            continue;
-        hw_json_begin_object(o);
-        if (i + 1 < N_SIZES)
-            hw_json_kv_uint(o, "up_to", 1ull << i);
-        hw_json_kv_double(o, "alloc_objects", s->count_by_size[i]);
-        hw_json_kv_double(o, "alloc_space", s->bytes_by_size[i]);
-        hw_json_end_object(o);
-    }
-    hw_json_end_array(o);
+    json_sizes(o, &s->sizes, HW_ID_NONE, HW_ID_NONE);
+    json_heaps(o, j, s);
+    json_functions(o, j, s);
     hw_json_end_object(o);
 }
 
@@ -314,10 +428,7 @@ static int print_json(const struct job *j)
 {
     struct hw_json o;
     int rc = HW_OK;
-    hw_json_init(&o, write_stdout, NULL, /* pretty = */ true);
-    hw_json_begin_object(&o);
-    hw_json_kv_int(&o, "version", 1);
-    hw_json_kv_str(&o, "type", "stats");
+    hw_json_page_begin(&o, stdout, "stats", 0);
     hw_json_key(&o, "processes");
     hw_json_begin_array(&o);
     for (size_t i = 0; i < j->ranks.n && rc == 0; i++) {
@@ -326,14 +437,11 @@ static int print_json(const struct job *j)
         if (rc < 0)
             break;
         json_process(&o, j, j->ranks.v[i].upid, &s);
-        hw_process_view_done(&s.view);
+        stats_done(&s);
     }
     hw_json_end_array(&o);
     json_stats(&o, j);
-    hw_json_end_object(&o);
-    int written = hw_json_finish(&o);
-    hw_json_done(&o);
-    putchar('\n');
+    int written = hw_json_page_end(&o);
     return rc < 0 ? rc : written;
 }
 

@@ -6,6 +6,7 @@
  *   heapwise_callees(UPID, TS, PATTERN)          views/filter.h matches
  *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
  *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
+ *   heapwise_sizes(UPID [, TS])                  sizes of allocations by heap, function and class
  *
  * UPID is that of the table process; TS a time, NULL or left out = the last dump. Names are raw, as
  * in the other tables; demangle() shows them. Rows are made once a call, as columns of cells.
@@ -19,6 +20,7 @@
 #include "sql/engine.h"
 #include "views/diff.h"
 #include "views/leaks.h"
+#include "views/sizes.h"
 
 #include "base/banned.h"
 
@@ -269,6 +271,29 @@ static int fill_diff(struct answer *a, const struct asked *q)
     return rc;
 }
 
+static int fill_sizes(struct answer *a, const struct asked *q)
+{
+    hw_size_rows rows = {0};
+    const struct hw_sizes_question ask = {
+        .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .ts_ns = q->ts[0]};
+    int rc = hw_sizes_find(&ask, &rows);
+    for (size_t i = 0; rc == 0 && i < rows.n; i++) {
+        const struct hw_size_row *r = &rows.v[i];
+        uint64_t up_to = hw_size_up_to(r->class);
+        put_text(a, hw_strings_get(hw_callsites_strings(a->p->callsites),
+                                   a->list.v.v[r->series].heap_name));
+        put_function(a, r->function);
+        put_int(a, up_to > INT64_MAX ? INT64_MAX : (int64_t)up_to);
+        put_int(a, r->v.alloc_objects);
+        put_int(a, r->v.alloc_space);
+        put_int(a, r->v.exact_objects);
+        put_int(a, r->v.objects);
+        put_int(a, r->v.space);
+    }
+    hw_vec_done(&rows);
+    return rc;
+}
+
 #define TREE_COLUMNS                                                                               \
     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, self_space INTEGER, " \
     "space INTEGER, objects INTEGER, alloc_space INTEGER, alloc_objects INTEGER"
@@ -290,6 +315,10 @@ static const struct view views[] = {
      "name TEXT, map_name TEXT, a INTEGER, b INTEGER, change INTEGER, error REAL, "
      "significant INTEGER",
      7, "ututP", fill_diff},
+    {"heapwise_sizes",
+     "heap_name TEXT, name TEXT, map_name TEXT, up_to INTEGER, alloc_objects INTEGER, "
+     "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER",
+     9, "uT", fill_sizes},
 };
 
 /* ---- the virtual table ---- */

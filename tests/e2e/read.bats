@@ -69,6 +69,21 @@ assert p['alloc_objects'] == r['end']['alloc_objects'] == r['samples']"
     [ "$status" -eq 0 ]
     has "lost 0"
     has "coverage: 100.0% of samples have a module"
+    has "of the allocations exactly"
+    heapwise stats --json t.trace >s.json
+    json s.json "
+p = d['processes'][0]
+def same(sizes, what): assert sum(x[what] for x in sizes) == p[what], what
+for what in ('alloc_space', 'alloc_objects', 'space', 'objects'):
+    same(p['sizes'], what)
+    same([x for h in p['heaps'] for x in h['sizes']], what)
+    if not p['left_out_functions']:
+        same([x for f in p['functions'] for x in f['sizes']], what)
+print(*(f'{x[\"up_to\"]},{x[\"alloc_objects\"]},{x[\"alloc_space\"]}' for x in p['sizes'] if x['alloc_objects']), sep='\n')" >by_json
+    heapwise query t.trace 'select up_to, sum(alloc_objects) as n, sum(alloc_space) as b
+        from heapwise_sizes((select max(upid) from heap_profile_allocation)) group by 1 having n > 0 order by 1' |
+        tail -n +2 >by_sql
+    diff by_json by_sql
     run heapwise stats --all t.trace
     has "heapprofd"
 }
