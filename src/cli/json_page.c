@@ -21,12 +21,13 @@ void hw_json_page_begin(struct hw_json *j, FILE *out, const char *type, unsigned
 int hw_json_page_end(struct hw_json *j)
 {
     FILE *out = j->ctx;
+    bool ends_line = j->pretty; /* of hw_json_finish */
     hw_json_end_object(j);
     int rc = hw_json_finish(j);
     if (rc == HW_OK && !j->write) /* held */
         rc = write_file(out, j->buf.p, j->buf.n);
     hw_json_done(j);
-    if (rc == HW_OK && fputc('\n', out) == EOF)
+    if (rc == HW_OK && !ends_line && fputc('\n', out) == EOF)
         rc = HW_ESYS;
     return rc;
 }

@@ -284,7 +284,7 @@ static bool names_package(struct hw_bytes path, struct hw_bytes package)
 
 static bool is_jit(struct hw_bytes path)
 {
-    return path.n == 0 || memmem(path.p, path.n, "memfd:", 6) ||
+    return !path.p || path.n == 0 || memmem(path.p, path.n, "memfd:", 6) ||
            memmem(path.p, path.n, "[anon", 5) || memmem(path.p, path.n, "jit-cache", 9);
 }
 

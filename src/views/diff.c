@@ -40,12 +40,12 @@ struct make {
 
 struct hw_bytes hw_module_stem(struct hw_bytes path)
 {
-    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
+    const uint8_t *slash = path.p ? memrchr(path.p, '/', path.n) : NULL;
     struct hw_bytes b = path;
     if (slash)
         b = hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1));
     static const char so[] = ".so";
-    const uint8_t *at = b.n ? memmem(b.p, b.n, so, 3) : NULL;
+    const uint8_t *at = b.p ? memmem(b.p, b.n, so, 3) : NULL;
     if (at && (at + 3 == b.p + b.n || at[3] == '.')) {
         b.n = (size_t)(at + 3 - b.p);
         /* libfoo-1.2.so is libfoo-1.3.so, too */

@@ -27,7 +27,7 @@ static bool starts(struct hw_bytes s, const char *with)
 
 static bool has(struct hw_bytes s, const char *what)
 {
-    return s.n && memmem(s.p, s.n, what, strlen(what)) != NULL;
+    return s.p && memmem(s.p, s.n, what, strlen(what)) != NULL;
 }
 
 static bool is(struct hw_bytes s, const char *what)
