@@ -24,7 +24,7 @@
 #include "base/banned.h"
 
 enum node_flags { NODE_MERGED = 1, NODE_ALLOCATOR = 2, NODE_STD = 4, NODE_UNNAMED = 8 };
-enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX };
+enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX, MAX_UNASKED = 1500000 };
 
 struct arrays {
     struct hw_page_trace *t;
@@ -285,7 +285,8 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
     if (s->flags & HW_PAGE_INVERT && !pivot)
         q.flags |= HW_FLAME_INVERTED;
     int rc = hw_filter_match(&s->filters, q.cs, t->functions, &namer, &matches);
-    q.filters = &matches;
+    if (s->filters.n)
+        q.filters = &matches;
     if (rc == HW_OK && pivot) {
         struct hw_flame other = {0};
         rc = callers ? hw_flame_pivot(&q, &other, out) : hw_flame_pivot(&q, out, &other);
@@ -299,10 +300,11 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
     return rc < 0 ? hw_fail(err, rc, 0, "flamegraph") : HW_OK;
 }
 
-static double min_share(struct hw_http_request *req)
+/* Without a wish everything, up to what a browser holds in 150 MB. */
+static double min_share(struct hw_http_request *req, size_t n_nodes)
 {
     const char *text = hw_http_query(req, "min_share");
-    double v = text ? strtod(text, NULL) : 0;
+    double v = text ? strtod(text, NULL) : n_nodes > MAX_UNASKED ? 1e-5 : 0;
     return v > 0 && v < 1 ? v : 0;
 }
 
@@ -321,7 +323,8 @@ void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
         rc = build(t, &sel, &values, part && strcmp(part, "callers") == 0, &flame, &err);
     if (rc == HW_OK) {
         struct arrays a = {.t = t, .sel = &sel, .f = &flame};
-        a.min = (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * min_share(req);
+        a.min =
+            (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * min_share(req, flame.v.n);
         rc = fill(&a, sum_of(&values, sel.metric), &bytes);
         arrays_done(&a);
     }

@@ -5,7 +5,7 @@ import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
-import { go, place, selection } from './state';
+import { go, INVERTED, place, selection } from './state';
 
 const SEPARATOR = '\u001f';
 export const zoomOf = (names: string[]) => names.join(SEPARATOR);
@@ -20,7 +20,7 @@ export function statement(t: Tracks, g: Graph): string {
       ? `Growth between ${clock(Number(p.from) - t.start)} and ${end} (stacks that shrank are left out)`
       : `Allocated between ${clock(Number(p.from) - t.start)} and ${end}`
     : p.metric === 'space' || p.metric === 'objects' ? `Live at ${end}` : `Ever allocated until ${end}`;
-  return `${when} · process ${t.pid} ${safe(t.name)} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}`;
+  return `${when} · process ${t.pid} ${safe(t.name)} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
 }
 
 export function menuItems(g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {
@@ -54,7 +54,7 @@ function picture(): void {
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.invert && !pivot ? '&invert=1' : '');
+  const query = selection.value + (p.invert && !pivot ? INVERTED : '');
   const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));

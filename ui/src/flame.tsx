@@ -48,7 +48,7 @@ export interface FlameProps {
   searchText?: string;
   colourBy?: 'module' | 'name';
   up?: boolean; // root at the bottom: callers grow upwards
-  height?: number; // of the part that is seen; none: as tall as the graph
+  height?: number; // of the part that is seen; none: what fits the window
   label: string;
   onZoom(node: number): void;
   onMenu?(node: number, x: number, y: number): void;
@@ -198,7 +198,8 @@ export function Flame(p: FlameProps) {
   const [size, setSize] = useState(0);
   const found = useMemo(() => search(g, p.searchText ?? ''), [g, p.searchText]);
   const depth = g.maxDepth + 1;
-  const height = p.height ?? depth * ROW;
+  // Never taller than the window: canvases end at 32767 px, and rows out of sight cost time.
+  const height = Math.min(depth * ROW, p.height ?? Math.max(16 * ROW, innerHeight - 290));
   const most = Math.max(0, depth * ROW - height);
   const hover = tip ? tip.node : -1;
 
@@ -225,8 +226,12 @@ export function Flame(p: FlameProps) {
       const begin = performance.now();
       boxes.current = draw(canvas.current!, p, focus, hover, found, top);
       const took = performance.now() - begin;
-      canvas.current!.dataset.drawMs = took.toFixed(2);
-      canvas.current!.dataset.drawn = String(boxes.current.length);
+      // What bench/pages reads.
+      const data = canvas.current!.dataset;
+      data.firstMs ??= took.toFixed(2);
+      data.drawMs = took.toFixed(2);
+      data.decodeMs = g.decodeMs.toFixed(2);
+      data.nodes = String(g.n);
     });
     return () => cancelAnimationFrame(frame);
   }, [g, p.zoom, p.metric, p.colourBy, p.height, focus, hover, found, top, size]);
@@ -257,6 +262,8 @@ export function Flame(p: FlameProps) {
       while (g.end[at] < focus) at = g.end[at];
       show(at);
     },
+    PageDown: () => setTop((t) => Math.min(most, t + height - ROW)),
+    PageUp: () => setTop((t) => Math.max(0, t - height + ROW)),
     Home: () => show(p.zoom),
     Enter: () => p.onZoom(focus),
     Escape: out,
@@ -342,6 +349,7 @@ export function Flame(p: FlameProps) {
           }
         }}
       />
+      {most > 0 && <div class="more">levels {Math.floor(top / ROW) + 1} to {Math.floor((top + height) / ROW)} of {depth} · scroll, or arrow keys</div>}
       <div class="sr" aria-live="polite">{describe(g, focus, p.metric)}</div>
       {tip && <Tip g={g} node={tip.node} merged={tip.merged} m={p.metric} x={tip.x} y={tip.y} />}
     </div>

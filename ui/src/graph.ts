@@ -21,6 +21,7 @@ export interface Graph {
   samples: Uint32Array;
   err: Float32Array;
   nStrings: number;
+  decodeMs: number;
   string(i: number): string;
   /** Where each node begins, in units of the metric from the left. */
   begin: Float64Array;
@@ -31,6 +32,7 @@ export class BrokenGraph extends Error {}
 const HEADER = 72;
 
 export function decode(buffer: ArrayBuffer): Graph {
+  const started = performance.now();
   if (buffer.byteLength < HEADER) throw new BrokenGraph('the graph ends too early');
   const v = new DataView(buffer);
   if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 1)
@@ -70,7 +72,7 @@ export function decode(buffer: ArrayBuffer): Graph {
     next[i] = begin[i];
   }
   return {
-    n, nStrings, parent, end, depth, name, module, flags, self, cum, samples, err, begin,
+    n, nStrings, decodeMs: performance.now() - started, parent, end, depth, name, module, flags, self, cum, samples, err, begin,
     total: v.getFloat64(32, true),
     unfiltered: v.getFloat64(40, true),
     error: v.getFloat64(48, true),

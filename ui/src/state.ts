@@ -106,6 +106,9 @@ export function go(change: Partial<Place>, replace = false): void {
 export const href = (change: Partial<Place>) => format({ ...place.value, ...change });
 
 /** What a graph or table is made of; the server's parameters. */
+/** Bottom-up trees are an order of magnitude larger: what is below a ten-thousandth is merged. */
+export const INVERTED = '&invert=1&min_share=0.0001';
+
 export const selection = computed(() => {
   const p = place.value;
   const q = new URLSearchParams();

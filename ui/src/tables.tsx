@@ -5,7 +5,7 @@ import { Flame } from './flame';
 import { amount, base, bytes, count, error, fit, isBytes, percent, safe } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
-import { go, place, selection } from './state';
+import { go, INVERTED, place, selection } from './state';
 
 const ROW = 26;
 const PAGE = 200;
@@ -147,7 +147,7 @@ function Graphlet({ graph, height, up, label }: { graph: Graph; height: number; 
 export function TreePage() {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.invert && !pivot ? '&invert=1' : '');
+  const query = selection.value + (p.invert && !pivot ? INVERTED : '');
   const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
   const g = answer.value;
   return (

@@ -191,7 +191,7 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
                 const a = Math.min(Number(p.at), d.ts);
                 go({ at: String(Math.max(Number(p.at), d.ts)), from: String(a), zoom: '' });
               } else pick(d, '');
-            }}><i>{m.dumps.length > 1 ? m.dumps.length : ''}</i></button>
+            }}><i />{m.dumps.length > 1 && <em>{m.dumps.length}</em>}</button>
         );
       })}
     </div>
