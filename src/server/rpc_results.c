@@ -354,16 +354,18 @@ static int send_file(int fd, struct exporting *x, struct hw_error *err)
     return rc == HW_OK && n < 0 ? hw_fail_sys(err, "cannot read the exported file") : rc;
 }
 
-/* In a directory of its own: the database is made under another name first. */
-static int export_sqlite(struct hw_sql *db, void *ctx, struct hw_error *err)
+/* In a directory of its own: the file is made under another name first. */
+static int export_tables(struct hw_sql *db, void *ctx, struct hw_error *err)
 {
+    const struct exporting *x = ctx;
+    bool arrow = x->format == HW_V_ExportArgs_Format_FORMAT_ARROW_TAR;
     const char *tmp = getenv("TMPDIR");
     char dir[512], path[600];
     (void)snprintf(dir, sizeof dir, "%.400s/heapwise-export-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(dir))
         return hw_fail_sys(err, "cannot make a directory for the export");
-    (void)snprintf(path, sizeof path, "%s/trace.sqlite", dir);
-    int rc = hw_sql_export(db, path, err);
+    (void)snprintf(path, sizeof path, "%s/tables", dir);
+    int rc = arrow ? hw_sql_export_arrow(db, path, err) : hw_sql_export(db, path, err);
     hw_autofd int fd = rc == HW_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     (void)unlink(path); /* the descriptor keeps it */
     (void)rmdir(dir);
@@ -392,7 +394,8 @@ int hw_rpc_export(struct hw_rpc_server *s, struct hw_bytes args, struct hw_proce
         return hw_fail(err, rc, 0, "the arguments are broken");
     switch (x.format) {
     case HW_V_ExportArgs_Format_FORMAT_SQLITE:
-        return hw_processor_with(s->processor, job, export_sqlite, &x, err);
+    case HW_V_ExportArgs_Format_FORMAT_ARROW_TAR:
+        return hw_processor_with(s->processor, job, export_tables, &x, err);
     case HW_V_ExportArgs_Format_FORMAT_PERFETTO:
         return hw_processor_with_trace(s->processor, export_trace, &x, err);
     default:

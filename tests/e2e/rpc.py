@@ -4,6 +4,7 @@ wire format: HTTP endpoints, WebSocket, pipes, who may ask, limits, clients that
 import base64
 import hashlib
 import http.client
+import io
 import os
 import pathlib
 import re
@@ -219,6 +220,10 @@ def endpoints(box):
     hw.true("not supported" in summary, summary)
     sqlite = message(s.get("/export", b""))[1][0]
     hw.true(bytes(sqlite).startswith(b"SQLite format 3\0"), "the exported database")
+    tar = b"".join(message(s.get("/export", encode("ExportArgs", "format: FORMAT_ARROW_TAR")))[1])
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        names, rows = arrow.read(archive.extractfile("process.arrow").read())
+    hw.true("pid" in names and len(rows) > 1, f"{names}: {rows}")
     raw = message(s.get("/export", encode("ExportArgs", "format: FORMAT_PERFETTO")))[1][0]
     hw.equal(bytes(raw), open(box.path("profile.trace"), "rb").read(), "the exported trace")
     r, body = s.ask("/")
