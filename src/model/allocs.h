@@ -50,6 +50,7 @@ struct hw_alloc_rows {
     float *variance;    /* owned; NULL: all 0 */
     struct hw_alloc_column samples, count, size, idle;
     HW_VEC(struct hw_alloc_run) runs;
+    bool plain; /* three narrow columns, a variance, no idle bytes: push's quick path */
 };
 
 void hw_alloc_rows_done(struct hw_alloc_rows *a);
