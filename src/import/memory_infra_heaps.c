@@ -154,13 +154,18 @@ static int define(struct hw_map64 *map, uint64_t key, uint64_t value)
 
 static int define_node(struct hw_infra *in, struct hw_map64 *map, uint64_t key, struct node n)
 {
-    if (hw_map64_find(map, key))
-        return HW_OK;
+    uint64_t *at;
+    bool fresh;
     if (in->heaps->nodes.n >= UINT32_MAX - 8)
         return HW_ELIMIT;
-    if (hw_vec_push(&in->heaps->nodes, n) < 0)
+    if (hw_vec_reserve(&in->heaps->nodes, in->heaps->nodes.n + 1) < 0)
         return HW_ENOMEM;
-    return hw_map64_put(map, key, in->heaps->nodes.n - 1);
+    int rc = hw_map64_at(map, key, &at, &fresh);
+    if (rc < 0 || !fresh)
+        return rc;
+    *at = in->heaps->nodes.n;
+    in->heaps->nodes.v[in->heaps->nodes.n++] = n;
+    return HW_OK;
 }
 
 /* ---- version 2 ---- */
