@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 /* Long expressions with many repetitions make glibc's regcomp slow and large. */
-enum { MAX_PATTERN = 512 };
+enum { MAX_PATTERN = 512, MAX_NODES = 20000 };
 
 enum pattern_kind { CONTAINS, EXACT, REGEX };
 
@@ -31,6 +31,53 @@ static const struct {
 
 /* ---- patterns ---- */
 
+/* Behind a bracket expression that begins at p; its end when it is not closed. */
+static const char *skip_bracket(const char *p)
+{
+    p += 1 + (p[1] == '^');
+    for (p += *p == ']'; *p && *p != ']'; p++) {
+        const char what[] = {p[1], ']', 0};
+        const char *end = *p == '[' && p[1] && strchr(":.=", p[1]) ? strstr(p + 2, what) : NULL;
+        p = end ? end + 1 : p;
+    }
+    return *p ? p + 1 : p;
+}
+
+/* glibc writes x+ as xx* and x{3} as xxx, copying x: a++++ doubles with each sign. Gives about how
+ * many nodes come of it. */
+static double nodes_of(const char *p)
+{
+    double sum[MAX_PATTERN + 2] = {0},
+                             last = 0; /* by depth of parentheses; of what ended just now */
+    size_t depth = 0;
+    while (*p) {
+        double times = 0, one = 1;
+        const char *next = p + 1;
+        if (*p == '\\' && p[1]) {
+            next = p + 2;
+        } else if (*p == '[') {
+            next = skip_bracket(p);
+        } else if (*p == '(' && depth < MAX_PATTERN) {
+            sum[++depth] = 0;
+            one = 0;
+        } else if (*p == ')' && depth > 0) {
+            one = sum[depth--] + 1;
+        } else if (*p == '+') {
+            times = 2;
+        } else if (*p == '{') {
+            times = 100; /* check_regex allows no more */
+        } else if (*p == '*' || *p == '?') {
+            times = 1;
+        }
+        sum[depth] += times > 0 ? last * (times - 1) : one;
+        last = times > 0 ? last * times : one;
+        p = next;
+    }
+    for (; depth > 0; depth--) /* not closed: refused by regcomp */
+        sum[0] += sum[depth];
+    return sum[0];
+}
+
 /* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
  * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
  */
@@ -50,11 +97,14 @@ static int check_regex(const char *text, struct hw_error *err)
                            text);
         p += *p == '\\' && p[1];
     }
-    return n_counted <= 1
-               ? HW_OK
-               : hw_fail(err, HW_EINVAL, 0,
-                         "regular expression %.100s: more than one counted repetition, or above 99",
-                         text);
+    if (n_counted > 1)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "regular expression %.100s: more than one counted repetition, or above 99",
+                       text);
+    if (nodes_of(text) > MAX_NODES)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "regular expression %.100s: its repetitions multiply to too much", text);
+    return HW_OK;
 }
 
 /* text is /…/ or /…/i */
