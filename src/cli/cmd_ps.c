@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
+#include "cli/running.h"
 #include "cli/service.h"
 #include "cli/units.h"
 #include "config/config.h"
@@ -48,24 +49,11 @@ static void find_session(const struct hw_recorders *all, struct row *row)
         }
 }
 
-/* Servers write titles over their arguments: "redis-server *:6379", "nginx: worker process". */
-static bool title_matches(const char *word, const char *argv0)
-{
-    char first[256];
-    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(argv0, " :"), argv0); /* cut is fine */
-    return first[0] && hw_config_name_matches(word, first);
-}
-
 static bool is_meant(const struct hw_cli *cli, int32_t pid, const char *argv0)
 {
-    for (size_t i = 0; i < cli->opts.n_args; i++) {
-        uint64_t number;
-        if (hw_parse_uint(cli->opts.args[i], &number, NULL) == 0
-                ? number == (uint64_t)pid
-                : hw_config_name_matches(cli->opts.args[i], argv0) ||
-                      title_matches(cli->opts.args[i], argv0))
+    for (size_t i = 0; i < cli->opts.n_args; i++)
+        if (hw_running_is_meant(cli->opts.args[i], pid, argv0))
             return true;
-    }
     return cli->opts.n_args == 0;
 }
 
@@ -205,8 +193,7 @@ static int print_text(struct hw_cli *cli, const row_vec *rows, const struct hw_r
     if (rows->n)
         print_rows(rows);
     else
-        printf("no process can be profiled now: each must be started by heapwise record, or\n"
-               "preloaded (--all shows every process and why not)\n");
+        printf("no process can be profiled now (--all shows every process and why not)\n");
     print_reasons(cli, rows);
     return HW_EXIT_OK;
 }

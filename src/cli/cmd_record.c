@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
+#include "cli/running.h"
 #include "cli/show.h"
 #include "config/config.h"
 #include "daemon/recorder.h"
@@ -42,7 +43,8 @@ struct record {
     struct hw_launch launch;
     struct hw_output output;
     struct hw_recording recording;
-    bool all, launched;
+    hw_running_pids pids; /* attach: the processes that are meant */
+    bool all, attach, launched;
     bool told; /* names added, report shown: before the program's end when the recording's came
                   first */
     const struct hw_seen_target *target; /* the program the output is named after; NULL = none */
@@ -50,8 +52,9 @@ struct record {
     struct hw_error name_error;
 };
 
-static struct hw_config_request request_of(const struct hw_opts *o)
+static struct hw_config_request request_of(const struct record *r)
 {
+    const struct hw_opts *o = &r->cli->opts;
     const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
     return (struct hw_config_request){
         .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
@@ -73,12 +76,16 @@ static struct hw_config_request request_of(const struct hw_opts *o)
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
-        .all = hw_opt_flag(o, HW_OPT_RECORD_ALL),
+        .all = r->all && !r->attach,
+        .no_startup = r->attach,
+        .pids = r->pids.v,
+        .n_pids = r->pids.n,
     };
 }
 
-static struct hw_control_start start_of(const struct hw_opts *o)
+static struct hw_control_start start_of(const struct record *r)
 {
+    const struct hw_opts *o = &r->cli->opts;
     bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
     struct hw_control_start s = {
         .flags = HW_START_CHECKPOINTS,
@@ -87,7 +94,7 @@ static struct hw_control_start start_of(const struct hw_opts *o)
         .process_stats_ms = PROCESS_STATS_MS,
         .seed = hw_opt_num(o, HW_OPT_SEED),
     };
-    if (!hw_opt_flag(o, HW_OPT_RECORD_ALL))
+    if (!r->all)
         s.flags |= HW_START_LAUNCHED | (follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV);
     if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
         s.flags |= HW_START_KEEP_PEAK;
@@ -101,7 +108,7 @@ static struct hw_control_start start_of(const struct hw_opts *o)
 static int usage(const struct record *r, const char *text)
 {
     hw_cli_error(r->cli, NULL, "%s", text);
-    hw_cli_hint("heapwise help record");
+    hw_cli_hint("heapwise help %s", r->attach ? "attach" : "record");
     return HW_EXIT_USAGE;
 }
 
@@ -114,7 +121,9 @@ static int check_options(struct record *r)
     const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
     if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         return usage(r, "--exact and --interval exclude each other");
-    if (r->all && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
+    if (r->attach && o->n_args == 0)
+        return usage(r, "no process given");
+    if (r->all && !r->attach && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
         return usage(r, "--all takes no command: it profiles what is preloaded already");
     if (r->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
         return usage(r, "--python-allocators is for a command started here, not for --all");
@@ -126,7 +135,7 @@ static int prepare(struct record *r)
 {
     struct hw_error err = {0};
     const struct hw_opts *o = &r->cli->opts;
-    struct hw_config_request q = request_of(o);
+    struct hw_config_request q = request_of(r);
     struct hw_trace_config checked;
     int rc = hw_build_config(&q, &r->config, &err);
     if (rc == 0)
@@ -215,7 +224,12 @@ static void on_written(void *ctx)
 static void on_started(void *ctx)
 {
     const struct record *r = ctx;
-    if (r->all && !hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        return;
+    if (r->attach)
+        fprintf(stderr, "attaching to %zu process%s; Ctrl-C ends the recording, %s on\n", r->pids.n,
+                r->pids.n == 1 ? "" : "es", r->pids.n == 1 ? "the process runs" : "they run");
+    else if (r->all)
         fputs("recording every process that is preloaded, or starts so; Ctrl-C ends it\n", stderr);
 }
 
@@ -228,7 +242,8 @@ static int set_up_all(struct record *r, struct hw_error *err)
     if (rc == 0)
         rc = hw_controller_connect(NULL, &r->controller, err);
     if (rc == HW_ENOTFOUND)
-        rc = hw_controller_spawn(hw_default_producer_socket(), &r->controller, err);
+        rc = hw_controller_spawn(r->attach ? NULL : hw_default_producer_socket(), &r->controller,
+                                 err);
     if (rc == 0)
         rc = hw_output_open(hw_opt_text(o, HW_OPT_OUTPUT), ALL_NAME, (int)getpid(),
                             hw_opt_flag(o, HW_OPT_FORCE), &r->output, err);
@@ -270,12 +285,14 @@ static int set_up(struct record *r, struct hw_error *err)
     r->recording.controller = r->controller;
     r->recording.follow_fork = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
     r->recording.stop_with_program = !r->all;
+    r->recording.awaited = r->pids.v;
+    r->recording.n_awaited = r->pids.n;
     /* Not into the program's own output on the same terminal. */
     r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && (r->all || !isatty(STDOUT_FILENO));
     r->recording.started = on_started;
     r->recording.written = on_written;
     r->recording.ctx = r;
-    struct hw_control_start start = start_of(o);
+    struct hw_control_start start = start_of(r);
     return hw_recording_start(&r->recording, &start, hw_bytes_of(r->config.p, r->config.n),
                               r->output.fd, err);
 }
@@ -440,20 +457,35 @@ static int record(struct record *r)
     return finish(r);
 }
 
+static int run(struct record *r)
+{
+    int status = check_options(r);
+    if (status == HW_EXIT_OK && r->attach)
+        status = hw_running_find(r->cli, &r->pids);
+    if (status == HW_EXIT_OK)
+        status = record(r);
+    if (r->launched)
+        hw_launch_done(&r->launch);
+    hw_controller_free(r->controller);
+    hw_recording_done(&r->recording);
+    hw_output_done(&r->output);
+    hw_strbuf_done(&r->config);
+    hw_vec_done(&r->pids);
+    free(r->library);
+    free(r->program);
+    return status;
+}
+
 int hw_cmd_record(struct hw_cli *cli)
 {
     struct record r = {
         .cli = cli, .output = HW_OUTPUT_NONE, .all = hw_opt_flag(&cli->opts, HW_OPT_RECORD_ALL)};
-    int status = check_options(&r);
-    if (status == HW_EXIT_OK)
-        status = record(&r);
-    if (r.launched)
-        hw_launch_done(&r.launch);
-    hw_controller_free(r.controller);
-    hw_recording_done(&r.recording);
-    hw_output_done(&r.output);
-    hw_strbuf_done(&r.config);
-    free(r.library);
-    free(r.program);
-    return status;
+    return run(&r);
+}
+
+/* The same without a command: its words are processes. */
+int hw_cmd_attach(struct hw_cli *cli)
+{
+    struct record r = {.cli = cli, .output = HW_OUTPUT_NONE, .all = true, .attach = true};
+    return run(&r);
 }

@@ -26,8 +26,6 @@ static const char *base_name(const char *path)
 static const struct {
     const char *word, *instead;
 } later[] = {
-    {"attach", "start it by 'heapwise record --', or preloaded with a service running, and: "
-               "heap_profile -p PID"},
     {"live", "heapwise record -c 5s, then heapwise report"},
     {"ui", "open the trace in https://ui.perfetto.dev"},
     {"leaks", "heapwise record -c 30s; 'growing' in heapwise report"},

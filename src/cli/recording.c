@@ -253,6 +253,22 @@ static bool targets_live(const struct hw_recording *r)
     return false;
 }
 
+/* Is there none left of those that the recording is about? */
+static bool awaited_over(const struct hw_recording *r)
+{
+    for (size_t i = 0; i < r->n_awaited; i++) {
+        bool over = kill((pid_t)r->awaited[i], 0) < 0 && errno == ESRCH;
+        for (size_t k = 0; k < r->targets.n; k++)
+            if (r->targets.v[k].pid == (int32_t)r->awaited[i])
+                over |= r->targets.v[k].state == HW_TARGET_EXITED ||
+                        r->targets.v[k].state == HW_TARGET_FAILED ||
+                        r->targets.v[k].state == HW_TARGET_REJECTED;
+        if (!over)
+            return false;
+    }
+    return r->n_awaited != 0;
+}
+
 /* What time alone brings: stops that are due, the end of the last descendant. */
 static void tick(struct hw_recording *r)
 {
@@ -261,6 +277,8 @@ static void tick(struct hw_recording *r)
         request_stop(r);
     if (r->launch && !program_runs(r) && r->stop_with_program &&
         (!r->follow_fork || (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
+        request_stop(r);
+    if (!r->stop_sent && awaited_over(r))
         request_stop(r);
 }
 

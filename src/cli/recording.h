@@ -41,6 +41,8 @@ struct hw_recording {
     struct hw_launch *launch;         /* borrowed; NULL = no program */
     bool follow_fork;                 /* wait for descendants, too */
     bool stop_with_program;           /* the recording ends when the program does */
+    const uint64_t *awaited;          /* borrowed: it ends when none of these processes is left, */
+    size_t n_awaited;                 /* or none could be profiled */
     bool progress;                    /* shown on standard error */
     void (*started)(void *ctx);       /* NULL: nothing to tell */
     void (*stopping)(void *ctx);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -80,6 +81,22 @@ bool hw_inject_has(const struct hw_recorder *r, int32_t pid)
         if (r->injected.v[i].pid.pid == pid && hw_pid_alive(&r->injected.v[i].pid))
             return true;
     return false;
+}
+
+/* Whoever waits for this process need not any more. */
+static void refused(struct hw_session *s, int32_t pid, const char *text)
+{
+    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_FAILED};
+    char prefix[32];
+    (void)snprintf(prefix, sizeof prefix, "process %d", pid);
+    size_t n = strlen(prefix);
+    if (!s->control) {
+        hw_session_warn(s, "not profiled: %s", text);
+        return;
+    }
+    if (strncmp(text, prefix, n) == 0) /* the message begins with it anyway */
+        text += text[n] == ':' ? n + 2 : n + 1;
+    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, text);
 }
 
 /* ---- one job ---- */
@@ -244,7 +261,7 @@ static bool finish(struct hw_inject_job *j)
         if (j->rc == HW_OK)
             hooked(j);
         else if (j->session)
-            hw_session_warn(j->session, "not profiled: %s", j->error.text);
+            refused(j->session, j->pid.pid, j->error.text);
         break;
     case HW_ATTACH_UNHOOK:
         if (j->rc < 0 && hw_pid_alive(&j->pid) && j->rc != HW_EGONE)
@@ -315,8 +332,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
     if (hw_inject_has(r, pid->pid) || hw_proc_status(pid->dir, &st) < 0)
         return;
     if (!r->options.library) {
-        hw_session_warn(s, "process %d is not profiled: the client library was not found",
-                        pid->pid);
+        refused(s, pid->pid, "the client library was not found beside the recorder");
         return;
     }
     int rc = hw_permission_profile(s->uid, pid->pid, st.uid, st.euid, &err);
@@ -325,7 +341,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
     if (rc == HW_OK)
         rc = job_new(r, s, pid, st.uid, HW_ATTACH_HOOK, &err);
     if (rc < 0)
-        hw_session_warn(s, "not profiled: %s", err.text);
+        refused(s, pid->pid, err.text);
 }
 
 size_t hw_inject_leave(struct hw_session *s)

@@ -1,0 +1,27 @@
+/*
+ * running.h - which running processes a command's words mean
+ *
+ * Why:     `attach 4211 nginx` names processes as `ps` does: by number, by the last part of their
+ *          first argument, or by the title that servers write over it.
+ * Shapes:  each process once, in the order of its first word. Ourselves are never meant by a name.
+ * Errors:  an exit code with its message printed; HW_EXIT_OK.
+ */
+#ifndef HW_CLI_RUNNING_H
+#define HW_CLI_RUNNING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+
+struct hw_cli;
+
+typedef HW_VEC(uint64_t) hw_running_pids;
+
+/* Does the word mean a process of that number and first argument? */
+bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
+/* Those that the command's words mean and that can be profiled. For others the reason is printed;
+ * none left is an error. */
+int hw_running_find(const struct hw_cli *cli, hw_running_pids *out);
+
+#endif
