@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""Programs that run already: heapwise attach, heap_profile -p and -n, and leaving them as they were."""
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+ROUNDS = 1000 if os.environ.get("HW_LONG") else 100
+
+
+class Late:
+    """tests/targets/late.c: does what it is told, a line at a time."""
+
+    def __init__(self, box, argv=None):
+        self.p = box.start(argv or [hw.target("late")], stdin=subprocess.PIPE)
+        self.pid = self.p.pid
+        hw.equal(self.p.stdout.readline(), b"ready\n", "late")
+
+    def do(self, command):
+        """-> {function: [alloc, allocs, live, live objects]} from the start on."""
+        self.p.stdin.write(command.encode() + b"\n")
+        self.p.stdin.flush()
+        out = b""
+        while not out.endswith(b"done\n"):
+            line = self.p.stdout.readline()
+            if not line:
+                raise hw.Failure(f"the program ended: {hw.tail(self.p.stderr.read())}")
+            out += line
+        return hw.expectations(out)
+
+    def end(self):
+        self.p.stdin.close()
+        hw.equal(self.p.wait(20), 0, "the program's exit")
+
+
+def maps(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text()
+
+
+def fds(pid):
+    return sorted(os.listdir(f"/proc/{pid}/fd"))
+
+
+def rings(pid):
+    return {l for l in maps(pid).splitlines() if "memfd:" in l and "ring" in l}
+
+
+def is_joined(pid, before=()):
+    return rings(pid) - set(before)
+
+
+def attach(box, *argv, trace="out.trace", interval=1):
+    p = box.start([hw.tool("heapwise"), "attach", "-i", str(interval), "-f", "-o", box.path(trace), *argv],
+                  stdout=open(box.path("attach.out"), "wb"), stderr=open(box.path("attach.err"), "wb"))
+    p.trace = box.path(trace)
+    return p
+
+
+def joined(box, p, pid, before=()):
+    def ready():
+        hw.true(p.poll() is None, "attach ended: " + hw.tail(open(box.path("attach.err"), "rb").read()))
+        return is_joined(pid, before)
+    hw.wait_for(ready, "the program to join the recording")
+
+
+def finish(box, p, signal_=signal.SIGINT):
+    if signal_:
+        p.send_signal(signal_)
+    hw.equal(p.wait(30), 0, "attach: " + hw.tail(open(box.path("attach.err"), "rb").read()))
+    return hw.sound(p.trace)
+
+
+def since(after, before):
+    return {f: [a - b for a, b in zip(after[f], before[f])] for f in after}
+
+
+def left_alone(pid, fds_before):
+    hw.equal(fds(pid), fds_before, "descriptors after the detach")
+    hw.true(not is_joined(pid), "the buffer is still mapped after the detach")
+    hw.equal(sum("hw-" in l for l in maps(pid).splitlines()), 0, "memory files of the recorder")
+
+
+def exact(box):
+    """Every allocation behind the attach, and none before; frees of older blocks are nobody's; what
+    they are reallocated to counts. Three times, with every way to end it."""
+    t = Late(box)
+    before, have_fds = t.do("go 10"), fds(t.pid)
+    for i in range(3):
+        p = attach(box, str(t.pid))
+        joined(box, p, t.pid)
+        t.do("go 500")
+        after = t.do("old") if i == 0 else t.do("go 1")
+        if i == 1:
+            box.run([hw.tool("heapwise"), "stop", str(t.pid)], check=0)
+        trace = finish(box, p, None if i == 1 else signal.SIGINT)
+        hw.exact(trace.last(), since(after, before), f"round {i}")
+        hw.true("beat" in str([s.stack for s in trace.last().samples]), "its own blocks are there, too")
+        hw.true("early" not in str([s.stack for s in trace.last().samples]), "nothing from before")
+        left_alone(t.pid, have_fds)
+        before = after
+        mapped = len(maps(t.pid).splitlines()) if i == 0 else mapped
+    hw.equal(len(maps(t.pid).splitlines()), mapped, "mappings after the third detach and the first")
+    t.do("go 5")
+    t.end()
+
+
+def modules(box):
+    """A library that is loaded while the recording runs is hooked, too."""
+    t = Late(box)
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid)
+    t.do("plug " + str(hw.TARGETS / "libhwplug.so"))
+    time.sleep(1.0)  # the recorder looks five times a second
+    want = t.do("use 300")
+    trace = finish(box, p)
+    hw.exact(trace.last(), {"plug_alloc": want["plug_alloc"]}, "the library's own calls")
+    t.end()
+
+
+def by_name(box):
+    """-n and a time: the running one of that name, which goes on."""
+    name = box.own("late")
+    t = Late(box, [name])
+    p = attach(box, os.path.basename(name), "-d", "1s")
+    joined(box, p, t.pid)
+    t.do("go 100")
+    trace = finish(box, p, None)
+    hw.equal(trace.last().pid, t.pid, "pid")
+    hw.true(not trace.last().from_startup, "from_startup")
+    os.mkdir(box.path("out"))
+    r = box.start([hw.tool("heap_profile"), "-n", os.path.basename(name), "-i", "1", "-o", box.path("out"),
+                   "-d", "1500"])
+    hw.wait_for(lambda: is_joined(t.pid), "heap_profile -n to attach")
+    before = t.do("go 0")
+    after = t.do("go 50")
+    hw.equal(r.wait(20), 0, "heap_profile -n")
+    hw.exact(hw.sound(box.path("out/raw-trace")).last(), since(after, before), "heap_profile -n")
+    t.end()
+
+
+def service(box):
+    """A running heapprofd attaches for its commands."""
+    s = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    t = Late(box)
+    have = fds(t.pid)
+    for i in range(2):
+        out = box.path(f"out{i}")
+        os.mkdir(out)
+        r = box.start([hw.tool("heap_profile"), "-p", str(t.pid), "-i", "1", "-o", out])
+        hw.wait_for(lambda: is_joined(t.pid), "the service to attach")
+        before = t.do("go 0")
+        after = t.do("go 50")
+        r.send_signal(signal.SIGINT)
+        hw.equal(r.wait(20), 0, "heap_profile -p")
+        hw.exact(hw.sound(out + "/raw-trace").last(), since(after, before), f"round {i}")
+        left_alone(t.pid, have)
+    t.end()
+    s.terminate()
+    s.wait(10)
+
+
+def killed_recorder(box):
+    """The recorder dies: the program goes on, and the next one can have it."""
+    t = Late(box)
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid)
+    kids = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()
+    for k in kids:
+        os.kill(int(k), signal.SIGKILL)
+    p.wait(20)
+    t.do("go 1000")
+    time.sleep(2.5)  # a recorder's heart has stopped for long enough
+    left = rings(t.pid)
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid, left)
+    before = t.do("go 0")
+    after = t.do("go 200")
+    hw.exact(finish(box, p).last(), since(after, before), "the second recorder")
+    t.end()
+
+
+def ends_with_program(box):
+    t = Late(box)
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid)
+    before = t.do("go 0")
+    after = t.do("go 77")
+    t.end()
+    hw.exact(finish(box, p, None).last(), since(after, before), "a program that ends")
+
+
+def refusals(box):
+    """Each says why not, at once, and touches nothing."""
+    def refused(pid, *words):
+        r = box.run([hw.tool("heapwise"), "attach", str(pid), "-o", box.path("no.trace")], timeout=20)
+        text = r.stderr.decode()
+        hw.true(r.returncode != 0 and all(w in text for w in words), f"{words}: exit {r.returncode}\n{text}")
+        ps = box.run([hw.tool("heapwise"), "ps", str(pid)], timeout=20).stdout.decode()
+        hw.true("yes" not in ps, f"ps: {ps}")
+
+    t = Late(box)
+    ps = box.run([hw.tool("heapwise"), "ps", str(t.pid)], check=0).stdout.decode()
+    hw.true(" yes" in ps, f"ps: {ps}")
+    os.kill(t.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    refused(t.pid, "stopped", "kill -CONT")
+    os.kill(t.pid, signal.SIGCONT)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(0x4206, t.pid, 0, 0) == 0:  # PTRACE_SEIZE
+        refused(t.pid, "traced", str(os.getpid()))
+        libc.ptrace(0x4207, t.pid, 0, 0)
+        os.waitpid(t.pid, 0x40000000)
+        libc.ptrace(17, t.pid, 0, 0)
+    t.do("go 1")
+    t.end()
+    zombie = subprocess.Popen(["true"])
+    time.sleep(0.2)
+    refused(zombie.pid, "no process")
+    zombie.wait()
+    refused(4194300, "no process")
+    src = box.path("s.c")
+    pathlib.Path(src).write_text("#include <unistd.h>\nint main(void) { pause(); }\n")
+    if shutil.which("gcc") and box.run(["gcc", "-static", "-o", box.path("s"), src]).returncode == 0:
+        s = box.start([box.path("s")])
+        refused(s.pid, "static")
+        s.kill()
+
+
+def rounds(box, threads):
+    exe = hw.BUILD / "bench" / "inject" / "inject"
+    if not exe.exists():
+        raise hw.Skip("bench/inject is not built")
+    r = box.run([str(exe), hw.preload_library(), str(ROUNDS), hw.target("busy"), str(threads)], timeout=300)
+    print("  " + r.stdout.decode().strip())
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    have = json.loads(r.stdout)
+    hw.equal([have["rounds"], have["loaded"]], [ROUNDS, 1], "rounds, loads")
+
+
+def rounds_alone(box):
+    """A single thread that spends all its time in malloc, with a signal every millisecond."""
+    rounds(box, 0)
+
+
+def rounds_threads(box):
+    rounds(box, 3)
+
+
+def rounds_recorded(box):
+    """With a recording each time, on threads that allocate without a pause."""
+    t = box.start([hw.target("busy"), "2"], stdin=subprocess.PIPE)
+    hw.equal(t.stdout.readline(), b"ready\n", "busy")
+    have = fds(t.pid)
+    for i in range(ROUNDS // 20):
+        p = attach(box, str(t.pid), "-d", "200ms", "-q", interval=4096)
+        hw.equal(p.wait(30), 0, hw.tail(open(box.path("attach.err"), "rb").read()))
+        hw.true(hw.sound(p.trace).last().samples, "samples")
+        left_alone(t.pid, have)
+    t.stdin.close()
+    out = t.stdout.read()
+    hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def redis(box):
+    """Under load: every answer comes, and what redis says it holds is what was seen to come."""
+    hw.need("redis-server", "redis-benchmark", "redis-cli")
+    port = free_port()
+    p = box.start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                   "--daemonize", "no"], stdout=open(box.path("redis.out"), "wb"))
+    cli = ["redis-cli", "-p", str(port)]
+    hw.wait_for(lambda: box.run([*cli, "ping"]).stdout == b"PONG\n", "redis to answer", 30)
+    have = fds(p.pid)
+
+    def used():
+        return int([l for l in box.run([*cli, "info", "memory"]).stdout.decode().split("\r\n")
+                    if l.startswith("used_memory:")][0].split(":")[1])
+    for i in range(3):
+        box.run([*cli, "flushall"], check=0)  # else values from before are replaced by ones that count
+        before = used()
+        a = attach(box, str(p.pid), "-q", interval=4096)
+        joined(box, a, p.pid)
+        box.run(["redis-benchmark", "-p", str(port), "-q", "-n", "20000", "-r", str(10000 * (i + 1)), "-d", "500",
+                 "-t", "set"], check=0, timeout=120)
+        grown = used() - before
+        d = finish(box, a).last()
+        live = sum(s.alloc - s.freed for s in d.samples)
+        print(f"  live {live}, redis grew by {grown}")
+        hw.true(live > 0 and d.samples, "samples")
+        if grown > 3 << 20:
+            hw.true(0.6 * grown < live < 1.5 * grown, f"live {live}, redis grew by {grown}")
+    hw.wait_for(lambda: len(fds(p.pid)) <= len(have), f"redis to close its clients: {have}")
+    box.run([*cli, "shutdown", "nosave"])
+    hw.equal(p.wait(20), 0, "redis")
+
+
+def python3(box):
+    code = ("import sys,time\nprint('ready',flush=True)\nkeep=[]\n"
+            "for i in range(300):\n keep.append(bytearray(100000)); time.sleep(0.005)\n"
+            "assert all(len(b)==100000 for b in keep)\nprint('ok')")
+    py = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+    p = box.start([py, "-c", code])
+    hw.equal(p.stdout.readline(), b"ready\n", "python")
+    a = attach(box, str(p.pid), "-q", interval=4096)
+    d = finish(box, a, None).last()
+    hw.equal((p.stdout.read(), p.wait(20)), (b"ok\n", 0), "the program")
+    live = sum(s.alloc - s.freed for s in d.samples)
+    hw.true(10e6 < d.total("alloc"), f"allocated {d.total('alloc')}, live {live}")
+
+
+def sqlite(box):
+    hw.need("sqlite3")
+    p = box.start(["sqlite3"], stdin=subprocess.PIPE)
+    a = attach(box, str(p.pid), "-q")
+    time.sleep(1.0)
+    sql = ("create table t(a,b);\nwith recursive c(x) as (select 1 union all select x+1 from c where x<20000) "
+           "insert into t select x, hex(randomblob(50)) from c;\nselect count(*), sum(a) from t;\n")
+    out, _ = p.communicate(sql.encode(), 30)
+    hw.equal(out, b"20000|200010000\n", "sqlite3")
+    d = finish(box, a, None).last()
+    hw.true(d.total("alloc") > 1000000, f"allocated {d.total('alloc')}")
+
+
+if __name__ == "__main__":
+    hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
+             "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
+             "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
+             "redis": redis, "python3": python3, "sqlite": sqlite})
