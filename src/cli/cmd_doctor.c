@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/controller.h"
 #include "cli/launch.h"
+#include "daemon/policy.h"
 #include "daemon/recorder.h"
 #include "enrich/debuginfod.h"
 
@@ -118,6 +119,25 @@ static void check_idle(struct report *r)
     else
         say(r, "--idle-allocations", NOTE,
             "the kernel offers no way to see which pages are unused");
+}
+
+static void check_policy(struct report *r)
+{
+    static const char *const selinux[] = {
+        [HW_SELINUX_NONE] = "no SELinux",
+        [HW_SELINUX_PERMISSIVE] = "SELinux permissive",
+        [HW_SELINUX_ENFORCING] = "SELinux enforcing: its rules can forbid what this policy permits",
+    };
+    struct hw_policy p;
+    struct hw_error err = {0};
+    if (hw_policy_read(NULL, &p, &err) < 0) {
+        say(r, "policy", BAD, "%s; nothing can be profiled", err.text);
+        return;
+    }
+    say(r, "policy", p.selinux == HW_SELINUX_ENFORCING ? NOTE : GOOD, "%s machine%s; %s",
+        hw_machine_name(hw_policy_machine(&p)),
+        access(HW_POLICY_FILE, F_OK) == 0 ? " (" HW_POLICY_FILE ")" : "", selinux[p.selinux]);
+    hw_policy_done(&p);
 }
 
 static void check_service(struct report *r)
@@ -237,6 +257,7 @@ int hw_cmd_doctor(struct hw_cli *cli)
     check_ptrace(&r);
     check_allocator(&r);
     check_idle(&r);
+    check_policy(&r);
     check_service(&r);
     check_space(&r, "disk", ".");
     check_space(&r, "temporary files", temp && temp[0] ? temp : "/tmp");

@@ -40,6 +40,7 @@ static int run_recorder(struct hw_cli *cli, int controller_fd)
         .producer_socket = hw_opt_text(&cli->opts, HW_OPT_PRODUCER_SOCKET),
         .consumer_socket = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET),
         .cache_dir = hw_opt_text(&cli->opts, HW_OPT_CACHE_DIR),
+        .policy = hw_opt_text(&cli->opts, HW_OPT_POLICY),
     };
     struct hw_error err = {0};
     (void)prctl(PR_SET_NAME, "heapprofd"); /* what ps and killall show; cannot fail */

@@ -15,6 +15,7 @@
 #include "cli/launch.h"
 #include "cli/recording.h"
 #include "config/config.h"
+#include "daemon/permission.h"
 #include "elf/elf.h"
 #include "inject/inject.h"
 #include "proc/maps.h"
@@ -137,6 +138,24 @@ static bool has_library(int proc_dir, bool *readable)
     return found;
 }
 
+/* What the recorder would say. A running service may have a policy of its own, and says so then. */
+static void check_policy(const struct hw_pid *p, const struct hw_proc_status *status,
+                         struct hw_finding *out)
+{
+    struct hw_policy policy;
+    struct hw_asking asking;
+    struct hw_error err;
+    if (hw_policy_read(NULL, &policy, &err) < 0) {
+        find(out, "refused", "%s", err.text);
+        return;
+    }
+    hw_asking_init(&asking, geteuid(), getpid(), /* launched = */ false, &policy);
+    if (hw_permission_profile(&asking, p, status, &err) < 0)
+        find(out, "refused", "%s", err.text);
+    hw_asking_done(&asking);
+    hw_policy_done(&policy);
+}
+
 static void check_process(const struct hw_pid *p, struct hw_finding *out)
 {
     struct hw_proc_status status;
@@ -161,7 +180,8 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "not-yours", "process %d belongs to user %u", p->pid, status.uid);
         return;
     }
-    if (has_library(p->dir, &readable))
+    check_policy(p, &status, out);
+    if (out->code || has_library(p->dir, &readable))
         return;
     if (!readable) {
         find(out, "not-permitted", "process %d may not be looked at", p->pid);
@@ -241,7 +261,12 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
 static void no_target(const struct hw_recording *r, const char *program, struct hw_finding *out)
 {
     for (size_t i = 0; i < r->targets.n; i++)
-        if (r->targets.v[i].reason) {
+        if (r->targets.v[i].reason && r->targets.v[i].state == HW_TARGET_REJECTED &&
+            strncmp(r->targets.v[i].reason, "process ", 8) == 0) { /* by the policy: a sentence */
+            find(out, r->targets.v[i].pid == 1 ? "protected" : "refused", "%s",
+                 r->targets.v[i].reason);
+            return;
+        } else if (r->targets.v[i].reason) {
             find(out, r->targets.v[i].state == HW_TARGET_REJECTED ? "rejected" : "gave-up",
                  "process %d: %s", r->targets.v[i].pid, r->targets.v[i].reason);
             return;

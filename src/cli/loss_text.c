@@ -47,6 +47,13 @@ static void put_samples(struct hw_strbuf *out, const struct hw_profile *p, const
     hw_strbuf_adds(out, "; try a larger --shmem-size or interval");
 }
 
+static void put_refusal(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)
+{
+    struct hw_bytes reason = hw_strings_get(strings_of(p), l->detail);
+    hw_strbuf_adds(out, "refused: ");
+    hw_strbuf_add_escaped(out, reason.p, reason.n);
+}
+
 void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)
 {
     static const struct {
@@ -88,9 +95,17 @@ void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struc
     case HW_LOSS_STAT:
         put_stat(out, p, l);
         return;
+    case HW_LOSS_REJECTED:
+        if (l->detail.v) {
+            put_refusal(out, p, l);
+            return;
+        }
+        hw_strbuf_adds(out, text[l->kind].before);
+        put_process(out, p, l->upid);
+        hw_strbuf_adds(out, text[l->kind].after);
+        return;
     case HW_LOSS_OVERRAN:
     case HW_LOSS_CORRUPTED:
-    case HW_LOSS_REJECTED:
     case HW_LOSS_GUARDRAIL:
     case HW_LOSS_TIMEOUT:
     case HW_LOSS_STACK:

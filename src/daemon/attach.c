@@ -181,7 +181,7 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
     hw_look_image_done(&i);
     if (!same)
         return hw_fail(err, HW_EPERM, 0, "it executes another program by now");
-    return hw_permission_profile(a->session->uid, a->pid.pid, st.uid, st.euid, err);
+    return hw_permission_profile(&a->session->asking, &a->pid, &st, err);
 }
 
 static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct hw_error *err)

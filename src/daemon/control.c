@@ -133,6 +133,23 @@ static bool is_served_by_a_process(int fd)
     return fstatfs(fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC;
 }
 
+/* Of the one who asks, as of when he connected. */
+static int may_record(const struct hw_control_conn *c, struct hw_error *err)
+{
+    uint32_t groups[256];
+    socklen_t size = sizeof groups - sizeof groups[0];
+    struct ucred cred;
+    socklen_t cred_size = sizeof cred;
+    if (c->controller)
+        return HW_OK; /* the recorder is its own */
+    if (getsockopt(c->watch.fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+        size = 0; /* more than that, or an old kernel: only the first one counts */
+    size_t n = size / sizeof groups[0];
+    if (getsockopt(c->watch.fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_size) == 0)
+        groups[n++] = cred.gid;
+    return hw_permission_record(&c->rec->policy, c->uid, groups, n, err);
+}
+
 static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
 {
     struct hw_control_start start;
@@ -172,6 +189,10 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     struct hw_session *s;
+    if (may_record(c, &err) < 0) {
+        hw_control_fail(c, err.text);
+        return;
+    }
     if (hw_session_new(c->rec, &start, config, hw_fd_take(fd), c->uid, c, &s, &err) < 0) {
         hw_control_fail(c, err.text);
         return;

@@ -24,6 +24,7 @@
 #include "daemon/frames.h"
 #include "daemon/look.h"
 #include "daemon/modules.h"
+#include "daemon/permission.h"
 #include "daemon/recorder.h"
 #include "daemon/tables.h"
 #include "daemon/tally.h"
@@ -247,6 +248,8 @@ struct hw_session {
     char *detach_key;                /* owned; NULL = belongs to a connection */
     uint64_t id;
     uint32_t uid;
+    struct hw_asking asking;
+    HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
     struct hw_control_start start;
     struct hw_trace_config config;
     int fd; /* owned */
@@ -288,8 +291,7 @@ void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error
 bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
                        struct hw_session **session, uint32_t *source);
 /* Does this session mean a running process that has said nothing yet? */
-bool hw_session_wants_running(const struct hw_session *s, const struct hw_pid *pid,
-                              bool *by_number);
+bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
 /* --idle-allocations, or the same in the data source's configuration. */
 bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)
@@ -396,6 +398,7 @@ void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 struct hw_recorder {
     struct hw_recorder_options options;
     int epoll_fd;
+    struct hw_policy policy;
     int cache_fd;             /* -1 = none */
     struct hw_watch pressure; /* -1 = the kernel tells nothing */
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;

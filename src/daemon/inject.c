@@ -335,7 +335,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
         refused(s, pid->pid, "the client library was not found beside the recorder");
         return;
     }
-    int rc = hw_permission_profile(s->uid, pid->pid, st.uid, st.euid, &err);
+    int rc = hw_permission_profile(&s->asking, pid, &st, &err);
     if (rc == HW_OK)
         rc = hw_inject_check(pid, &err);
     if (rc == HW_OK)

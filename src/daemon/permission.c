@@ -1,11 +1,71 @@
 #include "daemon/permission.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "proc/pid.h"
+#include "base/fd.h"
+#include "config/config.h"
 
 #include "base/banned.h"
+
+#define MAX_ABOVE      64    /* a chain of parents longer than that is no shell's */
+#define FIRST_USER_UID 1000u /* below are the system's own, as login.defs has it */
+
+/* Without them nobody can look after the machine. Cut as the kernel cuts its short names. */
+static const char *const critical[] = {
+    "init",           "systemd",        "systemd-*",   "dbus-daemon", "dbus-broker*", "udevd",
+    "elogind*",       "auditd",         "sshd",        "login",       "agetty",       "polkitd",
+    "NetworkManager", "wpa_supplicant", "containerd*", "dockerd",     "runc",         "conmon",
+};
+
+bool hw_permission_table(enum hw_program p, enum hw_machine m)
+{
+    static const bool may[HW_PROGRAM_COUNT][HW_MACHINE_COUNT] = {
+        /*                          open, developer, production */
+        [HW_PROGRAM_CRITICAL] = {true, false, false}, [HW_PROGRAM_SERVICE] = {true, true, false},
+        [HW_PROGRAM_PROGRAM] = {true, true, false},   [HW_PROGRAM_PROFILEABLE] = {true, true, true},
+        [HW_PROGRAM_DEBUGGABLE] = {true, true, true},
+    };
+    return p < HW_PROGRAM_COUNT && m < HW_MACHINE_COUNT && may[p][m];
+}
+
+/* ---- what is above the command ---- */
+
+static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool with_tracer)
+{
+    struct hw_pid p;
+    struct hw_proc_status st;
+    *parent = 0;
+    if (pid <= 1 || a->above.n >= MAX_ABOVE || hw_pid_open(pid, &p, NULL) < 0)
+        return;
+    if (hw_proc_status(p.dir, &st) == 0 &&
+        hw_vec_push(&a->above, (struct hw_relative){pid, p.start_ticks}) == HW_OK) {
+        int32_t unused;
+        *parent = st.ppid;
+        if (with_tracer)
+            add_above(a, st.tracer_pid, &unused, false);
+    }
+    hw_pid_done(&p);
+}
+
+void hw_asking_init(struct hw_asking *a, uint32_t uid, int32_t pid, bool launched,
+                    const struct hw_policy *policy)
+{
+    *a = (struct hw_asking){.uid = uid, .launched = launched, .policy = policy};
+    for (int32_t up = pid; up > 1 && a->above.n < MAX_ABOVE;)
+        add_above(a, up, &up, true);
+}
+
+void hw_asking_done(struct hw_asking *a)
+{
+    hw_vec_done(&a->above);
+}
+
+/* ---- the order of questions ---- */
 
 static int32_t our_tracer(void)
 {
@@ -18,18 +78,109 @@ static int32_t our_tracer(void)
     return st.tracer_pid;
 }
 
-int hw_permission_profile(uint32_t who, int32_t pid, uint32_t target_uid, uint32_t target_euid,
-                          struct hw_error *err)
+static int check_never(const struct hw_asking *a, const struct hw_pid *p,
+                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
 {
-    if (pid <= 1)
-        return hw_fail(err, HW_EPERM, 0, "process %d is never profiled", pid);
-    if (pid == getpid() || pid == our_tracer())
-        return hw_fail(err, HW_EPERM, 0, "process %d is this recorder or its debugger", pid);
-    if (who != 0 && (target_uid != who || target_euid != who))
-        return hw_fail(err, HW_EPERM, 0,
-                       "process %d belongs to user %u; only that user and root may profile it", pid,
-                       target_uid);
+    if (p->pid <= 1)
+        return hw_fail(err, HW_EPERM, 0, "process %d is never profiled", p->pid);
+    if (p->pid == getpid() || st->ppid == getpid() || p->pid == our_tracer())
+        return hw_fail(err, HW_EPERM, 0, "process %d is this recorder, its worker or its debugger",
+                       p->pid);
+    for (size_t i = 0; i < a->above.n; i++)
+        if (a->above.v[i].pid == p->pid && a->above.v[i].start_ticks == p->start_ticks)
+            return hw_fail(err, HW_EPERM, 0,
+                           "process %d is the command that records, or above it, or debugs it",
+                           p->pid);
+    if (hw_policy_names_has(&a->policy->never, exe, st->name))
+        return hw_fail(err, HW_EPERM, 0, "process %d: the policy never lets '%.64s' be profiled",
+                       p->pid, exe[0] ? exe : st->name);
     return HW_OK;
+}
+
+static int check_user(const struct hw_asking *a, const struct hw_pid *p,
+                      const struct hw_proc_status *st, struct hw_error *err)
+{
+    bool own = st->uid == a->uid && st->euid == a->uid;
+    if (own || (a->uid == 0 && !a->policy->root_own))
+        return HW_OK;
+    if (a->uid == 0)
+        return hw_fail(err, HW_EPERM, 0,
+                       "process %d belongs to user %u; the policy lets root profile its own only",
+                       p->pid, st->uid);
+    return hw_fail(err, HW_EPERM, 0,
+                   "process %d belongs to user %u; only that user and root may profile it", p->pid,
+                   st->uid);
+}
+
+static bool is_critical(const struct hw_policy *policy, const char *exe, const char *comm)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(critical); i++)
+        if (hw_config_name_matches(critical[i], exe) || hw_config_name_matches(critical[i], comm))
+            return true;
+    return hw_policy_names_has(&policy->critical, exe, comm);
+}
+
+enum hw_program hw_program_of(const struct hw_asking *a, const struct hw_proc_status *st,
+                              const char *exe, const char *cgroup)
+{
+    if (a->launched || hw_policy_names_has(&a->policy->debuggable, exe, st->name))
+        return HW_PROGRAM_DEBUGGABLE;
+    if (hw_policy_names_has(&a->policy->profileable, exe, st->name))
+        return HW_PROGRAM_PROFILEABLE;
+    if (is_critical(a->policy, exe, st->name))
+        return HW_PROGRAM_CRITICAL;
+    bool system_user = st->uid != 0 && st->uid < FIRST_USER_UID;
+    return system_user || (cgroup && strstr(cgroup, "/system.slice/")) ? HW_PROGRAM_SERVICE
+                                                                       : HW_PROGRAM_PROGRAM;
+}
+
+static int check_table(const struct hw_asking *a, const struct hw_pid *p,
+                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
+{
+    static const char *const words[HW_PROGRAM_COUNT] = {
+        [HW_PROGRAM_CRITICAL] = "a service that the machine depends on",
+        [HW_PROGRAM_SERVICE] = "a service",
+        [HW_PROGRAM_PROGRAM] = "a program",
+        [HW_PROGRAM_PROFILEABLE] = "profileable",
+        [HW_PROGRAM_DEBUGGABLE] = "debuggable",
+    };
+    char *cgroup = NULL;
+    size_t n;
+    (void)hw_file_read(p->dir, "cgroup", 64 * 1024, &cgroup, &n, NULL); /* NULL: not known */
+    enum hw_program what = hw_program_of(a, st, exe, cgroup);
+    enum hw_machine machine = hw_policy_machine(a->policy);
+    free(cgroup);
+    if (hw_permission_table(what, machine))
+        return HW_OK;
+    return hw_fail(err, HW_EPERM, 0,
+                   "process %d ('%.64s') is %s, not to be profiled on a %s machine; its "
+                   "administrator can mark it `profileable` in " HW_POLICY_FILE,
+                   p->pid, exe[0] ? exe : st->name, words[what], hw_machine_name(machine));
+}
+
+int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
+                          const struct hw_proc_status *st, struct hw_error *err)
+{
+    char exe[256];
+    hw_proc_exe_name(p->dir, exe, sizeof exe);
+    int rc = check_never(a, p, st, exe, err);
+    if (rc == HW_OK)
+        rc = check_user(a, p, st, err);
+    return rc == HW_OK ? check_table(a, p, st, exe, err) : rc;
+}
+
+int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t *groups, size_t n,
+                         struct hw_error *err)
+{
+    bool may = uid == 0 || (!p->has_users && !p->has_group);
+    for (size_t i = 0; i < p->users.n; i++)
+        may |= p->users.v[i] == uid;
+    for (size_t i = 0; p->has_group && i < n; i++)
+        may |= groups[i] == p->group;
+    if (may)
+        return HW_OK;
+    return hw_fail(err, HW_EPERM, 0,
+                   "user %u may not record with this service: its policy names others", uid);
 }
 
 int hw_permission_session(uint32_t who, uint32_t owner)

@@ -445,9 +445,13 @@ int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
     r.next_generation &= 0x3fffffff;
     (void)prctl(PR_SET_NAME, "heapprofd"); /* `killall -USR1 heapprofd` reaches embedded ones too */
     raise_limits();
-    int rc = set_up(&r, err);
+    int rc = hw_policy_read(o->policy, &r.policy, err);
+    if (rc < 0)
+        return rc;
+    rc = set_up(&r, err);
     if (rc == HW_OK)
         loop(&r);
     tear_down(&r);
+    hw_policy_done(&r.policy);
     return rc;
 }

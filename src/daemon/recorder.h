@@ -20,6 +20,7 @@ struct hw_recorder_options {
     const char *producer_socket; /* where clients connect: a path or '@name'; NULL = default list */
     const char *consumer_socket; /* service: where commands connect; NULL = default */
     const char *cache_dir;       /* unwind tables; NULL = default ($XDG_CACHE_HOME or /var/cache) */
+    const char *policy;          /* file; NULL = policy.h's usual one */
     const char *library;         /* the client's, to be put into running processes; NULL = none */
 };
 

@@ -210,6 +210,8 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->fd = fd;
     s->uid = uid;
     s->start = *start;
+    hw_asking_init(&s->asking, uid, control ? control->pid : 0, start->flags & HW_START_LAUNCHED,
+                   &r->policy);
     s->id = ++r->next_session;
     s->generation = ++r->next_generation;
     s->root = HW_PID_NONE;
@@ -263,6 +265,8 @@ void hw_session_free(struct hw_session *s)
     hw_vec_done(&s->sources);
     hw_trace_writer_free(s->writer);
     hw_trace_config_done(&s->config);
+    hw_asking_done(&s->asking);
+    hw_vec_done(&s->refused);
     hw_pid_done(&s->root);
     free(s->detach_key);
     if (s->fd >= 0)
@@ -304,13 +308,42 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
 }
 
-static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
-                            const struct hw_pid *pid, uint32_t *source)
+/* Who asks for everything gets what he may have. Who names a process learns why he does not: at
+ * once, and in the trace. */
+static void refuse_if_meant(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
+                            const struct hw_proc_status *st, const char *reason)
+{
+    struct hw_error err;
+    for (size_t i = 0; i < s->refused.n; i++)
+        if (s->refused.v[i] == pid->pid)
+            return;
+    for (uint32_t i = 0; i < s->sources.n && !(s->start.flags & HW_START_LAUNCHED); i++) {
+        const struct hw_heapprofd_config *h = s->sources.v[i].config;
+        if (h->all || !source_matches(s, h, c, pid, st))
+            continue;
+        if (hw_vec_push(&s->refused, pid->pid) < 0)
+            return; /* told again */
+        struct hw_control_target_state b = {.pid = pid->pid, .state = HW_TARGET_REJECTED};
+        hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, reason);
+        int rc = hw_profile_refused(s->sources.v[i].writer, (uint64_t)pid->pid,
+                                    h->default_interval_bytes, reason, &err);
+        if (rc < 0)
+            hw_session_write_failed(s, rc, &err);
+        return;
+    }
+}
+
+static bool session_matches(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
+                            uint32_t *source)
 {
     struct hw_proc_status st;
-    if (s->stopping || s->sources.n == 0 || hw_proc_status(pid->dir, &st) < 0 ||
-        hw_permission_profile(s->uid, pid->pid, st.uid, st.euid, NULL) < 0)
+    struct hw_error err;
+    if (s->stopping || s->sources.n == 0 || hw_proc_status(pid->dir, &st) < 0)
         return false;
+    if (hw_permission_profile(&s->asking, pid, &st, &err) < 0) {
+        refuse_if_meant(s, c, pid, &st, err.text);
+        return false;
+    }
     if (s->start.flags & HW_START_LAUNCHED) {
         *source = 0;
         return hw_launch_matches(s, pid->pid);
@@ -323,7 +356,7 @@ static bool session_matches(const struct hw_session *s, const struct hw_conn *c,
     return false;
 }
 
-bool hw_session_wants_running(const struct hw_session *s, const struct hw_pid *pid, bool *by_number)
+bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number)
 {
     struct hw_conn c = {.pid = pid->pid};
     uint32_t source;

@@ -567,7 +567,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", c->pid);
     if (rc == HW_OK) {
         t->uid = st.uid;
-        rc = hw_permission_profile(s->uid, c->pid, st.uid, st.euid, err);
+        rc = hw_permission_profile(&s->asking, &t->pid, &st, err);
     }
     if (rc == HW_OK) {
         learn_names(t);

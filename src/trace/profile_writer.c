@@ -500,6 +500,23 @@ int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err)
     return rc;
 }
 
+int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t interval_bytes,
+                       const char *reason, struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(p->trace, p->sequence, hw_now_boottime_ns());
+    hw_pb_begin(pb, HW_F_TracePacket_profile_packet);
+    hw_pb_begin(pb, HW_F_ProfilePacket_process_dumps);
+    hw_pb_uint(pb, F_PROCESS(pid), pid);
+    hw_pb_uint(pb, F_PROCESS(rejected_concurrent), 1); /* what other readers know for "not had" */
+    hw_pb_uint(pb, F_PROCESS(timestamp), hw_now_monotonic_coarse_ns());
+    hw_pb_str(pb, F_PROCESS(heap_name), "libc.malloc");
+    hw_pb_uint(pb, F_PROCESS(sampling_interval_bytes), interval_bytes);
+    hw_pb_str(pb, F_PROCESS(lost_reason), reason);
+    hw_pb_end(pb);
+    hw_pb_end(pb);
+    return hw_trace_end(p->trace, err);
+}
+
 int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_error *err)
 {
     struct hw_pb *pb = hw_trace_begin(p->trace, p->sequence, hw_now_boottime_ns());

@@ -70,6 +70,9 @@ int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
 /* The target is gone: forget what was interned for it (ids are not used again). */
 void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
 /* A single ProcessHeapSamples {pid, rejected_concurrent}. */
+/* It may not be profiled: an empty dump that says why. */
+int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t interval_bytes,
+                       const char *reason, struct hw_error *err);
 int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_error *err);
 
 #endif

@@ -29,7 +29,7 @@ static int see_dump(hw_losses *l, const struct hw_heap_dump *d)
         {HW_LOSS_SAMPLES, d->lost_samples, d->lost_reason},
         {HW_LOSS_OVERRAN, d->flags & HW_DUMP_BUFFER_OVERRAN ? 1 : 0, {0}},
         {HW_LOSS_CORRUPTED, d->flags & HW_DUMP_BUFFER_CORRUPTED ? 1 : 0, {0}},
-        {HW_LOSS_REJECTED, d->flags & HW_DUMP_REJECTED ? 1 : 0, {0}},
+        {HW_LOSS_REJECTED, d->flags & HW_DUMP_REJECTED ? 1 : 0, d->lost_reason},
         {HW_LOSS_GUARDRAIL, d->flags & HW_DUMP_HIT_GUARDRAIL ? 1 : 0, {0}},
         {HW_LOSS_TIMEOUT, d->client_error == 1, {0}},
         {HW_LOSS_STACK, d->client_error == 2, {0}},

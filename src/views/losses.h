@@ -36,7 +36,7 @@ struct hw_loss {
     enum hw_loss_kind kind;
     hw_upid upid;
     uint64_t count;
-    hw_str_id detail; /* LOSS_SAMPLES: reason; LOSS_STAT: the stat's name; else 0 */
+    hw_str_id detail; /* LOSS_SAMPLES, LOSS_REJECTED: reason; LOSS_STAT: the stat's name; else 0 */
     enum hw_stat_severity severity;
 };
 
