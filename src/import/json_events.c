@@ -18,7 +18,7 @@
 #include "base/banned.h"
 
 enum { CHUNK = 256 * 1024, MAX_RETRIES = 10000 };
-static const size_t max_event = (size_t)1 << 30;
+static const size_t max_event = (size_t)256 << 20; /* jansson needs twenty times as much */
 static const uint64_t max_retry_bytes = (uint64_t)256 << 20;
 
 enum place { AT_START, IN_OBJECT, IN_LIST, AT_END };
