@@ -369,16 +369,17 @@ bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bo
     return true;
 }
 
-static bool is_profiled(const struct hw_recorder *r, const struct hw_pid *pid)
+/* The session that has the process; NULL = none. */
+static const struct hw_session *holder(const struct hw_recorder *r, const struct hw_pid *pid)
 {
     for (size_t i = 0; i < r->targets.n; i++) {
         struct hw_target *t = r->targets.v[i];
         if (t->pid.pid != pid->pid || t->pid.start_ticks != pid->start_ticks)
             continue;
         if (t->phase == HW_PHASE_PREPARING || t->phase == HW_PHASE_RUNNING)
-            return true;
+            return t->session;
     }
-    return false;
+    return NULL;
 }
 
 static void reject(struct hw_session *s, uint32_t source, int32_t pid)
@@ -412,13 +413,15 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 {
     bool found = false;
     end_replaced(r, c, pid);
-    bool taken = is_profiled(r, pid);
+    const struct hw_session *has = holder(r, pid);
     for (size_t i = 0; i < r->sessions.n; i++) {
         uint32_t src;
         if (!session_matches(r->sessions.v[i], c, pid, &src))
             continue;
-        if (found || taken) {
-            reject(r->sessions.v[i], src, pid->pid);
+        /* A program whose handshake took too long asks again while its own session has it. */
+        if (found || has) {
+            if (r->sessions.v[i] != has)
+                reject(r->sessions.v[i], src, pid->pid);
             continue;
         }
         *session = r->sessions.v[i];
