@@ -16,9 +16,9 @@ from lib.trace import Trace
 SEED_TYPES = ["alloc_objects", "alloc_space", "objects", "space"]
 
 
-def service(box, name="heapprofd"):
+def service(box, name="heapprofd", *options):
     """Our own recorder, on the box's own sockets."""
-    p = box.start([hw.tool(name)], stderr=open(box.path(name + ".log"), "wb"))
+    p = box.start([hw.tool(name), *options], stderr=open(box.path(name + ".log"), "wb"))
     hw.wait_for(lambda: os.path.exists(box.path("producer")) and os.path.exists(box.path("consumer")),
                 f"{name} to open its sockets: {hw.tail(open(box.path(name + '.log'), 'rb').read())}")
     return p

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
-from classic import preloaded, service
+from classic import preloaded, service, session
 from lib import hw
 from lib.trace import Trace
 
@@ -144,6 +144,24 @@ def in_configuration(box):
     hw.equal(p.returncode, 0, "it ended by its condition")
     s.quit()
     hw.equal([d.trigger for d in hw.sound(box.path("s.trace")).of()], ["samples>300", "end"], "dumps")
+
+
+def policy_refuses(box):
+    """A production machine: the program named is not profiled, and its empty profile says why."""
+    (box.dir / "policy").write_text("machine = production\n")
+    (box.dir / "policy").chmod(0o644)
+    service(box, "heapprofd", "--policy", box.path("policy"))
+    s = preloaded(box, box.own("steps"))
+    p = session(box, "t_steps", seconds=1)
+    s.do("a 10", "s 300")
+    _, err = p.communicate(timeout=40)
+    said = pathlib.Path(box.path("session.trace.err")).read_text(errors="replace")
+    hw.true("not to be profiled on a production machine" in said, said)
+    d = Trace(box.path("session.trace")).dumps
+    hw.equal([(x.pid, x.rejected, len(x.samples)) for x in d], [(s.p.pid, True, 0)], "its empty profile")
+    shown = box.run([hw.tool("heapwise"), "stats", box.path("session.trace")])
+    hw.true(b"not to be profiled on a production machine" in shown.stdout + shown.stderr, hw.tail(shown.stdout))
+    s.quit()
 
 
 def bad_conditions(box):
