@@ -423,3 +423,43 @@ int hw_heap_details_types(const struct hw_heap_details *d, const struct hw_detai
     }
     return fold(out, first, rule, threshold);
 }
+
+int hw_heap_details_stacks(const struct hw_heap_details *d,
+                           int (*fn)(void *ctx, const struct hw_detail_stack *s), void *ctx)
+{
+    HW_VEC(struct hw_bytes) frames = {0};
+    hw_detail_rows types = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc >= 0 && i < d->rows.n;) {
+        struct hw_detail_stack s = {0};
+        uint32_t node = d->rows.v[i].node;
+        hw_vec_clear(&frames);
+        hw_vec_clear(&types);
+        for (uint32_t n = node; rc >= 0 && n != 0; n = d->nodes.v[n].parent)
+            if (hw_vec_push(&frames, hw_strings_get(d->strings, (hw_str_id){d->nodes.v[n].label})) <
+                0)
+                rc = HW_ENOMEM;
+        for (; rc >= 0 && i < d->rows.n && d->rows.v[i].node == node; i++) {
+            const struct row *x = &d->rows.v[i];
+            add_value(&s.v, &x->v);
+            if (types.n && types.v[types.n - 1].type == x->type) {
+                add_value(&types.v[types.n - 1].v, &x->v);
+                continue;
+            }
+            struct hw_detail_row r = {
+                .kind = HW_DETAIL_TYPE, .v = x->v, .node = node, .type = x->type};
+            r.label = hw_strings_get(d->strings, (hw_str_id){d->types.v[x->type]});
+            if (hw_vec_push(&types, r) < 0)
+                rc = HW_ENOMEM;
+        }
+        s.frames = frames.v;
+        s.n_frames = frames.n;
+        s.types = types.v;
+        s.n_types = types.n;
+        if (rc >= 0)
+            rc = fn(ctx, &s);
+    }
+    hw_vec_done(&frames);
+    hw_vec_done(&types);
+    return rc < 0 ? rc : HW_OK;
+}

@@ -66,4 +66,16 @@ int hw_heap_details_frames(const struct hw_heap_details *d, const struct hw_deta
 int hw_heap_details_types(const struct hw_heap_details *d, const struct hw_detail_row *of,
                           enum hw_detail_rule rule, int64_t threshold, hw_detail_rows *out);
 
+/* What one callstack holds itself, without what it calls. */
+struct hw_detail_stack {
+    const struct hw_bytes *frames; /* innermost first */
+    size_t n_frames;
+    struct hw_detail_value v;
+    const struct hw_detail_row *types; /* its parts */
+    size_t n_types;
+};
+/* Each callstack with values of its own, callers before callees; fn's negative result ends it. */
+int hw_heap_details_stacks(const struct hw_heap_details *d,
+                           int (*fn)(void *ctx, const struct hw_detail_stack *s), void *ctx);
+
 #endif
