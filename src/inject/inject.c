@@ -129,8 +129,10 @@ static int list_threads(struct job *j)
 static bool is_safe(struct job *j, bool patient)
 {
     struct hw_thread_regs r;
-    if (hw_thread_regs(&j->thread, &r) < 0 || hw_process_forbids(&j->process, r.pc) ||
-        hw_thread_in_rseq(&j->thread, r.pc))
+    if (hw_thread_regs(&j->thread, &r) < 0)
+        return false;
+    bool enters = r.pc == j->process.malloc_at; /* no lock is held yet: who called it decides */
+    if ((!enters && hw_process_forbids(&j->process, r.pc)) || hw_thread_in_rseq(&j->thread, r.pc))
         return false;
     if (!j->q->tables)
         return true;
@@ -149,7 +151,7 @@ static bool is_safe(struct job *j, bool patient)
     if (!in.snapshot)
         return true;
     hw_walk(&in, NULL, &j->walk);
-    for (uint32_t i = 0; i < j->walk.n_frames; i++)
+    for (uint32_t i = enters; i < j->walk.n_frames; i++)
         if (hw_process_forbids(&j->process, j->walk.pcs[i] - (i > 0)))
             return false;
     return hw_stop_is_complete(j->walk.stop) || j->walk.n_frames >= FRAMES_ENOUGH || patient;
@@ -175,9 +177,9 @@ static int seize(struct job *j, struct hw_error *err)
             return HW_OK;
         bool last = i + 1 == TRIES;
         if (last && j->process.malloc_at &&
-            hw_thread_run_to(&j->thread, j->process.malloc_at) == HW_OK) {
+            hw_thread_run_to(&j->thread, j->process.malloc_at) == HW_OK &&
+            is_safe(j, /* patient = */ true))
             return HW_OK;
-        }
         hw_thread_release(&j->thread);
         struct timespec pause = {0, TRY_PAUSE_NS};
         (void)nanosleep(&pause, NULL); /* a signal only shortens it */
