@@ -62,7 +62,7 @@ static int play(const char *part)
         return 1;
     hw_strbuf_done(&b);
     if (strcmp(part, "crashes") == 0)
-        (void)raise(SIGSEGV);
+        (void)raise(SIGKILL); /* others are caught by sanitizers */
     if (strcmp(part, "crashes") != 0)
         (void)pause();
     return 1;
@@ -94,18 +94,11 @@ static int see_directly(void *ctx, size_t index, const struct hw_line *chain, si
     return see(ctx, index, chain, n, false);
 }
 
-static uint64_t va_of(const void *code, int fd)
+extern const char __executable_start[]; /* the linker's: address 0 of a position-independent file */
+
+static uint64_t va_of(const void *code)
 {
-    /* This program is position-independent: its first mapping is at address 0 of the file. */
-    char line[512];
-    unsigned long start = 0;
-    FILE *f = fopen("/proc/self/maps", "re");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    assert_int_equal(sscanf(line, "%lx", &start), 1);
-    assert_int_equal(fclose(f), 0);
-    (void)fd;
-    return (uint64_t)(uintptr_t)code - start;
+    return (uint64_t)((uintptr_t)code - (uintptr_t)__executable_start);
 }
 
 /* The oracle is the same reader in this process. */
@@ -120,7 +113,7 @@ static void answers_are_the_same(void **state)
     uint64_t va[N];
     bool debug = false;
     hw_autofd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    uint64_t first = va_of((const void *)(uintptr_t)play, fd);
+    uint64_t first = va_of((const void *)(uintptr_t)play);
     for (size_t i = 0; i < N; i++)
         va[i] = first + 3 * i;
     assert_int_equal(setenv(PART, "well", 1), 0);
@@ -156,7 +149,7 @@ static void failures(void **state)
         int code;
         size_t n;
     } cases[] = {
-        {"crashes", "died (Segmentation fault)", HW_EGONE, 1},
+        {"crashes", "died (Killed)", HW_EGONE, 1},
         {"deaf", "ended with status 5", HW_EGONE, 0},
         {"hangs", "takes longer than", HW_ETIMEOUT, 1},
         {"babbles", "answered nonsense", HW_EFORMAT, 1},
