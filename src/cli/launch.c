@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "cli/diagnose.h"
 
 #include "base/banned.h"
 
@@ -136,6 +137,17 @@ static void restore_variables(struct saved_variable *saved, size_t n)
     }
 }
 
+/* AddressSanitizer's runtime ends a program that another library was put before: such a program
+ * runs without ours, and the empty profile says why. */
+static bool tolerates_library(const char *name)
+{
+    hw_autofree char *program = hw_launch_find_program(name);
+    struct hw_finding f = {0};
+    if (program)
+        hw_diagnose_file(program, /* loads = */ true, &f);
+    return !f.code || strcmp(f.code, "asan") != 0;
+}
+
 static char *preload_value(const char *library)
 {
     const char *old = getenv("LD_PRELOAD");
@@ -202,7 +214,8 @@ int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, str
     }
     struct saved_variable saved[4];
     size_t n = 0;
-    set_variable(&saved[n++], "LD_PRELOAD", preload);
+    if (tolerates_library(o->argv[0]))
+        set_variable(&saved[n++], "LD_PRELOAD", preload);
     set_variable(&saved[n++], "HEAPWISE_SOCKET", socket);
     set_variable(&saved[n++], "PERFETTO_HEAPPROFD_BLOCKING_INIT", "1");
     if (o->python_allocators)

@@ -777,6 +777,11 @@ END
     gcc -fsanitize=address p.c -o asan 2>/dev/null || skip "no AddressSanitizer"
     run heapwise record -- ./asan
     has "[asan]"
+    printf '#include <stdlib.h>\nint main(void){ return 3 + (malloc(1000) == 0); }\n' >p3.c
+    gcc -fsanitize=address p3.c -o asan3
+    ASAN_OPTIONS=detect_leaks=0 run heapwise record -- ./asan3
+    [ "$status" -eq 3 ] # as it ends without us
+    has "[asan]"
     printf 'static char pool[1 << 20]; static unsigned long n;\n%s\n%s\n' \
         'void *malloc(unsigned long s) { void *p = pool + n; n += (s + 15) & ~15ul; return p; }' \
         'int main(void) { return ((volatile char *)malloc(9))[0]; }' >own.c
