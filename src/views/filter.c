@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 /* Long expressions with many repetitions make glibc's regcomp slow and large. */
-enum { MAX_PATTERN = 512, MAX_NODES = 20000 };
+enum { MAX_PATTERN = 512, MAX_NODES = 4000 };
 
 enum pattern_kind { CONTAINS, EXACT, REGEX };
 
@@ -78,6 +78,28 @@ static double nodes_of(const char *p)
     return sum[0];
 }
 
+/* "a+*+": means nothing more than one of them, but doubles the compiled expression each time. */
+static bool has_stacked_repetitions(const char *text)
+{
+    bool repeated = false, in_brackets = false;
+    for (const char *p = text; *p; p++) {
+        bool repeats = !in_brackets && (*p == '+' || *p == '*' || *p == '?');
+        if (repeats && repeated)
+            return true;
+        repeated = repeats || (!in_brackets && *p == '}');
+        if (*p == '\\' && p[1] && !in_brackets) {
+            p++;
+        } else if (*p == '[' && !in_brackets) {
+            in_brackets = true;
+            p += p[1] == '^';
+            p += p[1] == ']'; /* the first one stands for itself */
+        } else if (*p == ']') {
+            in_brackets = false;
+        }
+    }
+    return false;
+}
+
 /* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
  * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
  */
@@ -97,6 +119,9 @@ static int check_regex(const char *text, struct hw_error *err)
                            text);
         p += *p == '\\' && p[1];
     }
+    if (has_stacked_repetitions(text))
+        return hw_fail(err, HW_EINVAL, 0,
+                       "regular expression %.100s: a repetition right behind another one", text);
     if (n_counted > 1)
         return hw_fail(err, HW_EINVAL, 0,
                        "regular expression %.100s: more than one counted repetition, or above 99",

@@ -16,7 +16,7 @@ enum { LONG_NAME = 60000, TEXT = 1, CLASS = 7, FIRST_FIELD = 1000 };
 static void put(struct hw_strbuf *b, uint64_t v, unsigned n_bytes)
 {
     while (n_bytes-- > 0)
-        hw_strbuf_addc(b, (char)(v >> 8 * n_bytes));
+        hw_strbuf_addc(b, (char)(n_bytes < 8 ? v >> 8 * n_bytes : 0));
 }
 
 static void begin(struct hw_strbuf *b)
