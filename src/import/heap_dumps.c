@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/saturate.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 
@@ -661,14 +662,6 @@ static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
     return HW_OK;
 }
 
-static int64_t sat_add(int64_t a, int64_t b)
-{
-    int64_t r;
-    if (__builtin_add_overflow(a, b, &r))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return r;
-}
-
 /* Adds a row to the one of the same callsite and sign, if its dump has one already. */
 static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
                      const struct hw_alloc_row *row)
@@ -677,9 +670,9 @@ static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
     uint64_t at;
     if (hw_map64_get(seen, key, &at)) {
         struct hw_alloc_row sum = hw_alloc_row_get(to, at);
-        sum.samples = sat_add(sum.samples, row->samples);
-        sum.count = sat_add(sum.count, row->count);
-        sum.size = sat_add(sum.size, row->size);
+        sum.samples = hw_sat_add(sum.samples, row->samples);
+        sum.count = hw_sat_add(sum.count, row->count);
+        sum.size = hw_sat_add(sum.size, row->size);
         sum.idle = row->idle;
         sum.variance = row->variance;
         return hw_alloc_rows_set(to, at, &sum);

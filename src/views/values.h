@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/saturate.h"
 #include "base/vec.h"
 #include "model/ids.h"
 #include "model/profile.h"
@@ -57,23 +58,6 @@ struct hw_value hw_sum_total(const struct hw_sum *t);
 /* The same for one dump in one call, peaks included. */
 int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t dump,
                  hw_values *out);
-
-/* Figures and times come from files: sums and differences stop at the ends of the range. */
-static inline int64_t hw_sat_add(int64_t a, int64_t b)
-{
-    int64_t r;
-    if (__builtin_add_overflow(a, b, &r))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return r;
-}
-
-static inline int64_t hw_sat_sub(int64_t a, int64_t b)
-{
-    int64_t r;
-    if (__builtin_sub_overflow(a, b, &r))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return r;
-}
 
 void hw_value_add(struct hw_value *to, const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
