@@ -37,6 +37,9 @@ export function useTimeline(): Answer<Timeline> {
 export const tracksOf = (t: Timeline | null): Tracks | null =>
   t?.processes.find((p) => p.upid === place.value.upid) ?? t?.processes[0] ?? null;
 
+/** What pages about a native heap profile get. */
+export interface ProfileProps { tracks: Tracks; all: Timeline; trace: Trace }
+
 // ---- words ----
 
 export const Busy = ({ what }: { what: string }) => <p class="empty" role="status">{what}…</p>;

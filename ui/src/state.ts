@@ -6,6 +6,7 @@ import { METRICS } from './format';
 
 export interface Place {
   page: string;
+  arg: string; // the number behind it: #!/live/4711
   trace: number;
   upid: number | null;
   heap: string;
@@ -24,58 +25,50 @@ export interface Place {
 }
 
 const EMPTY: Place = {
-  page: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
+  page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
+};
+
+type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
+const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
+
+/** What another trace begins with. */
+export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '' };
+
+/** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
+const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
+  trace: (t) => Math.max(0, Number(t) || 0),
+  upid: (t) => (/^\d+$/.test(t) ? Number(t) : null),
+  at: (t) => (/^(peak|\d+)$/.test(t) ? t : ''),
+  max: (t) => t === '1',
+  from: (t) => (/^\d+$/.test(t) ? t : ''),
+  metric: (t) => METRICS.find((x) => x.id === t)?.id ?? 'space',
+  invert: (t) => t === '1',
+  frames: (t) => (t === 'all' ? 'all' : 'site'),
+  theme: (t) => (t === 'light' || t === 'dark' ? t : ''),
 };
 
 export function parse(hash: string): Place {
   const p: Place = { ...EMPTY, filters: [] };
-  const m = /^#!\/([a-z-]*)(?:\?(.*))?$/s.exec(hash);
+  const m = /^#!\/([a-z-]*)(?:\/(\d+))?(?:\?(.*))?$/s.exec(hash);
   if (!m) return p;
-  const q = new URLSearchParams(m[2] ?? '');
+  const q = new URLSearchParams(m[3] ?? '');
   p.page = m[1];
-  p.trace = Math.max(0, Number(q.get('trace')) || 0);
-  const upid = q.get('upid');
-  p.upid = upid !== null && /^\d+$/.test(upid) ? Number(upid) : null;
-  p.heap = q.get('heap') ?? '';
-  const at = q.get('at') ?? '';
-  p.at = /^(peak|\d+)$/.test(at) ? at : '';
-  p.max = q.get('max') === '1';
-  const from = q.get('from') ?? '';
-  p.from = /^\d+$/.test(from) ? from : '';
-  const metric = q.get('metric');
-  p.metric = METRICS.find((x) => x.id === metric)?.id ?? 'space';
-  p.invert = q.get('invert') === '1';
-  p.frames = q.get('frames') === 'all' ? 'all' : 'site';
+  p.arg = m[2] ?? '';
   p.filters = q.getAll('f').filter((f) => f !== '');
-  p.zoom = q.get('zoom') ?? '';
-  p.search = q.get('search') ?? '';
-  p.fn = q.get('fn') ?? '';
-  p.sort = q.get('sort') ?? '';
-  const theme = q.get('theme');
-  p.theme = theme === 'light' || theme === 'dark' ? theme : '';
+  for (const key of KEYS) {
+    const text = q.get(key);
+    if (text !== null) Object.assign(p, { [key]: READERS[key]?.(text) ?? (READERS[key] ? EMPTY[key] : text) });
+  }
   return p;
 }
 
 export function format(p: Place): string {
   const q = new URLSearchParams();
-  if (p.trace) q.set('trace', String(p.trace));
-  if (p.upid !== null) q.set('upid', String(p.upid));
-  if (p.heap) q.set('heap', p.heap);
-  if (p.at) q.set('at', p.at);
-  if (p.max) q.set('max', '1');
-  if (p.from) q.set('from', p.from);
-  if (p.metric !== 'space') q.set('metric', p.metric);
-  if (p.invert) q.set('invert', '1');
-  if (p.frames === 'all') q.set('frames', 'all');
+  for (const key of KEYS) if (p[key] !== EMPTY[key]) q.set(key, p[key] === true ? '1' : String(p[key]));
   for (const f of p.filters) q.append('f', f);
-  if (p.zoom) q.set('zoom', p.zoom);
-  if (p.search) q.set('search', p.search);
-  if (p.fn) q.set('fn', p.fn);
-  if (p.sort) q.set('sort', p.sort);
-  if (p.theme) q.set('theme', p.theme);
   const text = q.toString();
-  return `#!/${p.page}${text ? `?${text}` : ''}`;
+  return `#!/${p.page}${p.arg ? `/${p.arg}` : ''}${text ? `?${text}` : ''}`;
 }
 
 /** The token comes behind the '#' of the first address and leaves it at once. */
@@ -93,9 +86,12 @@ export const place = signal<Place>(parse(location.hash));
 addEventListener('hashchange', () => (place.value = parse(location.hash)));
 addEventListener('popstate', () => (place.value = parse(location.hash)));
 
+/** The number behind a page's name is that page's. */
+const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '' } : {}), ...change });
+
 /** Goes somewhere; replace: no step for the back button (typing, dragging). */
 export function go(change: Partial<Place>, replace = false): void {
-  const next = { ...place.peek(), ...change };
+  const next = changed(place.peek(), change);
   const hash = format(next);
   if (hash === location.hash) return;
   if (replace) history.replaceState(null, '', hash);
@@ -103,7 +99,7 @@ export function go(change: Partial<Place>, replace = false): void {
   place.value = next;
 }
 
-export const href = (change: Partial<Place>) => format({ ...place.value, ...change });
+export const href = (change: Partial<Place>) => format(changed(place.value, change));
 
 /** What a graph or table is made of; the server's parameters. */
 /** Bottom-up trees are an order of magnitude larger: what is below a ten-thousandth is merged. */

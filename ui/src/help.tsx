@@ -1,0 +1,29 @@
+// Keys and words, over any page.
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+
+export const help = signal(false);
+
+const KEYS: [string, string][] = [
+  ['?', 'this page'], ['1 … 4', 'metric: live size, live count, total size, total count'], ['[  ]', 'previous, next dump'], ['I', 'bottom-up and back'], ['/', 'search'],
+  ['↑ ↓ ← →', 'in a graph: caller, callee, siblings'], ['Enter · Esc', 'zoom in · out'], ['n · N', 'next, previous match'], ['Space', 'menu of a frame'],
+  ['K · H · P', 'keep stacks with it · merge it into its caller · pivot'], ['Z · Shift+Z', 'undo, redo filters'], ['E', 'export'], ['W S A D · 0 · F', 'timeline: zoom, pan · all · to the selection'],
+];
+
+export function Help() {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (help.value) ref.current?.showModal();
+    else ref.current?.close();
+  }, [help.value]);
+  return (
+    <dialog ref={ref} aria-label="Help" onClose={() => (help.value = false)}>
+      <h2>Keys</h2>
+      <dl class="keys">{KEYS.map(([k, what]) => <><dt><kbd>{k}</kbd></dt><dd>{what}</dd></>)}</dl>
+      <h2>Words</h2>
+      <dl class="keys"><dt>live</dt><dd>allocated and not yet freed at the dump</dd><dt>total</dt><dd>in figures of allocations: freed ones included; in tables: a function with all it calls</dd>
+        <dt>self</dt><dd>what a function asked for itself</dd><dt>± 2 %</dt><dd>with 95 % probability the true figure is within; without it the figure is exact</dd></dl>
+      <form method="dialog"><button class="primary">Close</button></form>
+    </dialog>
+  );
+}

@@ -1,0 +1,51 @@
+// What is in the trace and who holds the memory, at a glance.
+import { functions, type Tracks } from './api';
+import { amount, base, bytes, clock, count, duration, error, exact, percent, safe } from './format';
+import { Failed, Figure, figureError, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { href } from './state';
+import { Chart, liveBand, liveLine, wholeView } from './timeline';
+
+function rssAt(t: Tracks, ts: number): number | null {
+  const rss = t.counters['mem.rss'];
+  if (!rss?.length) return null;
+  return rss.reduce((a, b) => (Math.abs(b[0] - ts) < Math.abs(a[0] - ts) ? b : a))[1];
+}
+
+export function OverviewPage({ tracks, all, trace }: ProfileProps) {
+  const moments = tracks.moments;
+  const last = moments[moments.length - 1] ?? tracks.peak!;
+  const shown = tracks.cleaned_up && tracks.peak ? tracks.peak : last;
+  const atPeak = shown === tracks.peak && tracks.cleaned_up;
+  // Several dumps may be made of nearly one moment (at an exit): the one before is clearly before.
+  const apart = (last.ts - tracks.start) / 100;
+  const before = moments.findLast((m) => last.ts - m.ts > apart);
+  const where = { upid: tracks.upid, at: atPeak ? 'peak' : String(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
+  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', limit: '12' }).toString();
+  const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
+  const rss = rssAt(tracks, shown.ts);
+  const view = wholeView({ ...all, processes: [tracks] });
+  return (
+    <div class="overview">
+      {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
+      <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {moments.length} {moments.length === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · one sample every {bytes(tracks.interval)}{tracks.interval === 1 ? ' (exact)' : ''}</span></h1>
+      <div class="figures">
+        <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${figureError(shown)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} />
+        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} />
+        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} />
+        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} />}
+        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} />}
+        {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} />}
+      </div>
+      {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
+      <h2>Who holds it</h2>
+      {top.error && <Failed text={top.error} />}
+      {top.value && (
+        <table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
+          <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
+            <tr><td class="num">{amount(r[2], 'space')}</td><td><span class="share"><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[4])}</td>
+              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}{r[2] === r[3] && error(r[5], r[3]) ? ` · ${error(r[5], r[3])}` : ''}</span></td></tr>
+          ))}</tbody></table>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,65 @@
+// Every page is a row: where it stands in the sidebar, what it needs, and what draws it. Large ones
+// that few visit are loaded when they are: `lazy`.
+import type { ComponentChildren, ComponentType } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { Trace } from './api';
+import { Explorer } from './explore';
+import { Home } from './home';
+import { OverviewPage } from './overview';
+import { Busy, Failed, type ProfileProps, SelectionBar } from './parts';
+import { FunctionsPage, TreePage } from './tables';
+import { TimelinePage } from './timeline-page';
+
+interface Common {
+  id: string; // in the URL
+  label: string;
+  icon: string; // path in a box of 24 by 24
+  /** Why it does not apply to the trace; '' or none: it does. */
+  missing?(trace: Trace): string;
+}
+
+export type PageRow =
+  | (Common & { needs: 'nothing'; view: ComponentType })
+  | (Common & { needs: 'trace'; view: ComponentType<{ trace: Trace }> }) // any trace that could be read
+  | (Common & { needs: 'profile'; view: ComponentType<ProfileProps> }); // one with a native heap profile
+
+/** A page in a file of its own. */
+export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
+  let there: ComponentType<P> | null = null;
+  return function Lazy(props: P) {
+    const [state, set] = useState<'' | 'ready' | 'failed'>(there ? 'ready' : '');
+    useEffect(() => {
+      if (!there) load().then((c) => { there = c; set('ready'); }, () => set('failed'));
+    }, []);
+    const View = there;
+    if (View) return <View {...props} />;
+    return state === 'failed' ? <Failed text="A part of the page did not come: is the server still there? Reload to try again." /> : <Busy what="Loading" />;
+  };
+}
+
+const Selected = ({ p, children }: { p: ProfileProps; children: ComponentChildren }) => (
+  <div class="column"><SelectionBar tracks={p.tracks} all={p.all} />{children}</div>
+);
+const FlamePage = (p: ProfileProps) => <Selected p={p}><Explorer tracks={p.tracks} /></Selected>;
+const Functions = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} /><FunctionsPage tracks={p.tracks} /></>;
+const CallTree = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} /><TreePage /></>;
+
+export const PAGES: PageRow[] = [
+  { id: 'home', label: 'Home', icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z', needs: 'nothing', view: Home },
+  { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
+  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', view: TimelinePage },
+  { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', view: FlamePage },
+  { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', view: Functions },
+  { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', view: CallTree },
+];
+
+/** The row that a place names; an unknown one is the overview. */
+export const pageOf = (id: string): PageRow => PAGES.find((x) => x.id === id) ?? PAGES[1];
+
+/** '' when the page applies to the trace, otherwise why not. */
+export function whyMissing(row: PageRow, trace: Trace | null): string {
+  if (row.needs === 'nothing') return '';
+  if (trace?.state !== 'ready') return 'no trace is open';
+  if (row.needs === 'profile' && !trace.processes?.length) return 'the trace holds no native heap profile';
+  return row.missing?.(trace) ?? '';
+}
