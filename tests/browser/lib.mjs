@@ -91,6 +91,33 @@ export async function browse(options = {}) {
   return page;
 }
 
+/** Goes to a page and waits until it has its answers. */
+export async function visit(page, name, query = '', trace = 1) {
+  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace}${query}`);
+  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
+  await page.waitForTimeout(120);
+}
+
+/** What is broken on a page in both themes at both sizes; HW_SHOTS=dir keeps the screenshots. */
+export async function inspect(page, label, go) {
+  const broken = [];
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const [width, height] of [[1600, 900], [800, 600]]) {
+      await page.setViewportSize({ width, height });
+      await go();
+      broken.push(...(await axe(page)).map((v) => `${label} ${colorScheme} ${width}: ${v}`));
+      const over = await page.evaluate(() => Math.max(document.documentElement.scrollWidth - innerWidth, document.getElementById('main').scrollWidth - document.getElementById('main').clientWidth));
+      if (over > 0) broken.push(`${label} is ${over} px too wide at ${width}`);
+      if (process.env.HW_SHOTS) await page.screenshot({ path: join(process.env.HW_SHOTS, `${label}-${width}-${colorScheme}.png`) });
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1600, height: 900 });
+  return broken;
+}
+
 const axeSource = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 
 /** Rules of accessibility that the page breaks, as text. Run by the debugger: the page's own policy forbids scripts. */

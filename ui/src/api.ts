@@ -86,6 +86,10 @@ export const timeline = (trace: number): Promise<Timeline> =>
 export const functions = (trace: number, query: string): Promise<Functions> =>
   once(`functions ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json());
 
+/** Any other question about a trace, answered in JSON. */
+export const question = <T>(trace: number, name: string, query: string): Promise<T> =>
+  once(`${name} ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/${name}?${query}`)).json());
+
 export async function openPath(path: string): Promise<number> {
   return (await (await ask(`/api/v1/traces?path=${encodeURIComponent(path)}`, { method: 'POST' })).json()).id;
 }

@@ -22,18 +22,21 @@ export interface Place {
   fn: string; // the function whose callers and callees are shown
   sort: string;
   theme: string; // '', light, dark
+  // Findings: the side compared with, how, known leaks, range of sizes, the open row, what is hidden.
+  base: string; mode: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
 }
 
 const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
+  base: '', mode: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '' };
+export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '', open: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
@@ -87,7 +90,7 @@ addEventListener('hashchange', () => (place.value = parse(location.hash)));
 addEventListener('popstate', () => (place.value = parse(location.hash)));
 
 /** The number behind a page's name is that page's. */
-const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '' } : {}), ...change });
+const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '', open: '' } : {}), ...change });
 
 /** Goes somewhere; replace: no step for the back button (typing, dragging). */
 export function go(change: Partial<Place>, replace = false): void {
