@@ -1,10 +1,5 @@
 /*
- * Per heap of a process there is one series: the last cumulative values of every callsite. A
- * sample's row is the difference to them.
- *
- * The same frames can have two callstack ids (a writer that interned twice). A callsite remembers
- * the id its history belongs to; another id is taken to start counting from 0, so the history at
- * its first appearance is added to its values (`corrections`).
+ * Heads of dumps and the packets around them; the samples have a file of their own (heap_samples).
  *
  * A checkpoint's values are taken in like those of any dump. When a later dump of the series
  * exists, hw_heap_dumps_finish moves the checkpoint's rows into it: what changed up to the
@@ -19,53 +14,13 @@
 #include "base/fd.h"
 #include "base/saturate.h"
 #include "codec/pb.h"
+#include "import/heap_samples.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
-#define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 #define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
 #define F_STATS(name)   HW_F_ProfilePacket_ProcessStats_##name
-
-enum { ALLOC_BYTES, FREED_BYTES, ALLOC_COUNT, FREE_COUNT, EST_ALLOC, EST_FREE, VALUE_COUNT };
-enum { N_CUMULATIVE = FREE_COUNT + 1 }; /* those that must not decrease */
-enum { MAX_CORRECTIONS = 256, LOOK_AHEAD = 8 };
-
-struct history {
-    uint64_t values[VALUE_COUNT];
-    uint64_t iid; /* whose values these are */
-    uint32_t generation;
-    hw_callsite_id callsite;
-};
-
-struct correction {
-    uint64_t iid;
-    uint32_t generation;
-    hw_callsite_id callsite;
-    uint64_t values[VALUE_COUNT];
-};
-
-struct hw_heap_series {
-    uint64_t sequence;
-    uint32_t run;
-    hw_upid upid;
-    hw_str_id heap;
-    bool is_art;                 /* its frees are not stored */
-    struct hw_map64 by_callsite; /* -> histories */
-    HW_VEC(struct history) histories;
-    size_t cursor;                         /* the history after the one used last */
-    HW_VEC(struct correction) corrections; /* few */
-    uint32_t dump;                         /* its latest in the profile; HW_ID_NONE */
-    uint32_t dump_of_sequence;             /* hw_dump_sequence.dump it came from */
-    uint64_t raw_ts;
-};
-
-struct sample {
-    uint64_t iid, max, max_count, est_max, idle;
-    uint64_t values[VALUE_COUNT];
-    double variance;
-    bool at_max, has_est, has_est_max, has_idle;
-};
 
 /* A ProcessHeapSamples; its samples are read in a second pass over `message`. */
 struct process_dump {
@@ -73,12 +28,6 @@ struct process_dump {
     uint64_t pid, timestamp, start_timestamp, client_error;
     bool has_stats;
     struct hw_heap_dump row;
-};
-
-/* The packet a sample stands in. */
-struct place {
-    uint64_t sequence;
-    uint32_t generation;
 };
 
 void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
@@ -90,9 +39,7 @@ void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
 void hw_heap_dumps_done(struct hw_heap_dumps *d)
 {
     for (size_t i = 0; i < d->series.n; i++) {
-        hw_map64_done(&d->series.v[i]->by_callsite);
-        hw_vec_done(&d->series.v[i]->histories);
-        hw_vec_done(&d->series.v[i]->corrections);
+        hw_heap_series_done(d->series.v[i]);
         free(d->series.v[i]);
     }
     hw_vec_done(&d->series);
@@ -105,205 +52,9 @@ static int count_error(struct hw_heap_dumps *d, const char *stat, int64_t key)
     return hw_profile_stat_add(d->profile, stat, key, HW_STAT_ERROR, 1);
 }
 
-/* ---- samples ---- */
-
-static struct sample sample_read(struct hw_bytes message)
-{
-    struct sample s = {0};
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    while (hw_pb_next(&r, &f) == 1) {
-        switch (f.number) {
-        case F_SAMPLE(callstack_id):
-            s.iid = f.value;
-            break;
-        case F_SAMPLE(self_allocated):
-            s.values[ALLOC_BYTES] = f.value;
-            break;
-        case F_SAMPLE(self_freed):
-            s.values[FREED_BYTES] = f.value;
-            break;
-        case F_SAMPLE(alloc_count):
-            s.values[ALLOC_COUNT] = f.value;
-            break;
-        case F_SAMPLE(free_count):
-            s.values[FREE_COUNT] = f.value;
-            break;
-        case F_SAMPLE(self_max):
-            s.max = f.value;
-            s.at_max = true;
-            break;
-        case F_SAMPLE(self_max_count):
-            s.max_count = f.value;
-            break;
-        case F_SAMPLE(est_alloc_count):
-            s.values[EST_ALLOC] = f.value;
-            s.has_est = true;
-            break;
-        case F_SAMPLE(est_free_count):
-            s.values[EST_FREE] = f.value;
-            s.has_est = true;
-            break;
-        case F_SAMPLE(est_max_count):
-            s.est_max = f.value;
-            s.has_est_max = true;
-            break;
-        case F_SAMPLE(self_idle):
-            s.idle = f.value;
-            s.has_idle = true;
-            break;
-        case F_SAMPLE(variance_bytes):
-            memcpy(&s.variance, &f.value, sizeof s.variance);
-            break;
-        default:
-            break;
-        }
-    }
-    if (!s.has_est) { /* another writer: what was counted is all that is known */
-        s.values[EST_ALLOC] = s.values[ALLOC_COUNT];
-        s.values[EST_FREE] = s.values[FREE_COUNT];
-    }
-    if (!(s.variance > 0 && s.variance < 1e300))
-        s.variance = 0;
-    return s;
-}
-
 static int64_t clamp(uint64_t v)
 {
     return v > INT64_MAX ? INT64_MAX : (int64_t)v;
-}
-
-static int add_row(struct hw_heap_dumps *d, struct hw_alloc_row row)
-{
-    return hw_alloc_rows_push(&d->profile->allocs, &row);
-}
-
-/*
- * A dump lists its callsites in the order of the one before, some left out: the history wanted is
- * nearly always one of the next few, which spares a look into a map that no cache holds.
- */
-static struct history *history_near(struct hw_heap_series *s, hw_callsite_id callsite)
-{
-    size_t end = s->cursor + LOOK_AHEAD < s->histories.n ? s->cursor + LOOK_AHEAD : s->histories.n;
-    for (size_t i = s->cursor; i < end; i++)
-        if (s->histories.v[i].callsite.v == callsite.v) {
-            s->cursor = i + 1;
-            return &s->histories.v[i];
-        }
-    return NULL;
-}
-
-static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, const struct sample *in,
-                       uint32_t generation, struct history **out)
-{
-    uint64_t at;
-    *out = history_near(s, callsite);
-    if (*out)
-        return HW_OK;
-    if (!hw_map64_get(&s->by_callsite, callsite.v, &at)) {
-        struct history fresh = {{0}, in->iid, generation, callsite};
-        at = s->histories.n;
-        if (hw_vec_push(&s->histories, fresh) < 0 ||
-            hw_map64_put(&s->by_callsite, callsite.v, at) < 0)
-            return HW_ENOMEM;
-    }
-    s->cursor = at + 1;
-    *out = &s->histories.v[at];
-    return HW_OK;
-}
-
-/* Brings the values of a second id for the callsite into line with its history. */
-static int correct(struct hw_heap_series *s, hw_callsite_id callsite, const struct history *h,
-                   uint32_t generation, struct sample *in)
-{
-    struct correction *c = NULL;
-    for (size_t i = 0; i < s->corrections.n && !c; i++)
-        if (s->corrections.v[i].iid == in->iid && s->corrections.v[i].generation == generation &&
-            s->corrections.v[i].callsite.v == callsite.v)
-            c = &s->corrections.v[i];
-    if (!c) {
-        if (s->corrections.n >= MAX_CORRECTIONS)
-            return HW_OK; /* then it looks as if it decreased, and is counted as malformed */
-        struct correction fresh = {in->iid, generation, callsite, {0}};
-        memcpy(fresh.values, h->values, sizeof fresh.values);
-        if (hw_vec_push(&s->corrections, fresh) < 0)
-            return HW_ENOMEM;
-        c = &s->corrections.v[s->corrections.n - 1];
-    }
-    for (int i = 0; i < VALUE_COUNT; i++)
-        in->values[i] += c->values[i];
-    return HW_OK;
-}
-
-/* The rows of one callsite: + what was allocated, - what was freed since the dump before. */
-static int add_difference(struct hw_heap_dumps *d, struct hw_heap_series *s,
-                          hw_callsite_id callsite, struct history *h, const struct sample *in)
-{
-    int64_t delta[VALUE_COUNT];
-    for (int i = 0; i < N_CUMULATIVE; i++)
-        if (in->values[i] < h->values[i])
-            return count_error(d, "heapprofd_malformed_packet", (int64_t)s->upid.v);
-    for (int i = 0; i < VALUE_COUNT; i++) {
-        bool grew = in->values[i] > h->values[i]; /* estimates are not trusted to */
-        delta[i] = grew ? clamp(in->values[i] - h->values[i]) : 0;
-        if (grew)
-            h->values[i] = in->values[i];
-    }
-    bool allocated = delta[ALLOC_BYTES] || delta[ALLOC_COUNT];
-    bool freed = (delta[FREED_BYTES] || delta[FREE_COUNT]) && !s->is_art;
-    struct hw_alloc_row row = {.dump = s->dump,
-                               .callsite = callsite,
-                               .samples = delta[ALLOC_COUNT],
-                               .count = delta[EST_ALLOC],
-                               .size = delta[ALLOC_BYTES],
-                               .idle = clamp(in->idle),
-                               .variance = in->variance};
-    int rc = HW_OK;
-    if (allocated || (in->idle && !freed))
-        rc = add_row(d, row);
-    if (!freed || rc < 0)
-        return rc;
-    row.samples = -delta[FREE_COUNT];
-    row.count = -delta[EST_FREE];
-    row.size = -delta[FREED_BYTES];
-    if (allocated) { /* said once */
-        row.idle = 0;
-        row.variance = 0;
-    }
-    return add_row(d, row);
-}
-
-static int add_max(struct hw_heap_dumps *d, struct hw_heap_series *s, hw_callsite_id callsite,
-                   const struct sample *in)
-{
-    struct hw_heap_dump *dump = &d->profile->dumps.v[s->dump];
-    /* Without the original interval the writer is one that did not know the count. */
-    int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
-    dump->flags |= HW_DUMP_AT_MAX;
-    return add_row(d, (struct hw_alloc_row){.dump = s->dump,
-                                            .callsite = callsite,
-                                            .samples = samples,
-                                            .count = in->has_est_max ? clamp(in->est_max) : samples,
-                                            .size = clamp(in->max),
-                                            .idle = clamp(in->idle),
-                                            .variance = in->variance});
-}
-
-static int add_sample(struct hw_heap_dumps *d, struct hw_heap_series *s, const struct place *at,
-                      struct hw_bytes message)
-{
-    struct sample in = sample_read(message);
-    hw_callsite_id callsite;
-    struct history *h;
-    int rc = hw_interned_callstack(d->interned, at->sequence, at->generation, in.iid, &callsite);
-    if (rc != 1)
-        return rc;
-    if (in.at_max)
-        return add_max(d, s, callsite, &in);
-    rc = history_get(s, callsite, &in, at->generation, &h);
-    if (rc == HW_OK && (h->iid != in.iid || h->generation != at->generation))
-        rc = correct(s, callsite, h, at->generation, &in);
-    return rc < 0 ? rc : add_difference(d, s, callsite, h, &in);
 }
 
 /* ---- heads ---- */
@@ -406,9 +157,12 @@ static int head_read(struct hw_bytes message, struct process_dump *out)
     struct hw_pb_field f;
     int rc;
     *out = (struct process_dump){.message = message};
-    while ((rc = hw_pb_next(&r, &f)) == 1)
+    hw_heap_samples_skip(&r);
+    while ((rc = hw_pb_next(&r, &f)) == 1) {
         if (f.number != F_PROCESS(samples))
             head_field(out, &f);
+        hw_heap_samples_skip(&r);
+    }
     return rc;
 }
 
@@ -544,23 +298,8 @@ static int open_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
                                h->row.ts_ns);
 }
 
-static int read_samples(struct hw_heap_dumps *d, struct hw_heap_series *s, const struct place *at,
-                        struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number != F_PROCESS(samples) || f.wire != HW_PB_BYTES)
-            continue;
-        int rc = add_sample(d, s, at, f.bytes);
-        if (rc < 0)
-            return rc;
-    }
-    return HW_OK;
-}
-
 static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
-                             const struct place *at, struct hw_bytes message)
+                             const struct hw_heap_samples_place *at, struct hw_bytes message)
 {
     struct process_dump h;
     size_t series;
@@ -580,7 +319,7 @@ static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_seque
     rc = series_get(d, q, h.row.upid, h.row.heap_name, &series);
     if (rc == HW_OK)
         rc = open_dump(d, q, d->series.v[series], series, &h);
-    return rc < 0 ? rc : read_samples(d, d->series.v[series], at, message);
+    return rc < 0 ? rc : hw_heap_samples_read(d->series.v[series], at, message);
 }
 
 /* ---- packets ---- */
@@ -615,7 +354,7 @@ int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p)
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
     struct hw_dump_sequence *q = NULL;
-    struct place at = {p->sequence, p->generation};
+    struct hw_heap_samples_place at = {d->profile, d->interned, p->sequence, p->generation};
     bool continued = false, has_index = false;
     uint64_t index = 0;
     int rc = sequence_get(d, p->sequence, &q), end;

@@ -131,12 +131,6 @@ static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
     return rc;
 }
 
-/* What does not fit in a float is as good as unknown. */
-static float small(double variance)
-{
-    return variance > 0 && variance < 3e38 ? (float)variance : 0;
-}
-
 static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row)
 {
     a->callsite[i] = row->callsite.v;
@@ -151,17 +145,7 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
     if (a->type)
         a->type[i] = row->type.v;
     if (a->variance)
-        a->variance[i] = small(row->variance);
-}
-
-/* Nearly all rows of a trace of ours: the columns are there, 4 bytes wide, and the values fit. */
-static inline bool is_plain(const struct hw_alloc_rows *a, const struct hw_alloc_row *row)
-{
-    const uint64_t bias = 0x80000000u;
-    uint64_t odd = ((uint64_t)row->samples + bias) | ((uint64_t)row->count + bias) |
-                   ((uint64_t)row->size + bias);
-    return a->plain && !(odd >> 32) && !row->idle && a->runs.v[a->runs.n - 1].dump == row->dump &&
-           a->n < a->cap;
+        a->variance[i] = hw_alloc_variance_kept(row->variance);
 }
 
 static void note_plain(struct hw_alloc_rows *a)
@@ -170,17 +154,8 @@ static void note_plain(struct hw_alloc_rows *a)
                !a->samples.wide && !a->count.wide && !a->size.wide;
 }
 
-int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
+int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
-    if (hw_likely(is_plain(a, row))) {
-        size_t i = a->n++;
-        a->callsite[i] = row->callsite.v;
-        ((int32_t *)a->samples.v)[i] = (int32_t)row->samples;
-        ((int32_t *)a->count.v)[i] = (int32_t)row->count;
-        ((int32_t *)a->size.v)[i] = (int32_t)row->size;
-        a->variance[i] = small(row->variance);
-        return HW_OK;
-    }
     if (a->n == a->cap) {
         int rc = grow(a);
         if (rc < 0)
