@@ -202,8 +202,8 @@ static int decompress(struct conv *c, struct hw_error *err)
 
 /* ---- profile ---- */
 
-/* <$TMPDIR|$TEMP|/tmp>/heap_profile-<yymmddHHMMSS><5 letters>, made new. */
-static int make_dir(struct hw_strbuf *dir, struct hw_error *err)
+/* <$TMPDIR|$TEMP|/tmp>/<what>_profile-<yymmddHHMMSS><5 letters>, made new. */
+static int make_dir(const char *what, struct hw_strbuf *dir, struct hw_error *err)
 {
     const char *base = getenv("TMPDIR");
     if (!base || !base[0])
@@ -223,7 +223,7 @@ static int make_dir(struct hw_strbuf *dir, struct hw_error *err)
         for (size_t i = 0; i < sizeof r; i++)
             letters[i] = (char)('a' + r[i] % 26);
         hw_strbuf_clear(dir);
-        hw_strbuf_addf(dir, "%s/heap_profile-%s%s", base, stamp, letters);
+        hw_strbuf_addf(dir, "%s/%s_profile-%s%s", base, what, stamp, letters);
         if (dir->failed)
             return hw_fail(err, HW_ENOMEM, 0, "directory name");
         if (mkdir(dir->p, 0700) == 0)
@@ -255,8 +255,31 @@ static bool has_native(const struct hw_profile *p)
     return p->allocs.n > 0;
 }
 
+static bool has_graphs(const struct hw_profile *p)
+{
+    return p->graphs.n > 0;
+}
+
+static bool has_cpu(const struct hw_profile *p)
+{
+    return p->cpu.samples.n > 0;
+}
+
+/* The kinds of profiles that a trace can hold. */
+static const struct kind {
+    enum hw_option_id option;
+    const char *flag, *directory;
+    bool (*is_there)(const struct hw_profile *p);
+    int (*write)(const struct hw_profile *p, const struct hw_pprof_dir *o, size_t *n_files,
+                 struct hw_error *err);
+} kinds[] = {
+    {HW_OPT_CONV_ALLOC, "--alloc", "heap", has_native, hw_pprof_dir_write},
+    {HW_OPT_CONV_PERF, "--perf", "perf", has_cpu, hw_pprof_dir_write_cpu},
+    {HW_OPT_CONV_JAVA, "--java-heap", "heap", has_graphs, hw_pprof_dir_write_graphs},
+};
+
 static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_pprof_dir *o,
-                          bool graphs, size_t *n_files, struct hw_error *err)
+                          const struct kind *kind, size_t *n_files, struct hw_error *err)
 {
     struct hw_demangler *dem;
     struct hw_strbuf made = {0};
@@ -267,14 +290,13 @@ static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_
     o->namer = &namer;
     o->dir = hw_opt_text(&c->cli->opts, HW_OPT_CONV_DIR);
     if (!o->dir) {
-        rc = make_dir(&made, err);
+        rc = make_dir(kind->directory, &made, err);
         o->dir = made.p;
     } else if (mkdir(o->dir, 0777) < 0 && errno != EEXIST) {
         rc = hw_fail_sys(err, "cannot create directory '%s'", o->dir);
     }
     if (rc == 0)
-        rc = graphs ? hw_pprof_dir_write_graphs(p, o, n_files, err)
-                    : hw_pprof_dir_write(p, o, n_files, err);
+        rc = kind->write(p, o, n_files, err);
     if (rc == 0 && *n_files)
         printf("Wrote profiles to %s\n", o->dir);
     if (*n_files == 0 && made.p)
@@ -284,29 +306,40 @@ static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_
     return rc;
 }
 
-enum kind { KIND_ALLOC = 1, KIND_JAVA = 2 };
-
-/* Which of the kinds there are is meant. 1 = *out is set, 0 = none. */
-static int choose_kind(const struct hw_profile *p, unsigned given, enum kind *out,
-                       struct hw_error *err)
+/* Which of the kinds there are is meant: among those given, or all. 1 = *out is set, 0 = none. */
+static int choose_kind(const struct hw_profile *p, const struct hw_opts *opts, bool java,
+                       const struct kind **out, struct hw_error *err)
 {
-    unsigned there = (has_native(p) ? KIND_ALLOC : 0u) | (p->graphs.n ? KIND_JAVA : 0u);
-    if (given)
-        there &= given;
-    if (there == (KIND_ALLOC | KIND_JAVA))
-        return hw_fail(err, HW_EINVAL, 0,
-                       "more than one type of profile found in the trace, pass an explicit "
-                       "disambiguation flag: --alloc, --java-heap");
-    *out = (enum kind)there;
-    return there != 0;
+    struct hw_strbuf flags = {0};
+    bool given = java;
+    size_t n = 0;
+    for (size_t i = 0; i < HW_ARRAY_LEN(kinds); i++)
+        given |= hw_opt_flag(opts, kinds[i].option);
+    for (size_t i = 0; i < HW_ARRAY_LEN(kinds); i++) {
+        bool asked = java ? kinds[i].option == HW_OPT_CONV_JAVA
+                          : !given || hw_opt_flag(opts, kinds[i].option);
+        if (!asked || !kinds[i].is_there(p))
+            continue;
+        *out = &kinds[i];
+        hw_strbuf_addf(&flags, "%s%s", n++ ? ", " : "", kinds[i].flag);
+    }
+    int rc = n > 1 ? hw_fail(err, HW_EINVAL, 0,
+                             "more than one type of profile found in the trace, pass an explicit "
+                             "disambiguation flag: %s",
+                             flags.failed ? "" : flags.p)
+                   : (int)n;
+    if (n == 0 && !given)
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
+    hw_strbuf_done(&flags);
+    return rc;
 }
 
-static int profile_of(struct conv *c, unsigned given, struct hw_error *err)
+static int profile_of(struct conv *c, bool java, struct hw_error *err)
 {
     const struct hw_opts *opts = &c->cli->opts;
     struct hw_profile *p = NULL;
     int64_t *timestamps = NULL;
-    enum kind kind = 0;
+    const struct kind *kind = NULL;
     struct hw_pprof_dir o = {.pid = -1,
                              .new_names = hw_opt_flag(opts, HW_OPT_NEW_NAMES),
                              .raw_counts = hw_opt_flag(opts, HW_OPT_RAW_COUNTS),
@@ -318,32 +351,27 @@ static int profile_of(struct conv *c, unsigned given, struct hw_error *err)
     size_t n_files = 0;
     if (rc == 0)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err);
-    int chosen = rc == 0 ? choose_kind(p, given, &kind, err) : 0;
-    if (chosen < 0)
-        rc = chosen;
-    if (chosen == 1)
+    if (rc == 0)
+        rc = choose_kind(p, opts, java, &kind, err);
+    if (rc == 1) {
         hw_names_by_environment(c->cli, p);
-    if (chosen == 1)
-        rc = write_profiles(c, p, &o, kind == KIND_JAVA, &n_files, err);
+        rc = write_profiles(c, p, &o, kind, &n_files, err);
+        if (rc == 0 && n_files == 0 && !java && !hw_opt_flag(opts, kind->option))
+            rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
+    }
     hw_profile_free(p);
     free(timestamps);
-    if (rc == 0 && n_files == 0 && !given)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
     return rc;
 }
 
 static int profile(struct conv *c, struct hw_error *err)
 {
-    const struct hw_opts *opts = &c->cli->opts;
-    if (hw_opt_flag(opts, HW_OPT_CONV_PERF))
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "CPU samples are not converted yet");
-    bool alloc = hw_opt_flag(opts, HW_OPT_CONV_ALLOC), java = hw_opt_flag(opts, HW_OPT_CONV_JAVA);
-    return profile_of(c, (alloc ? KIND_ALLOC : 0u) | (java ? KIND_JAVA : 0u), err);
+    return profile_of(c, /* java = */ false, err);
 }
 
 static int java_profile(struct conv *c, struct hw_error *err)
 {
-    return profile_of(c, KIND_JAVA, err);
+    return profile_of(c, /* java = */ true, err);
 }
 
 /* ---- json ---- */

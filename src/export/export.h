@@ -35,6 +35,7 @@ struct hw_export_input {
     enum hw_metric metric;        /* formats of one figure: which */
     const hw_filters *filters;    /* of the merged stacks; NULL = none; no pivot */
     bool raw_counts;              /* recorded allocations in place of estimates */
+    bool cpu_samples;             /* pprof: the values count samples of the processor */
     bool new_names;               /* pprof: "Total malloc size"… in place of alloc_space… */
     bool gzip;                    /* formats that are usually packed: pprof */
 };

@@ -73,16 +73,20 @@ static bool is_heap(const struct job *j, const char *name)
     return hw_bytes_equal(model_str(j, j->in->heap_name), hw_bytes_str(name));
 }
 
-/* The managed heap's frees are not recorded, so it has no unreleased columns. */
+/* The managed heap's frees are not recorded, so it has no unreleased columns; CPU samples are only
+ * counted. */
 static int n_columns(const struct job *j)
 {
+    if (j->in->cpu_samples)
+        return 1;
     return is_heap(j, "com.android.art") ? 2 : C_COUNT;
 }
 
 static void put_sample_types(struct job *j)
 {
-    const char *const *names = seed_names;
-    if (j->in->new_names)
+    static const char *const cpu_names[] = {"samples"};
+    const char *const *names = j->in->cpu_samples ? cpu_names : seed_names;
+    if (j->in->new_names && !j->in->cpu_samples)
         names = is_heap(j, "com.android.art") ? art_names
                 : is_heap(j, "libc.malloc")   ? malloc_names
                                               : other_names;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "export/export.h"
+#include "views/cpu_samples.h"
 #include "views/series.h"
 
 #include "base/banned.h"
@@ -219,5 +221,65 @@ int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_
     }
     *n_files = w.n_files;
     hw_strbuf_done(&w.name);
+    return rc;
+}
+
+/* The samples of one process, when there are any. */
+static int write_samples(struct writer *w, hw_upid upid, int64_t *counts, struct hw_error *err)
+{
+    const struct hw_profile *p = w->p;
+    const struct hw_cpu_question q = {.from_ns = INT64_MIN,
+                                      .to_ns = INT64_MAX,
+                                      .times_ns = w->o->timestamps_ns,
+                                      .n_times = w->o->n_timestamps,
+                                      .upids = &upid,
+                                      .n_upids = 1};
+    size_t n = hw_callsites_count(p->callsites);
+    FILE *f;
+    memset(counts, 0, n * sizeof *counts);
+    if (hw_cpu_sample_counts(p, &q, counts) == 0)
+        return HW_OK;
+    w->values.n = 0;
+    for (uint32_t c = 0; c < n; c++) {
+        struct hw_value v = {.alloc_objects = counts[c], .alloc_samples = counts[c]};
+        if (counts[c] && hw_vec_push(&w->values, ((struct hw_callsite_value){{c}, v})) < 0)
+            return hw_fail(err, HW_ENOMEM, 0, "CPU samples");
+    }
+    hw_strbuf_clear(&w->name);
+    hw_strbuf_addf(&w->name, "profile.%zu.pid.%lld.pb%s", w->n_files + 1,
+                   (long long)p->processes.v[upid.v].pid, w->o->gzip ? ".gz" : "");
+    struct hw_export_input in = {.profile = p,
+                                 .values = &w->values,
+                                 .upid = upid,
+                                 .namer = w->o->namer,
+                                 .cpu_samples = true,
+                                 .gzip = w->o->gzip};
+    int rc = open_file(w, &f, err);
+    return rc < 0 ? rc : close_file(w, f, hw_export_pprof.write(&in, f, err), err);
+}
+
+int hw_pprof_dir_write_cpu(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                           size_t *n_files, struct hw_error *err)
+{
+    hw_autofd int dirfd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dirfd < 0)
+        return hw_fail_sys(err, "cannot open directory '%s'", o->dir);
+    hw_autofree uint8_t *sampled = calloc(p->processes.n + 1, 1);
+    hw_autofree int64_t *counts = calloc(hw_callsites_count(p->callsites) + 1, sizeof *counts);
+    if (!sampled || !counts)
+        return hw_fail(err, HW_ENOMEM, 0, "CPU samples");
+    for (size_t i = 0; i < p->cpu.samples.n; i++) {
+        hw_upid upid = hw_cpu_sample_process(p, &p->cpu.samples.v[i]);
+        if (upid.v != HW_ID_NONE && (o->pid < 0 || p->processes.v[upid.v].pid == o->pid))
+            sampled[upid.v] = 1;
+    }
+    struct writer w = {.p = p, .o = o, .dirfd = dirfd};
+    int rc = HW_OK;
+    for (uint32_t i = 0; rc == HW_OK && i < p->processes.n; i++)
+        if (sampled[i])
+            rc = write_samples(&w, (hw_upid){i}, counts, err);
+    *n_files = w.n_files;
+    hw_strbuf_done(&w.name);
+    hw_vec_done(&w.values);
     return rc;
 }

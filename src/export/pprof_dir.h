@@ -42,6 +42,9 @@ int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o,
  * and gzip count. */
 int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_dir *o,
                               size_t *n_files, struct hw_error *err);
+/* CPU samples: profile.N.pid.PID.pb[.gz], one for each process; times are those of samples. */
+int hw_pprof_dir_write_cpu(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                           size_t *n_files, struct hw_error *err);
 /* One heap graph: a sample for each node of its flamegraph. */
 int hw_pprof_graph_write(const struct hw_profile *p, const struct hw_heap_graph *g, bool gzip,
                          FILE *out, struct hw_error *err);

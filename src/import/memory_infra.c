@@ -219,7 +219,7 @@ static int add_metadata_event(struct hw_infra *in, const json_t *event, hw_upid 
     else if (strcmp(name, "thread_name") == 0) {
         json_int_t tid = json_integer_value(json_object_get(event, "tid"));
         if (tid > 0 && tid <= INT32_MAX)
-            rc = hw_profile_thread(in->p, upid, tid, id);
+            rc = hw_profile_thread(in->p, upid, tid, id, NULL);
     }
     return rc;
 }

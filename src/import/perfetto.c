@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "codec/pb.h"
+#include "import/cpu_samples.h"
 #include "import/deobfuscate.h"
 #include "import/heap_dumps.h"
 #include "import/heap_graphs.h"
@@ -39,6 +40,7 @@ struct import {
     struct hw_clocks clocks;
     struct hw_heap_dumps dumps;
     struct hw_heap_graphs graphs;
+    struct hw_cpu_importer cpu;
     bool has_time;
     bool has_names; /* packets that name frames were seen */
 };
@@ -405,6 +407,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
         return hw_heap_graphs_packet(&im->graphs, p, ts);
+    case F(perf_sample):
+        return hw_cpu_importer_sample(&im->cpu, p, ts);
     default:
         return read_event(im, p->data, ts);
     }
@@ -412,6 +416,9 @@ static int read_timed(struct import *im, const struct hw_packet *p)
 
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
+    int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
+    if (rc < 0)
+        return rc;
     switch (p->data_field) {
     case F(clock_snapshot):
         hw_clocks_pass(&im->clocks, p->data, p->sequence);
@@ -440,6 +447,7 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(memory_tracker_snapshot):
     case F(service_event):
     case F(heap_graph):
+    case F(perf_sample):
         return read_timed(im, p);
     case F(art_process_metadata):
         return hw_heap_graphs_process(&im->graphs, p->data);
@@ -545,6 +553,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_interned_init(&im.interned, into);
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
     hw_heap_graphs_init(&im.graphs, into);
+    hw_cpu_importer_init(&im.cpu, into, &im.interned);
     int rc = gather(&im, err);
     if (rc == HW_OK)
         rc = read_all(&im, err);
@@ -573,6 +582,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is no trace");
     hw_heap_dumps_done(&im.dumps);
     hw_heap_graphs_done(&im.graphs);
+    hw_cpu_importer_done(&im.cpu);
     hw_interned_done(&im.interned);
     hw_clocks_done(&im.clocks);
     return rc;

@@ -115,7 +115,7 @@ static int add_thread(struct hw_profile *p, struct hw_bytes message)
     int rc = hw_profile_process(p, tgid, &upid);
     if (rc == HW_OK)
         rc = hw_profile_str(p, text, &name);
-    return rc < 0 ? rc : hw_profile_thread(p, upid, tid, name);
+    return rc < 0 ? rc : hw_profile_thread(p, upid, tid, name, NULL);
 }
 
 int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message)

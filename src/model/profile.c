@@ -44,6 +44,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_map64_done(&p->threads.by_tid);
     hw_vec_done(&p->args.rows);
     hw_memory_dumps_done(&p->memory);
+    hw_cpu_samples_done(&p->cpu);
     for (size_t i = 0; i < p->graphs.n; i++)
         hw_heap_graph_free(p->graphs.v[i]);
     hw_vec_done(&p->graphs);
@@ -80,7 +81,7 @@ int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out)
     out->v = (uint32_t)p->processes.n;
     p->processes.v[p->processes.n++] = row;
     /* Numbers beyond any kernel's have no threads either. */
-    return pid > INT32_MAX ? HW_OK : hw_profile_thread(p, *out, pid, (hw_str_id){0});
+    return pid > INT32_MAX ? HW_OK : hw_profile_thread(p, *out, pid, (hw_str_id){0}, NULL);
 }
 
 static int stat_row(struct hw_profile *p, const char *name, int64_t key,
@@ -240,6 +241,8 @@ int hw_profile_freeze(struct hw_profile *p)
     if (p->frozen)
         return HW_OK;
     int numbered = number_graphs(p);
+    if (numbered == HW_OK)
+        numbered = hw_cpu_samples_sort(&p->cpu);
     if (numbered < 0)
         return numbered;
     if (p->dumps.n) {

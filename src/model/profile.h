@@ -4,7 +4,8 @@
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
- *          frozen, dumps stand in order of (ts, upid, heap name), heap graphs of (ts, upid).
+ *          frozen, dumps stand in order of (ts, upid, heap name), heap graphs of (ts, upid), CPU
+ *          samples of ts.
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
  * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
@@ -21,6 +22,7 @@
 #include "model/allocs.h"
 #include "model/args.h"
 #include "model/callsites.h"
+#include "model/cpu_samples.h"
 #include "model/heap_graph.h"
 #include "model/ids.h"
 #include "model/memory_dump.h"
@@ -111,6 +113,7 @@ struct hw_profile {
     struct hw_threads threads;
     struct hw_args args;
     struct hw_memory_dumps memory;
+    struct hw_cpu_samples cpu;
     HW_VEC(struct hw_heap_graph *) graphs; /* owned */
     hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;

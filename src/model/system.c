@@ -5,7 +5,8 @@
 
 #include "base/banned.h"
 
-int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name)
+int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name,
+                      uint32_t *row)
 {
     uint64_t *at;
     bool fresh;
@@ -23,5 +24,7 @@ int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id
     }
     if (name.v)
         p->threads.rows.v[*at].name = name;
+    if (row)
+        *row = (uint32_t)*at;
     return HW_OK;
 }

@@ -36,6 +36,7 @@ struct hw_package_row {
 };
 
 /* Finds or adds a thread of a process; name 0 leaves the one it has. */
-int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name);
+int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name,
+                      uint32_t *row /* may be NULL */);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * experimental_flamegraph, of native heaps and of heap graphs, in its three calling forms:
+ * experimental_flamegraph, of native heaps, heap graphs and CPU samples, in its three calling
+ * forms:
  *
  *   experimental_flamegraph(TS, UPID, 'native' [, FOCUS])
- *   experimental_flamegraph WHERE ts = TS AND upid = UPID AND profile_type = 'native' [AND
- * focus_str] experimental_flamegraph('native', TS, TS_CONSTRAINT, UPID, UPID_GROUP, FOCUS)
+ *   experimental_flamegraph WHERE ts = TS AND upid = UPID AND profile_type = 'native'
+ *                                 [AND focus_str = FOCUS]
+ *   experimental_flamegraph('native', TS, TS_CONSTRAINT, UPID, UPID_GROUP, FOCUS)
  *
  * Arguments of a call arrive on the hidden columns in their order; these have names of their own
  * (arg1 ...), so that `ts` and `upid` in a WHERE mean the visible columns. The type of the first
@@ -11,11 +13,14 @@
  *
  * heap_profile_tree, without arguments, is the same over all processes and dumps.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/saturate.h"
 #include "sql/engine.h"
+#include "views/cpu_samples.h"
 #include "views/heap_tree.h"
 #include "views/native_tree.h"
 
@@ -242,16 +247,90 @@ static int answer_graph(struct flame_cursor *c, const char *focus)
     return hw_heap_tree_flame(p, c->graph, focus, &c->heap) < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
 
+/* One condition `>= 5` of a list; widens nothing: q becomes narrower. False: not understood. */
+static bool narrow(struct hw_cpu_question *q, const char **at)
+{
+    const char *s = *at + strspn(*at, " ");
+    bool less = *s == '<', more = *s == '>', equal = s[less || more] == '=';
+    char *end;
+    s += (less || more) + equal;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    if (!(less || more || equal) || end == s || errno)
+        return false;
+    int64_t to = less && !equal ? hw_sat_sub(v, 1) : v,
+            from = more && !equal ? hw_sat_add(v, 1) : v;
+    if (!more && to < q->to_ns)
+        q->to_ns = to;
+    if (!less && from > q->from_ns)
+        q->from_ns = from;
+    *at = end + strspn(end, " ");
+    return true;
+}
+
+typedef HW_VEC(hw_upid) upid_list;
+
+static int add_upid(upid_list *list, int64_t sql_upid)
+{
+    /* upid 0 is the idle process, which the model's HW_ID_NONE stands for. */
+    uint32_t v = sql_upid < 1 || sql_upid > UINT32_MAX ? HW_ID_NONE : (uint32_t)sql_upid - 1;
+    return hw_vec_push(list, (hw_upid){v}) < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int read_upids(struct flame_cursor *c, const struct question *q, upid_list *out)
+{
+    int rc = is_set(q->upid) ? add_upid(out, sqlite3_value_int64(q->upid)) : SQLITE_OK;
+    const char *at = is_set(q->upid_group) ? (const char *)sqlite3_value_text(q->upid_group) : "";
+    while (rc == SQLITE_OK && at && at[strspn(at, " ,")]) {
+        char *end;
+        at += strspn(at, " ,");
+        errno = 0;
+        long long v = strtoll(at, &end, 10);
+        if (end == at || errno)
+            return refuse(c, "upid_group is no list of numbers");
+        rc = add_upid(out, v);
+        at = end;
+    }
+    return rc;
+}
+
+/* CPU samples: every argument narrows the choice, none is needed. */
+static int answer_samples(struct flame_cursor *c, const struct question *q, const char *focus)
+{
+    const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
+    struct hw_cpu_question cpu = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+    upid_list upids = {0};
+    const char *at =
+        is_set(q->ts_constraint) ? (const char *)sqlite3_value_text(q->ts_constraint) : NULL;
+    if (is_set(q->ts))
+        cpu.from_ns = cpu.to_ns = sqlite3_value_int64(q->ts);
+    while (at && *at) {
+        if (!narrow(&cpu, &at) || (*at && *at != ','))
+            return refuse(c, "ts_constraint is no list of conditions as '>=1,<=5'");
+        at += *at == ',';
+    }
+    int rc = read_upids(c, q, &upids);
+    cpu.upids = upids.v;
+    cpu.n_upids = upids.n;
+    if (rc == SQLITE_OK && hw_cpu_tree_build(p, &cpu, focus, &c->tree) < 0)
+        rc = SQLITE_NOMEM;
+    hw_vec_done(&upids);
+    return rc;
+}
+
 static int answer(struct flame_cursor *c)
 {
     struct flame_vtab *v = (struct flame_vtab *)c->base.pVtab;
     struct question q = understand(c);
     const char *type = is_set(q.type) ? (const char *)sqlite3_value_text(q.type) : NULL;
+    const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
+    if (focus && !focus[0])
+        focus = NULL;
     if (!type)
         return refuse(c, "profile_type is missing");
     bool is_graph = strcmp(type, "graph") == 0;
     if (strcmp(type, "perf") == 0)
-        return refuse(c, "the trace reader does not read CPU samples yet");
+        return answer_samples(c, &q, focus);
     if (!is_graph && strcmp(type, "native") != 0)
         return refuse(c, "unknown profile_type");
     if (!is_set(q.ts) || sqlite3_value_numeric_type(q.ts) != SQLITE_INTEGER)
@@ -266,9 +345,6 @@ static int answer(struct flame_cursor *c)
     const struct hw_sql *sql = v->module->sql;
     if (c->upid < 1 || (uint64_t)c->upid > sql->profile->processes.n)
         return SQLITE_OK; /* nobody: no rows */
-    const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
-    if (focus && !focus[0])
-        focus = NULL;
     if (is_graph)
         return answer_graph(c, focus);
     int rc = hw_native_tree_build(sql->profile, (hw_upid){(uint32_t)c->upid - 1}, c->ts, focus,
@@ -344,117 +420,84 @@ static void give_node_name(const struct flame_cursor *c, sqlite3_context *ctx,
     hw_strbuf_done(&name);
 }
 
-static int graph_column(const struct flame_cursor *c, sqlite3_context *ctx, int column)
+/* A row, of whichever tree. */
+struct row {
+    uint32_t parent, depth;
+    struct hw_native_value self, cumulative;
+};
+
+static struct row row_at(const struct flame_cursor *c)
+{
+    if (!c->graph) {
+        const struct hw_native_node *n = &c->tree.v[c->at];
+        return (struct row){n->parent, n->depth, n->self, n->cumulative};
+    }
+    if (c->incomplete)
+        return (struct row){HW_ID_NONE, 0, {1, 1, 0, 0}, {1, 1, 0, 0}};
+    const struct hw_heap_node *n = &c->heap.v[c->at]; /* which knows nothing of what is gone */
+    return (struct row){n->parent,
+                        n->depth,
+                        {n->count, n->size, 0, 0},
+                        {n->cumulative_count, n->cumulative_size, 0, 0}};
+}
+
+static void give_name(const struct flame_cursor *c, sqlite3_context *ctx)
 {
     static const char incomplete[] = "ERROR: INCOMPLETE GRAPH (try increasing buffer size)";
-    static const struct hw_heap_node error = {
-        .parent = HW_ID_NONE, .count = 1, .size = 1, .cumulative_count = 1, .cumulative_size = 1};
-    const struct hw_heap_node *n = c->incomplete ? &error : &c->heap.v[c->at];
-    switch (column) {
-    case C_ID:
-        sqlite3_result_int64(ctx, (sqlite3_int64)c->at);
-        break;
-    case C_DEPTH:
-        sqlite3_result_int64(ctx, n->depth);
-        break;
-    case C_NAME:
-        if (c->incomplete)
-            sqlite3_result_text(ctx, incomplete, -1, SQLITE_STATIC);
-        else
-            give_node_name(c, ctx, n);
-        break;
-    case C_MAP_NAME:
+    if (!c->graph)
+        give_text(c, ctx, c->tree.v[c->at].name);
+    else if (c->incomplete)
+        sqlite3_result_text(ctx, incomplete, -1, SQLITE_STATIC);
+    else
+        give_node_name(c, ctx, &c->heap.v[c->at]);
+}
+
+/* What only callstacks have. */
+static void give_source(const struct flame_cursor *c, sqlite3_context *ctx, int column)
+{
+    const struct hw_native_node *n = c->graph ? NULL : &c->tree.v[c->at];
+    if (column == C_MAP_NAME && !n)
         sqlite3_result_text(ctx, "JAVA", -1, SQLITE_STATIC);
-        break;
-    case C_COUNT:
-        sqlite3_result_int64(ctx, n->count);
-        break;
-    case C_CUMULATIVE_COUNT:
-        sqlite3_result_int64(ctx, n->cumulative_count);
-        break;
-    case C_SIZE:
-        sqlite3_result_int64(ctx, n->size);
-        break;
-    case C_CUMULATIVE_SIZE:
-        sqlite3_result_int64(ctx, n->cumulative_size);
-        break;
-    case C_ALLOC_COUNT:
-    case C_CUMULATIVE_ALLOC_COUNT:
-    case C_ALLOC_SIZE:
-    case C_CUMULATIVE_ALLOC_SIZE:
-        sqlite3_result_int64(ctx, 0); /* a graph knows nothing of what is gone */
-        break;
-    case C_PARENT_ID:
-        if (n->parent != HW_ID_NONE)
-            sqlite3_result_int64(ctx, n->parent);
-        break;
-    case C_SOURCE_FILE:
-    case C_LINE_NUMBER:
-        break;
-    default:
-        give_input(c, ctx, column);
-        break;
-    }
-    return SQLITE_OK;
+    else if (column == C_MAP_NAME)
+        give_text(c, ctx, n->module);
+    else if (column == C_SOURCE_FILE && n && n->file.v)
+        give_text(c, ctx, n->file);
+    else if (column == C_LINE_NUMBER && n && n->line)
+        sqlite3_result_int64(ctx, n->line);
 }
 
 static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
-    struct flame_cursor *c = (struct flame_cursor *)base;
-    if (c->graph)
-        return graph_column(c, ctx, column);
-    const struct hw_native_node *n = &c->tree.v[c->at];
+    const struct flame_cursor *c = (const struct flame_cursor *)base;
+    const struct row r = row_at(c);
+    const int64_t numbers[] = {[C_ID] = (int64_t)c->at,
+                               [C_DEPTH] = r.depth,
+                               [C_COUNT] = r.self.count,
+                               [C_CUMULATIVE_COUNT] = r.cumulative.count,
+                               [C_SIZE] = r.self.size,
+                               [C_CUMULATIVE_SIZE] = r.cumulative.size,
+                               [C_ALLOC_COUNT] = r.self.alloc_count,
+                               [C_CUMULATIVE_ALLOC_COUNT] = r.cumulative.alloc_count,
+                               [C_ALLOC_SIZE] = r.self.alloc_size,
+                               [C_CUMULATIVE_ALLOC_SIZE] = r.cumulative.alloc_size};
     switch (column) {
-    case C_ID:
-        sqlite3_result_int64(ctx, (sqlite3_int64)c->at);
-        break;
-    case C_DEPTH:
-        sqlite3_result_int64(ctx, n->depth);
-        break;
     case C_NAME:
-        give_text(c, ctx, n->name);
+        give_name(c, ctx);
         break;
     case C_MAP_NAME:
-        give_text(c, ctx, n->module);
-        break;
-    case C_COUNT:
-        sqlite3_result_int64(ctx, n->self.count);
-        break;
-    case C_CUMULATIVE_COUNT:
-        sqlite3_result_int64(ctx, n->cumulative.count);
-        break;
-    case C_SIZE:
-        sqlite3_result_int64(ctx, n->self.size);
-        break;
-    case C_CUMULATIVE_SIZE:
-        sqlite3_result_int64(ctx, n->cumulative.size);
-        break;
-    case C_ALLOC_COUNT:
-        sqlite3_result_int64(ctx, n->self.alloc_count);
-        break;
-    case C_CUMULATIVE_ALLOC_COUNT:
-        sqlite3_result_int64(ctx, n->cumulative.alloc_count);
-        break;
-    case C_ALLOC_SIZE:
-        sqlite3_result_int64(ctx, n->self.alloc_size);
-        break;
-    case C_CUMULATIVE_ALLOC_SIZE:
-        sqlite3_result_int64(ctx, n->cumulative.alloc_size);
+    case C_SOURCE_FILE:
+    case C_LINE_NUMBER:
+        give_source(c, ctx, column);
         break;
     case C_PARENT_ID:
-        if (n->parent != HW_ID_NONE)
-            sqlite3_result_int64(ctx, n->parent);
-        break;
-    case C_SOURCE_FILE:
-        if (n->file.v)
-            give_text(c, ctx, n->file);
-        break;
-    case C_LINE_NUMBER:
-        if (n->line)
-            sqlite3_result_int64(ctx, n->line);
+        if (r.parent != HW_ID_NONE)
+            sqlite3_result_int64(ctx, r.parent);
         break;
     default:
-        give_input(c, ctx, column);
+        if (column == C_TS || column == C_UPID || column >= C_ARG1)
+            give_input(c, ctx, column);
+        else
+            sqlite3_result_int64(ctx, numbers[column]);
         break;
     }
     return SQLITE_OK;

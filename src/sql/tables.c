@@ -13,7 +13,7 @@
 
 /* ---- what is derived ---- */
 
-enum stat_key { KEY_PID, KEY_UPID, KEY_NONE, KEY_RARE, KEY_OFFSET };
+enum stat_key { KEY_PID, KEY_UPID, KEY_NONE, KEY_RARE, KEY_INDEX, KEY_OFFSET };
 
 static const struct hw_sql_stat_info known_stats[] = {
 #define X(name, source, key, severity, description)                                                \
@@ -284,6 +284,24 @@ static const char *arg_type_name(enum hw_arg_type type)
 {
     static const char *const names[] = {"int", "uint", "string", "real", "bool"};
     return names[type];
+}
+
+struct counter {
+    int64_t ts_ns;
+    size_t track;
+    double value;
+};
+
+/* Those of CPU samples stand behind those of processes, as their tracks do; memory dumps have one
+ * track between them. */
+static struct counter counter_row(const struct hw_sql_derived *x, uint32_t row)
+{
+    const struct hw_profile *p = x->profile;
+    if (row < p->counters.n)
+        return (struct counter){p->counters.v[row].ts_ns, x->track_of[row],
+                                p->counters.v[row].value};
+    const struct hw_cpu_count *c = &p->cpu.counts.v[row - p->counters.n];
+    return (struct counter){c->ts_ns, x->n_tracks + 1 + c->track, c->value};
 }
 
 static const char *detail_name(enum hw_memory_detail detail)

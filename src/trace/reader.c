@@ -271,8 +271,10 @@ static void take_field(const struct hw_pb_field *f, struct hw_packet *p, struct 
     if (f->wire == HW_PB_BYTES) {
         if (f->number == F(interned_data))
             p->interned = f->bytes;
-        else if (f->number == F(trace_packet_defaults))
+        else if (f->number == F(trace_packet_defaults)) {
+            p->defaults = f->bytes;
             c->defaults_clock = clock_of_defaults(f->bytes);
+        }
         return;
     }
     switch (f->number) {
@@ -398,6 +400,8 @@ static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p, const
         r->stats.interned_skipped++;
         p->interned = (struct hw_bytes){NULL, 0};
     }
+    if (!s->valid)
+        p->defaults = (struct hw_bytes){NULL, 0};
     if (c->flags & HW_V_TracePacket_SequenceFlags_SEQ_NEEDS_INCREMENTAL_STATE && !s->valid) {
         r->stats.needs_state_skipped++;
         return 0;

@@ -38,6 +38,7 @@ struct hw_packet {
     uint64_t sequence;   /* machine id << 32 | sequence id; low half 0 = none */
     uint32_t generation; /* of interned data on this sequence, from 1; 0 = none yet */
     struct hw_bytes interned;
+    struct hw_bytes defaults; /* TracePacketDefaults that begin with this packet */
 };
 
 /* What was lost while reading. */

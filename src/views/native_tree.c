@@ -37,7 +37,7 @@ static void sum_dump(const struct hw_profile *p, uint32_t dump, struct hw_native
     }
 }
 
-/* What each callsite holds; seen[c] also for those on the way to one with rows. */
+/* What each callsite holds. */
 static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                      struct hw_native_value *values, uint8_t *seen)
 {
@@ -46,6 +46,10 @@ static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
         if (dump->ts_ns <= ts_ns && (upid.v == HW_ID_NONE || dump->upid.v == upid.v))
             sum_dump(p, d, values, seen);
     }
+}
+
+static void see_parents(const struct hw_profile *p, uint8_t *seen)
+{
     for (size_t c = hw_callsites_count(p->callsites); c-- > 0;) {
         const struct hw_callsite *site =
             hw_callsites_get(p->callsites, (hw_callsite_id){(uint32_t)c});
@@ -168,18 +172,16 @@ static int focus_on(const struct hw_profile *p, const char *focus, hw_native_tre
     return HW_OK;
 }
 
-int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
-                         hw_native_tree *out)
+int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *values,
+                      uint8_t *seen, const char *focus, hw_native_tree *out)
 {
     size_t n = hw_callsites_count(p->callsites);
-    hw_autofree struct hw_native_value *values = calloc(n + 1, sizeof *values);
-    hw_autofree uint8_t *seen = calloc(n + 1, 1);
     hw_autofree uint32_t *node_of = calloc(n + 1, sizeof *node_of);
     struct merge m = {.node_of = node_of};
     hw_native_tree tree = {0};
-    if (!values || !seen || !node_of)
+    if (!node_of)
         return HW_ENOMEM;
-    sum_rows(p, upid, ts_ns, values, seen);
+    see_parents(p, seen);
     int rc = HW_OK;
     for (uint32_t c = 0; rc == HW_OK && c < n; c++)
         if (seen[c])
@@ -195,4 +197,16 @@ int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
     cumulate(&tree);
     *out = tree;
     return HW_OK;
+}
+
+int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
+                         hw_native_tree *out)
+{
+    size_t n = hw_callsites_count(p->callsites);
+    hw_autofree struct hw_native_value *values = calloc(n + 1, sizeof *values);
+    hw_autofree uint8_t *seen = calloc(n + 1, 1);
+    if (!values || !seen)
+        return HW_ENOMEM;
+    sum_rows(p, upid, ts_ns, values, seen);
+    return hw_native_tree_of(p, values, seen, focus, out);
 }

@@ -39,5 +39,9 @@ typedef HW_VEC(struct hw_native_node) hw_native_tree;
  * nodes whose name holds it (without regard to case), their values counted anew. */
 int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
                          hw_native_tree *out);
+/* The tree of any values by callsite. seen: callsites with a row; set here for those on the way to
+ * one, too. */
+int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *values,
+                      uint8_t *seen, const char *focus, hw_native_tree *out);
 
 #endif

@@ -100,6 +100,27 @@ static void print_graph(const struct hw_profile *p, const struct hw_heap_graph *
     }
 }
 
+static void print_samples(const struct hw_profile *p)
+{
+    for (size_t i = 0; i < p->cpu.samples.n; i++) {
+        const struct hw_cpu_sample *s = &p->cpu.samples.v[i];
+        const char *unwound = hw_unwind_error_name(s->unwind_error);
+        printf("cpu sample ts %lld tid %lld cpu %u session %u %s %s ", (long long)s->ts_ns,
+               s->thread ? (long long)p->threads.rows.v[s->thread - 1].tid : 0, s->cpu, s->session,
+               hw_cpu_mode_name(s->mode), unwound ? unwound : "-");
+        if (s->callsite.v == HW_ID_NONE)
+            puts("no stack");
+        else
+            print_stack(p, s->callsite);
+    }
+    for (size_t i = 0; i < p->cpu.counts.n; i++) {
+        const struct hw_cpu_count *c = &p->cpu.counts.v[i];
+        const struct hw_cpu_track *t = &p->cpu.tracks.v[c->track];
+        printf("cpu count ts %lld %s of cpu %u session %u%s: %.0f\n", (long long)c->ts_ns,
+               text(p, t->name), t->cpu, t->session, t->is_timebase ? " (timebase)" : "", c->value);
+    }
+}
+
 static void print_model(const struct hw_profile *p)
 {
     for (size_t i = 0; i < p->processes.n; i++)
@@ -117,6 +138,7 @@ static void print_model(const struct hw_profile *p)
         print_dump(p, i);
     for (size_t i = 0; i < p->graphs.n; i++)
         print_graph(p, p->graphs.v[i]);
+    print_samples(p);
     for (size_t i = 0; i < p->counters.n; i++)
         printf("counter %s ts %lld value %.0f\n", text(p, p->counters.v[i].name),
                (long long)p->counters.v[i].ts_ns, p->counters.v[i].value);
