@@ -156,7 +156,7 @@ static void pick_rows(struct page *pg)
     size_t kept = 0, top = (size_t)hw_opt_num(&pg->cli->opts, HW_OPT_TOP), left = 0;
     for (size_t i = 0; i < pg->diff.rows.n; i++) {
         const struct hw_diff_row *r = row_at(pg, i);
-        if (hw_diff_change(&r->self, pg->metric) == 0)
+        if (hw_diff_change(&pg->diff, &r->self, pg->metric) == 0)
             continue;
         if (!all && !row_is_significant(pg, r))
             pg->n_hidden++;
@@ -191,7 +191,7 @@ static void fmt_change(const struct page *pg, const struct hw_diff_value *v,
 {
     char change[HW_UNIT_MAX], error[HW_UNIT_MAX];
     double e = hw_diff_error(&pg->diff, v, pg->metric);
-    hw_fmt_change(change, hw_diff_change(v, pg->metric), is_bytes(pg->metric));
+    hw_fmt_change(change, hw_diff_change(&pg->diff, v, pg->metric), is_bytes(pg->metric));
     if (e > 0)
         (void)snprintf(out, 2 * HW_UNIT_MAX + 4, "%s %s%s", change,
                        pg->look.unicode ? "\xc2\xb1" : "+-", fmt(pg, error, e));
@@ -232,8 +232,9 @@ static void put_total(struct page *pg)
     fmt_change(pg, v, cell);
     printf("   change %s", cell);
     if (a > 0)
-        printf(" (%+.1f%%)", 100 * hw_diff_change(v, pg->metric) / a);
-    if (hw_diff_change(v, pg->metric) != 0 && !hw_diff_is_significant(&pg->diff, v, pg->metric))
+        printf(" (%+.1f%%)", 100 * hw_diff_change(&pg->diff, v, pg->metric) / a);
+    if (hw_diff_change(&pg->diff, v, pg->metric) != 0 &&
+        !hw_diff_is_significant(&pg->diff, v, pg->metric))
         fputs("  within the sampling error", stdout);
     putchar('\n');
 }
@@ -243,7 +244,7 @@ static void put_row(struct page *pg, const struct hw_diff_row *r, size_t width)
     const struct hw_diff_function *fn = &pg->diff.functions.v[r->function];
     char buf[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX + 4];
     const char *status = status_of(pg, &r->self);
-    double change = hw_diff_change(&r->self, pg->metric);
+    double change = hw_diff_change(&pg->diff, &r->self, pg->metric);
     hw_strbuf_clear(&pg->line);
     hw_put_cell(&pg->line, fmt(pg, buf, (double)hw_value_get(&r->self.a, pg->metric)), COL_SIDE);
     hw_put_cell(&pg->line, fmt(pg, buf, (double)hw_value_get(&r->self.b, pg->metric)), COL_SIDE);
@@ -278,7 +279,7 @@ static void put_gate(const struct page *pg)
         (void)snprintf(limit, sizeof limit, "%g%% of A", pg->limit.value);
     else
         (void)fmt(pg, limit, pg->limit.value);
-    double change = hw_diff_change(&pg->diff.nodes.v[0].total, pg->metric);
+    double change = hw_diff_change(&pg->diff, &pg->diff.nodes.v[0].total, pg->metric);
     printf("%s: %s changed by %s, the limit is %s\n", pg->failed ? "FAILED" : "passed",
            hw_metric_name(pg->metric), hw_fmt_change(buf, change, is_bytes(pg->metric)), limit);
 }
@@ -318,7 +319,7 @@ static void json_value(const struct page *pg, struct hw_json *j, const struct hw
 {
     hw_json_kv_int(j, "a", hw_value_get(&v->a, pg->metric));
     hw_json_kv_int(j, "b", hw_value_get(&v->b, pg->metric));
-    hw_json_kv_double(j, "change", hw_diff_change(v, pg->metric));
+    hw_json_kv_double(j, "change", hw_diff_change(&pg->diff, v, pg->metric));
     hw_json_kv_double(j, "error", hw_diff_error(&pg->diff, v, pg->metric));
     hw_json_kv_bool(j, "significant", hw_diff_is_significant(&pg->diff, v, pg->metric));
 }
@@ -412,7 +413,7 @@ static void judge(struct page *pg)
     const struct hw_diff_value *v = &pg->diff.nodes.v[0].total;
     double a = (double)hw_value_get(&v->a, pg->metric);
     double limit = pg->limit.is_share ? a * pg->limit.value / 100 : pg->limit.value;
-    pg->failed = pg->has_limit && hw_diff_change(v, pg->metric) > limit &&
+    pg->failed = pg->has_limit && hw_diff_change(&pg->diff, v, pg->metric) > limit &&
                  hw_diff_is_significant(&pg->diff, v, pg->metric);
 }
 

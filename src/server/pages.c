@@ -276,7 +276,9 @@ static void trace_question(struct hw_http_request *req, void *ctx)
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
     } questions[] = {{"timeline", hw_page_timeline},
                      {"flame", hw_page_flame},
+                     {"diff", hw_page_diff},
                      {"leaks", hw_page_leaks},
+                     {"table/diff", hw_page_diff_table},
                      {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');
     for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {

@@ -197,7 +197,7 @@ static int walk(struct arrays *a)
 
 /* ---- bytes ---- */
 
-static void put_array(struct hw_strbuf *b, const void *p, size_t n)
+void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n)
 {
     static const char zeros[8];
     hw_strbuf_add(b, p, n);
@@ -226,18 +226,18 @@ static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
                              .error = n ? (double)a->error.v[0] : 0,
                              .ts_ns = (double)a->sel->ts_ns,
                              .interval = (double)a->sel->interval_bytes};
-    put_array(b, &h, sizeof h);
-    put_array(b, a->parent.v, n * sizeof *a->parent.v);
-    put_array(b, a->end.v, n * sizeof *a->end.v);
-    put_array(b, a->depth.v, n * sizeof *a->depth.v);
-    put_array(b, a->name.v, n * sizeof *a->name.v);
-    put_array(b, a->module.v, n * sizeof *a->module.v);
-    put_array(b, a->flags.v, n * sizeof *a->flags.v);
-    put_array(b, a->self.v, n * sizeof *a->self.v);
-    put_array(b, a->cum.v, n * sizeof *a->cum.v);
-    put_array(b, a->samples.v, n * sizeof *a->samples.v);
-    put_array(b, a->error.v, n * sizeof *a->error.v);
-    put_array(b, a->begins.v, a->begins.n * sizeof *a->begins.v);
+    hw_page_put_array(b, &h, sizeof h);
+    hw_page_put_array(b, a->parent.v, n * sizeof *a->parent.v);
+    hw_page_put_array(b, a->end.v, n * sizeof *a->end.v);
+    hw_page_put_array(b, a->depth.v, n * sizeof *a->depth.v);
+    hw_page_put_array(b, a->name.v, n * sizeof *a->name.v);
+    hw_page_put_array(b, a->module.v, n * sizeof *a->module.v);
+    hw_page_put_array(b, a->flags.v, n * sizeof *a->flags.v);
+    hw_page_put_array(b, a->self.v, n * sizeof *a->self.v);
+    hw_page_put_array(b, a->cum.v, n * sizeof *a->cum.v);
+    hw_page_put_array(b, a->samples.v, n * sizeof *a->samples.v);
+    hw_page_put_array(b, a->error.v, n * sizeof *a->error.v);
+    hw_page_put_array(b, a->begins.v, a->begins.n * sizeof *a->begins.v);
     hw_strbuf_add(b, a->texts.p, a->texts.n);
 }
 

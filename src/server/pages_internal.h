@@ -66,6 +66,9 @@ void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
 /* 400 for what the asker did wrong, 500 otherwise. */
 void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
 
+/* An array of a binary answer: little endian, filled up to a multiple of 8. */
+void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
+
 /* ---- what a request is about ---- */
 
 enum hw_page_sel_flags { HW_PAGE_INVERT = 1, HW_PAGE_ALL_FRAMES = 2 };
@@ -87,6 +90,9 @@ struct hw_page_selection {
 
 int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
                            struct hw_http_request *req, struct hw_error *err);
+/* One side of a comparison: process, heap and times come from parameters with the prefix. */
+int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                      struct hw_http_request *req, const char *prefix, struct hw_error *err);
 void hw_page_selection_done(struct hw_page_selection *s);
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err);
@@ -98,6 +104,8 @@ void hw_page_events(struct hw_http_request *req, void *ctx);
 void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
 void hw_page_query(struct hw_http_request *req, void *ctx);

@@ -1,4 +1,5 @@
 /* The selection of a request: which process, heap, moment or stretch of time, seen how. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +8,23 @@
 
 #include "base/banned.h"
 
-static int number(struct hw_http_request *req, const char *name, int64_t *out, bool *given,
+/* A request's parameters of one side. */
+struct asked {
+    struct hw_http_request *req;
+    const char *prefix;
+};
+
+static const char *text_of(const struct asked *a, const char *name)
+{
+    char key[32];
+    (void)snprintf(key, sizeof key, "%s%s", a->prefix, name);
+    return hw_http_query(a->req, key);
+}
+
+static int number(const struct asked *asked, const char *name, int64_t *out, bool *given,
                   struct hw_error *err)
 {
-    const char *text = hw_http_query(req, name);
+    const char *text = text_of(asked, name);
     char *end;
     *given = text && *text;
     if (!*given)
@@ -22,9 +36,9 @@ static int number(struct hw_http_request *req, const char *name, int64_t *out, b
     return HW_OK;
 }
 
-static bool is_set(struct hw_http_request *req, const char *name)
+static bool is_set(const struct asked *asked, const char *name)
 {
-    const char *v = hw_http_query(req, name);
+    const char *v = text_of(asked, name);
     return v && strcmp(v, "1") == 0;
 }
 
@@ -40,11 +54,11 @@ static int add_filters(hw_filters *out, const char *lines, struct hw_error *err)
 }
 
 static int pick_process(struct hw_page_selection *s, const struct hw_page_trace *t,
-                        struct hw_http_request *req, struct hw_error *err)
+                        const struct asked *asked, struct hw_error *err)
 {
     int64_t upid = 0;
     bool given;
-    int rc = number(req, "upid", &upid, &given, err);
+    int rc = number(asked, "upid", &upid, &given, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < t->ranks.n; i++)
@@ -57,9 +71,9 @@ static int pick_process(struct hw_page_selection *s, const struct hw_page_trace 
 }
 
 static int pick_moment(struct hw_page_selection *s, const struct hw_page_trace *t,
-                       struct hw_http_request *req, struct hw_error *err)
+                       const struct asked *asked, struct hw_error *err)
 {
-    const char *at = hw_http_query(req, "at");
+    const char *at = text_of(asked, "at");
     struct hw_process_view v;
     bool given = false;
     int rc = hw_process_view_init(&v, t->profile, &t->list, s->upid);
@@ -75,19 +89,19 @@ static int pick_moment(struct hw_page_selection *s, const struct hw_page_trace *
         s->at_max = m->at_max;
     }
     if (!at || strcmp(at, "peak") != 0)
-        rc = number(req, "at", &s->ts_ns, &given, err);
+        rc = number(asked, "at", &s->ts_ns, &given, err);
     if (given)
-        s->at_max = is_set(req, "max");
+        s->at_max = is_set(asked, "max");
     hw_process_view_done(&v);
     if (rc == HW_OK)
-        rc = number(req, "from", &s->from_ns, &s->has_from, err);
+        rc = number(asked, "from", &s->from_ns, &s->has_from, err);
     return rc;
 }
 
 static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
-                     struct hw_http_request *req, struct hw_error *err)
+                     const struct asked *asked, struct hw_error *err)
 {
-    const char *heap = hw_http_query(req, "heap");
+    const char *heap = text_of(asked, "heap");
     s->heap = heap ? heap : "";
     if (!*s->heap)
         return HW_OK;
@@ -100,26 +114,33 @@ static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
     return hw_fail(err, HW_ENOTFOUND, 0, "the process has no heap of that name");
 }
 
-int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
-                           struct hw_http_request *req, struct hw_error *err)
+int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                      struct hw_http_request *req, const char *prefix, struct hw_error *err)
 {
-    const char *metric = hw_http_query(req, "metric"), *frames = hw_http_query(req, "frames");
-    const char *filters = hw_http_query(req, "filters");
+    const struct asked asked = {req, prefix}, both = {req, ""};
+    const char *metric = text_of(&both, "metric"), *frames = text_of(&both, "frames");
+    const char *filters = text_of(&both, "filters");
     *s = (struct hw_page_selection){.metric = HW_METRIC_SPACE};
-    int rc = pick_process(s, t, req, err);
+    int rc = pick_process(s, t, &asked, err);
     if (rc == HW_OK)
-        rc = pick_moment(s, t, req, err);
+        rc = pick_moment(s, t, &asked, err);
     if (rc == HW_OK)
-        rc = pick_heap(s, t, req, err);
+        rc = pick_heap(s, t, &asked, err);
     if (rc == HW_OK && metric && !hw_metric_find(metric, &s->metric))
         rc = hw_fail(err, HW_EINVAL, 0, "unknown metric '%.40s'", metric);
-    s->flags = (is_set(req, "invert") ? HW_PAGE_INVERT : 0) |
+    s->flags = (is_set(&both, "invert") ? HW_PAGE_INVERT : 0) |
                (frames && strcmp(frames, "all") == 0 ? HW_PAGE_ALL_FRAMES : 0);
     if (rc == HW_OK && filters)
         rc = add_filters(&s->filters, filters, err);
     if (rc < 0)
         hw_page_selection_done(s);
     return rc;
+}
+
+int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                           struct hw_http_request *req, struct hw_error *err)
+{
+    return hw_page_side_init(s, t, req, "", err);
 }
 
 void hw_page_selection_done(struct hw_page_selection *s)

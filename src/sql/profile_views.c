@@ -254,13 +254,13 @@ static int fill_diff(struct answer *a, const struct asked *q)
         rc = hw_diff_make(&side[0], &side[1], same ? HW_DIFF_SAME_RUN : 0, &d);
     for (size_t i = 0; rc == 0 && i < d.rows.n; i++) {
         const struct hw_diff_value *v = &d.rows.v[i].self;
-        if (hw_diff_change(v, m) == 0)
+        if (hw_diff_change(&d, v, m) == 0)
             continue;
         put_text(a, hw_strings_get(d.strings, d.functions.v[i].name));
         put_text(a, hw_strings_get(d.strings, d.functions.v[i].module));
         put_int(a, hw_value_get(&v->a, m));
         put_int(a, hw_value_get(&v->b, m));
-        put_int(a, (int64_t)hw_diff_change(v, m));
+        put_int(a, (int64_t)hw_diff_change(&d, v, m));
         put_real(a, hw_diff_error(&d, v, m));
         put_int(a, hw_diff_is_significant(&d, v, m));
     }

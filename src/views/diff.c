@@ -140,6 +140,7 @@ static int make_tree(struct make *m, struct side *s)
                                   .fns = s->in->fns,
                                   .values = s->in->values,
                                   .flags = m->flags & HW_DIFF_ALL_FRAMES ? 0 : HW_FLAME_SITES,
+                                  .filters = s->in->filters,
                                   .node_of_value = s->node_of_value};
     return hw_flame_ask(&q, &s->tree);
 }
@@ -299,6 +300,8 @@ int hw_diff_make(const struct hw_diff_side *a, const struct hw_diff_side *b, uns
 {
     *out = (struct hw_diff){.interval_a = a->interval_bytes,
                             .interval_b = b->interval_bytes,
+                            .scale_a = 1,
+                            .scale_b = 1,
                             .same_run = flags & HW_DIFF_SAME_RUN};
     struct make m = {.out = out, .flags = flags, .side = {{.in = a}, {.in = b}}};
     int rc = hw_strings_new(&out->strings);
@@ -335,14 +338,31 @@ void hw_diff_done(struct hw_diff *d)
 
 /* ---- reading it ---- */
 
-double hw_diff_change(const struct hw_diff_value *v, enum hw_metric m)
+void hw_diff_scale(struct hw_diff *d, double scale_a, double scale_b)
 {
-    return (double)hw_value_get(&v->b, m) - (double)hw_value_get(&v->a, m);
+    d->scale_a = scale_a;
+    d->scale_b = scale_b;
 }
 
-double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
+double hw_diff_side_a(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
 {
-    double a = hw_value_error(&v->a, m, d->interval_a), b = hw_value_error(&v->b, m, d->interval_b);
+    return (double)hw_value_get(&v->a, m) * d->scale_a;
+}
+
+double hw_diff_side_b(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
+{
+    return (double)hw_value_get(&v->b, m) * d->scale_b;
+}
+
+double hw_diff_change(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
+{
+    return hw_diff_side_b(d, v, m) - hw_diff_side_a(d, v, m);
+}
+
+/* In units of the metric. */
+static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value *v,
+                             enum hw_metric m, double a, double b)
+{
     switch (m) {
     case HW_METRIC_SPACE:
         return 2 * sqrt(v->variance);
@@ -363,10 +383,18 @@ double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enu
     return sqrt(a * a + b * b);
 }
 
+double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
+{
+    double a = hw_value_error(&v->a, m, d->interval_a), b = hw_value_error(&v->b, m, d->interval_b);
+    if (fabs(d->scale_a - d->scale_b) <= 0)
+        return d->scale_a * unscaled_error(d, v, m, a, b);
+    return sqrt(a * a * d->scale_a * d->scale_a + b * b * d->scale_b * d->scale_b);
+}
+
 bool hw_diff_is_significant(const struct hw_diff *d, const struct hw_diff_value *v,
                             enum hw_metric m)
 {
-    double change = fabs(hw_diff_change(v, m));
+    double change = fabs(hw_diff_change(d, v, m));
     return change > 0 && change > hw_diff_error(d, v, m);
 }
 
@@ -379,8 +407,8 @@ static int by_change(const void *a, const void *b, void *ctx)
 {
     const struct order *o = ctx;
     uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
-    double x = fabs(hw_diff_change(&o->d->rows.v[ia].self, o->by));
-    double y = fabs(hw_diff_change(&o->d->rows.v[ib].self, o->by));
+    double x = fabs(hw_diff_change(o->d, &o->d->rows.v[ia].self, o->by));
+    double y = fabs(hw_diff_change(o->d, &o->d->rows.v[ib].self, o->by));
     if (x > y || x < y)
         return x > y ? -1 : 1;
     return ia < ib ? -1 : ia > ib;

@@ -9,10 +9,12 @@
  * value of each side and the change B - A. Sampling error: of two recordings, the errors of both
  * sides add. Of two dumps of one process, what lives in both is the same sample in both and has no
  * error in the change: only samples that came or went count. A change within two standard errors is
- * noise. Owns:    everything in struct hw_diff; names are copied. Errors:  HW_ENOMEM, HW_ELIMIT.
- * Cost:    two trees, then O(nodes).
- * Threads: pure but for the namers.
- * Source:  spec/ui.md 6.2; doc/design/views.md
+ * noise. Scales: figures of each side may be taken times a factor, so that sides of unequal length
+ * are compared by share of their totals or by second. With unequal factors what lives in both dumps
+ * has an error in the change, too; the errors of both sides are added then, which is no less than
+ * it. Owns:    everything in struct hw_diff; names are copied. Errors:  HW_ENOMEM, HW_ELIMIT. Cost:
+ * two trees, then O(nodes). Threads: pure but for the namers. Source:  spec/ui.md 6.2;
+ * doc/design/views.md
  */
 #ifndef HW_VIEWS_DIFF_H
 #define HW_VIEWS_DIFF_H
@@ -30,6 +32,7 @@ struct hw_diff_side {
     const struct hw_functions *fns;
     const struct hw_namer *namer; /* NULL = raw names */
     const hw_values *values;
+    const struct hw_filter_matches *filters; /* of fns, without a pivot; NULL = none */
     uint64_t interval_bytes;
 };
 
@@ -63,6 +66,7 @@ struct hw_diff_node {
 struct hw_diff {
     struct hw_strings *strings;
     uint64_t interval_a, interval_b;
+    double scale_a, scale_b; /* 1; others by hw_diff_scale */
     bool same_run;
     HW_VEC(struct hw_diff_function) functions;
     HW_VEC(struct hw_diff_node) nodes; /* node 0 is the root; parents before children */
@@ -73,7 +77,12 @@ int hw_diff_make(const struct hw_diff_side *a, const struct hw_diff_side *b, uns
                  struct hw_diff *out);
 void hw_diff_done(struct hw_diff *d);
 
-double hw_diff_change(const struct hw_diff_value *v, enum hw_metric m);
+/* Factors of the figures of both sides, from here on. */
+void hw_diff_scale(struct hw_diff *d, double scale_a, double scale_b);
+/* A figure of one side, times its factor. */
+double hw_diff_side_a(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
+double hw_diff_side_b(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
+double hw_diff_change(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
 /* Two standard errors of the change; 0 = exact. */
 double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
 /* The change is more than its error. False when there is none. */

@@ -78,9 +78,129 @@ test('leaks: opened by keys, reasons in words, a way to the graph and back', asy
   assert.match(await page.textContent('[role=alert]'), /leak:PATTERN/);
 });
 
+/** The moments of a trace's first process. */
+const moments = async (id = 1) => (await (await server.ask(`/api/v1/traces/${id}/timeline`)).json()).processes[0].moments;
+const table = async (query, id = 1) => {
+  const r = await server.ask(`/api/v1/traces/${id}/table/diff?${query}`);
+  assert.equal(r.status, 200, r.status === 200 ? '' : await r.text());
+  return r.json();
+};
+
+test('diff: sides are those of SQL, rows those of the command', async () => {
+  const m = await moments();
+  const [first, last] = [m[0].ts, m.at(-1).ts];
+  for (const [metric, condition] of [['space', '1'], ['alloc_space', 'size > 0']]) {
+    const t = await table(`a_at=${first}&at=${last}&metric=${metric}&all=1`);
+    for (const [k, ts] of [[0, first], [1, last]]) {
+      const [[want]] = await server.sql(`select sum(size) from heap_profile_allocation where ts <= ${ts} and ${condition}`);
+      assert.equal(t.total[k], want, `${metric} of side ${'AB'[k]}`);
+    }
+    const command = JSON.parse(cli('diff', '--json', '--all', '--top', '0', '--metric', metric, trace));
+    assert.equal(t.same_run, true);
+    assert.equal(t.data.length, command.rows.length);
+    assert.ok(t.data.length >= 6);
+    for (const [i, r] of command.rows.entries()) assert.deepEqual(t.data[i].slice(0, 6), [r.function, r.module, r.a, r.b, r.change, r.error], r.function);
+  }
+  const some = await table(`a_at=${first}&at=${last}&filters=${encodeURIComponent('SS:"cache_insert"')}`);
+  assert.deepEqual(some.data.map((r) => r[0]), ['cache_insert']);
+  assert.equal(some.total[2], some.data[0][4]);
+  const share = await table(`a_at=${first}&at=${last}&mode=share&all=1`);
+  assert.ok(Math.abs(share.data.reduce((a, r) => a + r[4], 0)) < 1e-9, 'shares only move');
+  share.total.slice(0, 3).forEach((v, i) => assert.ok(Math.abs(v - [1, 1, 0][i]) < 1e-9, 'totals are 100 %'));
+  const rate = await table(`a_at=${m[1].ts}&at=${last}&mode=rate&metric=alloc_space`);
+  assert.ok(Math.abs(rate.total[1] * rate.b.seconds - m.at(-1).alloc_space) < 1);
+  for (const bad of ['mode=nonsense', 'a_upid=9', 'a_at=x', 'match=/(/', 'filters=P%3Amain', 'a_heap=none'])
+    assert.equal((await server.ask(`/api/v1/traces/1/table/diff?${bad}`)).status, 400, bad);
+  assert.equal((await server.ask('/api/v1/traces/1/diff?a_trace=77')).status, 404);
+});
+
+test('diff: the graph holds together and adds up to both sides', async () => {
+  const m = await moments();
+  const b = Buffer.from(await (await server.ask(`/api/v1/traces/1/diff?a_at=${m[0].ts}&at=${m.at(-1).ts}`)).arrayBuffer());
+  const n = b.readUInt32LE(12);
+  assert.equal(b.readUInt32LE(8), 16);
+  const at = [];
+  let o = 72;
+  for (const width of [4, 4, 2, 4, 4, 1, 8, 8, 4, 4, 8, 8]) {
+    at.push(o);
+    o += Math.ceil((n * width) / 8) * 8;
+  }
+  const end = (i) => b.readUInt32LE(at[1] + 4 * i), f = (k, i) => b.readDoubleLE(at[k] + 8 * i);
+  assert.equal(f(10, 0), m[0].space);
+  assert.equal(f(11, 0), m.at(-1).space);
+  for (let i = 0; i < n; i++) {
+    let below = f(6, i), a = 0, bb = 0;
+    for (let c = i + 1; c < end(i); c = end(c)) {
+      assert.equal(b.readInt32LE(at[0] + 4 * c), i);
+      below += f(7, c);
+      a += f(10, c);
+      bb += f(11, c);
+    }
+    assert.ok(Math.abs(below - f(7, i)) < 1, 'as wide as what stands on it');
+    assert.ok(f(7, i) >= Math.max(f(10, i), f(11, i)) && a <= f(10, i) && bb <= f(11, i));
+  }
+});
+
+test('diff: sides from the timeline, swapped, shared by address, undone by going back', async () => {
+  await at('timeline');
+  const diamonds = page.locator('.diamond:not(.peak)');
+  await diamonds.nth(1).click({ modifiers: ['Control'] });
+  await page.waitForFunction(() => location.hash.startsWith('#!/diff'));
+  await page.waitForSelector('.figures');
+  const m = await moments();
+  const figure = async () => (await page.locator('.figures .value').allTextContents());
+  assert.deepEqual((await figure()).slice(0, 2), [bytes(m[1].space), bytes(m.at(-1).space)]);
+  await page.keyboard.press('x');
+  await page.waitForFunction(() => document.querySelector('.figures .figure:nth-child(3) .value').textContent.startsWith('−'));
+  assert.deepEqual((await figure()).slice(0, 2), [bytes(m.at(-1).space), bytes(m[1].space)]);
+  const url = page.url();
+  await page.reload();
+  await page.waitForSelector('.figures .value');
+  assert.equal(page.url(), url);
+  assert.deepEqual((await figure()).slice(0, 2), [bytes(m.at(-1).space), bytes(m[1].space)]);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('.figures .figure:nth-child(3) .value').textContent.startsWith('+'));
+  const canvas = page.locator('.flame canvas').first();
+  await canvas.focus();
+  for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowDown');
+  assert.match(await page.textContent('.flame .sr'), /before, .* after, /);
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash.includes('zoom='));
+  await page.keyboard.press('Escape');
+  await page.click('table.diff tbody tr:first-child td.site button');
+  await page.waitForFunction(() => location.hash.includes('f=SS'));
+  await page.waitForFunction(() => document.querySelectorAll('table.diff tbody tr').length === 1);
+  await isTame(false);
+});
+
+test('diff: an uploaded pprof file is the base; equal sides and empty ones say so', async () => {
+  await at('diff');
+  const file = await server.ask('/api/v1/export/pprof?trace=1&metric=space');
+  await page.setInputFiles('input[aria-label="File to compare with"]', { name: 'other.pb.gz', mimeType: 'application/gzip', buffer: Buffer.from(await file.arrayBuffer()) });
+  await page.waitForFunction(() => decodeURIComponent(location.hash).includes('base=trace=2'));
+  await page.waitForSelector('.banner.note:has-text("same")');
+  const s = await (await server.ask('/api/v1/status')).json();
+  assert.match(s.traces[1].name, /other\.pb\.gz/);
+  await isTame(false);
+  const m = await moments();
+  await at('diff', `&at=${m[2].ts}&base=${encodeURIComponent(`trace=1&at=${m[2].ts}`)}`);
+  assert.match(await page.textContent('.banner.note'), /same dump/);
+  await at('diff', `&f=${encodeURIComponent('SS:nowhere')}`);
+  assert.match(await page.textContent('.findings'), /filters leave nothing/);
+  await at('diff', '&all=1&by=total&mode=share');
+  assert.match(await page.textContent('table.diff'), /points/);
+  await at('diff', '&base=trace%3D1%26upid%3D0&match=' + encodeURIComponent('/(/'));
+  await page.waitForSelector('[role=alert]');
+  await at('diff', '&all=1&by=total');
+  await isTame();
+});
+
 test('accessibility and looks: every page, both themes, both sizes', async () => {
   const broken = [];
-  const pages = { leaks: () => at('leaks'), 'leaks-open': async () => { await at('leaks'); await page.locator('.verdict').first().click(); } };
+  const pages = {
+    diff: () => at('diff'), 'diff-sides': () => at('diff', '&open=sides&mode=share&all=1'),
+    leaks: () => at('leaks'), 'leaks-open': async () => { await at('leaks'); await page.locator('.verdict').first().click(); } };
   for (const [name, go] of Object.entries(pages)) broken.push(...(await inspect(page, name, go)));
   assert.deepEqual(broken, []);
 });

@@ -1,6 +1,7 @@
 // The flamegraph: one canvas, one component, used on its own page, in the sandwich and below the
 // timeline. Nodes come in preorder with the end of each subtree, so what is outside the view or too
 // narrow is skipped with everything below it.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { amount, base, count, error, exact, fit, isBytes, percent, safe, type Metric } from './format';
 import { ALLOCATOR, type Graph, MERGED, type Matches, moduleOf, nameOf, path, search, STD, UNNAMED } from './graph';
@@ -39,6 +40,15 @@ function fill(g: Graph, i: number, dark: boolean, by: 'module' | 'name'): string
   return dark ? `hsl(${hue} 38% ${31 + step}%)` : `hsl(${hue} 68% ${74 + step}%)`;
 }
 
+/** What a graph looks like that is no plain profile: a difference. */
+export interface Look {
+  fill(node: number, dark: boolean): string;
+  mark(node: number): string; // before its name
+  hatched(node: number): boolean;
+  say(node: number): string;
+  tip(node: number): ComponentChildren;
+}
+
 interface Box { node: number; x: number; w: number; y: number; merged: number }
 
 export interface FlameProps {
@@ -50,9 +60,31 @@ export interface FlameProps {
   up?: boolean; // root at the bottom: callers grow upwards
   height?: number; // of the part that is seen; none: what fits the window
   label: string;
+  look?: Look;
+  outlined?: number; // the node that the pointer is on in a graph beside this one
+  onHover?(node: number): void;
   onZoom(node: number): void;
   onMenu?(node: number, x: number, y: number): void;
   onKey?(key: string, node: number): boolean;
+}
+
+/** Thin lines over boxes: colour is not the only sign. */
+function hatch(ctx: CanvasRenderingContext2D, boxes: Box[], style: string): void {
+  ctx.save();
+  ctx.beginPath();
+  for (const b of boxes) ctx.rect(b.x + 1, b.y + 1, Math.max(0, b.w - 2), ROW - 2);
+  ctx.clip();
+  ctx.beginPath();
+  for (const b of boxes)
+    for (let x = b.x - ROW + ((8 - ((b.x - ROW) % 8)) % 8); x < b.x + b.w; x += 8) {
+      ctx.moveTo(x, b.y + ROW);
+      ctx.lineTo(x + ROW, b.y);
+    }
+  ctx.strokeStyle = style;
+  ctx.globalAlpha = 0.22;
+  ctx.lineWidth = 1;
+  ctx.stroke();
+  ctx.restore();
 }
 
 /** Rows of boxes that can be seen. Draws them; the boxes are what pointers are tested against. */
@@ -86,6 +118,7 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, focus: number, hover: nu
   const styleOf = (i: number): string => {
     if (g.flags[i] & MERGED) return c.merged;
     if (found?.node[i]) return c.match;
+    if (p.look && i > 0) return p.look.fill(i, c.dark);
     const key = g.name[i];
     let s = styles.get(key);
     if (!s) styles.set(key, (s = i === 0 ? c.merged : fill(g, i, c.dark, p.colourBy ?? 'name')));
@@ -134,13 +167,14 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, focus: number, hover: nu
     for (const b of list) ctx.rect(b.x + 0.5, b.y + 0.5, Math.max(0.6, b.w - 1), ROW - 1);
     ctx.fill();
   }
+  if (p.look) hatch(ctx, boxes.filter((b) => b.merged === 0 && b.node > 0 && p.look!.hatched(b.node)), c.text);
   ctx.font = FONT;
   ctx.textBaseline = 'middle';
   ctx.fillStyle = c.text;
   const charWidth = 6.3;
   for (const b of boxes) {
     if (b.w < TEXT_FROM || b.y < -ROW || b.y > height) continue;
-    const text = b.merged > 0 ? `${b.merged} small` : safe(b.node === 0 ? `all · ${amount(g.cum[0], p.metric)}` : nameOf(g, b.node));
+    const text = b.merged > 0 ? `${b.merged} small` : safe(b.node === 0 ? (p.look ? 'all' : `all · ${amount(g.cum[0], p.metric)}`) : (p.look?.mark(b.node) ?? '') + nameOf(g, b.node));
     let shown = fit(text, Math.floor((b.w - 8) / charWidth));
     if (shown.length > 3 && ctx.measureText(shown).width > b.w - 6) shown = fit(text, Math.floor((b.w - 8) / 7.6));
     ctx.globalAlpha = b.merged > 0 || (b.node < root && b.node !== root) ? 0.65 : 1;
@@ -155,6 +189,7 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, focus: number, hover: nu
     ctx.strokeRect(b.x + 1, b.y + 1, Math.max(1, b.w - 2), ROW - 2);
   };
   if (hover >= 0) outline(hover, c.text, 1);
+  if (p.outlined && p.outlined > 0) outline(p.outlined, c.text, 1);
   if (focus > 0) outline(focus, c.focus, 2);
   return boxes;
 }
@@ -163,7 +198,7 @@ export function describe(g: Graph, i: number, m: Metric): string {
   return `${safe(nameOf(g, i))}, ${amount(g.cum[i], m)}, ${percent(g.cum[i], g.total)} of all, self ${amount(g.self[i], m)}`;
 }
 
-function Tip({ g, node, merged, m, x, y }: { g: Graph; node: number; merged: number; m: Metric; x: number; y: number }) {
+function Tip({ g, node, merged, m, x, y, look }: { g: Graph; node: number; merged: number; m: Metric; x: number; y: number; look?: Look }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const el = box.current!;
@@ -178,12 +213,12 @@ function Tip({ g, node, merged, m, x, y }: { g: Graph; node: number; merged: num
     <div class="tip" ref={box}>
       <b>{safe(nameOf(g, node))}</b>
       {node > 0 && <div class="dim">{safe(moduleOf(g, node)) || 'unknown module'}{flags & ALLOCATOR ? ' · allocator' : flags & STD ? ' · library' : ''}</div>}
-      <dl>
+      {look ? look.tip(node) : <dl>
         <dt>total</dt><dd>{amount(g.cum[node], m)} {error(g.err[node], g.cum[node])}{isBytes(m) && <span class="dim"> {exact(g.cum[node])} B</span>}</dd>
         <dt>share</dt><dd>{percent(g.cum[node], g.total)} of all{parent > 0 && `, ${percent(g.cum[node], g.cum[parent])} of caller`}</dd>
         <dt>self</dt><dd>{amount(g.self[node], m)}</dd>
         <dt>samples</dt><dd>{exact(g.samples[node])}{g.samples[node] < 10 && g.err[node] > 0 ? ' – too few to trust' : ''}</dd>
-      </dl>
+      </dl>}
     </div>
   );
 }
@@ -234,7 +269,8 @@ export function Flame(p: FlameProps) {
       data.nodes = String(g.n);
     });
     return () => cancelAnimationFrame(frame);
-  }, [g, p.zoom, p.metric, p.colourBy, p.height, focus, hover, found, top, size]);
+  }, [g, p.zoom, p.metric, p.colourBy, p.height, p.outlined, focus, hover, found, top, size]);
+  useEffect(() => p.onHover?.(hover), [hover]);
 
   const at = (e: MouseEvent): Box | undefined => {
     const r = canvas.current!.getBoundingClientRect();
@@ -350,8 +386,8 @@ export function Flame(p: FlameProps) {
         }}
       />
       {most > 0 && <div class="more">levels {Math.floor(top / ROW) + 1} to {Math.floor((top + height) / ROW)} of {depth} · scroll, or arrow keys</div>}
-      <div class="sr" aria-live="polite">{describe(g, focus, p.metric)}</div>
-      {tip && <Tip g={g} node={tip.node} merged={tip.merged} m={p.metric} x={tip.x} y={tip.y} />}
+      <div class="sr" aria-live="polite">{p.look ? p.look.say(focus) : describe(g, focus, p.metric)}</div>
+      {tip && <Tip g={g} node={tip.node} merged={tip.merged} m={p.metric} x={tip.x} y={tip.y} look={p.look} />}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 // The binary flamegraph (doc/design/pages.md) as typed arrays over the answer's bytes: no copy.
 
-export const MERGED = 1, ALLOCATOR = 2, STD = 4, UNNAMED = 8;
+export const MERGED = 1, ALLOCATOR = 2, STD = 4, UNNAMED = 8, ONLY_A = 16, ONLY_B = 32;
+const HAS_SIDES = 16; // of the header
 
 export interface Graph {
   n: number;
@@ -20,6 +21,9 @@ export interface Graph {
   cum: Float64Array;
   samples: Uint32Array;
   err: Float32Array;
+  /** Of a difference: figures of both sides; cum and self are widths, err is that of the change. */
+  a?: Float64Array;
+  b?: Float64Array;
   nStrings: number;
   decodeMs: number;
   string(i: number): string;
@@ -56,6 +60,9 @@ export function decode(buffer: ArrayBuffer): Graph {
   const cum = new Float64Array(buffer, take(n, 8), n);
   const samples = new Uint32Array(buffer, take(n, 4), n);
   const err = new Float32Array(buffer, take(n, 4), n);
+  const sides = (v.getUint32(8, true) & HAS_SIDES) !== 0;
+  const a = sides ? new Float64Array(buffer, take(n, 8), n) : undefined;
+  const b = sides ? new Float64Array(buffer, take(n, 8), n) : undefined;
   const begins = new Uint32Array(buffer, take(nStrings + 1, 4), nStrings + 1);
   const texts = new Uint8Array(buffer, at);
   const cache: (string | undefined)[] = new Array(nStrings);
@@ -72,7 +79,7 @@ export function decode(buffer: ArrayBuffer): Graph {
     next[i] = begin[i];
   }
   return {
-    n, nStrings, decodeMs: performance.now() - started, parent, end, depth, name, module, flags, self, cum, samples, err, begin,
+    n, nStrings, decodeMs: performance.now() - started, parent, end, depth, name, module, flags, self, cum, samples, err, a, b, begin,
     total: v.getFloat64(32, true),
     unfiltered: v.getFloat64(40, true),
     error: v.getFloat64(48, true),

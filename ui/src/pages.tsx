@@ -51,6 +51,7 @@ export const PAGES: PageRow[] = [
   { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', view: FlamePage },
   { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', view: Functions },
   { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', view: CallTree },
+  { id: 'diff', label: 'Diff', icon: 'M3 4h8v4H3zM3 10h5v4H3zM3 16h8v4H3zM13 4h8v4h-8zM13 10h8v4h-8zM13 16h4v4h-4z', needs: 'profile', view: lazy(async () => (await import('./diff')).DiffPage) },
   { id: 'leaks', label: 'Leaks', icon: 'M12 2l7 11a7 7 0 1 1-14 0zM9 14a3 3 0 0 0 3 3v-2a1 1 0 0 1-1-1z', needs: 'profile', view: lazy(async () => (await import('./leaks')).LeaksPage) },
 ];
 

@@ -23,13 +23,13 @@ export interface Place {
   sort: string;
   theme: string; // '', light, dark
   // Findings: the side compared with, how, known leaks, range of sizes, the open row, what is hidden.
-  base: string; mode: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
+  base: string; mode: string; key: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
 }
 
 const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
-  base: '', mode: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
+  base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;

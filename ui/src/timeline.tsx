@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Dump, Timeline, Tracks } from './api';
 import { bytes, clock, safe } from './format';
+import { compareWith } from './sides';
 import { go, place } from './state';
 
 const GUTTER = 150;
@@ -187,6 +188,8 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
               if (m.dumps.length > 1 && m.dumps[0].ts !== d.ts) {
                 const space = Math.max(d.ts - m.dumps[0].ts, 1e6);
                 onView({ from: m.dumps[0].ts - space * 0.2, to: d.ts + space * 0.2 });
+              } else if (e.ctrlKey || e.metaKey) {
+                compareWith(tracks, one ? '' : heap, d.ts, peak);
               } else if (e.shiftKey && p.at && p.at !== 'peak') {
                 const a = Math.min(Number(p.at), d.ts);
                 go({ at: String(Math.max(Number(p.at), d.ts)), from: String(a), zoom: '' });

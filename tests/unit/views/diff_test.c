@@ -102,8 +102,8 @@ static void two_files_as_their_twin(void **state)
     uint32_t order[NAMES];
     hw_diff_rank(&d, HW_METRIC_SPACE, order);
     for (int i = 1; i < NAMES; i++)
-        assert_true(fabs(hw_diff_change(&d.rows.v[order[i - 1]].self, HW_METRIC_SPACE)) >=
-                    fabs(hw_diff_change(&d.rows.v[order[i]].self, HW_METRIC_SPACE)));
+        assert_true(fabs(hw_diff_change(&d, &d.rows.v[order[i - 1]].self, HW_METRIC_SPACE)) >=
+                    fabs(hw_diff_change(&d, &d.rows.v[order[i]].self, HW_METRIC_SPACE)));
     hw_diff_done(&d);
     unload(&l[0], true);
     unload(&l[1], true);
@@ -138,7 +138,7 @@ static void what_stayed_has_no_error(void **state)
     struct hw_diff d;
     assert_int_equal(hw_diff_make(&sa, &sb, HW_DIFF_SAME_RUN, &d), 0);
     const struct hw_diff_row *r = row_of(&d, "stay");
-    assert_near(hw_diff_change(&r->self, HW_METRIC_SPACE), 100 * 4096, 0.1);
+    assert_near(hw_diff_change(&d, &r->self, HW_METRIC_SPACE), 100 * 4096, 0.1);
     assert_near(hw_diff_error(&d, &r->self, HW_METRIC_SPACE), 2 * sqrt(100 * n2), 1);
     assert_true(hw_diff_is_significant(&d, &r->self, HW_METRIC_SPACE));
     r = row_of(&d, "swap"); /* all went, as many came: both are news */
@@ -149,6 +149,51 @@ static void what_stayed_has_no_error(void **state)
     assert_int_equal(hw_diff_make(&sa, &sb, 0, &d), 0);
     r = row_of(&d, "stay");
     assert_near(hw_diff_error(&d, &r->self, HW_METRIC_SPACE), 2 * sqrt(900 * n2), 1);
+    hw_diff_done(&d);
+    unload(&a, false);
+    unload(&b, true);
+}
+
+/* Filters of each side count in its tree; factors in every figure. */
+static void filtered_and_scaled(void **state)
+{
+    (void)state;
+    const double n2 = 4096.0 * 4096;
+    struct hw_profile *p;
+    struct loaded a, b;
+    hw_filters filters = {0};
+    struct hw_filter_matches matches;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t first = fill_dump(p, 5, "libc.malloc", 1, 4096, 0);
+    uint32_t second = fill_dump(p, 5, "libc.malloc", 2, 4096, 0);
+    add(p, first, "main;stay;malloc@/lib/libc.so", 100, 100 * 4096, 100 * n2);
+    add(p, first, "main;other;malloc@/lib/libc.so", 300, 300 * 4096, 300 * n2);
+    add(p, second, "main;stay;malloc@/lib/libc.so", 100, 100 * 4096, 200 * n2);
+    load(&a, p, 1);
+    load(&b, p, 2);
+    struct hw_diff_side sa = side_of(&a, 4096), sb = side_of(&b, 4096);
+    struct hw_diff d;
+    assert_int_equal(hw_filters_add(&filters, "SS:stay", NULL), 0);
+    assert_int_equal(hw_filter_match(&filters, p->callsites, a.fns, NULL, &matches), 0);
+    sa.filters = sb.filters = &matches;
+    assert_int_equal(hw_diff_make(&sa, &sb, HW_DIFF_SAME_RUN, &d), 0);
+    assert_int_equal(d.nodes.v[0].total.a.space, 100 * 4096);
+    assert_int_equal(d.nodes.v[0].total.b.space, 200 * 4096);
+    assert_near(hw_diff_error(&d, &d.nodes.v[0].total, HW_METRIC_SPACE), 2 * sqrt(100 * n2), 1);
+    hw_diff_done(&d);
+    hw_filter_matches_done(&matches);
+    hw_filters_done(&filters);
+
+    sa.filters = sb.filters = NULL;
+    assert_int_equal(hw_diff_make(&sa, &sb, HW_DIFF_SAME_RUN, &d), 0);
+    hw_diff_scale(&d, 1.0 / (400 * 4096), 1.0 / (500 * 4096)); /* shares: 25 % to 40 % */
+    const struct hw_diff_row *r = row_of(&d, "stay");
+    assert_near(hw_diff_side_a(&d, &r->self, HW_METRIC_SPACE), 0.25, 1e-9);
+    assert_near(hw_diff_change(&d, &r->self, HW_METRIC_SPACE), 0.15, 1e-9);
+    assert_near(hw_diff_error(&d, &r->self, HW_METRIC_SPACE),
+                2 * hypot(10.0 / 400, sqrt(200) / 500), 1e-6);
+    hw_diff_scale(&d, 0.5, 0.5); /* equal factors: what stayed has no error still */
+    assert_near(hw_diff_error(&d, &r->self, HW_METRIC_SPACE), sqrt(100 * n2), 1);
     hw_diff_done(&d);
     unload(&a, false);
     unload(&b, true);
@@ -228,5 +273,5 @@ static void frames_without_names(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(two_files_as_their_twin), cmocka_unit_test(what_stayed_has_no_error),
-             cmocka_unit_test(false_alarms), cmocka_unit_test(stems),
-             cmocka_unit_test(frames_without_names))
+             cmocka_unit_test(filtered_and_scaled), cmocka_unit_test(false_alarms),
+             cmocka_unit_test(stems), cmocka_unit_test(frames_without_names))
