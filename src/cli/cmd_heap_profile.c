@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/heap_profile.h"
 #include "cli/help.h"
+#include "cli/running.h"
 
 #include "base/banned.h"
 
@@ -51,10 +52,16 @@ static bool check_pids(struct hw_heap_profile *h)
     bool good = true;
     for (size_t i = 0; i < v->list.n; i++) {
         uint64_t pid;
-        if (hw_parse_uint(v->list.v[i], &pid, NULL) == 0 && hw_vec_push(&h->pids, pid) == 0)
-            continue;
-        fprintf(stderr, "FATAL: invalid PID %s\n", v->list.v[i]);
-        good = false;
+        int32_t here;
+        bool number = hw_parse_uint(v->list.v[i], &pid, NULL) == 0;
+        if (!number)
+            fprintf(stderr, "FATAL: invalid PID %s\n", v->list.v[i]);
+        else if (pid > INT32_MAX) /* the recording says that it was not there */
+            number = hw_vec_push(&h->pids, pid) == 0;
+        else
+            number = hw_running_pid(h->cli, pid, &here) == HW_EXIT_OK &&
+                     hw_vec_push(&h->pids, (uint64_t)here) == 0;
+        good = good && number;
     }
     return good;
 }

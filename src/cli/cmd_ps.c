@@ -25,6 +25,7 @@
 struct row {
     int32_t pid;
     uint32_t uid;
+    int32_t inside; /* its pid in a namespace of its own; 0 = it has none */
     uint64_t rss_kb;
     char name[256];
     struct hw_finding why;                    /* code NULL = can be profiled */
@@ -70,6 +71,7 @@ static void add_row(const struct hw_cli *cli, const struct hw_recorders *all, in
     if (meant && hw_proc_status(p.dir, &status) == 0) {
         row.rss_kb = status.vm_rss_kb;
         row.uid = status.uid;
+        row.inside = status.nspid != pid ? status.nspid : 0;
         if (!row.name[0])
             (void)snprintf(row.name, sizeof row.name, "[%s]", status.name);
     }
@@ -159,9 +161,12 @@ static void print_rows(const row_vec *rows)
         printf("%8d %-10s %10.1f  ", r->pid, user_name(r->uid, user), (double)r->rss_kb / 1024);
         print_name(r->name, 24);
         if (r->session)
-            printf(" in recording %s\n", r->session->ref);
+            printf(" in recording %s", r->session->ref);
         else
-            printf(" %s\n", r->why.code ? r->why.code : "yes");
+            printf(" %s", r->why.code ? r->why.code : "yes");
+        if (r->inside)
+            printf(" (%d in its namespace)", r->inside);
+        putchar('\n');
     }
 }
 
@@ -230,6 +235,11 @@ static void json_row(struct hw_json *j, const struct row *r)
 {
     hw_json_begin_object(j);
     hw_json_kv_int(j, "pid", r->pid);
+    hw_json_key(j, "inner_pid");
+    if (r->inside)
+        hw_json_int(j, r->inside);
+    else
+        hw_json_null(j);
     hw_json_kv_str(j, "name", r->name);
     hw_json_kv_uint(j, "uid", r->uid);
     hw_json_kv_uint(j, "rss_kb", r->rss_kb);

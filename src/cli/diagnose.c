@@ -187,8 +187,8 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "not-permitted", "process %d may not be looked at", p->pid);
         return;
     }
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+    char path[64]; /* magic: the program itself, in whatever root it was found */
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d/exe", p->dir);
     hw_diagnose_file(path, /* loads = */ true, out);
     struct hw_error err;
     if (!out->code && hw_inject_check(p, &err) < 0)

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
 #include "config/config.h"
@@ -27,6 +28,74 @@ bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0)
     if (hw_parse_uint(word, &number, NULL) == 0)
         return number == (uint64_t)pid;
     return argv0[0] && (hw_config_name_matches(word, argv0) || title_matches(word, argv0));
+}
+
+static int say_ambiguous(const struct hw_cli *cli, uint64_t given, const hw_pid_list *found)
+{
+    struct hw_strbuf b = {0};
+    for (size_t i = 0; i < found->n; i++) {
+        struct hw_pid p;
+        char exe[64] = "?";
+        if (hw_pid_open(found->v[i], &p, NULL) == 0) {
+            hw_proc_exe_name(p.dir, exe, sizeof exe);
+            hw_pid_done(&p);
+        }
+        hw_strbuf_addf(&b, "%s%d ('", i ? ", " : "", found->v[i]);
+        hw_strbuf_add_escaped(&b, exe, strlen(exe));
+        hw_strbuf_addf(&b, "')");
+    }
+    hw_cli_error(cli, "ambiguous-pid", "%llu is a process in several namespaces: here they are %s",
+                 (unsigned long long)given, b.failed || !b.p ? "too many" : b.p);
+    hw_cli_hint("name one by its number here, or add --pid-ns PID: any process of that namespace");
+    hw_strbuf_done(&b);
+    return HW_EXIT_FAILED;
+}
+
+/* --pid-ns; 0 = not given. */
+static int namespace_of(const struct hw_cli *cli, int32_t *out)
+{
+    struct hw_pid p;
+    struct hw_error err;
+    uint64_t of = hw_opt_num(&cli->opts, HW_OPT_PID_NS);
+    *out = (int32_t)of; /* the option's limit */
+    if (of == 0 || hw_pid_open(*out, &p, &err) == 0) {
+        if (of)
+            hw_pid_done(&p);
+        return HW_EXIT_OK;
+    }
+    hw_cli_error(cli, "no-process", "--pid-ns: %s", err.text);
+    return HW_EXIT_FAILED;
+}
+
+int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out)
+{
+    struct hw_pid p;
+    hw_pid_list found = {0};
+    int32_t of, pid = given <= INT32_MAX ? (int32_t)given : INT32_MAX;
+    int status = namespace_of(cli, &of);
+    if (status != HW_EXIT_OK)
+        return status;
+    *out = pid;
+    if (!of && hw_pid_open(pid, &p, NULL) == 0) {
+        hw_pid_done(&p);
+        return HW_EXIT_OK;
+    }
+    if (hw_proc_inside(pid, of, &found) < 0 && of) {
+        hw_cli_error(cli, "not-permitted", "the namespace of process %d cannot be looked at", of);
+        status = HW_EXIT_FAILED;
+    } else if (found.n > 1) {
+        status = say_ambiguous(cli, given, &found);
+    } else if (found.n == 0 && of) {
+        hw_cli_error(cli, "no-process", "no process %d in the pid namespace of process %d", pid,
+                     of);
+        status = HW_EXIT_FAILED;
+    } else if (found.n == 1) {
+        *out = found.v[0];
+        if (*out != pid)
+            hw_cli_hint("%d of another pid namespace is process %d here", pid, *out);
+    }
+    hw_vec_done(&found);
+    return status;
 }
 
 static bool has(const hw_running_pids *v, uint64_t pid)
@@ -78,7 +147,9 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
         const char *word = cli->opts.args[i];
         uint64_t pid;
         if (hw_parse_uint(word, &pid, NULL) == 0) {
-            consider(cli, pid <= INT32_MAX ? (int32_t)pid : INT32_MAX, out);
+            int32_t here;
+            if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK)
+                consider(cli, here, out);
         } else if (find_by_name(cli, word, out) == 0) {
             hw_cli_error(cli, "no-process", "no process named '%s'", word);
         }

@@ -18,6 +18,9 @@ struct hw_cli;
 
 typedef HW_VEC(uint64_t) hw_running_pids;
 
+/* A number that a user gives: of ours, or, where we have no such process (or --pid-ns says so), of
+ * a container's. Nothing is printed when there is none at all: *out is the number as given. */
+int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out);
 /* Does the word mean a process of that number and first argument? */
 bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
 /* Those that the command's words mean and that can be profiled. For others the reason is printed;

@@ -11,13 +11,21 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "wire/handshake.h"
 
 #define ONE_SECOND_NS 1000000000ull
 
 static const char *socket_path(bool *asked_for, const char **other)
 {
+    static char file[128];
     const char *p = secure_getenv("HEAPWISE_SOCKET");
     *asked_for = p && *p;
+    if (*asked_for && p[0] == '@' && strlen(p) + sizeof HW_SOCKET_FILES <= sizeof file) {
+        /* The name is of the network namespace in which the recorder is; the file is not. */
+        memcpy(file, HW_SOCKET_FILES, sizeof HW_SOCKET_FILES);
+        memcpy(file + sizeof HW_SOCKET_FILES - 1, p + 1, strlen(p));
+        *other = file;
+    }
     if (*asked_for)
         return p;
     p = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
+#include "proc/number.h"
 
 #include "base/banned.h"
 
@@ -140,7 +141,7 @@ static bool anybody_listens(const char *name)
 static int check_owner(const struct hw_recorder *r, const struct hw_control_page *page)
 {
     if (page->magic == 0 || page->ended || page->socket_path[0] == '\0' ||
-        strncmp(page->socket_path, r->producer_name, sizeof page->socket_path) == 0)
+        hw_door_is_ours(r, page->socket_path))
         return HW_OK;
     if (anybody_listens(page->socket_path))
         return HW_EBUSY;
@@ -153,11 +154,9 @@ static bool is_closed_in(const struct hw_attach *a)
 {
     struct hw_proc_status st, parent;
     hw_autofd int dir = -1;
-    char path[32];
     if (hw_proc_status(a->pid.dir, &st) < 0 || st.seccomp == 0)
         return false;
-    (void)snprintf(path, sizeof path, "/proc/%d", st.ppid);
-    dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    dir = hw_proc_open_dir(st.ppid);
     if (dir < 0 || hw_proc_status(dir, &parent) < 0)
         return true;
     return hw_filters_of(a->pid.dir, /* all_threads = */ true).n > parent.seccomp_filters;
@@ -188,6 +187,7 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
 {
     hw_autofd int mem = -1;
     struct hw_control_page page;
+    struct hw_door *door;
     struct hw_look_who who = hw_look_at(&a->pid, a->uid);
     uint64_t at = a->library->control_va + a->bias;
     int rc = hw_look_read_mem(r->looker, who, at, &page, sizeof page, &mem);
@@ -208,7 +208,10 @@ static int write_page(struct hw_recorder *r, const struct hw_attach *a, struct h
     page.ended = 0;
     page.heartbeat_ns = hw_now_monotonic_coarse_ns();
     page.version = HW_WIRE_VERSION;
-    memcpy(page.socket_path, r->producer_name, sizeof page.socket_path);
+    rc = hw_door_for(r, &a->pid, &door, err);
+    if (rc < 0)
+        return rc;
+    memcpy(page.socket_path, hw_door_name(r, door), sizeof page.socket_path);
     /* The generation last: who sees it must see the name. */
     size_t head = offsetof(struct hw_control_page, heartbeat_ns);
     rc = hw_look_write_mem(r->looker, who, mem, at + head, (char *)&page + head,

@@ -23,6 +23,7 @@
 #include "base/fd_send.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "proc/number.h"
 
 #include "base/banned.h"
 
@@ -151,7 +152,7 @@ static bool nobody_below(const struct hw_recorder *r)
 
 static void keep_waiting(struct hw_conn *c)
 {
-    if (c->rec->embedded || hw_page_init(&c->page, c->rec->producer_name) < 0) {
+    if (c->rec->embedded || hw_page_init(&c->page, hw_door_name(c->rec, c->door)) < 0) {
         (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
                      nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);
@@ -239,6 +240,7 @@ static void no_descriptors(struct hw_recorder *r)
     r->accept_again_ns = hw_now_monotonic_ns() + ACCEPT_PAUSE_NS;
     hw_watch_remove(r, &r->producers);
     hw_watch_remove(r, &r->consumers);
+    hw_doors_rest(r);
 }
 
 int hw_accept(struct hw_recorder *r, int listener)
@@ -260,12 +262,10 @@ static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
     return n >= MAX_CONNS_USER;
 }
 
-static void on_listen(struct hw_watch *w, uint32_t events)
+void hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door)
 {
-    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, producers);
-    (void)events;
     for (int k = 0; k < MAX_A_ROUND; k++) {
-        hw_autofd int fd = hw_accept(r, w->fd);
+        hw_autofd int fd = hw_accept(r, listener);
         if (fd < 0)
             return;
         struct ucred cred;
@@ -277,6 +277,7 @@ static void on_listen(struct hw_watch *w, uint32_t events)
         if (!c)
             continue;
         *c = (struct hw_conn){.rec = r,
+                              .door = door,
                               .uid = cred.uid,
                               .pid = cred.pid,
                               .since_ns = hw_now_monotonic_ns(),
@@ -285,6 +286,12 @@ static void on_listen(struct hw_watch *w, uint32_t events)
         if (hw_vec_push(&r->conns, c) < 0 || hw_watch_add(r, &c->watch, EPOLLIN | EPOLLRDHUP) < 0)
             conn_close(c);
     }
+}
+
+static void on_listen(struct hw_watch *w, uint32_t events)
+{
+    (void)events;
+    hw_clients_accept(HW_OWNER_OF(w, struct hw_recorder, producers), w->fd, /* door = */ NULL);
 }
 
 int hw_listen(const char *name, struct hw_error *err)
@@ -342,9 +349,7 @@ static bool is_called(const struct hw_conn *c)
 /* A handshake would now be the end of it. */
 static bool is_closed_in(struct hw_conn *c, bool all_threads)
 {
-    char path[32];
-    (void)snprintf(path, sizeof path, "/proc/%d", c->pid);
-    hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    hw_autofd int dir = hw_proc_open_dir(c->pid);
     return dir < 0 || hw_page_look(&c->page, dir, &c->filters, all_threads);
 }
 
@@ -356,6 +361,7 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
         (void)hw_watch_add(r, &r->producers, EPOLLIN);
         if (r->consumers.fd >= 0)
             (void)hw_watch_add(r, &r->consumers, EPOLLIN);
+        hw_doors_go_on(r);
     }
     for (size_t i = 0; i < r->conns.n;) {
         struct hw_conn *c = r->conns.v[i];
@@ -400,6 +406,7 @@ void hw_clients_take_back(struct hw_target *t)
     if (!c)
         return; /* it stays silent from now on */
     *c = (struct hw_conn){.rec = r,
+                          .door = t->door,
                           .uid = t->uid,
                           .pid = t->pid.pid,
                           .since_ns = hw_now_monotonic_ns(),

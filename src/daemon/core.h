@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "config/config.h"
+#include "daemon/door.h"
 #include "daemon/drain.h"
 #include "daemon/feed.h"
 #include "daemon/frames.h"
@@ -73,6 +74,7 @@ void hw_page_done(struct hw_page *p);
 struct hw_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
+    const struct hw_door *door; /* by which it came */
     uint32_t uid;
     int32_t pid;
     uint64_t since_ns;
@@ -86,6 +88,8 @@ struct hw_conn {
 
 /* Of either listening socket. Without descriptors both rest for half a second. */
 int hw_accept(struct hw_recorder *r, int listener);
+/* Those that wait at a listening socket; door NULL = our own. */
+void hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door);
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
@@ -135,6 +139,7 @@ struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
     struct hw_recorder *rec;
+    const struct hw_door *door; /* by which it came */
     struct hw_session *session;
     uint32_t source; /* data source in the session */
     struct hw_pid pid;
@@ -411,6 +416,7 @@ struct hw_recorder {
     HW_VEC(struct hw_target *) targets;
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
+    HW_VEC(struct hw_door *) doors;
     HW_VEC(struct hw_attach) attaching;
     HW_VEC(struct hw_inject_job *) injecting;
     HW_VEC(struct hw_injected) injected;
@@ -421,7 +427,7 @@ struct hw_recorder {
     bool embedded, stopping, controller_gone;
     bool accept_paused; /* out of descriptors: said once */
     bool sweep_due;     /* a target ended: its files may be closed */
-    uint64_t next_sweep_ns, next_weigh_ns;
+    uint64_t next_sweep_ns, next_weigh_ns, next_doors_ns;
     uint64_t accept_again_ns;
 };
 

@@ -39,6 +39,7 @@ struct hw_inject_job {
     struct hw_pid pid;          /* owned */
     uint32_t uid;
     enum hw_attach_command command;
+    char socket[108]; /* where it finds us */
     uint32_t generation, n_tries;
     struct hw_tables tables;
     HW_VEC(struct hw_table_range) ranges;
@@ -115,7 +116,7 @@ static void *job_run(void *arg)
     struct hw_inject_request q = {.pid = &j->pid,
                                   .library = j->rec->options.library,
                                   .command = j->command,
-                                  .socket_path = j->rec->producer_name,
+                                  .socket_path = j->socket,
                                   .generation = j->generation,
                                   .tables = j->tables.map};
     j->rc = hw_inject(&q, &j->result, &j->error);
@@ -154,6 +155,7 @@ static int look(struct hw_inject_job *j)
 static int job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_pid *pid,
                    uint32_t uid, enum hw_attach_command command, struct hw_error *err)
 {
+    struct hw_door *door = NULL;
     struct hw_inject_job *j = calloc(1, sizeof *j);
     if (!j)
         return hw_fail(err, HW_ENOMEM, 0, "attach");
@@ -168,6 +170,9 @@ static int job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_
     int rc = hw_pid_open(pid->pid, &j->pid, err);
     if (rc == HW_OK && !same(&j->pid, pid))
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
+    if (rc == HW_OK && command == HW_ATTACH_HOOK)
+        rc = hw_door_for(r, &j->pid, &door, err);
+    (void)snprintf(j->socket, sizeof j->socket, "%s", hw_door_name(r, door));
     if (rc == HW_OK && hw_tables_init(&j->tables, HW_ARCH_HERE, 0) < 0)
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK && (rc = look(j)) < 0)

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "daemon/core.h"
+#include "proc/number.h"
 
 #include "base/banned.h"
 
@@ -51,9 +52,7 @@ bool hw_launch_is_launcher(const char *exe)
 
 static int32_t parent_of(int32_t pid, char *exe, size_t max)
 {
-    char path[32];
-    (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    hw_autofd int dir = hw_proc_open_dir(pid);
     struct hw_proc_stat st;
     if (dir < 0 || hw_proc_stat(dir, &st) < 0)
         return 0;

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "proc/number.h"
 #include "proc/smaps.h"
 #include "trace/process_writer.h"
 #include "trace/writer.h"
@@ -143,13 +144,6 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
 
 static void check_allocator(struct hw_session *s, const struct hw_target *t);
 
-static int open_proc(int32_t pid)
-{
-    char path[32];
-    (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 bool hw_proc_poll_busy(const struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->sessions.n; i++) {
@@ -166,7 +160,7 @@ static void write_scanned(struct hw_proc_poll *p)
     uint64_t end = hw_now_monotonic_ns() + SLICE_NS;
     while (p->n_written < p->scanned.n && hw_now_monotonic_ns() < end) {
         int32_t pid = p->scanned.v[p->n_written++];
-        hw_autofd int dir = open_proc(pid);
+        hw_autofd int dir = hw_proc_open_dir(pid);
         if (dir >= 0)
             write_process(p->session, pid, dir, NULL);
     }
@@ -268,7 +262,7 @@ static void poll_stats(struct hw_proc_poll *p)
         bool target = false;
         for (size_t k = 0; k < r->targets.n; k++)
             target |= r->targets.v[k]->pid.pid == p->scanned.v[i];
-        hw_autofd int dir = target ? -1 : open_proc(p->scanned.v[i]);
+        hw_autofd int dir = target ? -1 : hw_proc_open_dir(p->scanned.v[i]);
         if (dir >= 0)
             poll_process(p, p->scanned.v[i], dir);
     }

@@ -208,6 +208,7 @@ static void tick(struct hw_recorder *r)
     uint64_t now = hw_now_monotonic_ns();
     hw_clients_tick(r, now);
     hw_attach_tick(r, now);
+    hw_doors_tick(r, now);
     hw_inject_tick(r, now);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_tick(r->targets.v[i], now);
@@ -396,7 +397,9 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
         r, o->producer_socket ? o->producer_socket : hw_default_producer_socket(), err);
     if (rc < 0)
         return rc;
-    if (!r->embedded)
+    if (r->embedded)
+        hw_door_open_file(r);
+    else
         return hw_control_listen(
             r, o->consumer_socket ? o->consumer_socket : hw_default_consumer_socket(), err);
     char name[64];
@@ -411,6 +414,7 @@ static void tear_down(struct hw_recorder *r)
     hw_inject_done(r);
     hw_drain_free(r->drain);
     hw_clients_done(r);
+    hw_doors_done(r);
     hw_control_done(r);
     hw_modules_free(r->modules);
     hw_looker_free(r->looker);

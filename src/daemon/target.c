@@ -552,6 +552,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->rec = r;
     t->session = s;
     t->source = source;
+    t->door = c->door;
     t->hello = c->hello;
     t->filters = c->filters;
     t->pid = HW_PID_NONE;
@@ -573,7 +574,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         learn_names(t);
         rc = hw_frames_init(&t->frames, t->hello.arch);
     }
-    if (rc == HW_OK && (hw_page_init(&t->page, r->producer_name) < 0 ||
+    if (rc == HW_OK && (hw_page_init(&t->page, hw_door_name(r, c->door)) < 0 ||
                         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)

@@ -38,6 +38,7 @@
 #include "elf/symbols.h"
 #include "inject/process.h"
 #include "inject/thread.h"
+#include "proc/number.h"
 #include "unwind/walk.h"
 #include "wire/records.h"
 
@@ -118,7 +119,7 @@ static int list_threads(struct job *j)
     j->n_tids = 0;
     while (d && j->n_tids < MAX_THREADS && (e = readdir(d))) {
         if (e->d_name[0] != '.')
-            j->tids[j->n_tids++] = (int32_t)strtol(e->d_name, NULL, 10);
+            j->tids[j->n_tids++] = hw_proc_tid_of((int32_t)strtol(e->d_name, NULL, 10));
     }
     if (d)
         (void)closedir(d); /* it was only read */

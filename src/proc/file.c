@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,22 +22,74 @@
 
 #include "base/banned.h"
 
-static int check_regular(int fd, uint32_t uid, struct stat *st, const char *path,
+/* The other two that a file of the system can belong to. */
+struct roots {
+    bool here_unmapped;  /* we are in a user namespace that knows no user 0 of the machine's */
+    bool there_known;    /* the target is in another user namespace than we are, */
+    uint32_t there_root; /* whose root this is */
+};
+
+#define UID_OVERFLOW 65534u
+
+/* uid_map: "inside outside count", outside as the reader of the file sees it. */
+static bool root_of(int dir, const char *path, uint32_t *out, bool *is_whole)
+{
+    char text[4096], *p = text, *end;
+    hw_autofd int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    for (;; p = end) {
+        unsigned long inside = strtoul(p, &end, 10);
+        if (end == p)
+            return false;
+        unsigned long outside = strtoul(end, &end, 10), count = strtoul(end, &end, 10);
+        if (inside == 0 && count > 0) {
+            *out = (uint32_t)outside;
+            *is_whole = outside == 0 && count == UINT32_MAX;
+            return true;
+        }
+    }
+}
+
+static struct roots find_roots(int proc_dir)
+{
+    struct roots r = {0};
+    bool whole;
+    uint32_t unused;
+    r.here_unmapped = root_of(AT_FDCWD, "/proc/self/uid_map", &unused, &whole) && !whole;
+    r.there_known = root_of(proc_dir, "uid_map", &r.there_root, &whole) && !whole;
+    return r;
+}
+
+/*
+ * In a user namespace the machine's own files belong to user 65534; and in a container with users
+ * of its own they belong to whoever is root there, who can write the target's memory as well. What
+ * we may not read ourselves stays closed in either case.
+ */
+static bool is_trusted(uint32_t owner, uint32_t uid, int proc_dir)
+{
+    if (owner == 0 || owner == uid)
+        return true;
+    struct roots r = find_roots(proc_dir);
+    return (r.here_unmapped && owner == UID_OVERFLOW) || (r.there_known && owner == r.there_root);
+}
+
+static int check_regular(int fd, int proc_dir, uint32_t uid, struct stat *st, const char *path,
                          struct hw_error *err)
 {
     if (fstat(fd, st) < 0)
         return hw_fail_sys(err, "'%s'", path);
     if (!S_ISREG(st->st_mode))
         return hw_fail(err, HW_ENOTFOUND, 0, "'%s' is not a regular file", path);
-    if (st->st_uid != 0 && st->st_uid != uid)
+    if (!is_trusted(st->st_uid, uid, proc_dir))
         return hw_fail(err, HW_EPERM, 0, "'%s' belongs to neither the target's user nor root",
                        path);
     return HW_OK;
 }
 
 /* O_PATH first: opening a device or a pipe can do something, looking at it cannot. */
-static int open_checked(int at, const char *path, uint64_t resolve, uint32_t uid, struct stat *st,
-                        int *out, struct hw_error *err)
+static int open_checked(int at, int proc_dir, const char *path, uint64_t resolve, uint32_t uid,
+                        struct stat *st, int *out, struct hw_error *err)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
     hw_autofd int look = (int)syscall(SYS_openat2, at, path, &how, sizeof how);
@@ -43,7 +97,7 @@ static int open_checked(int at, const char *path, uint64_t resolve, uint32_t uid
         return hw_fail(err, HW_EPERM, 0, "'%s': not permitted", path);
     if (look < 0)
         return hw_fail(err, HW_ENOTFOUND, 0, "'%s': %s", path, strerror(errno));
-    int rc = check_regular(look, uid, st, path, err);
+    int rc = check_regular(look, proc_dir, uid, st, path, err);
     if (rc < 0)
         return rc;
     char self[64];
@@ -63,7 +117,8 @@ static int open_in_root(int proc_dir, uint32_t uid, const char *path, struct sta
         return errno == ENOENT || errno == ESRCH
                    ? hw_fail(err, HW_EGONE, 0, "the process has ended")
                    : hw_fail_sys(err, "root of the process");
-    return open_checked(root, path, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, uid, st, out, err);
+    return open_checked(root, proc_dir, path, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, uid, st, out,
+                        err);
 }
 
 int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err)
@@ -78,7 +133,7 @@ static int open_map_file(int proc_dir, uint32_t uid, const struct hw_map *m, int
     char name[64];
     struct stat st;
     (void)snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
-    return open_checked(proc_dir, name, 0, uid, &st, out, err);
+    return open_checked(proc_dir, proc_dir, name, 0, uid, &st, out, err);
 }
 
 int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,

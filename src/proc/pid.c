@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "proc/number.h"
 
 #include "base/banned.h"
 
@@ -37,8 +39,9 @@ static int open_rest(int32_t pid, int pidfd, struct hw_pid *out, struct hw_error
 {
     struct hw_pid p = {.pid = pid, .pidfd = pidfd, .dir = -1};
     char path[32];
-    (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    p.dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int32_t number = hw_proc_number_of(pidfd, pid);
+    (void)snprintf(path, sizeof path, "/proc/%d", number);
+    p.dir = number > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     struct hw_proc_stat st;
     if (p.dir < 0 || hw_proc_stat(p.dir, &st) < 0 || !hw_pid_alive(&p)) {
         hw_pid_done(&p);
@@ -100,6 +103,7 @@ int hw_proc_stat(int proc_dir, struct hw_proc_stat *out)
     s.utime_ticks = utime;
     s.stime_ticks = stime;
     s.start_ticks = start;
+    s.ppid = hw_proc_pid_of(s.ppid);
     *out = s;
     return HW_OK;
 }
@@ -160,6 +164,8 @@ int hw_proc_status(int proc_dir, struct hw_proc_status *out)
     if (hw_file_read(proc_dir, "status", SMALL_FILE, &text, &n, NULL) < 0)
         return HW_EGONE;
     hw_proc_status_parse(text, out);
+    out->ppid = hw_proc_pid_of(out->ppid);
+    out->tracer_pid = hw_proc_pid_of(out->tracer_pid);
     return HW_OK;
 }
 
@@ -207,10 +213,36 @@ int hw_proc_list(hw_pid_list *out)
     for (struct dirent *e; rc == HW_OK && (e = readdir(d));) {
         if (e->d_name[0] < '1' || e->d_name[0] > '9')
             continue;
-        if (hw_vec_push(out, (int32_t)strtol(e->d_name, NULL, 10)) < 0)
+        int32_t pid = hw_proc_pid_of((int32_t)strtol(e->d_name, NULL, 10));
+        if (pid > 0 && hw_vec_push(out, pid) < 0)
             rc = HW_ENOMEM;
     }
     (void)closedir(d); /* read only */
+    return rc;
+}
+
+static ino_t pid_namespace(int32_t pid)
+{
+    struct stat st;
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    return dir >= 0 && fstatat(dir, "ns/pid", &st, 0) == 0 ? st.st_ino : 0;
+}
+
+int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out)
+{
+    hw_pid_list all = {0};
+    ino_t ours = pid_namespace(getpid()), wanted = of ? pid_namespace(of) : 0;
+    int rc = of && !wanted ? HW_EPERM : hw_proc_list(&all);
+    for (size_t i = 0; rc == HW_OK && i < all.n; i++) {
+        struct hw_proc_status st;
+        hw_autofd int dir = hw_proc_open_dir(all.v[i]);
+        if (dir < 0 || hw_proc_status(dir, &st) < 0 || st.nspid != inner)
+            continue;
+        ino_t its = pid_namespace(all.v[i]);
+        if (its != 0 && (of ? its == wanted : its != ours) && hw_vec_push(out, all.v[i]) < 0)
+            rc = HW_ENOMEM;
+    }
+    hw_vec_done(&all);
     return rc;
 }
 
@@ -219,9 +251,7 @@ int hw_proc_children(int32_t pid, hw_pid_list *out)
     hw_pid_list all = {0};
     int rc = hw_proc_list(&all);
     for (size_t i = 0; rc == HW_OK && i < all.n; i++) {
-        char path[32];
-        (void)snprintf(path, sizeof path, "/proc/%d", all.v[i]);
-        hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        hw_autofd int dir = hw_proc_open_dir(all.v[i]);
         struct hw_proc_stat st;
         if (dir >= 0 && hw_proc_stat(dir, &st) == HW_OK && st.ppid == pid &&
             hw_vec_push(out, all.v[i]) < 0)

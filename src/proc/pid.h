@@ -68,6 +68,9 @@ void hw_proc_exe_name(int proc_dir, char *out, size_t max);
 /* All pids of /proc now. */
 typedef HW_VEC(int32_t) hw_pid_list;
 int hw_proc_list(hw_pid_list *out);
+/* Processes of other pid namespaces that are called `inner` there; of: only in this process's
+ * namespace, 0 = in any. */
+int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out);
 int hw_proc_children(int32_t pid, hw_pid_list *out);
 
 #endif

@@ -22,6 +22,10 @@
 #define HW_WELCOME_MAGIC 0x31636c6577777768u /* "hwwwelc1" */
 #define HW_WELCOME_FDS   3
 
+/* A recorder that one command has for itself is at '@' + a name nobody can guess, and for programs
+ * in another network namespace at this + that name. */
+#define HW_SOCKET_FILES "/tmp/"
+
 enum hw_hello_flags {
     HW_HELLO_STARTUP = 1,  /* from the library's constructor: nothing was allocated unseen */
     HW_HELLO_BLOCKING = 2, /* PERFETTO_HEAPPROFD_BLOCKING_INIT=1: answer PROFILE only when ready */

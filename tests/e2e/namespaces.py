@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Programs and recorders in other namespaces: pids, mounts, users, networks; made here with unshare."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+from attach import Late, attach, finish, is_joined, joined, left_alone, resting_fds, since
+
+OWN_PROC = ["-m", "-p", "-f", "-n", "-U", "-r", "--mount-proc"]
+# What unshare is asked for; -p without a /proc of its own leaves the outer one, with other numbers.
+KINDS = {"pid": ["-p", "-f"], "mount": ["-m"], "net": ["-n"], "user": ["-U", "-r"], "stranger": ["-U", "-n"],
+         "all": ["-m", "-p", "-f", "-n", "-U", "-r"], "container": OWN_PROC + ["-i", "-u", "-C"]}
+USER = 54321  # nobody's
+
+
+def need_unshare(box, flags):
+    hw.need("unshare")
+    r = box.run(["unshare", *flags, "true"])
+    if r.returncode:
+        raise hw.Skip(f"unshare {' '.join(flags)}: {hw.tail(r.stderr)}")
+
+
+def below(pid, name):
+    """The process of that name at or below pid, by its number here."""
+    def look():
+        todo = [pid]
+        while todo:
+            p = todo.pop()
+            try:
+                if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == name[:15]:
+                    return p
+                todo += map(int, pathlib.Path(f"/proc/{p}/task/{p}/children").read_text().split())
+            except OSError:
+                pass
+    return hw.wait_for(look, f"{name} below {pid}")
+
+
+class Inside(Late):
+    def __init__(self, box, before, argv=None):
+        super().__init__(box, [*before, *(argv or [hw.target("late")])])
+        self.pid = below(self.p.pid, "t_late")
+
+
+def inner(pid):
+    return int(re.search(r"^NSpid:.*\s(\d+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+
+
+def own(kind):
+    def case(box):
+        """Recorder and program are both in there."""
+        flags = KINDS[kind]
+        need_unshare(box, flags)
+        plain = box.run([hw.target("truth")])
+        r = box.run(["unshare", *flags, hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("out.trace"),
+                     "--no-report", "--", hw.target("truth")], check=0)
+        hw.exact(hw.sound(box.path("out.trace")).last(), hw.expectations(plain.stdout), kind + hw.tail(r.stderr))
+    return case
+
+
+def started(kind):
+    def case(box):
+        """The recorder is outside, the program begins inside: every allocation from the first on."""
+        flags = KINDS[kind]
+        need_unshare(box, flags)
+        plain = box.run([hw.target("truth")])
+        r = hw.record(box, ["unshare", *flags, hw.target("truth")], "--no-report")
+        hw.equal(r.returncode, 0, hw.tail(r.stderr))
+        d = max(hw.sound(r.trace).dumps, key=lambda d: len(d.samples))  # unshare itself is another
+        hw.true(d.from_startup, "from_startup")
+        hw.exact(d, hw.expectations(plain.stdout), kind)
+    return case
+
+
+def running(kind):
+    def case(box):
+        """Attached from outside, twice, and left as it was."""
+        flags = KINDS[kind]
+        need_unshare(box, flags)
+        t = Inside(box, ["unshare", *flags])
+        before, have = t.do("go 10"), resting_fds(t.pid)
+        for i in range(2):
+            a = attach(box, str(t.pid))
+            joined(box, a, t.pid)
+            t.do("go 300")
+            after = t.do("go 1")
+            d = finish(box, a).last()
+            hw.equal(d.pid, t.pid, "the pid is ours")
+            hw.exact(d, since(after, before), f"{kind}, round {i}")
+            hw.true("main" in str([s.stack for s in d.samples]), "stacks are whole and have names")
+            left_alone(t.pid, have)
+            before = after
+        t.end()
+    return case
+
+
+def inner_pid(box):
+    """A number that only a container has; two that have it; --pid-ns says which."""
+    need_unshare(box, OWN_PROC)
+    # a number that no process has here: a namespace's next pid can be chosen
+    top = int(pathlib.Path("/proc/sys/kernel/pid_max").read_text())
+    number = next(n for n in range(top - 10, 1000, -1) if not os.path.exists(f"/proc/{n}"))
+    line = f"echo {number - 1} >/proc/sys/kernel/ns_last_pid && \"$0\"; exit $?"
+    make = ["unshare", "-p", "-f", "-n", "--mount-proc", "sh", "-c", line]
+    one = Inside(box, make)
+    if inner(one.pid) != number:
+        raise hw.Skip(f"no choice of pids: {inner(one.pid)} in place of {number}")
+    before = one.do("go 0")
+    a = attach(box, str(number))
+    joined(box, a, one.pid)
+    after = one.do("go 100")
+    hw.exact(finish(box, a).last(), since(after, before), "by its inner number")
+    hw.true(f"process {one.pid} here" in open(box.path("attach.err")).read(), "the number here is told")
+    ps = box.run([hw.tool("heapwise"), "ps", str(one.pid)], check=0).stdout.decode()
+    hw.true(f"({number} in its namespace)" in ps, ps)
+
+    two = Inside(box, make)
+    hw.equal(inner(two.pid), number, "the same number in two namespaces")
+    r = box.run([hw.tool("heapwise"), "attach", "-d", "1s", "-o", box.path("x.trace"), str(number)])
+    err = r.stderr.decode()
+    hw.true(r.returncode == 1 and "[ambiguous-pid]" in err and f"{one.pid} ('t_late')" in err
+            and f"{two.pid} ('t_late')" in err and "--pid-ns" in err, f"exit {r.returncode}: {err}")
+    before = two.do("go 0")
+    a = attach(box, "--pid-ns", str(two.pid), str(number))
+    joined(box, a, two.pid)
+    after = two.do("go 100")
+    d = finish(box, a).last()
+    hw.equal(d.pid, two.pid, "the one that --pid-ns means")
+    hw.exact(d, since(after, before), "--pid-ns")
+    r = box.run([hw.tool("heapwise"), "attach", "--pid-ns", str(two.pid), "7777", "-o", box.path("x.trace")])
+    hw.true(r.returncode == 1 and b"no process 7777 in the pid namespace" in r.stderr, hw.tail(r.stderr))
+    one.end()
+    two.end()
+
+
+def preloaded(box):
+    """Preloaded in a container before any recorder was there, then by a service, twice."""
+    need_unshare(box, OWN_PROC)
+    t = Inside(box, ["unshare", *OWN_PROC, "env", "LD_PRELOAD=" + hw.preload_library()])
+    before = t.do("go 10")
+    box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    for i in range(2):
+        out = box.path(f"out{i}")
+        os.mkdir(out)
+        r = box.start([hw.tool("heap_profile"), "-p", str(t.pid), "-i", "1", "-o", out])
+        hw.wait_for(lambda: is_joined(t.pid), "the service to reach it")
+        before = t.do("go 0")
+        after = t.do("go 50")
+        r.send_signal(signal.SIGINT)
+        hw.equal(r.wait(20), 0, "heap_profile -p")
+        hw.exact(hw.sound(out + "/raw-trace").last(), since(after, before), f"round {i}")
+        hw.wait_for(lambda: not is_joined(t.pid) or t.do("go 1"), "the end")
+    t.end()
+
+
+def no_privilege(box):
+    """A user without any: his own program in his own user and network namespace."""
+    hw.need("setpriv")
+    me = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
+    os.chmod(box.dir, 0o777)
+    flags = ["-U", "-r", "-n"]
+    if os.geteuid() != 0 or box.run([*me, "unshare", *flags, hw.target("late")], stdin=b"").returncode:
+        raise hw.Skip("not root, or no user namespaces for users")
+    if box.run([*me, hw.tool("heapwise"), "help"]).returncode:
+        raise hw.Skip("other users may not read the build directory")
+    t = Inside(box, [*me, "unshare", *flags])
+    before = t.do("go 0")
+    a = box.start([*me, hw.tool("heapwise"), "attach", "-i", "1", "-f", "-o", box.path("out.trace"), str(t.pid)],
+                  stdout=open(box.path("attach.out"), "wb"), stderr=open(box.path("attach.err"), "wb"))
+    a.trace = box.path("out.trace")
+    joined(box, a, t.pid)
+    after = t.do("go 100")
+    hw.exact(finish(box, a).last(), since(after, before), "without privilege")
+    t.end()
+
+
+FOREIGN = """
+import ctypes, os, sys
+root, argv = sys.argv[1], sys.argv[2:]
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *a):
+    if getattr(libc, name)(*a) != 0:
+        sys.exit(f"{name}: {os.strerror(ctypes.get_errno())}")
+gate_r, gate_w = os.pipe()
+up_r, up_w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    call("unshare", 0x10000000 | 0x20000 | 0x20000000 | 0x40000000)  # user, mounts, pids, network
+    os.write(up_w, b"x")
+    os.read(gate_r, 1)
+    os.setresgid(0, 0, 0); os.setresuid(0, 0, 0)
+    child = os.fork()
+    if child == 0:
+        call("mount", b"proc", (root + "/proc").encode(), b"proc", 0, None)
+        os.chroot(root); os.chdir("/")
+        os.setresgid(33, 33, 33); os.setresuid(33, 33, 33)
+        os.execv(argv[0], argv)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os.read(up_r, 1)
+for f in ("uid_map", "gid_map"):
+    open(f"/proc/{pid}/{f}", "w").write("0 700000 1000")
+os.write(gate_w, b"x")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def foreign_root(box):
+    """A container as engines make them: a root of its own whose files belong to its root, who is user
+    700000 here; the program is its user 33."""
+    if os.geteuid() != 0:
+        raise hw.Skip("not root")
+    root = box.dir / "root"
+    (root / "proc").mkdir(parents=True)
+    files = re.findall(r"(/\S+) \(0x", box.run(["ldd", hw.target("late")]).stdout.decode())
+    for f in files:
+        (root / f[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(f, root / f[1:])
+    shutil.copy(hw.target("late"), root / "t_late")
+    for d, _, names in os.walk(root):
+        os.chown(d, 700000, 700000)
+        for n in names:
+            os.chown(os.path.join(d, n), 700000, 700000)
+    os.chmod(box.dir, 0o755)
+    t = Inside(box, [sys.executable, "-c", FOREIGN, str(root)], ["/t_late"])
+    hw.equal(os.stat(f"/proc/{t.pid}").st_uid, 700033, "its user here")
+    before, have = t.do("go 0"), resting_fds(t.pid)
+    a = attach(box, str(t.pid))
+    joined(box, a, t.pid)
+    after = t.do("go 100")
+    d = finish(box, a).last()
+    hw.exact(d, since(after, before), "a container's program")
+    hw.true("main" in str([s.stack for s in d.samples]), "names come from files in its root")
+    left_alone(t.pid, have)
+    t.end()
+
+
+if __name__ == "__main__":
+    hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
+             **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
+             "no-privilege": no_privilege, "foreign-root": foreign_root})
