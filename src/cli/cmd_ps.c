@@ -2,7 +2,6 @@
  * ps: recordings that run (who records, whom, for how long), then processes: whether they can be
  * profiled, why not, and which recording has them.
  */
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,91 +11,27 @@
 #include "base/json_out.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
-#include "cli/diagnose.h"
+#include "cli/processes.h"
 #include "cli/running.h"
 #include "cli/service.h"
 #include "cli/units.h"
-#include "config/config.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
 #include "cli/json_page.h"
 
-struct row {
-    int32_t pid;
-    uint32_t uid;
-    int32_t inside; /* its pid in a namespace of its own; 0 = it has none */
-    uint64_t rss_kb;
-    char name[256];
-    struct hw_finding why;                    /* code NULL = can be profiled */
-    const struct hw_recorder_seen *recorder;  /* NULL = not being profiled */
-    const struct hw_service_session *session; /* likewise */
-};
-
-typedef HW_VEC(struct row) row_vec;
-
 /* ---- what there is ---- */
 
-static void find_session(const struct hw_recorders *all, struct row *row)
+static bool is_meant(void *ctx, int32_t pid, const char *argv0)
 {
-    for (size_t r = 0; r < all->all.n; r++)
-        for (size_t i = 0; i < all->all.v[r].state.sessions.n; i++) {
-            const struct hw_service_session *s = &all->all.v[r].state.sessions.v[i];
-            for (size_t k = 0; k < s->targets.n; k++)
-                if (s->targets.v[k].pid == row->pid) {
-                    row->recorder = &all->all.v[r];
-                    row->session = s;
-                }
-        }
-}
-
-static bool is_meant(const struct hw_cli *cli, int32_t pid, const char *argv0)
-{
+    const struct hw_cli *cli = ctx;
     for (size_t i = 0; i < cli->opts.n_args; i++)
         if (hw_running_is_meant(cli->opts.args[i], pid, argv0))
             return true;
     return cli->opts.n_args == 0;
 }
 
-static void add_row(const struct hw_cli *cli, const struct hw_recorders *all, int32_t pid,
-                    row_vec *rows)
-{
-    struct row row = {.pid = pid};
-    struct hw_pid p;
-    struct hw_proc_status status;
-    if (hw_pid_open(pid, &p, NULL) < 0)
-        return; /* ended meanwhile */
-    hw_proc_argv0(p.dir, row.name, sizeof row.name);
-    bool meant = is_meant(cli, pid, row.name);
-    if (meant && hw_proc_status(p.dir, &status) == 0) {
-        row.rss_kb = status.vm_rss_kb;
-        row.uid = status.uid;
-        row.inside = status.nspid != pid ? status.nspid : 0;
-        if (!row.name[0])
-            (void)snprintf(row.name, sizeof row.name, "[%s]", status.name);
-    }
-    hw_pid_done(&p);
-    if (!meant)
-        return;
-    find_session(all, &row);
-    if (!row.session) /* who is being profiled can be: no need to look */
-        hw_diagnose_pid(pid, &row.why);
-    bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
-    if (row.why.code && !every)
-        return;
-    (void)hw_vec_push(rows, row); /* out of memory: the list is shorter, nothing else */
-}
-
 /* ---- for people ---- */
-
-static const char *user_name(uint64_t uid, char out[32])
-{
-    const struct passwd *pw = getpwuid((uid_t)uid);
-    (void)snprintf(out, 32, "%s", pw ? pw->pw_name : ""); /* a cut name is still one */
-    if (!pw)
-        (void)snprintf(out, 32, "%llu", (unsigned long long)uid);
-    return out;
-}
 
 static void print_name(const char *name, int width)
 {
@@ -129,7 +64,7 @@ static void print_session(const struct hw_service_session *s)
     char by[160], user[32], time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
     command_text(s, by, sizeof by);
     printf("recording %s by %s, user %s: %s, %zu process%s, %s samples, %llu lost, %llu dump%s%s\n",
-           s->ref, by, user_name(s->uid, user),
+           s->ref, by, hw_user_name(s->uid, user),
            hw_fmt_clock(time, (int64_t)s->seconds * 1000000000), s->targets.n,
            s->targets.n == 1 ? "" : "es", hw_fmt_count(samples, (double)s->samples),
            (unsigned long long)s->lost, (unsigned long long)s->dumps, s->dumps == 1 ? "" : "s",
@@ -152,13 +87,13 @@ static void print_sessions(const struct hw_recorders *all)
         putchar('\n');
 }
 
-static void print_rows(const row_vec *rows)
+static void print_rows(const hw_process_rows *rows)
 {
     printf("%8s %-10s %10s  %-24s %s\n", "PID", "USER", "RSS MiB", "NAME", "PROFILE");
     for (size_t i = 0; i < rows->n; i++) {
-        const struct row *r = &rows->v[i];
+        const struct hw_process_row *r = &rows->v[i];
         char user[32];
-        printf("%8d %-10s %10.1f  ", r->pid, user_name(r->uid, user), (double)r->rss_kb / 1024);
+        printf("%8d %-10s %10.1f  ", r->pid, hw_user_name(r->uid, user), (double)r->rss_kb / 1024);
         print_name(r->name, 24);
         if (r->session)
             printf(" in recording %s", r->session->ref);
@@ -171,7 +106,7 @@ static void print_rows(const row_vec *rows)
 }
 
 /* The reasons of those asked for by name, else where reasons are told. */
-static void print_reasons(const struct hw_cli *cli, const row_vec *rows)
+static void print_reasons(const struct hw_cli *cli, const hw_process_rows *rows)
 {
     bool any = false;
     for (size_t i = 0; i < rows->n; i++)
@@ -188,7 +123,8 @@ static void print_reasons(const struct hw_cli *cli, const row_vec *rows)
             printf("%d: %s [%s]\n", rows->v[i].pid, rows->v[i].why.text, rows->v[i].why.code);
 }
 
-static int print_text(struct hw_cli *cli, const row_vec *rows, const struct hw_recorders *all)
+static int print_text(struct hw_cli *cli, const hw_process_rows *rows,
+                      const struct hw_recorders *all)
 {
     if (rows->n == 0 && cli->opts.n_args) {
         hw_cli_error(cli, "no-process", "no such process: '%s'", cli->opts.args[0]);
@@ -231,7 +167,7 @@ static void json_session(struct hw_json *j, const struct hw_recorder_seen *r,
     hw_json_end_object(j);
 }
 
-static void json_row(struct hw_json *j, const struct row *r)
+static void json_row(struct hw_json *j, const struct hw_process_row *r)
 {
     hw_json_begin_object(j);
     hw_json_kv_int(j, "pid", r->pid);
@@ -255,7 +191,7 @@ static void json_row(struct hw_json *j, const struct row *r)
     hw_json_end_object(j);
 }
 
-static int print_json(const row_vec *rows, const struct hw_recorders *all)
+static int print_json(const hw_process_rows *rows, const struct hw_recorders *all)
 {
     struct hw_json j;
     hw_json_page_begin(&j, stdout, "ps", 0);
@@ -279,18 +215,16 @@ int hw_cmd_ps(struct hw_cli *cli)
 {
     struct hw_error err = {0};
     struct hw_recorders all;
-    hw_pid_list pids = {0};
-    row_vec rows = {0};
-    if (hw_recorders_ask(&all, &err) < 0 || hw_proc_list(&pids) < 0) {
+    hw_process_rows rows = {0};
+    bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
+    if (hw_recorders_ask(&all, &err) < 0 ||
+        hw_processes_find(&all, is_meant, cli, every, &rows) < 0) {
         hw_cli_error(cli, NULL, "cannot read /proc");
         return HW_EXIT_FAILED;
     }
-    for (size_t i = 0; i < pids.n; i++)
-        add_row(cli, &all, pids.v[i], &rows);
     int status = hw_opt_flag(&cli->opts, HW_OPT_JSON) ? print_json(&rows, &all)
                                                       : print_text(cli, &rows, &all);
     hw_vec_done(&rows);
-    hw_vec_done(&pids);
     hw_recorders_done(&all);
     return status;
 }

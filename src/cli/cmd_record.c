@@ -21,18 +21,17 @@
 #include "cli/diagnose.h"
 #include "cli/names.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/running.h"
 #include "cli/show.h"
-#include "config/config.h"
 #include "daemon/recorder.h"
 #include "import/import.h"
 
 #include "base/banned.h"
 #include "cli/json_page.h"
 
-enum { PROCESS_STATS_MS = 1000 };
 #define ALL_NAME "all" /* in the file's name when it is about several programs */
 
 struct record {
@@ -52,57 +51,13 @@ struct record {
     struct hw_error name_error;
 };
 
-static struct hw_config_request request_of(const struct record *r)
+static struct hw_record_words words_of(const struct record *r)
 {
-    const struct hw_opts *o = &r->cli->opts;
-    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
-    return (struct hw_config_request){
-        .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
-        .sampling_interval_bytes =
-            hw_opt_flag(o, HW_OPT_EXACT) ? 1 : hw_opt_num(o, HW_OPT_INTERVAL),
-        .block_client = !hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT),
-        .has_block_timeout = o->v[HW_OPT_BLOCK_TIMEOUT].set,
-        .block_client_timeout_us = hw_opt_num(o, HW_OPT_BLOCK_TIMEOUT),
-        .dump_at_max = hw_opt_flag(o, HW_OPT_DUMP_AT_MAX),
-        .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
-        .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
-        .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
-        .heaps = heaps->list.v,
-        .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
-        .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
-        .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
-        .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
-        .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
-        .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
-        .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
-        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
-        .all = r->all && !r->attach,
-        .no_startup = r->attach,
-        .pids = r->pids.v,
-        .n_pids = r->pids.n,
-    };
-}
-
-static struct hw_control_start start_of(const struct record *r)
-{
-    const struct hw_opts *o = &r->cli->opts;
-    bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
-    struct hw_control_start s = {
-        .flags = HW_START_CHECKPOINTS,
-        .smaps_ms = (uint32_t)hw_opt_num(o, HW_OPT_SMAPS),
-        .malloc_info_ms = (uint32_t)hw_opt_num(o, HW_OPT_MALLOC_INFO),
-        .process_stats_ms = PROCESS_STATS_MS,
-        .seed = hw_opt_num(o, HW_OPT_SEED),
-    };
-    if (!r->all)
-        s.flags |= HW_START_LAUNCHED | (follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV);
-    if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
-        s.flags |= HW_START_KEEP_PEAK;
-    if (hw_opt_flag(o, HW_OPT_IDLE))
-        s.flags |= HW_START_IDLE;
-    if (s.malloc_info_ms)
-        s.flags |= HW_START_MALLOC_INFO;
-    return s;
+    return (struct hw_record_words){.opts = &r->cli->opts,
+                                    .attach = r->attach,
+                                    .all = r->all && !r->attach,
+                                    .pids = r->pids.v,
+                                    .n_pids = r->pids.n};
 }
 
 static int usage(const struct record *r, const char *text)
@@ -112,22 +67,12 @@ static int usage(const struct record *r, const char *text)
     return HW_EXIT_USAGE;
 }
 
-/* Conditions, and what contradicts itself; an exit code or 0. */
+/* What contradicts itself; an exit code or 0. */
 static int check_options(struct record *r)
 {
-    const struct hw_opts *o = &r->cli->opts;
-    if (hw_opt_flag(o, HW_OPT_BLOCK_CLIENT) && hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT))
-        return usage(r, "--block-client and --no-block-client exclude each other");
-    const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
-    if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
-        return usage(r, "--exact and --interval exclude each other");
-    if (r->attach && o->n_args == 0)
-        return usage(r, "no process given");
-    if (r->all && !r->attach && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
-        return usage(r, "--all takes no command: it profiles what is preloaded already");
-    if (r->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
-        return usage(r, "--python-allocators is for a command started here, not for --all");
-    return HW_EXIT_OK;
+    struct hw_error err = {0};
+    struct hw_record_words w = words_of(r);
+    return hw_record_check(&w, &err) < 0 ? usage(r, err.text) : HW_EXIT_OK;
 }
 
 /* Everything that can fail before a process is made; an exit code or 0. */
@@ -135,16 +80,12 @@ static int prepare(struct record *r)
 {
     struct hw_error err = {0};
     const struct hw_opts *o = &r->cli->opts;
-    struct hw_config_request q = request_of(r);
-    struct hw_trace_config checked;
-    int rc = hw_build_config(&q, &r->config, &err);
-    if (rc == 0)
-        rc = hw_config_read(hw_bytes_of(r->config.p, r->config.n), &checked, &err);
+    struct hw_record_words w = words_of(r);
+    int rc = hw_record_config(&w, &r->config, &err);
     if (rc < 0) {
         hw_cli_error(r->cli, NULL, "%s", err.text);
         return HW_EXIT_USAGE;
     }
-    hw_trace_config_done(&checked);
     if (hw_opt_flag(o, HW_OPT_PRINT_CONFIG))
         return HW_EXIT_OK;
     if (r->all)
@@ -292,7 +233,8 @@ static int set_up(struct record *r, struct hw_error *err)
     r->recording.started = on_started;
     r->recording.written = on_written;
     r->recording.ctx = r;
-    struct hw_control_start start = start_of(r);
+    struct hw_record_words w = words_of(r);
+    struct hw_control_start start = hw_record_start(&w);
     return hw_recording_start(&r->recording, &start, hw_bytes_of(r->config.p, r->config.n),
                               r->output.fd, err);
 }

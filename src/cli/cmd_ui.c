@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/desk.h"
 #include "cli/names.h"
 #include "cli/show.h"
 #include "server/http.h"
@@ -168,6 +169,7 @@ static int run(struct hw_cli *cli, bool browser)
         .add_names = add_names,
         .ctx = cli};
     struct hw_pages *pages = NULL;
+    struct hw_desk *desk = NULL;
     struct hw_error err = {0};
     unsigned id;
     hw_sql_limit_memory(memory);
@@ -176,11 +178,18 @@ static int run(struct hw_cli *cli, bool browser)
         if (access(hw_input_path(cli->opts.args[i]), R_OK) < 0)
             rc = hw_fail_sys(&err, "cannot open '%s'", cli->opts.args[i]);
     if (rc == HW_OK)
+        rc = hw_desk_new(cli, /* commands = */ true, &desk, &err);
+    if (rc == HW_OK) {
+        o.recorder = hw_desk_recorder(desk);
         rc = hw_pages_new(&o, &pages, &err);
+    }
+    if (rc == HW_OK)
+        hw_desk_set_pages(desk, pages);
     for (size_t i = 0; rc == HW_OK && i < cli->opts.n_args; i++)
         rc = hw_pages_open(pages, hw_input_path(cli->opts.args[i]), &id, &err);
     if (rc == HW_OK)
         rc = serve_pages(cli, pages, browser, &err);
+    hw_desk_free(desk); /* its recordings are opened in the pages */
     hw_pages_free(pages);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "base/vec.h"
 #include "cli/diagnose.h"
 
 #include "base/banned.h"
@@ -112,29 +113,45 @@ static int speakable_path(struct hw_launch *l, const char *library, char **out,
     return symlink(library, *out) < 0 ? hw_fail_sys(err, "cannot link '%s'", *out) : HW_OK;
 }
 
-/* Sets the variables in this process: the child inherits them, hw_launch_prepare puts them back. */
-struct saved_variable {
-    const char *name;
-    char *value; /* NULL = was not set */
+/* The child's environment: ours with some variables replaced. Made before the fork and never set in
+ * this process, which may have threads that read their environment meanwhile. */
+struct environment {
+    HW_VEC(char *) all; /* NULL-terminated when complete; borrowed but for `own` */
+    HW_VEC(char *) own;
 };
 
-static void set_variable(struct saved_variable *save, const char *name, const char *value)
+static int set_variable(struct environment *e, const char *name, const char *value)
 {
-    const char *old = getenv(name);
-    save->name = name;
-    save->value = old ? strdup(old) : NULL;
-    (void)setenv(name, value, 1); /* without memory the fork below fails, too */
+    size_t n = strlen(name);
+    struct hw_strbuf b = {0};
+    hw_strbuf_addf(&b, "%s=%s", name, value);
+    char *text = hw_strbuf_take(&b);
+    if (!text || hw_vec_push(&e->own, text) < 0) {
+        free(text);
+        return HW_ENOMEM;
+    }
+    for (size_t i = 0; i < e->all.n; i++)
+        if (strncmp(e->all.v[i], name, n) == 0 && e->all.v[i][n] == '=') {
+            e->all.v[i] = text;
+            return HW_OK;
+        }
+    return hw_vec_push(&e->all, text);
 }
 
-static void restore_variables(struct saved_variable *saved, size_t n)
+static int inherit_environment(struct environment *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (saved[i].value)
-            (void)setenv(saved[i].name, saved[i].value, 1);
-        else
-            (void)unsetenv(saved[i].name);
-        free(saved[i].value);
-    }
+    for (char **v = environ; v && *v; v++)
+        if (hw_vec_push(&e->all, *v) < 0)
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
+static void environment_done(struct environment *e)
+{
+    for (size_t i = 0; i < e->own.n; i++)
+        free(e->own.v[i]);
+    hw_vec_done(&e->own);
+    hw_vec_done(&e->all);
 }
 
 /* AddressSanitizer's runtime ends a program that another library was put before: such a program
@@ -161,7 +178,7 @@ static char *preload_value(const char *library)
 /* ---- the child ---- */
 
 /* Waits for a byte, then becomes the program; a failure's errno goes back the same way. */
-static void child(const struct hw_launch_options *o, int hold)
+static void child(const struct hw_launch_options *o, char *const *env, int hold)
 {
     char go;
     ssize_t n;
@@ -172,14 +189,20 @@ static void child(const struct hw_launch_options *o, int hold)
         _exit(127); /* the command gave up */
     if (o->stdout_to_stderr)
         (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (o->background) { /* a terminal's input and Ctrl-C are for who waits there */
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        (void)dup2(null, STDIN_FILENO);
+        (void)setpgid(0, 0);
+    }
     (void)sigprocmask(SIG_SETMASK, o->mask, NULL);
-    (void)execvp(o->argv[0], o->argv);
+    (void)execvpe(o->argv[0], o->argv, env);
     int failed = errno;
     (void)!write(hold, &failed, sizeof failed); /* nobody else could be told */
     _exit(127);
 }
 
-static int fork_held(const struct hw_launch_options *o, struct hw_launch *l, struct hw_error *err)
+static int fork_held(const struct hw_launch_options *o, char *const *env, struct hw_launch *l,
+                     struct hw_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -187,7 +210,7 @@ static int fork_held(const struct hw_launch_options *o, struct hw_launch *l, str
     l->pid = fork();
     if (l->pid == 0) {
         (void)close(pair[0]);
-        child(o, pair[1]);
+        child(o, env, pair[1]);
     }
     (void)close(pair[1]);
     l->hold = pair[0];
@@ -212,16 +235,23 @@ int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, str
         hw_launch_done(out);
         return rc;
     }
-    struct saved_variable saved[4];
-    size_t n = 0;
-    if (tolerates_library(o->argv[0]))
-        set_variable(&saved[n++], "LD_PRELOAD", preload);
-    set_variable(&saved[n++], "HEAPWISE_SOCKET", socket);
-    set_variable(&saved[n++], "PERFETTO_HEAPPROFD_BLOCKING_INIT", "1");
-    if (o->python_allocators)
-        set_variable(&saved[n++], "PYTHONMALLOC", "malloc");
-    rc = fork_held(o, out, err);
-    restore_variables(saved, n);
+    struct environment e = {0};
+    rc = inherit_environment(&e);
+    if (rc == 0 && tolerates_library(o->argv[0]))
+        rc = set_variable(&e, "LD_PRELOAD", preload);
+    if (rc == 0)
+        rc = set_variable(&e, "HEAPWISE_SOCKET", socket);
+    if (rc == 0)
+        rc = set_variable(&e, "PERFETTO_HEAPPROFD_BLOCKING_INIT", "1");
+    if (rc == 0 && o->python_allocators)
+        rc = set_variable(&e, "PYTHONMALLOC", "malloc");
+    if (rc == 0)
+        rc = hw_vec_push(&e.all, NULL);
+    if (rc < 0)
+        rc = hw_fail(err, rc, 0, "environment of the command");
+    else
+        rc = fork_held(o, e.all.v, out, err);
+    environment_done(&e);
     if (rc < 0)
         hw_launch_done(out);
     return rc;

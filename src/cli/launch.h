@@ -24,6 +24,7 @@ struct hw_launch_options {
     const char *library;    /* to preload */
     bool python_allocators; /* PYTHONMALLOC=malloc */
     bool stdout_to_stderr;  /* our standard output carries the trace */
+    bool background;        /* reads nothing of our terminal, hears no Ctrl-C */
     const sigset_t *mask;   /* the signals blocked when the program starts */
 };
 

@@ -51,7 +51,7 @@ static bool program_runs(const struct hw_recording *r)
     return r->launch && r->launch->pid > 0 && r->program_status == -1;
 }
 
-static void request_stop(struct hw_recording *r)
+void hw_recording_stop(struct hw_recording *r)
 {
     if (r->stop_sent || !r->is_started || r->is_ended)
         return;
@@ -63,11 +63,17 @@ static void request_stop(struct hw_recording *r)
     (void)hw_controller_stop(r->controller, 0, &ignored); /* its death shows as end of file */
 }
 
+void hw_recording_give_up(struct hw_recording *r)
+{
+    hw_recording_stop(r);
+    r->gave_up = true;
+}
+
 static void interrupted(struct hw_recording *r)
 {
     r->n_interrupts++;
     if (!program_runs(r) || r->n_interrupts > 1)
-        request_stop(r);
+        hw_recording_stop(r);
     else if (!r->stop_sent)
         r->stop_at_ns = hw_now_monotonic_ns() + GRACE_MS * ms;
 }
@@ -171,7 +177,10 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     switch (e->type) {
     case HW_CTL_WARNING:
         progress_line_end(r);
-        hw_log(WARN, "%.*s", (int)e->body.n, (const char *)e->body.p);
+        if (r->warned)
+            r->warned(r->ctx, e->body);
+        else
+            hw_log(WARN, "%.*s", (int)e->body.n, (const char *)e->body.p);
         break;
     case HW_CTL_TARGET_STATE:
         on_target(r, e);
@@ -186,6 +195,10 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     case HW_CTL_ERROR:
         progress_line_end(r);
         hw_log(ERROR, "%.*s", (int)e->body.n, (const char *)e->body.p);
+        break;
+    case HW_CTL_STATUS_REPLY:
+        if (r->status)
+            r->status(r->ctx, e->body);
         break;
     case HW_CTL_NONE:
     case HW_CTL_START:
@@ -202,7 +215,6 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     case HW_CTL_CLONED:
     case HW_CTL_STARTED:
     case HW_CTL_DUMPED:
-    case HW_CTL_STATUS_REPLY:
     case HW_CTL_TYPE_COUNT:
         break;
     }
@@ -229,7 +241,7 @@ static int drain_events(struct hw_recording *r, struct hw_error *err)
 static void drain_signals(struct hw_recording *r)
 {
     struct signalfd_siginfo s;
-    while (read(r->signal_fd, &s, sizeof s) == (ssize_t)sizeof s)
+    while (r->signal_fd >= 0 && read(r->signal_fd, &s, sizeof s) == (ssize_t)sizeof s)
         on_signal(r, &s);
 }
 
@@ -274,18 +286,18 @@ static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
     if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
-        request_stop(r);
+        hw_recording_stop(r);
     if (r->launch && !program_runs(r) && r->stop_with_program &&
         (!r->follow_fork || (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
-        request_stop(r);
+        hw_recording_stop(r);
     if (!r->stop_sent && awaited_over(r))
-        request_stop(r);
+        hw_recording_stop(r);
 }
 
 static bool finished(const struct hw_recording *r)
 {
     bool written = r->is_ended || r->recorder_gone;
-    return written && (!program_runs(r) || r->n_interrupts > 1);
+    return written && (!program_runs(r) || r->n_interrupts > 1 || r->gave_up);
 }
 
 static int wait_some(struct hw_recording *r)
@@ -297,7 +309,7 @@ static int wait_some(struct hw_recording *r)
         {.fd = recorder ? hw_controller_fd(r->controller) : -1, .events = POLLIN},
         {.fd = program ? r->launch->pidfd : -1, .events = POLLIN},
     };
-    bool timed = recorder && (r->stop_at_ns || r->launch);
+    bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
     return poll(p, 3, timed ? TICK_MS : -1);
 }
 
@@ -316,6 +328,8 @@ static int loop(struct hw_recording *r, struct hw_error *err)
         if (wait_some(r) < 0 && errno != EINTR)
             return hw_fail_sys(err, "poll");
         drain_signals(r);
+        if (r->each)
+            r->each(r->ctx);
         if (!r->is_ended && !r->recorder_gone && drain_events(r, err) < 0) {
             rc = HW_EGONE;
             r->recorder_gone = true;
@@ -344,8 +358,8 @@ static int listen_to_signals(struct hw_recording *r, struct hw_error *err)
     sigset_t s;
     listened(&s);
     r->program_status = -1;
-    r->signal_fd = signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
-    return r->signal_fd < 0 ? hw_fail_sys(err, "signalfd") : HW_OK;
+    r->signal_fd = r->own_signals ? -1 : signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
+    return r->signal_fd < 0 && !r->own_signals ? hw_fail_sys(err, "signalfd") : HW_OK;
 }
 
 int hw_recording_adopt(struct hw_recording *r, struct hw_error *err)

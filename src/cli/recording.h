@@ -10,6 +10,8 @@
  *          stopped; second time nothing is waited for but the file. SIGTERM, SIGHUP, SIGQUIT go to
  *          the program; without one they stop the recording. SIGUSR1 dumps.
  *          hw_recording_block_signals must come before anything is forked.
+ *          A server has signals of its own: with own_signals it is steered by `each`, which may
+ *          call hw_recording_stop and hw_recording_give_up.
  * Errors:  HW_EGONE when the recorder died; what it wrote until then is a valid trace.
  */
 #ifndef HW_CLI_RECORDING_H
@@ -44,9 +46,13 @@ struct hw_recording {
     const uint64_t *awaited;          /* borrowed: it ends when none of these processes is left, */
     size_t n_awaited;                 /* or none could be profiled */
     bool progress;                    /* shown on standard error */
+    bool own_signals;                 /* of who calls: none is listened to here */
     void (*started)(void *ctx);       /* NULL: nothing to tell */
     void (*stopping)(void *ctx);
     void (*written)(void *ctx); /* the file is complete; the program may run on */
+    void (*each)(void *ctx);    /* several times a second; NULL = none */
+    void (*warned)(void *ctx, struct hw_bytes text); /* NULL: into the log */
+    void (*status)(void *ctx, struct hw_bytes json); /* the answer to hw_controller_ask_status */
     void *ctx;
 
     /* results */
@@ -56,13 +62,14 @@ struct hw_recording {
     unsigned n_interrupts;
     int program_status; /* of waitpid; -1 = it still runs */
     HW_VEC(struct hw_seen_target) targets;
+    struct hw_control_progress last;
+    uint64_t started_ns;
+    bool stop_sent;
 
     /* private */
     int signal_fd;
-    uint64_t started_ns, stop_at_ns, next_progress_ns, last_target_ns;
-    bool stop_sent;
-    struct hw_control_progress last;
-    bool line_open, told_written;
+    uint64_t stop_at_ns, next_progress_ns, last_target_ns;
+    bool line_open, told_written, gave_up;
 };
 
 /* Blocks what the loop listens for; *old for the children. */
@@ -72,6 +79,9 @@ int hw_recording_start(struct hw_recording *r, const struct hw_control_start *st
 /* Takes over a session that runs already (hw_controller_attach was answered). */
 int hw_recording_adopt(struct hw_recording *r, struct hw_error *err);
 int hw_recording_run(struct hw_recording *r, struct hw_error *err);
+/* Within a callback: ends the recording; waits for its file alone, not for the program. */
+void hw_recording_stop(struct hw_recording *r);
+void hw_recording_give_up(struct hw_recording *r);
 void hw_recording_done(struct hw_recording *r);
 
 /* sh, env, nice …: there for another program. */

@@ -106,24 +106,16 @@ static bool has(const hw_running_pids *v, uint64_t pid)
     return false;
 }
 
-/* Adds it, or says why not. */
-static void consider(const struct hw_cli *cli, int32_t pid, hw_running_pids *out)
-{
-    struct hw_finding why;
-    if (has(out, (uint64_t)pid))
-        return;
-    hw_diagnose_pid(pid, &why);
-    if (why.code)
-        hw_diagnose_print(cli, &why);
-    else
-        (void)hw_vec_push(out,
-                          (uint64_t)pid); /* out of memory: the next message says that none is */
-}
-
-static size_t find_by_name(const struct hw_cli *cli, const char *word, hw_running_pids *out)
+size_t hw_running_match(const char *word, hw_running_pids *out)
 {
     hw_pid_list all = {0};
     size_t n = 0;
+    uint64_t number;
+    if (hw_parse_uint(word, &number, NULL) == 0) {
+        if (!has(out, number))
+            (void)hw_vec_push(out, number); /* out of memory: who asks finds none */
+        return 1;
+    }
     (void)hw_proc_list(&all); /* what was read before a failure counts */
     for (size_t i = 0; i < all.n; i++) {
         struct hw_pid p;
@@ -135,10 +127,26 @@ static size_t find_by_name(const struct hw_cli *cli, const char *word, hw_runnin
         if (!hw_running_is_meant(word, all.v[i], argv0))
             continue;
         n++;
-        consider(cli, all.v[i], out);
+        if (!has(out, (uint64_t)all.v[i]))
+            (void)hw_vec_push(out, (uint64_t)all.v[i]); /* likewise */
     }
     hw_vec_done(&all);
     return n;
+}
+
+/* Keeps those that can be profiled, says why the others cannot. */
+static void sort_out(const struct hw_cli *cli, hw_running_pids *pids)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < pids->n; i++) {
+        struct hw_finding why;
+        hw_diagnose_pid(pids->v[i] <= INT32_MAX ? (int32_t)pids->v[i] : INT32_MAX, &why);
+        if (why.code)
+            hw_diagnose_print(cli, &why);
+        else
+            pids->v[kept++] = pids->v[i];
+    }
+    pids->n = kept;
 }
 
 int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
@@ -146,13 +154,14 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
     for (size_t i = 0; i < cli->opts.n_args; i++) {
         const char *word = cli->opts.args[i];
         uint64_t pid;
+        int32_t here;
         if (hw_parse_uint(word, &pid, NULL) == 0) {
-            int32_t here;
-            if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK)
-                consider(cli, here, out);
-        } else if (find_by_name(cli, word, out) == 0) {
+            if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK && !has(out, (uint64_t)here))
+                (void)hw_vec_push(out, (uint64_t)here); /* out of memory: none is found */
+        } else if (hw_running_match(word, out) == 0) {
             hw_cli_error(cli, "no-process", "no process named '%s'", word);
         }
     }
+    sort_out(cli, out);
     return out->n ? HW_EXIT_OK : HW_EXIT_FAILED;
 }

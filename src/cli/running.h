@@ -23,6 +23,8 @@ typedef HW_VEC(uint64_t) hw_running_pids;
 int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out);
 /* Does the word mean a process of that number and first argument? */
 bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
+/* Adds every process of that number or name; gives how many. */
+size_t hw_running_match(const char *word, hw_running_pids *out);
 /* Those that the command's words mean and that can be profiled. For others the reason is printed;
  * none left is an error. */
 int hw_running_find(const struct hw_cli *cli, hw_running_pids *out);

@@ -31,7 +31,11 @@ static bool text(const json_t *o, const char *key, char **out)
 
 static int read_target(const json_t *o, struct hw_service_session *s)
 {
-    struct hw_service_target t = {.pid = (int32_t)number(o, "pid")};
+    struct hw_service_target t = {.pid = (int32_t)number(o, "pid"),
+                                  .samples = number(o, "samples"),
+                                  .dumps = number(o, "dumps"),
+                                  .buffer = number(o, "buffer"),
+                                  .buffered = number(o, "buffered")};
     bool good = text(o, "name", &t.name) && text(o, "state", &t.state);
     if (good && hw_vec_push(&s->targets, t) == 0)
         return HW_OK;
@@ -66,8 +70,9 @@ static int read_session(const json_t *o, struct hw_service_session *s)
     return rc;
 }
 
-static int read_state(struct hw_bytes reply, struct hw_service_state *out, struct hw_error *err)
+int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct hw_error *err)
 {
+    *out = (struct hw_service_state){0};
     json_t *root = json_loadb((const char *)reply.p, reply.n, 0, NULL);
     if (!json_is_object(root)) {
         json_decref(root);
@@ -100,7 +105,7 @@ int hw_service_ask_again(struct hw_controller *c, struct hw_service_state *out,
     if (rc == 0)
         rc = hw_controller_wait(c, HW_CTL_STATUS_REPLY, ANSWER_MS, &e, err);
     if (rc == 0)
-        rc = read_state(e.body, out, err);
+        rc = hw_service_read(e.body, out, err);
     if (rc < 0)
         hw_service_state_done(out);
     return rc;

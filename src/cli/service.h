@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/vec.h"
 
@@ -20,8 +21,10 @@ struct hw_controller;
 
 struct hw_service_target {
     int32_t pid;
-    char *name;  /* owned */
-    char *state; /* owned */
+    uint64_t samples, dumps;
+    uint64_t buffer, buffered; /* bytes of its ring, and how many wait in it now */
+    char *name;                /* owned */
+    char *state;               /* owned */
 };
 
 struct hw_service_session {
@@ -49,6 +52,8 @@ int hw_service_ask(struct hw_controller **controller, struct hw_service_state *o
 /* Asks a connection that is open already. */
 int hw_service_ask_again(struct hw_controller *controller, struct hw_service_state *out,
                          struct hw_error *err);
+/* The text of an answer. */
+int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct hw_error *err);
 void hw_service_state_done(struct hw_service_state *s);
 
 /* The service, if one runs, and the embedded recorders of this user's (of everybody's, for root).

@@ -41,6 +41,20 @@ static void status_file(struct hw_json *j, int fd)
     hw_json_kv_str(j, "file", n > 0 ? path : NULL);
 }
 
+/* How full the buffer between it and us is. */
+static void status_buffer(struct hw_json *j, const struct hw_target *t)
+{
+    if (!t->feed || !t->with_thread)
+        return;
+    struct hw_ring_shm *shm = t->feed->ring.shm;
+    uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_relaxed);
+    uint64_t written = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
+    if (written - read > t->ring_bytes)
+        return; /* its memory is damaged, or it went on meanwhile */
+    hw_json_kv_uint(j, "buffer", t->ring_bytes);
+    hw_json_kv_uint(j, "buffered", written - read);
+}
+
 /* n_behind: sessions that follow. */
 static void status_session(struct hw_json *j, const struct hw_session *s, size_t n_behind,
                            uint64_t now)
@@ -75,6 +89,7 @@ static void status_session(struct hw_json *j, const struct hw_session *s, size_t
         hw_json_kv_str(j, "state", phase_name(t->phase));
         hw_json_kv_uint(j, "samples", t->n_samples);
         hw_json_kv_uint(j, "dumps", t->n_dumps);
+        status_buffer(j, t);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

@@ -20,7 +20,7 @@
 #include "base/banned.h"
 
 #define MAX_UPLOAD ((uint64_t)64 << 30)
-enum { MAX_SQL = 4 << 20 };
+enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10 };
 
 /* ---- names ---- */
 
@@ -380,6 +380,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
     {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},
     {HW_HTTP_GET, "/api/v1/export/*", 0, 0, hw_page_export, NULL},
+    {HW_HTTP_GET, "/api/v1/processes", 0, 0, hw_page_processes, NULL},
+    {HW_HTTP_POST, "/api/v1/record/*", 0, MAX_WORDS, hw_page_record, NULL},
 };
 const size_t hw_n_pages_routes = HW_ARRAY_LEN(hw_pages_routes);
 

@@ -26,10 +26,28 @@
 #define HW_PAGES_MAX_TRACES 64u
 
 struct hw_error;
+struct hw_json;
 struct hw_pages;
 struct hw_profile;
 
+/*
+ * Recording, done by whoever has a recorder: this folder only carries the questions. Errors' texts
+ * are for the user. Calls come from several threads at once.
+ */
+enum hw_page_act { HW_PAGE_STOP, HW_PAGE_DUMP, HW_PAGE_DISCARD, HW_PAGE_END_PROGRAM };
+struct hw_page_recorder {
+    void *ctx;
+    int (*processes)(void *ctx, struct hw_json *j, struct hw_error *err); /* an array */
+    /* words: JSON; what would be recorded and what stands in its way: an object */
+    int (*plan)(void *ctx, struct hw_bytes words, struct hw_json *j, struct hw_error *err);
+    int (*start)(void *ctx, struct hw_bytes words, unsigned *id, struct hw_error *err);
+    int (*act)(void *ctx, unsigned id, enum hw_page_act act, struct hw_error *err);
+    void (*state)(void *ctx, struct hw_json *j); /* an array: recordings of this server */
+    unsigned (*changes)(void *ctx);              /* counts those of state */
+};
+
 struct hw_pages_options {
+    const struct hw_page_recorder *recorder;            /* borrowed; NULL = nothing is recorded */
     struct hw_sql_limits limits;                        /* of each query */
     void (*add_names)(void *ctx, struct hw_profile *p); /* one thread at a time; NULL = none */
     void *ctx;

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { LOOK_MS = 100, HEARTBEAT_MS = 15000, MAX_POINTS = 2000 };
+enum { LOOK_MS = 100, HEARTBEAT_MS = 15000, RECORDINGS_MS = 250, MAX_POINTS = 2000 };
 
 static const char *const states[] = {"loading", "ready", "failed"};
 
@@ -93,6 +93,7 @@ static void put_status(struct hw_json *j, struct hw_pages *p)
     for (unsigned i = 0; i < n; i++)
         put_trace(j, p->traces[i]);
     hw_json_end_array(j);
+    hw_json_kv_bool(j, "records", p->o.recorder != NULL);
     hw_json_end_object(j);
 }
 
@@ -104,24 +105,41 @@ void hw_page_status(struct hw_http_request *req, void *ctx)
     hw_page_reply_json(req, &j);
 }
 
-/* Event "status" with the text of /status: at once, at every change, and while something is read
- * every half second. */
+static int send_json(struct hw_http_stream *s, const char *event, struct hw_pages *p,
+                     void (*put)(struct hw_json *j, struct hw_pages *p))
+{
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    put(&j, p);
+    int rc = hw_json_finish(&j);
+    if (rc == HW_OK)
+        rc = hw_http_event_send(s, event, j.buf.p);
+    hw_json_done(&j);
+    return rc;
+}
+
+static unsigned recorder_changes(const struct hw_pages *p)
+{
+    return p->o.recorder ? p->o.recorder->changes(p->o.recorder->ctx) : 0;
+}
+
+/* Event "status" with the text of /status, "recordings" with what is recorded: at once and at every
+ * change, of recordings four times a second at most. */
 static void produce_events(struct hw_http_stream *s, void *ctx)
 {
     struct hw_pages *p = ctx;
-    unsigned told = atomic_load(&p->changes) - 1, since_ms = 0;
+    unsigned told = atomic_load(&p->changes) - 1, told_recordings = recorder_changes(p) - 1;
+    unsigned since_ms = 0, recordings_ms = RECORDINGS_MS;
     int rc = HW_OK;
     while (rc == HW_OK) {
-        unsigned now = atomic_load(&p->changes);
+        unsigned now = atomic_load(&p->changes), recordings = recorder_changes(p);
         if (now != told) {
-            struct hw_json j;
-            hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-            put_status(&j, p);
-            rc = hw_json_finish(&j);
-            if (rc == HW_OK)
-                rc = hw_http_event_send(s, "status", j.buf.p);
-            hw_json_done(&j);
+            rc = send_json(s, "status", p, put_status);
             told = now;
+        } else if (recordings != told_recordings && recordings_ms >= RECORDINGS_MS) {
+            rc = send_json(s, "recordings", p, hw_page_put_recordings);
+            told_recordings = recordings;
+            recordings_ms = 0;
         } else if (since_ms >= HEARTBEAT_MS) {
             rc = hw_http_event_send(s, "alive", "");
             since_ms = 0;
@@ -129,6 +147,7 @@ static void produce_events(struct hw_http_stream *s, void *ctx)
         if (rc == HW_OK && !hw_http_event_wait(s, LOOK_MS))
             return;
         since_ms += LOOK_MS;
+        recordings_ms += LOOK_MS;
     }
 }
 

@@ -109,6 +109,10 @@ void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
 void hw_page_query(struct hw_http_request *req, void *ctx);
+void hw_page_processes(struct hw_http_request *req, void *ctx);
+void hw_page_record(struct hw_http_request *req, void *ctx);
+/* An array of the recordings; empty without a recorder. */
+void hw_page_put_recordings(struct hw_json *j, struct hw_pages *p);
 void hw_page_asset(struct hw_http_request *req, void *ctx);
 
 #endif

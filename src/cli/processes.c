@@ -1,0 +1,72 @@
+#include "cli/processes.h"
+
+#include <pwd.h>
+#include <stdio.h>
+
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+static void find_session(const struct hw_recorders *all, struct hw_process_row *row)
+{
+    for (size_t r = 0; r < all->all.n; r++)
+        for (size_t i = 0; i < all->all.v[r].state.sessions.n; i++) {
+            const struct hw_service_session *s = &all->all.v[r].state.sessions.v[i];
+            for (size_t k = 0; k < s->targets.n; k++)
+                if (s->targets.v[k].pid == row->pid) {
+                    row->recorder = &all->all.v[r];
+                    row->session = s;
+                }
+        }
+}
+
+static bool read_row(struct hw_process_row *row,
+                     bool (*meant)(void *ctx, int32_t pid, const char *argv0), void *ctx)
+{
+    struct hw_pid p;
+    struct hw_proc_status status;
+    if (hw_pid_open(row->pid, &p, NULL) < 0)
+        return false; /* ended meanwhile */
+    hw_proc_argv0(p.dir, row->name, sizeof row->name);
+    bool is_meant = !meant || meant(ctx, row->pid, row->name);
+    if (is_meant && hw_proc_status(p.dir, &status) == 0) {
+        row->rss_kb = status.vm_rss_kb;
+        row->uid = status.uid;
+        row->inside = status.nspid != row->pid ? status.nspid : 0;
+        if (!row->name[0])
+            (void)snprintf(row->name, sizeof row->name, "[%s]", status.name);
+    }
+    hw_pid_done(&p);
+    return is_meant;
+}
+
+int hw_processes_find(const struct hw_recorders *all,
+                      bool (*meant)(void *ctx, int32_t pid, const char *argv0), void *ctx,
+                      bool every, hw_process_rows *out)
+{
+    hw_pid_list pids = {0};
+    int rc = hw_proc_list(&pids);
+    for (size_t i = 0; rc == 0 && i < pids.n; i++) {
+        struct hw_process_row row = {.pid = pids.v[i]};
+        if (!read_row(&row, meant, ctx))
+            continue;
+        find_session(all, &row);
+        if (!row.session) /* who is being profiled can be: no need to look */
+            hw_diagnose_pid(row.pid, &row.why);
+        if (!row.why.code || every)
+            (void)hw_vec_push(out, row); /* out of memory: the list is shorter, nothing else */
+    }
+    hw_vec_done(&pids);
+    return rc;
+}
+
+const char *hw_user_name(uint64_t uid, char out[32])
+{
+    char buffer[1024];
+    struct passwd pw, *found = NULL;
+    (void)getpwuid_r((uid_t)uid, &pw, buffer, sizeof buffer, &found); /* none: the number */
+    (void)snprintf(out, 32, "%s", found ? pw.pw_name : "");           /* a cut name is still one */
+    if (!found)
+        (void)snprintf(out, 32, "%llu", (unsigned long long)uid);
+    return out;
+}

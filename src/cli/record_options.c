@@ -1,0 +1,93 @@
+#include "cli/record_options.h"
+
+#include "base/error.h"
+#include "cli/build_config.h"
+#include "cli/options.h"
+#include "config/config.h"
+
+#include "base/banned.h"
+
+enum { PROCESS_STATS_MS = 1000 };
+
+static struct hw_config_request request_of(const struct hw_record_words *w)
+{
+    const struct hw_opts *o = w->opts;
+    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
+    return (struct hw_config_request){
+        .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
+        .sampling_interval_bytes =
+            hw_opt_flag(o, HW_OPT_EXACT) ? 1 : hw_opt_num(o, HW_OPT_INTERVAL),
+        .block_client = !hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT),
+        .has_block_timeout = o->v[HW_OPT_BLOCK_TIMEOUT].set,
+        .block_client_timeout_us = hw_opt_num(o, HW_OPT_BLOCK_TIMEOUT),
+        .dump_at_max = hw_opt_flag(o, HW_OPT_DUMP_AT_MAX),
+        .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
+        .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
+        .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
+        .heaps = heaps->list.v,
+        .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
+        .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
+        .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
+        .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
+        .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
+        .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
+        .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
+        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
+        .all = w->all,
+        .no_startup = w->attach,
+        .pids = w->pids,
+        .n_pids = w->n_pids,
+    };
+}
+
+int hw_record_config(const struct hw_record_words *w, struct hw_strbuf *out, struct hw_error *err)
+{
+    struct hw_config_request q = request_of(w);
+    struct hw_trace_config checked;
+    int rc = hw_build_config(&q, out, err);
+    if (rc == 0)
+        rc = hw_config_read(hw_bytes_of(out->p, out->n), &checked, err);
+    if (rc == 0)
+        hw_trace_config_done(&checked);
+    return rc;
+}
+
+struct hw_control_start hw_record_start(const struct hw_record_words *w)
+{
+    const struct hw_opts *o = w->opts;
+    bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
+    struct hw_control_start s = {
+        .flags = HW_START_CHECKPOINTS,
+        .smaps_ms = (uint32_t)hw_opt_num(o, HW_OPT_SMAPS),
+        .malloc_info_ms = (uint32_t)hw_opt_num(o, HW_OPT_MALLOC_INFO),
+        .process_stats_ms = PROCESS_STATS_MS,
+        .seed = hw_opt_num(o, HW_OPT_SEED),
+    };
+    if (!w->all && !w->attach)
+        s.flags |= HW_START_LAUNCHED | (follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV);
+    if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
+        s.flags |= HW_START_KEEP_PEAK;
+    if (hw_opt_flag(o, HW_OPT_IDLE))
+        s.flags |= HW_START_IDLE;
+    if (s.malloc_info_ms)
+        s.flags |= HW_START_MALLOC_INFO;
+    return s;
+}
+
+int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
+{
+    const struct hw_opts *o = w->opts;
+    const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
+    const char *wrong = NULL;
+    if (hw_opt_flag(o, HW_OPT_BLOCK_CLIENT) && hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT))
+        wrong = "--block-client and --no-block-client exclude each other";
+    else if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
+        wrong = "--exact and --interval exclude each other";
+    else if (w->attach && o->n_args == 0)
+        wrong = "no process given";
+    else if (w->all && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
+        wrong = "--all takes no command: it profiles what is preloaded already";
+    else if (w->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
+        wrong = "--python-allocators is for a command started here, not for --all";
+    return wrong ? hw_fail(err, HW_EINVAL, 0, "%s", wrong) : HW_OK;
+}
