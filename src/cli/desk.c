@@ -193,7 +193,11 @@ static void written(void *ctx)
         return;
     }
     if (hw_recording_is_empty(&x->r, t)) {
-        hw_diagnose_recording(&x->r, x->program, &why);
+        if (x->words.attach && !t)
+            hw_diagnose_wanted(x->words.pids.v, x->words.pids.n, NULL, 0, /* no_running = */ false,
+                               &why);
+        else
+            hw_diagnose_recording(&x->r, x->program, &why);
         show_end(x, EMPTY, why.code, why.text);
         return;
     }

@@ -10,7 +10,14 @@ export interface Trace {
   id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string;
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; processes?: Process[]; losses?: Loss[];
 }
-export interface Status { version: string; traces: Trace[] }
+export interface Status { version: string; traces: Trace[]; records: boolean }
+export interface Target { pid: number; name: string; state: string; samples: number; dumps: number; buffer?: number; buffered?: number; rss: number }
+export interface Recording {
+  id: number; state: 'running' | 'stopping' | 'done' | 'empty' | 'failed' | 'discarded'; command: string; target: string;
+  launched: boolean; program: number; program_runs: boolean; elapsed_ms: number; duration_ms: number; interval: number; shmem: number;
+  bytes: number; samples: number; lost: number; dumps: number; file: string | null; trace: number;
+  error: string | null; code: string | null; remedy: string | null; warnings: string[]; targets: Target[];
+}
 export type Figures = Record<Metric, number> & { error: number; samples: number };
 export interface Moment extends Figures { ts: number; max: boolean; peak?: boolean }
 export interface Dump extends Figures {
@@ -26,6 +33,8 @@ export type FunctionRow = [name: string, module: string, self: number, total: nu
 export interface Functions { rows: number; total: number; data: FunctionRow[] }
 
 export const status = signal<Status | null>(null);
+/** What this server records or has recorded, oldest first. */
+export const recordings = signal<Recording[]>([]);
 /** '' = fine; otherwise why the server cannot be asked. */
 export const trouble = signal('');
 
@@ -127,6 +136,10 @@ export function follow(): void {
   events.addEventListener('status', (e) => {
     trouble.value = '';
     status.value = JSON.parse((e as MessageEvent<string>).data);
+  });
+  events.addEventListener('recordings', (e) => {
+    trouble.value = '';
+    recordings.value = JSON.parse((e as MessageEvent<string>).data);
   });
   events.onerror = () => {
     if (trouble.peek() === '') trouble.value = 'gone';

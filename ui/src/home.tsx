@@ -50,6 +50,7 @@ export function Home() {
           ))}</ul></section>
       )}
       <section><h2>Record one</h2>
+        {status.value?.records && <p><a class="button" href={href({ page: 'record' })}>Choose a running process or a command</a> <span class="dim">or in a terminal:</span></p>}
         <pre tabIndex={0} aria-label="Commands that record">heapwise record -- ./server --port 7000{'\n'}heapwise record -c 5s -- ./server      <span class="dim"># a dump every five seconds</span></pre></section>
     </div>
   );

@@ -1,0 +1,170 @@
+// Recording from the page: a redis of our own, chosen in the table, watched, stopped, opened; figures
+// against SQL; a command; refusals; who may not ask. HW_SHOTS=dir keeps screenshots.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { axe, browse, cli, dir, done, serve } from './lib.mjs';
+
+let server, page, redis, port;
+const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
+const bothThemes = async (name) => {
+  if (!process.env.HW_SHOTS) return;
+  for (const [w, h] of [[1600, 900], [800, 600]])
+    for (const colorScheme of ['light', 'dark']) {
+      await page.setViewportSize({ width: w, height: h });
+      await page.emulateMedia({ colorScheme });
+      await page.waitForTimeout(150);
+      await shot(`${name}-${w}-${colorScheme}`);
+    }
+  await page.setViewportSize({ width: 1600, height: 900 });
+  await page.emulateMedia({ colorScheme: 'light' });
+};
+const load = (n) => spawnSync('redis-benchmark', ['-p', port, '-n', String(n), '-r', '100000', '-t', 'set', '-d', '200', '-q'], { timeout: 30_000 });
+const post = (path, body, init = {}) => server.ask(path, { method: 'POST', body: JSON.stringify(body), ...init });
+const recordings = () => page.$$eval('.rec', (all) => all.length);
+
+before(async () => {
+  port = await new Promise((ok) => {
+    const s = createServer().listen(0, '127.0.0.1', () => {
+      const p = String(s.address().port);
+      s.close(() => ok(p));
+    });
+  });
+  redis = spawn('redis-server', ['--port', port, '--save', ''], { cwd: dir, stdio: 'ignore' });
+  server = await serve();
+  page = await browse();
+  page.removeAllListeners('dialog');
+  page.on('dialog', (d) => void d.accept());
+  await page.goto(server.url);
+});
+after(async () => {
+  redis?.kill('SIGKILL');
+  await done();
+});
+
+test('home leads there; the table says who can be profiled, and why not', async () => {
+  await page.click('a:has-text("Choose a running process")');
+  await page.waitForSelector('.procs tbody tr');
+  assert.match(await page.textContent('.procs'), /redis-server/);
+  assert.ok(await page.isDisabled('button.go'));
+  await page.fill('#find-process', '1');
+  await page.waitForSelector('.procs tr.cannot');
+  assert.match(await page.textContent('.procs tr.cannot'), /process 1 is never profiled.*Choose another process/s);
+  await page.fill('#find-process', 'redis');
+  await page.click(`.procs tr:has-text("${redis.pid}")`);
+  await page.waitForSelector('.checks .ok');
+  await page.waitForSelector('button.go:not(:disabled)');
+  assert.deepEqual(await axe(page), []);
+  await page.fill('#find-process', '');
+  await bothThemes('record');
+});
+
+test('the preview is what the command line gives', async () => {
+  await page.selectOption('label:has-text("Dumps") select', 'every');
+  await page.fill('#f-every', '300ms');
+  await page.fill('#f-interval', '512');
+  await page.waitForFunction(() => /-i 512 -c 300ms/.test(document.querySelector('[aria-label="As a command"] pre')?.textContent ?? ''));
+  const said = await page.textContent('[aria-label="As a command"] pre');
+  const want = cli(...said.trim().split(' ').slice(1), '--print-config');
+  assert.equal((await page.textContent('[aria-label="As a configuration"] pre')).trim(), want.trim());
+});
+
+test('refused in place', async () => {
+  await page.fill('#f-interval', '0');
+  await page.waitForSelector('#f-interval[aria-invalid=true]');
+  assert.match(await page.textContent('#h-interval'), /zero sampling interval/);
+  assert.ok(await page.isDisabled('button.go'));
+  await page.fill('#f-interval', '512');
+  await page.waitForSelector('button.go:not(:disabled)');
+});
+
+test('a recording: live figures, a dump, stop; the trace opens by itself and agrees with SQL', async () => {
+  await page.focus('button.go');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.rec.running');
+  load(20000);
+  await page.waitForFunction((pid) => [...document.querySelectorAll('.rec tbody tr')].some((r) => r.textContent.includes(String(pid)) && /profiled/.test(r.textContent)), redis.pid);
+  await page.waitForFunction(() => Number(document.querySelectorAll('.rec .value')[1].textContent.replace(/\D/g, '')) > 1000);
+  await bothThemes('recording');
+  assert.deepEqual(await axe(page), []);
+  const rival = await (await post('/api/v1/record/plan', { words: ['attach', String(redis.pid)] })).json();
+  assert.equal(rival.ready, false);
+  assert.match(rival.checks[0].text, /recording .* has it/);
+  await page.click('button:has-text("Dump now")');
+  await page.waitForTimeout(400);
+  await page.reload(); // the tab may go: the recording does not
+  await page.waitForSelector('.rec.running');
+  await page.click('button:has-text("Stop and open")');
+  await page.waitForSelector('.figures', { timeout: 20_000 });
+  await page.waitForFunction(() => location.hash.startsWith('#!/overview'));
+  assert.equal(await recordings(), 0);
+  const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
+  assert.match(await page.textContent('.figures'), new RegExp(`· ${String(live).replace(/\B(?=(\d{3})+$)/g, '\\u2009')} B`));
+  const file = readdirSync(dir).find((f) => /^heap\.redis-server.*\.trace$/.test(f));
+  assert.ok(file, 'the file has its final name');
+  assert.match(cli('report', join(dir, file)), /redis-server/);
+  assert.equal(redis.exitCode, null, 'the process runs on');
+});
+
+test('a command: it is started, recorded to its end, and opened', async () => {
+  await page.goto(`${server.origin}/#!/record`);
+  await page.click('button:has-text("A command")');
+  await page.fill('#command', `python3 -c "x = [bytes(3000) for i in range(3000)]"`);
+  await page.waitForFunction(() => /heapwise record -- python3 -c .*'x = \[bytes/.test(document.querySelector('[aria-label="As a command"] pre')?.textContent ?? ''));
+  await page.waitForSelector('button.go:not(:disabled)');
+  await page.click('button.go');
+  await page.waitForFunction(() => location.hash.startsWith('#!/overview') && /trace=2/.test(location.hash), null, { timeout: 30_000 });
+  await page.waitForSelector('.figures');
+  const [[bytes]] = await server.sql('select sum(size) from heap_profile_allocation where size > 0', 2);
+  assert.ok(bytes > 3000 * 3000, `${bytes}`);
+});
+
+test('nothing recorded says why; a recording thrown away leaves no file', async () => {
+  await page.goto(`${server.origin}/#!/record`);
+  const before = readdirSync(dir).length;
+  const { id } = await (await post('/api/v1/record/start', { words: ['attach', String(redis.pid)] })).json();
+  await page.waitForSelector('.rec.running');
+  await page.click('button:has-text("Discard")');
+  await page.waitForSelector('.past li:has-text("thrown away")');
+  assert.equal(readdirSync(dir).length, before);
+  assert.equal((await post(`/api/v1/record/stop?id=${id}`, {})).status, 409);
+  const sleeper = spawn('sleep', ['30']);
+  await post('/api/v1/record/start', { words: ['attach', '-d', '300ms', String(sleeper.pid)] });
+  await page.waitForSelector('.past li:has-text("Nothing was recorded")', { timeout: 20_000 });
+  sleeper.kill();
+  await bothThemes('recorded');
+});
+
+test('only the token, only POST, only what a page may say', async () => {
+  const bare = (path, init) => fetch(server.origin + path, init);
+  for (const path of ['/api/v1/processes', '/api/v1/events', '/api/v1/status']) assert.equal((await bare(path)).status, 403, path);
+  for (const verb of ['plan', 'start', 'stop?id=1', 'dump?id=1', 'discard?id=1', 'end?id=1']) {
+    const path = `/api/v1/record/${verb}`;
+    const body = JSON.stringify({ words: ['attach', String(redis.pid)] });
+    assert.equal((await bare(path, { method: 'POST', body })).status, 403, path);
+    assert.equal((await bare(path, { method: 'POST', body, headers: { Authorization: 'Bearer 00' } })).status, 403, path);
+    assert.equal((await post(path, { words: [] }, { headers: { Origin: 'http://evil.example', Authorization: `Bearer ${server.token}` } })).status, 403, path);
+    assert.equal((await server.ask(path)).status, 405, path);
+  }
+  for (const words of [['attach', '-o', '/tmp/x', '1'], ['record', '--preload-library', '/tmp/x.so', '--', 'ls'], ['attach', '--symbols', '/', '1']])
+    assert.equal((await post('/api/v1/record/start', { words })).status, 403, String(words));
+  for (const words of [['rm', '-rf'], ['serve'], [], ['attach', 7], ['attach', '-i', 'x', '1'], ['attach', '1'], ['record', '--', 'no-such-program-here']])
+    assert.equal((await post('/api/v1/record/start', { words })).status, 400, String(words));
+  assert.equal((await server.ask('/api/v1/record/start', { method: 'POST', body: '{' })).status, 400);
+  assert.equal((await server.ask('/api/v1/record/start', { method: 'POST', body: 'x'.repeat(100_000) })).status, 413);
+  assert.ok(!existsSync('/tmp/x'));
+});
+
+test('the server ends its recordings: their files are complete', async () => {
+  await post('/api/v1/record/start', { words: ['attach', '-i', '1K', String(redis.pid)] });
+  load(3000);
+  await page.waitForFunction(() => /profiled/.test(document.querySelector('.rec')?.textContent ?? ''));
+  assert.deepEqual(await server.stop('SIGINT'), { code: 0, signal: null });
+  await page.waitForSelector('.banner.bad:has-text("does not answer")', { timeout: 10_000 });
+  assert.ok(!readdirSync(dir).some((f) => f.endsWith('.part')));
+  assert.deepEqual(page.problems.filter((p) => !p.startsWith('a dialog')), []);
+  assert.equal(redis.exitCode, null);
+});
