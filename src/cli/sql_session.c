@@ -45,7 +45,7 @@ static int open_sql(struct hw_sql_session *s, struct hw_sql **out, struct hw_err
     int rc = hw_sql_open(s->p, NULL, out, err);
     if (rc < 0)
         return rc;
-    rc = hw_sql_add_text_function(*out, "demangle", hw_demangle_text);
+    rc = hw_sql_use_demangler(*out, hw_demangle_text);
     if (rc == HW_OK)
         rc = hw_sql_use_packages(*out, &s->packages);
     if (rc < 0) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "server/pages_internal.h"
+#include "views/span.h"
 
 #include "base/banned.h"
 
@@ -150,58 +151,16 @@ void hw_page_selection_done(struct hw_page_selection *s)
 
 /* ---- values ---- */
 
-static int values_at(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                     int64_t ts_ns, bool at_max, hw_values *out)
-{
-    if (!*s->heap)
-        return hw_process_values(t->profile, &t->list, s->upid, ts_ns, at_max, out);
-    for (size_t i = 0; i < t->list.v.n; i++) {
-        const struct hw_series *series = &t->list.v.v[i];
-        const hw_dump_list *dumps = at_max ? &series->peaks : &series->shown;
-        uint32_t best = HW_ID_NONE;
-        if (series->upid.v != s->upid.v || series->heap_name.v != s->heap_id.v)
-            continue;
-        for (size_t k = 0; k < dumps->n; k++) {
-            int64_t ts = t->profile->dumps.v[dumps->v[k]].ts_ns;
-            if (at_max ? ts == ts_ns : ts <= ts_ns)
-                best = dumps->v[k];
-        }
-        return best == HW_ID_NONE ? HW_OK : hw_values_at(t->profile, series, best, out);
-    }
-    return HW_OK;
-}
-
-static int64_t grown(int64_t now, int64_t before)
-{
-    int64_t d = hw_sat_sub(now, before);
-    return d > 0 ? d : 0;
-}
-
-/* What came since: stacks that hold less than before count as 0, frees cannot be drawn. */
-static void subtract(struct hw_value *now, const struct hw_value *before)
-{
-    now->space = grown(now->space, before->space);
-    now->objects = grown(now->objects, before->objects);
-    now->alloc_space = grown(now->alloc_space, before->alloc_space);
-    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
-    now->samples = grown(now->samples, before->samples);
-    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
-    now->variance += before->variance;
-}
-
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err)
 {
-    hw_values before = {0};
-    int rc = values_at(t, s, s->ts_ns, s->at_max, out);
-    if (rc == HW_OK && s->has_from)
-        rc = values_at(t, s, s->from_ns, /* at_max = */ false, &before);
-    for (size_t i = 0, k = 0; rc == HW_OK && i < before.n; i++) { /* both sorted by callsite */
-        while (k < out->n && out->v[k].callsite.v < before.v[i].callsite.v)
-            k++;
-        if (k < out->n && out->v[k].callsite.v == before.v[i].callsite.v)
-            subtract(&out->v[k].v, &before.v[i].v);
-    }
-    hw_vec_done(&before);
+    const struct hw_span span = {.upid = s->upid,
+                                 .one_heap = *s->heap != '\0',
+                                 .heap_name = s->heap_id,
+                                 .ts_ns = s->ts_ns,
+                                 .at_max = s->at_max,
+                                 .has_from = s->has_from,
+                                 .from_ns = s->from_ns};
+    int rc = hw_span_values(t->profile, &t->list, &span, out);
     return rc < 0 ? hw_fail(err, rc, 0, "values") : HW_OK;
 }

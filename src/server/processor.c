@@ -46,7 +46,7 @@ static int open_sql(struct hw_processor *p, struct hw_profile *profile, struct h
     int rc = hw_sql_open(profile, &p->o.limits, out, err);
     if (rc < 0)
         return rc;
-    rc = hw_sql_add_text_function(*out, "demangle", hw_demangle_text);
+    rc = hw_sql_use_demangler(*out, hw_demangle_text);
     if (rc == HW_OK && p->o.packages)
         rc = hw_sql_use_packages(*out, p->o.packages);
     if (rc == HW_OK)

@@ -119,12 +119,13 @@ static void text_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 enum { PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 
-int hw_sql_add_text_function(struct hw_sql *s, const char *name, char *(*fn)(const char *text))
+int hw_sql_use_demangler(struct hw_sql *s, char *(*fn)(const char *text))
 {
+    s->demangle = fn;
     void *data;
     memcpy(&data, &fn, sizeof data);
-    int rc =
-        sqlite3_create_function_v2(s->db, name, 1, PURE, data, text_function, NULL, NULL, NULL);
+    int rc = sqlite3_create_function_v2(s->db, "demangle", 1, PURE, data, text_function, NULL, NULL,
+                                        NULL);
     return rc == SQLITE_OK ? HW_OK : HW_ENOMEM;
 }
 

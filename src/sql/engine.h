@@ -140,6 +140,7 @@ struct hw_sql {
     volatile int interrupted;
     bool (*stop)(void *ctx); /* of hw_sql_watch; NULL */
     void *stop_ctx;
+    char *(*demangle)(const char *text); /* NULL = none; gives malloc'ed text or NULL */
     unsigned function_depth, script_depth;
     struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;
@@ -151,7 +152,7 @@ struct hw_sql {
 /* Registers every table of tables.def. */
 int hw_sql_add_tables(struct hw_sql *s);
 int hw_sql_add_flamegraph(struct hw_sql *s);
-int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_diff */
+int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_tree */
 /* extract_arg and what stacks are made and drawn with. */
 int hw_sql_add_functions(struct hw_sql *s);
 /* Views that are always there; statements of fixed text. */

@@ -7,9 +7,16 @@
  *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
  *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
  *   heapwise_sizes(UPID [, TS])                  sizes of allocations by heap, function and class
+ *   heapwise_tree(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])       the flamegraph of a selection
+ *   heapwise_functions(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])  its functions
+ *   heapwise_modules()                           what INCLUDE PERFETTO MODULE knows, with its text
  *
- * UPID is that of the table process; TS a time, NULL or left out = the last dump. Names are raw, as
- * in the other tables; demangle() shows them. Rows are made once a call, as columns of cells.
+ * UPID is that of the table process; TS a time, NULL or left out = the last dump. SINCE: only what
+ * came after that time; HEAP: only that one; FILTERS: one a line, as in views/filter.h, matched
+ * against shown names; OPTIONS: words, of which `max` (TS is that of a recorded maximum),
+ * `all-frames` (allocator frames too), `invert`, `callers` (the upper half of a pivot). Names are
+ * raw, as in the other tables; demangle() shows them. Rows are made once a call, as columns of
+ * cells.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,13 +28,14 @@
 #include "views/diff.h"
 #include "views/leaks.h"
 #include "views/sizes.h"
+#include "views/span.h"
 
 #include "base/banned.h"
 
-enum { MAX_ARGS = 5 };
+enum { MAX_ARGS = 6 };
 
 struct cell {
-    enum { CELL_INT, CELL_REAL, CELL_TEXT } kind;
+    enum { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT } kind;
     int64_t i;
     double d;
     hw_str_id text; /* in answer.strings */
@@ -35,8 +43,9 @@ struct cell {
 
 /* What one call gives. */
 struct answer {
-    const struct hw_profile *p;
-    HW_VEC(struct cell) cells; /* row after row */
+    const struct hw_sql *sql;
+    const struct hw_profile *p; /* its */
+    HW_VEC(struct cell) cells;  /* row after row */
     struct hw_strings *strings;
     bool failed; /* out of memory */
     struct hw_series_list list;
@@ -48,12 +57,16 @@ struct asked {
     hw_upid upid[2];
     int64_t ts[2]; /* INT64_MAX = the last dump */
     const char *text;
+    bool has_since;
+    int64_t since;
+    const char *heap, *filters, *options; /* NULL = none */
 };
 
 struct view {
     const char *name, *columns; /* "a INTEGER, b TEXT" */
     int n_columns;
-    const char *args; /* a letter each: u a upid, t a time, p text; capital: may be left out */
+    const char *args; /* a letter each: u a upid, t a time, p text, S H F O as above; capital: may
+                         be left out */
     int (*fill)(struct answer *a, const struct asked *q);
 };
 
@@ -294,6 +307,183 @@ static int fill_sizes(struct answer *a, const struct asked *q)
     return rc;
 }
 
+/* ---- selections ---- */
+
+enum option { OPTION_MAX = 1, OPTION_ALL_FRAMES = 2, OPTION_INVERT = 4, OPTION_CALLERS = 8 };
+
+static int read_options(struct answer *a, const char *text, unsigned *out)
+{
+    static const char *const words[] = {"max", "all-frames", "invert", "callers"};
+    *out = 0;
+    for (const char *at = text ? text : ""; *at;) {
+        size_t n = strcspn(at, " "), i = 0;
+        while (i < HW_ARRAY_LEN(words) && (strlen(words[i]) != n || memcmp(words[i], at, n) != 0))
+            i++;
+        if (n && i == HW_ARRAY_LEN(words))
+            return hw_fail(&a->err, HW_EINVAL, 0,
+                           "no option '%.*s'; there are max, all-frames, invert, callers", (int)n,
+                           at);
+        *out |= n ? 1u << i : 0;
+        at += n + (at[n] == ' ');
+    }
+    return HW_OK;
+}
+
+static int read_filters(struct answer *a, const char *lines, hw_filters *out)
+{
+    char *copy = strdup(lines ? lines : ""), *save = NULL;
+    int rc = copy ? HW_OK : HW_ENOMEM;
+    for (char *line = copy ? strtok_r(copy, "\n", &save) : NULL; rc == 0 && line;
+         line = strtok_r(NULL, "\n", &save))
+        rc = hw_filters_add(out, line, &a->err);
+    free(copy);
+    return rc;
+}
+
+static const char *shown_name(void *ctx, hw_str_id raw)
+{
+    struct answer *a = ctx;
+    char *made = a->sql->demangle(hw_strings_cstr(hw_callsites_strings(a->p->callsites), raw));
+    hw_str_id id;
+    if (!made)
+        return NULL;
+    int rc = hw_strings_intern(a->strings, hw_bytes_str(made), &id);
+    free(made);
+    a->failed |= rc < 0;
+    return rc < 0 ? NULL : hw_strings_cstr(a->strings, id);
+}
+
+static bool find_heap(const struct answer *a, const struct asked *q, struct hw_span *s)
+{
+    s->one_heap = q->heap && *q->heap;
+    for (size_t i = 0; s->one_heap && i < a->list.v.n; i++)
+        if (a->list.v.v[i].upid.v == q->upid[0].v &&
+            strcmp(hw_strings_cstr(hw_callsites_strings(a->p->callsites), a->list.v.v[i].heap_name),
+                   q->heap) == 0) {
+            s->heap_name = a->list.v.v[i].heap_name;
+            return true;
+        }
+    return !s->one_heap;
+}
+
+static int build_tree(struct answer *a, const hw_values *values, const hw_filters *filters,
+                      unsigned options, struct hw_flame *out)
+{
+    struct hw_namer namer = {shown_name, a};
+    struct hw_filter_matches matches = {0};
+    struct hw_flame other = {0};
+    bool pivot = hw_filters_have_pivot(filters);
+    if (options & OPTION_CALLERS && !pivot)
+        return hw_fail(&a->err, HW_EINVAL, 0, "callers needs a pivot among the filters");
+    struct hw_flame_question ask = {.cs = a->p->callsites, .fns = a->fns, .values = values};
+    ask.flags = (options & OPTION_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
+                (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0);
+    int rc = HW_OK;
+    if (filters->n) {
+        rc = hw_filter_match(filters, ask.cs, a->fns, a->sql->demangle ? &namer : NULL, &matches);
+        ask.filters = &matches;
+    }
+    if (rc == 0 && pivot)
+        rc = options & OPTION_CALLERS ? hw_flame_pivot(&ask, &other, out)
+                                      : hw_flame_pivot(&ask, out, &other);
+    else if (rc == 0)
+        rc = hw_flame_ask(&ask, out);
+    hw_flame_done(&other);
+    hw_filter_matches_done(&matches);
+    return rc;
+}
+
+static int select_tree(struct answer *a, const struct asked *q, unsigned *options,
+                       struct hw_flame *out)
+{
+    struct hw_span span = {
+        .upid = q->upid[0], .ts_ns = q->ts[0], .has_from = q->has_since, .from_ns = q->since};
+    hw_values values = {0};
+    hw_filters filters = {0};
+    int rc = read_options(a, q->options, options);
+    if (rc == 0)
+        rc = read_filters(a, q->filters, &filters);
+    if (rc == 0 && !find_heap(a, q, &span))
+        rc = hw_fail(&a->err, HW_EINVAL, 0, "the process has no heap '%.40s'", q->heap);
+    span.at_max = *options & OPTION_MAX;
+    if (rc == 0)
+        rc = hw_span_values(a->p, &a->list, &span, &values);
+    if (rc == 0)
+        rc = build_tree(a, &values, &filters, *options, out);
+    hw_vec_done(&values);
+    hw_filters_done(&filters);
+    return rc;
+}
+
+static int put_figures(struct answer *a, uint64_t interval, const struct hw_value *self,
+                       const struct hw_value *total)
+{
+    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+        put_int(a, hw_value_get(self, (enum hw_metric)m));
+        put_int(a, hw_value_get(total, (enum hw_metric)m));
+    }
+    put_int(a, total->samples);
+    put_int(a, total->alloc_samples);
+    put_real(a, hw_value_error(total, HW_METRIC_SPACE, interval));
+    return a->failed ? HW_ENOMEM : HW_OK;
+}
+
+static int fill_tree(struct answer *a, const struct asked *q)
+{
+    struct hw_flame tree = {0};
+    unsigned options = 0;
+    uint64_t interval = interval_of(a, q->upid[0]);
+    int rc = select_tree(a, q, &options, &tree);
+    for (uint32_t i = 0; rc == 0 && i < tree.v.n; i++) {
+        const struct hw_flame_node *n = &tree.v.v[i];
+        put_int(a, i);
+        put(a,
+            (struct cell){.kind = n->parent == HW_ID_NONE ? CELL_NULL : CELL_INT, .i = n->parent});
+        put_int(a, n->depth);
+        put_function(a, n->function);
+        rc = put_figures(a, interval, hw_flame_self(&tree, i), hw_flame_total(&tree, i));
+    }
+    hw_flame_done(&tree);
+    return rc;
+}
+
+static int fill_functions(struct answer *a, const struct asked *q)
+{
+    struct hw_flame tree = {0};
+    hw_function_values rows = {0};
+    unsigned options = 0;
+    uint64_t interval = interval_of(a, q->upid[0]);
+    int rc = select_tree(a, q, &options, &tree);
+    if (rc == 0 && options & (OPTION_INVERT | OPTION_CALLERS))
+        rc = hw_fail(&a->err, HW_EINVAL, 0, "functions are summed up without invert and callers");
+    if (rc == 0)
+        rc = hw_flame_by_function(&tree, hw_functions_count(a->fns), &rows);
+    for (size_t i = 0; rc == 0 && i < rows.n; i++) {
+        const struct hw_function_value *v = &rows.v[i];
+        if (!v->total.alloc_samples && !v->total.alloc_space && !v->total.space)
+            continue;
+        put_function(a, v->function);
+        rc = put_figures(a, interval, &v->self, &v->total);
+    }
+    hw_vec_done(&rows);
+    hw_flame_done(&tree);
+    return rc;
+}
+
+static int fill_modules(struct answer *a, const struct asked *q)
+{
+    (void)q;
+    for (size_t i = 0; i < hw_n_sql_modules; i++) {
+        put_text(a, hw_bytes_str(hw_sql_modules[i].name));
+        put_text(a, hw_bytes_str(hw_sql_modules[i].sql));
+    }
+    return HW_OK;
+}
+
+#define FIGURE_COLUMNS                                                                             \
+    "self_space INTEGER, space INTEGER, self_objects INTEGER, objects INTEGER, "                   \
+    "self_alloc_space INTEGER, alloc_space INTEGER, self_alloc_objects INTEGER, "                  \
+    "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, space_error REAL"
 #define TREE_COLUMNS                                                                               \
     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, self_space INTEGER, " \
     "space INTEGER, objects INTEGER, alloc_space INTEGER, alloc_objects INTEGER"
@@ -319,6 +509,12 @@ static const struct view views[] = {
      "heap_name TEXT, name TEXT, map_name TEXT, up_to INTEGER, alloc_objects INTEGER, "
      "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER",
      9, "uT", fill_sizes},
+    {"heapwise_tree",
+     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 16,
+     "uTSHFO", fill_tree},
+    {"heapwise_functions", "name TEXT, map_name TEXT, " FIGURE_COLUMNS, 13, "uTSHFO",
+     fill_functions},
+    {"heapwise_modules", "name TEXT, sql TEXT", 2, "", fill_modules},
 };
 
 /* ---- the virtual table ---- */
@@ -463,6 +659,21 @@ static const char *understand(struct view_cursor *c, struct asked *q, bool *nobo
                 q->ts[n_times] = sqlite3_value_int64(v);
             n_times++;
             break;
+        case 'S':
+            if (set && !is_int)
+                return "since is no integer";
+            q->has_since = set;
+            q->since = set ? sqlite3_value_int64(v) : 0;
+            break;
+        case 'H':
+            q->heap = set ? (const char *)sqlite3_value_text(v) : NULL;
+            break;
+        case 'F':
+            q->filters = set ? (const char *)sqlite3_value_text(v) : NULL;
+            break;
+        case 'O':
+            q->options = set ? (const char *)sqlite3_value_text(v) : NULL;
+            break;
         case 'p':
         case 'P':
             q->text = set ? (const char *)sqlite3_value_text(v) : NULL;
@@ -478,7 +689,7 @@ static int make_answer(struct view_cursor *c, const struct asked *q)
 {
     const struct module *m = ((struct view_vtab *)c->base.pVtab)->module;
     struct answer *a = &c->answer;
-    *a = (struct answer){.p = m->sql->profile};
+    *a = (struct answer){.sql = m->sql, .p = m->sql->profile};
     int rc = hw_strings_new(&a->strings);
     if (rc == 0)
         rc = hw_series_list_init(&a->list, a->p);
@@ -545,6 +756,8 @@ static int view_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int colu
     const struct cell *cell = &c->answer.cells.v[c->at * n + (size_t)column];
     struct hw_bytes text;
     switch (cell->kind) {
+    case CELL_NULL:
+        break;
     case CELL_INT:
         sqlite3_result_int64(ctx, cell->i);
         break;

@@ -62,8 +62,9 @@ void hw_sql_close(struct hw_sql *db); /* NULL is fine */
 /* Modules besides ours; later ones win. Borrowed until the close; more may be put in meanwhile. */
 int hw_sql_use_packages(struct hw_sql *db, const struct hw_sql_packages *k);
 
-/* Adds a scalar function name(text) -> text. fn gives malloc'ed text, or NULL for "the same". */
-int hw_sql_add_text_function(struct hw_sql *db, const char *name, char *(*fn)(const char *text));
+/* Adds the scalar function demangle(text) -> text, by which patterns see names too. fn gives
+ * malloc'ed text, or NULL for "the same". */
+int hw_sql_use_demangler(struct hw_sql *db, char *(*fn)(const char *text));
 
 /* Runs a script; sink may be NULL. *n_statements (may be NULL) counts the statements met. */
 int hw_sql_run(struct hw_sql *db, const char *text, size_t n, const struct hw_sql_sink *sink,
