@@ -131,6 +131,23 @@ export async function axe(page) {
   return r.result.value;
 }
 
+/** Both themes at both sizes: rules broken, and what is too wide. HW_SHOTS=dir keeps the pictures. */
+export async function looks(page, name) {
+  const broken = [];
+  for (const colorScheme of ['light', 'dark'])
+    for (const [width, height] of [[800, 600], [1600, 900]]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height });
+      await page.waitForTimeout(150);
+      broken.push(...(await axe(page)).map((v) => `${name} ${colorScheme} ${width}: ${v}`));
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (over > 0) broken.push(`${name} is ${over} px too wide at ${width}`);
+      if (process.env.HW_SHOTS) await page.screenshot({ path: join(process.env.HW_SHOTS, `${name}-${width}-${colorScheme}.png`) });
+    }
+  await page.emulateMedia({ colorScheme: 'light' });
+  return broken;
+}
+
 export async function done() {
   await browser?.close();
   for (const end of ends) end();

@@ -99,6 +99,13 @@ export const functions = (trace: number, query: string): Promise<Functions> =>
 export const question = <T>(trace: number, name: string, query: string): Promise<T> =>
   once(`${name} ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/${name}?${query}`)).json());
 
+export interface Result { columns: string[]; rows: (string | number | null)[][]; truncated: boolean }
+export interface Results { results: Result[]; error: string | null; ms: number }
+
+/** SQL. It ends at the server when the signal says so. */
+export const query = async (trace: number, sql: string, limit = 10_000, signal?: AbortSignal): Promise<Results> =>
+  (await ask(`/api/v1/query?trace=${trace}&limit=${limit}`, { method: 'POST', body: sql, signal })).json();
+
 export async function openPath(path: string): Promise<number> {
   return (await (await ask(`/api/v1/traces?path=${encodeURIComponent(path)}`, { method: 'POST' })).json()).id;
 }

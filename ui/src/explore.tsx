@@ -5,6 +5,7 @@ import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
+import { nodeSql, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, selection } from './state';
 
 const SEPARATOR = '\u001f';
@@ -23,7 +24,7 @@ export function statement(t: Tracks, g: Graph): string {
   return `${when} · process ${t.pid} ${safe(t.name)} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
 }
 
-export function menuItems(g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {
+export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {
   const name = nameOf(g, node);
   const module = moduleOf(g, node);
   const copy = (text: string) => void navigator.clipboard?.writeText(text);
@@ -38,6 +39,7 @@ export function menuItems(g: Graph, node: number, onZoom: (n: number) => void): 
     { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
     ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }] : []),
     null,
+    { label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) },
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
     { label: 'Copy name', act: () => copy(name) },
@@ -119,6 +121,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
         <ExportButton />
+        <button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button>
         <button type="button" onClick={picture}>PNG</button>
       </div>
       <FilterBar problem={answer.error} />
@@ -148,7 +151,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
           <p class="statement">{statement(tracks, g)}</p>
         </>
       )}
-      {menu && g && menu.node < g.n && <Menu title={fit(safe(nameOf(g, menu.node)), 60)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={menuItems(g, menu.node, onZoom)} />}
+      {menu && g && menu.node < g.n && <Menu title={fit(safe(nameOf(g, menu.node)), 60)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={menuItems(tracks, g, menu.node, onZoom)} />}
     </div>
   );
 }

@@ -92,6 +92,65 @@ export function decode(buffer: ArrayBuffer): Graph {
   };
 }
 
+export interface TreeRow { id: string | number | null; parent: string | number | null; name: string; value: number }
+
+/** A graph of rows that name their parents; value is what each holds itself. */
+export function fromRows(rows: TreeRow[]): Graph {
+  const started = performance.now();
+  const place = new Map(rows.map((r, i) => [r.id, i]));
+  if (place.size !== rows.length) throw new BrokenGraph('the same id stands in two rows');
+  const children: number[][] = rows.map(() => []);
+  const roots: number[] = [];
+  rows.forEach((r, i) => {
+    const p = r.parent === null ? undefined : place.get(r.parent);
+    if (p === undefined) roots.push(i);
+    else children[p].push(i);
+  });
+  // Parents before children, then sums from the end.
+  const order = [...roots];
+  for (let k = 0; k < order.length; k++) order.push(...children[order[k]]);
+  if (order.length !== rows.length) throw new BrokenGraph('the rows go round in a circle: no root leads to some of them');
+  const sums = rows.map((r) => Math.max(0, r.value));
+  for (let k = order.length - 1; k >= 0; k--) for (const c of children[order[k]]) sums[order[k]] += sums[c];
+  const bigFirst = (list: number[]) => list.filter((i) => sums[i] > 0).sort((a, b) => sums[b] - sums[a]);
+  const single = roots.length === 1 && !rows[roots[0]].name;
+  const top = bigFirst(single ? children[roots[0]] : roots);
+  const names = new Map<string, number>([['all', 0], ['', 1]]);
+  const texts = ['all', ''];
+  const [parent, end, depth, name, self, cum, begin]: number[][] = [[-1], [0], [0], [0], [single ? Math.max(0, rows[roots[0]].value) : 0], [0], [0]];
+  cum[0] = self[0] + top.reduce((a, i) => a + sums[i], 0);
+  const open: { row: number; under: number }[] = top.map((row) => ({ row, under: 0 })).reverse();
+  const next = [0];
+  while (open.length) {
+    const { row, under } = open.pop()!;
+    const at = parent.length;
+    let text = names.get(rows[row].name);
+    if (text === undefined) {
+      names.set(rows[row].name, (text = texts.length));
+      texts.push(rows[row].name);
+    }
+    parent.push(under);
+    end.push(at + 1);
+    depth.push(depth[under] + 1);
+    name.push(text);
+    self.push(Math.max(0, rows[row].value));
+    cum.push(sums[row]);
+    begin.push(next[under]);
+    next[at] = begin[at];
+    next[under] += sums[row];
+    for (const c of bigFirst(children[row]).reverse()) open.push({ row: c, under: at });
+  }
+  const n = parent.length;
+  for (let i = n - 1; i > 0; i--) end[parent[i]] = Math.max(end[parent[i]], end[i]);
+  end[0] = n;
+  return {
+    n, nStrings: texts.length, decodeMs: performance.now() - started, parent: Int32Array.from(parent), end: Uint32Array.from(end), depth: Uint16Array.from(depth.map((d) => Math.min(d, 65535))),
+    name: Uint32Array.from(name), module: new Uint32Array(n).fill(1), flags: new Uint8Array(n), self: Float64Array.from(self), cum: Float64Array.from(cum), samples: new Uint32Array(n),
+    err: new Float32Array(n), begin: Float64Array.from(begin), total: cum[0], unfiltered: cum[0], error: 0, ts: 0, interval: 1, maxDepth: depth.reduce((a, b) => Math.max(a, b), 0),
+    string: (i) => texts[i],
+  };
+}
+
 export const nameOf = (g: Graph, i: number) => g.string(g.name[i]);
 export const moduleOf = (g: Graph, i: number) => (i === 0 ? '' : g.string(g.module[i]));
 

@@ -2,6 +2,7 @@
 import { functions, type Tracks } from './api';
 import { amount, base, bytes, clock, count, duration, error, exact, percent, safe } from './format';
 import { Failed, Figure, figureError, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
 import { href } from './state';
 import { Chart, liveBand, liveLine, wholeView } from './timeline';
 
@@ -23,21 +24,23 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', limit: '12' }).toString();
   const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
   const rss = rssAt(tracks, shown.ts);
+  const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
+  const end = { at: String(last.ts), max: last.max };
   const view = wholeView({ ...all, processes: [tracks] });
   return (
     <div class="overview">
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
       <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {moments.length} {moments.length === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · one sample every {bytes(tracks.interval)}{tracks.interval === 1 ? ' (exact)' : ''}</span></h1>
       <div class="figures">
-        <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${figureError(shown)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} />
-        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} />
-        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} />
-        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} />}
-        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} />}
-        {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} />}
+        <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${figureError(shown)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
+        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
+        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
+        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
+        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: String(before.ts), max: before.max })}) where id = 0) as growth`)} />}
+        {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
-      <h2>Who holds it</h2>
+      <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
       {top.error && <Failed text={top.error} />}
       {top.value && (
         <table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>

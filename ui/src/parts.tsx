@@ -252,9 +252,15 @@ export function ExportButton() {
   );
 }
 
-export function Figure({ label, value, note, to }: { label: string; value: string; note?: ComponentChildren; to?: string }) {
+/** sql: where the query is that gives the figure. */
+export function Figure({ label, value, note, to, sql }: { label: string; value: string; note?: ComponentChildren; to?: string; sql?: string }) {
   const body = <><span class="label">{label}</span><span class="value">{value}</span><span class="note">{note ?? ' '}</span></>;
-  return to ? <a class="figure" href={to}>{body}</a> : <div class="figure">{body}</div>;
+  return (
+    <div class={`figure ${to ? 'leads' : ''}`}>
+      {to ? <a href={to}>{body}</a> : body}
+      {sql && <a class="sql-link" href={sql} aria-label={`SQL of: ${label}`}>SQL</a>}
+    </div>
+  );
 }
 
 export const figureError = (f: { error: number; space: number }) => error(f.error, f.space) || 'exact';

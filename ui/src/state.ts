@@ -24,19 +24,21 @@ export interface Place {
   theme: string; // '', light, dark
   // Findings: the side compared with, how, known leaks, range of sizes, the open row, what is hidden.
   base: string; mode: string; key: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
+  sql: string; // the query of the SQL page
 }
 
 const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
+  sql: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '', open: '' };
+export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '', open: '', sql: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {

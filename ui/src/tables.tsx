@@ -5,6 +5,7 @@ import { Flame } from './flame';
 import { amount, base, bytes, count, error, fit, isBytes, percent, safe } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
+import { functionsSql, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, selection } from './state';
 
 const ROW = 26;
@@ -43,7 +44,6 @@ const COLUMNS: [id: string, label: string, hint: string][] = [
 ];
 
 export function FunctionsPage({ tracks }: { tracks: Tracks }) {
-  void tracks;
   const p = place.value;
   const [match, setMatch] = useState('');
   const [sort, order] = (p.sort || 'self desc').split(' ');
@@ -61,7 +61,7 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
       <div class="column">
         <div class="bar"><MetricChoice /><span class="grow" />
           <input type="search" aria-label="Find functions" placeholder="Find functions" value={match} onInput={(e) => setMatch(e.currentTarget.value)} />
-          <ExportButton /></div>
+          <ExportButton /><button type="button" title="the query that gives these numbers" onClick={() => showSql(functionsSql(tracks, match))}>SQL</button></div>
         <FilterBar problem={answer.error} />
         <div class="table" role="table" aria-label="Functions" aria-rowcount={answer.value?.rows ?? 0}>
           <div class="row head" role="row">
@@ -144,7 +144,7 @@ function Graphlet({ graph, height, up, label }: { graph: Graph; height: number; 
 
 // ---- call tree ----
 
-export function TreePage() {
+export function TreePage({ tracks }: { tracks: Tracks }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
   const query = selection.value + (p.invert && !pivot ? INVERTED : '');
@@ -155,7 +155,7 @@ export function TreePage() {
       <div class="bar"><MetricChoice />
         <Choice label="Direction" value={p.invert ? 'up' : 'down'} onChange={(v) => go({ invert: v === 'up', zoom: '' })} options={[{ id: 'down', label: 'Top-down' }, { id: 'up', label: 'Bottom-up' }]} />
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
-        <span class="grow" /><ExportButton /></div>
+        <span class="grow" /><ExportButton /><button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button></div>
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
       {g && g.total > 0 ? <Tree g={g} /> : g && <p class="empty">Nothing is here.</p>}

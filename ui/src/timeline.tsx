@@ -23,7 +23,7 @@ function steps(total: number): number {
   return [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw)!;
 }
 
-function useCanvas(paint: (ctx: CanvasRenderingContext2D, w: number, h: number, css: (n: string) => string) => void, deps: unknown[]) {
+export function useCanvas(paint: (ctx: CanvasRenderingContext2D, w: number, h: number, css: (n: string) => string) => void, deps: unknown[]) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, again] = useState(0);
   useEffect(() => {

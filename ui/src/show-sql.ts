@@ -1,0 +1,47 @@
+// Queries that give the numbers that pages show, for the same selection (sql/profile_views.c).
+import type { Tracks } from './api';
+import { type Graph, path } from './graph';
+import { go, href, place, type Place } from './state';
+
+export const quote = (text: string) => `'${text.replace(/'/g, "''")}'`;
+
+export interface Asked { heap?: string; at?: string; max?: boolean; from?: string; filters?: string[]; frames?: Place['frames'] }
+
+/** The arguments of heapwise_tree and heapwise_functions for what the page's selection means. */
+export function selectionArgs(t: Tracks, s: Asked = place.value, ...options: string[]): string {
+  const end = t.moments[t.moments.length - 1] ?? t.peak;
+  const m = s.at === 'peak' ? t.peak : s.at ? { ts: s.at, max: s.max } : end;
+  const words = [...(m?.max ? ['max'] : []), ...(s.frames === 'all' ? ['all-frames'] : []), ...options];
+  const args = [
+    String(t.upid + 1), m ? String(m.ts) : 'null', s.from ? s.from : 'null', s.heap ? quote(s.heap) : 'null',
+    s.filters?.length ? quote(s.filters.join('\n')) : 'null', words.length ? quote(words.join(' ')) : 'null',
+  ];
+  while (args[args.length - 1] === 'null') args.pop();
+  return args.join(', ');
+}
+
+const hasPivot = (s: Asked) => !!s.filters?.some((f) => /^!?P:/.test(f));
+
+export const figureSql = (t: Tracks, s: Asked, column: string) =>
+  `-- one figure: the root of the selection's tree\nselect ${column}, space_error\nfrom heapwise_tree(${selectionArgs(t, s)})\nwhere id = 0`;
+
+export const treeSql = (t: Tracks, invert: boolean) =>
+  `select id, parent_id, depth, demangle(name) as name, map_name,\n  self_${place.value.metric} as self, ${place.value.metric} as value\nfrom heapwise_tree(${selectionArgs(t, place.value, ...(invert && !hasPivot(place.value) ? ['invert'] : []))})\nwhere ${place.value.metric} > 0\norder by id`;
+
+export function functionsSql(t: Tracks, match: string): string {
+  const m = place.value.metric;
+  const [column, order] = (place.value.sort || 'self desc').split(' ');
+  const by: Record<string, string> = { name: 'name', module: 'map_name', self: 'self', total: 'total', count: 'count' };
+  return `select demangle(name) as name, map_name, self_${m} as self, ${m} as total,\n  ${m.startsWith('alloc') ? 'alloc_objects' : 'objects'} as count, space_error\nfrom heapwise_functions(${selectionArgs(t)})\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${match}%`)}` : ''}\norder by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
+}
+
+/** One node: its stack from the root, each with its figures. */
+export function nodeSql(t: Tracks, g: Graph, node: number): string {
+  const m = place.value.metric;
+  const options = place.value.invert && !hasPivot(place.value) ? ['invert'] : [];
+  const names = path(g, node).map((n, i) => `(${i + 1}, ${quote(n)})`).join(',\n  ');
+  return `-- the stack of one box, from the root\nwith recursive\n tree as materialized (\n  select *, iif(name is null or name = '', name, demangle(name)) as shown\n  from heapwise_tree(${selectionArgs(t, place.value, ...options)})),\n stack(step, shown) as (values\n  ${names}),\n at(id, step) as (\n  select id, 0 from tree where parent_id is null\n  union all\n  select tree.id, at.step + 1 from at\n  join stack on stack.step = at.step + 1\n  join tree on tree.parent_id = at.id and tree.shown = stack.shown)\nselect tree.id, tree.depth, tree.shown as name, tree.map_name, tree.self_${m} as self, tree.${m} as value, tree.samples, tree.space_error\nfrom at join tree using (id) order by depth`;
+}
+
+export const sqlHref = (sql: string) => href({ page: 'query', sql });
+export const showSql = (sql: string) => go({ page: 'query', sql });
