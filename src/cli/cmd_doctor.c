@@ -12,15 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "cfi/cfi.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
 #include "cli/launch.h"
 #include "daemon/policy.h"
 #include "daemon/recorder.h"
+#include "elf/elf.h"
 #include "enrich/debuginfod.h"
+#include "proc/maps.h"
 
 #include "base/banned.h"
 #include "cli/json_page.h"
@@ -100,6 +104,87 @@ static void check_ptrace(struct report *r)
             "ptrace_scope is %ld: processes that run already cannot be reached; start them with "
             "`heapwise record -- COMMAND`",
             scope);
+}
+
+static void check_capabilities(struct report *r)
+{
+    static const struct {
+        int bit;
+        const char *name, *without;
+    } wanted[] = {
+        {19, "sys_ptrace", "programs of other users"},
+        {21, "sys_admin", "containers made by others, programs held at their start"},
+    };
+    char *text = NULL, has[64] = "", lacks[160] = "";
+    size_t n;
+    uint64_t bits = 0;
+    if (hw_file_read(AT_FDCWD, "/proc/self/status", 64 * 1024, &text, &n, NULL) == 0) {
+        const char *line = strstr(text, "\nCapEff:");
+        bits = line ? strtoull(line + 8, NULL, 16) : 0;
+    }
+    free(text);
+    for (size_t i = 0; i < HW_ARRAY_LEN(wanted); i++) {
+        bool there = bits >> wanted[i].bit & 1;
+        char *to = there ? has : lacks;
+        size_t max = there ? sizeof has : sizeof lacks, at = strlen(to);
+        (void)snprintf(to + at, max - at, "%s%s", at ? ", " : "",
+                       there ? wanted[i].name : wanted[i].without);
+    }
+    if (!lacks[0])
+        say(r, "capabilities", GOOD, "%s", has);
+    else
+        say(r, "capabilities", NOTE, "%s%sout of reach: %s", has, has[0] ? "; " : "", lacks);
+}
+
+/* What the process that holds `name` has of it in its maps; here always this process. */
+static int open_own(const char *name, char *path, size_t max)
+{
+    struct hw_maps maps = {0};
+    hw_autofd int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    path[0] = '\0';
+    if (self < 0 || hw_maps_read(self, &maps, NULL) < 0)
+        return -1;
+    for (size_t i = 0; i < maps.maps.n && !path[0]; i++) {
+        const char *slash = strrchr(maps.maps.v[i].path, '/');
+        if (slash && strncmp(slash + 1, name, strlen(name)) == 0)
+            (void)snprintf(path, max, "%s", maps.maps.v[i].path);
+    }
+    hw_maps_done(&maps);
+    return path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+/* libc stands for the system: nearly every stack leads through it. */
+static void check_libc(struct report *r)
+{
+    static const char debug_dir[] = "/usr/lib/debug/.build-id";
+    char path[4096];
+    struct hw_elf *elf;
+    struct hw_elf_info info = {0};
+    hw_autofd int fd = open_own("libc.so.6", path, sizeof path);
+    void *table = NULL;
+    size_t bytes = 0;
+    struct hw_cfi_stats stats = {0};
+    if (fd < 0 || hw_elf_open(fd, &elf, NULL) < 0) {
+        say(r, "unwind data", BAD, "libc.so.6 cannot be read");
+        return;
+    }
+    (void)hw_elf_get_info(elf, &info, NULL); /* nothing known is nothing found */
+    hw_elf_close(elf);
+    if (hw_cfi_compile(fd, -1, &table, &bytes, &stats, NULL) == 0 && stats.n_fdes)
+        say(r, "unwind data", GOOD, "%s: %llu functions, a table of %zu KiB", path,
+            (unsigned long long)stats.n_fdes, bytes / 1024);
+    else
+        say(r, "unwind data", BAD, "%s has none: stacks end where frame pointers do", path);
+    free(table);
+    bool files = access(debug_dir, R_OK) == 0;
+    if (info.has_symtab || files)
+        say(r, "symbols", GOOD, "%s%s%s", info.has_symtab ? "in the libraries themselves" : "",
+            info.has_symtab && files ? ", and in " : "", files ? debug_dir : "");
+    else
+        say(r, "symbols", NOTE,
+            "system libraries are stripped and %s is not there: only exported names are known; "
+            "install debug packages or set DEBUGINFOD_URLS",
+            debug_dir);
 }
 
 static void check_allocator(struct report *r)
@@ -255,7 +340,9 @@ int hw_cmd_doctor(struct hw_cli *cli)
     check_kernel(&r);
     check_library(&r);
     check_ptrace(&r);
+    check_capabilities(&r);
     check_allocator(&r);
+    check_libc(&r);
     check_idle(&r);
     check_policy(&r);
     check_service(&r);

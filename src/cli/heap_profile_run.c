@@ -27,6 +27,7 @@
 #include "codec/pb.h"
 #include "config/config.h"
 #include "daemon/recorder.h"
+#include "daemon/selinux.h"
 #include "enrich/demangle.h"
 #include "export/pprof_dir.h"
 #include "import/import.h"
@@ -46,6 +47,7 @@ struct run {
     struct hw_launch launch;
     bool launched;
     struct hw_recording recording;
+    int selinux_guard; /* selinux.h */
     pid_t perf;
 };
 
@@ -415,6 +417,15 @@ static int work(struct run *r)
     return results(r);
 }
 
+static void disable_selinux(struct run *r)
+{
+    struct hw_error err;
+    r->selinux_guard = -1;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_DISABLE_SELINUX) &&
+        hw_selinux_disable(HW_SELINUX_ROOT, &r->selinux_guard, &err) < 0)
+        hw_log(WARN, "--disable-selinux: %s", err.text);
+}
+
 int hw_heap_profile_run(struct hw_heap_profile *h)
 {
     static const enum hw_option_id converters[] = {HW_OPT_TRACECONV_BINARY,
@@ -431,6 +442,7 @@ int hw_heap_profile_run(struct hw_heap_profile *h)
     r->h = h;
     r->cli = h->cli;
     r->fd = -1;
+    disable_selinux(r); /* before a recorder is started: it asks what kind of machine this is */
     int status = work(r);
     if (r->launched)
         hw_launch_done(&r->launch);
@@ -438,6 +450,7 @@ int hw_heap_profile_run(struct hw_heap_profile *h)
     hw_recording_done(&r->recording);
     if (r->fd >= 0)
         (void)close(r->fd);
+    hw_selinux_restore(HW_SELINUX_ROOT, r->selinux_guard);
     free(r->library);
     free(r->program);
     free(r);

@@ -297,6 +297,8 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
                        struct hw_session **session, uint32_t *source);
 /* Does this session mean a running process that has said nothing yet? */
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
+/* An empty profile with the reason, once a process; false = it is there. */
+bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
 /* --idle-allocations, or the same in the data source's configuration. */
 bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)

@@ -91,6 +91,7 @@ static void refused(struct hw_session *s, int32_t pid, const char *text)
     char prefix[32];
     (void)snprintf(prefix, sizeof prefix, "process %d", pid);
     size_t n = strlen(prefix);
+    hw_session_refuse(s, /* source = */ 0, pid, text);
     if (!s->control) {
         hw_session_warn(s, "not profiled: %s", text);
         return;

@@ -161,7 +161,7 @@ static int check_owner(int fd, const char *path, struct hw_error *err)
 int hw_policy_read(const char *path, struct hw_policy *out, struct hw_error *err)
 {
     struct hw_policy p = {.machine = HW_MACHINE_DEVELOPER,
-                          .selinux = hw_selinux_state("/sys/fs/selinux")};
+                          .selinux = hw_selinux_state(HW_SELINUX_ROOT)};
     struct line l = {.path = path ? path : HW_POLICY_FILE, .err = err};
     char *text = NULL;
     size_t n = 0;
@@ -206,20 +206,6 @@ bool hw_policy_names_has(const hw_policy_names *names, const char *exe, const ch
         if (hw_config_name_matches(names->v[i], exe) || hw_config_name_matches(names->v[i], comm))
             return true;
     return false;
-}
-
-/* ---- SELinux ---- */
-
-enum hw_selinux hw_selinux_state(const char *root)
-{
-    char path[512], *text;
-    size_t n;
-    (void)snprintf(path, sizeof path, "%s/enforce", root);
-    if (hw_file_read(-1, path, 16, &text, &n, NULL) < 0)
-        return HW_SELINUX_NONE;
-    bool enforcing = text[0] == '1';
-    free(text);
-    return enforcing ? HW_SELINUX_ENFORCING : HW_SELINUX_PERMISSIVE;
 }
 
 enum hw_machine hw_policy_machine(const struct hw_policy *p)

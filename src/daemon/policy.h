@@ -26,14 +26,13 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "daemon/selinux.h"
 
 struct hw_error;
 
 #define HW_POLICY_FILE "/etc/heapwise/policy.conf"
 
 enum hw_machine { HW_MACHINE_OPEN, HW_MACHINE_DEVELOPER, HW_MACHINE_PRODUCTION, HW_MACHINE_COUNT };
-
-enum hw_selinux { HW_SELINUX_NONE, HW_SELINUX_PERMISSIVE, HW_SELINUX_ENFORCING };
 
 typedef HW_VEC(char *) hw_policy_names;
 
@@ -51,8 +50,6 @@ struct hw_policy {
 int hw_policy_read(const char *path, struct hw_policy *out, struct hw_error *err);
 void hw_policy_done(struct hw_policy *p);
 bool hw_policy_names_has(const hw_policy_names *names, const char *exe, const char *comm);
-/* What "/sys/fs/selinux" or a stand-in for it says. */
-enum hw_selinux hw_selinux_state(const char *root);
 /* What the machine counts as: SELinux switched to permissive opens a developer's. */
 enum hw_machine hw_policy_machine(const struct hw_policy *p);
 const char *hw_machine_name(enum hw_machine m);

@@ -308,27 +308,33 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
 }
 
+bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason)
+{
+    struct hw_error err;
+    for (size_t i = 0; i < s->refused.n; i++)
+        if (s->refused.v[i] == pid)
+            return false;
+    if (source >= s->sources.n || s->closed || hw_vec_push(&s->refused, pid) < 0)
+        return false; /* told again */
+    int rc = hw_profile_refused(s->sources.v[source].writer, (uint64_t)pid,
+                                s->sources.v[source].config->default_interval_bytes, reason, &err);
+    if (rc < 0)
+        hw_session_write_failed(s, rc, &err);
+    return true;
+}
+
 /* Who asks for everything gets what he may have. Who names a process learns why he does not: at
  * once, and in the trace. */
 static void refuse_if_meant(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
                             const struct hw_proc_status *st, const char *reason)
 {
-    struct hw_error err;
-    for (size_t i = 0; i < s->refused.n; i++)
-        if (s->refused.v[i] == pid->pid)
-            return;
     for (uint32_t i = 0; i < s->sources.n && !(s->start.flags & HW_START_LAUNCHED); i++) {
         const struct hw_heapprofd_config *h = s->sources.v[i].config;
         if (h->all || !source_matches(s, h, c, pid, st))
             continue;
-        if (hw_vec_push(&s->refused, pid->pid) < 0)
-            return; /* told again */
         struct hw_control_target_state b = {.pid = pid->pid, .state = HW_TARGET_REJECTED};
-        hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, reason);
-        int rc = hw_profile_refused(s->sources.v[i].writer, (uint64_t)pid->pid,
-                                    h->default_interval_bytes, reason, &err);
-        if (rc < 0)
-            hw_session_write_failed(s, rc, &err);
+        if (hw_session_refuse(s, i, pid->pid, reason))
+            hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, reason);
         return;
     }
 }

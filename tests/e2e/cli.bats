@@ -385,7 +385,7 @@ END
 @test "heap_profile: Android's options are said once; no profile: exit 1" {
     run heap_profile host --disable-selinux -- true
     [ "$status" -eq 1 ]
-    has "--disable-selinux has no meaning here"
+    has "--disable-selinux: this machine has no SELinux that could be disabled"
     has "No profiles generated"
     run heap_profile -n nobody --no-start
     [ "$status" -eq 1 ]

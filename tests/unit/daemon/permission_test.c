@@ -255,6 +255,38 @@ static void test_selinux(void **state)
         assert_int_equal(hw_selinux_state(dir), i ? HW_SELINUX_ENFORCING : HW_SELINUX_PERMISSIVE);
     }
     unlink(file);
+    int guard;
+    struct hw_error err;
+    assert_int_equal(hw_selinux_disable(dir, &guard, &err), HW_ENOTFOUND);
+    assert_non_null(strstr(err.text, "no SELinux"));
+    for (int killed = 0; killed < 2; killed++) { /* on again, however the command ends */
+        int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        assert_int_equal(write(fd, "1", 1), 1);
+        close(fd);
+        pid_t child = killed ? fork() : 0;
+        if (child == 0) {
+            assert_int_equal(hw_selinux_disable(dir, &guard, &err), HW_OK);
+            assert_true(guard >= 0);
+            assert_int_equal(hw_selinux_state(dir), HW_SELINUX_PERMISSIVE);
+            if (killed)
+                raise(SIGKILL);
+            hw_selinux_restore(dir, guard);
+        } else {
+            assert_int_equal(waitpid(child, NULL, 0), child);
+            for (int i = 0; i < 1000 && hw_selinux_state(dir) != HW_SELINUX_ENFORCING; i++)
+                usleep(2000);
+        }
+        assert_int_equal(hw_selinux_state(dir), HW_SELINUX_ENFORCING);
+    }
+    /* Off already: nothing to do, and nothing is switched on behind it. */
+    int fd = open(file, O_WRONLY | O_TRUNC, 0600);
+    assert_int_equal(write(fd, "0", 1), 1);
+    close(fd);
+    assert_int_equal(hw_selinux_disable(dir, &guard, &err), HW_OK);
+    assert_int_equal(guard, -1);
+    hw_selinux_restore(dir, guard);
+    assert_int_equal(hw_selinux_state(dir), HW_SELINUX_PERMISSIVE);
+    unlink(file);
     rmdir(dir);
     struct hw_policy p = {.machine = HW_MACHINE_DEVELOPER, .selinux = HW_SELINUX_PERMISSIVE};
     assert_int_equal(hw_policy_machine(&p), HW_MACHINE_OPEN);
