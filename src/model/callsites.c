@@ -1,16 +1,18 @@
 /*
  * Three tables and their indexes. Mappings and frames are found by a hash of their content. There
- * are far more callsites than either (10^7 in a large trace), so their index holds row numbers
- * only, 4 bytes each at a load of at most 1/2, and looks into the rows to compare: a quarter of the
- * memory of a general map, which is what its speed comes down to. A frame keeps the name it was
- * interned with beside the one shown: hw_callsites_set_frame_name must not change what it is found
- * by, else the same code address would get a second row.
+ * are far more callsites than either (10^7 in a large trace), and most have one child: a node knows
+ * its first child, only the others are in an index. That holds row numbers, 4 bytes each at a load
+ * of at most 1/2, and looks into the rows to compare. So a new callstack is one look into the
+ * index, where it leaves a known one, and from there on rows written one behind the other. A frame
+ * keeps the name it was interned with beside the one shown: hw_callsites_set_frame_name must not
+ * change what it is found by, else the same code address would get a second row.
  */
 #include "model/callsites.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/map64.h"
@@ -29,14 +31,20 @@ struct mapping_row {
     uint32_t next;
 };
 
+struct site_row {
+    struct hw_callsite c;
+    uint32_t first_child; /* HW_ID_NONE = none yet */
+};
+
 struct hw_callsites {
     struct hw_strings *strings;
     HW_VEC(struct mapping_row) mappings;
     HW_VEC(struct frame_row) frames;
-    HW_VEC(struct hw_callsite) sites;
+    HW_VEC(struct site_row) sites;
     struct hw_map64 mapping_by_hash, frame_by_hash; /* hash -> newest row of the chain */
-    uint32_t *site_slots;                           /* site + 1, 0 = free; owned */
-    size_t site_mask;                               /* number of slots - 1 */
+    uint32_t *site_slots; /* of roots and later children: site + 1, 0 = free; owned */
+    size_t site_mask;     /* number of slots - 1 */
+    size_t n_indexed;     /* slots in use */
     struct hw_symbol_sets symbol_sets;
 };
 
@@ -148,11 +156,41 @@ static size_t site_slot(const struct hw_callsites *cs, hw_callsite_id parent, hw
 {
     size_t at = site_home(cs, parent, frame);
     for (; cs->site_slots[at]; at = (at + 1) & cs->site_mask) {
-        const struct hw_callsite *c = &cs->sites.v[cs->site_slots[at] - 1];
+        const struct hw_callsite *c = &cs->sites.v[cs->site_slots[at] - 1].c;
         if (c->parent.v == parent.v && c->frame.v == frame.v)
             break;
     }
     return at;
+}
+
+/*
+ * Fills empty slots with every row that is not its parent's first child. Some at a time, so that
+ * their lines of memory come together and not one after the other.
+ */
+static void index_sites(struct hw_callsites *cs)
+{
+    enum { TOGETHER = 16 };
+    uint32_t site[TOGETHER];
+    size_t home[TOGETHER], i = 0;
+    cs->n_indexed = 0;
+    while (i < cs->sites.n) {
+        size_t n = 0;
+        for (; n < TOGETHER && i < cs->sites.n; i++) {
+            const struct hw_callsite *c = &cs->sites.v[i].c;
+            if (c->parent.v != HW_ID_NONE && cs->sites.v[c->parent.v].first_child == i)
+                continue;
+            site[n] = (uint32_t)i;
+            home[n] = site_home(cs, c->parent, c->frame);
+            hw_prefetch_write(&cs->site_slots[home[n++]]);
+        }
+        for (size_t k = 0; k < n; k++) { /* all are different: the first free slot will do */
+            size_t at = home[k];
+            while (cs->site_slots[at])
+                at = (at + 1) & cs->site_mask;
+            cs->site_slots[at] = site[k] + 1;
+        }
+        cs->n_indexed += n;
+    }
 }
 
 static int grow_site_slots(struct hw_callsites *cs)
@@ -164,19 +202,28 @@ static int grow_site_slots(struct hw_callsites *cs)
     free(cs->site_slots);
     cs->site_slots = slots;
     cs->site_mask = n - 1;
-    for (size_t i = 0; i < cs->sites.n; i++) { /* all are different: the first free slot will do */
-        size_t at = site_home(cs, cs->sites.v[i].parent, cs->sites.v[i].frame);
-        while (slots[at])
-            at = (at + 1) & cs->site_mask;
-        slots[at] = (uint32_t)i + 1;
-    }
+    index_sites(cs);
     return HW_OK;
 }
 
-int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
+/* A new row; where it is found later is the caller's matter. */
+static int add_site(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
+                    hw_callsite_id *out)
+{
+    if (cs->sites.n >= HW_ID_NONE - 1)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&cs->sites, cs->sites.n + 1) < 0)
+        return HW_ENOMEM;
+    uint32_t depth = parent.v == HW_ID_NONE ? 0 : cs->sites.v[parent.v].c.depth + 1;
+    out->v = (uint32_t)cs->sites.n;
+    cs->sites.v[cs->sites.n++] = (struct site_row){{parent, frame, depth}, HW_ID_NONE};
+    return HW_OK;
+}
+
+static int later_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
                        hw_callsite_id *out)
 {
-    if ((cs->sites.n + 1) * 2 > (cs->site_slots ? cs->site_mask + 1 : 0)) {
+    if ((cs->n_indexed + 1) * 2 > (cs->site_slots ? cs->site_mask + 1 : 0)) {
         int rc = grow_site_slots(cs);
         if (rc < 0)
             return rc;
@@ -186,24 +233,45 @@ int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_
         out->v = cs->site_slots[at] - 1;
         return HW_OK;
     }
-    if (cs->sites.n >= HW_ID_NONE - 1)
-        return HW_ELIMIT;
-    if (hw_vec_reserve(&cs->sites, cs->sites.n + 1) < 0)
-        return HW_ENOMEM;
-    uint32_t depth = parent.v == HW_ID_NONE ? 0 : cs->sites.v[parent.v].depth + 1;
-    cs->sites.v[cs->sites.n++] = (struct hw_callsite){parent, frame, depth};
-    cs->site_slots[at] = (uint32_t)cs->sites.n;
-    out->v = (uint32_t)cs->sites.n - 1;
+    int rc = add_site(cs, parent, frame, out);
+    if (rc < 0)
+        return rc;
+    cs->site_slots[at] = out->v + 1;
+    cs->n_indexed++;
     return HW_OK;
 }
 
-/* Takes back the newest callsites, down to n. Newest first, so each ends its probe run. */
+int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
+                       hw_callsite_id *out)
+{
+    if (parent.v == HW_ID_NONE)
+        return later_child(cs, parent, frame, out);
+    uint32_t first = cs->sites.v[parent.v].first_child;
+    if (first == HW_ID_NONE) {
+        int rc = add_site(cs, parent, frame, out);
+        if (rc == HW_OK)
+            cs->sites.v[parent.v].first_child = out->v;
+        return rc;
+    }
+    if (cs->sites.v[first].c.frame.v != frame.v)
+        return later_child(cs, parent, frame, out);
+    out->v = first;
+    return HW_OK;
+}
+
+/* Takes back the newest callsites, down to n. */
 static void drop_sites(struct hw_callsites *cs, size_t n)
 {
+    if (cs->sites.n == n)
+        return;
     while (cs->sites.n > n) {
-        const struct hw_callsite *last = &cs->sites.v[cs->sites.n - 1];
-        cs->site_slots[site_slot(cs, last->parent, last->frame)] = 0;
-        cs->sites.n--;
+        uint32_t parent = cs->sites.v[--cs->sites.n].c.parent.v;
+        if (parent != HW_ID_NONE && cs->sites.v[parent].first_child == cs->sites.n)
+            cs->sites.v[parent].first_child = HW_ID_NONE;
+    }
+    if (cs->site_slots) {
+        memset(cs->site_slots, 0, (cs->site_mask + 1) * sizeof *cs->site_slots);
+        index_sites(cs);
     }
 }
 
@@ -267,15 +335,15 @@ const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_
 
 const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_callsite_id id)
 {
-    return &cs->sites.v[id.v];
+    return &cs->sites.v[id.v].c;
 }
 
 size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_frame_id *out,
                          size_t max)
 {
-    size_t n = (size_t)cs->sites.v[id.v].depth + 1;
+    size_t n = (size_t)cs->sites.v[id.v].c.depth + 1;
     while (id.v != HW_ID_NONE) {
-        const struct hw_callsite *c = &cs->sites.v[id.v];
+        const struct hw_callsite *c = &cs->sites.v[id.v].c;
         if (c->depth < max)
             out[c->depth] = c->frame;
         id = c->parent;
