@@ -15,10 +15,12 @@
  */
 #include "import/heap_samples.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/map64.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
@@ -46,7 +48,7 @@ struct sample {
 
 void hw_heap_series_done(struct hw_heap_series *s)
 {
-    hw_map64_done(&s->by_callsite);
+    free(s->slots);
     hw_vec_done(&s->histories);
     hw_vec_done(&s->corrections);
 }
@@ -211,18 +213,58 @@ static inline struct hw_sample_history *history_near(struct hw_heap_series *s, u
     return NULL;
 }
 
+/*
+ * Where the search for a callsite begins. Callstacks that were made one after the other have
+ * numbers that lie close together, and are asked for in that order: sixteen numbers share a line of
+ * memory.
+ */
+static size_t history_home(const struct hw_heap_series *s, hw_callsite_id callsite)
+{
+    uint64_t line = hw_hash_mix(hw_hash_seed(), callsite.v >> 4);
+    return (size_t)(line << 4 | (callsite.v & 15)) & s->mask;
+}
+
+/* The slot of a callsite's history, or the free one where it belongs. */
+static size_t history_slot(const struct hw_heap_series *s, hw_callsite_id callsite)
+{
+    size_t at = history_home(s, callsite);
+    while (s->slots[at] && s->histories.v[s->slots[at] - 1].callsite.v != callsite.v)
+        at = (at + 1) & s->mask;
+    return at;
+}
+
+static int grow_slots(struct hw_heap_series *s)
+{
+    size_t n = s->slots ? (s->mask + 1) * 2 : 64;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return HW_ENOMEM;
+    free(s->slots);
+    s->slots = slots;
+    s->mask = n - 1;
+    for (size_t i = 0; i < s->histories.n; i++) { /* all are different: no need to compare */
+        size_t at = history_home(s, s->histories.v[i].callsite);
+        while (slots[at])
+            at = (at + 1) & s->mask;
+        slots[at] = (uint32_t)i + 1;
+    }
+    return HW_OK;
+}
+
 static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, uint64_t iid,
                        uint32_t generation, struct hw_sample_history **out)
 {
-    uint64_t at;
-    if (!hw_map64_get(&s->by_callsite, callsite.v, &at)) {
+    int rc = (s->histories.n + 1) * 2 > (s->slots ? s->mask + 1 : 0) ? grow_slots(s) : HW_OK;
+    if (rc < 0)
+        return rc;
+    size_t at = history_slot(s, callsite);
+    if (!s->slots[at]) { /* there are fewer of them than callsites, whose numbers have 32 bits */
         struct hw_sample_history fresh = {{0}, iid, generation, callsite};
-        at = s->histories.n;
-        if (hw_vec_push(&s->histories, fresh) < 0 ||
-            hw_map64_put(&s->by_callsite, callsite.v, at) < 0)
+        if (hw_vec_push(&s->histories, fresh) < 0)
             return HW_ENOMEM;
+        s->slots[at] = (uint32_t)s->histories.n;
     }
-    *out = history_at(s, at);
+    *out = history_at(s, s->slots[at] - 1);
     return HW_OK;
 }
 

@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map64.h"
 #include "base/vec.h"
 #include "codec/pb.h"
 #include "import/interned.h"
@@ -51,9 +50,10 @@ struct hw_heap_series {
     uint32_t run;
     hw_upid upid;
     hw_str_id heap;
-    bool is_art;                 /* its frees are not stored */
-    struct hw_map64 by_callsite; /* -> histories */
+    bool is_art; /* its frees are not stored */
     HW_VEC(struct hw_sample_history) histories;
+    uint32_t *slots;                                 /* by callsite: history + 1, 0 = free; owned */
+    size_t mask;                                     /* number of slots - 1 */
     size_t cursor;                                   /* the history after the one used last */
     HW_VEC(struct hw_sample_correction) corrections; /* few */
     uint32_t dump;                                   /* its latest in the profile; HW_ID_NONE */
