@@ -1,7 +1,11 @@
 /*
  * Entries are kept as the bytes of their messages: a callstack of 60 frames is some 150 bytes that
- * way, and most are never taken apart more than once. Consecutive callstacks share most of their
- * frames, so the way down to the first different one is remembered (last_path, last_sites).
+ * way, and most are never taken apart more than once. Those of callstacks, which can be most of a
+ * trace, are given back when they have been.
+ *
+ * Consecutive callstacks share most of their frames. So the message is compared with the last one
+ * (body) and read from where a frame of it is the first to differ (ends); and the way down the tree
+ * to the first different frame is remembered (last_path, last_sites).
  */
 #include "import/interned.h"
 
@@ -42,7 +46,10 @@ void hw_interned_done(struct hw_interned *in)
     hw_vec_done(&in->path);
     hw_vec_done(&in->last_path);
     hw_vec_done(&in->last_sites);
+    hw_vec_done(&in->ends);
+    hw_strbuf_done(&in->body);
     hw_strbuf_done(&in->text);
+    hw_blocks_done(&in->stacks);
     hw_arena_done(&in->arena);
 }
 
@@ -131,15 +138,17 @@ static int add_entry(struct hw_interned *in, struct hw_interned_group *g,
     uint64_t iid = iid_of(message);
     const struct hw_interned_entry *there = entry_find(&g->tables[kind], iid);
     if (there) { /* the same again is allowed */
-        if (hw_bytes_equal(hw_bytes_of(there->p, there->n), message))
+        if (!there->p || hw_bytes_equal(hw_bytes_of(there->p, there->n), message))
             return HW_OK;
         return count(in, "stackprofile_parser_error");
     }
-    const char *copy = hw_arena_copy(&in->arena, message.p, message.n);
+    const void *copy = kind == HW_INTERNED_CALLSTACK
+                           ? (const void *)hw_blocks_add(&in->stacks, message)
+                           : hw_arena_copy(&in->arena, message.p, message.n);
     if (!copy)
         return HW_ENOMEM;
-    int rc = entry_new(&g->tables[kind], iid,
-                       (struct hw_interned_entry){(const uint8_t *)copy, (uint32_t)message.n, 0});
+    int rc =
+        entry_new(&g->tables[kind], iid, (struct hw_interned_entry){copy, (uint32_t)message.n, 0});
     return rc == HW_ELIMIT ? count(in, "stackprofile_parser_error") : rc;
 }
 
@@ -402,20 +411,64 @@ static int push_frame(struct hw_interned *in, const struct scope *s, uint64_t ii
     return hw_vec_push(&in->path, frame) < 0 ? HW_ENOMEM : 1;
 }
 
-static int read_path(struct hw_interned *in, const struct scope *s,
-                     const struct hw_interned_entry *e)
+static size_t common_prefix(struct hw_bytes a, struct hw_bytes b)
 {
-    struct hw_pb_reader r = hw_pb_read(hw_bytes_of(e->p, e->n));
+    size_t n = a.n < b.n ? a.n : b.n, i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t differ = hw_load_u64(a.p + i) ^ hw_load_u64(b.p + i);
+        if (differ)
+            return i + ((size_t)__builtin_ctzll(differ) >> 3);
+    }
+    while (i < n && a.p[i] == b.p[i])
+        i++;
+    return i;
+}
+
+/* The message behind its id, which is its first field in every trace seen. */
+static struct hw_bytes behind_id(const struct hw_interned_entry *e)
+{
+    const uint8_t *p = e->p, *end = e->p + e->n;
+    uint64_t iid;
+    if (e->n && *p == (HW_F_Callstack_iid << 3 | HW_PB_VARINT)) {
+        p++;
+        if (hw_pb_varint(&p, end, &iid) < 0)
+            p = e->p;
+    }
+    return hw_bytes_of(p, (size_t)(end - p));
+}
+
+/* Cuts in->path to the frames that this message begins with, too. Where to read on. */
+static size_t keep_common(struct hw_interned *in, struct hw_bytes body)
+{
+    size_t same = common_prefix(hw_bytes_of(in->body.p, in->body.n), body);
+    while (in->ends.n && in->ends.v[in->ends.n - 1] > same)
+        in->ends.n--;
+    in->path.n = in->ends.n;
+    return in->ends.n ? in->ends.v[in->ends.n - 1] : 0;
+}
+
+/* in->path becomes the callstack's frames. 1, 0 = one is unknown, < 0. */
+static int read_path(struct hw_interned *in, const struct scope *s, struct hw_bytes body)
+{
+    size_t from = keep_common(in, body);
+    struct hw_pb_reader r = {body.p, body.p + from, body.p + body.n};
     struct hw_pb_field f;
     int rc = 1;
-    in->path.n = 0;
+    in->body.n = from;
+    hw_strbuf_add(&in->body, body.p + from, body.n - from);
+    if (in->body.failed)
+        return HW_ENOMEM;
     while (rc == 1 && hw_pb_next(&r, &f) == 1) {
         struct hw_bytes rest = f.bytes;
         uint64_t iid;
         if (f.number != HW_F_Callstack_frame_ids)
             continue;
-        if (f.wire == HW_PB_VARINT)
+        if (f.wire == HW_PB_VARINT) {
             rc = push_frame(in, s, f.value);
+            if (rc == 1 && in->ends.n + 1 == in->path.n &&
+                hw_vec_push(&in->ends, (uint32_t)(r.pos - body.p)) < 0)
+                rc = HW_ENOMEM;
+        }
         while (rc == 1 && f.wire == HW_PB_BYTES && hw_pb_next_packed(&rest, &iid) == 1)
             rc = push_frame(in, s, iid);
     }
@@ -447,7 +500,7 @@ static int intern_path(struct hw_interned *in, hw_callsite_id *out)
 static int callstack_make(struct hw_interned *in, const struct scope *s,
                           const struct hw_interned_entry *e, hw_callsite_id *out)
 {
-    int rc = read_path(in, s, e);
+    int rc = read_path(in, s, behind_id(e));
     if (rc != 1)
         return rc;
     if (in->path.n == 0 || in->path.n > HW_MAX_CALLSITE_DEPTH) {
@@ -463,6 +516,7 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
 {
     if (!in->scope_known || in->scope_sequence != sequence || in->scope_generation != generation) {
         in->scope_known = true;
+        in->ends.n = 0; /* the same ids may be other frames */
         in->scope_sequence = sequence;
         in->scope_generation = generation;
         in->scope_groups[0] = group_find(in, sequence, 0);
@@ -475,6 +529,8 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
         if (rc < 0)
             return rc;
         e->resolved = rc == 1 ? out->v + 1 : UNRESOLVABLE;
+        hw_blocks_release(&in->stacks, e->p);
+        e->p = NULL;
     }
     if (e && e->resolved != UNRESOLVABLE) {
         out->v = e->resolved - 1;

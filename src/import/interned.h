@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/blocks.h"
 #include "base/bytes.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
@@ -35,7 +36,7 @@ enum hw_interned_kind {
 };
 
 struct hw_interned_entry {
-    const uint8_t *p; /* the whole message, in the arena */
+    const uint8_t *p; /* the whole message; NULL: a callstack that was taken apart */
     uint32_t n;
     uint32_t resolved; /* 0 not yet, UINT32_MAX cannot be, else row + 1 */
 };
@@ -54,11 +55,14 @@ struct hw_interned_group {
 struct hw_interned {
     struct hw_profile *profile; /* borrowed */
     struct hw_arena arena;
+    struct hw_blocks stacks;                   /* messages of callstacks not taken apart yet */
     HW_VEC(struct hw_interned_group *) groups; /* owned */
     struct hw_map64 sequence_index;            /* sequence -> dense number */
     struct hw_map64 group_by_key;              /* number << 32 | generation -> groups */
-    HW_VEC(hw_frame_id) path;                  /* the callstack being made… */
-    HW_VEC(hw_frame_id) last_path;             /* …and the last one, with its callsites */
+    HW_VEC(hw_frame_id) path;                  /* the callstack read last… */
+    HW_VEC(uint32_t) ends;                     /* …where in body its first frames end… */
+    struct hw_strbuf body;                     /* …and its message behind the id */
+    HW_VEC(hw_frame_id) last_path;             /* the one made last, with its callsites */
     HW_VEC(hw_callsite_id) last_sites;
     struct hw_strbuf text;
     bool scope_known; /* the groups of the last callstack asked for */
@@ -70,7 +74,8 @@ struct hw_interned {
 void hw_interned_init(struct hw_interned *in, struct hw_profile *profile);
 void hw_interned_done(struct hw_interned *in);
 
-/* Takes in an InternedData message, or a ProfilePacket's own tables (generation 0). */
+/* Takes in an InternedData message, or a ProfilePacket's own tables (generation 0). All of them
+ * before the first callstack is asked for. */
 int hw_interned_add(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                     struct hw_bytes interned_data);
 int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
