@@ -276,6 +276,7 @@ static void trace_question(struct hw_http_request *req, void *ctx)
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
     } questions[] = {{"timeline", hw_page_timeline},
                      {"flame", hw_page_flame},
+                     {"accounting", hw_page_accounting},
                      {"diff", hw_page_diff},
                      {"leaks", hw_page_leaks},
                      {"table/diff", hw_page_diff_table},

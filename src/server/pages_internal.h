@@ -104,6 +104,7 @@ void hw_page_events(struct hw_http_request *req, void *ctx);
 void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);

@@ -196,10 +196,36 @@ test('diff: an uploaded pprof file is the base; equal sides and empty ones say s
   await isTame();
 });
 
+test('accounting: every line is that of SQL, steps add up, and the page shows them', async () => {
+  const m = (await moments()).at(-1);
+  const a = await (await server.ask(`/api/v1/traces/1/accounting?at=${m.ts}`)).json();
+  assert.equal(a.now.requested.bytes, m.space);
+  const counter = async (name, ts) => (await server.sql(`select c.value from counter c join process_counter_track t on c.track_id = t.id where t.name = '${name}' and c.ts = ${ts}`))[0][0];
+  const lines = { in_use: ['malloc_info.in_use', 'malloc_info.mmap'], mapped: ['malloc_info.arena', 'malloc_info.mmap'], anonymous: ['mem.rss.anon'], resident: ['mem.rss'] };
+  for (const [line, names] of Object.entries(lines)) {
+    let want = 0;
+    for (const name of names) want += await counter(name, a.now[line].at);
+    assert.equal(a.now[line].bytes, want, line);
+  }
+  const shown = a.steps.filter((s) => s.total);
+  assert.deepEqual(shown.map((s) => s.name), ['requested', 'in_use', 'mapped', 'anonymous', 'resident']);
+  assert.ok(Math.abs(a.steps.filter((s) => !s.total).reduce((x, s) => x + s.bytes, m.space) - a.now.resident.bytes) < 1);
+  const [[rss]] = await server.sql(`select sum(rss_kb) * 1024 from profiler_smaps where ts = ${a.kinds_at}`);
+  assert.equal(Object.values(a.kinds).reduce((x, k) => x + k[2], 0), rss);
+  await at('accounting');
+  const text = await page.textContent('.waterfall');
+  for (const s of a.steps) assert.ok(text.includes(bytes(s.bytes)), s.name);
+  await page.click('summary:has-text("As a table")');
+  assert.equal(await page.locator('.over + details tbody tr').count(), a.points.length);
+  await page.keyboard.press('[');
+  await page.waitForFunction(() => /at=\d+/.test(location.hash));
+  await isTame(false);
+});
+
 test('accessibility and looks: every page, both themes, both sizes', async () => {
   const broken = [];
   const pages = {
-    diff: () => at('diff'), 'diff-sides': () => at('diff', '&open=sides&mode=share&all=1'),
+    accounting: () => at('accounting'), diff: () => at('diff'), 'diff-sides': () => at('diff', '&open=sides&mode=share&all=1'),
     leaks: () => at('leaks'), 'leaks-open': async () => { await at('leaks'); await page.locator('.verdict').first().click(); } };
   for (const [name, go] of Object.entries(pages)) broken.push(...(await inspect(page, name, go)));
   assert.deepEqual(broken, []);
