@@ -10,6 +10,7 @@
 #include "enrich/demangle.h"
 #include "export/export.h"
 #include "import/import.h"
+#include "views/heap_tree.h"
 
 #include "base/banned.h"
 
@@ -83,13 +84,21 @@ static int write_file(const struct hw_exporter *e, const struct hw_export_input 
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
 {
-    struct hw_export_input in = {.gzip = ends(out_path, ".gz")};
+    struct hw_export_input in = {.gzip = ends(out_path, ".gz"), .notes = stderr};
     struct hw_error err = {0};
     struct hw_profile *p = NULL;
     struct hw_demangler *demangler = NULL;
     int rc = hw_import_file(hw_input_path(in_path), &p, &err);
     if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
         (void)hw_fail(&err, rc, 0, "names");
+    if (rc == HW_OK && e->graph) {
+        bool has_pid = cli->opts.v[HW_OPT_SHOW_PID].set;
+        in.graph =
+            hw_heap_graph_pick(p, has_pid ? (int64_t)hw_opt_num(&cli->opts, HW_OPT_SHOW_PID) : -1);
+        if (!in.graph)
+            rc = hw_fail(&err, HW_ENOTFOUND, 0, "'%s' has no heap graph%s", in_path,
+                         has_pid ? " of that process" : "");
+    }
     if (rc == HW_OK) {
         struct hw_namer namer = {hw_demangle_shown, demangler};
         in.profile = p;

@@ -438,7 +438,11 @@ static double reachable_bytes(const struct hw_heap_graph *g)
     return (double)s.reachable.size + (double)s.reachable.native;
 }
 
-static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct hw_opts *o);
+static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct hw_opts *o)
+{
+    bool has_pid = o->v[HW_OPT_SHOW_PID].set;
+    return hw_heap_graph_pick(p, has_pid ? (int64_t)hw_opt_num(o, HW_OPT_SHOW_PID) : -1);
+}
 
 static int show_diff(const struct graph_page *pg, const char *path, struct hw_error *err)
 {
@@ -486,23 +490,6 @@ static int show_leaks(const struct graph_page *pg, struct hw_error *err)
     }
     hw_vec_done(&rows);
     return rc;
-}
-
-/* ---- which graph ---- */
-
-/* The last one of the process asked for, or else of the process with most objects. */
-static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct hw_opts *o)
-{
-    const struct hw_heap_graph *best = NULL;
-    bool has_pid = o->v[HW_OPT_SHOW_PID].set;
-    for (size_t i = 0; i < p->graphs.n; i++) {
-        const struct hw_heap_graph *g = p->graphs.v[i];
-        if (has_pid && p->processes.v[g->upid.v].pid != (int64_t)hw_opt_num(o, HW_OPT_SHOW_PID))
-            continue;
-        if (!best || g->upid.v == best->upid.v || g->n_objects > best->n_objects)
-            best = g;
-    }
-    return best;
 }
 
 static int show(const struct graph_page *pg, struct hw_error *err)

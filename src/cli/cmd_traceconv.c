@@ -21,12 +21,14 @@
 #include "config/config.h"
 #include "enrich/demangle.h"
 #include "export/chrome.h"
+#include "export/export.h"
 #include "export/firefox.h"
 #include "export/pprof_dir.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "trace/reader.h"
 #include "trace/text.h"
+#include "views/heap_tree.h"
 
 #include "base/banned.h"
 
@@ -412,6 +414,33 @@ static int to_firefox(struct conv *c, struct hw_error *err)
     return rc;
 }
 
+static int to_hprof(struct conv *c, struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    struct hw_export_input in = {.notes = stderr};
+    int rc = refuse_terminal(c, err);
+    if (rc == 0)
+        rc = hw_import_file(hw_input_path(c->in_name), &p, err);
+    if (rc == 0) {
+        hw_names_by_environment(c->cli, p);
+        in.profile = p;
+        in.graph = hw_heap_graph_pick(p, /* pid = */ -1);
+        if (!in.graph)
+            rc = hw_fail(err, HW_ENOTFOUND, 0, "no heap graph in the trace");
+    }
+    if (rc == 0)
+        rc = open_output(c, err);
+    FILE *out = rc == 0 ? fdopen(dup(c->out_fd), "w") : NULL;
+    if (rc == 0 && !out)
+        rc = hw_fail_sys(err, "cannot write '%s'", c->out_name);
+    if (rc == 0)
+        rc = hw_export_hprof.write(&in, out, err);
+    if (out && fclose(out) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", c->out_name);
+    hw_profile_free(p);
+    return rc;
+}
+
 /* ---- symbolize, deobfuscate ---- */
 
 static int put_packets(struct conv *c, struct hw_pb *made, int rc, struct hw_error *err)
@@ -475,7 +504,7 @@ static const struct mode {
     {"systrace", NULL, NO_KERNEL_EVENTS, true},
     {"ctrace", NULL, NO_KERNEL_EVENTS, true},
     {"java_heap_profile", java_profile, "pprof files of Java heap graphs", false},
-    {"hprof", NULL, "heap graphs cannot be written as hprof yet", true},
+    {"hprof", to_hprof, "Java heap dump of the last heap graph of the largest process", true},
     {"symbolize", symbolize, "functions and lines of the trace's addresses, as packets", true},
     {"deobfuscate", deobfuscate, "original names by a ProGuard map, as packets", true},
     {"firefox", to_firefox, "allocations over time, for profiler.firefox.com", true},

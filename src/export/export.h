@@ -28,16 +28,18 @@ struct hw_export_input {
     const struct hw_profile *profile;
     const hw_values *values;
     hw_upid upid;
-    hw_str_id heap_name;          /* 0 = all heaps of the process together */
-    int64_t ts_ns;                /* of the dump */
-    uint64_t interval_bytes;      /* in force at it */
-    const struct hw_namer *namer; /* NULL = raw names */
-    enum hw_metric metric;        /* formats of one figure: which */
-    const hw_filters *filters;    /* of the merged stacks; NULL = none; no pivot */
-    bool raw_counts;              /* recorded allocations in place of estimates */
-    bool cpu_samples;             /* pprof: the values count samples of the processor */
-    bool new_names;               /* pprof: "Total malloc size"… in place of alloc_space… */
-    bool gzip;                    /* formats that are usually packed: pprof */
+    hw_str_id heap_name;               /* 0 = all heaps of the process together */
+    int64_t ts_ns;                     /* of the dump */
+    uint64_t interval_bytes;           /* in force at it */
+    const struct hw_namer *namer;      /* NULL = raw names */
+    enum hw_metric metric;             /* formats of one figure: which */
+    const struct hw_heap_graph *graph; /* formats of one heap graph: which */
+    const hw_filters *filters;         /* of the merged stacks; NULL = none; no pivot */
+    FILE *notes;                       /* what was left out, for people; NULL = nowhere */
+    bool raw_counts;                   /* recorded allocations in place of estimates */
+    bool cpu_samples;                  /* pprof: the values count samples of the processor */
+    bool new_names; /* pprof: "Total malloc size"… in place of alloc_space… */
+    bool gzip;      /* formats that are usually packed: pprof */
 };
 
 struct hw_exporter {
@@ -47,6 +49,7 @@ struct hw_exporter {
     bool binary;           /* not written to a terminal */
     bool one_metric;       /* uses hw_export_input.metric */
     bool whole;            /* writes all processes and dumps: only profile, namer, gzip count */
+    bool graph;            /* writes hw_export_input.graph; also whole */
     bool merged;           /* writes merged stacks: hw_export_input.filters count */
     int (*write)(const struct hw_export_input *in, FILE *out, struct hw_error *err);
 };
@@ -68,6 +71,7 @@ extern const struct hw_exporter hw_export_svg;
 extern const struct hw_exporter hw_export_text;
 extern const struct hw_exporter hw_export_heaptrack;
 extern const struct hw_exporter hw_export_massif;
+extern const struct hw_exporter hw_export_hprof;
 extern const struct hw_exporter hw_export_memory_infra;
 extern const struct hw_exporter hw_export_memory_infra_v1;
 

@@ -15,6 +15,7 @@ const struct hw_exporter *const hw_exporters[] = {
     &hw_export_text,
     &hw_export_heaptrack,
     &hw_export_massif,
+    &hw_export_hprof,
     &hw_export_memory_infra,
     &hw_export_memory_infra_v1,
     NULL,

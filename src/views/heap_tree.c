@@ -314,3 +314,16 @@ const struct hw_heap_graph *hw_heap_graph_at(const struct hw_profile *p, hw_upid
             return p->graphs.v[i];
     return NULL;
 }
+
+const struct hw_heap_graph *hw_heap_graph_pick(const struct hw_profile *p, int64_t pid)
+{
+    const struct hw_heap_graph *best = NULL;
+    for (size_t i = 0; i < p->graphs.n; i++) {
+        const struct hw_heap_graph *g = p->graphs.v[i];
+        if (pid >= 0 && p->processes.v[g->upid.v].pid != pid)
+            continue;
+        if (!best || g->upid.v == best->upid.v || g->n_objects > best->n_objects)
+            best = g;
+    }
+    return best;
+}

@@ -2,6 +2,7 @@
 """Files of other profilers, read by us and by their own tools: both say the same."""
 import csv
 import io
+import os
 import re
 import subprocess
 import sys
@@ -153,6 +154,56 @@ def write_massif(box):
     lines = re.findall(r"^( *)n(\d+): (\d+) ", open(out).read(), re.M)
     hw.equal(int(lines[0][2]), total, "the tree's root")
     hw.equal(sum(int(n) for indent, _, n in lines if len(indent) == 1), total, "the sum of its children")
+
+
+NODES = """
+import java.util.*;
+public class R {
+    static List<Object> keep = new ArrayList<>();
+    static class Node { Node next; int a = 7; long b; byte c = -1; String s; Object[] some = new Object[3];
+                        Node(Node n, int i) { next = n; b = i; s = "node" + i; some[1] = this; } }
+    static class Sub extends Node { double d = 2.5; float f = 1.5f; char ch = 'x'; boolean z = true; short sh = -3;
+                                    Object extra = new int[5]; Sub(Node n, int i) { super(n, i); } }
+    public static void main(String[] a) throws Exception {
+        Node n = null;
+        for (int i = 0; i < 3000; i++) n = i % 3 == 0 ? new Sub(n, i) : new Node(n, i);
+        keep.add(n); keep.add(new HashMap<>(Map.of("a", 1, "b", new long[1 << 18]))); keep.add(new String[2][3]);
+        keep.add(new java.lang.ref.WeakReference<>(n));
+        java.lang.management.ManagementFactory.getPlatformMXBean(
+            com.sun.management.HotSpotDiagnosticMXBean.class).dumpHeap(a[0], true);
+    }
+}
+"""
+READER = "/usr/share/visualvm/visualvm/modules/org-graalvm-visualvm-lib-jfluid-heap.jar"
+
+
+def write_hprof(box):
+    """A JVM's own heap dump through our model into a dump of ours: VisualVM's reader finds the same in both."""
+    hw.need("java", "javac")
+    if not os.path.exists(READER):
+        raise hw.Skip("VisualVM is not installed")
+    (box.dir / "R.java").write_text(NODES)
+    box.run(["javac", "-cp", READER, "-d", box.dir, box.dir / "R.java",
+             __file__.rsplit("/", 1)[0] + "/lib/HeapDump.java"], check=0, timeout=120)
+    theirs, ours, again = box.path("jvm.hprof"), box.path("our.hprof"), box.path("again.hprof")
+    box.run(["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", str(box.dir), "R", theirs], check=0, timeout=60)
+    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", theirs, ours], check=0)
+    box.run([hw.tool("traceconv"), "hprof", ours, again], check=0)
+
+    def seen(file):
+        said = box.run(["java", "-cp", f"{READER}:{box.dir}", "HeapDump", file], check=0, timeout=120)
+        return said.stdout.decode().splitlines()
+
+    want, have = seen(theirs), seen(ours)
+    print(f"  {len(want)} lines of classes, references and values")
+    hw.true(len(want) > 5000, "lines")
+    missing, more = sorted(set(want) - set(have)), sorted(set(have) - set(want))
+    hw.true(not missing and not more, f"missing: {missing[:5]}; more: {more[:5]}")
+    for what in ("count(*), sum(self_size), sum(reachable), sum(root_type is not null) from heap_graph_object",
+                 "count(*) from heap_graph_reference", "count(*), count(distinct name) from heap_graph_class",
+                 "count(*) from heap_graph_primitive"):
+        hw.equal(rows(box, ours, "select " + what), rows(box, theirs, "select " + what), what)
+    hw.true(seen(again) == have, "a dump of the dump")
 
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
