@@ -82,15 +82,18 @@ static void add_stacks(struct hw_profile *p, size_t n, hw_values *values)
     }
 }
 
+/* share > 0: inverted, what holds less of the whole is merged. */
 static void measure(const struct hw_profile *p, const hw_values *values, unsigned flags, bool sort,
-                    double *best, size_t *n_nodes)
+                    double share, double *best, size_t *n_nodes)
 {
     struct hw_functions *fns;
     need(hw_functions_new(p->callsites, NULL, &fns));
     for (int i = 0; i < 3; i++) {
         struct hw_flame f;
         double start = cpu_ms();
-        need(hw_flame_build(p->callsites, fns, values, flags, &f));
+        const struct hw_flame_question q = {
+            .cs = p->callsites, .fns = fns, .values = values, .flags = flags};
+        need(share > 0 ? hw_flame_invert(&q, share, HW_METRIC_SPACE, &f) : hw_flame_ask(&q, &f));
         if (sort)
             need(hw_flame_sort(&f, HW_METRIC_SPACE));
         double took = cpu_ms() - start;
@@ -105,24 +108,25 @@ static void measure(const struct hw_profile *p, const hw_values *values, unsigne
 int main(int argc, char **argv)
 {
     size_t max = argc > 1 ? strtoul(argv[1], NULL, 10) : 10000000;
-    printf("%10s %9s %9s %12s %9s %10s %14s %9s\n", "callsites", "stacks", "nodes", "top-down ms",
-           "ns/node", "sorted ms", "inverted nodes", "ms");
+    printf("%10s %9s %9s %12s %9s %10s %14s %9s %10s %9s\n", "callsites", "stacks", "nodes",
+           "top-down ms", "ns/node", "sorted ms", "inverted nodes", "ms", "above 1e-4", "ms");
     for (size_t n = 10000; n <= max; n *= 10) {
         struct hw_profile *p;
         hw_values values = {0};
-        double plain, sorted, inverted = 0;
-        size_t nodes, inverted_nodes = 0;
+        double plain, sorted, inverted = 0, large;
+        size_t nodes, inverted_nodes = 0, large_nodes;
         need(hw_profile_new(&p));
         add_frames(p);
         add_stacks(p, n, &values);
-        measure(p, &values, HW_FLAME_SITES, false, &plain, &nodes);
-        measure(p, &values, HW_FLAME_SITES, true, &sorted, &nodes);
+        measure(p, &values, HW_FLAME_SITES, false, 0, &plain, &nodes);
+        measure(p, &values, HW_FLAME_SITES, true, 0, &sorted, &nodes);
         if (n <= 1000000)
-            measure(p, &values, HW_FLAME_SITES | HW_FLAME_INVERTED, true, &inverted,
+            measure(p, &values, HW_FLAME_SITES | HW_FLAME_INVERTED, true, 0, &inverted,
                     &inverted_nodes);
-        printf("%10zu %9zu %9zu %12.1f %9.0f %10.1f %14zu %9.1f\n",
+        measure(p, &values, HW_FLAME_SITES, true, 1e-4, &large, &large_nodes);
+        printf("%10zu %9zu %9zu %12.1f %9.0f %10.1f %14zu %9.1f %10zu %9.1f\n",
                hw_callsites_count(p->callsites), values.n, nodes, plain,
-               plain * 1e6 / (double)nodes, sorted, inverted_nodes, inverted);
+               plain * 1e6 / (double)nodes, sorted, inverted_nodes, inverted, large_nodes, large);
         fflush(stdout);
         hw_vec_done(&values);
         hw_profile_free(p);

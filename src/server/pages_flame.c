@@ -129,9 +129,28 @@ static int put(struct arrays *a, int32_t parent, const struct figures *g)
     return rc ? HW_ENOMEM : HW_OK;
 }
 
+/* One node of its own, or (all) this sibling and all behind it, which are smaller. */
+static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
+{
+    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth};
+    char text[48];
+    unsigned n = 0;
+    for (; node != HW_ID_NONE; node = all ? a->f->v.v[node].next_sibling : HW_ID_NONE) {
+        uint32_t merged = hw_flame_merged_count(a->f, node);
+        n += merged ? merged : 1;
+        hw_value_add(&g.total, hw_flame_total(a->f, node));
+    }
+    g.self = g.total;
+    int len = snprintf(text, sizeof text, n == 1 ? "(1 small one)" : "(%u small ones)", n);
+    int rc = add_text(a, text, (size_t)len, &g.name);
+    return rc < 0 ? rc : put(a, parent, &g);
+}
+
 static int put_node(struct arrays *a, uint32_t node, int32_t parent)
 {
     const struct hw_flame_node *n = &a->f->v.v[node];
+    if (n->function == HW_FLAME_MERGED)
+        return put_merged(a, node, parent, /* all = */ false);
     struct figures g = {.depth = n->depth,
                         .self = *hw_flame_self(a->f, node),
                         .total = *hw_flame_total(a->f, node)};
@@ -142,20 +161,6 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
                         (fn->kind == HW_FUNCTION_STD ? NODE_STD : 0) |
                         (fn->name.v == 0 ? NODE_UNNAMED : 0));
     int rc = function_texts(a, n->function, &g.name, &g.module);
-    return rc < 0 ? rc : put(a, parent, &g);
-}
-
-/* This sibling and all behind it, which are smaller. */
-static int put_merged(struct arrays *a, uint32_t node, int32_t parent)
-{
-    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth};
-    char text[48];
-    unsigned n = 0;
-    for (; node != HW_ID_NONE; node = a->f->v.v[node].next_sibling, n++)
-        hw_value_add(&g.total, hw_flame_total(a->f, node));
-    g.self = g.total;
-    int len = snprintf(text, sizeof text, "(%u small ones)", n);
-    int rc = add_text(a, text, (size_t)len, &g.name);
     return rc < 0 ? rc : put(a, parent, &g);
 }
 
@@ -181,7 +186,7 @@ static int walk(struct arrays *a)
             next = a->f->v.v[top->node].next_sibling;
             open.n--;
         } else if (value < a->min && a->f->v.v[next].next_sibling != HW_ID_NONE) {
-            rc = put_merged(a, next, (int32_t)top->place);
+            rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
             next = HW_ID_NONE;
         } else {
             uint32_t place = (uint32_t)a->parent.n;
@@ -271,7 +276,8 @@ static double sum_of(const hw_values *values, enum hw_metric m)
 
 /* callers: the half of a pivot that grows upwards. */
 static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
-                 const hw_values *values, bool callers, struct hw_flame *out, struct hw_error *err)
+                 const hw_values *values, bool callers, double share, struct hw_flame *out,
+                 struct hw_error *err)
 {
     struct hw_filter_matches matches = {0};
     struct hw_namer namer = hw_page_namer(t);
@@ -292,7 +298,8 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
         rc = callers ? hw_flame_pivot(&q, &other, out) : hw_flame_pivot(&q, out, &other);
         hw_flame_done(&other);
     } else if (rc == HW_OK) {
-        rc = hw_flame_ask(&q, out);
+        rc = q.flags & HW_FLAME_INVERTED && share > 0 ? hw_flame_invert(&q, share, s->metric, out)
+                                                      : hw_flame_ask(&q, out);
     }
     if (rc == HW_OK)
         rc = hw_flame_sort(out, s->metric);
@@ -300,11 +307,10 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
     return rc < 0 ? hw_fail(err, rc, 0, "flamegraph") : HW_OK;
 }
 
-/* Without a wish everything, up to what a browser holds in 150 MB. */
-static double min_share(struct hw_http_request *req, size_t n_nodes)
+static double asked_share(struct hw_http_request *req)
 {
     const char *text = hw_http_query(req, "min_share");
-    double v = text ? strtod(text, NULL) : n_nodes > MAX_UNASKED ? 1e-5 : 0;
+    double v = text ? strtod(text, NULL) : 0;
     return v > 0 && v < 1 ? v : 0;
 }
 
@@ -320,11 +326,15 @@ void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &values, &err);
     if (rc == HW_OK)
-        rc = build(t, &sel, &values, part && strcmp(part, "callers") == 0, &flame, &err);
+        rc = build(t, &sel, &values, part && strcmp(part, "callers") == 0, asked_share(req), &flame,
+                   &err);
     if (rc == HW_OK) {
         struct arrays a = {.t = t, .sel = &sel, .f = &flame};
-        a.min =
-            (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * min_share(req, flame.v.n);
+        /* Without a wish everything, up to what a browser holds in 150 MB. */
+        double share = asked_share(req);
+        if (share == 0 && flame.v.n > MAX_UNASKED)
+            share = 1e-5;
+        a.min = (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * share;
         rc = fill(&a, sum_of(&values, sel.metric), &bytes);
         arrays_done(&a);
     }
@@ -481,7 +491,7 @@ void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &at, &err);
     if (rc == HW_OK)
-        rc = build(t, &sel, &at, /* callers = */ false, &flame, &err);
+        rc = build(t, &sel, &at, /* callers = */ false, /* share = */ 0, &flame, &err);
     if (rc == HW_OK)
         rc = hw_flame_by_function(&flame, t->n_labels, &values);
     if (rc == HW_OK)

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "views/flame_path.h"
 
 #include "base/banned.h"
 
@@ -144,37 +145,15 @@ struct build {
     const struct hw_flame_question *q;
     struct hw_flame *out;
     struct hw_flame_index index;
-    uint32_t *node_of;     /* by callsite: node + 1; 0 = not on the way to a value, MARK = is */
-    HW_VEC(uint32_t) path; /* functions, root first */
-    HW_VEC(uint32_t) calls;
+    uint32_t *node_of; /* by callsite: node + 1; 0 = not on the way to a value, MARK = is */
+    hw_flame_path path, calls;
 };
 
 enum { MARK = UINT32_MAX };
 
-/* Where a stack ends: a callsite, and how many functions of its frame belong to the stack. */
-struct end {
-    uint32_t callsite;
-    size_t depth; /* of n */
-    const struct hw_function_at *chain;
-    size_t n;
-};
-
 static const struct hw_callsite *callsite_of(const struct build *b, uint32_t callsite)
 {
     return hw_callsites_get(b->q->cs, (hw_callsite_id){callsite});
-}
-
-static struct end end_of(const struct build *b, hw_callsite_id leaf)
-{
-    struct end e = {.callsite = leaf.v, .depth = SIZE_MAX};
-    if (b->q->flags & HW_FLAME_SITES) {
-        (void)hw_functions_site_at(b->q->fns, leaf, &e.depth); /* only how deep */
-        e.callsite = hw_functions_site_callsite(b->q->fns, leaf).v;
-    }
-    e.chain = hw_functions_chain(b->q->fns, callsite_of(b, e.callsite)->frame, &e.n);
-    if (e.depth > e.n)
-        e.depth = e.n;
-    return e;
 }
 
 static int add_chain(struct build *b, const struct hw_function_at *chain, size_t n, uint32_t *node)
@@ -202,7 +181,7 @@ static void mark(struct build *b)
     for (size_t i = 0; i < values->n; i++) {
         if (is_zero(&values->v[i].v))
             continue;
-        struct end e = end_of(b, values->v[i].callsite);
+        struct hw_flame_end e = hw_flame_end_of(b->q, values->v[i].callsite);
         uint32_t whole = e.depth < e.n ? callsite_of(b, e.callsite)->parent.v : e.callsite;
         if (whole != HW_ID_NONE)
             b->node_of[whole] = MARK;
@@ -236,7 +215,7 @@ static int top_down(struct build *b)
     for (size_t i = 0; rc == 0 && i < values->n; i++) {
         if (is_zero(&values->v[i].v))
             continue;
-        struct end e = end_of(b, values->v[i].callsite);
+        struct hw_flame_end e = hw_flame_end_of(b->q, values->v[i].callsite);
         if (e.depth < e.n) {
             node = parent_node(b, e.callsite);
             rc = add_chain(b, e.chain, e.depth, &node);
@@ -249,28 +228,6 @@ static int top_down(struct build *b)
             b->q->node_of_value[i] = node;
     }
     return rc;
-}
-
-/* b->path: the functions of one stack. */
-static int path_of(struct build *b, hw_callsite_id leaf)
-{
-    struct end e = end_of(b, leaf);
-    hw_vec_clear(&b->path);
-    hw_vec_clear(&b->calls);
-    for (uint32_t c = e.callsite; c != HW_ID_NONE; c = callsite_of(b, c)->parent.v)
-        if (hw_vec_push(&b->calls, c) < 0)
-            return HW_ENOMEM;
-    for (size_t i = b->calls.n; i-- > 0;) {
-        size_t n;
-        const struct hw_function_at *chain =
-            hw_functions_chain(b->q->fns, callsite_of(b, b->calls.v[i])->frame, &n);
-        if (i == 0)
-            n = e.depth;
-        for (size_t k = 0; k < n; k++)
-            if (hw_vec_push(&b->path, chain[k].function) < 0)
-                return HW_ENOMEM;
-    }
-    return HW_OK;
 }
 
 /* From path[first] to path[last], whichever way that is; an empty path gives the root. */
@@ -299,7 +256,7 @@ static int by_paths(struct build *b, enum direction way)
         uint32_t node;
         if (is_zero(&q->values->v[i].v))
             continue;
-        rc = path_of(b, q->values->v[i].callsite);
+        rc = hw_flame_path_of(q, q->values->v[i].callsite, &b->calls, &b->path);
         if (rc < 0 || (q->filters && !hw_filter_apply(q->filters, b->path.v, &b->path.n, &pivot)))
             continue;
         size_t last = b->path.n ? b->path.n - 1 : 0;
@@ -369,6 +326,7 @@ void hw_flame_done(struct hw_flame *f)
     hw_vec_done(&f->v);
     hw_vec_done(&f->totals);
     hw_vec_done(&f->selfs);
+    hw_vec_done(&f->merged);
 }
 
 struct order {

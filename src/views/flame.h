@@ -12,7 +12,8 @@
  * Owns:    its nodes.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^32 - 1 nodes).
  * Cost:    top-down without filters one pass over the callsites in order of id, 30 to 100 ns a node
- *          (bench/views); with filters, inverted, pivot O(sum of depths). Sort O(n log n) at worst.
+ *          (bench/views); with filters, inverted, pivot O(sum of depths); inverted without small
+ *          parts O(stacks × the depth of what is large). Sort O(n log n) at worst.
  *          Memory: 88 bytes a node, 64 more where a stack ends.
  * Threads: pure.
  */
@@ -35,10 +36,17 @@ struct hw_flame_node {
     uint32_t self; /* index into selfs; HW_ID_NONE = 0 in every metric */
 };
 
+/* A node that stands for n small siblings (hw_flame_invert); its function is HW_FLAME_MERGED. */
+struct hw_flame_merged {
+    uint32_t node, n;
+};
+#define HW_FLAME_MERGED (HW_ID_NONE - 1)
+
 struct hw_flame {
     HW_VEC(struct hw_flame_node) v;
     HW_VEC(struct hw_value) totals; /* by node: it and all below it */
     HW_VEC(struct hw_value) selfs;
+    HW_VEC(struct hw_flame_merged) merged; /* in order of node */
 };
 
 static inline const struct hw_value *hw_flame_total(const struct hw_flame *f, uint32_t node)
@@ -77,6 +85,14 @@ int hw_flame_ask(const struct hw_flame_question *q, struct hw_flame *out);
  * may be HW_FLAME_SITES or 0. */
 int hw_flame_pivot(const struct hw_flame_question *q, struct hw_flame *callees,
                    struct hw_flame *callers);
+
+/* The inverted tree in which siblings that hold less than min_share of the whole, in the metric,
+ * are one node: made without ever making them. Figures of the other metrics are right, too.
+ * node_of_value is not filled; q->filters has no pivot. */
+int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw_metric by,
+                    struct hw_flame *out);
+/* How many siblings a node stands for; 0 = it is one of its own. */
+uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node);
 
 void hw_flame_done(struct hw_flame *f);
 /* Siblings in falling order of the metric's total, then of the function's id. */
