@@ -279,6 +279,8 @@ static void trace_question(struct hw_http_request *req, void *ctx)
                      {"accounting", hw_page_accounting},
                      {"diff", hw_page_diff},
                      {"leaks", hw_page_leaks},
+                     {"lifetimes", hw_page_lifetimes},
+                     {"sizes", hw_page_sizes},
                      {"table/diff", hw_page_diff_table},
                      {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');

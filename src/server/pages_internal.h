@@ -108,6 +108,8 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);

@@ -222,10 +222,55 @@ test('accounting: every line is that of SQL, steps add up, and the page shows th
   await isTame(false);
 });
 
+test('sizes: classes are those of the command, sums those of SQL, a range filters the table', async () => {
+  const s = await (await server.ask('/api/v1/traces/1/sizes?metric=alloc_space')).json();
+  const want = JSON.parse(cli('stats', '--json', trace)).processes[0];
+  assert.deepEqual(s.classes.map((c) => c.slice(1)), want.sizes.map((c) => [c.up_to, c.alloc_objects, c.alloc_space, c.objects, c.space, c.exact_objects]));
+  const [[allocated]] = await server.sql('select sum(size) from heap_profile_allocation where size > 0');
+  assert.equal(s.total, allocated);
+  await at('sizes', '&metric=alloc_space');
+  const bars = page.locator('.by-size button');
+  await bars.first().focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash.includes('sizes='));
+  await page.waitForFunction(() => !document.querySelector('.by-function')?.textContent.includes('load_table'));
+  for (let i = 1; i < (await bars.count()); i++) await page.keyboard.press('Shift+ArrowRight');
+  await page.waitForFunction(() => document.querySelector('.by-function').textContent.includes('load_table'));
+  const url = page.url();
+  await page.reload();
+  await page.waitForSelector('.by-size [aria-pressed=true]');
+  assert.equal(page.url(), url);
+  await page.locator('.by-size button').first().focus();
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => !location.hash.includes('sizes='));
+  const box = await page.locator('.by-size').boundingBox();
+  await page.mouse.move(box.x + 20, box.y + 100);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 100, { steps: 8 });
+  await page.mouse.up();
+  await page.waitForFunction(() => /sizes=\d+-\d+/.test(location.hash));
+  await at('sizes', '&metric=alloc_space');
+  await isTame();
+});
+
+test('lifetimes: what was asked for is that of SQL, bounds hold', async () => {
+  const l = await (await server.ask('/api/v1/traces/1/lifetimes')).json();
+  const [[allocated]] = await server.sql('select sum(size) from heap_profile_allocation where size > 0');
+  assert.equal(l.functions.reduce((a, f) => a + f[2], 0), allocated);
+  assert.equal(l.buckets.reduce((a, b) => a + b[1], 0), allocated);
+  const row = (name) => l.functions.find((f) => f[0] === name);
+  for (const f of l.functions) assert.ok(f[6] <= f[7] && f[7] <= f[2] && f[5] >= 0, f[0]);
+  assert.equal(row('load_table')[7], 0);
+  assert.ok(row('handle_request')[7] > 0.6 * row('handle_request')[2], 'three of four requests are freed at once');
+  assert.ok(row('load_table')[5] > row('handle_request')[5]);
+  await at('sizes');
+  assert.match(await page.textContent('.by-stay ~ .scroll'), /handle_request/);
+});
+
 test('accessibility and looks: every page, both themes, both sizes', async () => {
   const broken = [];
   const pages = {
-    accounting: () => at('accounting'), diff: () => at('diff'), 'diff-sides': () => at('diff', '&open=sides&mode=share&all=1'),
+    sizes: () => at('sizes'), 'sizes-range': () => at('sizes', '&sizes=9-15&metric=alloc_objects'), accounting: () => at('accounting'), diff: () => at('diff'), 'diff-sides': () => at('diff', '&open=sides&mode=share&all=1'),
     leaks: () => at('leaks'), 'leaks-open': async () => { await at('leaks'); await page.locator('.verdict').first().click(); } };
   for (const [name, go] of Object.entries(pages)) broken.push(...(await inspect(page, name, go)));
   assert.deepEqual(broken, []);

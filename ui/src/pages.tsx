@@ -54,6 +54,7 @@ export const PAGES: PageRow[] = [
   { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', view: CallTree },
   { id: 'diff', label: 'Diff', icon: 'M3 4h8v4H3zM3 10h5v4H3zM3 16h8v4H3zM13 4h8v4h-8zM13 10h8v4h-8zM13 16h4v4h-4z', needs: 'profile', view: lazy(async () => (await import('./diff')).DiffPage) },
   { id: 'leaks', label: 'Leaks', icon: 'M12 2l7 11a7 7 0 1 1-14 0zM9 14a3 3 0 0 0 3 3v-2a1 1 0 0 1-1-1z', needs: 'profile', view: lazy(async () => (await import('./leaks')).LeaksPage) },
+  { id: 'sizes', label: 'Sizes', icon: 'M3 20h18v1H3zM4 14h3v5H4zM8 8h3v11H8zM12 4h3v15h-3zM16 10h3v9h-3z', needs: 'profile', view: lazy(async () => (await import('./sizes')).SizesPage) },
   { id: 'accounting', label: 'Accounting', icon: 'M3 20V4h2v14h16v2zM7 13h3v4H7zM12 9h3v8h-3zM17 5h3v12h-3z', needs: 'profile', view: lazy(async () => (await import('./accounting')).AccountingPage) },
   { id: 'query', label: 'SQL', icon: 'M4 5c0-4 16-4 16 0v14c0 4-16 4-16 0zm2 3.2v2.6c3 2 9 2 12 0V8.2c-3 1.4-9 1.4-12 0z', needs: 'trace', view: lazy(() => import('./sql').then((m) => m.SqlPage)) },
 ];
