@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,10 +22,12 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
 #include "cli/launch.h"
 #include "daemon/recorder.h"
+#include "wire/handshake.h"
 
 #include "base/banned.h"
 
@@ -97,8 +100,64 @@ static int in_background(struct hw_cli *cli, int (*run)(struct hw_cli *cli))
     return status;
 }
 
+/* ---- will anybody find it? ---- */
+
+static bool is_started_by_manager(void)
+{
+    const char *pid = secure_getenv("LISTEN_PID");
+    return pid && strtol(pid, NULL, 10) == (long)getpid();
+}
+
+/* The first directory on the way that other users may not pass; "" = none. */
+static void closed_directory(const char *path, char *out, size_t max)
+{
+    struct stat st;
+    out[0] = '\0';
+    for (const char *p = strchr(path + 1, '/'); path[0] == '/' && p; p = strchr(p + 1, '/')) {
+        (void)snprintf(out, max, "%.*s", (int)(p - path), path);
+        if (stat(out, &st) == 0 && !(st.st_mode & S_IXOTH))
+            return;
+        out[0] = '\0';
+    }
+}
+
+static bool somebody_listens(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    return fd >= 0 && (connect(fd, (struct sockaddr *)&a, sizeof a) == 0 || errno == EAGAIN);
+}
+
+/* A service that was started by hand waits in vain where no program looks for one. */
+static void warn_unreached(struct hw_cli *cli)
+{
+    const char *given = hw_opt_text(&cli->opts, HW_OPT_PRODUCER_SOCKET);
+    const char *named = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
+    const char *path = given ? given : hw_default_producer_socket();
+    char closed[128];
+    if (is_started_by_manager())
+        return; /* its units say where */
+    bool usual = strcmp(path, HW_SOCKET_OF_SERVICE) == 0 || strcmp(path, HW_SOCKET_OF_USER) == 0;
+    if (given && !usual && !(named && strcmp(named, given) == 0))
+        hw_log(WARN,
+               "programs look for a recorder at " HW_SOCKET_OF_SERVICE " and " HW_SOCKET_OF_USER
+               "; those meant for this one must be started with PERFETTO_PRODUCER_SOCK_NAME=%s",
+               given);
+    if (strcmp(path, HW_SOCKET_OF_USER) == 0 && somebody_listens(HW_SOCKET_OF_SERVICE))
+        hw_log(WARN, "programs ask the service at " HW_SOCKET_OF_SERVICE
+                     " first, which runs already: this one is reached by none of them");
+    closed_directory(path, closed, sizeof closed);
+    if (closed[0] && geteuid() == 0)
+        hw_log(WARN,
+               "other users' programs cannot reach '%s': directory '%s' is closed to them (chmod "
+               "o+x, or another --producer-socket)",
+               path, closed);
+}
+
 static int service(struct hw_cli *cli)
 {
+    warn_unreached(cli);
     return run_recorder(cli, -1);
 }
 
@@ -107,7 +166,7 @@ static bool already_running(struct hw_cli *cli)
 {
     struct hw_controller *c;
     const char *path = hw_opt_text(&cli->opts, HW_OPT_CONSUMER_SOCKET);
-    if (hw_controller_connect(path, &c, NULL) < 0)
+    if (is_started_by_manager() || hw_controller_connect(path, &c, NULL) < 0)
         return false;
     hw_controller_free(c);
     hw_cli_error(cli, NULL, "a service is already running there");

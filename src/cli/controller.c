@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -147,6 +149,14 @@ static int connect_to(const char *path, struct hw_controller **out, struct hw_er
         bool none = errno == ENOENT || errno == ECONNREFUSED;
         if (none)
             return hw_fail(err, HW_ENOTFOUND, 0, "no service listens on '%s'", path);
+        struct stat st;
+        if (errno == EACCES && stat(path, &st) == 0 && !(st.st_mode & S_IWOTH)) {
+            const struct group *g = getgrgid(st.st_gid);
+            return hw_fail(err, HW_EPERM, 0,
+                           "the service at '%s' is for root and members of group '%s'; `heapwise "
+                           "record --` and `heapwise attach` need none",
+                           path, g ? g->gr_name : "?");
+        }
         return hw_fail_sys(err, "cannot connect to '%s'", path);
     }
     rc = check_peer(fd, path, err);

@@ -32,8 +32,8 @@ static const char *socket_path(bool *asked_for, const char **other)
     if (p && *p)
         return p;
     /* A service of root's, else a recorder of one's own, which cannot write to /run. */
-    *other = "/tmp/perfetto-producer";
-    return "/run/perfetto/traced-producer.sock";
+    *other = HW_SOCKET_OF_USER;
+    return HW_SOCKET_OF_SERVICE;
 }
 
 int hw_client_prepare(void)

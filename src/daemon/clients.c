@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/fd_send.h"
 #include "base/log.h"
+#include "daemon/activation.h"
 #include "daemon/core.h"
 #include "proc/number.h"
 
@@ -332,10 +333,16 @@ int hw_listen(const char *name, struct hw_error *err)
 
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err)
 {
-    int fd = hw_listen(name, err);
-    if (fd < 0)
-        return fd;
-    (void)snprintf(r->producer_name, sizeof r->producer_name, "%s", name);
+    int fd = r->embedded
+                 ? -1
+                 : hw_activation_take("producer", r->producer_name, sizeof r->producer_name);
+    r->activated = fd >= 0;
+    if (!r->activated) {
+        fd = hw_listen(name, err);
+        if (fd < 0)
+            return fd;
+        (void)snprintf(r->producer_name, sizeof r->producer_name, "%s", name);
+    }
     r->producers = (struct hw_watch){fd, on_listen};
     return hw_watch_add(r, &r->producers, EPOLLIN);
 }
@@ -438,7 +445,7 @@ void hw_clients_done(struct hw_recorder *r)
     hw_vec_done(&r->conns);
     if (r->producers.fd >= 0) {
         (void)close(r->producers.fd); /* no more clients */
-        if (r->producer_name[0] != '@' && r->producer_name[0] != '\0')
+        if (!r->activated && r->producer_name[0] != '@' && r->producer_name[0] != '\0')
             (void)unlink(r->producer_name); /* the next start removes it too */
     }
 }

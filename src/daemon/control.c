@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/activation.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
 
@@ -396,7 +397,10 @@ static void on_listen(struct hw_watch *w, uint32_t events)
 
 int hw_control_listen(struct hw_recorder *r, const char *name, struct hw_error *err)
 {
-    int fd = hw_listen(name, err);
+    char path[108];
+    int fd = r->embedded ? -1 : hw_activation_take("consumer", path, sizeof path);
+    if (fd < 0)
+        fd = hw_listen(name, err);
     if (fd < 0)
         return fd;
     r->consumers = (struct hw_watch){fd, on_listen};

@@ -427,6 +427,7 @@ struct hw_recorder {
     uint64_t next_session, next_key;
     uint32_t next_generation;
     bool embedded, stopping, controller_gone;
+    bool activated;     /* the sockets are the service manager's */
     bool accept_paused; /* out of descriptors: said once */
     bool sweep_due;     /* a target ended: its files may be closed */
     uint64_t next_sweep_ns, next_weigh_ns, next_doors_ns;

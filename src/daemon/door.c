@@ -82,10 +82,15 @@ static int look_at(int dir, struct where *out)
     return HW_OK;
 }
 
-static int look_at_self(struct where *out)
+/* Paths of the service manager's sockets are in its mount namespace, not in one that it has made
+ * for us (ProtectSystem=). */
+static int look_at_self(const struct hw_recorder *r, struct where *out)
 {
     hw_autofd int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return self < 0 ? HW_ESYS : look_at(self, out);
+    int rc = self < 0 ? HW_ESYS : look_at(self, out);
+    if (rc == HW_OK && r->activated)
+        out->mount = ns_inode(AT_FDCWD, "/proc/1/ns/mnt");
+    return rc;
 }
 
 /* Unreadable ones count as ours: the client finds out. */
@@ -159,6 +164,7 @@ static void child(const struct order *o)
 {
     struct reply r = {0};
     (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)alarm(2 * CHILD_MS / 1000); /* as somebody else it is out of the recorder's reach */
     int fd = enter(o, &r);
     (void)hw_fd_send(o->answer, &r, sizeof r, &fd, fd >= 0, 0); /* silence is an answer, too */
     _exit(0);
@@ -312,7 +318,7 @@ int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door 
                 struct hw_error *err)
 {
     struct where we, to;
-    if (look_at_self(&we) < 0 || look_at(pid->dir, &to) < 0)
+    if (look_at_self(r, &we) < 0 || look_at(pid->dir, &to) < 0)
         return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     *out = NULL;
     if (is_reached(r, &we, &to))

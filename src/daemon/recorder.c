@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/memory.h"
+#include "daemon/privilege.h"
 
 #include "base/banned.h"
 
@@ -290,8 +291,7 @@ const char *hw_default_producer_socket(void)
     const char *e = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
     if (e && e[0])
         return e;
-    return access("/run/perfetto", W_OK) == 0 ? "/run/perfetto/traced-producer.sock"
-                                              : "/tmp/perfetto-producer";
+    return access("/run/perfetto", W_OK) == 0 ? HW_SOCKET_OF_SERVICE : HW_SOCKET_OF_USER;
 }
 
 const char *hw_default_consumer_socket(void)
@@ -375,6 +375,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     int rc = hw_workers_start(&r->workers, err); /* first: no thread may exist yet */
     if (rc < 0)
         return rc;
+    hw_privilege_keep_needed(); /* workers became somebody else, which we cannot any more */
     r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (r->epoll_fd < 0)
         return hw_fail_sys(err, "epoll");

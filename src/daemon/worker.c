@@ -32,6 +32,7 @@
 #include "base/fd_send.h"
 #include "base/strbuf.h"
 #include "cfi/cfi.h"
+#include "daemon/privilege.h"
 #include "elf/elf.h"
 #include "wire/control_page.h"
 
@@ -270,8 +271,8 @@ static void drop_privileges(void)
         (void)!setresgid(NOBODY, NOBODY, NOBODY);
         (void)!setresuid(NOBODY, NOBODY, NOBODY);
     }
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* cannot fail with these arguments */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* the same */
+    hw_privilege_keep_none();
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* cannot fail with these arguments */
 }
 
 static void on_child(int sig)

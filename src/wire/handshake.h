@@ -22,6 +22,11 @@
 #define HW_WELCOME_MAGIC 0x31636c6577777768u /* "hwwwelc1" */
 #define HW_WELCOME_FDS   3
 
+/* Where a client looks for a recorder without being told: root's service, then one of its own user.
+ */
+#define HW_SOCKET_OF_SERVICE "/run/perfetto/traced-producer.sock"
+#define HW_SOCKET_OF_USER    "/tmp/perfetto-producer"
+
 /* A recorder that one command has for itself is at '@' + a name nobody can guess, and for programs
  * in another network namespace at this + that name. */
 #define HW_SOCKET_FILES "/tmp/"

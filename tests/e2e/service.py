@@ -2,8 +2,10 @@
 """The service: who may record what with it, what a refused process leaves, privileges, sockets."""
 import os
 import pathlib
+import re
 import shutil
 import signal
+import socket
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -86,5 +88,145 @@ def group(box):
     yours.end()
 
 
+KEPT = {"sys_ptrace", "dac_override", "sys_admin", "setuid", "net_admin", "kill"}
+CAPABILITIES = ("chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable "
+                "net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio "
+                "sys_chroot sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_resource sys_time "
+                "sys_tty_config mknod lease audit_write audit_control setfcap mac_override mac_admin syslog "
+                "wake_alarm block_suspend audit_read perfmon bpf checkpoint_restore").split()
+
+
+def status(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return {l.split(":")[0]: l.split(":")[1].split() for l in text.splitlines()}
+
+
+def capabilities(pid, which="CapEff"):
+    bits = int(status(pid)[which][0], 16)
+    return {n for i, n in enumerate(CAPABILITIES) if bits >> i & 1}
+
+
+def children(pid):
+    return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def by_root(box):
+    """Started by hand as root: the capabilities it needs are left, and no way to get others."""
+    need_root(box)
+    s = start(box)
+    all_of = capabilities(os.getpid(), "CapPrm")
+    for which in ("CapEff", "CapPrm", "CapBnd"):
+        hw.equal(capabilities(s.pid, which), KEPT & all_of, which)
+    for which in ("CapInh", "CapAmb"):
+        hw.equal(capabilities(s.pid, which), set(), which)
+    hw.equal(status(s.pid)["NoNewPrivs"], ["1"], "no_new_privs")
+    workers = children(s.pid)
+    hw.true(workers, "workers")
+    for w in workers:
+        hw.equal([capabilities(w, c) for c in ("CapEff", "CapPrm", "CapAmb")], [set()] * 3, "a worker's")
+        hw.equal((status(w)["Uid"][1], status(w)["NoNewPrivs"]), ("65534", ["1"]), "a worker's user")
+    theirs = Late(box, [*as_user(USER), hw.target("late")])
+    out, r = profile(box, theirs.pid, "theirs")
+    hw.equal(r.returncode, 0, "another user's program, with what is left: " + hw.tail(r.stderr))
+    theirs.end()
+    s.terminate()
+    hw.equal(s.wait(10), 0, "the service's end")
+
+
+def activated(box):
+    """As the units have it: root makes the sockets, a user without root's name records for all."""
+    need_root(box)
+    sockets = []
+    for name, mode in (("producer", 0o666), ("consumer", 0o660)):
+        k = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        k.bind(box.path(name))
+        os.chown(box.path(name), 0, GROUP)
+        os.chmod(box.path(name), mode)
+        k.listen(100)
+        sockets.append(k)
+    os.mkdir(box.path("cache"))
+    os.chown(box.path("cache"), USER, USER)
+    # 3 and 4, and $LISTEN_PID is who executes the service at last
+    line = ("import os,sys; os.dup2(int(sys.argv[1]),103); os.dup2(int(sys.argv[2]),104); os.dup2(103,3); "
+            "os.dup2(104,4); os.set_inheritable(3,True); os.set_inheritable(4,True); "
+            "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='2',LISTEN_FDNAMES='producer:consumer'); "
+            "os.execvp(sys.argv[3],sys.argv[3:])")
+    caps = ",".join("+" + c for c in sorted(KEPT))
+    s = box.start([sys.executable, "-c", line, str(sockets[0].fileno()), str(sockets[1].fileno()),
+                   *as_user(USER), "--inh-caps", caps, "--ambient-caps", caps, "--no-new-privs",
+                   hw.tool("heapprofd"), "--cache-dir", box.path("cache")],
+                  stderr=open(box.path("service.log"), "wb"), pass_fds=[k.fileno() for k in sockets])
+    for k in sockets:
+        k.close()
+    theirs = Late(box, [*as_user(OTHER), hw.target("late")])
+    preloaded = Late(box, ["env", "LD_PRELOAD=" + hw.preload_library(), *as_user(OTHER), hw.target("late")])
+    out, r = profile(box, theirs.pid, "theirs")
+    hw.equal(r.returncode, 0, "attached: " + hw.tail(r.stderr) + open(box.path("service.log")).read())
+    hw.equal(status(s.pid)["Uid"], [str(USER)] * 4, "the service's user")
+    hw.equal(capabilities(s.pid), KEPT, "its capabilities")
+    for w in children(s.pid):
+        hw.equal([capabilities(w, c) for c in ("CapEff", "CapPrm", "CapAmb")], [set()] * 3, "a worker's")
+    out, r = profile(box, preloaded.pid, "preloaded")
+    hw.equal(r.returncode, 0, "preloaded: " + hw.tail(r.stderr))
+    hw.true(is_trusted(preloaded.pid), "a preloaded program believes root's socket")
+    out, r = profile(box, theirs.pid, "member", before=as_user(OTHER, [GROUP]))
+    hw.equal(r.returncode, 0, "a member of the group: " + hw.tail(r.stderr))
+    out, r = profile(box, theirs.pid, "other", before=as_user(OTHER))
+    hw.true(r.returncode != 0 and b"is for root and members of group" in r.stderr, hw.tail(r.stderr))
+    s.terminate()
+    hw.equal(s.wait(10), 0, "the service's end")
+    hw.true(os.path.exists(box.path("producer")), "the service manager's sockets stay")
+    theirs.end()
+    preloaded.end()
+
+
+def is_trusted(pid):
+    return "memfd:hw-control" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+
+
+def units(box):
+    """What `make install` leaves: systemd finds nothing wrong with it, and it names the same capabilities."""
+    root = hw.built().parent
+    service = root / "lib/systemd/system/heapprofd.service"
+    text = service.read_text()
+    for key in ("AmbientCapabilities", "CapabilityBoundingSet"):
+        hw.equal({w[4:].lower() for w in re.search(rf"^{key}=(.*)$", text, re.M)[1].split()}, KEPT, key)
+    hw.true((root / "lib/sysusers.d/heapwise.conf").exists(), "sysusers")
+    hw.need("systemd-analyze")
+    home = box.path("units")
+    shutil.copytree(service.parent, home)
+    unit = pathlib.Path(home, "heapprofd.service")
+    unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=" + hw.tool("heapprofd"), text))
+    r = box.run(["systemd-analyze", "verify", "--man=no", str(unit)], env={"SYSTEMD_UNIT_PATH": home + ":"})
+    ours = [l for l in (r.stdout + r.stderr).decode().splitlines() if "heap" in l and "not found" not in l]
+    hw.equal(ours, [], "systemd-analyze verify")
+    r = box.run(["systemd-analyze", "security", "--offline=yes", "--threshold=45", str(unit)])
+    hw.equal(r.returncode, 0, "systemd-analyze security: " + hw.tail(r.stdout, 300) + hw.tail(r.stderr))
+
+
+def unreached(box):
+    """Started by hand where nobody looks: it says so, and what to do."""
+    def says(*options, env=None):
+        pathlib.Path(box.path("c")).unlink(missing_ok=True)
+        s = box.start([hw.tool("heapprofd"), "--consumer-socket", box.path("c"), *options], env=env,
+                      stderr=open(box.path("log"), "wb"))
+        hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+        s.terminate()
+        s.wait(10)
+        return open(box.path("log")).read()
+    elsewhere = box.path("elsewhere")
+    text = says("--producer-socket", elsewhere, env={"PERFETTO_PRODUCER_SOCK_NAME": ""})
+    hw.true(f"must be started with PERFETTO_PRODUCER_SOCK_NAME={elsewhere}" in text, text)
+    text = says(env={"PERFETTO_PRODUCER_SOCK_NAME": elsewhere})
+    hw.true("must be started with" not in text, text)
+    if os.geteuid() == 0:
+        os.chmod(box.dir, 0o700)
+        text = says("--producer-socket", elsewhere)
+        hw.true(f"directory '{box.dir}' is closed to them" in text, text)
+        os.chmod(box.dir, 0o755)
+        hw.true("closed" not in says("--producer-socket", elsewhere), "an open directory is fine")
+
+
 if __name__ == "__main__":
-    hw.main({"refused": refused, "group": group})
+    hw.main({"refused": refused, "group": group, "by-root": by_root, "activated": activated, "units": units,
+             "unreached": unreached})
