@@ -1,8 +1,8 @@
 /*
  * The file is read twice. The first time takes in interned data and clock snapshots, as both may
- * stand behind the samples that need them; the second time everything else. That holds no sample
- * in memory beside the model's rows. Packets that name frames are read a third time, when all
- * frames are known.
+ * stand behind the samples that need them, and leaves large packets of samples out; the second time
+ * everything else. That holds no sample in memory beside the model's rows. Packets that name frames
+ * are read a third time, when all frames are known.
  */
 #include "import/perfetto.h"
 
@@ -65,6 +65,7 @@ static int gather(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
     int rc;
+    hw_trace_reader_leave_out_samples(im->reader);
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         rc = gather_packet(im, &p);
         if (rc < 0)
@@ -479,6 +480,7 @@ static int read_names(struct import *im, struct hw_error *err)
     if (rc < 0)
         return hw_fail(err, rc, 0, "frames of the trace");
     hw_trace_reader_rewind(im->reader);
+    hw_trace_reader_leave_out_samples(im->reader);
     while (rc == HW_OK && (next = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         if (p.data_field == F(module_symbols))
             rc = hw_import_module_symbols(&ix, p.data);

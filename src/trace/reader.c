@@ -20,6 +20,7 @@
 #include "base/vec.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
+#include "codec/pb_far.h"
 #include "schema/fields.h"
 #include "schema/schema.h"
 #include "trace/writer.h"
@@ -30,6 +31,7 @@ enum {
     WINDOW = 1 << 20,
     MAX_INFLATED = 256 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
     MAX_HEAD = 16,            /* tag and length of a packet */
+    MIN_LEFT_OUT = 64 << 10,  /* smaller packets are as quickly read as looked at */
     RESYNC_LIMIT = 64 << 20   /* bytes looked at again and again by `plausible` */
 };
 
@@ -51,6 +53,7 @@ struct hw_trace_reader {
     uint8_t *buffer; /* owned; of size capacity */
     size_t capacity;
     uint64_t pos;
+    bool leaves_out_samples;
 
     /* The content of a compressed packet being handed out. */
     struct hw_strbuf inflated;
@@ -116,11 +119,17 @@ void hw_trace_reader_free(struct hw_trace_reader *r)
 void hw_trace_reader_rewind(struct hw_trace_reader *r)
 {
     r->pos = 0;
+    r->leaves_out_samples = false;
     r->inner = false;
     r->sequences.n = 0;
     hw_map64_done(&r->sequence_by_id);
     r->resync_budget = RESYNC_LIMIT;
     r->stats = (struct hw_reader_stats){0};
+}
+
+void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r)
+{
+    r->leaves_out_samples = r->fd >= 0;
 }
 
 const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r)
@@ -138,7 +147,12 @@ static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, stru
         r->buffer = grown;
         r->capacity = capacity;
     }
+    uint64_t window_end = r->window_at + r->window.n;
     size_t got = 0;
+    if (at >= r->window_at && at < window_end) { /* what is there already is kept */
+        got = (size_t)(window_end - at);
+        memmove(r->buffer, r->buffer + (at - r->window_at), got);
+    }
     r->window = hw_bytes_of(r->buffer, 0);
     r->window_at = at;
     while (got < r->capacity) {
@@ -157,12 +171,16 @@ static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, stru
     return HW_OK;
 }
 
+static bool is_inside(const struct hw_trace_reader *r, uint64_t at, uint64_t n)
+{
+    return at >= r->window_at && at + n <= r->window_at + r->window.n;
+}
+
 /* The bytes from `at` on: `want` of them, or fewer at the end of the file. */
 static int view(struct hw_trace_reader *r, uint64_t at, size_t want, struct hw_bytes *out,
                 struct hw_error *err)
 {
-    bool inside = at >= r->window_at && at + want <= r->window_at + r->window.n;
-    if (!inside && r->fd >= 0) {
+    if (!is_inside(r, at, want) && r->fd >= 0) {
         int rc = fill_window(r, at, want, err);
         if (rc < 0)
             return rc;
@@ -525,13 +543,71 @@ static int skip_frame(struct hw_trace_reader *r, const struct frame *f, struct h
     return HW_OK;
 }
 
+/* Is this ProfilePacket dumps and numbers, and nothing else? */
+static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes)
+{
+    struct hw_pb_far in = *packet;
+    struct hw_pb_field f;
+    int rc;
+    in.end = packet->pos;
+    in.pos = packet->pos - bytes;
+    while ((rc = hw_pb_far_next(&in, &f)) == 1)
+        if (f.wire == HW_PB_BYTES && f.number != HW_F_ProfilePacket_process_dumps)
+            return false;
+    return rc == 0;
+}
+
+/* False: the packet at pos has been read already, or is small. */
+static bool may_be_left_out(const struct hw_trace_reader *r)
+{
+    struct frame f;
+    if (!r->leaves_out_samples || r->pos >= r->size)
+        return false;
+    if (!is_inside(r, r->pos, MAX_HEAD))
+        return true;
+    struct hw_bytes b = hw_bytes_of(r->window.p + (r->pos - r->window_at), MAX_HEAD);
+    return frame_read(b, r->size - r->pos, &f) == FRAME_PACKET && f.n >= MIN_LEFT_OUT &&
+           !is_inside(r, r->pos, f.head + f.n);
+}
+
+/*
+ * Takes a large packet of samples apart without reading them; *end: where it ends. False: it must
+ * be read, as it is another one, or damaged in any way.
+ */
+static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, struct common *c,
+                              uint64_t *end)
+{
+    struct hw_pb_far far = {.fd = r->fd, .pos = r->pos, .end = r->size};
+    struct hw_pb_field f;
+    int rc = hw_pb_far_next(&far, &f);
+    if (rc != 1 || f.wire != HW_PB_BYTES || f.number != HW_F_Trace_packet ||
+        f.value < MIN_LEFT_OUT || f.value > HW_TRACE_MAX_PACKET)
+        return false;
+    far.end = *end = far.pos;
+    far.pos -= f.value;
+    *p = (struct hw_packet){0};
+    *c = (struct common){0};
+    while ((rc = hw_pb_far_next(&far, &f)) == 1) {
+        if (f.wire == HW_PB_BYTES &&
+            (f.number != F(profile_packet) || p->data_field || !is_only_dumps(&far, f.value)))
+            return false;
+        take_field(&f, p, c);
+    }
+    p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
+    return rc == 0 && p->data_field == F(profile_packet);
+}
+
 /* 1 = a packet, 0 = something else was passed; sets pos behind it. */
 static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
 {
     struct hw_bytes b;
     struct frame f = {0};
     struct common c;
-    uint64_t at = r->pos;
+    uint64_t at = r->pos, end;
+    if (may_be_left_out(r) && leave_out_samples(r, out, &c, &end)) {
+        r->pos = end;
+        return take_packet(r, out, &c, at, err);
+    }
     int rc = view(r, at, MAX_HEAD, &b, err);
     if (rc < 0 || at >= r->size)
         return rc;

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/map64.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
@@ -253,8 +254,104 @@ static void files_are_read_in_windows(void **state)
     unlink(path);
 }
 
+/* Packets of samples above and below the size that is left out, beside others as large. */
+static void put_some_packet(struct hw_pb *w, uint64_t r)
+{
+    static const char zeros[200000];
+    size_t n = 1000 + (r >> 8) % (sizeof zeros - 1000);
+    hw_pb_begin(w, HW_F_Trace_packet);
+    if (r & 1)
+        hw_pb_uint(w, F(timestamp), r);
+    if (r % 11 == 0) {
+        hw_pb_bytes(w, F(interned_data), zeros, n);
+    } else if (r % 7 < 4) {
+        hw_pb_begin(w, F(profile_packet));
+        if (r % 13 == 0) /* a table of the old form: needed */
+            hw_pb_bytes(w, HW_F_ProfilePacket_strings, zeros, n);
+        hw_pb_bytes(w, HW_F_ProfilePacket_process_dumps, zeros, n);
+        if (r % 5 == 0)
+            hw_pb_bytes(w, HW_F_ProfilePacket_process_dumps, zeros, n / 2);
+        hw_pb_uint(w, HW_F_ProfilePacket_index, r % 3);
+        hw_pb_end(w);
+    } else {
+        hw_pb_bytes(w, F(process_tree), zeros, r % 3 ? 20 : n);
+    }
+    hw_pb_uint(w, F(trusted_uid), 1000);
+    hw_pb_uint(w, F(trusted_packet_sequence_id), 1 + (uint32_t)(r % 2));
+    if (r % 4 == 0)
+        hw_pb_uint(w, F(sequence_flags), 1 + r % 3);
+    hw_pb_end(w);
+}
+
+struct seen_packet {
+    uint64_t offset, sequence, timestamp;
+    size_t n_interned, n_data;
+    uint32_t data_field, generation;
+};
+
+static size_t read_fd(int fd, bool leave_out, struct seen_packet *seen, size_t max,
+                      struct hw_reader_stats *stats)
+{
+    struct hw_trace_reader *r;
+    struct hw_packet p;
+    size_t n = 0;
+    assert_int_equal(hw_trace_reader_open_fd(fd, &r, NULL), 0);
+    if (leave_out)
+        hw_trace_reader_leave_out_samples(r);
+    while (hw_trace_reader_next(r, &p, NULL) == 1 && n < max)
+        seen[n++] = (struct seen_packet){p.offset, p.sequence,   p.timestamp, p.interned.n,
+                                         p.data.n, p.data_field, p.generation};
+    *stats = *hw_trace_reader_stats(r);
+    hw_trace_reader_free(r);
+    return n;
+}
+
+static void samples_left_out_change_nothing_else(void **state)
+{
+    enum { FILES = 60, PACKETS = 40, MAX = 400 };
+    (void)state;
+    uint64_t rng = 3;
+    size_t n_left_out = 0, n_damaged = 0;
+    for (int file = 0; file < FILES; file++) {
+        struct hw_pb w = {0};
+        struct seen_packet all[MAX] = {0}, some[MAX] = {0};
+        struct hw_reader_stats s_all, s_some;
+        char path[] = "/tmp/hw-reader-XXXXXX";
+        hw_autofd int fd = mkstemp(path);
+        size_t starts[PACKETS];
+        assert_true(fd >= 0);
+        (void)unlink(path);
+        for (int i = 0; i < PACKETS; i++) {
+            starts[i] = hw_pb_view(&w).n;
+            put_some_packet(&w, rng = hw_hash_u64(rng + 1));
+        }
+        struct hw_bytes b = hw_pb_view(&w);
+        for (int i = 0; i < file % 4; i++) { /* damage where it is felt: in heads and tails */
+            rng = hw_hash_u64(rng + 1);
+            size_t at = starts[1 + rng % (PACKETS - 1)] + (rng >> 8) % 40 - 12;
+            w.buf.p[at] = (char)(rng >> 16);
+        }
+        size_t n = file % 8 == 7 ? b.n - rng % 300000 : b.n; /* some end early */
+        assert_int_equal(write(fd, b.p, n), n);
+        size_t n_all = read_fd(fd, /* leave_out = */ false, all, MAX, &s_all);
+        assert_int_equal(read_fd(fd, /* leave_out = */ true, some, MAX, &s_some), n_all);
+        for (size_t i = 0; i < n_all; i++) {
+            bool left_out = some[i].n_data == 0 && all[i].data_field == F(profile_packet);
+            n_left_out += left_out && all[i].n_data;
+            some[i].n_data = left_out ? all[i].n_data : some[i].n_data;
+            assert_memory_equal(&all[i], &some[i], sizeof all[i]);
+        }
+        n_damaged += s_all.damaged_packets + (s_all.skipped_bytes > 0);
+        assert_memory_equal(&s_all, &s_some, sizeof s_all);
+        hw_pb_done(&w);
+    }
+    assert_in_range(n_left_out, 100, FILES * PACKETS);
+    assert_in_range(n_damaged, 10, FILES * PACKETS);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(a_cut_file_gives_its_whole_packets),
              cmocka_unit_test(a_broken_byte_costs_its_packet_at_most),
              cmocka_unit_test(sequences_keep_their_state),
              cmocka_unit_test(compressed_packets_are_opened),
-             cmocka_unit_test(files_are_read_in_windows))
+             cmocka_unit_test(files_are_read_in_windows),
+             cmocka_unit_test(samples_left_out_change_nothing_else))
