@@ -316,6 +316,11 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
     return send_message(c, HW_CTL_CLONE, id, part, nothing, -1, err);
 }
 
+int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_LIVE, 0, (struct part){&pid, sizeof pid}, nothing, -1, err);
+}
+
 int hw_controller_take_fd(struct hw_controller *c)
 {
     int fd = c->received;

@@ -20,6 +20,7 @@
 #include "cli/desk_words.h"
 #include "cli/diagnose.h"
 #include "cli/launch.h"
+#include "cli/live_source.h"
 #include "cli/names.h"
 #include "cli/output.h"
 #include "cli/processes.h"
@@ -31,7 +32,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_RECORDINGS = 64, STATUS_MS = 500, MAX_WARNINGS = 20 };
+enum { MAX_RECORDINGS = 64, STATUS_MS = 500, MAX_WARNINGS = 20, MAX_SOURCES = 8 };
 
 enum state { RUNNING, STOPPING, DONE, EMPTY, FAILED, DISCARDED };
 static const char *const state_names[] = {"running", "stopping", "done",
@@ -73,6 +74,11 @@ struct hw_desk {
     pthread_mutex_t lock;
     struct recording *all[MAX_RECORDINGS]; /* by id - 1 */
     unsigned n;                            /* lock */
+    struct desk_source {
+        int32_t pid;
+        struct hw_live_source *source; /* owned; NULL = free */
+    } sources[MAX_SOURCES];            /* lock */
+    unsigned next_source;
     atomic_uint changes;
 };
 
@@ -553,6 +559,79 @@ static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct h
     return HW_OK;
 }
 
+/* ---- looks ---- */
+
+static int put_watched(void *ctx, struct hw_json *j, struct hw_error *err)
+{
+    struct hw_recorders all;
+    (void)ctx;
+    int rc = hw_recorders_ask(&all, err);
+    if (rc < 0)
+        return rc;
+    hw_json_begin_array(j);
+    for (size_t r = 0; r < all.all.n; r++)
+        for (size_t i = 0; i < all.all.v[r].state.sessions.n; i++) {
+            const struct hw_service_session *s = &all.all.v[r].state.sessions.v[i];
+            for (size_t k = 0; k < s->targets.n; k++) {
+                hw_json_begin_object(j);
+                hw_json_kv_int(j, "pid", s->targets.v[k].pid);
+                hw_json_kv_str(j, "name", s->targets.v[k].name);
+                hw_json_kv_str(j, "recording", s->ref);
+                hw_json_kv_uint(j, "samples", s->targets.v[k].samples);
+                hw_json_kv_uint(j, "seconds", s->seconds);
+                hw_json_end_object(j);
+            }
+        }
+    hw_json_end_array(j);
+    hw_recorders_done(&all);
+    return HW_OK;
+}
+
+/* A connection is kept from look to look; one that failed is made anew the next time. */
+static struct hw_live_source *take_source(struct hw_desk *d, int32_t pid)
+{
+    struct hw_live_source *found = NULL;
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < MAX_SOURCES && !found; i++)
+        if (d->sources[i].source && d->sources[i].pid == pid) {
+            found = d->sources[i].source;
+            d->sources[i].source = NULL; /* nobody else may use it meanwhile */
+        }
+    pthread_mutex_unlock(&d->lock);
+    return found;
+}
+
+static void keep_source(struct hw_desk *d, int32_t pid, struct hw_live_source *s)
+{
+    pthread_mutex_lock(&d->lock);
+    struct desk_source *slot = &d->sources[d->next_source++ % MAX_SOURCES];
+    struct hw_live_source *old = slot->source;
+    *slot = (struct desk_source){pid, s};
+    pthread_mutex_unlock(&d->lock);
+    hw_live_source_free(old);
+}
+
+static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err)
+{
+    struct hw_desk *d = ctx;
+    struct hw_live_source *s = take_source(d, pid);
+    struct hw_control_live facts;
+    int rc = s ? HW_OK : hw_live_source_open(pid, &s, err);
+    *out = (struct hw_page_look){.fd = -1};
+    if (rc == HW_OK)
+        rc = hw_live_source_look(s, &out->fd, &facts, err);
+    if (rc < 0) {
+        hw_live_source_free(s);
+        return rc;
+    }
+    out->n_samples = facts.n_samples;
+    out->n_lost = facts.n_lost;
+    out->rss_bytes = rss_kb(pid) * 1024;
+    (void)snprintf(out->name, sizeof out->name, "%s", hw_live_source_name(s));
+    keep_source(d, pid, s);
+    return HW_OK;
+}
+
 /* ---- the desk ---- */
 
 int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, struct hw_error *err)
@@ -568,7 +647,9 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .start = start,
                                        .act = act,
                                        .state = put_state,
-                                       .changes = changes};
+                                       .changes = changes,
+                                       .watched = put_watched,
+                                       .look = look};
     pthread_mutex_init(&d->lock, NULL);
     *out = d;
     return HW_OK;
@@ -594,6 +675,8 @@ void hw_desk_free(struct hw_desk *d)
         (void)pthread_join(d->all[i]->thread, NULL);
         recording_free(d->all[i]);
     }
+    for (size_t i = 0; i < MAX_SOURCES; i++)
+        hw_live_source_free(d->sources[i].source);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

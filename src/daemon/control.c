@@ -287,6 +287,9 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
     case HW_CTL_CLONE:
         hw_handover_clone(c, h->session, body);
         break;
+    case HW_CTL_LIVE:
+        hw_live_view_ask(c, body);
+        break;
     case HW_CTL_FLUSH: /* every packet is written when it is complete: nothing is held back */
         break;
     default: /* a number from outside */

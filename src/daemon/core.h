@@ -221,6 +221,12 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
 /* stream_allocations: writes and frees them. */
 void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n);
 void hw_dump_tick(struct hw_target *t, uint64_t now);
+/* Begins a look (HW_TRIGGER_LIVE) unless a dump is under way, which comes first. */
+#define HW_TRIGGER_LIVE "live"
+void hw_dump_live(struct hw_target *t);
+/* What the look found, as a trace of its own. */
+int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s, int fd,
+                       struct hw_error *err);
 
 /* ---- trigger.c: conditions on which a dump is made or the session ends ---- */
 
@@ -375,6 +381,8 @@ struct hw_control_conn {
     int32_t root_pid;       /* HW_CTL_TARGET before HW_CTL_START */
     uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
+    uint64_t live_key; /* of the target it wants to look at; 0 = none */
+    uint64_t live_deadline_ns;
     struct hw_control_out *out; /* messages that its socket had no room for; owned */
     struct hw_control_out *out_last;
     size_t out_bytes;
@@ -399,6 +407,12 @@ void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
 void hw_handover_tick(struct hw_recorder *r, uint64_t now);
+
+/* ---- live_view.c: commands that look at a process now and then ---- */
+
+void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes pid);
+void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s); /* NULL: no memory */
+void hw_live_view_tick(struct hw_recorder *r, uint64_t now);
 
 /* ---- recorder.c ---- */
 

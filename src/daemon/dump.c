@@ -33,11 +33,14 @@ static uint32_t snap_flags(const struct hw_target *t)
     return t->session->start.flags & HW_START_KEEP_PEAK ? HW_SNAP_PEAK : 0;
 }
 
+static const char live_trigger[] = HW_TRIGGER_LIVE; /* told by its address */
+
 static void start(struct hw_target *t, const char *trigger, bool final)
 {
     struct hw_dump_job *d = &t->dump;
     bool dead = !hw_pid_alive(&t->pid) || t->end == HW_END_EXECED;
-    if (hw_drain_snap(t->rec->drain, t->feed, t->key, snap_flags(t), final, dead) < 0) {
+    uint32_t flags = trigger == live_trigger ? HW_SNAP_LIVE : snap_flags(t);
+    if (hw_drain_snap(t->rec->drain, t->feed, t->key, flags, final, dead) < 0) {
         d->next = true; /* no memory now: tried again by the tick */
         d->next_final |= final;
         d->next_trigger = trigger;
@@ -65,6 +68,12 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
         d->next_trigger = trigger;
         d->next_final |= final;
     }
+}
+
+void hw_dump_live(struct hw_target *t)
+{
+    if (t->with_thread && !t->dump.active && !t->dump.next)
+        start(t, live_trigger, /* final = */ false);
 }
 
 /* ---- writing ---- */
@@ -226,6 +235,53 @@ static int write_max(struct hw_target *t, struct hw_heap_tally *h, struct hw_dum
         t->n_dumps++;
         t->session->n_dumps++;
     }
+    return rc;
+}
+
+/* One dump of everything, with nothing that the session's own dumps could miss. */
+static int write_live_book(struct hw_target *t, const struct hw_snapshot *s,
+                           const struct hw_snap_book *b, struct hw_profile_writer *w,
+                           struct hw_error *err)
+{
+    struct hw_heap_tally *h = find_heap(t, b);
+    struct hw_tally now = {0};
+    if (!h)
+        return hw_fail(err, HW_ENOMEM, 0, "heap of pid %d", t->pid.pid);
+    struct hw_dump_head head = make_head(t, s, b, h);
+    head.timestamp_ns = s->ts_ns;
+    head.start_timestamp_ns = t->since_coarse_ns;
+    head.trigger = HW_TRIGGER_LIVE;
+    head.keeps_peak = false;
+    head.list_all = true;
+    int rc = apply(t, &now, b->cells.v, b->cells.n);
+    if (rc == HW_OK)
+        rc = hw_profile_begin(w, &head, t->frames.cs, t->key, err);
+    for (size_t i = 0; rc == HW_OK && i < now.rows.n; i++) {
+        struct hw_dump_sample x = make_sample(t, h, &now.rows.v[i]);
+        x.has_idle = false;
+        rc = hw_profile_sample(w, &x, err);
+    }
+    if (rc == HW_OK)
+        rc = hw_profile_end(w, err);
+    hw_tally_done(&now);
+    return rc;
+}
+
+int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s, int fd,
+                       struct hw_error *err)
+{
+    struct hw_trace_writer *trace;
+    struct hw_profile_writer *w = NULL;
+    int rc = hw_trace_writer_new(fd, &trace, err);
+    if (rc < 0)
+        return rc;
+    rc = hw_trace_write_preamble(trace, hw_bytes_of("", 0), 0, 0, 1, err);
+    if (rc == HW_OK)
+        rc = hw_profile_writer_new(trace, &w);
+    for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
+        rc = write_live_book(t, s, &s->books.v[i], w, err);
+    hw_profile_writer_free(w);
+    hw_trace_writer_free(trace);
     return rc;
 }
 
@@ -417,7 +473,9 @@ static void go_on(struct hw_target *t, uint64_t now)
         return;
     if (late)
         hw_frames_give_up_names(&t->frames);
-    if (d->snap)
+    if (d->trigger == live_trigger && !d->final)
+        hw_live_view_answer(t, d->snap);
+    else if (d->snap)
         write_snapshot(t, d->snap);
     else
         hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
@@ -451,7 +509,10 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
     }
     d->snap = s;
     if (!s) {
-        hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+        if (d->trigger == live_trigger && !d->final)
+            hw_live_view_answer(t, NULL);
+        else
+            hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
         finish_job(t);
         return;
     }

@@ -721,6 +721,16 @@ static int snap_peak(const struct hw_book *k, uint32_t flags, struct hw_snap_boo
     return HW_OK;
 }
 
+static int snap_all(const struct hw_book *k, struct hw_snap_book *out)
+{
+    if (hw_vec_reserve(&out->cells, k->cells.n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < k->cells.n; i++)
+        out->cells.v[out->cells.n++] =
+            (struct hw_snap_cell){k->cells.v[i].stack, k->cells.v[i].now};
+    return HW_OK;
+}
+
 static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out)
 {
     *out = (struct hw_snap_book){.heap_id = k->heap_id,
@@ -729,6 +739,8 @@ static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out
                                  .n_samples = k->n_samples,
                                  .peak_ns = k->peak_ns};
     memcpy(out->name, k->name, sizeof out->name);
+    if (flags & HW_SNAP_LIVE)
+        return snap_all(k, out);
     if (hw_vec_reserve(&out->cells, k->changed.n) < 0)
         return HW_ENOMEM;
     for (size_t i = 0; i < k->changed.n; i++) {
@@ -803,7 +815,7 @@ int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out
         }
     }
     for (uint32_t i = 1; i < HW_MAX_HEAPS; i++)
-        if (f->books.books[i])
+        if (f->books.books[i] && !(flags & HW_SNAP_LIVE))
             hw_book_clear_changes(f->books.books[i]);
     *out = s;
     return HW_OK;

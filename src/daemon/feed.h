@@ -159,7 +159,8 @@ struct hw_snapshot {
 
 enum hw_snap_flags {
     HW_SNAP_PEAK = 1, /* new maxima too, of cells changed since the last snapshot */
-    HW_SNAP_MAX = 2   /* all cells at their maximum (dump_at_max) */
+    HW_SNAP_MAX = 2,  /* all cells at their maximum (dump_at_max) */
+    HW_SNAP_LIVE = 4  /* all cells; only a look: the next snapshot has every change, too */
 };
 
 int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "import/import.h"
 #include "server/pages_internal.h"
 
 #include "base/banned.h"
@@ -81,6 +82,22 @@ static int borrow_profile(struct hw_sql *db, void *ctx, struct hw_error *err)
     return HW_OK;
 }
 
+/* What every question needs. */
+static int look_over(struct hw_page_trace *t)
+{
+    const struct hw_callsites *cs = t->profile->callsites;
+    int rc = hw_series_list_init(&t->list, t->profile);
+    if (rc == HW_OK)
+        rc = hw_process_rank_all(t->profile, &t->list, &t->ranks);
+    if (rc == HW_OK)
+        rc = hw_functions_new(cs, NULL, &t->functions);
+    if (rc == HW_OK)
+        rc = hw_demangler_new(hw_callsites_strings(t->profile->callsites), &t->demangler);
+    if (rc == HW_OK)
+        rc = make_labels(t);
+    return rc;
+}
+
 static int read_trace(struct hw_page_trace *t, struct hw_error *err)
 {
     struct hw_processor_options o = {
@@ -92,16 +109,7 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
         rc = hw_processor_with(t->processor, NULL, borrow_profile, t, err);
     if (rc < 0)
         return rc;
-    const struct hw_callsites *cs = t->profile->callsites;
-    rc = hw_series_list_init(&t->list, t->profile);
-    if (rc == HW_OK)
-        rc = hw_process_rank_all(t->profile, &t->list, &t->ranks);
-    if (rc == HW_OK)
-        rc = hw_functions_new(cs, NULL, &t->functions);
-    if (rc == HW_OK)
-        rc = hw_demangler_new(hw_callsites_strings(t->profile->callsites), &t->demangler);
-    if (rc == HW_OK)
-        rc = make_labels(t);
+    rc = look_over(t);
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
 
@@ -118,7 +126,7 @@ static void *read_thread(void *ctx)
     return NULL;
 }
 
-static void free_trace(struct hw_page_trace *t)
+void hw_page_trace_free(struct hw_page_trace *t)
 {
     if (!t)
         return;
@@ -130,6 +138,7 @@ static void free_trace(struct hw_page_trace *t)
     hw_series_list_done(&t->list);
     hw_vec_done(&t->ranks);
     hw_processor_free(t->processor);
+    hw_profile_free(t->own);
     pthread_mutex_destroy(&t->names_lock);
     if (t->upload_fd >= 0)
         (void)close(t->upload_fd);
@@ -153,7 +162,7 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     t->begin_ns = hw_now_monotonic_ns();
     t->n_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (!t->path || !t->name) {
-        free_trace(t);
+        hw_page_trace_free(t);
         return NULL;
     }
     return t;
@@ -178,7 +187,7 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
     }
     pthread_mutex_unlock(&p->lock);
     if (rc < 0)
-        free_trace(t);
+        hw_page_trace_free(t);
     return rc;
 }
 
@@ -200,6 +209,30 @@ int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
     return begin_reading(p, t, id, err);
 }
 
+int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_page_trace **out,
+                       struct hw_error *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct hw_page_trace *t = new_trace(p, path, name);
+    if (!t)
+        return hw_fail(err, HW_ENOMEM, 0, "trace");
+    int rc = hw_import_file(path, &t->own, err);
+    if (rc == HW_OK) {
+        t->profile = t->own;
+        rc = look_over(t);
+        if (rc < 0)
+            (void)hw_fail(err, rc, 0, "a look at '%s'", name); /* returned below */
+    }
+    if (rc < 0) {
+        hw_page_trace_free(t);
+        return rc;
+    }
+    atomic_store_explicit(&t->state, HW_PAGE_READY, memory_order_release);
+    *out = t;
+    return HW_OK;
+}
+
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
 {
     struct hw_pages *p = calloc(1, sizeof *p);
@@ -208,6 +241,7 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
     p->o = *o;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->names_lock, NULL);
+    pthread_mutex_init(&p->live_lock, NULL);
     *out = p;
     return HW_OK;
 }
@@ -218,10 +252,11 @@ void hw_pages_free(struct hw_pages *p)
         return;
     for (unsigned i = 0; i < p->n; i++) {
         (void)pthread_join(p->traces[i]->thread, NULL);
-        free_trace(p->traces[i]);
+        hw_page_trace_free(p->traces[i]);
     }
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->names_lock);
+    pthread_mutex_destroy(&p->live_lock);
     free(p);
 }
 
@@ -383,6 +418,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
     {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},
     {HW_HTTP_GET, "/api/v1/export/*", 0, 0, hw_page_export, NULL},
+    {HW_HTTP_GET, "/api/v1/live", 0, 0, hw_page_live_list, NULL},
+    {HW_HTTP_GET, "/api/v1/live/*", 0, 0, hw_page_live, NULL},
     {HW_HTTP_GET, "/api/v1/processes", 0, 0, hw_page_processes, NULL},
     {HW_HTTP_POST, "/api/v1/record/*", 0, MAX_WORDS, hw_page_record, NULL},
 };

@@ -35,6 +35,12 @@ struct hw_profile;
  * are for the user. Calls come from several threads at once.
  */
 enum hw_page_act { HW_PAGE_STOP, HW_PAGE_DUMP, HW_PAGE_DISCARD, HW_PAGE_END_PROGRAM };
+/* How a process's heaps are now. */
+struct hw_page_look {
+    int fd; /* a trace with one dump of each heap; the asker's to close */
+    uint64_t n_samples, n_lost, rss_bytes;
+    char name[256];
+};
 struct hw_page_recorder {
     void *ctx;
     int (*processes)(void *ctx, struct hw_json *j, struct hw_error *err); /* an array */
@@ -44,6 +50,9 @@ struct hw_page_recorder {
     int (*act)(void *ctx, unsigned id, enum hw_page_act act, struct hw_error *err);
     void (*state)(void *ctx, struct hw_json *j); /* an array: recordings of this server */
     unsigned (*changes)(void *ctx);              /* counts those of state */
+    /* Processes that are recorded, by whomever: an array */
+    int (*watched)(void *ctx, struct hw_json *j, struct hw_error *err);
+    int (*look)(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err);
 };
 
 struct hw_pages_options {

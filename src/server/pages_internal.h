@@ -32,8 +32,9 @@ struct hw_page_trace {
     pthread_t thread;
     atomic_int state; /* enum hw_page_trace_state; released by the thread that reads */
     char *failure;
-    struct hw_processor *processor;
-    const struct hw_profile *profile; /* the processor's */
+    struct hw_processor *processor;   /* NULL: a look at a running process */
+    struct hw_profile *own;           /* then this is its profile */
+    const struct hw_profile *profile; /* the processor's, or own */
     struct hw_series_list list;
     hw_process_ranks ranks;
     struct hw_functions *functions;
@@ -49,7 +50,14 @@ struct hw_pages {
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* by id - 1; slots are filled in order */
     unsigned n;                                        /* lock */
     atomic_uint changes;                               /* counts what events tell of */
+    pthread_mutex_t live_lock;
+    struct hw_page_live *live; /* live_lock; processes that are watched now */
 };
+
+/* Reads a file at once, for looks: no SQL, no number. The caller frees. */
+int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_page_trace **out,
+                       struct hw_error *err);
+void hw_page_trace_free(struct hw_page_trace *t); /* NULL is fine */
 
 /* The trace of that number when it is ready; otherwise NULL, and the request was answered. */
 struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
@@ -114,6 +122,8 @@ void hw_page_export(struct hw_http_request *req, void *ctx);
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);
 void hw_page_record(struct hw_http_request *req, void *ctx);
+void hw_page_live(struct hw_http_request *req, void *ctx);
+void hw_page_live_list(struct hw_http_request *req, void *ctx);
 /* An array of the recordings; empty without a recorder. */
 void hw_page_put_recordings(struct hw_json *j, struct hw_pages *p);
 void hw_page_asset(struct hw_http_request *req, void *ctx);

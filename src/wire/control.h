@@ -33,6 +33,7 @@ enum hw_control_type {
     HW_CTL_DETACH = 7, /* body: the key. The session goes on without this connection */
     HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
     HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
+    HW_CTL_LIVE = 10,  /* body: i32 pid, of any session one may see. How its heaps are now */
     /* recorder → command */
     HW_CTL_STARTED =
         32, /* body: u64 session id; all data sources run, targets known so far profiled */
@@ -46,8 +47,10 @@ enum hw_control_type {
     HW_CTL_STATUS_REPLY = 39, /* body: JSON text */
     HW_CTL_DETACHED = 40,     /* body: u64 session id */
     HW_CTL_ATTACHED = 41,     /* body: u64 session id */
-    HW_CTL_CLONED = 42, /* body: struct hw_control_cloned; fd: the session's file, of which the
-                         * first `bytes` bytes are a whole trace; read by pread only */
+    HW_CTL_CLONED = 42,     /* body: struct hw_control_cloned; fd: the session's file, of which the
+                             * first `bytes` bytes are a whole trace; read by pread only */
+    HW_CTL_LIVE_REPLY = 43, /* body: struct hw_control_live; fd: a trace with one dump of each heap,
+                             * of every callstack, that the session's own file knows nothing of */
     HW_CTL_TYPE_COUNT
 };
 
@@ -106,6 +109,13 @@ struct hw_control_cloned {
     uint64_t session, bytes;
     uint32_t n_targets; /* whose dumps were waited for */
     uint32_t n_missing; /* of them not answered in time: as they were at an earlier dump */
+};
+
+struct hw_control_live {
+    int32_t pid;
+    uint32_t reserved;
+    uint64_t bytes; /* of the trace */
+    uint64_t n_samples, n_lost;
 };
 
 struct hw_control_ended {

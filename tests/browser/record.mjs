@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, serve } from './lib.mjs';
+import { axe, browse, cli, dir, done, heapwise, serve } from './lib.mjs';
 
 let server, page, redis, port;
 const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
@@ -51,8 +51,8 @@ test('home leads there; the table says who can be profiled, and why not', async 
   assert.match(await page.textContent('.procs'), /redis-server/);
   assert.ok(await page.isDisabled('button.go'));
   await page.fill('#find-process', '1');
-  await page.waitForSelector('.procs tr.cannot');
-  assert.match(await page.textContent('.procs tr.cannot'), /process 1 is never profiled.*Choose another process/s);
+  await page.waitForSelector('.procs tr.cannot:has-text("never")');
+  assert.match(await page.textContent('.procs tr.cannot:has-text("never")'), /process 1 is never profiled.*Choose another process/s);
   await page.fill('#find-process', 'redis');
   await page.click(`.procs tr:has-text("${redis.pid}")`);
   await page.waitForSelector('.checks .ok');
@@ -107,6 +107,38 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   assert.ok(file, 'the file has its final name');
   assert.match(cli('report', join(dir, file)), /redis-server/);
   assert.equal(redis.exitCode, null, 'the process runs on');
+});
+
+test('live: figures move, growth from a baseline, pause, another recorder, the end', async () => {
+  await page.goto(`${server.origin}/#!/live`);
+  await page.waitForSelector('.empty:has-text("No process is being recorded")');
+  assert.deepEqual(await axe(page), []);
+  const child = spawn(heapwise, ['attach', '-q', '-i', '512', '-o', 'other.trace', String(redis.pid)], { cwd: dir, stdio: 'ignore' });
+  const ended = new Promise((ok) => child.on('exit', ok));
+  await page.waitForSelector(`.list a:has-text("${redis.pid}")`, { timeout: 15_000 });
+  await page.click('.list a');
+  await page.waitForFunction((pid) => location.hash === `#!/live/${pid}` || location.hash.startsWith(`#!/live/${pid}?`), redis.pid);
+  load(8000);
+  await page.waitForFunction(() => /dictAddRaw|createEmbedded|sdsnewlen|sdsnew/.test(document.querySelector('.growers')?.textContent ?? ''), null, { timeout: 15_000 });
+  const live = () => page.$eval('.figures .note', (e) => Number(/· (.*) B/.exec(e.textContent)[1].replace(/\D/g, '')));
+  await page.waitForFunction(() => document.querySelector('.flame canvas'));
+  load(8000);
+  await page.waitForTimeout(1500);
+  assert.deepEqual(await axe(page), []);
+  await bothThemes('live');
+  // Nothing happens now, so what the page shows is what SQL finds at the end of the recording.
+  await page.waitForTimeout(1500);
+  await page.keyboard.press('b');
+  await page.waitForFunction(() => document.querySelectorAll('.figures .value')[1].textContent === '0');
+  const shown = await live();
+  await page.keyboard.press(' ');
+  await page.waitForSelector('button[aria-pressed=true]:has-text("Go on")');
+  await page.keyboard.press(' ');
+  child.kill('SIGINT');
+  await ended;
+  await page.waitForSelector('.banner.note:has-text("last look")', { timeout: 15_000 });
+  const report = JSON.parse(cli('report', '--json', join(dir, 'other.trace')));
+  assert.ok(Math.abs(report.end.space - shown) < 20_000, `${report.end.space} is near ${shown}`);
 });
 
 test('a command: it is started, recorded to its end, and opened', async () => {

@@ -102,7 +102,7 @@ function Running({ r }: { r: Recording }) {
       </div>
       {r.targets.length > 0 && <div class="scroll"><table class="top"><thead><tr><th scope="col">Process</th><th scope="col" class="num">PID</th><th scope="col">State</th><th scope="col" class="num">Samples</th><th scope="col" class="num">Resident</th><th scope="col">Buffer in use</th></tr></thead>
         <tbody>{r.targets.map((t) => (
-          <tr><td>{safe(t.name)}</td><td class="num">{t.pid}</td><td>{safe(t.state)}</td><td class="num">{count(t.samples)}</td><td class="num">{t.rss ? bytes(t.rss) : '–'}</td>
+          <tr><td><a href={href({ page: 'live', arg: String(t.pid) })}>{safe(t.name)}</a></td><td class="num">{t.pid}</td><td>{safe(t.state)}</td><td class="num">{count(t.samples)}</td><td class="num">{t.rss ? bytes(t.rss) : '–'}</td>
             <td>{t.buffer ? <><span class={`fill ${(t.buffered ?? 0) > t.buffer / 2 ? 'high' : ''}`}><i style={{ width: `${(100 * (t.buffered ?? 0)) / t.buffer}%` }} /></span> {percent(t.buffered ?? 0, t.buffer)} <span class="dim">of {bytes(t.buffer)}</span></> : '–'}</td></tr>
         ))}</tbody></table></div>}
       {!r.targets.length && <p class="dim" role="status">{r.launched ? 'The program begins…' : 'Waiting for the process to answer: it does at its next allocations.'}</p>}
@@ -110,6 +110,7 @@ function Running({ r }: { r: Recording }) {
       {r.warnings.map((w) => <p class="banner note">{safe(w)}</p>)}
       <div class="bar">
         <button type="button" class="primary" disabled={stopping} onClick={() => send('stop')}>Stop and open</button>
+        {r.targets.length > 0 && <a class="button" href={href({ page: 'live', arg: String(r.targets[0].pid) })}>Watch live</a>}
         <button type="button" disabled={stopping} onClick={() => send('dump')} title="D">Dump now</button>
         <button type="button" disabled={stopping} onClick={() => confirm('Throw away what was recorded?') && send('discard')}>Discard</button>
         {r.program_runs && <button type="button" onClick={() => send('end')}>End the program</button>}
@@ -162,7 +163,7 @@ function Processes({ list, problem }: { list: Process[] | null; problem: string 
               <tr class={`${f.pids.includes(p.pid) ? 'on' : ''} ${free ? 'can' : 'cannot'}`} key={p.pid} onClick={(e) => free && !(e.target instanceof HTMLInputElement) && (e.preventDefault(), toggle(p.pid))}>
                 <td><label><input type="checkbox" disabled={!free} checked={f.pids.includes(p.pid)} onChange={() => toggle(p.pid)} /><b title={safe(p.name)}>{safe(p.name.startsWith('[') ? p.name : base(p.name) || p.name)}</b></label></td>
                 <td class="num">{p.pid}</td><td>{safe(p.user)}</td><td class="num">{bytes(p.rss)}</td>
-                <td class="why">{p.recording ? <>in recording {safe(p.recording)}</> : p.eligible ? 'possible' : <>{safe(p.reason ?? '')} {p.remedy && <span class="dim">{p.remedy}</span>}</>}</td>
+                <td class="why">{p.recording ? <a href={href({ page: 'live', arg: String(p.pid) })}>in recording {safe(p.recording)}</a> : p.eligible ? 'possible' : <>{safe(p.reason ?? '')} {p.remedy && <span class="dim">{p.remedy}</span>}</>}</td>
               </tr>
             );
           })}</tbody></table>
