@@ -42,7 +42,12 @@ int hw_sql_session_packages(const struct hw_cli *cli, struct hw_sql_packages *ou
 
 static int open_sql(struct hw_sql_session *s, struct hw_sql **out, struct hw_error *err)
 {
-    int rc = hw_sql_open(s->p, NULL, out, err);
+    uint64_t memory = hw_opt_num(&s->cli->opts, HW_OPT_QUERY_MEMORY);
+    struct hw_sql_limits limits = {
+        .timeout_ms = (uint32_t)hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT),
+        .max_bytes = memory};
+    hw_sql_limit_memory(memory);
+    int rc = hw_sql_open(s->p, &limits, out, err);
     if (rc < 0)
         return rc;
     rc = hw_sql_use_demangler(*out, hw_demangle_text);
@@ -145,6 +150,10 @@ int hw_sql_session_run(struct hw_sql_session *s, const char *sql, size_t n,
     s->query_ns += (int64_t)(hw_now_monotonic_ns() - start);
     if (rc < 0) {
         hw_cli_error(s->cli, NULL, "%s", err.text[0] ? err.text : hw_errc_text(rc));
+        if (rc == HW_ETIMEOUT && hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT))
+            hw_cli_hint("a longer --timeout; 0: no limit");
+        else if (rc == HW_ENOMEM && hw_opt_num(&s->cli->opts, HW_OPT_QUERY_MEMORY))
+            hw_cli_hint("a larger --max-memory; 0: no limit");
         return HW_EXIT_FAILED;
     }
     if (n_statements == 0) {

@@ -280,3 +280,18 @@ E
     run traceconv profile empty
     [ "$status" -eq 1 ]
 }
+
+@test "query, trace_processor_shell: limits of time and memory end a query that has none" {
+    endless="with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+    many="with recursive n(i) as (select 1 union all select i + 1 from n limit 3000000) select i from n order by i desc"
+    run timeout 20 heapwise query --timeout 300ms t.trace "$endless"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"took too long"*"--timeout"* ]]
+    run timeout 20 trace_processor_shell --timeout 300ms -Q "$endless" t.trace
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"took too long"* ]]
+    run timeout 20 heapwise query --max-memory 16M t.trace "$many"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"more memory"*"--max-memory"* ]]
+    timeout 20 heapwise query --timeout 20s --max-memory 1G t.trace "select count(*) from process"
+}
