@@ -1,0 +1,351 @@
+/*
+ * start.c - three variables more on a new program's stack
+ *
+ *        before                           after
+ *   top  strings of kernel and arguments  the same, untouched
+ *        auxv .. AT_NULL                  (free)
+ *        env[0..] NULL                    LD_PRELOAD=... HEAPWISE_SOCKET=... HEAPWISE_HELD=1
+ *        argv[0..] NULL                   auxv .. AT_NULL
+ *   sp   argc                             env[0..] ours NULL
+ *                                         argv[0..] NULL
+ *                                    sp   argc
+ *
+ * Nothing points into the block from argc to AT_NULL, so it may move; the kernel has mapped 128 KiB
+ * below it. /proc/PID/environ shows the strings it knew, ours are not among them.
+ *
+ * The program must be one whose loader takes the variable as glibc does: musl's ends a program
+ * whose preloaded library needs glibc, so the mapped loader's name decides. AddressSanitizer's
+ * runtime ends one that something was put before.
+ */
+#include "inject/start.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "elf/image.h"
+#include "elf/symbols.h"
+#include "inject/process.h"
+#include "proc/maps.h"
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+#define WORD      sizeof(uint64_t)
+#define MAX_STACK (8u * 1024 * 1024)
+#define MAX_AUXV  4096u
+#define MAX_VARS  8u
+#define PRELOAD   "LD_PRELOAD"
+#define KNOWN     64u
+
+#if defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#else
+#define OUR_MACHINE EM_X86_64
+#endif
+
+/* ---- the stack ---- */
+
+static uint64_t word_at(const uint8_t *stack, size_t i)
+{
+    uint64_t w;
+    memcpy(&w, stack + i * WORD, WORD);
+    return w;
+}
+
+/* A string of the stack; NULL when it is not all in there. */
+static const char *string_at(const uint8_t *stack, size_t n, uint64_t sp, uint64_t at)
+{
+    uint64_t off = at - sp;
+    return off < n && memchr(stack + off, 0, n - off) ? (const char *)stack + off : NULL;
+}
+
+struct layout {
+    size_t env;     /* index of the first pointer */
+    size_t n_env;   /* without the NULL */
+    size_t n_words; /* to behind AT_NULL */
+};
+
+static int find_layout(const uint8_t *stack, size_t n, struct layout *out)
+{
+    size_t words = n / WORD;
+    if (words < 4)
+        return HW_EFORMAT;
+    uint64_t argc = word_at(stack, 0);
+    if (argc >= words - 3 || word_at(stack, 1 + argc) != 0)
+        return HW_EFORMAT;
+    size_t i = 2 + (size_t)argc;
+    out->env = i;
+    while (i < words && word_at(stack, i) != 0)
+        i++;
+    out->n_env = i - out->env;
+    for (i++; i + 1 < words && word_at(stack, i) != AT_NULL; i += 2)
+        ;
+    out->n_words = i + 2;
+    return out->n_words <= words ? HW_OK : HW_EFORMAT;
+}
+
+static bool same_name(const char *var, const char *entry)
+{
+    size_t n = strcspn(var, "=");
+    return strncmp(var, entry, n) == 0 && entry[n] == '=';
+}
+
+int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *const *vars,
+                     size_t n_vars, struct hw_strbuf *out, uint64_t *new_sp)
+{
+    struct layout l;
+    size_t replaces[MAX_VARS], n_new = 0, bytes = 0;
+    const char *behind[MAX_VARS] = {0};
+    if (n_vars > MAX_VARS || sp % WORD)
+        return HW_EINVAL;
+    int rc = find_layout(stack, n, &l);
+    if (rc < 0)
+        return rc;
+    for (size_t v = 0; v < n_vars; v++) {
+        replaces[v] = SIZE_MAX;
+        for (size_t e = 0; e < l.n_env && replaces[v] == SIZE_MAX; e++) {
+            const char *s = string_at(stack, n, sp, word_at(stack, l.env + e));
+            if (!s || !same_name(vars[v], s))
+                continue;
+            replaces[v] = e;
+            if (same_name(PRELOAD "=", s) && s[sizeof PRELOAD])
+                behind[v] = s + sizeof PRELOAD;
+        }
+        n_new += replaces[v] == SIZE_MAX;
+        bytes += strlen(vars[v]) + 1 + (behind[v] ? strlen(behind[v]) + 1 : 0);
+    }
+    bytes = (bytes + 15) & ~(size_t)15;
+    size_t block = (l.n_words + n_new) * WORD;
+    uint64_t to = (sp + l.n_words * WORD - bytes - block) & ~UINT64_C(15);
+    uint64_t text = to + block, own[MAX_VARS];
+    for (size_t v = 0; v < n_vars; v++) {
+        own[v] = text;
+        text += strlen(vars[v]) + 1 + (behind[v] ? strlen(behind[v]) + 1 : 0);
+    }
+    hw_strbuf_clear(out);
+    hw_strbuf_add(out, stack, l.env * WORD);
+    for (size_t e = 0; e < l.n_env; e++) {
+        uint64_t w = word_at(stack, l.env + e);
+        for (size_t v = 0; v < n_vars; v++)
+            w = replaces[v] == e ? own[v] : w;
+        hw_strbuf_add(out, &w, WORD);
+    }
+    for (size_t v = 0; v < n_vars; v++)
+        if (replaces[v] == SIZE_MAX)
+            hw_strbuf_add(out, &own[v], WORD);
+    size_t rest = l.env + l.n_env; /* NULL and auxv */
+    hw_strbuf_add(out, stack + rest * WORD, (l.n_words - rest) * WORD);
+    for (size_t v = 0; v < n_vars; v++) {
+        hw_strbuf_adds(out, vars[v]);
+        if (behind[v])
+            hw_strbuf_addc(out, ':');
+        if (behind[v])
+            hw_strbuf_adds(out, behind[v]);
+        hw_strbuf_addc(out, '\0');
+    }
+    *new_sp = to;
+    return out->failed ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- the program ---- */
+
+/* What the file forbids; NULL = nothing. */
+static const char *file_forbids(int fd)
+{
+    struct hw_image img;
+    const char *why = NULL;
+    uint64_t va;
+    bool loads = false;
+    if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
+        return "is no ELF file we know";
+    for (size_t i = 0; i < img.n_segments; i++)
+        loads |= img.segments[i].type == PT_INTERP;
+    if (img.elf_class != 64 || img.machine != OUR_MACHINE)
+        why = "is a program of another machine type than this tool";
+    else if (!loads)
+        why = "is linked statically: it loads no libraries";
+    else if (hw_symbols_mention(&img, ".dynsym", "__asan_init") ||
+             hw_symbols_mention(&img, ".dynsym", "__tsan_init"))
+        why = "is built with a sanitizer, which tolerates no library before its own";
+    else if (hw_symbols_find(&img, ".dynsym", "malloc", &va))
+        why = "has an allocator linked into the program itself";
+    hw_image_close(&img);
+    return why;
+}
+
+/* The same program starts again and again. */
+static const char *file_forbids_known(int fd)
+{
+    static struct {
+        dev_t dev;
+        ino_t ino;
+        off_t size;
+        struct timespec changed;
+        const char *why;
+        bool known;
+    } memory[KNOWN];
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return "cannot be read";
+    size_t i = (size_t)(st.st_ino ^ st.st_dev) % KNOWN;
+    if (!memory[i].known || memory[i].dev != st.st_dev || memory[i].ino != st.st_ino ||
+        memory[i].size != st.st_size || memory[i].changed.tv_sec != st.st_ctim.tv_sec ||
+        memory[i].changed.tv_nsec != st.st_ctim.tv_nsec) {
+        memory[i].why = file_forbids(fd);
+        memory[i].dev = st.st_dev;
+        memory[i].ino = st.st_ino;
+        memory[i].size = st.st_size;
+        memory[i].changed = st.st_ctim;
+        memory[i].known = true;
+    }
+    return memory[i].why;
+}
+
+static int read_auxv(const struct hw_pid *pid, uint64_t *base, bool *secure)
+{
+    uint64_t words[MAX_AUXV / WORD];
+    hw_autofd int fd = openat(pid->dir, "auxv", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, words, sizeof words);
+    if (n < (ssize_t)(2 * WORD))
+        return HW_EGONE;
+    *base = 0;
+    *secure = true; /* unless it says otherwise */
+    for (size_t i = 0; i + 1 < (size_t)n / WORD && words[i] != AT_NULL; i += 2) {
+        if (words[i] == AT_BASE)
+            *base = words[i + 1];
+        else if (words[i] == AT_SECURE)
+            *secure = words[i + 1] != 0;
+    }
+    return HW_OK;
+}
+
+static bool is_glibc_loader(const struct hw_maps *maps, uint64_t base)
+{
+    const struct hw_map *m = hw_maps_find(maps, base);
+    const char *name = m ? strrchr(m->path, '/') : NULL;
+    return name && (strncmp(name, "/ld-linux", 9) == 0 || strncmp(name, "/ld-2.", 6) == 0);
+}
+
+/* Can the program open the very file, under the name by which we know it? */
+static bool sees_library(const struct hw_pid *pid, const struct hw_proc_status *st,
+                         const char *path)
+{
+    struct stat ours, theirs;
+    hw_autofd int root = openat(pid->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || path[0] != '/' || stat(path, &ours) < 0)
+        return false;
+    (void)setfsuid(st->euid); /* without the right to: as ourselves, who may less */
+    hw_autofd int fd = openat(root, path + 1, O_RDONLY | O_CLOEXEC);
+    (void)setfsuid(geteuid());
+    return fd >= 0 && fstat(fd, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
+}
+
+static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
+{
+    struct hw_proc_status st;
+    uint64_t base;
+    bool secure;
+    int pid = q->pid->pid;
+    if (hw_proc_status(q->pid->dir, &st) < 0 || read_auxv(q->pid, &base, &secure) < 0)
+        return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
+    if (secure)
+        return hw_fail(err, HW_EPERM, 0,
+                       "process %d runs with other rights than who started it: never profiled",
+                       pid);
+    if (st.seccomp != 0)
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d was started with restricted system calls (seccomp)", pid);
+    hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
+    const char *why = exe < 0 ? "cannot be read" : file_forbids_known(exe);
+    if (why)
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
+    int rc = hw_maps_read(q->pid->dir, maps, err);
+    if (rc < 0)
+        return rc;
+    if (!is_glibc_loader(maps, base))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d is not loaded by glibc's ld.so", pid);
+    if (strpbrk(q->library, " \t\n:$"))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' has characters that LD_PRELOAD cannot name",
+                       q->library);
+    if (!sees_library(q->pid, &st, q->library))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot open '%s'", pid, q->library);
+    return HW_OK;
+}
+
+/* ---- the stopped process ---- */
+
+static int move_stack(const struct hw_start_request *q, uint64_t *sp, uint64_t end,
+                      struct hw_error *err)
+{
+    char preload[4096], socket[256];
+    const char *vars[] = {preload, socket, HW_START_HELD_VARIABLE "=1"};
+    int pid = q->pid->pid;
+    if (end <= *sp || end - *sp > MAX_STACK)
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d has too many arguments", pid);
+    size_t n = (size_t)(end - *sp);
+    hw_autofree uint8_t *stack = malloc(n);
+    struct hw_strbuf out = {0};
+    uint64_t to = 0;
+    struct iovec here = {stack, n}, there = {(void *)(uintptr_t)*sp, n};
+    if (!stack)
+        return hw_fail(err, HW_ENOMEM, 0, "process %d", pid);
+    if (process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)n)
+        return hw_fail_sys(err, "stack of process %d", pid);
+    if (memmem(stack, n, HW_INJECT_CARRIER_NAME, sizeof HW_INJECT_CARRIER_NAME - 1))
+        return hw_fail(err, HW_EBUSY, 0, "process %d is started with the library", pid);
+    if (snprintf(preload, sizeof preload, PRELOAD "=%s", q->library) >= (int)sizeof preload ||
+        snprintf(socket, sizeof socket, "HEAPWISE_SOCKET=%s", q->socket_path) >= (int)sizeof socket)
+        return hw_fail(err, HW_EINVAL, 0, "paths are too long");
+    int rc = hw_start_rewrite(stack, n, *sp, vars, HW_ARRAY_LEN(vars), &out, &to);
+    here = (struct iovec){out.p, out.n};
+    there = (struct iovec){(void *)(uintptr_t)to, out.n};
+    if (rc < 0)
+        rc = hw_fail(err, rc, 0, "process %d has a stack that is not understood", pid);
+    else if (process_vm_writev(pid, &here, 1, &there, 1, 0) != (ssize_t)out.n)
+        rc = hw_fail_sys(err, "stack of process %d", pid);
+    hw_strbuf_done(&out);
+    if (rc == HW_OK)
+        *sp = to;
+    return rc;
+}
+
+int hw_start_place(const struct hw_start_request *q, struct hw_error *err)
+{
+    struct hw_maps maps = {0};
+#if defined(__aarch64__)
+    struct user_regs_struct regs;
+    unsigned long long *reg = &regs.sp;
+#else
+    struct user_regs_struct regs;
+    unsigned long long *reg = &regs.rsp;
+#endif
+    struct iovec io = {&regs, sizeof regs};
+    void *set = (void *)(uintptr_t)NT_PRSTATUS;
+    int pid = q->pid->pid;
+    int rc = check(q, &maps, err);
+    if (rc == HW_OK && (ptrace(PTRACE_GETREGSET, pid, set, &io) < 0 || io.iov_len != sizeof regs))
+        rc = hw_fail_sys(err, "registers of process %d", pid);
+    if (rc == HW_OK) {
+        uint64_t sp = *reg;
+        const struct hw_map *m = hw_maps_find(&maps, sp);
+        rc = move_stack(q, &sp, m ? m->end : 0, err);
+        *reg = sp;
+    }
+    if (rc == HW_OK && ptrace(PTRACE_SETREGSET, pid, set, &io) < 0)
+        rc = hw_fail_sys(err, "registers of process %d", pid);
+    hw_maps_done(&maps);
+    return rc;
+}

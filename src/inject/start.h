@@ -1,0 +1,47 @@
+/*
+ * start.h - the client goes into a program that is about to run
+ *
+ * Why:     a process that is stopped at the end of its execve has executed nothing of the new
+ *          program. Its environment is still the kernel's copy on the new stack: three variables
+ *          more, and the loader brings the client in before the program's first allocation.
+ * Shapes:  the caller traces the process, which stands at PTRACE_EVENT_EXEC; it stands there still
+ *          when hw_start_place returns. hw_start_rewrite is the part without a process.
+ * Owns:    nothing; what is written there is the program's own stack. The client takes its
+ *          variables out again, so no child inherits them.
+ * Errors:  HW_EUNSUPPORTED (nothing was changed, the text says why), HW_EBUSY (it is prepared
+ *          already), HW_EPERM (it runs with other rights than its starter's: never), HW_EGONE,
+ *          HW_ESYS.
+ * Threads: the one that traces.
+ * Source:  doc/design/starts.md
+ */
+#ifndef HW_INJECT_START_H
+#define HW_INJECT_START_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct hw_error;
+struct hw_pid;
+
+/* Said to the client: it was held at its start, where nobody may be kept waiting. */
+#define HW_START_HELD_VARIABLE "HEAPWISE_HELD"
+
+struct hw_start_request {
+    const struct hw_pid *pid;
+    const char *library;     /* path of the client library's file */
+    const char *socket_path; /* where the recorder is */
+};
+
+int hw_start_place(const struct hw_start_request *q, struct hw_error *err);
+
+/*
+ * stack: n bytes of a new program's stack from its stack pointer up, to its upper end or less.
+ * vars: "NAME=value"; one that is there already is replaced, but LD_PRELOAD gets its old value
+ * behind the new one. Gives what has to stand at *new_sp, which is then the stack pointer.
+ */
+int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *const *vars,
+                     size_t n_vars, struct hw_strbuf *out, uint64_t *new_sp);
+
+#endif
