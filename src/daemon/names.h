@@ -1,0 +1,22 @@
+/*
+ * names.h - is this the process that is meant?
+ *
+ * Why:     a process is known by its first argument, as config.md has it, or by a name that it has
+ *          given itself: children of a server that was forked once write over their arguments, or
+ *          set the kernel's short name (PR_SET_NAME).
+ * Shapes:  cmdline: n bytes of /proc/PID/cmdline; comm: `Name:` of its status; exe: base name of
+ *          its program. The short name counts only where it is no program's or script's: exec sets
+ *          it, too.
+ */
+#ifndef HW_DAEMON_NAMES_H
+#define HW_DAEMON_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool hw_name_is_meant(const char *wanted, const char *cmdline, size_t n, const char *comm,
+                      const char *exe);
+/* Could the short name alone mean it? Cheap; without looking at anything else. */
+bool hw_name_may_be_comm(const char *wanted, const char *comm);
+
+#endif
