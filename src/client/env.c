@@ -51,7 +51,7 @@ void hw_env_strip(void)
         return;
     char **out = environ;
     for (char **e = environ; *e; e++) {
-        bool drop = is_named(*e, "HEAPWISE_SOCKET") ||
+        bool drop = is_named(*e, "HEAPWISE_SOCKET") || is_named(*e, "HEAPWISE_HELD") ||
                     is_named(*e, "PERFETTO_HEAPPROFD_BLOCKING_INIT") ||
                     (is_named(*e, "LD_PRELOAD") && preload_strip(strchr(*e, '=') + 1));
         if (!drop)

@@ -14,6 +14,9 @@
 #include "wire/handshake.h"
 
 #define ONE_SECOND_NS 1000000000ull
+/* A program that was not started by us, but held at its exec: a recorder that does not answer must
+ * not be felt. */
+#define HELD_NS 50000000ull
 
 static const char *socket_path(bool *asked_for, const char **other)
 {
@@ -61,6 +64,12 @@ __attribute__((constructor)) static void client_init(void)
     hw_session_init(path, other);
     const char *blocking = secure_getenv("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
-    uint32_t flags = HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u);
-    hw_session_start(flags, wait || asked_for ? 10 * ONE_SECOND_NS : ONE_SECOND_NS);
+    bool held = secure_getenv("HEAPWISE_HELD") != NULL;
+    uint32_t flags =
+        HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
+    hw_session_start(flags, held                ? HELD_NS
+                            : wait || asked_for ? 10 * ONE_SECOND_NS
+                                                : ONE_SECOND_NS);
+    if (held)
+        hw_env_strip(); /* nobody meant its children */
 }

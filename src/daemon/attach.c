@@ -23,14 +23,17 @@
 #include "daemon/core.h"
 #include "daemon/permission.h"
 #include "proc/number.h"
+#include "inject/inject.h"
 
 #include "base/banned.h"
 
-#define LIBRARY   "libheapprofd_glibc_preload.so"
-#define WAIT_NS   UINT64_C(5000000000)
-#define DYING_NS  UINT64_C(1000000000)
-#define SLICE_NS  UINT64_C(1000000)
-#define SILENT_NS UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
+#define LIBRARY    "libheapprofd_glibc_preload.so"
+#define WAIT_NS    UINT64_C(5000000000)
+#define DYING_NS   UINT64_C(1000000000)
+#define SLICE_NS   UINT64_C(1000000)
+#define FOUND_NS   UINT64_C(300000000) /* a program has begun by then */
+#define FOUND_STEP UINT64_C(5000000)
+#define SILENT_NS  UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
 
 static bool is_known(const struct hw_recorder *r, int32_t pid)
 {
@@ -123,6 +126,48 @@ static void scan_slice(struct hw_session *s, uint64_t now)
         scan_one(s, s->scan.v[--s->scan.n], now);
     if (s->scan.n == 0)
         hw_vec_done(&s->scan);
+}
+
+/* ---- those that started, or got their name, meanwhile ---- */
+
+void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why)
+{
+    struct hw_found f = {.since_ns = hw_now_monotonic_ns()};
+    for (size_t i = 0; i < r->found.n; i++)
+        if (r->found.v[i].pid.pid == pid)
+            return;
+    if (hw_clients_wake_one(r, pid) || is_known(r, pid) || hw_pid_open(pid, &f.pid, NULL) < 0)
+        return;
+    (void)snprintf(f.why, sizeof f.why, "%s", why);
+    if (hw_vec_push(&r->found, f) < 0)
+        hw_pid_done(&f.pid);
+}
+
+/* Its loader is at work still, or it was prepared and shakes hands by itself. */
+static bool is_too_early(const struct hw_found *f, uint64_t now)
+{
+    struct hw_error err;
+    if (now - f->since_ns > FOUND_NS || !hw_pid_alive(&f->pid))
+        return false;
+    int rc = hw_inject_check(&f->pid, &err);
+    return rc == HW_EUNSUPPORTED || rc == HW_EBUSY;
+}
+
+static void look_at_found(struct hw_recorder *r, uint64_t now)
+{
+    for (size_t i = 0; i < r->found.n;) {
+        struct hw_found *f = &r->found.v[i];
+        if (now < f->next_ns || (is_too_early(f, now) && !is_known(r, f->pid.pid))) {
+            f->next_ns = now < f->next_ns ? f->next_ns : now + FOUND_STEP;
+            i++;
+            continue;
+        }
+        for (size_t k = 0; k < r->sessions.n; k++)
+            if (!(r->sessions.v[k]->start.flags & HW_START_LAUNCHED))
+                scan_one(r->sessions.v[k], f->pid.pid, now);
+        hw_pid_done(&f->pid);
+        r->found.v[i] = r->found.v[--r->found.n];
+    }
 }
 
 static bool anybody_listens(const char *name)
@@ -250,6 +295,7 @@ void hw_attach_tick(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         scan_slice(r->sessions.v[i], now);
+    look_at_found(r, now);
     for (size_t i = 0; i < r->attaching.n;) {
         struct hw_attach *a = &r->attaching.v[i];
         bool first = now - a->since_ns < DYING_NS, last = now - a->since_ns >= WAIT_NS;

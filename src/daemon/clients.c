@@ -401,6 +401,20 @@ void hw_clients_wake(struct hw_recorder *r)
     }
 }
 
+bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->conns.n; i++) {
+        struct hw_conn *c = r->conns.v[i];
+        if (c->pid != pid || !c->waiting || c->closed)
+            continue;
+        if (!is_closed_in(c, /* all_threads = */ true))
+            atomic_store_explicit(&c->page.map->generation, ++r->next_generation,
+                                  memory_order_release);
+        return true;
+    }
+    return false;
+}
+
 void hw_clients_take_back(struct hw_target *t)
 {
     struct hw_recorder *r = t->rec;

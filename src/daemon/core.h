@@ -27,6 +27,7 @@
 #include "daemon/modules.h"
 #include "daemon/permission.h"
 #include "daemon/recorder.h"
+#include "daemon/starts.h"
 #include "daemon/tables.h"
 #include "daemon/tally.h"
 #include "daemon/worker.h"
@@ -94,6 +95,8 @@ int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
 void hw_clients_wake(struct hw_recorder *r);
+/* The same for one process, when it waits: its name is another one now. */
+bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid);
 /* The session is over, the process is not: it waits for the next one with the same page. */
 void hw_clients_take_back(struct hw_target *t);
 void hw_clients_done(struct hw_recorder *r);
@@ -253,6 +256,13 @@ struct hw_source {
     bool hit_guardrail;
 };
 
+/* A process whose descendants are meant, too. */
+struct hw_followed {
+    int32_t pid;
+    uint64_t start_ticks;
+    uint32_t source;
+};
+
 struct hw_session {
     struct hw_recorder *rec;
     struct hw_control_conn *control; /* NULL: it went away, or is detached */
@@ -261,6 +271,9 @@ struct hw_session {
     uint32_t uid;
     struct hw_asking asking;
     HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
+    HW_VEC(struct hw_followed) followed;
+    bool has_rule;        /* starts.c: the finder knows whom it means */
+    uint64_t start_ticks; /* who started later is one that starts during the session */
     struct hw_control_start start;
     struct hw_trace_config config;
     int fd; /* owned */
@@ -305,6 +318,10 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
 /* An empty profile with the reason, once a process; false = it is there. */
 bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
+/* Did it start during the session? To the kernel's clock ticks. */
+bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid);
+/* --follow-fork: what this process starts is meant from now on. */
+void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source);
 /* --idle-allocations, or the same in the data source's configuration. */
 bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
 void hw_session_warn(struct hw_session *s, const char *fmt, ...)
@@ -326,6 +343,31 @@ void hw_attach_scan(struct hw_session *s);
 bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at once */
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);
+
+/* A process that has started or got its name meanwhile. why: it could not be prepared; or "". */
+void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why);
+struct hw_found {
+    struct hw_pid pid;
+    uint64_t since_ns, next_ns;
+    char why[112];
+};
+
+/* ---- starts.c: processes that start later ---- */
+
+struct hw_starts {
+    struct hw_starts_setup setup;
+    struct hw_watch talk;
+    int order; /* -1 = none */
+    int32_t pid;
+    bool on, ready, lost;
+    uint32_t flags, n_ruled;
+};
+int hw_starts_init(struct hw_recorder *r, struct hw_error *err);
+/* Programs that start behind this call are held, where that can be. */
+void hw_starts_add(struct hw_session *s);
+void hw_starts_drop(struct hw_session *s);
+void hw_starts_follow(const struct hw_session *s, int32_t pid);
+void hw_starts_done(struct hw_recorder *r);
 
 /* ---- inject.c: processes that were not prepared ---- */
 
@@ -434,6 +476,8 @@ struct hw_recorder {
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_door *) doors;
     HW_VEC(struct hw_attach) attaching;
+    HW_VEC(struct hw_found) found;
+    struct hw_starts starts;
     HW_VEC(struct hw_inject_job *) injecting;
     HW_VEC(struct hw_injected) injected;
     struct hw_watch inject_watch;

@@ -252,7 +252,7 @@ static int wait_ms(const struct hw_recorder *r)
 {
     if (hw_attach_busy(r) || hw_proc_poll_busy(r))
         return 0;
-    if (hw_inject_preparing(r))
+    if (hw_inject_preparing(r) || r->found.n)
         return TICK_PREPARE_MS;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
@@ -374,6 +374,8 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
 {
     const struct hw_recorder_options *o = &r->options;
     int rc = hw_workers_start(&r->workers, err); /* first: no thread may exist yet */
+    if (rc == HW_OK)
+        rc = hw_starts_init(r, err); /* the same */
     if (rc < 0)
         return rc;
     hw_privilege_keep_needed(); /* workers became somebody else, which we cannot any more */
@@ -413,6 +415,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
 
 static void tear_down(struct hw_recorder *r)
 {
+    hw_starts_done(r);
     hw_inject_done(r);
     hw_drain_free(r->drain);
     hw_clients_done(r);
@@ -426,6 +429,9 @@ static void tear_down(struct hw_recorder *r)
     hw_vec_done(&r->targets);
     hw_vec_done(&r->sessions);
     hw_vec_done(&r->attaching);
+    for (size_t i = 0; i < r->found.n; i++)
+        hw_pid_done(&r->found.v[i].pid);
+    hw_vec_done(&r->found);
     if (r->answers.last)
         hw_mbox_done(&r->answers);
     if (r->signals.fd >= 0)
@@ -441,6 +447,7 @@ static void tear_down(struct hw_recorder *r)
 int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
 {
     struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
+    r.starts.order = -1;
     r.pressure.fd = r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd =
         r.workers.fd = -1;
     r.embedded = o->controller_fd >= 0;

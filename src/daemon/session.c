@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/memory.h"
+#include "daemon/names.h"
 #include "daemon/permission.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
@@ -216,6 +217,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->generation = ++r->next_generation;
     s->root = HW_PID_NONE;
     s->started_ns = s->last_checkpoint_ns = now;
+    s->start_ticks = hw_now_boottime_ns() / (SEC / (uint64_t)sysconf(_SC_CLK_TCK));
     s->checkpoint_every_ns = period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
     s->guards_every_ns = period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
     s->next_guard_ns = now + s->guards_every_ns;
@@ -242,6 +244,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->control = control;
     tell_warnings(s);
     tell_missing(s);
+    hw_starts_add(s);
     hw_clients_wake(r);
     rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);
     if (rc < 0)
@@ -255,6 +258,8 @@ void hw_session_free(struct hw_session *s)
 {
     if (!s)
         return;
+    hw_starts_drop(s);
+    hw_vec_done(&s->followed);
     hw_attach_forget(s);
     hw_inject_forget(s);
     hw_proc_poll_free(s->proc);
@@ -287,22 +292,46 @@ void hw_session_set_root(struct hw_session *s, int32_t pid)
 
 /* ---- who is meant ---- */
 
+bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid)
+{
+    return pid->start_ticks > s->start_ticks;
+}
+
+static bool is_named(const struct hw_session *s, const struct hw_heapprofd_config *c,
+                     const struct hw_pid *pid, const struct hw_proc_status *st)
+{
+    char argv0[512], exe[256];
+    char *cmdline = NULL;
+    size_t n;
+    bool maybe = false, is = false;
+    struct hw_look_who who = hw_look_at(pid, st->uid);
+    hw_look_argv0(s->rec->looker, who, argv0, sizeof argv0);
+    for (size_t i = 0; i < c->process_cmdline.n; i++) {
+        if (hw_config_name_matches(c->process_cmdline.v[i], argv0))
+            return true;
+        maybe |= hw_name_may_be_comm(c->process_cmdline.v[i], st->name);
+    }
+    if (!maybe || hw_look_cmdline(s->rec->looker, who, &cmdline, &n) != HW_OK)
+        return false;
+    hw_proc_exe_name(pid->dir, exe, sizeof exe);
+    for (size_t i = 0; !is && i < c->process_cmdline.n; i++)
+        is = hw_name_is_meant(c->process_cmdline.v[i], cmdline, n, st->name, exe);
+    free(cmdline);
+    return is;
+}
+
 static bool source_matches(const struct hw_session *s, const struct hw_heapprofd_config *c,
                            const struct hw_conn *conn, const struct hw_pid *pid,
                            const struct hw_proc_status *st)
 {
-    bool startup = conn->hello.flags & HW_HELLO_STARTUP;
+    bool startup = (conn->hello.flags & HW_HELLO_STARTUP) || hw_session_is_later(s, pid);
     if (startup ? c->no_startup : c->no_running)
         return false;
     bool meant = c->all;
     for (size_t i = 0; !meant && i < c->pids.n; i++)
         meant = c->pids.v[i] == (uint64_t)pid->pid;
-    if (!meant && c->process_cmdline.n) {
-        char argv0[512];
-        hw_look_argv0(s->rec->looker, hw_look_at(pid, st->uid), argv0, sizeof argv0);
-        for (size_t i = 0; !meant && i < c->process_cmdline.n; i++)
-            meant = hw_config_name_matches(c->process_cmdline.v[i], argv0);
-    }
+    if (!meant && c->process_cmdline.n)
+        meant = is_named(s, c, pid, st);
     if (!meant || startup || c->min_anonymous_memory_kb == 0)
         return meant;
     return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
@@ -321,6 +350,52 @@ bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const
     if (rc < 0)
         hw_session_write_failed(s, rc, &err);
     return true;
+}
+
+/* ---- --follow-fork of processes that we did not start ---- */
+
+static bool follows(const struct hw_session *s)
+{
+    return (s->start.flags & HW_START_FOLLOW_FORK) && !(s->start.flags & HW_START_LAUNCHED);
+}
+
+static const struct hw_followed *find_followed(const struct hw_session *s, int32_t pid)
+{
+    struct hw_pid p;
+    const struct hw_followed *is = NULL;
+    for (size_t i = 0; !is && i < s->followed.n; i++)
+        if (s->followed.v[i].pid == pid)
+            is = &s->followed.v[i];
+    if (!is || hw_pid_open(pid, &p, NULL) < 0)
+        return NULL;
+    bool same = p.start_ticks == is->start_ticks;
+    hw_pid_done(&p);
+    return same ? is : NULL;
+}
+
+void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source)
+{
+    if (!follows(s))
+        return;
+    for (size_t i = 0; i < s->followed.n; i++)
+        if (s->followed.v[i].pid == pid->pid) {
+            s->followed.v[i].start_ticks = pid->start_ticks;
+            return;
+        }
+    if (hw_vec_push(&s->followed, ((struct hw_followed){pid->pid, pid->start_ticks, source})) == 0)
+        hw_starts_follow(s, pid->pid); /* else its children are not followed */
+}
+
+/* A child of one that is profiled, or such a one after its exec. */
+static bool is_followed(const struct hw_session *s, const struct hw_conn *c,
+                        const struct hw_pid *pid, const struct hw_proc_status *st, uint32_t *source)
+{
+    const struct hw_followed *f = follows(s) ? find_followed(s, st->ppid) : NULL;
+    if (!f && follows(s) && (c->hello.flags & HW_HELLO_STARTUP))
+        f = find_followed(s, pid->pid);
+    if (f)
+        *source = f->source;
+    return f != NULL;
 }
 
 /* Who asks for everything gets what he may have. Who names a process learns why he does not: at
@@ -354,6 +429,8 @@ static bool session_matches(struct hw_session *s, const struct hw_conn *c, const
         *source = 0;
         return hw_launch_matches(s, pid->pid);
     }
+    if (is_followed(s, c, pid, &st, source))
+        return true;
     for (uint32_t i = 0; i < s->sources.n; i++) {
         *source = i;
         if (source_matches(s, s->sources.v[i].config, c, pid, &st))
@@ -480,6 +557,7 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status)
         return;
     s->stopping = true;
     s->status = status;
+    hw_starts_drop(s);
     (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
     uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
     s->stop_deadline_ns = hw_now_monotonic_ns() + wait_ms * MS;

@@ -34,6 +34,7 @@
 #define FILTERS_EVERY     (100 * MS)
 #define FILTERS_FEW       8u          /* targets; with more of them less often, up to 1 s */
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
+#define TABLES_WAIT_HELD  (2 * MS)    /* so does that of who was held at its exec: not for long */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MAPS_EVERY        (100 * MS)
 #define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
@@ -334,6 +335,20 @@ static bool send_welcome(struct hw_target *t)
     return true;
 }
 
+/* One that nobody could hold at its start. */
+static void tell_missing_start(struct hw_target *t)
+{
+    uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+    uint64_t began = t->pid.start_ticks * tick, now = hw_now_boottime_ns();
+    if (t->from_startup || (t->hello.flags & HW_HELLO_FORKED) ||
+        (t->session->start.flags & HW_START_LAUNCHED) || !hw_session_is_later(t->session, &t->pid))
+        return;
+    hw_session_warn(t->session,
+                    "process %d ('%s') is profiled from %llu ms after its start on: what it "
+                    "allocated before is missing",
+                    t->pid.pid, t->name, (unsigned long long)(now > began ? now - began : 0) / MS);
+}
+
 static void start_running(struct hw_target *t)
 {
     t->since_coarse_ns = hw_now_monotonic_coarse_ns();
@@ -348,6 +363,8 @@ static void start_running(struct hw_target *t)
     }
     t->with_thread = true;
     t->phase = HW_PHASE_RUNNING;
+    tell_missing_start(t);
+    hw_session_follow(t->session, &t->pid, t->source);
     t->session->n_targets++;
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
     if (t->session->stopping)
@@ -646,7 +663,10 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
 {
     if (t->phase == HW_PHASE_PREPARING) {
         bool start = t->hello.flags & (HW_HELLO_STARTUP | HW_HELLO_BLOCKING);
-        if (tables_ready(t) || now - t->since_ns > (start ? TABLES_WAIT_START : TABLES_WAIT_LIVE))
+        uint64_t wait_ns = t->hello.flags & HW_HELLO_HELD ? TABLES_WAIT_HELD
+                           : start                        ? TABLES_WAIT_START
+                                                          : TABLES_WAIT_LIVE;
+        if (tables_ready(t) || now - t->since_ns > wait_ns)
             start_running(t);
         return;
     }

@@ -35,7 +35,8 @@ enum hw_hello_flags {
     HW_HELLO_STARTUP = 1,  /* from the library's constructor: nothing was allocated unseen */
     HW_HELLO_BLOCKING = 2, /* PERFETTO_HEAPPROFD_BLOCKING_INIT=1: answer PROFILE only when ready */
     HW_HELLO_ATTACHED = 4, /* injected into a running process */
-    HW_HELLO_FORKED = 8    /* a forked child registers anew */
+    HW_HELLO_FORKED = 8,   /* a forked child registers anew */
+    HW_HELLO_HELD = 16     /* its start waits for us, and may not for long */
 };
 
 struct hw_hello {

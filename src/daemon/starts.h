@@ -1,0 +1,122 @@
+/*
+ * starts.h - processes that start during a session, from their first allocation
+ *
+ * Why:     `-n server` means those that run and those that will. A new program is held at its exec
+ *          for a moment and gets the client before its loader runs.
+ * Shapes:  three processes beside the recorder, none of which ever waits for it:
+ *
+ *            guard     forked before any thread; parent of the two below; starts them anew
+ *            answerer  owns the fanotify group; says "go on" to every exec: when the finder has
+ *                      said so, else after 20 ms. Opens, reads and maps no file
+ *            finder    reads names, traces, writes the environment; hears of execs and renamings
+ *                      that nobody held (process connector, else /proc)
+ *
+ *          When one of them is stopped it is killed; what was held goes on then.
+ * Owns:    the recorder's side owns both sockets; rules are copied.
+ * Errors:  without privilege there is no answerer, and the finder finds what has started already.
+ * Threads: main thread.
+ * Source:  doc/design/starts.md
+ */
+#ifndef HW_DAEMON_STARTS_H
+#define HW_DAEMON_STARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_policy;
+struct hw_recorder;
+struct hw_session;
+
+/* ---- recorder and finder ---- */
+
+#define HW_STARTS_BYTES (64u * 1024) /* of one message */
+
+enum hw_starts_type {
+    HW_STARTS_RULE =
+        1, /* to the finder: struct hw_starts_rule, then the names, each with its NUL */
+    HW_STARTS_DROP = 2,   /* a session is over */
+    HW_STARTS_FOLLOW = 3, /* what this process starts is meant, too */
+    HW_STARTS_READY = 16, /* from the finder: it runs (again) and knows no rules */
+    HW_STARTS_RULED = 17, /* the rule holds from now on */
+    HW_STARTS_FOUND = 18  /* a process to be looked at that runs already */
+};
+
+enum hw_starts_rule_flags { HW_RULE_ALL = 1, HW_RULE_NAMES_ARE_NEW = 2 };
+
+struct hw_starts_message {
+    uint32_t type;
+    uint32_t flags; /* READY: HW_STARTS_HOLDS...; RULE: hw_starts_rule_flags */
+    uint64_t session;
+    uint32_t uid;   /* RULE: who asks */
+    int32_t pid;    /* RULE: of the command; FOLLOW, FOUND */
+    char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held */
+};
+
+#define HW_STARTS_HOLDS   1u /* programs are held at their exec */
+#define HW_STARTS_HEARS   2u /* the process connector tells of execs and new names */
+#define HW_STARTS_RENAMED 1u /* FOUND: it has given itself the name */
+
+/* What the three have to know from the beginning. */
+struct hw_starts_setup {
+    const char *socket_path,
+        *library; /* of the recorder's clients; NULL library = none is placed */
+    const struct hw_policy *policy;
+};
+
+/* ---- starts_guard.c ---- */
+
+/* Before any thread is started. *talk: messages as above; *order: bytes 'b' (begin), 'e' (end). */
+int hw_starts_fork(const struct hw_starts_setup *s, int *talk, int *order, int32_t *pid,
+                   struct hw_error *err);
+
+/* Seen by guard and finder. A process whose memory does not answer is not asked a third time. */
+#define HW_STARTS_SKIP 64u
+struct hw_starts_shared {
+    int32_t looking_at;
+    uint32_t n_skip;
+    int32_t skip[HW_STARTS_SKIP];
+};
+
+/* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
+void hw_starts_limit_init(void);
+void hw_starts_limit(uint32_t ms); /* 0 = none */
+
+/* ---- starts_events.c ---- */
+
+struct proc_event;
+
+#define HW_FAN_OPEN_EXEC_PERM 0x00040000u
+
+/* A socket on which execs and new names are told; -1 = not here. */
+int hw_starts_listen(void);
+/* HW_OK; HW_EBUSY = none of that kind, go on; HW_ELIMIT = some were lost; HW_EGONE = none now. */
+int hw_starts_next_event(int fd, struct proc_event *out);
+/* Could programs be held at their exec? */
+bool hw_starts_can_hold(void);
+
+/* ---- starts_answer.c and starts_find.c: never return ---- */
+
+struct hw_starts_question {
+    uint32_t number;
+    int32_t tid;
+}; /* with the file's descriptor */
+
+struct hw_starts_answer {
+    uint32_t number;
+    uint32_t flags;
+};
+#define HW_ANSWER_IS_LOADER 1u /* of no interest, ever */
+
+/* The first thing that the answerer says to the finder. */
+struct hw_starts_hello {
+    uint32_t n_marks;
+    int32_t error; /* errno */
+};
+
+_Noreturn void hw_starts_answer(int finder);
+_Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_shared *shared,
+                              int recorder, int answerer);
+
+#endif
