@@ -22,6 +22,7 @@
 #include "cli/launch.h"
 #include "daemon/policy.h"
 #include "daemon/recorder.h"
+#include "daemon/starts.h"
 #include "elf/elf.h"
 #include "enrich/debuginfod.h"
 #include "proc/maps.h"
@@ -185,6 +186,21 @@ static void check_libc(struct report *r)
             "system libraries are stripped and %s is not there: only exported names are known; "
             "install debug packages or set DEBUGINFOD_URLS",
             debug_dir);
+/* -n, --all: who is held at his exec is seen from his first allocation on. */
+static void check_starting(struct report *r)
+{
+    int fd = hw_starts_listen();
+    const char *hears = fd >= 0 ? "the process connector tells of them" : "they are found in /proc";
+    if (fd >= 0)
+        (void)close(fd); /* nothing was taken from it */
+    if (hw_starts_can_hold())
+        say(r, "starting programs", GOOD,
+            "held at their exec (fanotify), by name and --all; %s, too", hears);
+    else
+        say(r, "starting programs", NOTE,
+            "cannot be held at their exec (CAP_SYS_ADMIN and fanotify permission events are "
+            "needed): %s, without their first milliseconds",
+            hears);
 }
 
 static void check_allocator(struct report *r)
@@ -341,6 +357,7 @@ int hw_cmd_doctor(struct hw_cli *cli)
     check_library(&r);
     check_ptrace(&r);
     check_capabilities(&r);
+    check_starting(&r);
     check_allocator(&r);
     check_libc(&r);
     check_idle(&r);
