@@ -1,9 +1,17 @@
 /* late: runs before anybody looks. A line on stdin is a command: "go N" allocates N times at three
  * sites and tells what it did; "old" frees and reallocates blocks from the start; "plug FILE" loads
- * a library, and "use N" lets it allocate. Between lines one small block comes and goes every 2 ms,
- * so that somebody who calls is answered. */
+ * a library, and "use N" lets it allocate. "comm NAME" and "argv NAME" rename it, "fork" goes on in
+ * a child, "vfork N" and "clone N" let children run in our memory, "exec" starts itself again.
+ * Between lines one small block comes and goes every 2 ms, so that somebody who calls is answered.
+ */
 #include <dlfcn.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "target.h"
 
@@ -60,9 +68,84 @@ static void load(char *path)
     *(void **)&plug = h ? dlsym(h, "plug_alloc") : NULL;
 }
 
-int main(void)
+/* As setproctitle does. */
+static void title(char **argv, const char *name)
+{
+    char *end = argv[0] + strlen(argv[0]);
+    for (int i = 1; argv[i]; i++)
+        end = argv[i] + strlen(argv[i]);
+    memset(argv[0], 0, (size_t)(end - argv[0]));
+    strncpy(argv[0], name, (size_t)(end - argv[0]));
+}
+
+static void go_on_in_child(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid > 0) {
+        waitpid(pid, &status, 0);
+        exit(WEXITSTATUS(status));
+    }
+    printf("child %d\n", (int)getpid());
+}
+
+static void *volatile from_child;
+
+static int in_our_memory(void *arg)
+{
+    (void)arg;
+    from_child = late_kept(100);
+    return 0;
+}
+
+static void clone_children(long n)
+{
+    size_t size = 1 << 18;
+    char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (long i = 0; i < n && stack != MAP_FAILED; i++)
+        waitpid(clone(in_our_memory, stack + size, CLONE_VM | SIGCHLD, NULL), NULL, 0);
+}
+
+NOIPA static pid_t spawn(bool executes)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        from_child = late_kept(100);
+        if (executes)
+            execl("/bin/true", "true", (char *)NULL);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void vfork_children(long n)
+{
+    for (long i = 0; i < n; i++)
+        waitpid(spawn(i % 2), NULL, 0);
+}
+
+static void children(char *line, char **argv)
+{
+    long n;
+    char name[400];
+    if (sscanf(line, "comm %399s", name) == 1)
+        prctl(PR_SET_NAME, name);
+    else if (sscanf(line, "argv %399s", name) == 1)
+        title(argv, name);
+    else if (sscanf(line, "vfork %ld", &n) == 1)
+        vfork_children(n);
+    else if (sscanf(line, "clone %ld", &n) == 1)
+        clone_children(n);
+    else if (strncmp(line, "fork", 4) == 0)
+        go_on_in_child();
+    else if (strncmp(line, "exec", 4) == 0)
+        execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv)
 {
     char line[512];
+    (void)argc;
     for (int i = 0; i < N_OLD; i++)
         old_blocks[i] = early(1000);
     setvbuf(stdin, NULL, _IONBF, 0);
@@ -86,6 +169,8 @@ int main(void)
         else if (plug && sscanf(line, "use %ld", &n) == 1)
             for (long i = 0; i < n; i++)
                 site_add(&site_plug, plug(70), 70);
+        else
+            children(line, argv);
         expect(&site_late_kept, &site_late_freed, &site_late_moved, &site_plug, NULL);
         printf("done\n");
         fflush(stdout);
