@@ -186,6 +186,8 @@ static void check_libc(struct report *r)
             "system libraries are stripped and %s is not there: only exported names are known; "
             "install debug packages or set DEBUGINFOD_URLS",
             debug_dir);
+}
+
 /* -n, --all: who is held at his exec is seen from his first allocation on. */
 static void check_starting(struct report *r)
 {

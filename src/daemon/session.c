@@ -245,6 +245,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     tell_warnings(s);
     tell_missing(s);
     hw_starts_add(s);
+    hw_attach_scan(s); /* who starts behind "started" is not one that ran already */
     hw_clients_wake(r);
     rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);
     if (rc < 0)
@@ -735,7 +736,6 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     if (!s->started_told) {
         s->started_told = true;
         reject_running(s);
-        hw_attach_scan(s);
     }
     if (s->stopping) {
         tick_stopping(s, now);

@@ -43,6 +43,7 @@
 #include "daemon/names.h"
 #include "daemon/permission.h"
 #include "inject/start.h"
+#include "proc/number.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -160,13 +161,6 @@ static bool is_skipped(const struct finder *f, int32_t pid)
     return false;
 }
 
-static int open_proc(int32_t pid)
-{
-    char path[32];
-    (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 static void person_done(struct person *p)
 {
     if (p->dir >= 0)
@@ -179,7 +173,7 @@ static bool person_read(struct finder *f, int32_t pid, struct person *p)
     *p = (struct person){.dir = -1};
     if (is_skipped(f, pid))
         return false;
-    p->dir = open_proc(pid);
+    p->dir = hw_proc_open_dir(pid);
     f->shared->looking_at = pid;
     bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
                 hw_proc_status(p->dir, &p->status) == HW_OK;
@@ -308,7 +302,7 @@ static bool is_held(const struct finder *f, int32_t tid)
 static bool belongs_to_followed(const struct finder *f, int32_t tid)
 {
     struct hw_proc_status st;
-    hw_autofd int dir = f->followed.n ? open_proc(tid) : -1;
+    hw_autofd int dir = f->followed.n ? hw_proc_open_dir(tid) : -1;
     if (dir < 0 || hw_proc_status(dir, &st) < 0)
         return false;
     return is_followed(f, st.tgid) || is_followed(f, st.ppid);
@@ -538,7 +532,7 @@ static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
 {
     struct person p;
     uint64_t before;
-    hw_autofd int dir = open_proc(pid);
+    hw_autofd int dir = hw_proc_open_dir(pid);
     if (dir < 0 || !of_interest(f, dir) || !person_read(f, pid, &p))
         return;
     uint64_t hash = hw_hash_mix(hw_hash_bytes(p.cmdline, p.n),

@@ -253,6 +253,20 @@ static bool sees_library(const struct hw_pid *pid, const struct hw_proc_status *
            ours.st_ino == theirs.st_ino;
 }
 
+/* Where the recorder's name means the same, and its user is trusted. */
+static bool shares_world(const struct hw_pid *pid)
+{
+    static const char *const kinds[] = {"ns/net", "ns/user"};
+    hw_autofd int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < HW_ARRAY_LEN(kinds); i++) {
+        struct stat ours, theirs;
+        if (self < 0 || fstatat(self, kinds[i], &ours, 0) < 0 ||
+            fstatat(pid->dir, kinds[i], &theirs, 0) < 0 || ours.st_ino != theirs.st_ino)
+            return false;
+    }
+    return true;
+}
+
 static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
 {
     struct hw_proc_status st;
@@ -280,6 +294,9 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
     if (strpbrk(q->library, " \t\n:$"))
         return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' has characters that LD_PRELOAD cannot name",
                        q->library);
+    if (!shares_world(q->pid))
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d is in another network or user namespace", pid);
     if (!sees_library(q->pid, &st, q->library))
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot open '%s'", pid, q->library);
     return HW_OK;
