@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,11 +24,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "daemon/privilege.h"
 
 #include "base/banned.h"
 
-#define TRIES     6
-#define PERIOD_NS UINT64_C(60000000000)
+#define NICE_LIMIT 35 /* nice -15 */
+#define TRIES      6
+#define PERIOD_NS  UINT64_C(60000000000)
 
 struct guard {
     const struct hw_starts_setup *setup;
@@ -167,11 +170,21 @@ static void on_child(int sig)
     (void)sig; /* only interrupts the poll */
 }
 
+/* The answerer keeps its pages in memory and comes before others: said while we may. */
+static void raise_limits(void)
+{
+    const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}, nice = {NICE_LIMIT, NICE_LIMIT};
+    (void)setrlimit(RLIMIT_MEMLOCK, &memory); /* offers, both */
+    (void)setrlimit(RLIMIT_NICE, &nice);
+}
+
 _Noreturn static void guard(const struct hw_starts_setup *s, int talk, int order)
 {
     struct guard g = {.setup = s, .answerer = -1, .finder = -1};
     (void)prctl(PR_SET_NAME, "heapprofd-guard"); /* another name than the recorder's: killall */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    raise_limits();
+    hw_privilege_keep_needed();
     (void)setsid(); /* Ctrl-Z and Ctrl-C are not for these */
     sigset_t none, chld;
     sigemptyset(&none);
