@@ -110,6 +110,10 @@ def children(pid):
     return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def by_name(pid, name):
+    return [c for c in children(pid) if status(c)["Name"] == [name]]
+
+
 def by_root(box):
     """Started by hand as root: the capabilities it needs are left, and no way to get others."""
     need_root(box)
@@ -120,8 +124,11 @@ def by_root(box):
     for which in ("CapInh", "CapAmb"):
         hw.equal(capabilities(s.pid, which), set(), which)
     hw.equal(status(s.pid)["NoNewPrivs"], ["1"], "no_new_privs")
-    workers = children(s.pid)
-    hw.true(workers, "workers")
+    workers, guards = by_name(s.pid, "heapprofd-elf"), by_name(s.pid, "heapprofd-guard")
+    hw.true(workers and guards, "workers and the guard of starting programs")
+    for g in guards:
+        hw.equal([capabilities(g, c) for c in ("CapPrm", "CapBnd", "CapAmb")],
+                 [KEPT & all_of, KEPT & all_of, set()], "the guard's")
     for w in workers:
         hw.equal([capabilities(w, c) for c in ("CapEff", "CapPrm", "CapAmb")], [set()] * 3, "a worker's")
         hw.equal((status(w)["Uid"][1], status(w)["NoNewPrivs"]), ("65534", ["1"]), "a worker's user")
@@ -164,7 +171,7 @@ def activated(box):
     hw.equal(r.returncode, 0, "attached: " + hw.tail(r.stderr) + open(box.path("service.log")).read())
     hw.equal(status(s.pid)["Uid"], [str(USER)] * 4, "the service's user")
     hw.equal(capabilities(s.pid), KEPT, "its capabilities")
-    for w in children(s.pid):
+    for w in by_name(s.pid, "heapprofd-elf"):
         hw.equal([capabilities(w, c) for c in ("CapEff", "CapPrm", "CapAmb")], [set()] * 3, "a worker's")
     out, r = profile(box, preloaded.pid, "preloaded")
     hw.equal(r.returncode, 0, "preloaded: " + hw.tail(r.stderr))
