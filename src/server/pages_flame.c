@@ -355,20 +355,18 @@ struct row {
     const char *name, *module;
 };
 
-enum column { COLUMN_NAME, COLUMN_MODULE, COLUMN_SELF, COLUMN_TOTAL, COLUMN_COUNT };
+enum column { COLUMN_NAME, COLUMN_MODULE, COLUMN_SELF, COLUMN_TOTAL, COLUMN_COUNT, COLUMN_ERROR };
 
 static struct {
     const char *name;
     enum column column;
-} const columns[] = {{"name", COLUMN_NAME},
-                     {"module", COLUMN_MODULE},
-                     {"self", COLUMN_SELF},
-                     {"total", COLUMN_TOTAL},
-                     {"count", COLUMN_COUNT}};
+} const columns[] = {{"name", COLUMN_NAME},   {"module", COLUMN_MODULE}, {"self", COLUMN_SELF},
+                     {"total", COLUMN_TOTAL}, {"count", COLUMN_COUNT},   {"error", COLUMN_ERROR}};
 
 struct order {
     enum column column;
     enum hw_metric metric;
+    uint64_t interval_bytes;
     int sign;
 };
 
@@ -381,6 +379,12 @@ static int64_t count_of(const struct hw_value *v, enum hw_metric m)
 static int compare_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
+}
+
+static double share_of_error(const struct hw_function_value *v, const struct order *o)
+{
+    return hw_value_error(&v->total, o->metric, o->interval_bytes) /
+           (double)hw_value_get(&v->total, o->metric); /* rows without any are left out */
 }
 
 static int compare(const void *pa, const void *pb, void *ctx)
@@ -403,6 +407,11 @@ static int compare(const void *pa, const void *pb, void *ctx)
         c = compare_numbers(hw_value_get(&a->v->total, o->metric),
                             hw_value_get(&b->v->total, o->metric));
         break;
+    case COLUMN_ERROR: {
+        double x = share_of_error(a->v, o), y = share_of_error(b->v, o);
+        c = (x > y) - (x < y);
+        break;
+    }
     case COLUMN_COUNT:
         c = compare_numbers(count_of(&a->v->total, o->metric), count_of(&b->v->total, o->metric));
         break;
@@ -420,6 +429,8 @@ static void put_row(struct hw_json *j, const struct row *r, const struct hw_page
     hw_json_int(j, count_of(&r->v->total, s->metric));
     hw_json_double(j, hw_value_error(&r->v->total, s->metric, s->interval_bytes));
     hw_json_int(j, hw_value_samples(&r->v->total, s->metric));
+    hw_json_double(j, hw_value_error(&r->v->self, s->metric, s->interval_bytes));
+    hw_json_int(j, hw_value_samples(&r->v->self, s->metric));
     hw_json_end_array(j);
 }
 
@@ -452,7 +463,8 @@ static void reply_rows(struct hw_http_request *req, const struct hw_page_selecti
                        int64_t total, rows *r)
 {
     const char *sort = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
-    struct order o = {COLUMN_SELF, s->metric, order && strcmp(order, "asc") == 0 ? 1 : -1};
+    struct order o = {COLUMN_SELF, s->metric, s->interval_bytes,
+                      order && strcmp(order, "asc") == 0 ? 1 : -1};
     uint64_t offset = parameter(req, "offset", 0), limit = parameter(req, "limit", 200);
     struct hw_json j;
     for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
@@ -473,7 +485,8 @@ static void reply_rows(struct hw_http_request *req, const struct hw_page_selecti
     hw_page_reply_json(req, &j);
 }
 
-/* Rows [name, module, self, total, count, error of total, samples]; match=PATTERN of filter.h. */
+/* Rows [name, module, self, total, count, error of total, samples of total, error of self,
+ * samples of self]; match=PATTERN of filter.h. */
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *match = hw_http_query(req, "match");

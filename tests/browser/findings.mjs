@@ -267,6 +267,24 @@ test('lifetimes: what was asked for is that of SQL, bounds hold', async () => {
   assert.match(await page.textContent('.by-stay ~ .scroll'), /handle_request/);
 });
 
+test('errors: variances add up, every page says how sure a figure is', async () => {
+  const f = await (await server.ask('/api/v1/traces/1/table/functions?sort=error&order=desc&limit=100')).json();
+  const m = (await moments()).at(-1);
+  const total = f.data.find((r) => r[0] === 'main');
+  assert.ok(Math.abs(total[5] - m.error) < 1e-6 * m.error && m.error > 0);
+  assert.ok(Math.abs(Math.sqrt(f.data.reduce((a, r) => a + r[7] ** 2, 0)) - m.error) < 1e-6 * m.error, 'variances of the parts are that of the whole');
+  const shares = f.data.map((r) => r[5] / r[3]);
+  assert.deepEqual(shares, [...shares].sort((a, b) => b - a));
+  assert.equal(f.data.find((r) => r[0] === 'load_table')[5], 0, 'larger than the interval: exact');
+  const shown = `±${((100 * m.error) / m.space).toFixed(1)} %`;
+  for (const name of ['overview', 'functions', 'tree', 'flame', 'accounting', 'leaks']) {
+    await at(name);
+    assert.ok((await page.textContent('main')).includes(shown), `${name}: ${shown}`);
+  }
+  await at('timeline');
+  assert.ok((await page.locator('.diamond').last().getAttribute('aria-label')).includes(shown));
+});
+
 test('accessibility and looks: every page, both themes, both sizes', async () => {
   const broken = [];
   const pages = {

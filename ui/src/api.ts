@@ -18,7 +18,7 @@ export interface Recording {
   bytes: number; samples: number; lost: number; dumps: number; file: string | null; trace: number;
   error: string | null; code: string | null; remedy: string | null; warnings: string[]; targets: Target[];
 }
-export type Figures = Record<Metric, number> & { error: number; samples: number };
+export type Figures = Record<Metric, number> & { error: number; errors: [number, number, number, number]; samples: number };
 export interface Moment extends Figures { ts: number; max: boolean; peak?: boolean }
 export interface Dump extends Figures {
   ts: number; start: number; flags: number; trigger: string; interval: number; lost: number;
@@ -29,7 +29,7 @@ export interface Tracks {
   counters: Record<string, [number, number][]>;
 }
 export interface Timeline { first_ns: number; last_ns: number; processes: Tracks[] }
-export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number];
+export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number];
 export interface Functions { rows: number; total: number; data: FunctionRow[] }
 
 export const status = signal<Status | null>(null);

@@ -48,6 +48,9 @@ export function error(err: number, total: number): string {
   return `±${p >= 9.95 ? p.toFixed(0) : p.toFixed(1)} %`;
 }
 
+/** So few samples that the figure is a hint, not a measurement. */
+export const isRough = (samples: number, err: number) => samples < 10 && err > 0;
+
 export function percent(part: number, whole: number): string {
   if (!(whole > 0)) return '–';
   const p = (100 * part) / whole;

@@ -1,6 +1,6 @@
 // What is in the trace and who holds the memory, at a glance.
-import { functions, type Tracks } from './api';
-import { amount, base, bytes, clock, count, duration, error, exact, percent, safe } from './format';
+import { functions, question, type Tracks } from './api';
+import { amount, base, bytes, clock, count, duration, error, exact, percent, safe, isRough } from './format';
 import { Failed, Figure, figureError, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
 import { href } from './state';
@@ -23,6 +23,8 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const where = { upid: tracks.upid, at: atPeak ? 'peak' : String(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
   const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', limit: '12' }).toString();
   const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
+  const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: String(last.ts), a_at: String(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
+  const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
   const rss = rssAt(tracks, shown.ts);
   const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
   const end = { at: String(last.ts), max: last.max };
@@ -33,20 +35,20 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
       <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {moments.length} {moments.length === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · one sample every {bytes(tracks.interval)}{tracks.interval === 1 ? ' (exact)' : ''}</span></h1>
       <div class="figures">
         <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${figureError(shown)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
-        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
-        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
-        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
-        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: String(before.ts), max: before.max })}) where id = 0) as growth`)} />}
+        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${error(shown.errors[1], shown.objects) || 'exact'} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
+        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${error(last.errors[2], last.alloc_space) || 'exact'} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
+        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${figureError(tracks.peak)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
+        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : 'exact'} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: String(before.ts), max: before.max })}) where id = 0) as growth`)} />}
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
       <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
       {top.error && <Failed text={top.error} />}
       {top.value && (
-        <table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
+        <table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
           <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
-            <tr><td class="num">{amount(r[2], 'space')}</td><td><span class="share"><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[4])}</td>
-              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}{r[2] === r[3] && error(r[5], r[3]) ? ` · ${error(r[5], r[3])}` : ''}</span></td></tr>
+            <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{error(r[7], r[2]) || 'exact'}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[4])}</td>
+              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}</span></td></tr>
           ))}</tbody></table>
       )}
     </div>

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { flame, functions, smallFlame, type Tracks } from './api';
 import { Flame } from './flame';
-import { amount, base, bytes, count, error, fit, isBytes, percent, safe } from './format';
+import { amount, base, bytes, count, error, fit, isBytes, isRough, percent, safe } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
 import { functionsSql, showSql, treeSql } from './show-sql';
@@ -29,8 +29,8 @@ function useWindow(rows: number) {
   return { ref, look, first: range.first, last: Math.min(rows, range.first + range.n) };
 }
 
-const Share = ({ part, whole }: { part: number; whole: number }) => (
-  <span class="share"><i style={{ width: `${whole > 0 ? Math.min(100, (100 * part) / whole) : 0}%` }} /><b>{percent(part, whole)}</b></span>
+const Share = ({ part, whole, rough }: { part: number; whole: number; rough?: boolean }) => (
+  <span class={`share ${rough ? 'rough' : ''}`}><i style={{ width: `${whole > 0 ? Math.min(100, (100 * part) / whole) : 0}%` }} /><b>{percent(part, whole)}</b></span>
 );
 
 // ---- functions ----
@@ -40,6 +40,7 @@ const COLUMNS: [id: string, label: string, hint: string][] = [
   ['module', 'Module', 'the file it is in'],
   ['self', 'Self', 'what it asked for itself'],
   ['total', 'Total', 'what it and all it calls asked for; recursion counts once'],
+  ['error', 'Error', 'the true total is within, with 95 % probability; ≈: fewer than ten samples'],
   ['count', 'Count', 'allocations behind the total'],
 ];
 
@@ -92,8 +93,9 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
                 <div role="row" aria-rowindex={w.first + i + 2} class={`row ${r[0] === p.fn ? 'on' : ''}`} style={{ top: `${(w.first + i) * ROW}px` }} onClick={() => pick(r[0])}>
                   <span role="cell" class="c-name" title={safe(r[0])}><button type="button" class="plain" onClick={() => pick(r[0])}>{safe(r[0])}</button></span>
                   <span role="cell" class="c-module dim" title={safe(r[1])}>{safe(base(r[1]))}</span>
-                  <span role="cell" class="c-self num">{amount(r[2], p.metric)}</span>
-                  <span role="cell" class="c-total num" title={error(r[5], r[3]) || 'exact'}><Share part={r[3]} whole={total} />{amount(r[3], p.metric)}</span>
+                  <span role="cell" class="c-self num" title={error(r[7], r[2]) || 'exact'}>{amount(r[2], p.metric)}</span>
+                  <span role="cell" class="c-total num"><Share part={r[3]} whole={total} rough={isRough(r[6], r[5])} />{amount(r[3], p.metric)}</span>
+                  <span role="cell" class="c-error num dim" title={`${count(r[6])} samples`}>{isRough(r[6], r[5]) ? '≈ ' : ''}{error(r[5], r[3]) || 'exact'}</span>
                   <span role="cell" class="c-count num" title={isBytes(p.metric) && r[4] ? `${bytes(r[3] / r[4])} each` : ''}>{count(r[4])}</span>
                 </div>
               ))}
@@ -208,7 +210,7 @@ function Tree({ g }: { g: Graph }) {
   const leaf = (i: number) => g.end[i] === i + 1;
   return (
     <div class="table tree">
-      <div class="row head" aria-hidden="true"><span class="c-total num">Total</span><span class="c-share">Share</span><span class="c-self num">Self</span><span class="c-name">Function</span></div>
+      <div class="row head" aria-hidden="true"><span class="c-total num">Total</span><span class="c-error num">Error</span><span class="c-share">Share</span><span class="c-self num">Self</span><span class="c-name">Function</span></div>
       <div class="rows" role="tree" aria-label="Call tree" tabIndex={0} aria-activedescendant={`node-${at}`} ref={w.ref} onScroll={w.look} onKeyDown={(e) => {
         const i = rows.indexOf(at);
         const acts: Record<string, () => void> = {
@@ -234,7 +236,8 @@ function Tree({ g }: { g: Graph }) {
               class={`row ${i === at ? 'on' : ''}`} style={{ top: `${(w.first + k) * ROW}px` }} onClick={() => { setAt(i); toggle(i); }}
               onDblClick={() => go({ page: 'functions', fn: nameOf(g, i) })} title={`${safe(nameOf(g, i))}\n${safe(moduleOf(g, i))}`}>
               <span class="c-total num">{amount(g.cum[i], p.metric)}</span>
-              <span class="c-share"><Share part={g.cum[i]} whole={g.total} /></span>
+              <span class="c-error num dim" title={`${count(g.samples[i])} samples`}>{isRough(g.samples[i], g.err[i]) ? '≈ ' : ''}{error(g.err[i], g.cum[i])}</span>
+              <span class="c-share"><Share part={g.cum[i]} whole={g.total} rough={isRough(g.samples[i], g.err[i])} /></span>
               <span class="c-self num dim">{g.self[i] ? amount(g.self[i], p.metric) : ''}</span>
               <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}><i class="twist" aria-hidden="true">{leaf(i) ? '·' : open.has(i) ? '▾' : '▸'}</i>{safe(nameOf(g, i))} <span class="dim">{g.flags[i] & MERGED ? '' : safe(base(moduleOf(g, i)))}</span></span>
             </div>
