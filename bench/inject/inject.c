@@ -142,7 +142,9 @@ static int once(struct run *r, enum hw_attach_command c)
     struct hw_inject_result res;
     struct hw_error err;
     r->q.command = c;
-    int rc = hw_inject(&r->q, &res, &err);
+    int rc = HW_ETIMEOUT;
+    for (int i = 0; i < 3 && rc == HW_ETIMEOUT; i++) /* as the recorder does */
+        rc = hw_inject(&r->q, &res, &err);
     r->looks += res.n_tries;
     r->loaded += res.loaded;
     if (rc < 0)

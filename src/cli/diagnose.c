@@ -189,9 +189,12 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     }
     char path[64]; /* magic: the program itself, in whatever root it was found */
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d/exe", p->dir);
-    hw_diagnose_file(path, /* loads = */ true, out);
     struct hw_error err;
-    if (!out->code && hw_inject_check(p, &err) < 0)
+    if (hw_inject_check(p, &err) == HW_OK)
+        return;
+    /* Of the file itself only this says more than what keeps us from going in. */
+    hw_diagnose_file(path, /* loads = */ true, out);
+    if (!out->code || strcmp(out->code, "go") != 0)
         find(out, "not-attachable", "%s", err.text);
 }
 

@@ -268,7 +268,7 @@ void *hw_boot_arena_move(void *p, size_t n)
 
 static bool resolving(void)
 {
-    return (hw_tls.flags & HW_TLS_RESOLVING) != 0;
+    return (hw_here.flags & HW_TLS_RESOLVING) != 0;
 }
 
 static void *boot_malloc(size_t n)
@@ -403,7 +403,7 @@ void hw_boot(void)
     uintptr_t base = 0;
     if (hw_real.malloc != boot_malloc || resolving())
         return;
-    hw_tls.flags |= HW_TLS_RESOLVING;
+    hw_here.flags |= HW_TLS_RESOLVING;
     void *real_malloc = find("malloc", &base);
     if (!real_malloc) {
         late = true;
@@ -432,5 +432,5 @@ void hw_boot(void)
     /* Last: its being set says that all are. */
     atomic_signal_fence(memory_order_seq_cst);
     *(void **)&hw_real.malloc = real_malloc;
-    hw_tls.flags &= ~(uint32_t)HW_TLS_RESOLVING;
+    hw_here.flags &= ~(uint32_t)HW_TLS_RESOLVING;
 }

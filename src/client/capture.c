@@ -46,6 +46,23 @@ static struct {
 
 /* ---- where stacks end ---- */
 
+#ifdef HW_BARE
+
+void hw_capture_init(void)
+{
+}
+
+static HW_COLD void ask_pthread(struct hw_slab *slab)
+{
+    uint64_t lo, hi;
+    if (!hw_bare_mapping((uint64_t)(uintptr_t)&lo, &lo, &hi))
+        return;
+    slab->stack_lo = lo;
+    slab->stack_hi = hi;
+}
+
+#else
+
 static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
 {
     uint64_t at = *(const uint64_t *)arg;
@@ -74,7 +91,7 @@ static HW_COLD void ask_pthread(struct hw_slab *slab)
     pthread_attr_t attr;
     void *lo;
     size_t n;
-    hw_tls.flags |= HW_TLS_OURS;
+    hw_here.flags |= HW_TLS_OURS;
     if (pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &lo, &n) == 0) {
             slab->stack_lo = (uint64_t)(uintptr_t)lo;
@@ -82,8 +99,10 @@ static HW_COLD void ask_pthread(struct hw_slab *slab)
         }
         (void)pthread_attr_destroy(&attr);
     }
-    hw_tls.flags &= ~(uint32_t)HW_TLS_OURS;
+    hw_here.flags &= ~(uint32_t)HW_TLS_OURS;
 }
+
+#endif
 
 struct bounds {
     uint64_t hi;
@@ -234,7 +253,7 @@ static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64
     r->arch = HW_ARCH_HERE;
     r->reason = reason;
     r->closes =
-        atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_relaxed) - hw_tls.n_closing;
+        atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_relaxed) - hw_here.n_closing;
     uint64_t *regs = (uint64_t *)(void *)(r + 1);
     memset(regs, 0, HERE(N_REGS) * 8u); /* the walker needs no others than these three */
     regs[HERE(PC)] = site->pc;
@@ -259,13 +278,20 @@ static bool copy_allowed(struct hw_slab *slab, uint64_t now_ns)
 
 /* glibc 2.35 and later; lock-free, also in signal handlers. Without it unknown code is taken for
  * generated code until the recorder has seen the new module by itself. */
+#ifndef HW_BARE
 extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
+#endif
 
 static bool is_new_module(void *arg, uint64_t pc)
 {
-    struct dl_find_object found;
     (void)arg;
+#ifdef HW_BARE
+    (void)pc;
+    return false;
+#else
+    struct dl_find_object found;
     return _dl_find_object && _dl_find_object((void *)(uintptr_t)pc, &found) == 0;
+#endif
 }
 
 static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
@@ -468,7 +494,7 @@ static void free_missed(struct hw_session *s, const struct hw_event *e)
 
 static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     uint64_t now_ns = hw_now_monotonic_coarse_ns();
     if (hw_push_alone(s, now_ns))
         return false;
@@ -515,8 +541,8 @@ static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *min
 {
     if (s->config.flags & HW_CC_STREAM)
         return record_with(s, NULL, e);
-    if (hw_likely((hw_tls.flags & HW_TLS_ENDED) == 0)) {
-        struct hw_slab *slab = hw_tls.slab;
+    if (hw_likely((hw_here.flags & HW_TLS_ENDED) == 0)) {
+        struct hw_slab *slab = hw_here.slab;
         bool recorded = record_with(s, slab, e);
         if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab && slab->sure &&
             e->heap_id == HW_HEAP_ID_LIBC && hw_minfo_due(s, &slab->out))
@@ -539,7 +565,7 @@ bool hw_record_alloc(const struct hw_event *e)
     if (v.session) {
         if (!v.nested)
             ok = record(v.session, e, &minfo);
-        else if ((hw_tls.flags & HW_TLS_OURS) == 0)
+        else if ((hw_here.flags & HW_TLS_OURS) == 0)
             hw_count(v.session, lost_nested, 1);
     }
     hw_leave(&v);

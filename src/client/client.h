@@ -82,7 +82,11 @@ struct hw_tls {
 };
 _Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 
-extern HW_HIDDEN __thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
+#ifdef HW_BARE
+#include "client/bare.h"
+#else
+extern HW_HIDDEN __thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
+#endif
 
 struct hw_heap_countdown {
     uint64_t left; /* bytes until the next sample, minus 1 */
@@ -215,7 +219,7 @@ uint64_t hw_slabs_bytes(void); /* of address space that the first ones take */
 /* The hot path. true = the slow path shall look; false = the bytes are accounted. */
 static inline bool hw_due(uint64_t n)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     uint64_t left = t->left;
     if (hw_unlikely(t->generation !=
                     atomic_load_explicit(&hw_control.generation, memory_order_relaxed)))
@@ -293,7 +297,7 @@ static inline bool hw_modules_settled(const struct hw_session *s)
 {
     const struct hw_tables_dir *d = s->tables;
     uint32_t begun = atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_acquire);
-    return begun - hw_tls.n_closing == atomic_load_explicit(&d->closes_seen, memory_order_acquire);
+    return begun - hw_here.n_closing == atomic_load_explicit(&d->closes_seen, memory_order_acquire);
 }
 
 /* ---- capture.c ---- */

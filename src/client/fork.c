@@ -21,7 +21,7 @@ static void in_child(void)
     struct hw_session *s = hw_session_last;
     hw_session_last = NULL;
     /* A handler may have forked in the middle of our code: then it must find what it returns to. */
-    if (!s || hw_tls.busy != 0 || s->config.flags & HW_CC_DISABLE_FORK_TEARDOWN)
+    if (!s || hw_here.busy != 0 || s->config.flags & HW_CC_DISABLE_FORK_TEARDOWN)
         return;
     (void)munmap((void *)(uintptr_t)s->tables, s->tables_bytes);
     hw_ring_detach(&s->ring);

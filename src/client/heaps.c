@@ -84,7 +84,7 @@ static uint32_t enabled_now(uint32_t id, uint64_t *interval)
 /* Lets the thread meet a new generation, then tells the heap what changed. */
 static void notice(uint32_t id)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     struct AHeapInfo *h = &heaps[id];
     uint64_t interval = 0;
     int saved = errno;

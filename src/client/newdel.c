@@ -60,7 +60,7 @@ static HW_COLD void *find_next_new(struct next *x, const char *name)
     struct next found = {0};
     void *fn = find_next(&found, name);
     if (found.own) {
-        struct hw_tls *t = &hw_tls;
+        struct hw_tls *t = &hw_here;
         const uint64_t plenty = 1ull << 40;
         uint64_t left = t->left;
         t->left = plenty;

@@ -36,58 +36,21 @@
 #define RELOC_WORD R_AARCH64_ABS64
 #endif
 
-enum kind {
-    ALWAYS,
-    OWN_ONLY /* only where the allocator defines it: else it reaches malloc by itself */
-};
+enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY };
 
-#define HOOKED(X)                                                                                  \
-    X(malloc, ALWAYS)                                                                              \
-    X(free, ALWAYS)                                                                                \
-    X(calloc, ALWAYS)                                                                              \
-    X(realloc, ALWAYS)                                                                             \
-    X(reallocarray, ALWAYS)                                                                        \
-    X(posix_memalign, ALWAYS)                                                                      \
-    X(aligned_alloc, ALWAYS)                                                                       \
-    X(memalign, ALWAYS)                                                                            \
-    X(valloc, ALWAYS)                                                                              \
-    X(pvalloc, ALWAYS)                                                                             \
-    X(free_sized, ALWAYS)                                                                          \
-    X(free_aligned_sized, ALWAYS)                                                                  \
-    X(dlclose, ALWAYS)                                                                             \
-    X(prctl, ALWAYS)                                                                               \
-    X(syscall, ALWAYS)                                                                             \
-    X(_Znwm, OWN_ONLY)                                                                             \
-    X(_Znam, OWN_ONLY)                                                                             \
-    X(_ZnwmRKSt9nothrow_t, OWN_ONLY)                                                               \
-    X(_ZnamRKSt9nothrow_t, OWN_ONLY)                                                               \
-    X(_ZnwmSt11align_val_t, OWN_ONLY)                                                              \
-    X(_ZnamSt11align_val_t, OWN_ONLY)                                                              \
-    X(_ZnwmSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                                \
-    X(_ZnamSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                                \
-    X(_ZdlPv, OWN_ONLY)                                                                            \
-    X(_ZdaPv, OWN_ONLY)                                                                            \
-    X(_ZdlPvm, OWN_ONLY)                                                                           \
-    X(_ZdaPvm, OWN_ONLY)                                                                           \
-    X(_ZdlPvRKSt9nothrow_t, OWN_ONLY)                                                              \
-    X(_ZdaPvRKSt9nothrow_t, OWN_ONLY)                                                              \
-    X(_ZdlPvSt11align_val_t, OWN_ONLY)                                                             \
-    X(_ZdaPvSt11align_val_t, OWN_ONLY)                                                             \
-    X(_ZdlPvmSt11align_val_t, OWN_ONLY)                                                            \
-    X(_ZdaPvmSt11align_val_t, OWN_ONLY)                                                            \
-    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, OWN_ONLY)                                               \
-    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, OWN_ONLY)
-
+enum {
 #define X(name, kind) N_##name,
-enum { HOOKED(X) N_NAMES };
+#include "wire/hooked.def"
 #undef X
+    N_NAMES
+};
 
 static const struct {
     const char *name;
     enum kind kind;
 } names[] = {
 #define X(name, kind) {#name, kind},
-    HOOKED(X)
+#include "wire/hooked.def"
 #undef X
 };
 
@@ -102,7 +65,7 @@ static void find_real(void)
         void *p = hw_boot_find(names[i].name, &own);
         /* By the name's own address the linker would give us libc's, as it does to everybody. */
         hooks[i] = (uintptr_t)hw_boot_own(names[i].name);
-        real[i] = p && hooks[i] && (own || names[i].kind == ALWAYS) ? (uintptr_t)p : 0;
+        real[i] = p && hooks[i] && (own || names[i].kind != OWN_ONLY) ? (uintptr_t)p : 0;
         firsts[(unsigned char)names[i].name[0]] = 1;
     }
 }

@@ -144,8 +144,12 @@ static struct hw_session *session_of(struct hw_tls *t)
 
 uint64_t hw_sampler_take(uint64_t n)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     uint64_t weight = HW_NOT_SAMPLED;
+#ifdef HW_BARE
+    if (t == &hw_bare_nobody)
+        return weight;
+#endif
     if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
         struct hw_visit v;
         int e = errno;
@@ -183,7 +187,7 @@ uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n
         return 0;
     if (n >= interval)
         return n;
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     struct hw_slab *slab = t->slab;
     struct hw_heap_countdown once = {0};
     struct hw_heap_countdown *c = slab ? &slab->heaps[heap_id] : &once;

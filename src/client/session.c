@@ -528,7 +528,7 @@ void hw_session_forked(void)
     if (!atomic_compare_exchange_strong(&hw_live.started, &none, 1))
         return;
     atomic_store(&hw_live.pid, (int32_t)getpid());
-    hw_slabs_reset(hw_tls.slab);
+    hw_slabs_reset(hw_here.slab);
     own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
     atomic_store(&given_up, NULL);
     atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));

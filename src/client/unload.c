@@ -65,7 +65,7 @@ static uint32_t close_begins(void)
     settle_if_due(&v);
     if (v.session)
         (void)atomic_fetch_add(&v.session->ring.shm->closes_begun, 1);
-    hw_tls.n_closing++;
+    hw_here.n_closing++;
     hw_leave(&v);
     errno = saved;
     return generation;
@@ -76,7 +76,7 @@ static void close_ended(uint32_t generation)
     struct hw_visit v;
     int saved = errno;
     hw_enter(&v);
-    hw_tls.n_closing--;
+    hw_here.n_closing--;
     if (v.session) {
         if (v.session->generation != generation) /* it began meanwhile */
             (void)atomic_fetch_add(&v.session->ring.shm->closes_begun, 1);

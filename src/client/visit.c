@@ -28,7 +28,9 @@
 #define CHUNK_SLABS 16u
 #define MAX_CHUNKS  512u
 
-__thread struct hw_tls hw_tls __attribute__((tls_model("initial-exec")));
+#ifndef HW_BARE
+__thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
+#endif
 union hw_live_block hw_live_block __attribute__((aligned(HW_PAGE_ALIGN)));
 union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
 /* The name by which a recorder that starts later finds the page from outside. */
@@ -50,7 +52,9 @@ void hw_visits_init(void)
 }
 
 static _Atomic(char *) chunks[MAX_CHUNKS];
+#ifndef HW_BARE
 static pthread_key_t slab_key;
+#endif
 static bool have_key;
 
 static size_t slab_bytes(void)
@@ -92,6 +96,17 @@ static HW_COLD void abandon(struct hw_tls *t)
     t->busy = 0;
 }
 
+#ifdef HW_BARE
+
+/* The slab stays with the thread pointer, see bare.h. */
+int hw_slabs_init(void)
+{
+    have_key = true;
+    return chunk_make(0) ? 0 : -1;
+}
+
+#else
+
 /*
  * Runs late in a thread's life, and asks twice to be run once more: libc goes round the keys up to
  * four times. What destructors and exit handlers allocate after that is sampled with a slab
@@ -100,12 +115,12 @@ static HW_COLD void abandon(struct hw_tls *t)
 static void slab_return(void *p)
 {
     struct hw_slab *slab = p;
-    if (hw_tls.busy != 0) /* pthread_exit from a handler: we are above whatever it interrupted */
-        abandon(&hw_tls);
+    if (hw_here.busy != 0) /* pthread_exit from a handler: we are above whatever it interrupted */
+        abandon(&hw_here);
     if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
         return;
-    hw_tls.flags |= HW_TLS_ENDED;
-    hw_tls.slab = NULL;
+    hw_here.flags |= HW_TLS_ENDED;
+    hw_here.slab = NULL;
     atomic_store_explicit(&slab->in_use, 0, memory_order_release);
 }
 
@@ -114,6 +129,8 @@ int hw_slabs_init(void)
     have_key = pthread_key_create(&slab_key, slab_return) == 0;
     return have_key && chunk_make(0) ? 0 : -1;
 }
+
+#endif
 
 static struct hw_slab *slab_claim(void)
 {
@@ -139,12 +156,13 @@ static struct hw_slab *slab_claim(void)
 
 struct hw_slab *hw_slab_get(void)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     if (t->slab || t->flags & HW_TLS_ENDED || !have_key)
         return t->slab;
     struct hw_slab *s = slab_claim();
     if (!s)
         return NULL;
+#ifndef HW_BARE
     /* The first 32 keys of a process need no memory, so this allocates only in programs that had
      * as many before us, and then nested in this visit. */
     t->flags |= HW_TLS_OURS;
@@ -154,6 +172,7 @@ struct hw_slab *hw_slab_get(void)
         atomic_store(&s->in_use, 0);
         return NULL;
     }
+#endif
     t->slab = s;
     return s;
 }
@@ -191,6 +210,9 @@ bool hw_slabs_idle(void)
 
 void hw_slabs_reset(struct hw_slab *mine)
 {
+#ifdef HW_BARE
+    hw_bare_forget_others();
+#endif
     for (uint32_t c = 0; c < MAX_CHUNKS; c++) {
         char *chunk = atomic_load(&chunks[c]);
         if (!chunk)
@@ -234,7 +256,7 @@ __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw
 
 void hw_enter(struct hw_visit *v)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     uintptr_t self = (uintptr_t)v;
     *v = (struct hw_visit){.mark = mark_of(self), .end_mark = mark_of(self)};
     if (hw_unlikely(t->busy != 0)) {
@@ -263,7 +285,7 @@ void hw_enter(struct hw_visit *v)
 
 void hw_leave(struct hw_visit *v)
 {
-    struct hw_tls *t = &hw_tls;
+    struct hw_tls *t = &hw_here;
     atomic_signal_fence(memory_order_seq_cst);
     t->busy = v->tls_before;
     /* Release: what the visit did to the session's memory is done before the word says so. */

@@ -36,7 +36,8 @@ enum hw_inject_step {
     HW_INJECT_CODE,      /* so is our code */
     HW_INJECT_CARRIER,   /* the memory file is there */
     HW_INJECT_FILLED,    /* with the library in it */
-    HW_INJECT_LOADED,    /* dlopen is done */
+    HW_INJECT_LOADED,    /* it is loaded */
+    HW_INJECT_HELD,      /* all threads stand; only where code is changed */
     HW_INJECT_COMMANDED, /* so is the command */
     HW_INJECT_STEP_COUNT
 };

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/inject.h"
+#include "inject/job.h"
 #include "proc/file.h"
 
 #include "base/banned.h"
@@ -104,7 +106,44 @@ static int check_scope(const struct hw_pid *pid, struct hw_error *err)
         pid->pid, scope);
 }
 
-static int check_program(const struct hw_pid *pid, struct hw_error *err)
+static const char *machine_name(uint32_t machine)
+{
+    switch (machine) {
+    case EM_386:
+        return "i386";
+    case EM_X86_64:
+        return "x86-64";
+    case EM_ARM:
+        return "arm";
+    case EM_AARCH64:
+        return "arm64";
+    case EM_RISCV:
+        return "riscv";
+    default:
+        return "another";
+    }
+}
+
+/* What it asks for at its start. */
+struct program {
+    int fd;          /* its file; the caller's to close */
+    bool dynamic;    /* it has a loader, */
+    char loader[64]; /* of this name, without the folder */
+};
+
+static void read_loader(const struct hw_image *img, const struct hw_image_segment *s,
+                        struct program *out)
+{
+    uint8_t *text;
+    out->dynamic = true;
+    if (hw_image_read(img, s->offset, s->file_bytes, 4096, &text, NULL) < 0)
+        return;
+    const char *slash = strrchr((const char *)text, '/');
+    (void)snprintf(out->loader, sizeof out->loader, "%s", slash ? slash + 1 : (const char *)text);
+    free(text);
+}
+
+static int check_program(const struct hw_pid *pid, struct program *out, struct hw_error *err)
 {
     struct hw_image img;
     hw_autofd int fd = openat(pid->dir, "exe", O_RDONLY | O_CLOEXEC);
@@ -117,21 +156,20 @@ static int check_program(const struct hw_pid *pid, struct hw_error *err)
     if (rc < 0)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d: its program is no ELF file we know",
                        pid->pid);
-    bool dynamic = false;
     for (size_t i = 0; i < img.n_segments; i++)
-        dynamic |= img.segments[i].type == PT_INTERP;
+        if (img.segments[i].type == PT_INTERP)
+            read_loader(&img, &img.segments[i], out);
     uint32_t machine = img.machine;
     uint8_t bits = img.elf_class;
     hw_image_close(&img);
     if (bits != 64 || machine != OUR_MACHINE)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d is a %u-bit program of another machine type than this tool",
-                       pid->pid, bits);
-    if (!dynamic)
-        return hw_fail(
-            err, HW_EUNSUPPORTED, 0,
-            "process %d is linked statically: there is no loader to bring the library in",
-            pid->pid);
+                       "process %d is a %u-bit program for %s; this build profiles 64-bit %s "
+                       "programs only: build the program for that, or build this tool for %s",
+                       pid->pid, bits, machine_name(machine), machine_name(OUR_MACHINE),
+                       machine_name(machine));
+    out->fd = fd;
+    fd = -1;
     return HW_OK;
 }
 
@@ -282,36 +320,123 @@ static bool is_allocator(const char *path)
            strncmp(b, "libmimalloc", 11) == 0;
 }
 
-static int walk_maps(struct hw_process *p, struct hw_error *err)
+static int check_map(struct hw_process *p, const struct hw_map *m, struct hw_error *err)
 {
-    size_t libc = SIZE_MAX;
+    const char *b = base_name(m->path);
+    if (strncmp(b, "libasan.", 8) == 0 || strncmp(b, "libtsan.", 8) == 0)
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d is built with a sanitizer, whose allocator nobody may hook",
+                       p->pid->pid);
+    if (strcmp(b, HW_INJECT_CARRIER_NAME) == 0)
+        return hw_fail(err, HW_EBUSY, 0, "process %d was started with the library", p->pid->pid);
+    if (strcmp(b, "memfd:" HW_INJECT_CARRIER_NAME) == 0 && !p->library)
+        p->library = m->start - m->offset;
+    return HW_OK;
+}
+
+static bool is_file(const struct hw_map *m, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && m->inode != 0 && st.st_ino == m->inode;
+}
+
+/* musl's library is its loader: installed under one name, asked for by another. */
+static bool is_musl(const struct program *g, const struct hw_map *m)
+{
+    const char *b = base_name(m->path);
+    bool by_name = strncmp(b, "ld-musl", 7) == 0 || strncmp(b, "libc.musl", 9) == 0;
+    return by_name || (strncmp(g->loader, "ld-musl", 7) == 0 && strcmp(b, "libc.so") == 0);
+}
+
+static bool is_ours(const struct hw_map *m)
+{
+    return strncmp(base_name(m->path), "memfd:", 6) == 0;
+}
+
+/* A library that brings malloc for all, before libc's. */
+static bool defines_malloc(const struct hw_process *p, const struct hw_map *m)
+{
+    hw_autofd int fd = -1;
+    return hw_proc_open_mapping(p->pid->dir, p->status.uid, m, &fd, NULL) == HW_OK &&
+           hw_allocator_is_in(fd, /* whole = */ false);
+}
+
+struct found {
+    size_t program, libc, musl; /* executable mappings; SIZE_MAX = none */
+};
+
+/*
+ * The allocator that has to be changed in place: of a static program, of one that brings its own,
+ * or musl's, unless a library is before it. SIZE_MAX = glibc's loader and tables will do.
+ */
+static size_t raw_allocator(const struct hw_process *p, const struct found *f,
+                            const struct program *g)
+{
+    bool is_static = !g->dynamic && f->libc == SIZE_MAX && f->musl == SIZE_MAX;
+    if (is_static ||
+        (f->program != SIZE_MAX && hw_allocator_is_in(g->fd, false) && f->program != f->musl))
+        return f->program;
+    for (size_t i = 0; f->musl != SIZE_MAX && i < p->maps.maps.n; i++) {
+        const struct hw_map *m = &p->maps.maps.v[i];
+        if ((m->flags & HW_MAP_EXEC) && m->inode && i != f->musl && i != f->program &&
+            !is_ours(m) && defines_malloc(p, m))
+            return i;
+    }
+    return f->musl;
+}
+
+static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
+                    struct hw_error *err)
+{
+    const struct hw_map *m = &p->maps.maps.v[i];
+    struct hw_error why;
+    hw_autofd int own = -1;
+    int fd = program;
+    if (!is_file(m, program)) {
+        int rc = hw_proc_open_mapping(p->pid->dir, p->status.uid, m, &own, err);
+        if (rc < 0)
+            return rc;
+        fd = own;
+    }
+    p->raw = true;
+    p->allocator_path = m->path;
+    int rc = hw_allocator_read(fd, m, &p->allocator, &why);
+    if (rc < 0)
+        rc = hw_fail(err, rc == HW_ENOTFOUND ? HW_EUNSUPPORTED : rc, 0,
+                     is_static ? "process %d runs '%s', which is linked statically: %s"
+                               : "process %d has its allocator in '%s': %s",
+                     p->pid->pid, base_name(m->path), why.text);
+    return rc;
+}
+
+static int walk_maps(struct hw_process *p, const struct program *g, struct hw_error *err)
+{
+    struct found f = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
     for (size_t i = 0; i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
-        const char *b = base_name(m->path);
-        if (strncmp(b, "ld-musl", 7) == 0)
-            return hw_fail(err, HW_EUNSUPPORTED, 0,
-                           "process %d uses musl; the library is built for glibc", p->pid->pid);
-        if (strncmp(b, "libasan.", 8) == 0 || strncmp(b, "libtsan.", 8) == 0)
-            return hw_fail(err, HW_EUNSUPPORTED, 0,
-                           "process %d is built with a sanitizer, whose allocator nobody may hook",
-                           p->pid->pid);
-        if (strcmp(b, HW_INJECT_CARRIER_NAME) == 0)
-            return hw_fail(err, HW_EBUSY, 0, "process %d was started with the library",
-                           p->pid->pid);
-        if (strcmp(b, "memfd:" HW_INJECT_CARRIER_NAME) == 0 && !p->library)
-            p->library = m->start - m->offset;
+        int rc = check_map(p, m, err);
+        if (rc < 0)
+            return rc;
         if (!(m->flags & HW_MAP_EXEC))
             continue;
+        if (f.program == SIZE_MAX && is_file(m, g->fd))
+            f.program = i;
+        if (is_musl(g, m))
+            f.musl = i;
         if (is_libc(m->path))
-            libc = i;
+            f.libc = i;
         if ((is_loader(m->path) || is_allocator(m->path)) && forbid(p, m->start, m->end) < 0)
             return HW_ENOMEM;
     }
-    if (libc == SIZE_MAX)
+    size_t raw = raw_allocator(p, &f, g);
+    if (raw != SIZE_MAX)
+        return read_raw(p, raw, g->fd, !g->dynamic && raw == f.program, err);
+    if (f.libc == SIZE_MAX)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d has no libc.so.6: another C library, or linked statically",
+                       "process %d has neither glibc (libc.so.6) nor musl: how its C library "
+                       "allocates is not known",
                        p->pid->pid);
-    return read_libc(p, libc, err);
+    return read_libc(p, f.libc, err);
 }
 
 /* x86-64: 0f 05. The kernel's own page has one; any other mapping would do as well. */
@@ -320,7 +445,7 @@ static int find_syscall(struct hw_process *p, struct hw_error *err)
     for (size_t i = 0; i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
         bool vdso = strcmp(m->path, "[vdso]") == 0;
-        if (!(m->flags & HW_MAP_EXEC) || (!vdso && !is_libc(m->path)) ||
+        if (!(m->flags & HW_MAP_EXEC) || (!vdso && !is_libc(m->path) && m->inode == 0) ||
             m->end - m->start > MAX_CODE)
             continue;
         size_t n = (size_t)(m->end - m->start);
@@ -355,17 +480,20 @@ int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_
                    "attaching to a running process works on x86-64 only; start it with 'heapwise "
                    "record --'");
 #endif
+    struct program g = {.fd = -1};
     int rc = check_status(pid, &p.status, err);
     if (rc == HW_OK)
         rc = check_scope(pid, err);
     if (rc == HW_OK)
-        rc = check_program(pid, err);
+        rc = check_program(pid, &g, err);
     if (rc == HW_OK)
         rc = hw_maps_read(pid->dir, &p.maps, err);
     if (rc == HW_OK)
-        rc = walk_maps(&p, err);
+        rc = walk_maps(&p, &g, err);
     if (rc == HW_OK)
         rc = find_syscall(&p, err);
+    if (g.fd >= 0)
+        (void)close(g.fd); /* it was only read */
     if (rc < 0) {
         hw_process_done(&p);
         return rc;
@@ -378,6 +506,7 @@ int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_
 void hw_process_done(struct hw_process *p)
 {
     hw_maps_done(&p->maps);
+    hw_allocator_done(&p->allocator);
     hw_vec_done(&p->forbidden);
 }
 
@@ -391,9 +520,10 @@ bool hw_process_forbids(const struct hw_process *p, uint64_t pc)
 
 int hw_inject_check(const struct hw_pid *pid, struct hw_error *err)
 {
-    struct hw_process p;
+    struct hw_process p = {0};
     int rc = hw_process_look(pid, &p, err);
-    if (rc == HW_OK)
-        hw_process_done(&p);
+    if (rc == HW_OK && p.raw)
+        rc = hw_raw_check(&p, err);
+    hw_process_done(&p);
     return rc;
 }

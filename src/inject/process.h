@@ -13,12 +13,14 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "inject/allocator.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 
 struct hw_error;
 
 #define HW_INJECT_CARRIER_NAME "libheapprofd_glibc_preload.so"
+#define HW_INJECT_BARE_NAME    "libheapwise_bare.so"
 
 /* Target addresses, [lo, hi). */
 struct hw_code_range {
@@ -30,8 +32,11 @@ struct hw_process {
     struct hw_proc_status status;
     struct hw_maps maps;
     uint64_t dlopen_at, dlsym_at, malloc_at;
-    uint64_t syscall_at;                    /* an instruction that enters the kernel */
-    uint64_t library;                       /* load address of an injected client; 0 = none */
+    uint64_t syscall_at; /* an instruction that enters the kernel */
+    uint64_t library;    /* load address of an injected client; 0 = none */
+    bool raw; /* no loader to ask, or no table to change: the bare client, by changed code */
+    struct hw_allocator allocator;          /* raw only */
+    const char *allocator_path;             /* borrowed from maps */
     HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
 };
 

@@ -32,7 +32,7 @@
 #if defined(__x86_64__)
 
 #define MS           UINT64_C(1000000)
-#define STOP_NS      (100 * MS)
+#define STOP_NS      (500 * MS) /* on a machine that is busy with other things */
 #define SYSCALL_NS   (1000 * MS)
 #define RUN_TO_NS    (1000 * MS)
 #define SPIN_NS      (200 * UINT64_C(1000))
@@ -110,11 +110,11 @@ static int wait_interrupted(struct hw_thread *t)
     }
 }
 
-int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {
     t->pid = pid;
     t->tid = tid;
-    t->seized = t->saved = t->known = false;
+    t->seized = t->saved = t->known = t->moved = false;
     if (pt(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD) < 0) {
         if (errno == ESRCH)
             return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
@@ -124,22 +124,37 @@ int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_err
                        pid, strerror(errno));
     }
     t->seized = true;
-    int rc = pt(PTRACE_INTERRUPT, t, 0, 0) < 0 ? HW_EGONE : wait_interrupted(t);
+    t->asked_ns = hw_now_monotonic_ns();
+    if (pt(PTRACE_INTERRUPT, t, 0, 0) == 0)
+        return HW_OK;
+    hw_thread_release(t);
+    return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
+}
+
+int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
+{
+    int rc = wait_interrupted(t);
     t->stopped_ns = hw_now_monotonic_ns();
     if (rc < 0) {
         hw_thread_release(t);
-        return hw_fail(err, rc, 0, "thread %d did not stop", tid);
+        return hw_fail(err, rc, 0, "thread %d of process %d did not stop", t->tid, t->pid);
     }
     struct iovec io = {t->words, sizeof(struct user_regs_struct)};
     if (pt(PTRACE_GETREGSET, t, 1 /* NT_PRSTATUS */, (uintptr_t)&io) < 0) {
-        rc = hw_fail_sys(err, "registers of thread %d", tid);
+        rc = hw_fail_sys(err, "registers of thread %d", t->tid);
         hw_thread_release(t);
         return rc;
     }
     t->known = true;
     return pt(PTRACE_GETSIGMASK, t, sizeof t->kept_mask, (uintptr_t)&t->kept_mask) < 0
-               ? hw_fail_sys(err, "signal mask of thread %d", tid)
+               ? hw_fail_sys(err, "signal mask of thread %d", t->tid)
                : HW_OK;
+}
+
+int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+{
+    int rc = hw_thread_seize_begin(t, pid, tid, err);
+    return rc < 0 ? rc : hw_thread_seize_end(t, err);
 }
 
 static struct user_regs_struct *regs_of(struct hw_thread *t)
@@ -152,6 +167,12 @@ int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out)
     const struct user_regs_struct *r = regs_of(t);
     *out = (struct hw_thread_regs){r->rip, r->rsp, r->rbp};
     return HW_OK;
+}
+
+void hw_thread_move(struct hw_thread *t, uint64_t pc)
+{
+    regs_of(t)->rip = pc;
+    t->moved = true;
 }
 
 static bool read_word(const struct hw_thread *t, uint64_t at, uint64_t *out)
@@ -373,7 +394,7 @@ void hw_thread_release(struct hw_thread *t)
             r->rip -= 2;
             r->orig_rax = UINT64_MAX;
         }
-        if (again || t->saved)
+        if (again || t->saved || t->moved)
             (void)set_regs(t, r);
     }
     (void)pt(PTRACE_DETACH, t, 0, 0); /* fails when it has ended */
@@ -382,10 +403,20 @@ void hw_thread_release(struct hw_thread *t)
 
 #else /* process.c has refused before */
 
-int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {
     (void)t, (void)pid, (void)tid;
     return hw_fail(err, HW_EUNSUPPORTED, 0, "not on this architecture");
+}
+
+int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
+{
+    return hw_thread_seize_begin(t, 0, 0, err);
+}
+
+int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+{
+    return hw_thread_seize_begin(t, pid, tid, err);
 }
 
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out)
@@ -404,6 +435,11 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at)
 {
     (void)t, (void)at;
     return HW_EUNSUPPORTED;
+}
+
+void hw_thread_move(struct hw_thread *t, uint64_t pc)
+{
+    (void)t, (void)pc;
 }
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err)

@@ -28,7 +28,8 @@ struct hw_thread {
     int32_t pid, tid;
     bool seized, saved;
     bool known; /* its registers were read */
-    uint64_t stopped_ns;
+    bool moved;
+    uint64_t asked_ns, stopped_ns;
     uint64_t syscall_at;   /* given by the caller */
     uint64_t code_at;      /* of HW_THREAD_CODE; 0 = no calls */
     uint64_t stack_top;    /* for calls */
@@ -43,11 +44,17 @@ struct hw_thread {
 
 /* Stops one thread. On failure it runs as before. */
 int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
+/* The same in two halves, to stop many: all are asked before the first is waited for. */
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
+int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err);
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out);
 /* Is it in the middle of a restartable sequence? Those cannot be interrupted for long. */
 bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
 /* Runs it until it is about to execute the instruction at `at`, or 1 s. Stopped then. */
 int hw_thread_run_to(struct hw_thread *t, uint64_t at);
+
+/* It goes on at another place. */
+void hw_thread_move(struct hw_thread *t, uint64_t pc);
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err);
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);

@@ -14,6 +14,13 @@
 
 #include <stdint.h>
 
+enum hw_hooked_name {
+#define X(name, kind) HW_HOOKED_##name,
+#include "wire/hooked.def"
+#undef X
+    HW_HOOKED_COUNT
+};
+
 #define HW_ATTACH_MAGIC  0x3168637474617768u /* "hwattch1" */
 #define HW_ATTACH_SYMBOL "heapwise_attach_block"
 #define HW_ATTACH_RUN    "heapwise_attach_run"
@@ -53,5 +60,23 @@ struct hw_attach_block {
     uint32_t pad;
 };
 _Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
+
+/*
+ * The bare client (client/bare.c): a library without libc, for programs that have no loader, or
+ * whose allocator is called without a table. It is mapped from outside; HW_BARE_RUN is called with
+ * no arguments on a stack of ours and runs the command of its block, attach.command. Its real
+ * functions are told to it, and whoever called it changes the program's code.
+ */
+#define HW_BARE_SYMBOL "heapwise_bare_block"
+#define HW_BARE_RUN    "heapwise_bare_run"
+
+struct hw_bare_block {
+    struct hw_attach_block attach; /* hooked: told from outside */
+    uint64_t near_at;              /* the page with the way to the hooks; 0 = not there yet */
+    uint64_t clock;                /* the kernel's clock_gettime in this process; 0 = none */
+    uint64_t main_stack_hi;
+    uint64_t allocator_base;
+    uint64_t real[HW_HOOKED_COUNT]; /* 0 = the program has none, or it is not hooked */
+};
 
 #endif

@@ -237,19 +237,90 @@ def refusals(box):
     refused(zombie.pid, "no process")
     zombie.wait()
     refused(4194300, "no process")
-    src = box.path("s.c")
-    pathlib.Path(src).write_text("#include <unistd.h>\nint main(void) { pause(); }\n")
-    if shutil.which("gcc") and box.run(["gcc", "-static", "-o", box.path("s"), src]).returncode == 0:
-        s = box.start([box.path("s")])
-        refused(s.pid, "static")
-        s.kill()
 
 
-def rounds(box, threads):
+LATE = ["-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-D_GNU_SOURCE", "-pthread",
+        str(hw.ROOT / "tests" / "targets" / "late.c")]
+# Every allocator linked in has to be found in a library of Debian's.
+KINDS = {
+    "no-pie": ["gcc", "-no-pie", "-fno-pie"],
+    "static": ["gcc", "-static", "-DLATE_STATIC"],
+    "static-pie": ["gcc", "-static-pie", "-DLATE_STATIC"],
+    "jemalloc": ["gcc", ":libjemalloc_pic.a", "-lm", "-lstdc++"],
+    "jemalloc-no-pie": ["gcc", "-no-pie", "-fno-pie", ":libjemalloc.a", "-lm", "-lstdc++"],
+    "tcmalloc": ["gcc", "-no-pie", "-Wl,--whole-archive", ":libtcmalloc_minimal.a", "-Wl,--no-whole-archive",
+                 "-lstdc++", "-lm"],
+    "musl": ["musl-gcc", "-DLATE_STATIC"],
+    "musl-static": ["musl-gcc", "-static", "-DLATE_STATIC"],
+}
+
+
+def compiled(box, kind):
+    """late.c as a program of that kind; all that is needed for it is not everywhere."""
+    cc, *flags = KINDS[kind]
+    hw.need(cc)
+    exe = box.path("late." + kind)
+    flags = ["-l" + f if f[0] == ":" else f for f in flags]
+    r = box.run([cc, *LATE, "-o", exe, *flags])
+    if r.returncode:
+        raise hw.Skip(f"{kind} cannot be built here: {hw.tail(r.stderr)}")
+    return exe
+
+
+def ours(pid):
+    """How many mappings are ours: of the library's file, and code that is of no file."""
+    return sum("memfd:" in l or l.split()[1:] == ["r-xp", "00000000", "00:00", "0"] for l in maps(pid).splitlines())
+
+
+def kind(name):
+    def case(box):
+        t = Late(box, [compiled(box, name)])
+        have, before = resting_fds(t.pid), t.do("go 10")
+        mapped = None
+        for i in range(3):
+            p = attach(box, str(t.pid))
+            joined(box, p, t.pid)
+            for command in ("go 300", "ways 50", "threads 30"):
+                t.do(command)
+            after = t.do("old") if i == 0 else t.do("go 1")
+            if i == 1:
+                box.run([hw.tool("heapwise"), "stop", str(t.pid)], check=0)
+            trace = finish(box, p, None if i == 1 else signal.SIGINT)
+            hw.exact(trace.last(), {f: n for f, n in since(after, before).items() if n[1]}, f"{name}, round {i}")
+            left_alone(t.pid, have)
+            hw.true(mapped in (None, ours(t.pid)), f"mappings after the first detach {mapped}, now {ours(t.pid)}")
+            before, mapped = after, ours(t.pid)
+        t.do("ways 5")
+        t.end()
+    case.__doc__ = f"late.c, {name}: exact, each function of the family once, three times; then as before."
+    return case
+
+
+def kinds_refused(box):
+    """What cannot be done is said, with the reason, and nothing is touched."""
+    exe = compiled(box, "static")
+    box.run(["strip", exe], check=0)
+    t = Late(box, [exe])
+    before = maps(t.pid)
+    r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+    text = r.stderr.decode()
+    hw.true(r.returncode != 0 and "linked statically" in text and "stripped" in text, text)
+    hw.equal(maps(t.pid), before, "mappings of a refused program")
+    t.end()
+    r = box.run(["gcc", "-m32", *LATE, "-o", box.path("late32")])
+    if r.returncode == 0 and box.run([box.path("late32")]).returncode == 0:
+        t = Late(box, [box.path("late32")])
+        r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+        text = r.stderr.decode()
+        hw.true(r.returncode != 0 and "32-bit program for i386" in text, text)
+        t.end()
+
+
+def rounds(box, threads, program=None):
     exe = hw.BUILD / "bench" / "inject" / "inject"
     if not exe.exists():
         raise hw.Skip("bench/inject is not built")
-    r = box.run([str(exe), hw.preload_library(), str(ROUNDS), hw.target("busy"), str(threads)], timeout=300)
+    r = box.run([str(exe), hw.preload_library(), str(ROUNDS), program or hw.target("busy"), str(threads)], timeout=300)
     print("  " + r.stdout.decode().strip())
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
     have = json.loads(r.stdout)
@@ -263,6 +334,18 @@ def rounds_alone(box):
 
 def rounds_threads(box):
     rounds(box, 3)
+
+
+def rounds_code(box):
+    """The same where code is changed: three threads in the allocator of a static program."""
+    hw.need("gcc")
+    exe = box.path("busy")
+    r = box.run(["gcc", "-O2", "-g", "-static", "-D_GNU_SOURCE", "-pthread", "-o", exe,
+                 str(hw.ROOT / "tests" / "targets" / "busy.c")])
+    if r.returncode:
+        raise hw.Skip("static programs cannot be built here")
+    rounds(box, 0, exe)
+    rounds(box, 3, exe)
 
 
 def rounds_recorded(box):
@@ -348,5 +431,6 @@ def sqlite(box):
 if __name__ == "__main__":
     hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
+             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "rounds-code": rounds_code,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
              "redis": redis, "python3": python3, "sqlite": sqlite})

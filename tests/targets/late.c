@@ -1,11 +1,16 @@
 /* late: runs before anybody looks. A line on stdin is a command: "go N" allocates N times at three
  * sites and tells what it did; "old" frees and reallocates blocks from the start; "plug FILE" loads
- * a library, and "use N" lets it allocate. "comm NAME" and "argv NAME" rename it, "fork" goes on in
- * a child, "vfork N" and "clone N" let children run in our memory, "exec" starts itself again.
- * Between lines one small block comes and goes every 2 ms, so that somebody who calls is answered.
+ * a library, and "use N" lets it allocate; "ways N" goes through the family; "threads N" allocates
+ * in threads that come and go. "comm NAME" and "argv NAME" rename it, "fork" goes on in a child,
+ * "vfork N" and "clone N" let children run in our memory, "exec" starts itself again. Between lines
+ * one small block comes and goes every 2 ms, so that somebody who calls is answered.
  */
+#ifndef LATE_STATIC
 #include <dlfcn.h>
+#endif
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -61,12 +66,77 @@ static void use_old(void)
         old_blocks[i] = late_realloc(old_blocks[i], 5000);
 }
 
+/* Each function of the family, also where one could be made of another. */
+SITE(late_thread)
+#define WAY(fn, expression)                                                                        \
+    static struct site site_##fn = {.name = #fn};                                                  \
+    NOIPA static void *fn(size_t n)                                                                \
+    {                                                                                              \
+        void *p = expression;                                                                      \
+        return site_add(&site_##fn, p, n);                                                         \
+    }
+
+NOIPA static void *take_posix(size_t align, size_t n)
+{
+    void *p;
+    return posix_memalign(&p, align, n) == 0 ? p : NULL;
+}
+
+WAY(way_calloc, calloc(1, n))
+WAY(way_realloc, realloc(NULL, n))
+WAY(way_reallocarray, reallocarray(NULL, n, 1))
+WAY(way_memalign, memalign(8, n))
+WAY(way_memalign_wide, memalign(256, n))
+WAY(way_aligned, aligned_alloc(16, n))
+WAY(way_posix, take_posix(8, n))
+WAY(way_posix_wide, take_posix(1024, n))
+
+static void ways(long n)
+{
+    for (long i = 0; i < n; i++) {
+        FREE_OF(way_calloc, way_calloc(48), 48);
+        (void)way_realloc(64);
+        (void)way_reallocarray(80);
+        FREE_OF(way_memalign, way_memalign(96), 96);
+        (void)way_memalign_wide(112);
+        FREE_OF(way_aligned, way_aligned(128), 128);
+        (void)way_posix(144);
+        FREE_OF(way_posix_wide, way_posix_wide(160), 160);
+    }
+}
+
+static void *in_thread(void *arg)
+{
+    for (long i = 0; i < (long)(intptr_t)arg; i++)
+        (void)late_thread(56);
+    return NULL;
+}
+
+/* Several at a time, and then again where others have been. */
+static void threads(long n)
+{
+    for (int round = 0; round < 3; round++) {
+        pthread_t t[4];
+        for (int i = 0; i < 4; i++)
+            pthread_create(&t[i], NULL, in_thread, (void *)(intptr_t)n);
+        for (int i = 0; i < 4; i++)
+            pthread_join(t[i], NULL);
+    }
+}
+
+#ifdef LATE_STATIC
+static void load(char *path)
+{
+    (void)path;
+}
+#else
 static void load(char *path)
 {
     path[strcspn(path, "\n")] = 0;
     void *h = dlopen(path, RTLD_NOW);
     *(void **)&plug = h ? dlsym(h, "plug_alloc") : NULL;
 }
+#endif
 
 /* As setproctitle does. */
 static void title(char **argv, const char *name)
@@ -162,6 +232,10 @@ int main(int argc, char **argv)
         long n;
         if (sscanf(line, "go %ld", &n) == 1)
             go(n);
+        else if (sscanf(line, "ways %ld", &n) == 1)
+            ways(n);
+        else if (sscanf(line, "threads %ld", &n) == 1)
+            threads(n);
         else if (strncmp(line, "old", 3) == 0)
             use_old();
         else if (strncmp(line, "plug ", 5) == 0)
@@ -172,6 +246,10 @@ int main(int argc, char **argv)
         else
             children(line, argv);
         expect(&site_late_kept, &site_late_freed, &site_late_moved, &site_plug, NULL);
+        expect(&site_late_kept, &site_late_freed, &site_late_moved, &site_plug, &site_late_thread,
+               &site_way_calloc, &site_way_realloc, &site_way_reallocarray, &site_way_memalign,
+               &site_way_memalign_wide, &site_way_aligned, &site_way_posix, &site_way_posix_wide,
+               NULL);
         printf("done\n");
         fflush(stdout);
     }

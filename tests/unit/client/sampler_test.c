@@ -8,7 +8,7 @@
 #include "test.h"
 
 /* What sampler.c takes from the rest of the client: one thread, always in the same session. */
-__thread struct hw_tls hw_tls;
+__thread struct hw_tls hw_here;
 union hw_live_block hw_live_block;
 union hw_control_block hw_control_block;
 static struct hw_session *session;
@@ -30,7 +30,7 @@ static void begin(uint64_t interval)
 {
     atomic_store(&session->interval[HW_HEAP_ID_LIBC], interval);
     atomic_store(&hw_live.session, session);
-    hw_sampler_start(&hw_tls, session);
+    hw_sampler_start(&hw_here, session);
 }
 
 /* Mean and, for the first values, each one's frequency. */

@@ -16,7 +16,7 @@ _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
 static void start(void)
 {
-    memset(&hw_tls, 0, sizeof hw_tls);
+    memset(&hw_here, 0, sizeof hw_here);
     session.generation = 1;
     atomic_store(&hw_live.session, &session);
     hw_visits_init();

@@ -209,6 +209,8 @@ static void failures_leave_no_trace(void **state)
             struct target t;
             struct hw_inject_result r;
             char before[128], after[128];
+            if (step == HW_INJECT_HELD) /* where code is changed: tests/e2e/attach.py */
+                continue;
             start(&t, (enum call)c);
             int fds = count_fds(t.pid), maps = count_lines(t.pid, "maps");
             status_line(t.pid, "SigBlk", before);
