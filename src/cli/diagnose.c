@@ -98,6 +98,21 @@ static bool script_interpreter(int fd, char *out, size_t max)
     return true;
 }
 
+/* fd < 0: it cannot be read, so nothing can be said about it. */
+static void diagnose_open(int fd, const char *path, bool loads, struct hw_finding *out)
+{
+    struct hw_elf *elf;
+    struct hw_elf_info info;
+    if (fd < 0 || hw_elf_open(fd, &elf, NULL) < 0)
+        return;
+    if (hw_elf_get_info(elf, &info, NULL) == 0) {
+        check_loads(path, fd, &info, out);
+        if (!out->code && !loads)
+            check_sees(path, &info, out);
+    }
+    hw_elf_close(elf);
+}
+
 void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out)
 {
     *out = (struct hw_finding){0};
@@ -110,16 +125,7 @@ void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out)
         fd = open(interpreter, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         path = interpreter;
     }
-    struct hw_elf *elf;
-    struct hw_elf_info info;
-    if (fd < 0 || hw_elf_open(fd, &elf, NULL) < 0)
-        return;
-    if (hw_elf_get_info(elf, &info, NULL) == 0) {
-        check_loads(path, fd, &info, out);
-        if (!out->code && !loads)
-            check_sees(path, &info, out);
-    }
-    hw_elf_close(elf);
+    diagnose_open(fd, path, loads, out);
 }
 
 /* ---- a process ---- */
@@ -187,13 +193,16 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "not-permitted", "process %d may not be looked at", p->pid);
         return;
     }
-    char path[64]; /* magic: the program itself, in whatever root it was found */
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d/exe", p->dir);
     struct hw_error err;
     if (hw_inject_check(p, &err) == HW_OK)
         return;
+    char name[4096] = "its program";
+    ssize_t len = readlinkat(p->dir, "exe", name, sizeof name - 1);
+    if (len > 0)
+        name[len] = '\0';
+    hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* in whatever root it is */
     /* Of the file itself only this says more than what keeps us from going in. */
-    hw_diagnose_file(path, /* loads = */ true, out);
+    diagnose_open(exe, name, /* loads = */ true, out);
     if (!out->code || strcmp(out->code, "go") != 0)
         find(out, "not-attachable", "%s", err.text);
 }
