@@ -15,6 +15,8 @@ static void put_value(struct hw_json *j, const struct hw_report_data *d, const s
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(v, (enum hw_metric)m));
     hw_json_kv_int(j, "samples", v->samples);
     hw_json_kv_int(j, "alloc_samples", v->alloc_samples);
+    if (v->idle)
+        hw_json_kv_int(j, "idle", v->idle);
     hw_json_kv_double(j, "space_error", hw_value_error(v, HW_METRIC_SPACE, d->view.interval_bytes));
 }
 

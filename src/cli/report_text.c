@@ -94,6 +94,12 @@ static void put_process(const struct page *pg)
     fputc('\n', pg->out);
 }
 
+/* Only some dumps know, and they know it of the end. */
+static bool shows_idle(const struct hw_report_data *d)
+{
+    return d->now.total.idle > 0 && !d->shows_peak && d->o->metric == HW_METRIC_SPACE;
+}
+
 static void put_totals(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
@@ -114,6 +120,10 @@ static void put_totals(const struct page *pg)
         fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    if (shows_idle(d)) {
+        fprintf(pg->out, "idle %s", hw_fmt_bytes(buf, (double)d->now.total.idle));
+        fputs(" of it: live, and not touched since the dump before\n", pg->out);
+    }
     if (d->has_minfo) {
         fprintf(pg->out, "malloc_info: %s in use", hw_fmt_bytes(buf, d->minfo_in_use));
         fprintf(pg->out, " (since the program's start)   %s free, kept by the allocator\n",
@@ -123,7 +133,7 @@ static void put_totals(const struct page *pg)
 
 /* ---- table ---- */
 
-enum { COL_VALUE = 17, COL_DELTA = 11, COL_ALLOCS = 8, COL_TREND = 10 };
+enum { COL_VALUE = 17, COL_DELTA = 11, COL_IDLE = 11, COL_ALLOCS = 8, COL_TREND = 10 };
 
 static const char *value_title(const struct page *pg)
 {
@@ -230,6 +240,8 @@ static void put_row(struct page *pg, size_t i, size_t site_width)
     put_value_cell(pg, s);
     if (d->before)
         put_delta_cell(pg, s);
+    if (shows_idle(d))
+        hw_put_cell(&pg->line, s->now.idle ? hw_fmt_bytes(buf, (double)s->now.idle) : "", COL_IDLE);
     hw_put_cell(&pg->line, hw_fmt_count(buf, (double)s->now.alloc_objects), COL_ALLOCS);
     hw_strbuf_adds(&pg->line, "   ");
     put_site_cell(pg, s, site_width, trend[0] != 0);
@@ -260,6 +272,8 @@ static void put_table(struct page *pg)
     const struct hw_report_data *d = pg->d;
     char buf[HW_UNIT_MAX];
     size_t left = COL_VALUE + COL_ALLOCS + 3 + (d->before ? COL_DELTA : 0) + 2 + COL_TREND;
+    if (shows_idle(d))
+        left += COL_IDLE;
     size_t site_width = d->o->width > left + 24 ? d->o->width - left : 24;
     if (d->shows_peak) {
         bool freed = !d->o->peak;
@@ -275,6 +289,8 @@ static void put_table(struct page *pg)
     hw_put_cell(&pg->line, value_title(pg), COL_VALUE);
     if (d->before)
         hw_put_cell(&pg->line, word(pg, "\xce\x94 last", "change"), COL_DELTA);
+    if (shows_idle(d))
+        hw_put_cell(&pg->line, "IDLE", COL_IDLE);
     hw_put_cell(&pg->line, "ALLOCS", COL_ALLOCS);
     fputc('\n', pg->out);
     paint(pg, "1");

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "codec/pb.h"
 #include "import/heap_graph_natives.h"
+#include "import/heap_graph_values.h"
 #include "model/heap_graph_build.h"
 #include "schema/fields.h"
 
@@ -44,6 +45,7 @@ struct hw_graph_state {
     HW_VEC(struct type) types;
     HW_VEC(uint32_t) type_fields;
     hw_sized_ids natives;
+    hw_field_values values;
     HW_VEC(uint64_t) targets, names; /* of the object being read */
 };
 
@@ -61,6 +63,7 @@ static void state_clear(struct hw_graph_state *s)
     hw_vec_done(&s->types);
     hw_vec_done(&s->type_fields);
     hw_vec_done(&s->natives);
+    hw_vec_done(&s->values);
     hw_vec_done(&s->targets);
     hw_vec_done(&s->names);
     *s = (struct hw_graph_state){0};
@@ -312,6 +315,7 @@ struct object {
     struct hw_bytes internal; /* packed */
     size_t n_internal;        /* those that are not packed, at the end of `names` */
     bool has_id, has_native;
+    uint32_t n_values; /* of single fields, see heap_graph_values.h */
 };
 
 /* References of the runtime itself, behind the others. */
@@ -383,6 +387,7 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_bytes message,
             out->n_internal++;
             break;
         default:
+            out->n_values += hw_heap_graph_is_value(f.number);
             break;
         }
     }
@@ -420,6 +425,19 @@ static int add_internals(struct hw_heap_graphs *d, struct hw_graph_state *s,
     return rc;
 }
 
+static int add_values(struct hw_graph_state *s, struct hw_bytes message, uint64_t id)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        struct hw_field_value v = {id, f.number, (int64_t)f.value};
+        if (f.wire == HW_PB_VARINT && hw_heap_graph_is_value(f.number) &&
+            hw_vec_push(&s->values, v) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
 static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
 {
     struct object o;
@@ -438,7 +456,7 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
     if (rc == HW_OK && o.has_native &&
         hw_vec_push(&s->natives, (struct hw_sized_id){o.o.id, (int64_t)o.native_size}) < 0)
         rc = HW_ENOMEM;
-    return rc;
+    return rc == HW_OK && o.n_values ? add_values(s, message, o.o.id) : rc;
 }
 
 /* ---- the end of a graph ---- */
@@ -491,6 +509,8 @@ static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct h
     if (rc == HW_OK)
         rc = hw_heap_graph_add_natives(hw_callsites_strings(d->profile->callsites), s->builder,
                                        &s->natives, g);
+    if (rc == HW_OK)
+        rc = hw_heap_graph_add_values(d->profile, s->builder, &s->values, g);
     return rc < 0 ? rc : add_oome(d, g, s->pid);
 }
 

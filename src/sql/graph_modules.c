@@ -312,7 +312,9 @@ const char hw_module_bitmap[] =
                                                                                            "= "
                                                                                            "s."
                                                                                            "source_"
-                                                                                           "upid;";
+                                                                                           "upid;"
+    /* the spec's name of it */
+    "CREATE PERFETTO VIEW heap_graph_bitmaps AS SELECT * FROM android_heap_graph_bitmaps;";
 
 const char hw_module_graph_dominators[] =
     "CREATE PERFETTO MACRO graph_dominator_tree(graph_table TableOrSubquery, root_node_id Expr)"

@@ -328,8 +328,36 @@ static void without_recorded_maxima(void **state)
                      HW_EXIT_OK);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(growth_and_start_up), cmocka_unit_test(without_recorded_maxima),
-             cmocka_unit_test(on_a_terminal), cmocka_unit_test(everything_freed_shows_the_peak),
+static void idle_bytes(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    struct hw_report_options o = options();
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t d = dump(p, 3, 2, 1);
+    fill_row(p, d, "main;malloc", 1, 1024);
+    struct hw_alloc_row row = {.dump = d,
+                               .callsite = fill_stack(p, "main;cache;malloc"),
+                               .samples = 2,
+                               .count = 2,
+                               .size = 4096,
+                               .idle = 3072};
+    assert_int_equal(hw_alloc_rows_push(&p->allocs, &row), 0);
+    p->dumps.v[d].flags = 0;
+    assert_int_equal(check(p, &o,
+                           "pid 3  1 dump over 1.000 s  interval 1 B  samples 3  lost 0\n"
+                           "live 5.00 KiB   allocated 5.00 KiB\n"
+                           "idle 3.00 KiB of it: live, and not touched since the dump before\n"
+                           "\n"
+                           "             LIVE       IDLE  ALLOCS   SITE\n"
+                           "         4.00 KiB   3.00 KiB       2   cache  (app)\n"
+                           "         1.00 KiB                  1   main  (app)\n"),
+                     HW_EXIT_OK);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(idle_bytes), cmocka_unit_test(growth_and_start_up),
+             cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
+             cmocka_unit_test(everything_freed_shows_the_peak),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(starters_do_not_crowd),
              cmocka_unit_test(a_program_that_ended_shows_its_peak), cmocka_unit_test(nothing_in_it),
              cmocka_unit_test(a_heap_that_never_allocated))
