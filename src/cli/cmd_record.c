@@ -26,6 +26,7 @@
 #include "cli/report.h"
 #include "cli/running.h"
 #include "cli/show.h"
+#include "cli/ui.h"
 #include "daemon/recorder.h"
 #include "import/import.h"
 
@@ -293,14 +294,24 @@ static void tell_result(const struct record *r, bool empty)
     struct stat st;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
         return;
-    if (program_runs_on(r))
-        fprintf(stderr, "'%s' runs on without being recorded (pid %d)\n", r->cli->opts.args[0],
-                r->launch.pid);
     if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
         return;
     fprintf(stderr, "wrote %s (%.1f KiB)\n", r->output.final_name, (double)st.st_size / 1024);
     if (!empty)
-        fprintf(stderr, "next: heapwise report %s\n", r->output.final_name);
+        fprintf(stderr, "next: heapwise %s %s\n",
+                hw_opt_flag(&r->cli->opts, HW_OPT_NO_REPORT) ? "report" : "ui",
+                r->output.final_name);
+}
+
+/* The last thing said before a wait that nobody would understand otherwise. */
+static void tell_waiting(const struct record *r)
+{
+    if (!program_runs_on(r) || r->recording.n_interrupts > 1)
+        return;
+    fprintf(stderr,
+            "\nThe recording is complete. '%s' runs on without being recorded (pid %d);\n"
+            "this command waits for its end. Ctrl-C ends both; to end it from elsewhere: kill %d\n",
+            r->cli->opts.args[0], r->launch.pid, r->launch.pid);
 }
 
 static void show_report(const struct record *r)
@@ -359,6 +370,8 @@ static void tell(struct record *r)
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
     tell_result(r, is_empty(r));
+    if (!hw_opt_flag(o, HW_OPT_QUIET))
+        tell_waiting(r);
 }
 
 static int finish(struct record *r)
@@ -368,7 +381,13 @@ static int finish(struct record *r)
     tell(r);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
         write_summary(r, r->target, program_exit(&r->recording));
-    return final_status(r, is_empty(r));
+    int status = final_status(r, is_empty(r));
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_OPEN) && !is_empty(r)) {
+        (void)fflush(stdout);
+        int shown = hw_ui_show(r->cli, r->output.final_name);
+        status = status ? status : shown;
+    }
+    return status;
 }
 
 /* A command that could not be run: its own exit codes. */

@@ -1,5 +1,5 @@
 /*
- * heapwise ui [TRACE...], heapwise serve [TRACE...]: the page, on loopback.
+ * heapwise ui [TRACE...], heapwise serve [TRACE...]: the page, on loopback or where --listen says.
  *
  * Other users of the machine reach loopback too, so every question needs a random token. It stands
  * behind the `#` of the address: browsers keep that part to themselves. The arguments of a program
@@ -22,12 +22,13 @@
 #include "cli/desk.h"
 #include "cli/names.h"
 #include "cli/show.h"
+#include "cli/ui.h"
 #include "server/http.h"
 #include "server/pages.h"
 
 #include "base/banned.h"
 
-enum { TOKEN_BYTES = 24, URL_MAX = 160 };
+enum { TOKEN_BYTES = 24, URL_MAX = 400, MAX_PEM = 1 << 20, MAX_HOSTS = 16 };
 
 static int stop_pipe[2] = {-1, -1};
 
@@ -119,28 +120,55 @@ static void wait_for_stop(void)
         ;
 }
 
-static void announce(const struct hw_cli *cli, const char *url, struct door *door, bool browser)
+/* How it is served; texts are borrowed from the command line or owned by serve(). */
+struct serving {
+    struct hw_cli *cli;
+    const char *address; /* to listen on */
+    char host[256];      /* for the printed address */
+    uint16_t port;
+    bool everywhere; /* not only this machine */
+    bool browser, commands;
+    char *cert, *key; /* owned */
+    const char *hosts[MAX_HOSTS];
+    size_t n_hosts;
+    char address_text[256], own_name[256];
+};
+
+static void announce(const struct serving *s, const char *url, struct door *door)
 {
     struct hw_error err = {0};
     fprintf(stderr, "%s\n", url);
-    if (browser && make_door(door, url, &err) < 0)
-        hw_cli_error(cli, NULL, "%s", err.text);
-    else if (browser && !open_browser(door))
+    if (s->browser && make_door(door, url, &err) < 0)
+        hw_cli_error(s->cli, NULL, "%s", err.text);
+    else if (s->browser && !open_browser(door))
         hw_cli_hint("no browser could be started; open the address above in one");
-    fprintf(stderr, "Ctrl-C ends. Whoever has the address can read the traces.\n");
+    if (s->everywhere && !s->cert) {
+        fprintf(stderr,
+                "warning: not encrypted. Whoever sees the traffic on its way learns the address "
+                "above, and with it%s can\nread the traces and record processes with your rights. "
+                "Better: --cert and --key, or a tunnel:\n"
+                "  ssh -L %u:localhost:%u %s heapwise serve --port %u\n",
+                s->commands ? " can start programs," : "", s->port ? s->port : 8080u,
+                s->port ? s->port : 8080u, s->own_name[0] ? s->own_name : "HOST",
+                s->port ? s->port : 8080u);
+    }
+    fprintf(stderr, "Ctrl-C ends. Whoever has the address can read the traces and record.\n");
 }
 
-static int serve_pages(struct hw_cli *cli, struct hw_pages *pages, bool browser,
-                       struct hw_error *err)
+static int serve_pages(const struct serving *s, struct hw_pages *pages, struct hw_error *err)
 {
     char token[2 * TOKEN_BYTES + 1], url[URL_MAX];
-    struct hw_http_options o = {.address = "127.0.0.1",
-                                .port = (uint16_t)hw_opt_num(&cli->opts, HW_OPT_UI_PORT),
+    struct hw_http_options o = {.address = s->address,
+                                .port = s->port,
                                 .listen_fd = -1,
                                 .routes = hw_pages_routes,
                                 .n_routes = hw_n_pages_routes,
                                 .ctx = pages,
+                                .hosts = s->hosts,
+                                .n_hosts = s->n_hosts,
                                 .token = token,
+                                .cert = s->cert,
+                                .key = s->key,
                                 .headers = hw_pages_headers,
                                 .n_headers = hw_n_pages_headers,
                                 .connection_new = hw_pages_connection_new,
@@ -152,45 +180,154 @@ static int serve_pages(struct hw_cli *cli, struct hw_pages *pages, bool browser,
         rc = hw_http_start(&o, &h, err);
     if (rc < 0)
         return rc;
-    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u/#token=%s", hw_http_port(h), token);
-    announce(cli, url, &door, browser);
+    (void)snprintf(url, sizeof url, "http%s://%s:%u/#token=%s", s->cert ? "s" : "", s->host,
+                   hw_http_port(h), token);
+    announce(s, url, &door);
     wait_for_stop();
     close_door(&door);
     hw_http_stop(h);
     return HW_OK;
 }
 
-static int run(struct hw_cli *cli, bool browser)
+static int serve(const struct serving *s, const struct hw_sql_limits *limits, char *const *traces,
+                 size_t n, struct hw_error *err)
 {
-    uint64_t memory = hw_opt_num(&cli->opts, HW_OPT_UI_QUERY_MEMORY);
-    struct hw_pages_options o = {
-        .limits = {.timeout_ms = (uint32_t)hw_opt_num(&cli->opts, HW_OPT_UI_QUERY_TIMEOUT),
-                   .max_bytes = memory},
-        .add_names = add_names,
-        .ctx = cli};
+    struct hw_pages_options o = {.limits = *limits, .add_names = add_names, .ctx = s->cli};
     struct hw_pages *pages = NULL;
     struct hw_desk *desk = NULL;
-    struct hw_error err = {0};
     unsigned id;
-    hw_sql_limit_memory(memory);
-    int rc = catch_stops(&err);
-    for (size_t i = 0; rc == HW_OK && i < cli->opts.n_args; i++)
-        if (access(hw_input_path(cli->opts.args[i]), R_OK) < 0)
-            rc = hw_fail_sys(&err, "cannot open '%s'", cli->opts.args[i]);
+    hw_sql_limit_memory(limits->max_bytes);
+    int rc = catch_stops(err);
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        if (access(hw_input_path(traces[i]), R_OK) < 0)
+            rc = hw_fail_sys(err, "cannot open '%s'", traces[i]);
     if (rc == HW_OK)
-        rc = hw_desk_new(cli, /* commands = */ true, &desk, &err);
+        rc = hw_desk_new(s->cli, s->commands, &desk, err);
     if (rc == HW_OK) {
         o.recorder = hw_desk_recorder(desk);
-        rc = hw_pages_new(&o, &pages, &err);
+        rc = hw_pages_new(&o, &pages, err);
     }
     if (rc == HW_OK)
         hw_desk_set_pages(desk, pages);
-    for (size_t i = 0; rc == HW_OK && i < cli->opts.n_args; i++)
-        rc = hw_pages_open(pages, hw_input_path(cli->opts.args[i]), &id, &err);
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
     if (rc == HW_OK)
-        rc = serve_pages(cli, pages, browser, &err);
+        rc = serve_pages(s, pages, err);
     hw_desk_free(desk); /* its recordings are opened in the pages */
     hw_pages_free(pages);
+    return rc;
+}
+
+/* ---- where ---- */
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
+           strcmp(address, "localhost") == 0;
+}
+
+/* ADDR, ADDR:PORT, [V6], [V6]:PORT. */
+static int read_listen(struct serving *s, const char *text, struct hw_error *err)
+{
+    size_t n = strlen(text);
+    const char *end = text[0] == '[' ? strchr(text, ']') : NULL;
+    const char *colon = strrchr(end ? end : text, ':');
+    uint64_t port;
+    if (text[0] == '[' && !end)
+        return hw_fail(err, HW_EINVAL, 0, "--listen: '%s' lacks a ']'", text);
+    if (!end && colon && strchr(text, ':') != colon)
+        colon = NULL; /* a bare IPv6 address */
+    if (colon) {
+        if (hw_parse_uint(colon + 1, &port, err) < 0 || port > UINT16_MAX)
+            return hw_fail(err, HW_EINVAL, 0, "--listen: '%s' is no port", colon + 1);
+        s->port = (uint16_t)port;
+        n = (size_t)(colon - text);
+    }
+    if (end) {
+        text++;
+        n = (size_t)(end - text);
+    }
+    if (n == 0 || n >= sizeof s->address_text)
+        return hw_fail(err, HW_EINVAL, 0, "--listen needs an address; 0.0.0.0 means all");
+    (void)snprintf(s->address_text, sizeof s->address_text, "%.*s", (int)n, text);
+    s->address = s->address_text;
+    s->everywhere = !is_loopback(s->address);
+    return HW_OK;
+}
+
+static void name_host(struct serving *s)
+{
+    bool all = strcmp(s->address, "0.0.0.0") == 0 || strcmp(s->address, "::") == 0;
+    if (gethostname(s->own_name, sizeof s->own_name - 1) < 0)
+        s->own_name[0] = '\0';
+    if (s->everywhere && s->own_name[0] && s->n_hosts < MAX_HOSTS)
+        s->hosts[s->n_hosts++] = s->own_name;
+    const char *shown = all ? s->own_name[0] ? s->own_name : "localhost" : s->address;
+    (void)snprintf(s->host, sizeof s->host, strchr(shown, ':') ? "[%.250s]" : "%.250s", shown);
+}
+
+static int read_pem(const char *path, char **out, struct hw_error *err)
+{
+    size_t n;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    return hw_fd_read_file(fd, MAX_PEM, out, &n, err); /* with a NUL behind it */
+}
+
+static int read_where(struct serving *s, struct hw_error *err)
+{
+    const struct hw_opts *o = &s->cli->opts;
+    const char *listen = hw_opt_text(o, HW_OPT_UI_LISTEN), *cert = hw_opt_text(o, HW_OPT_UI_CERT),
+               *key = hw_opt_text(o, HW_OPT_UI_KEY);
+    const struct hw_optval *hosts = &o->v[HW_OPT_UI_HOST];
+    int rc = listen ? read_listen(s, listen, err) : HW_OK;
+    for (size_t i = 0; i < hosts->list.n && s->n_hosts < MAX_HOSTS - 1; i++)
+        s->hosts[s->n_hosts++] = hosts->list.v[i];
+    if (rc == HW_OK && !cert != !key)
+        rc = hw_fail(err, HW_EINVAL, 0, "--cert and --key belong together");
+    if (rc == HW_OK && cert)
+        rc = read_pem(cert, &s->cert, err);
+    if (rc == HW_OK && key)
+        rc = read_pem(key, &s->key, err);
+    s->commands = !s->everywhere || hw_opt_flag(o, HW_OPT_UI_ALLOW_COMMANDS);
+    name_host(s);
+    return rc;
+}
+
+static int run(struct hw_cli *cli, bool browser)
+{
+    const struct hw_opts *o = &cli->opts;
+    struct hw_sql_limits limits = {.timeout_ms = (uint32_t)hw_opt_num(o, HW_OPT_UI_QUERY_TIMEOUT),
+                                   .max_bytes = hw_opt_num(o, HW_OPT_UI_QUERY_MEMORY)};
+    struct serving s = {.cli = cli,
+                        .address = "127.0.0.1",
+                        .port = (uint16_t)hw_opt_num(o, HW_OPT_UI_PORT),
+                        .browser = browser};
+    struct hw_error err = {0};
+    int rc = read_where(&s, &err);
+    bool usage = rc == HW_EINVAL;
+    if (rc == HW_OK)
+        rc = serve(&s, &limits, o->args, o->n_args, &err);
+    free(s.cert);
+    free(s.key);
+    if (usage) {
+        hw_cli_error(cli, NULL, "%s", err.text);
+        return HW_EXIT_USAGE;
+    }
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
+
+int hw_ui_show(struct hw_cli *cli, char *trace)
+{
+    struct hw_sql_limits limits = {.timeout_ms = 60000, .max_bytes = UINT64_C(1) << 30};
+    struct serving s = {
+        .cli = cli, .address = "127.0.0.1", .host = "127.0.0.1", .browser = true, .commands = true};
+    struct hw_error err = {0};
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL); /* the recording listened to them by other means */
+    int rc = serve(&s, &limits, &trace, 1, &err);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }
 

@@ -355,6 +355,8 @@ static uint16_t port_of(int fd)
 
 int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct hw_error *err)
 {
+    if (o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "this libmicrohttpd speaks no HTTPS");
     hw_autofd int fd = o->listen_fd >= 0 ? o->listen_fd : open_listener(o->address, o->port, err);
     if (fd < 0)
         return fd;
@@ -368,17 +370,27 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
     pthread_cond_init(&h->socket_ended, NULL);
     unsigned limit = o->max_connections ? o->max_connections : MAX_CONNECTIONS;
     unsigned timeout = o->timeout_s ? o->timeout_s : TIMEOUT_S;
-    h->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-                                     MHD_USE_POLL | MHD_ALLOW_UPGRADE | MHD_USE_ITC,
-                                 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
-                                 MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
-                                 timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
-                                 MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_END);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->cert}, /* only read */
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    if (!o->cert)
+        tls[0] = tls[2];
+    h->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+            MHD_ALLOW_UPGRADE | MHD_USE_ITC | (o->cert ? MHD_USE_TLS : 0),
+        0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+        limit, MHD_OPTION_CONNECTION_TIMEOUT, timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADER_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!h->daemon) {
         pthread_mutex_destroy(&h->lock);
         pthread_cond_destroy(&h->socket_ended);
         free(h);
+        if (o->cert)
+            return hw_fail(err, HW_EINVAL, 0,
+                           "cannot start the HTTPS server: certificate and key do not fit");
         return hw_fail_sys(err, "cannot start the HTTP server");
     }
     (void)hw_fd_take(&fd); /* the library closes it */

@@ -59,6 +59,7 @@ struct hw_http_options {
     const char *const *hosts; /* names besides localhost under which we may be called */
     size_t n_hosts;
     const char *token;          /* NULL = none */
+    const char *cert, *key;     /* PEM texts: HTTPS; both or none */
     const char *const *headers; /* name, value pairs for every answer */
     size_t n_headers;           /* of pairs */
     unsigned max_connections;   /* 0 = 64 */

@@ -52,11 +52,10 @@ static bool host_is_ours(const struct hw_http_options *o, const char *header)
     return false;
 }
 
-static bool is_own_origin(const char *origin, const char *host)
+static bool is_own_origin(const char *origin, const char *host, const char *scheme)
 {
-    static const char scheme[] = "http://";
-    return host && strncmp(origin, scheme, sizeof scheme - 1) == 0 &&
-           strcasecmp(origin + sizeof scheme - 1, host) == 0;
+    size_t n = strlen(scheme);
+    return host && strncmp(origin, scheme, n) == 0 && strcasecmp(origin + n, host) == 0;
 }
 
 const char *hw_http_allowed_origin(const struct hw_http_request *req)
@@ -68,7 +67,8 @@ const char *hw_http_allowed_origin(const struct hw_http_request *req)
     for (size_t i = 0; i < o->n_origins; i++)
         if (strcmp(origin, o->origins[i]) == 0)
             return origin;
-    return is_own_origin(origin, hw_http_header(req, "Host")) ? origin : NULL;
+    const char *scheme = o->cert ? "https://" : "http://";
+    return is_own_origin(origin, hw_http_header(req, "Host"), scheme) ? origin : NULL;
 }
 
 /* Equal or not in the same time, wherever they differ. */

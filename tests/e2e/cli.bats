@@ -83,7 +83,7 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
         has "'$c' is not in this version"
         has "hint: "
     done
-    for o in --open --live; do
+    for o in --live; do
         run heapwise record $o -- true
         [ "$status" -eq 2 ]
         has "unknown option '$o'"

@@ -257,7 +257,7 @@ function Preview({ title, text, file }: { title: string; text: string; file?: st
         a.download = file;
         a.click();
       }}>Download</button>}
-      <button type="button" disabled={!text} onClick={() => navigator.clipboard.writeText(text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); })}>{copied ? 'Copied' : 'Copy'}</button></header>
+      {navigator.clipboard && <button type="button" disabled={!text} onClick={() => navigator.clipboard.writeText(text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); })}>{copied ? 'Copied' : 'Copy'}</button>}</header>
       <pre tabIndex={0} aria-label={title}>{safe(text).replace(/\\x0a/g, '\n') || '–'}</pre></section>
   );
 }
