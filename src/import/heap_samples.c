@@ -82,23 +82,22 @@ void hw_heap_samples_skip(struct hw_pb_reader *r)
 /* The field, if it is the next: a varint of at most eight bytes. Gives what stands behind it. */
 static inline const uint8_t *take(const uint8_t *p, uint32_t tag, uint64_t *out)
 {
-    unsigned n;
-    if (*p != tag)
-        return p;
-    *out = hw_pb_varint8(p + 1, &n);
+    unsigned n = 0;
+    *out = *p == tag ? hw_pb_varint8(p + 1, &n) : 0;
     return n ? p + 1 + n : p;
 }
 
 static inline const uint8_t *take2(const uint8_t *p, uint32_t tag2, uint64_t *out)
 {
-    unsigned n;
-    if (hw_load_u16(p) != tag2)
-        return p;
-    *out = hw_pb_varint8(p + 2, &n);
+    unsigned n = 0;
+    *out = hw_load_u16(p) == tag2 ? hw_pb_varint8(p + 2, &n) : 0;
     return n ? p + 2 + n : p;
 }
 
-/* MAX_IN_ORDER bytes can be read at m.p. False: not such a message; *s is of no use. */
+/*
+ * MAX_IN_ORDER bytes can be read at m.p. False: not such a message; *s is of no use. Every member
+ * is set on the way: clearing them all first took a tenth of the time.
+ */
 static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
 {
     uint64_t *v = s->values;
@@ -113,10 +112,13 @@ static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
     p = take2(p, TAG2(est_free_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_FREE]);
     s->has_est = p != before_est;
     p = take2(p, TAG2(self_idle, HW_PB_VARINT), &s->idle);
+    s->variance = 0;
     if (hw_load_u16(p) == TAG2(variance_bytes, HW_PB_FIXED64)) {
         memcpy(&s->variance, p + 2, sizeof s->variance);
         p += 2 + sizeof s->variance;
     }
+    s->at_max = s->has_est_max = false;
+    s->max = s->max_count = s->est_max = 0;
     return p == m.p + m.n;
 }
 
@@ -124,6 +126,7 @@ static void decode_any(struct hw_bytes message, struct sample *s)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
+    *s = (struct sample){0};
     while (hw_pb_next(&r, &f) == 1) {
         switch (f.number) {
         case F(callstack_id):
@@ -386,11 +389,9 @@ static int add_elsewhere(struct hw_heap_series *s, const struct hw_heap_samples_
 static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
                              struct hw_bytes message, const uint8_t *readable_end)
 {
-    struct sample in = {0};
-    if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in)) {
-        in = (struct sample){0};
+    struct sample in;
+    if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in))
         decode_any(message, &in);
-    }
     complete(&in);
     struct hw_sample_history *h =
         hw_unlikely(in.at_max) ? NULL : history_near(s, in.iid, at->generation);
