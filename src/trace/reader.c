@@ -594,7 +594,8 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, st
         take_field(&f, p, c);
     }
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
-    return rc == 0 && p->data_field == F(profile_packet);
+    /* Its last field was read, so the file has all of it. */
+    return rc == 0 && p->data_field == F(profile_packet) && f.wire != HW_PB_BYTES;
 }
 
 /* 1 = a packet, 0 = something else was passed; sets pos behind it. */

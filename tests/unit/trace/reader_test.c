@@ -349,9 +349,47 @@ static void samples_left_out_change_nothing_else(void **state)
     assert_in_range(n_damaged, 10, FILES * PACKETS);
 }
 
+/* What is not there any more ends the trace, in both ways of reading. */
+static void a_file_may_shrink(void **state)
+{
+    (void)state;
+    static const char zeros[400000];
+    for (int leave_out = 0; leave_out < 2; leave_out++) {
+        char path[] = "/tmp/hw-reader-XXXXXX";
+        hw_autofd int fd = mkstemp(path);
+        struct hw_trace_reader *r;
+        struct hw_packet p;
+        struct hw_pb w = {0};
+        assert_true(fd >= 0);
+        (void)unlink(path);
+        for (int i = 0; i < 20; i++) {
+            hw_pb_begin(&w, HW_F_Trace_packet);
+            hw_pb_uint(&w, F(trusted_packet_sequence_id), 2);
+            hw_pb_begin(&w, F(profile_packet));
+            hw_pb_bytes(&w, HW_F_ProfilePacket_process_dumps, zeros, sizeof zeros);
+            hw_pb_end(&w);
+            hw_pb_end(&w);
+        }
+        assert_int_equal(hw_fd_write_all(fd, w.buf.p, w.buf.n), 0);
+        hw_pb_done(&w);
+        assert_int_equal(hw_trace_reader_open_fd(fd, &r, NULL), 0);
+        if (leave_out)
+            hw_trace_reader_leave_out_samples(r);
+        assert_int_equal(hw_trace_reader_next(r, &p, NULL), 1);
+        assert_int_equal(ftruncate(fd, 10 * sizeof zeros + 100000), 0);
+        int n = 1;
+        while (hw_trace_reader_next(r, &p, NULL) == 1)
+            n++;
+        assert_in_range(n, 10, 11); /* heads may be there where the bytes are not */
+        assert_true(hw_trace_reader_stats(r)->truncated);
+        hw_trace_reader_free(r);
+    }
+}
+
 HW_TEST_MAIN(cmocka_unit_test(a_cut_file_gives_its_whole_packets),
              cmocka_unit_test(a_broken_byte_costs_its_packet_at_most),
              cmocka_unit_test(sequences_keep_their_state),
              cmocka_unit_test(compressed_packets_are_opened),
              cmocka_unit_test(files_are_read_in_windows),
-             cmocka_unit_test(samples_left_out_change_nothing_else))
+             cmocka_unit_test(samples_left_out_change_nothing_else),
+             cmocka_unit_test(a_file_may_shrink))
