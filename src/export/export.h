@@ -69,6 +69,7 @@ extern const struct hw_exporter hw_export_html;
 extern const struct hw_exporter hw_export_json;
 extern const struct hw_exporter hw_export_svg;
 extern const struct hw_exporter hw_export_text;
+extern const struct hw_exporter hw_export_csv;
 extern const struct hw_exporter hw_export_heaptrack;
 extern const struct hw_exporter hw_export_massif;
 extern const struct hw_exporter hw_export_hprof;

@@ -13,6 +13,7 @@ const struct hw_exporter *const hw_exporters[] = {
     &hw_export_html,
     &hw_export_json,
     &hw_export_text,
+    &hw_export_csv,
     &hw_export_heaptrack,
     &hw_export_massif,
     &hw_export_hprof,

@@ -186,6 +186,11 @@ void hw_page_query(struct hw_http_request *req, void *ctx)
 
 /* ---- files ---- */
 
+static bool is_packed(const struct hw_exporter *e)
+{
+    return strcmp(e->name, "pprof") == 0;
+}
+
 static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
                         const struct hw_page_selection *s, char **bytes, size_t *n,
                         struct hw_error *err)
@@ -201,7 +206,7 @@ static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
                                  .namer = &namer,
                                  .metric = s->metric,
                                  .filters = s->filters.n ? &s->filters : NULL,
-                                 .gzip = strcmp(e->name, "pprof") == 0};
+                                 .gzip = is_packed(e)};
     if (s->filters.n && !e->merged)
         return hw_fail(err, HW_EINVAL, 0, "%s holds whole stacks; take the filters away for it",
                        e->name);
@@ -239,7 +244,8 @@ void hw_page_export(struct hw_http_request *req, void *ctx)
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc);
     } else {
-        (void)snprintf(name, sizeof name, "attachment; filename=\"heap%s\"", e->extension);
+        (void)snprintf(name, sizeof name, "attachment; filename=\"heap%s%s\"", e->extension,
+                       is_packed(e) ? ".gz" : "");
         hw_http_add_header(req, "Content-Disposition", name);
         hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes, n);
     }

@@ -1,8 +1,10 @@
 // The findings pages on traces recorded here: figures against SQL and the command line, keys, hostile
 // names, empty states, accessibility. HW_SHOTS=dir keeps screenshots.
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, cli, done, HOSTILE, inspect, record, serve, visit } from './lib.mjs';
+import { axe, browse, cli, dir, done, HOSTILE, inspect, record, serve, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -283,6 +285,59 @@ test('errors: variances add up, every page says how sure a figure is', async () 
   }
   await at('timeline');
   assert.ok((await page.locator('.diamond').last().getAttribute('aria-label')).includes(shown));
+});
+
+test('exports: every format from the menu, names as text, figures of the graph', async () => {
+  await at('flame');
+  const save = async (label) => {
+    await page.click('#export');
+    const [file] = await Promise.all([page.waitForEvent('download'), page.click(`[role=menuitem]:has-text("${label}")`)]);
+    return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) };
+  };
+  const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
+  const png = await save('PNG');
+  assert.deepEqual([...png.bytes.subarray(0, 8)], [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+  assert.ok(png.bytes.readUInt32BE(16) > 800 && png.bytes.readUInt32BE(20) >= 100, 'the size of the graph');
+  const csv = (await save('CSV')).bytes.toString();
+  const rows = csv.trim().split('\r\n').slice(1);
+  const cells = (line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1] ?? m[2]).replaceAll('""', '"'));
+  assert.equal(rows.reduce((a, l) => a + Number(cells(l)[5]), 0), live);
+  assert.equal(Number(cells(rows[0])[9]), live);
+  const pprof = await save('pprof');
+  assert.equal(pprof.name, 'heap.pb.gz');
+  assert.equal(JSON.parse((await save('speedscope')).bytes).profiles[0].weights.reduce((a, w) => a + w, 0), live);
+  for (const label of ['SVG', 'HTML']) {
+    const file = await save(label);
+    const path = join(dir, file.name);
+    writeFileSync(path, file.bytes);
+    const alone = await browse({ offline: true });
+    await alone.goto(`file://${path}`);
+    await alone.waitForFunction((l) => l === 'SVG' || document.querySelectorAll('tbody tr').length > 3, label);
+    const text = await alone.evaluate(() => document.documentElement.textContent);
+    assert.ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(text), label);
+    assert.ok(text.includes(HOSTILE.name_markup), label);
+    assert.ok(text.includes('bidi_\\u{202e}gnp.exe'), label);
+    if (label === 'HTML') {
+      assert.match(await alone.textContent('tbody tr'), /load_table/);
+      await alone.keyboard.press('/');
+      await alone.keyboard.type('cache_insert');
+      await alone.waitForFunction(() => document.getElementById('found').textContent.includes('%'));
+      assert.deepEqual(await axe(alone), []);
+      for (const colorScheme of ['light', 'dark']) {
+        await alone.emulateMedia({ colorScheme });
+        await alone.waitForTimeout(100);
+        if (process.env.HW_SHOTS) await alone.screenshot({ path: join(process.env.HW_SHOTS, `export-html-1600-${colorScheme}.png`) });
+      }
+    } else if (process.env.HW_SHOTS) await alone.screenshot({ path: join(process.env.HW_SHOTS, 'export-svg-1600.png') });
+    assert.deepEqual(alone.problems, []);
+    await alone.close();
+  }
+  await at('flame', `&f=${encodeURIComponent('SS:"cache_insert"')}`);
+  await page.click('#export');
+  await page.click('[role=menuitem]:has-text("pprof")');
+  await page.waitForSelector('.bar [role=alert]');
+  assert.match(await page.textContent('.bar [role=alert]'), /take the filters away/);
+  await isTame(false);
 });
 
 test('accessibility and looks: every page, both themes, both sizes', async () => {

@@ -120,9 +120,8 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <span class="grow" />
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
-        <ExportButton />
+        <ExportButton picture={picture} />
         <button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button>
-        <button type="button" onClick={picture}>PNG</button>
       </div>
       <FilterBar problem={answer.error} />
       {g && (

@@ -228,9 +228,9 @@ export function Menu({ items, x, y, title, onClose }: { items: (Item | null)[]; 
   );
 }
 
-const EXPORTS: [string, string][] = [['pprof', 'pprof'], ['svg', 'SVG'], ['folded', 'Folded stacks'], ['html', 'HTML page'], ['speedscope', 'speedscope'], ['json', 'JSON']];
+const EXPORTS: [string, string][] = [['pprof', 'pprof'], ['svg', 'SVG'], ['folded', 'Folded stacks'], ['html', 'HTML page'], ['speedscope', 'speedscope'], ['csv', 'CSV, a line a node'], ['json', 'JSON']];
 
-export function ExportButton() {
+export function ExportButton({ picture }: { picture?: () => void }) {
   const [open, setOpen] = useState<{ x: number; y: number } | null>(null);
   const [problem, setProblem] = useState('');
   return (
@@ -240,13 +240,13 @@ export function ExportButton() {
         setOpen({ x: r.left, y: r.bottom + 4 });
       }}>Export</button>
       {open && <Menu title="Save this selection as" x={open.x} y={open.y} onClose={() => setOpen(null)}
-        items={EXPORTS.map(([id, label]) => ({
+        items={[...(picture ? [{ label: 'PNG picture', act: picture }] : []), ...EXPORTS.map(([id, label]) => ({
           label,
           act: () => {
             setProblem('');
             download(id, place.peek().trace, selection.peek()).catch((e: Error) => setProblem(e.message));
           },
-        }))} />}
+        }))]} />}
       {problem && <span class="bad" role="alert">{safe(problem)}</span>}
     </>
   );

@@ -84,6 +84,24 @@ static void text(void **state)
     free(t);
 }
 
+static void csv(void **state)
+{
+    (void)state;
+    char *t = export_as("csv", HW_METRIC_SPACE);
+    assert_string_equal(
+        t, "id,parent,depth,function,module,self_space,self_objects,self_alloc_space,"
+           "self_alloc_objects,total_space,total_objects,total_alloc_space,total_alloc_objects,"
+           "samples,space_error\r\n"
+           "0,,0,\"all\",\"\",0,0,0,0,208,3,258,4,3,0\r\n"
+           "1,0,1,\"main\",\"/bin/app\",0,0,0,0,208,3,258,4,3,0\r\n"
+           "2,1,2,\"a\\u{a}b\",\"/bin/app\",0,0,0,0,200,2,200,2,2,0\r\n"
+           "3,2,3,\"malloc\",\"/bin/app\",200,2,200,2,200,2,200,2,2,0\r\n"
+           "4,1,2,\"run\",\"/bin/app\",0,0,0,0,0,0,50,1,0,0\r\n"
+           "5,4,3,\"malloc\",\"/bin/app\",0,0,50,1,0,0,50,1,0,0\r\n"
+           "6,1,2,\"\"\"q\"\"\\u{1b}\",\"/bin/app\",8,1,8,1,8,1,8,1,1,0\r\n");
+    free(t);
+}
+
 static void unknown_format(void **state)
 {
     (void)state;
@@ -92,4 +110,4 @@ static void unknown_format(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(folded), cmocka_unit_test(speedscope), cmocka_unit_test(json),
-             cmocka_unit_test(text), cmocka_unit_test(unknown_format))
+             cmocka_unit_test(text), cmocka_unit_test(csv), cmocka_unit_test(unknown_format))
