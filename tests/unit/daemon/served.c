@@ -1,0 +1,245 @@
+/*
+ * served.c - see served.h; the clients speak the wire themselves
+ */
+#include "served.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/arch.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "daemon/recorder.h"
+#include "unwind/walk.h"
+#include "wire/handshake.h"
+
+char served_dir[64], served_producer[100], served_consumer[100];
+pid_t served_pid;
+char served_body[HW_CONTROL_MAX_BYTES];
+int served_done[2]; /* a client writes a byte when all it had to say is in its ring */
+int served_dial(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < 500; i++) {
+        if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
+            return fd;
+        usleep(10000);
+    }
+    close(fd);
+    return -1;
+}
+
+int served_descriptors(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", served_pid);
+    DIR *d = opendir(path);
+    int n = 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+int served_start(void **state)
+{
+    (void)state;
+    snprintf(served_dir, sizeof served_dir, "/tmp/hw-recorder-XXXXXX");
+    if (!mkdtemp(served_dir))
+        return -1;
+    snprintf(served_producer, sizeof served_producer, "%s/producer", served_dir);
+    snprintf(served_consumer, sizeof served_consumer, "%s/consumer", served_dir);
+    if (pipe2(served_done, O_CLOEXEC) < 0)
+        return -1;
+    served_pid = fork();
+    if (served_pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that was killed leaves nobody behind */
+        struct hw_error err;
+        struct hw_recorder_options o = {.controller_fd = -1,
+                                        .producer_socket = served_producer,
+                                        .consumer_socket = served_consumer,
+                                        .cache_dir = served_dir};
+        exit(hw_recorder_run(&o, &err) < 0);
+    }
+    return 0;
+}
+
+int served_stop(void **state)
+{
+    (void)state;
+    int status = -1;
+    kill(served_pid, SIGTERM);
+    waitpid(served_pid, &status, 0);
+    char cmd[200];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", served_dir);
+    (void)!system(cmd);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+/* ---- commands ---- */
+
+void served_tell(int fd, uint32_t type, const void *sent, size_t n, int pass)
+{
+    struct hw_control_head h = {.version = HW_CONTROL_VERSION, .type = type, .length = (uint32_t)n};
+    struct iovec iov[2] = {{&h, sizeof h}, {(void *)(uintptr_t)sent, n}};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+    if (pass >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        *c = (struct cmsghdr){CMSG_LEN(sizeof pass), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), &pass, sizeof pass);
+    }
+    assert_true(sendmsg(fd, &m, MSG_NOSIGNAL) >= 0);
+}
+
+/* Waits for a message of this type (and state, for targets); body then holds what was in it. */
+bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid)
+{
+    static char buf[HW_CONTROL_MAX_BYTES + 64];
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (poll(&p, 1, 60000) <= 0)
+            return false;
+        ssize_t n = recv(fd, buf, sizeof buf, 0);
+        struct hw_control_head h;
+        if (n < (ssize_t)sizeof h)
+            return false;
+        memcpy(&h, buf, sizeof h);
+        memcpy(served_body, buf + sizeof h, h.length);
+        served_body[h.length] = '\0';
+        struct hw_control_target_state t = {0};
+        if (h.type == HW_CTL_TARGET_STATE)
+            memcpy(&t, served_body, sizeof t);
+        if (h.type == type && (type != HW_CTL_TARGET_STATE || (t.state == state && t.pid == pid)))
+            return true;
+    }
+}
+
+int served_record(const char *options, int out)
+{
+    char text[600];
+    struct hw_error err = {0};
+    struct hw_strbuf binary = {0}, b = {0};
+    snprintf(text, sizeof text,
+             "buffers { size_kb: 64 }\ndata_sources { config { name: \"android.heapprofd\" "
+             "heapprofd_config { sampling_interval_bytes: 1 %s } } }\n",
+             options);
+    assert_int_equal(hw_config_text_to_binary("-", hw_bytes_str(text), false, &binary, &err),
+                     HW_OK);
+    struct hw_control_start s = {.config_bytes = (uint32_t)binary.n};
+    hw_strbuf_add(&b, &s, sizeof s);
+    hw_strbuf_add(&b, binary.p, binary.n);
+    int fd = served_dial(served_consumer);
+    assert_true(fd >= 0);
+    served_tell(fd, HW_CTL_START, b.p, b.n, out);
+    hw_strbuf_done(&b);
+    hw_strbuf_done(&binary);
+    return fd;
+}
+
+/* ---- clients: each a process of its own ---- */
+
+bool served_shake_hands(struct hw_ring_writer *w)
+{
+    int fd = served_dial(served_producer);
+    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
+                         .version = HW_WIRE_VERSION,
+                         .arch = HW_ARCH_HERE,
+                         .flags = HW_HELLO_STARTUP};
+    if (fd < 0 || send(fd, &h, sizeof h, 0) != sizeof h)
+        return false;
+    struct hw_welcome wel;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * HW_WELCOME_FDS)];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {&wel, sizeof wel};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    if (recvmsg(fd, &m, 0) != sizeof wel || wel.status != HW_WELCOME_PROFILE)
+        return false;
+    int fds[HW_WELCOME_FDS];
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
+    /* What we were given cannot be shrunk or grown under the recorder. */
+    for (int i = 0; i < HW_WELCOME_FDS; i++)
+        if (ftruncate(fds[i], 0) == 0)
+            return false;
+    return hw_ring_attach(fds[1], w) == HW_OK;
+}
+
+void served_good_client(int n)
+{
+    struct hw_ring_writer w;
+    if (!served_shake_hands(&w))
+        _exit(1);
+    struct {
+        struct hw_rec_stack h;
+        uint64_t pc[2], exact;
+    } s = {.h = {.stack_id = 5, .n_frames = 2, .stop = HW_STOP_END}, .pc = {0x1111, 0x2222}};
+    uint64_t pos = hw_ring_reserve(&w, sizeof s);
+    memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&s + 8, sizeof s - 8);
+    hw_ring_commit(&w, pos, sizeof s, HW_REC_STACK);
+    for (int i = 0; i < n; i++) {
+        struct hw_rec_alloc a = {.alloc_size = 10, .sample_size = 10, .stack_id = 5, .heap_id = 1};
+        while (!(pos = hw_ring_reserve(&w, sizeof a)))
+            usleep(100);
+        memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&a + 8, sizeof a - 8);
+        hw_ring_commit(&w, pos, sizeof a, HW_REC_ALLOC);
+    }
+    if (write(served_done[1], "", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+void served_wait_until_done(void)
+{
+    char c;
+    assert_int_equal(read(served_done[0], &c, 1), 1);
+}
+
+pid_t served_run(void (*fn)(int), int arg)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
+        fn(arg);
+        _exit(0);
+    }
+    return pid;
+}
+
+void served_end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+void served_wait_for_no_session(void)
+{
+    int fd = served_dial(served_consumer);
+    for (int i = 0; i < 500; i++) {
+        served_tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+        assert_true(served_hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
+        if (strstr(served_body, "\"sessions\":[]"))
+            break;
+        usleep(20000);
+    }
+    assert_non_null(strstr(served_body, "\"sessions\":[]"));
+    close(fd);
+}
