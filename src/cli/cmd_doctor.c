@@ -191,7 +191,7 @@ static void check_libc(struct report *r)
 /* -n, --all: who is held at his exec is seen from his first allocation on. */
 static void check_starting(struct report *r)
 {
-    int fd = hw_starts_listen();
+    int fd = hw_starts_listen(/* execs = */ true);
     const char *hears = fd >= 0 ? "the process connector tells of them" : "they are found in /proc";
     if (fd >= 0)
         (void)close(fd); /* nothing was taken from it */

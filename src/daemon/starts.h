@@ -6,10 +6,10 @@
  * Shapes:  three processes beside the recorder, none of which ever waits for it:
  *
  *            guard     forked before any thread; parent of the two below; starts them anew
- *            answerer  owns the fanotify group; says "go on" to every exec: when the finder has
- *                      said so, else after 20 ms. Opens, reads and maps no file
- *            finder    reads names, traces, writes the environment; hears of execs and renamings
- *                      that nobody held (process connector, else /proc)
+ *            answerer  owns the fanotify group; says "go on" to every exec: at once where nobody
+ *                      is meant by the arguments, else when the finder has said so or after 20 ms
+ *            finder    traces, writes the environment; hears of execs and renamings that nobody
+ *                      held (process connector, else /proc)
  *
  *          When one of them is stopped it is killed; what was held goes on then.
  * Owns:    the recorder's side owns both sockets; rules are copied.
@@ -71,13 +71,22 @@ struct hw_starts_setup {
 int hw_starts_fork(const struct hw_starts_setup *s, int *talk, int *order, int32_t *pid,
                    struct hw_error *err);
 
-/* Seen by guard and finder. A process whose memory does not answer is not asked a third time. */
-#define HW_STARTS_SKIP 64u
+/*
+ * Memory of the three. Names: written by the finder, version odd meanwhile (release; pairs with the
+ * answerer's acquire). skip: of the guard; a process whose memory did not answer is left alone.
+ */
+#define HW_STARTS_SKIP  64u
+#define HW_STARTS_NAMES (HW_STARTS_BYTES - 256u)
 struct hw_starts_shared {
-    int32_t looking_at;
+    _Atomic uint32_t version;
+    uint32_t ask_always; /* everybody may be meant: the finder judges */
+    uint32_t n_bytes;
+    char names[HW_STARTS_NAMES];            /* each with its NUL */
+    _Atomic int32_t answerer_at, finder_at; /* whose memory is being read; 0 = nobody's */
     uint32_t n_skip;
     int32_t skip[HW_STARTS_SKIP];
 };
+bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid);
 
 /* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
 void hw_starts_limit_init(void);
@@ -89,25 +98,33 @@ struct proc_event;
 
 #define HW_FAN_OPEN_EXEC_PERM 0x00040000u
 
-/* A socket on which execs and new names are told; -1 = not here. */
-int hw_starts_listen(void);
+/* A socket on which new names are told, and execs, too; -1 = not here. */
+int hw_starts_listen(bool execs);
 /* HW_OK; HW_EBUSY = none of that kind, go on; HW_ELIMIT = some were lost; HW_EGONE = none now. */
 int hw_starts_next_event(int fd, struct proc_event *out);
 /* Could programs be held at their exec? */
 bool hw_starts_can_hold(void);
+
+/* ---- starts_judge.c: at an exec, while its call waits ---- */
+
+/* argv[0] of the execve in which the thread is; *reading is set while its memory is read. */
+bool hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                          int32_t tid, char *out, size_t max);
+/* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
+ * waited for. */
+int hw_starts_read_interpreter(int fd, char *out, size_t max);
+bool hw_starts_is_loader(int fd);
 
 /* ---- starts_answer.c and starts_find.c: never return ---- */
 
 struct hw_starts_question {
     uint32_t number;
     int32_t tid;
-}; /* with the file's descriptor */
+};
 
 struct hw_starts_answer {
     uint32_t number;
-    uint32_t flags;
 };
-#define HW_ANSWER_IS_LOADER 1u /* of no interest, ever */
 
 /* The first thing that the answerer says to the finder. */
 struct hw_starts_hello {
@@ -115,7 +132,8 @@ struct hw_starts_hello {
     int32_t error; /* errno */
 };
 
-_Noreturn void hw_starts_answer(int finder);
+_Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                                int finder);
 _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_shared *shared,
                               int recorder, int answerer);
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +28,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/fd.h"
-#include "base/fd_send.h"
+#include "config/config.h"
 
 #include "base/banned.h"
 
 #define MS          UINT64_C(1000000)
 #define ANSWER_NS   (20 * MS)
-#define READ_MS     200u
+#define ROUND_MS    100u /* a read that takes longer does not come back */
+#define RECENT      8u
 #define MAX_OPEN    256u
 #define EVENT_BYTES 4096
 #define MAX_MARKS   512u
@@ -53,7 +56,14 @@ struct question {
 };
 
 struct answerer {
+    const struct hw_starts_shared *shared;
+    _Atomic int32_t *reading;
     int group, finder, mounts;
+    uint32_t version; /* of the names below */
+    bool ask_always;
+    uint32_t n_bytes, next_recent;
+    char names[HW_STARTS_NAMES];
+    int32_t recent[RECENT]; /* threads whose exec was seen: what they open next is the loader */
     uint32_t n_marks, next;
     size_t n_open;
     struct question open[MAX_OPEN];
@@ -157,29 +167,88 @@ static bool ask(struct answerer *a, int fd, int32_t tid, uint64_t now)
         if (a->open[i].fd < 0)
             q = &a->open[i];
     struct hw_starts_question m = {.number = ++a->next, .tid = tid};
-    if (!q || hw_fd_send(a->finder, &m, sizeof m, &fd, 1, MSG_DONTWAIT) < 0)
+    if (!q || send(a->finder, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return false;
     *q = (struct question){fd, m.number, now + ANSWER_NS};
     a->n_open++;
     return true;
 }
 
+/* ---- names ---- */
+
+/* A writer that died in the middle leaves an odd version: its successor publishes anew. */
+static void take_names(struct answerer *a)
+{
+    const struct hw_starts_shared *s = a->shared;
+    uint32_t version = atomic_load_explicit(&s->version, memory_order_acquire);
+    if (version == a->version || version % 2)
+        return;
+    a->n_bytes = s->n_bytes <= sizeof a->names ? s->n_bytes : 0;
+    a->ask_always = s->ask_always;
+    memcpy(a->names, s->names, a->n_bytes);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&s->version, memory_order_relaxed) == version)
+        a->version = version; /* else they are copied again with the next event */
+}
+
+static bool is_wanted(const struct answerer *a, const char *name)
+{
+    for (uint32_t i = 0; i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
+        if (hw_config_name_matches(a->names + i, name))
+            return true;
+    return false;
+}
+
+static bool was_recent(struct answerer *a, int32_t tid)
+{
+    for (uint32_t i = 0; i < RECENT; i++)
+        if (a->recent[i] == tid)
+            return true;
+    a->recent[a->next_recent++ % RECENT] = tid;
+    return false;
+}
+
+/* Half of all events: the loader of every program. */
+static bool is_no_more_asked(struct answerer *a, int fd)
+{
+    if (!hw_starts_is_loader(fd))
+        return false;
+    (void)fanotify_mark(a->group,
+                        FAN_MARK_ADD | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
+                        HW_FAN_OPEN_EXEC_PERM, fd, NULL); /* an offer */
+    return true;
+}
+
+static bool may_be_meant(struct answerer *a, int fd, int32_t tid)
+{
+    char name[512];
+    if (was_recent(a, tid) && is_no_more_asked(a, fd))
+        return false;
+    if (a->ask_always)
+        return true;
+    if (hw_starts_read_argv0(a->shared, a->reading, tid, name, sizeof name) && is_wanted(a, name))
+        return true;
+    int rc = hw_starts_read_interpreter(fd, name, sizeof name);
+    return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
+}
+
 static void on_events(struct answerer *a)
 {
     _Alignas(struct fanotify_event_metadata) char buffer[EVENT_BYTES];
-    hw_starts_limit(READ_MS);
+    hw_starts_limit(ROUND_MS);
     ssize_t n = read(a->group, buffer, sizeof buffer);
-    hw_starts_limit(0);
     uint64_t now = hw_now_monotonic_ns();
+    take_names(a);
     const struct fanotify_event_metadata *e = (const void *)buffer;
     for (; n > 0 && FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n)) {
         if (e->fd < 0)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !ask(a, e->fd, e->pid, now))
+        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid) || !ask(a, e->fd, e->pid, now))
             allow(a, e->fd);
     }
+    hw_starts_limit(0);
 }
 
 static void answered(struct answerer *a, struct question *q)
@@ -198,10 +267,6 @@ static void on_finder(struct answerer *a)
             struct question *q = &a->open[i];
             if (q->fd < 0 || q->number != m.number)
                 continue;
-            if (m.flags & HW_ANSWER_IS_LOADER) /* half of all events */
-                (void)fanotify_mark(
-                    a->group, FAN_MARK_ADD | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
-                    HW_FAN_OPEN_EXEC_PERM, q->fd, NULL); /* an offer */
             answered(a, q);
             break;
         }
@@ -222,11 +287,14 @@ static int overdue(struct answerer *a)
     return a->n_open ? (int)((next - now) / MS) + 1 : -1;
 }
 
-_Noreturn void hw_starts_answer(int finder)
+_Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                                int finder)
 {
     static struct answerer a;
     struct hw_starts_hello hello = {0};
     (void)prctl(PR_SET_NAME, "heapprofd-allow");
+    a.shared = shared;
+    a.reading = reading;
     a.finder = finder;
     for (size_t i = 0; i < MAX_OPEN; i++)
         a.open[i].fd = -1;

@@ -77,9 +77,10 @@ static bool ask_for_events(int fd, const uint32_t *words, size_t n)
     return false;
 }
 
-int hw_starts_listen(void)
+int hw_starts_listen(bool execs)
 {
-    const uint32_t some[] = {PROC_CN_MCAST_LISTEN, (uint32_t)PROC_EVENT_EXEC | PROC_EVENT_COMM};
+    const uint32_t some[] = {PROC_CN_MCAST_LISTEN,
+                             (uint32_t)PROC_EVENT_COMM | (execs ? (uint32_t)PROC_EVENT_EXEC : 0)};
     struct sockaddr_nl a = {.nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC};
     hw_autofd int fd = socket(PF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_CONNECTOR);
     int room = ROOM_BYTES;
@@ -87,7 +88,9 @@ int hw_starts_listen(void)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    return ask_for_events(fd, some, 2) || ask_for_events(fd, some, 1) ? hw_fd_take(&fd) : -1;
+    /* Without the mask every fork and exit comes, too: too much for names alone. */
+    bool told = ask_for_events(fd, some, 2) || (execs && ask_for_events(fd, some, 1));
+    return told ? hw_fd_take(&fd) : -1;
 }
 
 bool hw_starts_can_hold(void)

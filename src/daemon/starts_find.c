@@ -20,16 +20,16 @@
 #include <linux/cn_proc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,8 +81,7 @@ struct finder {
     HW_VEC(struct rule) rules;
     HW_VEC(struct held) held;
     HW_VEC(int32_t) followed;
-    struct hw_map64 judged; /* tid → when */
-    struct hw_map64 seen;   /* pid → hash of its names */
+    struct hw_map64 seen; /* pid → hash of its names */
     bool has_seen;
     uint64_t next_scan_ns;
 };
@@ -152,15 +151,6 @@ struct person {
     char exe[256];
 };
 
-static bool is_skipped(const struct finder *f, int32_t pid)
-{
-    uint32_t n = f->shared->n_skip < HW_STARTS_SKIP ? f->shared->n_skip : HW_STARTS_SKIP;
-    for (uint32_t i = 0; i < n; i++)
-        if (f->shared->skip[i] == pid)
-            return true;
-    return false;
-}
-
 static void person_done(struct person *p)
 {
     if (p->dir >= 0)
@@ -171,13 +161,13 @@ static void person_done(struct person *p)
 static bool person_read(struct finder *f, int32_t pid, struct person *p)
 {
     *p = (struct person){.dir = -1};
-    if (is_skipped(f, pid))
+    if (hw_starts_is_skipped(f->shared, pid))
         return false;
     p->dir = hw_proc_open_dir(pid);
-    f->shared->looking_at = pid;
+    f->shared->finder_at = pid;
     bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
                 hw_proc_status(p->dir, &p->status) == HW_OK;
-    f->shared->looking_at = 0;
+    f->shared->finder_at = 0;
     if (good)
         hw_proc_exe_name(p->dir, p->exe, sizeof p->exe);
     else
@@ -203,92 +193,35 @@ static bool is_meant(const struct finder *f, const struct person *p)
     return is_followed(f, p->status.ppid);
 }
 
-/* ---- at the exec: only its arguments are known ---- */
+/* ---- at the exec: the answerer has looked at its arguments ---- */
 
-static bool name_is_wanted(const struct finder *f, const char *argv0)
-{
-    for (size_t i = 0; i < f->rules.n; i++)
-        for (size_t k = 0; k < f->rules.v[i].names.n; k++)
-            if (hw_config_name_matches(f->rules.v[i].names.v[k], argv0))
-                return true;
-    return false;
-}
-
-static bool anything_is_wanted(const struct finder *f)
+static bool judges_names(const struct finder *f)
 {
     for (size_t i = 0; i < f->rules.n; i++)
         if (f->rules.v[i].all)
-            return true;
-    return false;
+            return false;
+    return f->followed.n == 0;
 }
 
-/* The arguments stand in the memory of the program that executes; the call's registers say where.
- */
-static bool read_argv0(struct finder *f, int32_t tid, char *out, size_t max)
+static void publish_names(struct finder *f)
 {
-    char path[40], text[256];
-    uint64_t argv, at = 0;
-    unsigned long long a[3];
-    int nr;
-    (void)snprintf(path, sizeof path, "/proc/%d/syscall", tid);
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
-    if (sscanf(text, "%d %llx %llx %llx", &nr, &a[0], &a[1], &a[2]) != 4)
-        return false;
-    if (nr == SYS_execve)
-        argv = a[1];
-    else if (nr == SYS_execveat)
-        argv = a[2];
-    else
-        return false;
-    if (is_skipped(f, tid))
-        return false;
-    struct iovec to = {&at, sizeof at}, from = {(void *)(uintptr_t)argv, sizeof at};
-    f->shared->looking_at = tid;
-    bool good = process_vm_readv(tid, &to, 1, &from, 1, 0) == sizeof at && at != 0;
-    size_t have = 0;
-    while (good && have + 1 < max) { /* to the end of its page, then the next */
-        size_t step = 4096 - (size_t)((at + have) & 4095);
-        step = step < max - 1 - have ? step : max - 1 - have;
-        to = (struct iovec){out + have, step};
-        from = (struct iovec){(void *)(uintptr_t)(at + have), step};
-        good = process_vm_readv(tid, &to, 1, &from, 1, 0) == (ssize_t)step;
-        size_t len = good ? strnlen(out + have, step) : 0;
-        have += len;
-        if (len < step)
-            break;
-    }
-    f->shared->looking_at = 0;
-    out[good ? have : 0] = '\0';
-    return good;
-}
-
-/* A script becomes its interpreter's first argument's: "#!/usr/bin/python3 -u" → that path. */
-static bool read_interpreter(int fd, char *out, size_t max)
-{
-    char line[SHEBANG];
-    ssize_t n = pread(fd, line, sizeof line - 1, 0);
-    if (n < 3 || line[0] != '#' || line[1] != '!')
-        return false;
-    line[n] = '\0';
-    char *p = line + 2 + strspn(line + 2, " \t");
-    p[strcspn(p, " \t\r\n")] = '\0';
-    (void)snprintf(out, max, "%s", p); /* lines are shorter than max */
-    return true;
-}
-
-static bool is_loader(int fd)
-{
-    char link[40], path[4096];
-    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    const char *base = strrchr(path, '/');
-    return base && (strncmp(base, "/ld-linux", 9) == 0 || strncmp(base, "/ld-2.", 6) == 0 ||
-                    strncmp(base, "/ld-musl", 8) == 0);
+    struct hw_starts_shared *s = f->shared;
+    uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
+    atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    s->n_bytes = 0;
+    s->ask_always = !judges_names(f);
+    for (size_t i = 0; i < f->rules.n; i++)
+        for (size_t k = 0; k < f->rules.v[i].names.n; k++) {
+            size_t n = strlen(f->rules.v[i].names.v[k]) + 1;
+            if (n > sizeof s->names - s->n_bytes) { /* of several sessions together */
+                s->ask_always = true;
+                continue;
+            }
+            memcpy(s->names + s->n_bytes, f->rules.v[i].names.v[k], n);
+            s->n_bytes += (uint32_t)n;
+        }
+    atomic_store_explicit(&s->version, version + 2, memory_order_release);
 }
 
 static bool is_held(const struct finder *f, int32_t tid)
@@ -308,6 +241,19 @@ static bool belongs_to_followed(const struct finder *f, int32_t tid)
     return is_followed(f, st.tgid) || is_followed(f, st.ppid);
 }
 
+/* A script's interpreter is not asked for here: it is found when it runs. */
+static bool has_wanted_name(const struct finder *f, int32_t tid)
+{
+    char name[512];
+    if (!hw_starts_read_argv0(f->shared, &f->shared->finder_at, tid, name, sizeof name))
+        return false;
+    for (size_t i = 0; i < f->rules.n; i++)
+        for (size_t k = 0; k < f->rules.v[i].names.n; k++)
+            if (hw_config_name_matches(f->rules.v[i].names.v[k], name))
+                return true;
+    return false;
+}
+
 static void hold(struct finder *f, int32_t tid)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
@@ -316,53 +262,29 @@ static void hold(struct finder *f, int32_t tid)
         _exit(1); /* which lets it go */
 }
 
-static uint32_t judge(struct finder *f, int32_t tid, int fd)
+/* What the answerer could not decide by the name. */
+static bool may_be_meant(struct finder *f, int32_t tid)
 {
-    char name[512];
-    if (is_held(f, tid)) /* the loader, or a script's interpreter */
-        return 0;
-    if (is_loader(fd))
-        return HW_ANSWER_IS_LOADER;
-    if (f->judged.n > MAX_JUDGED)
-        hw_map64_done(&f->judged);
-    (void)hw_map64_put(&f->judged, (uint64_t)tid, hw_now_monotonic_ns()); /* else judged twice */
-    bool meant = anything_is_wanted(f);
-    meant = meant || (read_argv0(f, tid, name, sizeof name) && name_is_wanted(f, name));
-    meant = meant || (read_interpreter(fd, name, sizeof name) && name_is_wanted(f, name));
-    if ((meant || belongs_to_followed(f, tid)) && f->setup->library)
-        hold(f, tid);
-    return 0;
+    for (size_t i = 0; i < f->rules.n; i++)
+        if (f->rules.v[i].all)
+            return true;
+    return !f->shared->ask_always || belongs_to_followed(f, tid) || has_wanted_name(f, tid);
 }
 
 static void on_questions(struct finder *f)
 {
-    for (;;) {
-        struct hw_starts_question q;
-        union {
-            struct cmsghdr head;
-            char space[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct iovec iov = {&q, sizeof q};
-        struct msghdr m = {.msg_iov = &iov,
-                           .msg_iovlen = 1,
-                           .msg_control = control.space,
-                           .msg_controllen = sizeof control.space};
-        ssize_t n = recvmsg(f->answerer, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (n != sizeof q) { /* it is gone: the guard ends us, or there is none */
-            (void)close(f->answerer);
-            f->answerer = -1;
-            return;
-        }
-        hw_autofd int fd = -1;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        if (c && c->cmsg_type == SCM_RIGHTS)
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    struct hw_starts_question q;
+    ssize_t n;
+    while ((n = recv(f->answerer, &q, sizeof q, MSG_DONTWAIT)) == sizeof q) {
+        if (f->setup->library && !is_held(f, q.tid) && may_be_meant(f, q.tid))
+            hold(f, q.tid);
         struct hw_starts_answer a = {.number = q.number};
-        a.flags = fd >= 0 ? judge(f, q.tid, fd) : 0;
         (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
     }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    (void)close(f->answerer); /* it is gone: the guard ends us, or there is none */
+    f->answerer = -1;
 }
 
 /* ---- at the end of the execve ---- */
@@ -482,18 +404,11 @@ static void look_at(struct finder *f, int32_t pid, uint32_t flags)
     person_done(&p);
 }
 
-static bool was_judged(struct finder *f, int32_t tid, uint64_t now)
-{
-    uint64_t when;
-    return hw_map64_take(&f->judged, (uint64_t)tid, &when) && now - when < JUDGED_NS;
-}
-
 static void on_event(struct finder *f, const struct proc_event *e)
 {
     switch ((int)e->what) {
     case PROC_EVENT_EXEC:
-        if (!was_judged(f, e->event_data.exec.process_pid, hw_now_monotonic_ns()))
-            look_at(f, e->event_data.exec.process_tgid, 0);
+        look_at(f, e->event_data.exec.process_tgid, 0);
         break;
     case PROC_EVENT_COMM:
         if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
@@ -557,7 +472,8 @@ static void scan(struct finder *f, uint64_t now)
     hw_map64_done(&f->seen);
     f->seen = seen;
     f->has_seen = true;
-    uint64_t took = hw_now_monotonic_ns() - now, least = f->events >= 0 ? SCAN_SLOW : SCAN_FAST;
+    uint64_t took = hw_now_monotonic_ns() - now;
+    uint64_t least = f->holds || f->events >= 0 ? SCAN_SLOW : SCAN_FAST;
     f->next_scan_ns = now + took + (took * SCAN_REST > least ? took * SCAN_REST : least);
 }
 
@@ -572,6 +488,7 @@ static void on_recorder(struct finder *f)
         memcpy(&m, buffer, sizeof m);
         if (m.type == HW_STARTS_RULE) {
             add_rule(f, &m, buffer + sizeof m, (size_t)n - sizeof m);
+            publish_names(f);
             if (!f->has_seen)
                 scan(f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
             tell(f, HW_STARTS_RULED, 0, 0, NULL);
@@ -579,8 +496,10 @@ static void on_recorder(struct finder *f)
             drop_rule(f, m.session);
             if (f->rules.n == 0)
                 hw_vec_clear(&f->followed);
+            publish_names(f);
         } else if (m.type == HW_STARTS_FOLLOW && !is_followed(f, m.pid)) {
             (void)hw_vec_push(&f->followed, m.pid); /* else only its forks are followed */
+            publish_names(f);
         }
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -626,9 +545,10 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
     f.recorder = recorder;
     f.answerer = answerer;
     f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
-    f.events = hw_starts_listen();
+    (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
     hw_starts_limit_init();
     hear_answerer(&f);
+    f.events = hw_starts_listen(/* execs = */ !f.holds);
     tell(&f, HW_STARTS_READY,
          (f.holds ? HW_STARTS_HOLDS : 0) | (f.events >= 0 ? HW_STARTS_HEARS : 0), 0, NULL);
     for (;;) {

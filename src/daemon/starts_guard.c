@@ -12,6 +12,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -93,7 +94,7 @@ static void start_both(struct guard *g)
         (void)close(pair[1]);
         (void)close(g->order);
         (void)close(g->talk);
-        hw_starts_answer(pair[0]);
+        hw_starts_answer(g->shared, &g->shared->answerer_at, pair[0]);
     }
     (void)close(pair[0]);
     (void)close(pair[1]);
@@ -108,12 +109,15 @@ static void end(pid_t *pid)
     *pid = -1;
 }
 
-/* The next finder leaves alone what this one did not come back from. */
-static void skip_what_it_read(struct hw_starts_shared *s)
+/* The next ones leave alone what these did not come back from. */
+static void skip_what_was_read(struct hw_starts_shared *s)
 {
-    if (s->looking_at > 0)
-        s->skip[s->n_skip++ % HW_STARTS_SKIP] = s->looking_at;
-    s->looking_at = 0;
+    _Atomic int32_t *const who[] = {&s->answerer_at, &s->finder_at};
+    for (size_t i = 0; i < 2; i++) {
+        int32_t pid = atomic_exchange_explicit(who[i], 0, memory_order_relaxed);
+        if (pid > 0)
+            s->skip[s->n_skip++ % HW_STARTS_SKIP] = pid;
+    }
 }
 
 static void reap(struct guard *g)
@@ -133,14 +137,13 @@ static void reap(struct guard *g)
         }
         if (pid != g->answerer && pid != g->finder)
             continue;
-        if (pid == g->finder)
-            skip_what_it_read(g->shared);
         again = true;
         *(pid == g->finder ? &g->finder : &g->answerer) = -1;
     }
     if (again && g->wanted) {
         end(&g->answerer);
         end(&g->finder);
+        skip_what_was_read(g->shared);
         start_both(g);
     }
 }

@@ -135,6 +135,12 @@ class Box:
         self.children.append(p)
         return p
 
+    def again(self):
+        """As it was in the beginning."""
+        self.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+        self.__init__()
+
     def close(self):
         for p in self.children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
