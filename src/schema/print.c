@@ -101,33 +101,6 @@ static void print_line(struct printer *p, const struct hw_schema_field *f, uint6
     hw_strbuf_addc(p->out, '\n');
 }
 
-static uint32_t expected_wire(const struct hw_schema_field *f)
-{
-    switch ((enum hw_schema_type)f->type) {
-    case HW_T_DOUBLE:
-    case HW_T_FIXED64:
-        return HW_PB_FIXED64;
-    case HW_T_FLOAT:
-    case HW_T_FIXED32:
-        return HW_PB_FIXED32;
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-        return HW_PB_BYTES;
-    case HW_T_BOOL:
-    case HW_T_INT32:
-    case HW_T_INT64:
-    case HW_T_UINT32:
-    case HW_T_UINT64:
-    case HW_T_SINT32:
-    case HW_T_SINT64:
-    case HW_T_ENUM:
-    case HW_T_COUNT:
-        break;
-    }
-    return HW_PB_VARINT;
-}
-
 static void print_unknown(struct printer *p, const struct hw_pb_field *in)
 {
     indent(p);
@@ -164,9 +137,9 @@ static int print_message(struct printer *p, const struct hw_schema_field *f,
 static int print_field(struct printer *p, const struct hw_pb_field *in, struct hw_error *err)
 {
     const struct hw_schema_field *f = hw_schema_field_by_number(p->messages[p->depth], in->number);
-    if (f && in->wire == HW_PB_BYTES && f->repeated && expected_wire(f) == HW_PB_VARINT)
+    if (f && in->wire == HW_PB_BYTES && f->repeated && hw_schema_wire(f) == HW_PB_VARINT)
         return print_packed(p, f, in->bytes);
-    if (!f || in->wire != expected_wire(f)) {
+    if (!f || in->wire != hw_schema_wire(f)) {
         print_unknown(p, in);
         return HW_OK;
     }

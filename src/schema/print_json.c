@@ -17,29 +17,8 @@ enum { MAX_DEPTH = 32 };
 
 static bool is_wire_of(const struct hw_schema_field *f, uint32_t wire)
 {
-    switch ((enum hw_schema_type)f->type) {
-    case HW_T_DOUBLE:
-    case HW_T_FIXED64:
-        return wire == HW_PB_FIXED64;
-    case HW_T_FLOAT:
-    case HW_T_FIXED32:
-        return wire == HW_PB_FIXED32;
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-        return wire == HW_PB_BYTES;
-    case HW_T_BOOL:
-    case HW_T_INT32:
-    case HW_T_INT64:
-    case HW_T_UINT32:
-    case HW_T_UINT64:
-    case HW_T_SINT32:
-    case HW_T_SINT64:
-    case HW_T_ENUM:
-    case HW_T_COUNT:
-        break;
-    }
-    return wire == HW_PB_VARINT || (f->repeated && wire == HW_PB_BYTES);
+    uint32_t want = hw_schema_wire(f);
+    return wire == want || (f->repeated && want == HW_PB_VARINT && wire == HW_PB_BYTES);
 }
 
 static void put_number(struct hw_json *j, const struct hw_schema_field *f, uint64_t v)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "codec/pb.h"
+
 #include "base/banned.h"
 
 const struct hw_schema_message *hw_schema_message_find(const char *name)
@@ -65,4 +67,31 @@ const struct hw_schema_value *hw_schema_value_by_name(const struct hw_schema_enu
         if (hw_bytes_equal(hw_bytes_str(e->values[i].name), name))
             return &e->values[i];
     return NULL;
+}
+
+uint32_t hw_schema_wire(const struct hw_schema_field *f)
+{
+    switch ((enum hw_schema_type)f->type) {
+    case HW_T_DOUBLE:
+    case HW_T_FIXED64:
+        return HW_PB_FIXED64;
+    case HW_T_FLOAT:
+    case HW_T_FIXED32:
+        return HW_PB_FIXED32;
+    case HW_T_STRING:
+    case HW_T_BYTES:
+    case HW_T_MESSAGE:
+        return HW_PB_BYTES;
+    case HW_T_BOOL:
+    case HW_T_INT32:
+    case HW_T_INT64:
+    case HW_T_UINT32:
+    case HW_T_UINT64:
+    case HW_T_SINT32:
+    case HW_T_SINT64:
+    case HW_T_ENUM:
+    case HW_T_COUNT:
+        break;
+    }
+    return HW_PB_VARINT;
 }

@@ -77,4 +77,7 @@ const struct hw_schema_value *hw_schema_value_by_number(const struct hw_schema_e
 const struct hw_schema_value *hw_schema_value_by_name(const struct hw_schema_enum *e,
                                                       struct hw_bytes name);
 
+/* How one value of the field is written: enum hw_pb_wire. Packed ones are in HW_PB_BYTES. */
+uint32_t hw_schema_wire(const struct hw_schema_field *f);
+
 #endif
