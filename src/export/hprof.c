@@ -528,7 +528,7 @@ int hw_hprof_write(const struct hw_profile *p, const struct hw_heap_graph *g, FI
         rc = j.rc;
     }
     if (rc == HW_ELIMIT)
-        (void)hw_fail(err, rc, 0, "the objects claim %llu GiB and more: no file holds that",
+        (void)hw_fail(err, rc, 0, "the objects claim %llu GiB and more, which so few cannot have",
                       (unsigned long long)(j.l.total_bytes >> 30));
     else if (rc < 0)
         (void)hw_fail(err, rc, 0, "Java heap dump");

@@ -25,7 +25,9 @@ enum {
     ARRAY_HEADER = 16
 };
 
-#define MAX_TOTAL (64ull << 30)
+/* What a file may come to: a trace of a few bytes that claims to be larger is not believed. */
+#define FREE_BYTES       (4ull << 30)
+#define BYTES_PER_OBJECT 4096ull
 
 static struct hw_bytes text(const struct hw_hprof_layout *l, hw_str_id id)
 {
@@ -462,7 +464,7 @@ static int add_up(struct hw_hprof_layout *l)
         l->total_bytes +=
             32 + (c->array_of ? hw_hprof_elements(l, o) * hw_hprof_value_bytes(c->array_of)
                               : c->all_bytes);
-        if (l->total_bytes > MAX_TOTAL)
+        if (l->total_bytes > FREE_BYTES + BYTES_PER_OBJECT * l->g->n_objects)
             return HW_ELIMIT;
     }
     return HW_OK;

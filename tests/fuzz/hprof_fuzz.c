@@ -6,6 +6,8 @@
 #include "import/hprof.h"
 #include "model/profile.h"
 
+#include "write_hprof.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -15,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     (void)hw_import_hprof.probe(file);
     if (hw_profile_new(&p) < 0)
         return 0;
-    if (hw_import_hprof.read(file, p, NULL) == 0)
-        (void)hw_profile_freeze(p); /* fails only without memory */
+    if (hw_import_hprof.read(file, p, NULL) == 0 && hw_profile_freeze(p) == 0)
+        write_hprof(p);
     hw_profile_free(p);
     return 0;
 }

@@ -13,6 +13,8 @@
 #include "views/dominators.h"
 #include "views/heap_tree.h"
 
+#include "write_hprof.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 /* The same of heap graphs. */
@@ -74,6 +76,7 @@ static void walk(const struct hw_profile *p)
         walk_graph(p->graphs.v[i]);
         ask_graph(p, p->graphs.v[i]);
     }
+    write_hprof(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
