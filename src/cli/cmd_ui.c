@@ -108,9 +108,24 @@ static bool open_browser(const struct door *d)
 
 /* ---- serving ---- */
 
-static void add_names(void *ctx, struct hw_profile *p)
+enum { MAX_MORE_DIRS = 32 };
+
+/* more_dirs: every file below them, by build id. */
+static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs)
 {
-    hw_names_by_environment(ctx, p);
+    const struct hw_cli *cli = ctx;
+    const char *dirs[MAX_MORE_DIRS];
+    char *copy = more_dirs ? strdup(more_dirs) : NULL, *save = NULL;
+    struct hw_names_where w = {
+        .binaries = {.more = dirs, .mode = HW_BINARIES_INDEX, .paths_too = true}};
+    struct hw_error err = {0};
+    hw_names_by_environment(cli, p);
+    for (char *d = copy ? strtok_r(copy, "\n", &save) : NULL;
+         d && w.binaries.n_more < MAX_MORE_DIRS; d = strtok_r(NULL, "\n", &save))
+        dirs[w.binaries.n_more++] = d;
+    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, 0, NULL, &err) < 0)
+        hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
+    free(copy);
 }
 
 static void wait_for_stop(void)
@@ -192,7 +207,13 @@ static int serve_pages(const struct serving *s, struct hw_pages *pages, struct h
 static int serve(const struct serving *s, const struct hw_sql_limits *limits, char *const *traces,
                  size_t n, struct hw_error *err)
 {
-    struct hw_pages_options o = {.limits = *limits, .add_names = add_names, .ctx = s->cli};
+    const struct hw_optval *sources = &s->cli->opts.v[HW_OPT_UI_SOURCES];
+    struct hw_pages_options o = {.limits = *limits,
+                                 .add_names = add_names,
+                                 .ctx = s->cli,
+                                 .symbols = hw_names_places(s->cli),
+                                 .sources = (const char *const *)sources->list.v,
+                                 .n_sources = sources->list.n};
     struct hw_pages *pages = NULL;
     struct hw_desk *desk = NULL;
     unsigned id;

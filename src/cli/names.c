@@ -157,15 +157,20 @@ int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
     return rc;
 }
 
+struct hw_binaries_where hw_names_places(const struct hw_cli *cli)
+{
+    const struct hw_optval *more = &cli->opts.v[HW_OPT_SYMBOLS];
+    return (struct hw_binaries_where){.roots = environment("PERFETTO_BINARY_PATH"),
+                                      .more = (const char *const *)more->list.v,
+                                      .n_more = more->list.n};
+}
+
 int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
                        struct hw_pb *out, struct hw_error *err)
 {
-    const struct hw_optval *more = &cli->opts.v[HW_OPT_SYMBOLS];
     const char *breakpad = environment("BREAKPAD_SYMBOL_DIR");
     struct hw_names_where w = {
-        .binaries = {.roots = environment("PERFETTO_BINARY_PATH"),
-                     .more = (const char *const *)more->list.v,
-                     .n_more = more->list.n},
+        .binaries = hw_names_places(cli),
         .breakpad_dirs = &breakpad,
         .n_breakpad_dirs = breakpad != NULL,
     };

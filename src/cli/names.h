@@ -33,6 +33,8 @@ struct hw_names_where {
 
 bool hw_names_symbols_asked(const struct hw_cli *cli); /* by the environment or --symbols */
 bool hw_names_map_asked(void);
+/* Where the environment and --symbols have files with symbols; borrowed from them. */
+struct hw_binaries_where hw_names_places(const struct hw_cli *cli);
 int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
                        struct hw_pb *out, struct hw_error *err);
 int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,

@@ -290,12 +290,17 @@ static int offer_file(const struct offer *o, const char *path)
     uint32_t n = 0;
     uint64_t bias;
     hw_autofd int fd = open_regular(path);
-    if (fd < 0 || hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0)
-        return 0;
-    if (o->build_id.n && !hw_bytes_equal(hw_bytes_of(id, n), o->build_id)) {
+    enum hw_binaries_try how = fd < 0 ? HW_TRY_ABSENT : HW_TRY_FITS;
+    if (fd >= 0 && hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0)
+        how = HW_TRY_NO_ELF;
+    else if (fd >= 0 && o->build_id.n && !hw_bytes_equal(hw_bytes_of(id, n), o->build_id))
+        how = HW_TRY_OTHER_ID;
+    if (o->b->where.tried)
+        o->b->where.tried(o->b->where.ctx, path, how, hw_bytes_of(id, n));
+    if (how == HW_TRY_OTHER_ID)
         tell_other(o, path, hw_bytes_of(id, n));
+    if (how != HW_TRY_FITS)
         return 0;
-    }
     int rc = o->fn(o->ctx, fd, path);
     return rc ? rc : follow_link(o, fd, path);
 }

@@ -25,6 +25,8 @@ enum hw_binaries_mode { HW_BINARIES_FIND, HW_BINARIES_INDEX };
 
 struct hw_binaries;
 
+enum hw_binaries_try { HW_TRY_ABSENT, HW_TRY_NO_ELF, HW_TRY_OTHER_ID, HW_TRY_FITS };
+
 struct hw_binaries_where {
     const char *roots;       /* separated by ':'; NULL or "" = none */
     const char *const *more; /* roots one by one; borrowed while new runs */
@@ -33,6 +35,8 @@ struct hw_binaries_where {
     bool paths_too; /* index: first the mapping's path itself */
     /* index: every few hundred files; may be NULL */
     void (*progress)(void *ctx, size_t files);
+    /* each place that was looked at, in order; id: of what is there. May be NULL */
+    void (*tried)(void *ctx, const char *path, enum hw_binaries_try how, struct hw_bytes id);
     void *ctx;
 };
 

@@ -66,11 +66,12 @@ static int make_labels(struct hw_page_trace *t)
 
 static void add_names(void *ctx, struct hw_profile *profile)
 {
-    struct hw_pages *p = ctx;
+    const struct hw_page_trace *t = ctx;
+    struct hw_pages *p = t->pages;
     if (!p->o.add_names)
         return;
     pthread_mutex_lock(&p->names_lock);
-    p->o.add_names(p->o.ctx, profile);
+    p->o.add_names(p->o.ctx, profile, t->symbol_dirs);
     pthread_mutex_unlock(&p->names_lock);
 }
 
@@ -101,7 +102,7 @@ static int look_over(struct hw_page_trace *t)
 static int read_trace(struct hw_page_trace *t, struct hw_error *err)
 {
     struct hw_processor_options o = {
-        .limits = t->pages->o.limits, .add_names = add_names, .ctx = t->pages};
+        .limits = t->pages->o.limits, .add_names = add_names, .ctx = t};
     int rc = hw_processor_new(&o, &t->processor, err);
     if (rc == HW_OK)
         rc = hw_processor_load(t->processor, t->path, err);
@@ -142,6 +143,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
     pthread_mutex_destroy(&t->names_lock);
     if (t->upload_fd >= 0)
         (void)close(t->upload_fd);
+    free(t->symbol_dirs);
     free(t->failure);
     free(t->path);
     free(t->name);
@@ -309,15 +311,12 @@ static void trace_question(struct hw_http_request *req, void *ctx)
     static const struct {
         const char *name;
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
-    } questions[] = {{"timeline", hw_page_timeline},
-                     {"flame", hw_page_flame},
-                     {"accounting", hw_page_accounting},
-                     {"diff", hw_page_diff},
-                     {"leaks", hw_page_leaks},
-                     {"lifetimes", hw_page_lifetimes},
-                     {"sizes", hw_page_sizes},
-                     {"table/diff", hw_page_diff_table},
-                     {"table/functions", hw_page_functions}};
+    } questions[] = {{"timeline", hw_page_timeline},     {"flame", hw_page_flame},
+                     {"accounting", hw_page_accounting}, {"diff", hw_page_diff},
+                     {"leaks", hw_page_leaks},           {"lifetimes", hw_page_lifetimes},
+                     {"sizes", hw_page_sizes},           {"lines", hw_page_lines},
+                     {"source", hw_page_source},         {"binaries", hw_page_binaries},
+                     {"table/diff", hw_page_diff_table}, {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');
     for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
         if (strcmp(slash + 1, questions[i].name) != 0)
@@ -377,15 +376,39 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
     return rc;
 }
 
-/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine. */
+/* The same file once more, with names from other directories, too: a trace in use never changes. */
+static int open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
+                      unsigned *id, struct hw_error *err)
+{
+    char path[40];
+    int fd = old->upload_fd >= 0 ? fcntl(old->upload_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct hw_page_trace *t = new_trace(p, fd >= 0 ? path : old->path, old->name);
+    if (t) {
+        t->upload_fd = fd;
+        t->symbol_dirs = strdup(dirs);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+    return begin_reading(p, t, id, err);
+}
+
+/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine, with
+ * again=ID&symbols=DIRS one that is open. */
 static void open_trace(struct hw_http_request *req, void *ctx)
 {
     struct connection *c = hw_http_connection_data(req);
     const char *path = hw_http_query(req, "path"), *name = hw_http_query(req, "name");
+    const char *again = hw_http_query(req, "again"), *dirs = hw_http_query(req, "symbols");
     struct hw_error err = {0};
     unsigned id = 0;
     int rc = HW_EINVAL;
-    if (path && *path) {
+    if (again) {
+        const struct hw_page_trace *old = hw_page_trace_get(ctx, req, again);
+        if (!old)
+            return;
+        rc = open_again(ctx, old, dirs ? dirs : "", &id, &err);
+    } else if (path && *path) {
         if (c)
             forget_upload(c); /* else the connection's next one would go on behind it */
         rc = hw_pages_open(ctx, path, &id, &err);

@@ -20,6 +20,7 @@
 
 #include <stddef.h>
 
+#include "enrich/binaries.h"
 #include "server/http.h"
 #include "sql/sql.h"
 
@@ -56,10 +57,15 @@ struct hw_page_recorder {
 };
 
 struct hw_pages_options {
-    const struct hw_page_recorder *recorder;            /* borrowed; NULL = nothing is recorded */
-    struct hw_sql_limits limits;                        /* of each query */
-    void (*add_names)(void *ctx, struct hw_profile *p); /* one thread at a time; NULL = none */
+    const struct hw_page_recorder *recorder; /* borrowed; NULL = nothing is recorded */
+    struct hw_sql_limits limits;             /* of each query */
+    /* Names for a profile just read, also from these directories (one a line; NULL = none). One
+     * thread at a time; NULL = nobody adds names. */
+    void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs);
     void *ctx;
+    struct hw_binaries_where symbols; /* where files with symbols are; its lists are borrowed */
+    const char *const *sources;       /* borrowed: directories with source files */
+    size_t n_sources;
 };
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);

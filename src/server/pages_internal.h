@@ -27,6 +27,7 @@ struct hw_page_trace {
     char *path;    /* what is opened */
     char *name;    /* what is shown */
     int upload_fd; /* of an uploaded one; -1 */
+    char *symbol_dirs; /* besides the server's, one a line; NULL = none */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns; /* of reading; monotonic */
     pthread_t thread;
@@ -118,6 +119,9 @@ void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);

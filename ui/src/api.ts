@@ -2,7 +2,7 @@
 import { effect, signal } from '@preact/signals';
 import type { Metric } from './format';
 import { decode, type Graph } from './graph';
-import { place, go, token } from './state';
+import { fresh, place, go, token } from './state';
 
 export interface Process { upid: number; pid: number; name: string; cmdline: string }
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
@@ -155,7 +155,7 @@ export function follow(): void {
   effect(() => {
     const s = status.value;
     const p = place.value;
-    if (s && s.traces.length && p.page === '') go({ page: 'overview', trace: p.trace || s.traces[0].id }, true);
+    if (s && s.traces.length && p.page === '') go({ page: 'overview', trace: p.trace || s.traces[0].id, filters: p.filters.length ? p.filters : fresh.filters }, true);
     else if (s && s.traces.length && p.page !== 'home' && !s.traces.some((t) => t.id === p.trace))
       go({ trace: s.traces[0].id }, true);
   });

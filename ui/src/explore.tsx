@@ -1,11 +1,11 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { flame, save, smallFlame, type Tracks } from './api';
+import { flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
-import { nodeSql, showSql, treeSql } from './show-sql';
+import { nodeSql, quote, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, selection } from './state';
 
 const SEPARATOR = '\u001f';
@@ -39,6 +39,7 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
     ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }] : []),
     null,
+    { label: 'Source', act: () => void toSource(name) },
     { label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) },
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
@@ -46,6 +47,13 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Copy stack', act: () => copy(stackText(g, node)) },
     { label: 'Copy link to this view', act: () => copy(location.href) },
   ];
+}
+
+/** The file that the function's symbols name. */
+async function toSource(name: string): Promise<void> {
+  const r = await query(place.peek().trace, `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`);
+  const row = r.results[0]?.rows[0];
+  go({ page: 'source', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });
 }
 
 function picture(): void {

@@ -1,6 +1,9 @@
 // Numbers, times and names as people read them. Names come from traces: control and direction
 // characters are made visible before they reach the screen.
 
+import { signal } from '@preact/signals';
+import { remembered } from './store';
+
 export type Metric = 'space' | 'objects' | 'alloc_space' | 'alloc_objects';
 
 export const METRICS: { id: Metric; label: string; hint: string }[] = [
@@ -12,17 +15,25 @@ export const METRICS: { id: Metric; label: string; hint: string }[] = [
 
 export const isBytes = (m: Metric) => m === 'space' || m === 'alloc_space';
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+export type Units = 'iec' | 'si' | 'raw';
+export const UNITS_CHOICES: { id: Units; label: string; hint: string }[] = [
+  { id: 'iec', label: 'KiB, MiB', hint: 'powers of 1024' }, { id: 'si', label: 'kB, MB', hint: 'powers of 1000' }, { id: 'raw', label: 'bytes', hint: 'exact figures' },
+];
+export const units = signal<Units>(UNITS_CHOICES.find((u) => u.id === remembered<string[]>('units', [])[0])?.id ?? 'iec');
+
+const NAMES: Record<Units, string[]> = { iec: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'], si: ['B', 'kB', 'MB', 'GB', 'TB', 'PB'], raw: ['B'] };
 
 export function bytes(v: number): string {
   const sign = v < 0 ? '−' : '';
   let x = Math.abs(v);
   let u = 0;
-  while (x >= 1023.5 && u < UNITS.length - 1) {
-    x /= 1024;
+  const names = NAMES[units.value];
+  const step = units.value === 'si' ? 1000 : 1024;
+  while (x >= step - 0.5 && u < names.length - 1) {
+    x /= step;
     u++;
   }
-  return `${sign}${u === 0 ? Math.round(x) : three(x)} ${UNITS[u]}`;
+  return `${sign}${u === 0 ? exact(x) : three(x)} ${names[u]}`;
 }
 
 function three(x: number): string {

@@ -9,13 +9,14 @@ import { words } from './home';
 import { PAGES, pageOf, type PageRow, whyMissing } from './pages';
 import { Busy, currentTrace, Failed, isTyping, Losses, tracksOf, useDumpKeys, useTimeline } from './parts';
 import { fresh, go, href, place } from './state';
+import { remembered } from './store';
 
 const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path d={d} fill="currentColor" /></svg>;
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
 effect(() => {
-  const theme = place.value.theme;
+  const theme = place.value.theme || remembered<string[]>('theme', [])[0];
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
   dispatchEvent(new Event('themechange'));

@@ -3,6 +3,7 @@
 import { computed, signal } from '@preact/signals';
 import type { Metric } from './format';
 import { METRICS } from './format';
+import { remembered } from './store';
 
 export interface Place {
   page: string;
@@ -21,24 +22,25 @@ export interface Place {
   search: string;
   fn: string; // the function whose callers and callees are shown
   sort: string;
-  theme: string; // '', light, dark
+  theme: string; // '', light, dark, contrast
   // Findings: the side compared with, how, known leaks, range of sizes, the open row, what is hidden.
   base: string; mode: string; key: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
   sql: string; // the query of the SQL page
+  file: string; line: string; // of the Source page
 }
 
 const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
-  sql: '',
+  sql: '', file: '', line: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, heap: '', at: '', max: false, from: '', filters: [] as string[], zoom: '', search: '', fn: '', open: '', sql: '' };
+export const fresh = { upid: null, heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
@@ -50,7 +52,7 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   metric: (t) => METRICS.find((x) => x.id === t)?.id ?? 'space',
   invert: (t) => t === '1',
   frames: (t) => (t === 'all' ? 'all' : 'site'),
-  theme: (t) => (t === 'light' || t === 'dark' ? t : ''),
+  theme: (t) => (/^(light|dark|contrast)$/.test(t) ? t : ''),
 };
 
 export function parse(hash: string): Place {

@@ -1,0 +1,204 @@
+// Symbols, Source, Info, Settings; which files the Source page may read. HW_SHOTS=dir keeps screenshots.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { browse, cli, dir, done, here, looks, record, serve } from './lib.mjs';
+
+let server, page, trace, bare; // bare: a server without --symbols
+const sources = join(dir, 'sources');
+
+before(async () => {
+  trace = record();
+  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-rdynamic', '-o', 'lines', join(here, 'grow.c')], { cwd: dir });
+  execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-i', '4096', '-c', '250ms', '-o', 'lines.trace', '--', './lines'], { cwd: dir });
+  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-Wl,--build-id', '-o', 'with-lines', join(here, 'grow.c')], { cwd: dir });
+  execFileSync('strip', ['-o', 'stripped', 'with-lines'], { cwd: dir });
+  execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-i', '4096', '-o', 'stripped.trace', '--', './stripped'], { cwd: dir });
+  mkdirSync(join(dir, 'symbols'));
+  copyFileSync(join(dir, 'lines'), join(dir, 'symbols/other-name'));
+  server = await serve('--symbols', join(dir, 'symbols'), join(dir, 'lines.trace'), trace);
+  writeFileSync(join(dir, 'plain.folded'), 'main;a 100\nmain;b 50\n');
+  bare = await serve(join(dir, 'stripped.trace'), join(dir, 'plain.folded'));
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+});
+after(done);
+
+const at = async (name, query = '', trace_id = 1) => {
+  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace_id}${query}`);
+  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
+  await page.waitForFunction(() => !document.querySelector('[role=status].empty'));
+  await page.waitForTimeout(150);
+};
+
+test('source: lines with the memory of their stacks', async () => {
+  await at('source');
+  await page.waitForSelector('.code-row.has');
+  const text = readFileSync(join(here, 'grow.c'), 'utf8').split('\n');
+  const rows = await page.locator('.code-row.has').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
+  const line = text.findIndex((l) => l.includes('malloc(8 << 20)')) + 1;
+  const row = rows.find((r) => Number(r[2]) === line);
+  assert.deepEqual([row[0], row[1]], ['8.00 MiB', '8.00 MiB']);
+  assert.equal(row[3].trim(), text[line - 1].trim());
+  // Every line against SQL: the site's line has the self of its stacks; here each line is one function.
+  const lines = await (await server.ask('/api/v1/traces/1/lines?metric=space')).json();
+  const self = lines.filter((l) => l[0].endsWith('grow.c')).reduce((a, l) => a + l[2], 0);
+  const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
+  assert.equal(self, live);
+  for (const [name, marker] of [['load_table', 'malloc(8 << 20)'], ['cache_insert', '200 + i % 300']]) {
+    const [[want]] = await server.sql(`select self_space from heapwise_functions(1) where name = '${name}'`);
+    const n = text.findIndex((l) => l.includes(marker)) + 1;
+    assert.equal(lines.find((l) => l[0].endsWith('grow.c') && l[1] === n)[2], want, name);
+  }
+  // Recursion counts once.
+  const call = text.findIndex((l) => l.includes('recurse(depth - 1)')) + 1;
+  const [[recursion]] = await server.sql(`select space from heapwise_functions(1) where name = 'recurse'`);
+  assert.equal(lines.find((l) => l[0].endsWith('grow.c') && l[1] === call)[3], recursion);
+  await page.focus('.code');
+  await page.keyboard.press('n');
+  await page.waitForFunction(() => /line=\d+/.test(location.hash));
+  await page.click('.files a:has-text("libc-start.c")');
+  await page.waitForSelector('.text [role=alert]');
+  assert.match(await page.textContent('.text [role=alert]'), /--sources DIR/);
+  await at('flame');
+  await page.locator('.flame canvas').first().focus();
+  for (const k of ['Home', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', ' ']) await page.keyboard.press(k);
+  await page.click('[role=menuitem]:text-is("Source")');
+  await page.waitForFunction(() => location.hash.startsWith('#!/source') && /file=/.test(location.hash));
+});
+
+test('source: without lines it says what to do', async () => {
+  const other = await browse();
+  await other.goto(bare.url);
+  await other.waitForSelector('.figures');
+  await other.evaluate(() => (location.hash = '#!/source?trace=2'));
+  await other.waitForSelector('.empty a');
+  assert.match(await other.textContent('.empty'), /heapwise ui --symbols/);
+  await other.context().close();
+});
+
+test('source: only what symbols name, only source, only from where it may be', async () => {
+  mkdirSync(join(sources, 'rel'), { recursive: true });
+  writeFileSync(join(sources, 'rel/there.c'), 'int there;\n');
+  writeFileSync(join(dir, 'outside.c'), 'int secret;\n');
+  writeFileSync(join(dir, 'secret.key'), 'secret\n');
+  writeFileSync(join(dir, 'binary.c'), Buffer.from([1, 0, 2]));
+  writeFileSync(join(dir, 'huge.c'), Buffer.alloc(9 << 20, 32));
+  symlinkSync(join(dir, 'outside.c'), join(sources, 'rel/leads-out.c'));
+  symlinkSync(join(dir, 'binary.c'), join(sources, 'binary-link.c'));
+  mkdirSync(join(dir, 'folder.c'));
+  execFileSync('mkfifo', [join(dir, 'pipe.c')]);
+  const cases = [
+    ['/etc/passwd', 400], [join(dir, 'secret.key'), 400], [`${sources}/../outside.c`, 400], ['rel/../../outside.c', 400], ['../outside.c', 400], ['..', 400],
+    [join(dir, 'outside.c'), 200], [join(dir, 'binary.c'), 400], [join(dir, 'huge.c'), 400], [join(dir, 'folder.c'), 400], [join(dir, 'pipe.c'), 400],
+    ['/build/elsewhere/rel/there.c', 200], ['rel/there.c', 200], ['rel/leads-out.c', 404], ['/proc/self/environ', 400], ['/nowhere/x.c', 404], ['<script>.c', 404],
+  ];
+  const frames = (await server.sql(`select distinct f.rel_pc, m.build_id, m.name from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping where m.name like '%/grow'`, 2)).slice(0, 12);
+  const evil = join(dir, 'evil.trace');
+  const proto = join(here, '../../proto');
+  // One trace for each group of as many cases as there are frames.
+  const results = new Map();
+  for (let from = 0; from < cases.length; from += frames.length) {
+    const part = cases.slice(from, from + frames.length);
+    const text = part.map(([file], i) => {
+      const [pc, id, path] = frames[i];
+      return `packet { module_symbols { path: "${path}" build_id: "${id.replace(/../g, '\\x$&')}" address_symbols { address: ${pc} lines { function_name: "f" source_file_name: "${file}" line_number: 1 } } } }`;
+    }).join('\n');
+    const bytes = execFileSync('protoc', [`-I${proto}`, '--encode=perfetto.protos.Trace', 'trace.proto', 'heapwise.proto', 'art.proto'], { cwd: proto, input: text });
+    copyFileSync(trace, evil);
+    appendFileSync(evil, bytes);
+    const s = await serve('--sources', sources, evil);
+    const named = (await s.sql('select distinct source_file from stack_profile_symbol')).map((r) => r[0]);
+    for (const [file] of part) {
+      assert.ok(named.includes(file), `${file} is named`);
+      const r = await s.ask(`/api/v1/traces/1/source?file=${encodeURIComponent(file)}`);
+      results.set(file, { status: r.status, text: await r.text() });
+    }
+    // Named by nobody.
+    for (const file of ['/etc/hostname', join(dir, 'grow.c'), join(sources, 'rel/there.c'), '', 'there.c'])
+      assert.equal((await s.ask(`/api/v1/traces/1/source?file=${encodeURIComponent(file)}`)).status, 404, file);
+    await s.stop();
+  }
+  for (const [file, status] of cases) assert.equal(results.get(file).status, status, `${file}: ${results.get(file).text}`);
+  assert.equal(JSON.parse(results.get('/build/elsewhere/rel/there.c').text).text, 'int there;\n');
+});
+
+test('symbols: shares as SQL counts them, places in order, names read again', async () => {
+  await at('symbols');
+  const [[frames, lines]] = await server.sql('select count(*), sum(symbol_set_id is not null) from stack_profile_frame');
+  const text = await page.textContent('.doc .figures');
+  assert.ok(text.includes(`of ${frames} frames`), text);
+  assert.ok(lines > 0);
+  await page.click('.modules button:has-text("lines")');
+  await page.waitForSelector('.tries li');
+  const tries = await page.locator('.tries li').allTextContents();
+  assert.match(tries[0], /\/lines ✓ fits/);
+  assert.ok(tries.some((t) => /\.build-id\/[0-9a-f]{2}\/[0-9a-f]+\.debug not there/.test(t)), tries.join('\n'));
+  assert.deepEqual(await looks(page, 'symbols'), []);
+  // The other trace has no lines; its program lies elsewhere under another name.
+  page = await browse();
+  await page.goto(bare.url);
+  await page.waitForSelector('.figures');
+  await page.evaluate(() => (location.hash = '#!/symbols?trace=1'));
+  await page.waitForSelector('.doc .figures');
+  const [[few]] = await bare.sql('select count(symbol_set_id) from stack_profile_frame');
+  mkdirSync(join(dir, 'store'));
+  copyFileSync(join(dir, 'with-lines'), join(dir, 'store/any.debug'));
+  await page.fill('.doc form input', join(dir, 'store'));
+  await page.click('button:has-text("Read names again")');
+  await page.waitForFunction(() => /trace=3/.test(location.hash));
+  await page.waitForFunction(() => /\d frames/.test(document.querySelector('.doc .figures')?.textContent ?? ''));
+  const [[named]] = await bare.sql('select count(symbol_set_id) from stack_profile_frame', 3);
+  assert.ok(named > few + 5, `${few}, then ${named} frames with lines`);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+});
+
+test('info: metadata, configuration, processes', async () => {
+  await at('info');
+  const text = await page.textContent('.doc');
+  assert.match(text, /heapprofd_config/);
+  assert.match(text, /heapwise \d/);
+  const [[dumps]] = await server.sql('select count(*) from heap_profile');
+  assert.match(await page.locator('.plain-table').last().textContent(), /libc\.malloc|heap/);
+  assert.ok(dumps > 0);
+  assert.deepEqual(await looks(page, 'info'), []);
+});
+
+test('settings are kept: theme, units, filters', async () => {
+  await at('settings');
+  assert.deepEqual(await looks(page, 'settings'), []);
+  await page.click('[aria-label=Units] button:has-text("bytes")');
+  await at('overview');
+  const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
+  assert.ok((await page.textContent('.figures')).includes(`${String(live).replace(/\B(?=(\d{3})+$)/g, '\u2009')} B`));
+  await at('settings');
+  await page.click('[aria-label=Units] button:has-text("KiB")');
+  await page.fill('textarea', 'HS:load_table');
+  await page.click('[aria-label=Theme] button:has-text("High contrast")');
+  const other = await page.context().newPage();
+  await other.goto(server.url);
+  await other.waitForSelector('.figures');
+  assert.equal(await other.evaluate(() => document.documentElement.dataset.theme), 'contrast');
+  await other.evaluate(() => (location.hash = location.hash.replace('overview', 'flame')));
+  await other.waitForSelector('.chip:has-text("HS:load_table")');
+  await other.close();
+  await page.click('button:has-text("Forget all of it")');
+  await page.reload();
+  await page.waitForSelector('textarea');
+  assert.equal(await page.inputValue('textarea'), '');
+});
+
+test('source looks', async () => {
+  await page.evaluate(() => (location.hash = '#!/source?trace=1'));
+  await page.waitForSelector('.code-row.has');
+  assert.deepEqual(await looks(page, 'source'), []);
+  assert.deepEqual(page.problems, []);
+  assert.match(cli('report', trace), /load_table/);
+});

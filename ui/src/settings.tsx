@@ -1,0 +1,41 @@
+// What a user likes, kept by this browser.
+import { useState } from 'preact/hooks';
+import { status } from './api';
+import { bytes, type Units, UNITS_CHOICES, units } from './format';
+import { Choice } from './parts';
+import { remember, remembered } from './store';
+import { go, place } from './state';
+
+const THEMES = [{ id: '', label: 'As the system' }, { id: 'light', label: 'Light' }, { id: 'dark', label: 'Dark' }, { id: 'contrast', label: 'High contrast' }];
+
+export function SettingsPage() {
+  const [filters, setFilters] = useState(remembered<string[]>('default-filters', []).join('\n'));
+  const [said, setSaid] = useState('');
+  const forget = () => {
+    for (const key of Object.keys(localStorage)) if (key.startsWith('heapwise.')) localStorage.removeItem(key);
+    setSaid('All that this page kept is gone.');
+    setFilters('');
+  };
+  return (
+    <div class="doc">
+      <h2 class="first">Theme</h2>
+      <Choice label="Theme" value={place.value.theme} options={THEMES} onChange={(theme: string) => { remember('theme', [theme]); go({ theme }, true); }} />
+      <p class="statement">A theme in the address counts first, then this, then the system's.</p>
+      <h2>Units</h2>
+      <Choice label="Units" value={units.value} options={UNITS_CHOICES} onChange={(u: Units) => { units.value = u; remember('units', [u]); }} />
+      <p class="statement">For example: {bytes(123_456_789)}. Exact figures stand in the tips, and SQL always gives bytes.</p>
+      <h2>Filters that every graph begins with</h2>
+      <textarea class="wide" rows={4} aria-label="Filters, one a line" spellcheck={false} placeholder={'HF:/^std::/\nHS:"idle_pool"'} value={filters} onInput={(e) => {
+        setFilters(e.currentTarget.value);
+        remember('default-filters', e.currentTarget.value.split('\n').map((f) => f.trim()).filter(Boolean));
+      }} />
+      <p class="statement">One a line, as in the filter bar (<code>SS:</code> keep stacks, <code>HS:</code> hide stacks, <code>HF:</code> take frames out …). They are set when a trace is opened, stand as chips like any other, and can be taken away there.</p>
+      <h2>Source files</h2>
+      <p>The Source page shows files that the trace's symbols name, from where they were built, and from the directories that the server was given: <code>heapwise ui --sources DIR TRACE</code>. <code>--symbols DIR</code> is for files with debug info.</p>
+      <h2>What this browser keeps</h2>
+      <p>Queries, their history, named filters and these settings; no trace, and nothing leaves this machine.</p>
+      <p><button type="button" onClick={forget}>Forget all of it</button> <span role="status">{said}</span></p>
+      <p class="dim">heapwise {status.value?.version}</p>
+    </div>
+  );
+}
