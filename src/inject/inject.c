@@ -22,10 +22,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -168,8 +170,8 @@ static int seize(struct hw_job *j, struct hw_error *err)
         if (is_safe(j, i >= TRIES / 4))
             return HW_OK;
         bool last = i + 1 == TRIES;
-        if (last && j->process.malloc_at &&
-            hw_thread_run_to(&j->thread, j->process.malloc_at) == HW_OK &&
+        if (last && j->process.malloc_at && !(j->thread.kept_mask >> (SIGTRAP - 1) & 1) &&
+            (j->ran_to = true) && hw_thread_run_to(&j->thread, j->process.malloc_at) == HW_OK &&
             is_safe(j, /* patient = */ true))
             return HW_OK;
         hw_thread_release(&j->thread);
@@ -179,6 +181,23 @@ static int seize(struct hw_job *j, struct hw_error *err)
     return hw_fail(err, HW_ETIMEOUT, 0,
                    "process %d was in its allocator or loader whenever it was looked at; try again",
                    j->q->pid->pid);
+}
+
+/*
+ * The debug register's signal makes the kernel forget that the program ignores it. (A thread that
+ * blocks it is not stopped in that way.)
+ */
+static void ignore_again(struct hw_job *j)
+{
+    struct {
+        uint64_t handler, flags, restorer, mask;
+    } action = {1 /* SIG_IGN */, 0, 0, 0};
+    uint64_t a[6] = {SIGTRAP, j->thread.stack_top, 0, sizeof action.mask};
+    int64_t rc;
+    if (!j->ran_to || !j->process.ignores_trap)
+        return;
+    if (hw_job_write(j, j->thread.stack_top, &action, sizeof action, NULL) == HW_OK)
+        (void)hw_thread_syscall(&j->thread, SYS_rt_sigaction, a, &rc); /* it cannot fail */
 }
 
 static int run_stopped(struct hw_job *j, struct hw_error *err)
@@ -191,6 +210,8 @@ static int run_stopped(struct hw_job *j, struct hw_error *err)
     if (hw_job_fails(j, HW_INJECT_SAVED, err))
         return HW_ESYS;
     rc = hw_job_make_room(j, err);
+    if (rc == HW_OK)
+        ignore_again(j);
     if (rc == HW_OK)
         rc = j->process.raw ? hw_job_by_raw(j, err) : hw_job_by_loader(j, err);
     hw_job_clean(j);

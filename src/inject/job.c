@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,7 +15,9 @@
 
 #include "base/banned.h"
 
-#define CALL_NS UINT64_C(2000000000)
+#define CALL_NS  UINT64_C(2000000000)
+#define RED_ZONE 128u
+#define SPARE    16384u /* that a signal handler could still use */
 
 bool hw_job_fails(const struct hw_job *j, enum hw_inject_step step, struct hw_error *err)
 {
@@ -54,17 +57,67 @@ int hw_job_map(struct hw_job *j, uint64_t n, int prot, uint64_t *at, struct hw_e
     return rc;
 }
 
+/*
+ * Signals are delivered on the stack where the thread is, so there may be something below its red
+ * zone, where that stack is known to be large: the first thread's, or one that ends in the thread's
+ * own block (the thread pointer). A goroutine's or a fiber's is neither.
+ */
+static uint64_t room_on_stack(struct hw_job *j)
+{
+    struct hw_thread_regs r;
+    if (hw_thread_regs(&j->thread, &r) < 0)
+        return 0;
+    const struct hw_map *m = hw_maps_find(&j->process.maps, r.sp);
+    bool known = m && (strcmp(m->path, "[stack]") == 0 || (r.tp > r.sp && r.tp < m->end));
+    uint64_t need = HW_THREAD_STATE_BYTES + RED_ZONE + 64;
+    if (!known || r.sp - m->start < need + SPARE)
+        return 0;
+    return (r.sp - need) & ~UINT64_C(63);
+}
+
+static int write_state(struct hw_job *j, uint64_t at, struct hw_error *err)
+{
+    uint8_t *bytes = malloc(HW_THREAD_STATE_BYTES);
+    if (!bytes)
+        return hw_fail(err, HW_ENOMEM, 0, "attach");
+    hw_thread_state(&j->thread, at, bytes);
+    int rc = hw_job_write(j, at, bytes, HW_THREAD_STATE_BYTES, err);
+    free(bytes);
+    return rc;
+}
+
+int hw_job_write_state(struct hw_job *j, struct hw_error *err)
+{
+    int rc = j->thread.boot_at ? write_state(j, j->thread.boot_at, err) : HW_OK;
+    return rc < 0 || !j->stack ? rc : write_state(j, j->thread.state_at, err);
+}
+
+/*
+ *  stack  | ....... <- stack_top | a text | state and registers |
+ *  code   | hw_thread_code |
+ */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err)
 {
+    uint64_t boot = room_on_stack(j);
+    j->thread.syscall_ret_at = j->process.syscall_ret_at;
+    j->thread.restorer_at = j->process.restorer_at;
+    if (boot && j->thread.syscall_ret_at && j->thread.restorer_at &&
+        write_state(j, boot, NULL) == HW_OK)
+        j->thread.boot_at = boot;
     int rc = hw_job_map(j, HW_JOB_STACK_BYTES, PROT_READ | PROT_WRITE, &j->stack, err);
     if (rc < 0 || hw_job_fails(j, HW_INJECT_STACK, err))
         return rc < 0 ? rc : HW_ESYS;
     rc = hw_job_map(j, HW_JOB_PAGE_BYTES, PROT_READ | PROT_EXEC, &j->code, err);
     if (rc < 0 || hw_job_fails(j, HW_INJECT_CODE, err))
         return rc < 0 ? rc : HW_ESYS;
-    j->thread.code_at = j->code;
-    j->thread.stack_top = j->stack + HW_JOB_STACK_BYTES - HW_JOB_PAGE_BYTES; /* texts lie above */
-    return hw_job_write(j, j->code, HW_THREAD_CODE, sizeof HW_THREAD_CODE - 1, err);
+    j->thread.state_at = j->stack + HW_JOB_STACK_BYTES - HW_THREAD_STATE_BYTES;
+    j->thread.stack_top = j->thread.state_at - HW_JOB_PAGE_BYTES;
+    rc = hw_job_write(j, j->code, hw_thread_code, hw_thread_code_bytes, err);
+    if (rc == HW_OK)
+        rc = write_state(j, j->thread.state_at, err);
+    if (rc == HW_OK)
+        j->thread.code_at = j->code; /* from now on it finds back by itself */
+    return rc;
 }
 
 int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_error *err)
@@ -147,6 +200,7 @@ void hw_job_clean(struct hw_job *j)
                                 (uint64_t[6]){j->reserved, j->reserved_bytes}, &ignored);
     if (j->fd >= 0)
         (void)hw_thread_syscall(&j->thread, SYS_close, (uint64_t[6]){(uint64_t)j->fd}, &ignored);
+    j->thread.code_at = 0; /* what it stands on goes now */
     if (j->code)
         (void)hw_thread_syscall(&j->thread, SYS_munmap, (uint64_t[6]){j->code, HW_JOB_PAGE_BYTES},
                                 &ignored);

@@ -40,6 +40,7 @@ struct hw_job {
     uint64_t stack, code, base;
     uint64_t reserved, reserved_bytes; /* mapped for the library, which is not whole yet */
     int64_t fd;
+    bool ran_to;        /* a debug register has stopped it */
     struct hw_raw *raw; /* raw.c's; NULL = not that way */
 };
 
@@ -52,6 +53,7 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
 int hw_job_call(struct hw_job *j, uint64_t fn, uint64_t a, uint64_t b, uint64_t *out,
                 const char *what, struct hw_error *err);
 
+int hw_job_write_state(struct hw_job *j, struct hw_error *err); /* after the thread was moved */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err);
 int hw_job_make_carrier(struct hw_job *j, struct hw_error *err); /* with the file in it */
 void hw_job_clean(struct hw_job *j);

@@ -11,6 +11,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,16 @@ static int check_status(const struct hw_pid *pid, struct hw_proc_status *st, str
                        "record --'",
                        pid->pid);
     return HW_OK;
+}
+
+static bool ignores(const struct hw_pid *pid, int signal)
+{
+    char text[8192];
+    hw_autofd int fd = openat(pid->dir, "status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\nSigIgn:");
+    return line && (strtoull(line + 8, NULL, 16) >> (signal - 1) & 1);
 }
 
 #define CAP_PTRACE_BIT 19
@@ -439,26 +450,34 @@ static int walk_maps(struct hw_process *p, const struct program *g, struct hw_er
     return read_libc(p, f.libc, err);
 }
 
-/* x86-64: 0f 05. The kernel's own page has one; any other mapping would do as well. */
+/* x86-64. The kernel's own page has the first; libc, or a static program, the other two. */
+#define SYSCALL     "\x0f\x05"
+#define SYSCALL_RET "\x0f\x05\xc3"
+#define RESTORER    "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05" /* mov $15, %rax; syscall */
+
+static void look_for(const uint8_t *code, size_t n, uint64_t at, const char *what, size_t n_what,
+                     uint64_t *out)
+{
+    const uint8_t *found = *out ? NULL : memmem(code, n, what, n_what);
+    if (found)
+        *out = at + (uint64_t)(found - code);
+}
+
 static int find_syscall(struct hw_process *p, struct hw_error *err)
 {
     for (size_t i = 0; i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
         bool vdso = strcmp(m->path, "[vdso]") == 0;
-        if (!(m->flags & HW_MAP_EXEC) || (!vdso && !is_libc(m->path) && m->inode == 0) ||
-            m->end - m->start > MAX_CODE)
+        bool libc = p->raw ? strcmp(m->path, p->allocator_path) == 0 : is_libc(m->path);
+        if (!(m->flags & HW_MAP_EXEC) || (!vdso && !libc) || m->end - m->start > MAX_CODE)
             continue;
         size_t n = (size_t)(m->end - m->start);
         hw_autofree uint8_t *code = malloc(n);
         if (!code || hw_process_read(p, m->start, code, n) < 0)
             continue;
-        for (size_t k = 0; k + 1 < n; k++)
-            if (code[k] == 0x0f && code[k + 1] == 0x05) {
-                p->syscall_at = m->start + k;
-                if (vdso)
-                    return HW_OK;
-                break;
-            }
+        look_for(code, n, m->start, SYSCALL, sizeof SYSCALL - 1, &p->syscall_at);
+        look_for(code, n, m->start, SYSCALL_RET, sizeof SYSCALL_RET - 1, &p->syscall_ret_at);
+        look_for(code, n, m->start, RESTORER, sizeof RESTORER - 1, &p->restorer_at);
     }
     return p->syscall_at ? HW_OK
                          : hw_fail(err, HW_EUNSUPPORTED, 0,
@@ -484,6 +503,7 @@ int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_
     int rc = check_status(pid, &p.status, err);
     if (rc == HW_OK)
         rc = check_scope(pid, err);
+    p.ignores_trap = ignores(pid, SIGTRAP);
     if (rc == HW_OK)
         rc = check_program(pid, &g, err);
     if (rc == HW_OK)

@@ -32,8 +32,10 @@ struct hw_process {
     struct hw_proc_status status;
     struct hw_maps maps;
     uint64_t dlopen_at, dlsym_at, malloc_at;
-    uint64_t syscall_at; /* an instruction that enters the kernel */
-    uint64_t library;    /* load address of an injected client; 0 = none */
+    uint64_t syscall_at;                  /* an instruction that enters the kernel */
+    uint64_t syscall_ret_at, restorer_at; /* the same and ret; a signal frame's way back */
+    uint64_t library;                     /* load address of an injected client; 0 = none */
+    bool ignores_trap;                    /* SIGTRAP is ignored */
     bool raw; /* no loader to ask, or no table to change: the bare client, by changed code */
     struct hw_allocator allocator;          /* raw only */
     const char *allocator_path;             /* borrowed from maps */

@@ -313,6 +313,8 @@ static int check_threads(struct hw_job *j, const struct hw_hold *h, struct hw_er
 {
     bool again = false;
     int rc = check_thread(j, &j->thread, &again);
+    if (rc == HW_OK && j->thread.moved)
+        rc = hw_job_write_state(j, err);
     for (size_t i = 0; i < h->threads.n && rc == HW_OK; i++)
         rc = check_thread(j, h->threads.v[i], &again);
     if (rc == HW_OK && again)

@@ -30,6 +30,8 @@
 #include "base/banned.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+#include <ucontext.h>
 
 #define MS           UINT64_C(1000000)
 #define STOP_NS      (500 * MS) /* on a machine that is busy with other things */
@@ -114,7 +116,7 @@ int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct 
 {
     t->pid = pid;
     t->tid = tid;
-    t->seized = t->saved = t->known = t->moved = false;
+    t->seized = t->saved = t->known = t->moved = t->gone_on = t->masked = false;
     if (pt(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD) < 0) {
         if (errno == ESRCH)
             return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
@@ -165,14 +167,28 @@ static struct user_regs_struct *regs_of(struct hw_thread *t)
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out)
 {
     const struct user_regs_struct *r = regs_of(t);
-    *out = (struct hw_thread_regs){r->rip, r->rsp, r->rbp};
+    *out = (struct hw_thread_regs){r->rip, r->rsp, r->rbp, r->fs_base};
     return HW_OK;
+}
+
+static bool set_regs(struct hw_thread *t, const struct user_regs_struct *r)
+{
+    struct iovec io = {(void *)(uintptr_t)r, sizeof *r};
+    return pt(PTRACE_SETREGSET, t, 1, (uintptr_t)&io) == 0;
+}
+
+static bool get_regs(struct hw_thread *t, struct user_regs_struct *r)
+{
+    struct iovec io = {r, sizeof *r};
+    return pt(PTRACE_GETREGSET, t, 1, (uintptr_t)&io) == 0;
 }
 
 void hw_thread_move(struct hw_thread *t, uint64_t pc)
 {
     regs_of(t)->rip = pc;
     t->moved = true;
+    if (!t->saved) /* at once: what it is moved to means the same, whatever becomes of us */
+        (void)set_regs(t, regs_of(t));
 }
 
 static bool read_word(const struct hw_thread *t, uint64_t at, uint64_t *out)
@@ -198,26 +214,212 @@ int hw_thread_save(struct hw_thread *t, struct hw_error *err)
     if (pt(PTRACE_GETREGSET, t, NT_X86_STATE, (uintptr_t)&io) < 0 || io.iov_len >= sizeof t->xstate)
         return hw_fail_sys(err, "vector registers of thread %d", t->tid);
     t->xstate_bytes = io.iov_len;
-    uint64_t most = ~UINT64_C(0);
-    for (int s = 1; s < 32; s++)
-        if (is_ours(s))
-            most &= ~(UINT64_C(1) << (s - 1));
-    if (pt(PTRACE_SETSIGMASK, t, sizeof most, (uintptr_t)&most) < 0)
-        return hw_fail_sys(err, "signal mask of thread %d", t->tid);
     t->saved = true;
     return HW_OK;
 }
 
-static bool set_regs(struct hw_thread *t, const struct user_regs_struct *r)
+/* EINTR without a signal, from being stopped: such a call is begun anew. Those that wait for
+ * something and have done nothing yet. */
+static bool begins_anew(long n)
 {
-    struct iovec io = {(void *)(uintptr_t)r, sizeof *r};
-    return pt(PTRACE_SETREGSET, t, 1, (uintptr_t)&io) == 0;
+    static const short list[] = {SYS_epoll_wait, SYS_epoll_pwait,     SYS_epoll_pwait2, SYS_semop,
+                                 SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_read,
+                                 SYS_readv,      SYS_recvfrom,        SYS_recvmsg,      SYS_accept,
+                                 SYS_accept4,    SYS_futex,           SYS_msgrcv};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (list[i] == n)
+            return true;
+    return false;
 }
 
-static bool get_regs(struct hw_thread *t, struct user_regs_struct *r)
+/*
+ * Ends in no trap: a trap's signal would find the program's own handler once we are gone, and where
+ * the program ignores that signal, sending it makes it no longer ignored. The tracer looks at the
+ * word instead, and stops the thread in its wait. That is ppoll, since it is begun anew without the
+ * kernel's restart block: the one that is there belongs to the call that we have interrupted.
+ */
+__asm__(".pushsection .rodata\n\t.p2align 4\n\t.globl hw_thread_code\n"
+        "hw_thread_code:\n\t"
+        "call *%rax\n\tjmp 1f\n"        /* +0: a function */
+        ".p2align 3, 0x90\n\tsyscall\n" /* +8: a system call */
+        "1:\tmov %rax, 8(%rbx)\n\t"
+        "movl $1, (%rbx)\n"
+        "2:\tmovq $0, 16(%rbx)\n\tmovq $1000000, 24(%rbx)\n\t" /* the call leaves what is left */
+        "xor %edi, %edi\n\txor %esi, %esi\n\tlea 16(%rbx), %rdx\n\t"
+        "xor %r10d, %r10d\n\txor %r8d, %r8d\n\tmov $271, %eax\n\tsyscall\n\t" /* ppoll */
+        "decl 4(%rbx)\n\tjg 2b\n\t"
+        "movl $2, (%rbx)\n\tmov 32(%rbx), %rsp\n\tmov $15, %eax\n\tsyscall\n\t" /* sigreturn */
+        "hlt\n"
+        "3:\n\t.p2align 2\n\t.globl hw_thread_code_bytes\n"
+        "hw_thread_code_bytes:\n\t.long 3b - hw_thread_code\n\t.popsection");
+
+#define CODE_SYSCALL 8u
+
+enum { RUNNING = 0, READY = 1, GONE_ON = 2 };
+
+struct state {
+    uint32_t word; /* one of the three above */
+    uint32_t n_waits;
+    uint64_t result;
+    int64_t wait_s, wait_ns; /* a millisecond */
+    uint64_t frame_sp;
+};
+#define FRAME_AT   64u   /* behind it: what rt_sigreturn takes its registers from, */
+#define XSTATE_AT  2048u /* and the vector registers */
+#define N_WAITS    2000u
+#define SW_AT      464u /* of the vector registers' area: what software says of it */
+#define FP_MAGIC_1 0x46505853u
+#define FP_MAGIC_2 0x46505845u
+#define XTILE_DATA (UINT64_C(1) << 18) /* large, and only there for who asked for it */
+
+_Static_assert(FRAME_AT + 8 + sizeof(ucontext_t) < XSTATE_AT, "the frame");
+
+static uint64_t xstate_size(uint64_t features)
 {
-    struct iovec io = {r, sizeof *r};
-    return pt(PTRACE_GETREGSET, t, 1, (uintptr_t)&io) == 0;
+    uint64_t size = 576;
+    for (unsigned i = 2; i < 63; i++) {
+        unsigned a, b, c, d;
+        if (!(features >> i & 1))
+            continue;
+        __cpuid_count(0xd, i, a, b, c, d);
+        size = b + a > size ? b + a : size;
+    }
+    return size;
+}
+
+/* A call that would be begun anew by the kernel: sigreturn does not do that. */
+static bool is_interrupted(int64_t rc)
+{
+    return rc == -512 || rc == -513 || rc == -514 || rc == -516;
+}
+
+void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
+{
+    const struct user_regs_struct *r = (const struct user_regs_struct *)(const void *)t->words;
+    struct state s = {.n_waits = N_WAITS, .frame_sp = at + FRAME_AT};
+    ucontext_t u = {.uc_flags = 7, /* vector registers, and ss as it stands there */
+                    .uc_stack = {.ss_flags = 0x7777}}; /* no such stack: the thread keeps its own */
+    greg_t *g = u.uc_mcontext.gregs;
+    bool again = (int64_t)r->orig_rax >= 0 &&
+                 (is_interrupted((int64_t)r->rax) ||
+                  ((int64_t)r->rax == -EINTR && begins_anew((long)r->orig_rax)));
+    memset(out, 0, HW_THREAD_STATE_BYTES);
+    g[REG_R8] = (greg_t)r->r8, g[REG_R9] = (greg_t)r->r9, g[REG_R10] = (greg_t)r->r10;
+    g[REG_R11] = (greg_t)r->r11, g[REG_R12] = (greg_t)r->r12, g[REG_R13] = (greg_t)r->r13;
+    g[REG_R14] = (greg_t)r->r14, g[REG_R15] = (greg_t)r->r15, g[REG_RDI] = (greg_t)r->rdi;
+    g[REG_RSI] = (greg_t)r->rsi, g[REG_RBP] = (greg_t)r->rbp, g[REG_RBX] = (greg_t)r->rbx;
+    g[REG_RDX] = (greg_t)r->rdx, g[REG_RCX] = (greg_t)r->rcx, g[REG_RSP] = (greg_t)r->rsp;
+    g[REG_RAX] = (greg_t)(again ? r->orig_rax : r->rax);
+    g[REG_RIP] = (greg_t)(again ? r->rip - 2 : r->rip);
+    g[REG_EFL] = (greg_t)r->eflags;
+    g[REG_CSGSFS] = (greg_t)(r->cs | r->ss << 48);
+    memcpy(&u.uc_sigmask, &t->kept_mask, sizeof t->kept_mask);
+    uint64_t area = at + XSTATE_AT, features;
+    memcpy(&features, t->xstate + SW_AT, sizeof features);
+    uint64_t used, size;
+    memcpy(&used, t->xstate + 512, sizeof used); /* those that are not as at the beginning */
+    features &= used & XTILE_DATA ? ~UINT64_C(0) : ~XTILE_DATA;
+    size = xstate_size(features);
+    if (size <= t->xstate_bytes && XSTATE_AT + size + 4 <= HW_THREAD_STATE_BYTES) {
+        uint32_t about[5] = {FP_MAGIC_1, (uint32_t)size + 4, (uint32_t)features,
+                             (uint32_t)(features >> 32), (uint32_t)size};
+        uint32_t end = FP_MAGIC_2;
+        memcpy(out + XSTATE_AT, t->xstate, size);
+        memset(out + XSTATE_AT + SW_AT, 0, 48);
+        memcpy(out + XSTATE_AT + SW_AT, about, sizeof about);
+        memcpy(out + XSTATE_AT + size, &end, sizeof end);
+        memcpy(&u.uc_mcontext.fpregs, &area, sizeof area);
+    }
+    memcpy(out, &s, sizeof s);
+    memcpy(out + FRAME_AT - 8, &t->restorer_at, sizeof t->restorer_at);
+    memcpy(out + FRAME_AT, &u, sizeof u);
+}
+
+static bool state_get(const struct hw_thread *t, struct state *s)
+{
+    struct iovec to = {s, sizeof *s}, from = {(void *)(uintptr_t)t->state_at, sizeof *s};
+    return process_vm_readv(t->pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof *s;
+}
+
+static bool state_begin(const struct hw_thread *t)
+{
+    uint32_t first[2] = {RUNNING, N_WAITS};
+    struct iovec from = {first, sizeof first}, to = {(void *)(uintptr_t)t->state_at, sizeof first};
+    return process_vm_writev(t->pid, &from, 1, &to, 1, 0) == (ssize_t)sizeof first;
+}
+
+/* 1 = it stands in its wait, with the result; else as wait_stop, and HW_ESYS: it crashed. */
+static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
+{
+    uint64_t start = hw_now_monotonic_ns();
+    int status, rc;
+    for (;;) {
+        if (!state_get(t, s))
+            return HW_EGONE;
+        rc = wait_stop(t, 0, &status);
+        if (rc == HW_EGONE)
+            return rc;
+        if (rc == 1) {
+            if (!is_event(status) && is_ours(WSTOPSIG(status)))
+                return HW_ESYS;
+            if (pt(PTRACE_CONT, t, 0, 0) < 0)
+                return HW_EGONE;
+            continue;
+        }
+        uint64_t spent = hw_now_monotonic_ns() - start;
+        if (s->word != RUNNING || spent > timeout_ns)
+            break;
+        if (spent > SPIN_NS) {
+            struct timespec step = {0, 50000};
+            (void)nanosleep(&step, NULL); /* a signal only shortens it */
+        }
+    }
+    if (pt(PTRACE_INTERRUPT, t, 0, 0) < 0)
+        return HW_EGONE;
+    do {
+        rc = wait_stop(t, STOP_NS, &status);
+        if (rc == 1 && !is_event(status) && is_ours(WSTOPSIG(status)))
+            return HW_ESYS;
+    } while (rc == 1 && !is_event(status) && pt(PTRACE_CONT, t, 0, 0) == 0);
+    if (rc < 0 || !state_get(t, s))
+        return rc < 0 ? rc : HW_EGONE;
+    if (s->word == GONE_ON) { /* we were away for so long that it does not wait any more */
+        t->saved = t->known = false;
+        t->gone_on = true;
+        return HW_EGONE;
+    }
+    return s->word == READY ? 1 : HW_ETIMEOUT;
+}
+
+/* From now on only signals that our own code raises. */
+static bool mask_all(struct hw_thread *t)
+{
+    uint64_t most = ~UINT64_C(0);
+    for (int s = 1; s < 32; s++)
+        if (is_ours(s))
+            most &= ~(UINT64_C(1) << (s - 1));
+    if (!t->masked && pt(PTRACE_SETSIGMASK, t, sizeof most, (uintptr_t)&most) < 0)
+        return false;
+    t->masked = true;
+    return true;
+}
+
+static int run_code(struct hw_thread *t, struct user_regs_struct *r, uint64_t offset,
+                    uint64_t timeout_ns, uint64_t *out)
+{
+    struct state s;
+    r->rip = t->code_at + offset;
+    r->rbx = t->state_at;
+    r->rsp = t->stack_top & ~UINT64_C(15);
+    r->rbp = 0;
+    r->orig_rax = UINT64_MAX;
+    r->eflags &= ~UINT64_C(0x500); /* direction, trap */
+    if (!state_begin(t) || !set_regs(t, r) || pt(PTRACE_CONT, t, 0, 0) < 0)
+        return HW_EGONE;
+    int rc = wait_ready(t, timeout_ns, &s);
+    if (rc == 1)
+        *out = s.result;
+    return rc == 1 ? HW_OK : rc;
 }
 
 /* One of its two stops. */
@@ -240,11 +442,24 @@ static int syscall_stop(struct hw_thread *t)
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t a[6], int64_t *out)
 {
     struct user_regs_struct r = *regs_of(t);
+    if (t->gone_on)
+        return HW_EGONE;
     r.rip = t->syscall_at;
     r.rax = (uint64_t)n;
     r.orig_rax = UINT64_MAX;
     r.rdi = a[0], r.rsi = a[1], r.rdx = a[2], r.r10 = a[3], r.r8 = a[4], r.r9 = a[5];
-    if (!set_regs(t, &r))
+    if (t->code_at) {
+        uint64_t result;
+        int code = run_code(t, &r, CODE_SYSCALL, SYSCALL_NS, &result);
+        if (code == HW_OK)
+            *out = (int64_t)result;
+        return code;
+    }
+    if (t->boot_at) { /* when nobody stops it behind the call: ret, and the way back of a signal */
+        r.rip = t->syscall_ret_at;
+        r.rsp = t->boot_at + FRAME_AT - 8;
+    }
+    if (!set_regs(t, &r) || !mask_all(t)) /* in this order: a mask alone would stay */
         return HW_EGONE;
     int rc = syscall_stop(t);
     if (rc == HW_OK)
@@ -276,40 +491,11 @@ int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uin
                    uint64_t *out)
 {
     struct user_regs_struct r = *regs_of(t);
-    int status;
-    r.rip = t->code_at;
+    if (t->gone_on)
+        return HW_EGONE;
     r.rax = fn;
     r.rdi = a, r.rsi = b, r.rdx = 0;
-    r.rsp = t->stack_top & ~UINT64_C(15);
-    r.rbp = 0;
-    r.orig_rax = UINT64_MAX;
-    r.eflags &= ~UINT64_C(0x500); /* direction, trap */
-    if (!set_regs(t, &r))
-        return HW_EGONE;
-    uint64_t end = hw_now_monotonic_ns() + timeout_ns;
-    for (;;) {
-        if (pt(PTRACE_CONT, t, 0, 0) < 0)
-            return HW_EGONE;
-        uint64_t now = hw_now_monotonic_ns();
-        int rc = wait_stop(t, end > now ? end - now : 0, &status);
-        if (rc == HW_ETIMEOUT) {
-            if (pt(PTRACE_INTERRUPT, t, 0, 0) == 0)
-                (void)wait_stop(t, STOP_NS, &status); /* what matters now is that it stands */
-            return HW_ETIMEOUT;
-        }
-        if (rc < 0)
-            return rc;
-        if (is_event(status))
-            continue;
-        if (!get_regs(t, &r))
-            return HW_EGONE;
-        if (WSTOPSIG(status) == SIGTRAP && r.rip == t->code_at + 3) {
-            *out = r.rax;
-            return HW_OK;
-        }
-        if (is_ours(WSTOPSIG(status)))
-            return HW_ESYS;
-    }
+    return run_code(t, &r, 0, timeout_ns, out);
 }
 
 static void debug_register(struct hw_thread *t, int i, uint64_t v)
@@ -346,20 +532,6 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at)
     debug_register(t, 0, 0);
     t->stopped_ns = hw_now_monotonic_ns();
     return get_regs(t, regs_of(t)) && rc == 1 ? HW_OK : HW_ETIMEOUT;
-}
-
-/* EINTR without a signal, from being stopped: such a call is begun anew. Those that wait for
- * something and have done nothing yet. */
-static bool begins_anew(long n)
-{
-    static const short list[] = {SYS_epoll_wait, SYS_epoll_pwait,     SYS_epoll_pwait2, SYS_semop,
-                                 SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_read,
-                                 SYS_readv,      SYS_recvfrom,        SYS_recvmsg,      SYS_accept,
-                                 SYS_accept4,    SYS_futex,           SYS_msgrcv};
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (list[i] == n)
-            return true;
-    return false;
 }
 
 /* A signal that is to be delivered at once makes the EINTR right. */
@@ -440,6 +612,14 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at)
 void hw_thread_move(struct hw_thread *t, uint64_t pc)
 {
     (void)t, (void)pc;
+}
+
+const uint8_t hw_thread_code[1];
+const uint32_t hw_thread_code_bytes = 1;
+
+void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
+{
+    (void)t, (void)at, (void)out;
 }
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err)

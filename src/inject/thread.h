@@ -22,25 +22,36 @@ struct hw_error;
 
 struct hw_thread_regs {
     uint64_t pc, sp, fp;
+    uint64_t tp; /* thread pointer */
 };
 
 struct hw_thread {
     int32_t pid, tid;
-    bool seized, saved;
+    bool seized, saved, masked;
     bool known; /* its registers were read */
     bool moved;
+    bool gone_on; /* it waited for us in vain, and runs the program again */
     uint64_t asked_ns, stopped_ns;
-    uint64_t syscall_at;   /* given by the caller */
-    uint64_t code_at;      /* of HW_THREAD_CODE; 0 = no calls */
-    uint64_t stack_top;    /* for calls */
+    uint64_t syscall_at; /* given by the caller */
+    uint64_t code_at;    /* of hw_thread_code; 0 = system calls only, one by one */
+    uint64_t stack_top;  /* for calls */
+    uint64_t state_at;   /* above it: HW_THREAD_STATE_BYTES */
+    /* For the first and last system calls: HW_THREAD_STATE_BYTES on the thread's own stack, far
+     * enough below what it uses, and the two pieces of code; 0 = nothing brings it back then. */
+    uint64_t boot_at, syscall_ret_at, restorer_at;
     uint64_t kept_mask;    /* blocked signals */
     uint64_t xstate_bytes; /* 0 = there is none */
     uint64_t words[32];    /* its registers, as the kernel gives them */
     uint8_t xstate[HW_XSTATE_MAX];
 };
 
-/* call *%rax; int3 */
-#define HW_THREAD_CODE "\xff\xd0\xcc\x90\x90\x90\x90\x90"
+/*
+ * What the thread executes between save and release, and beside its stack what it needs to become
+ * what it was without us: should we die, it waits two seconds for nobody, and goes on by itself.
+ */
+extern const uint8_t hw_thread_code[];
+extern const uint32_t hw_thread_code_bytes;
+#define HW_THREAD_STATE_BYTES (HW_XSTATE_MAX + 4096u) /* whole pages */
 
 /* Stops one thread. On failure it runs as before. */
 int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
@@ -53,10 +64,12 @@ bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
 /* Runs it until it is about to execute the instruction at `at`, or 1 s. Stopped then. */
 int hw_thread_run_to(struct hw_thread *t, uint64_t at);
 
-/* It goes on at another place. */
+/* It goes on at another place; one that was saved, when it is released. */
 void hw_thread_move(struct hw_thread *t, uint64_t pc);
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err);
+/* The bytes for state_at or boot_at, which the caller writes there before the first call. */
+void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES]);
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);
 int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
                    uint64_t *out);

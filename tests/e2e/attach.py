@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -316,11 +317,15 @@ def kinds_refused(box):
         t.end()
 
 
-def rounds(box, threads, program=None):
+def need_inject():
     exe = hw.BUILD / "bench" / "inject" / "inject"
     if not exe.exists():
         raise hw.Skip("bench/inject is not built")
-    r = box.run([str(exe), hw.preload_library(), str(ROUNDS), program or hw.target("busy"), str(threads)], timeout=300)
+    return str(exe)
+
+
+def rounds(box, threads, program=None):
+    r = box.run([need_inject(), hw.preload_library(), str(ROUNDS), program or hw.target("busy"), str(threads)], timeout=300)
     print("  " + r.stdout.decode().strip())
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
     have = json.loads(r.stdout)
@@ -346,6 +351,34 @@ def rounds_code(box):
         raise hw.Skip("static programs cannot be built here")
     rounds(box, 0, exe)
     rounds(box, 3, exe)
+
+
+def killed_midway(box):
+    """Whoever attaches is killed at any moment: the program goes on as if nothing had been."""
+    need_inject()
+    exes = [hw.target("busy")]
+    static = box.path("busy")
+    if box.run(["gcc", "-O2", "-g", "-static", "-D_GNU_SOURCE", "-pthread", "-o", static,
+                str(hw.ROOT / "tests" / "targets" / "busy.c")]).returncode == 0:
+        exes.append(static)
+    dice = random.Random(1)
+    for exe in exes:
+        t = box.start([exe, "0"], stdin=subprocess.PIPE)
+        hw.equal(t.stdout.readline(), b"ready\n", "busy")
+        have = resting_fds(t.pid)
+        for i in range(ROUNDS // 5):
+            p = box.start([need_inject(), hw.preload_library(), "100000", "-p", str(t.pid)])
+            time.sleep(dice.uniform(0.02, 0.1))
+            p.kill()
+            p.wait(10)
+            hw.true(t.poll() is None, f"the program died with the {i}th of those who attached")
+        time.sleep(2.5)  # the last one's heart has stopped for long enough
+        r = box.run([need_inject(), hw.preload_library(), "3", "-p", str(t.pid)], timeout=60)
+        hw.equal(r.returncode, 0, hw.tail(r.stderr))
+        hw.true(len(resting_fds(t.pid)) <= len(have) + 1, "descriptors")  # one killed in the middle of a load
+        t.stdin.close()
+        out = t.stdout.read()
+        hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
 
 
 def rounds_recorded(box):
@@ -432,5 +465,6 @@ if __name__ == "__main__":
     hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
              **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "rounds-code": rounds_code,
+             "killed-midway": killed_midway,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
              "redis": redis, "python3": python3, "sqlite": sqlite})
