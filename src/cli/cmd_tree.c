@@ -1,5 +1,6 @@
 /*
- * heapwise tree TRACE
+ * heapwise tree TRACE: on a terminal a tree to move about in (tree_screen.h), else, and with
+ * --no-pager, printed.
  *
  * One line a function; a function with a single shown child does not indent it, so that deep stacks
  * fit a terminal.
@@ -14,7 +15,10 @@
 #include "cli/cli.h"
 #include "cli/pager.h"
 #include "cli/report.h"
+#include "cli/screen.h"
 #include "cli/show.h"
+#include "cli/tree_screen.h"
+#include "cli/ui.h"
 #include "cli/units.h"
 #include "views/flame.h"
 
@@ -222,16 +226,20 @@ static int put_text(struct tree *t)
     return rc;
 }
 
-static int build_trees(struct tree *t)
+static unsigned flags_of(const struct hw_opts *o)
 {
-    const struct hw_opts *o = &t->cli->opts;
+    return (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
+           (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES);
+}
+
+static int build_trees(struct tree *t, unsigned flags)
+{
     struct hw_filter_matches matches = {0};
     struct hw_flame_question q = {
         .cs = t->show.p->callsites,
         .fns = t->functions,
         .values = &t->show.values,
-        .flags = (hw_opt_flag(o, HW_OPT_INVERT) ? HW_FLAME_INVERTED : 0) |
-                 (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? 0 : HW_FLAME_SITES),
+        .flags = flags,
     };
     int rc = hw_filter_match(&t->filters, q.cs, t->functions, &t->show.namer, &matches);
     if (rc < 0)
@@ -248,12 +256,46 @@ static int build_trees(struct tree *t)
     return rc == 0 ? hw_flame_sort(&t->flame, t->show.metric) : rc;
 }
 
+/* ---- the whole terminal ---- */
+
+static int build_for_screen(void *ctx, unsigned flags, struct hw_flame *out)
+{
+    struct tree *t = ctx;
+    int rc = build_trees(t, flags);
+    *out = t->flame;
+    t->flame = (struct hw_flame){0};
+    return rc;
+}
+
+/* 1 = the browser is wanted. */
+static int show_tree(struct tree *t, struct hw_error *err)
+{
+    struct hw_strbuf title = {0};
+    hw_show_label(&t->show, &title);
+    struct hw_tree_screen s = {.cli = t->cli,
+                               .title = title.p ? title.p : "",
+                               .functions = t->functions,
+                               .callsites = t->show.p->callsites,
+                               .namer = &t->show.namer,
+                               .metric = t->show.metric,
+                               .flags = flags_of(&t->cli->opts),
+                               .build = build_for_screen,
+                               .ctx = t};
+    int rc = hw_tree_screen_run(&s, err);
+    hw_strbuf_done(&title);
+    return rc;
+}
+
+/* A pivot is two trees, which paper shows better. */
+static bool wants_screen(const struct tree *t)
+{
+    return hw_screen_possible(t->cli) && !hw_opt_flag(&t->cli->opts, HW_OPT_NO_PAGER) &&
+           !hw_filters_have_pivot(&t->filters);
+}
+
 static int print_tree(struct tree *t)
 {
-    struct hw_wrappers wrappers = hw_show_wrappers(t->cli);
-    int rc = hw_functions_new(t->show.p->callsites, &wrappers, &t->functions);
-    if (rc == 0)
-        rc = build_trees(t);
+    int rc = build_trees(t, flags_of(&t->cli->opts));
     if (rc < 0)
         return rc;
     return hw_opt_flag(&t->cli->opts, HW_OPT_JSON) ? put_json(t) : put_text(t);
@@ -286,8 +328,17 @@ int hw_cmd_tree(struct hw_cli *cli)
         hw_filters_done(&t.filters);
         return rc;
     }
-    hw_pager_begin(cli);
-    rc = print_tree(&t);
+    struct hw_wrappers wrappers = hw_show_wrappers(cli);
+    struct hw_error err = {0};
+    bool screen = wants_screen(&t), browser = false;
+    rc = hw_functions_new(t.show.p->callsites, &wrappers, &t.functions);
+    if (rc == 0 && screen) {
+        rc = show_tree(&t, &err);
+        browser = rc == 1;
+    } else if (rc == 0) {
+        hw_pager_begin(cli);
+        rc = print_tree(&t);
+    }
     hw_functions_free(t.functions);
     hw_flame_done(&t.flame);
     hw_flame_done(&t.callers);
@@ -298,5 +349,5 @@ int hw_cmd_tree(struct hw_cli *cli)
         hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
         return HW_EXIT_FAILED;
     }
-    return HW_EXIT_OK;
+    return browser ? hw_ui_show(cli, cli->opts.args[0]) : HW_EXIT_OK;
 }

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""heapwise tree and heapwise live on a terminal: a pty of our own, read by a terminal emulator (pyte)."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+try:
+    import pyte
+except ImportError:
+    pyte = None
+    if sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3"):  # Debian's has its packages
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", "-B", *sys.argv])
+
+
+class Terminal:
+    """A program on a terminal of `rows` by `cols`; what it shows is in .lines()."""
+
+    def __init__(self, box, argv, rows=24, cols=80, term="xterm-256color", **env):
+        if not pyte:
+            raise hw.Skip("no python3-pyte; tools/bootstrap installs it")
+        self.screen = pyte.Screen(cols, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self.master, slave = pty.openpty()
+        self.resize(rows, cols, tell=False)
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.p = box.start(argv, env={"TERM": term, **env}, stdin=slave, stdout=slave, stderr=slave,
+                           preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def resize(self, rows, cols, tell=True):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        self.screen.resize(rows, cols)
+        if tell:
+            self.p.send_signal(signal.SIGWINCH)
+
+    def read(self, seconds=0.05):
+        while select.select([self.master], [], [], seconds)[0]:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                return
+            self.raw += data
+            self.stream.feed(data)
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen.display]
+
+    def text(self):
+        return "\n".join(self.lines())
+
+    def keys(self, text, pause=0.25):
+        os.write(self.master, text.encode() if isinstance(text, str) else text)
+        self.read(pause)
+
+    def until(self, pattern, seconds=15):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.read()
+            m = re.search(pattern, self.text())
+            if m:
+                return m
+            if self.p.poll() is not None:
+                self.read()
+                break
+        raise hw.Failure(f"'{pattern}' did not come:\n{self.text()}\nraw: {self.raw[-400:]!r}")
+
+    def restored(self):
+        """After the end: cursor, wrapping, the old screen, echo, whole lines."""
+        self.read(0.2)
+        enter, leave = self.raw.rfind(b"\x1b[?1049h"), self.raw.rfind(b"\x1b[?1049l")
+        hw.true(enter < 0 or leave > enter, "the first screen is back")
+        hw.true(self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"), "the cursor is back")
+        hw.equal(termios.tcgetattr(self.slave)[:4], self.before[:4], "the terminal's modes")
+
+
+HOSTILE = "evil\x1b]0;owned\x07\x1b[2Jname"
+SOURCE = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+#include <unistd.h>
+void *volatile keep[100000]; int n;
+__attribute__((noinline)) void hostile(void) { keep[n++] = memset(malloc(3000), 1, 3000); }
+__attribute__((noinline)) void table(size_t s) { keep[n++] = memset(malloc(s), 1, s); }
+__attribute__((noinline)) void outer(void) { table(50000); hostile(); }
+int main(int argc, char **argv) {
+    for (int i = 0; i < 20; i++) outer();
+    puts("ready"); fflush(stdout);
+    for (int c; argc > 1 && (c = getchar()) != EOF;) if (c == '+') { outer(); puts("done"); fflush(stdout); }
+    return 0;
+}
+"""
+
+
+def program(box):
+    with open(box.path("evil.c"), "w") as f:
+        f.write(SOURCE)
+    hw.need("cc", "objcopy")
+    box.run(["cc", "-O1", "-fno-omit-frame-pointer", "-c", "evil.c"], check=0)
+    box.run(["objcopy", f"--redefine-sym=hostile={HOSTILE}", "evil.o"], check=0)
+    box.run(["cc", "-rdynamic", "-o", "evil", "evil.o"], check=0)
+    return box.path("evil")
+
+
+def trace(box):
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "1", "-o", "t.trace", "--", program(box)], check=0)
+    return [hw.tool("heapwise"), "tree", "t.trace"]
+
+
+def harmless(t):
+    hw.true(b"\x1b]0;" not in t.raw and b"\x07" not in t.raw and b"\x1b[2J" not in t.raw, "no byte of a name steers the terminal")
+
+
+def tree(box):
+    t = Terminal(box, trace(box))
+    t.until(r"outer")
+    hw.true(t.lines()[0].startswith("evil ("), t.lines()[0])
+    hw.true(re.search(r"1\.\d\d MiB +100\.0%", t.text()), t.text())
+    t.keys("*")
+    t.until(r"table")
+    t.until(r"evil\\x1b\]0;owned\\x07\\x1b\[2Jname")
+    harmless(t)
+    hw.true(len(t.lines()) == 24 and "q: quit" in t.lines()[23], t.text())
+    t.keys("/table\r")
+    marked = [i for i in range(24) if t.screen.buffer[i][0].reverse]
+    hw.true(len(marked) == 1 and "table" in t.lines()[marked[0]], f"the search marks its row: {marked}\n{t.text()}")
+    t.keys("/nosuchname\r")
+    t.until(r"'nosuchname' is in no name")
+    t.keys("m")
+    t.until(r"objects")
+    t.keys("i")
+    t.until(r"bottom-up")
+    t.keys("?")
+    t.until(r"Keys")
+    t.keys(" ")
+    t.resize(10, 40)
+    t.read(0.4)
+    hw.true(all(len(line) <= 40 for line in t.lines()), t.text())
+    t.resize(50, 160)
+    t.until(r"q: quit")
+    t.keys("q")
+    hw.equal(t.p.wait(10), 0, "exit")
+    t.restored()
+
+
+def tree_signals(box):
+    argv = trace(box)
+    for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGSEGV, signal.SIGQUIT):
+        t = Terminal(box, argv)
+        t.until("outer")
+        t.p.send_signal(sig)
+        hw.equal(t.p.wait(10), -sig, "the end")
+        t.restored()
+    t = Terminal(box, argv)
+    t.until("outer")
+    t.keys("\x03")
+    hw.equal(t.p.wait(10), 0, "Ctrl-C quits")
+    t.restored()
+
+
+def tree_plain(box):
+    """Not a terminal, a dumb one, --no-pager, --json: printed."""
+    argv = trace(box)
+    hw.true(b"outer" in box.run(argv, check=0).stdout, "through a pipe")
+    hw.true(json.loads(box.run([*argv, "--json"], check=0).stdout)["nodes"], "as JSON")
+    for extra, term in (([], "dumb"), (["--no-pager"], "xterm")):
+        t = Terminal(box, [*argv, *extra], term=term)
+        t.until("outer")
+        hw.equal(t.p.wait(10), 0, "exit")
+        hw.true(b"\x1b[?1049h" not in t.raw, "no screen")
+
+
+if __name__ == "__main__":
+    hw.main({"tree": tree, "tree-signals": tree_signals, "tree-plain": tree_plain})
