@@ -52,6 +52,8 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
         hw_pb_str(w, H(dump_when), q->dump_when[i]);
     for (size_t i = 0; i < q->n_stop_when; i++)
         hw_pb_str(w, H(stop_when), q->stop_when[i]);
+    for (size_t i = 0; i < q->n_start_when; i++)
+        hw_pb_str(w, H(start_when), q->start_when[i]);
 }
 
 int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, struct hw_error *err)

@@ -31,6 +31,8 @@ struct hw_config_request {
     size_t n_dump_when;
     char *const *stop_when;
     size_t n_stop_when;
+    char *const *start_when;
+    size_t n_start_when;
     uint64_t dump_interval_ms;
     uint64_t duration_ms;
     bool packages_list;

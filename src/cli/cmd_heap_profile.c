@@ -111,6 +111,8 @@ static int build(struct hw_heap_profile *h, struct hw_error *err)
         .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
         .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
         .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
+        .start_when = o->v[HW_OPT_START_WHEN].list.v,
+        .n_start_when = o->v[HW_OPT_START_WHEN].list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION_MS),
         /* part of what is printed, for other recorders; ours would only warn that it stays empty */

@@ -33,6 +33,7 @@ static const enum hw_option_id allowed[] = {
     HW_OPT_CONTINUOUS,
     HW_OPT_DUMP_AT_MAX,
     HW_OPT_STOP_WHEN,
+    HW_OPT_START_WHEN,
     HW_OPT_DUMP_WHEN,
     HW_OPT_IDLE,
     HW_OPT_SMAPS,

@@ -30,6 +30,8 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
         .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
         .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
+        .start_when = o->v[HW_OPT_START_WHEN].list.v,
+        .n_start_when = o->v[HW_OPT_START_WHEN].list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),

@@ -43,9 +43,9 @@ int hw_sql_session_packages(const struct hw_cli *cli, struct hw_sql_packages *ou
 static int open_sql(struct hw_sql_session *s, struct hw_sql **out, struct hw_error *err)
 {
     uint64_t memory = hw_opt_num(&s->cli->opts, HW_OPT_QUERY_MEMORY);
-    struct hw_sql_limits limits = {
-        .timeout_ms = (uint32_t)hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT),
-        .max_bytes = memory};
+    struct hw_sql_limits limits = {.timeout_ms =
+                                       (uint32_t)hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT),
+                                   .max_bytes = memory};
     hw_sql_limit_memory(memory);
     int rc = hw_sql_open(s->p, &limits, out, err);
     if (rc < 0)

@@ -95,14 +95,14 @@ static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *
     return rc;
 }
 
-static int read_condition(struct hw_heapprofd_config *c, struct hw_bytes text, bool stops,
+static int read_condition(struct hw_heapprofd_config *c, struct hw_bytes text, enum hw_when_act act,
                           struct hw_error *err)
 {
     struct hw_when w;
     hw_autofree char *copy = NULL;
     int rc = hw_config_take_string(text, &copy, err);
     if (rc == HW_OK)
-        rc = hw_when_parse(copy, stops, &w, err);
+        rc = hw_when_parse(copy, act, &w, err);
     if (rc < 0)
         return rc;
     if (c->conditions.n < HW_MAX_CONDITIONS && hw_vec_push(&c->conditions, w) == HW_OK)
@@ -129,9 +129,11 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
         raw->installed_by = true;
         return HW_OK;
     case F(dump_when):
-        return read_condition(&raw->c, f->bytes, /* stops = */ false, err);
+        return read_condition(&raw->c, f->bytes, HW_ACT_DUMP, err);
     case F(stop_when):
-        return read_condition(&raw->c, f->bytes, /* stops = */ true, err);
+        return read_condition(&raw->c, f->bytes, HW_ACT_STOP, err);
+    case F(start_when):
+        return read_condition(&raw->c, f->bytes, HW_ACT_START, err);
     case F(pid):
         return PUSH_NUMBERS(&raw->c.pids, f, err);
     case F(heap_sampling_intervals):

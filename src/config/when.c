@@ -13,8 +13,8 @@ struct form {
     const char *name, *op; /* op: what stands between name and value; "" = nothing may follow */
     enum hw_when_kind kind;
     int (*parse)(const char *text, uint64_t *out, struct hw_error *err);
-    uint64_t usual; /* without a value; 0 = one is needed */
-    bool dumps, stops;
+    uint64_t usual;         /* without a value; 0 = one is needed */
+    bool can[HW_ACT_COUNT]; /* start, dump, stop */
 };
 
 static int parse_percent(const char *text, uint64_t *out, struct hw_error *err)
@@ -34,13 +34,19 @@ static int parse_percent(const char *text, uint64_t *out, struct hw_error *err)
 }
 
 static const struct form forms[] = {
-    {"rss", ">", HW_WHEN_RSS, hw_parse_size, 0, true, true},
-    {"rss", "+", HW_WHEN_RSS_GROWTH, hw_parse_size, 0, true, true},
-    {"time", ">", HW_WHEN_TIME, hw_parse_time_ms, 0, true, true},
-    {"samples", ">", HW_WHEN_SAMPLES, hw_parse_uint, 0, true, true},
-    {"dumps", "=", HW_WHEN_DUMPS, hw_parse_uint, 0, false, true},
-    {"failure", "", HW_WHEN_FAILURE, NULL, 1, true, true},
-    {"memory-limit", ">", HW_WHEN_MEMORY_LIMIT, parse_percent, HW_WHEN_LIMIT_PERCENT, true, true},
+    {"rss", ">", HW_WHEN_RSS, hw_parse_size, 0, {true, true, true}},
+    {"rss", "+", HW_WHEN_RSS_GROWTH, hw_parse_size, 0, {true, true, true}},
+    {"time", ">", HW_WHEN_TIME, hw_parse_time_ms, 0, {true, true, true}},
+    {"samples", ">", HW_WHEN_SAMPLES, hw_parse_uint, 0, {false, true, true}},
+    {"dumps", "=", HW_WHEN_DUMPS, hw_parse_uint, 0, {false, false, true}},
+    {"failure", "", HW_WHEN_FAILURE, NULL, 1, {false, true, true}},
+    {"signal", "", HW_WHEN_SIGNAL, NULL, 1, {true, false, false}},
+    {"memory-limit",
+     ">",
+     HW_WHEN_MEMORY_LIMIT,
+     parse_percent,
+     HW_WHEN_LIMIT_PERCENT,
+     {true, true, true}},
 };
 
 /* ">", ">=", "=" are one: who writes rss=2G does not mean to the byte. */
@@ -53,22 +59,27 @@ static char op_of(const char *p, const char **value)
     return op;
 }
 
-static bool fits(const struct form *f, bool stops, const char *name, size_t n, char op)
+static bool fits(const struct form *f, enum hw_when_act act, const char *name, size_t n, char op)
 {
     char own = f->op[0] == '=' ? '>' : f->op[0];
     return strlen(f->name) == n && strncmp(f->name, name, n) == 0 &&
-           (op == own || (op == '\0' && f->usual)) && (stops ? f->stops : f->dumps);
+           (op == own || (op == '\0' && f->usual)) && f->can[act];
 }
 
-int hw_when_parse(const char *text, bool stops, struct hw_when *out, struct hw_error *err)
+int hw_when_parse(const char *text, enum hw_when_act act, struct hw_when *out, struct hw_error *err)
 {
+    static const char *const others[HW_ACT_COUNT] = {
+        [HW_ACT_START] = "signal, ",
+        [HW_ACT_DUMP] = "samples>N, failure, ",
+        [HW_ACT_STOP] = "samples>N, dumps=N, failure, ",
+    };
     size_t n = strcspn(text, "<>=+ ");
     const char *value;
     char op = op_of(text + n, &value);
     for (size_t i = 0; i < HW_ARRAY_LEN(forms); i++) {
         const struct form *f = &forms[i];
-        struct hw_when w = {.kind = f->kind, .limit = f->usual, .stops = stops};
-        if (!fits(f, stops, text, n, op))
+        struct hw_when w = {.kind = f->kind, .limit = f->usual, .act = act};
+        if (!fits(f, act, text, n, op))
             continue;
         int rc = op && f->parse ? f->parse(value, &w.limit, err) : HW_OK;
         if (rc < 0)
@@ -83,9 +94,9 @@ int hw_when_parse(const char *text, bool stops, struct hw_when *out, struct hw_e
         return HW_OK;
     }
     return hw_fail(err, HW_EINVAL, 0,
-                   "condition '%.80s' is not one of rss>SIZE, rss+SIZE, time>TIME, samples>N, %s"
-                   "failure, memory-limit[>PERCENT]",
-                   text, stops ? "dumps=N, " : "");
+                   "condition '%.80s' is not one of rss>SIZE, rss+SIZE, time>TIME, %s"
+                   "memory-limit[>PERCENT]",
+                   text, others[act]);
 }
 
 void hw_when_done(struct hw_when *w)

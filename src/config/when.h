@@ -1,5 +1,5 @@
 /*
- * when.h - conditions: "dump when", "stop when"
+ * when.h - conditions: "start when", "dump when", "stop when"
  *
  * Why:     the option of a command, the field of a configuration and the recorder, which alone sees
  *          the process at the right moment, mean the same expression.
@@ -9,6 +9,7 @@
  *          samples>N   of all processes
  *          dumps=N     written, of all processes and heaps; to stop only
  *          failure     malloc gave NULL: the dump shows the heap at that very call
+ *          signal      SIGUSR1 to the recorder; to start only (it always dumps)
  *          memory-limit[>PERCENT]  so much (90) of what a limit allows is used: address space
  *                      (ulimit -v), data, a memory group above the process, the machine
  * Owns:    text, freed by hw_when_done.
@@ -30,21 +31,25 @@ enum hw_when_kind {
     HW_WHEN_DUMPS,
     HW_WHEN_FAILURE,
     HW_WHEN_MEMORY_LIMIT,
+    HW_WHEN_SIGNAL,
     HW_WHEN_KIND_COUNT
 };
+
+enum hw_when_act { HW_ACT_START, HW_ACT_DUMP, HW_ACT_STOP, HW_ACT_COUNT };
 
 struct hw_when {
     enum hw_when_kind kind;
     uint64_t limit; /* bytes, ms, count, percent */
-    bool stops;     /* else it dumps */
-    char *text;     /* as given; names the dump's cause in the trace */
+    enum hw_when_act act;
+    char *text; /* as given; names the dump's cause in the trace */
 };
 
 #define HW_WHEN_LIMIT_PERCENT 90u
 #define HW_MAX_CONDITIONS     32u
 #define HW_WHEN_TEXT_MAX      64u /* longer ones are refused */
 
-int hw_when_parse(const char *text, bool stops, struct hw_when *out, struct hw_error *err);
+int hw_when_parse(const char *text, enum hw_when_act act, struct hw_when *out,
+                  struct hw_error *err);
 void hw_when_done(struct hw_when *w);
 
 #endif

@@ -22,8 +22,8 @@
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
-#include "proc/number.h"
 #include "inject/inject.h"
+#include "proc/number.h"
 
 #include "base/banned.h"
 

@@ -153,7 +153,8 @@ static bool nobody_below(const struct hw_recorder *r)
 
 static void keep_waiting(struct hw_conn *c)
 {
-    if (c->rec->embedded || hw_page_init(&c->page, hw_door_name(c->rec, c->door)) < 0) {
+    bool later = !c->rec->embedded || hw_start_awaits(c->rec, c->pid);
+    if (!later || hw_page_init(&c->page, hw_door_name(c->rec, c->door)) < 0) {
         (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
                      nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);

@@ -138,6 +138,14 @@ struct hw_target_triggers {
     uint32_t level;     /* of nearness to a limit that a checkpoint was made for */
 };
 
+/* Meant by a source whose conditions to start were not true yet; begun: one was. */
+struct hw_waiting {
+    struct hw_pid pid; /* owned */
+    uint32_t source;
+    bool begun;
+    struct hw_target_triggers triggers;
+};
+
 struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
@@ -239,6 +247,12 @@ void hw_triggers_tick(struct hw_session *s, uint64_t now);
 /* An allocation failed, and its drain thread waits for a dump. */
 void hw_trigger_failure(struct hw_target *t);
 bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c);
+bool hw_start_is_conditional(const struct hw_heapprofd_config *c);
+/* May its profile begin? If not, it waits for one of its source's conditions. */
+bool hw_start_is_due(struct hw_session *s, uint32_t source, const struct hw_pid *pid);
+bool hw_start_awaits(const struct hw_recorder *r, int32_t pid);
+void hw_start_done(struct hw_session *s);
+void hw_start_forget(struct hw_session *s);
 /* Not shown when a later dump exists. */
 bool hw_trigger_is_checkpoint(const char *trigger);
 /* The kernel says that memory is short. */
@@ -280,8 +294,10 @@ struct hw_session {
     struct hw_trace_writer *writer;
     HW_VEC(struct hw_source) sources;
     struct hw_proc_poll *proc; /* process_stats and friends; NULL = none */
-    hw_pid_list scan;          /* attach.c: processes not looked at yet */
-    int32_t root_pid;          /* HW_START_LAUNCHED */
+    HW_VEC(struct hw_waiting) waiting;
+    bool signalled;   /* SIGUSR1, since the last look */
+    hw_pid_list scan; /* attach.c: processes not looked at yet */
+    int32_t root_pid; /* HW_START_LAUNCHED */
     struct hw_pid root;
     uint32_t generation;
     uint64_t next_trigger_ns, pressure_ns;

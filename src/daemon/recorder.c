@@ -57,8 +57,10 @@ static void on_signal(struct hw_watch *w, uint32_t events)
     (void)events;
     while (read(w->fd, &si, sizeof si) == sizeof si) {
         if (si.ssi_signo == SIGUSR1) {
-            for (size_t i = 0; i < r->sessions.n; i++)
+            for (size_t i = 0; i < r->sessions.n; i++) {
+                r->sessions.v[i]->signalled = true;
                 hw_session_dump(r->sessions.v[i], "signal", NULL, 0);
+            }
             continue;
         }
         r->stopping = true; /* a second Ctrl-C changes nothing: the dumps are being written */

@@ -262,6 +262,7 @@ void hw_session_free(struct hw_session *s)
     hw_starts_drop(s);
     hw_vec_done(&s->followed);
     hw_attach_forget(s);
+    hw_start_forget(s);
     hw_inject_forget(s);
     hw_proc_poll_free(s->proc);
     for (size_t i = 0; i < s->sources.n; i++) {
@@ -415,8 +416,8 @@ static void refuse_if_meant(struct hw_session *s, const struct hw_conn *c, const
     }
 }
 
-static bool session_matches(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
-                            uint32_t *source)
+static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
+                  uint32_t *source)
 {
     struct hw_proc_status st;
     struct hw_error err;
@@ -438,6 +439,12 @@ static bool session_matches(struct hw_session *s, const struct hw_conn *c, const
             return true;
     }
     return false;
+}
+
+static bool session_matches(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
+                            uint32_t *source)
+{
+    return means(s, c, pid, source) && hw_start_is_due(s, *source, pid);
 }
 
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number)
@@ -612,6 +619,7 @@ static void write_end(struct hw_session *s)
 
 static void end(struct hw_session *s)
 {
+    hw_start_done(s);
     write_end(s);
     struct hw_control_ended b = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                  .n_samples = s->n_samples,

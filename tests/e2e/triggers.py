@@ -164,6 +164,88 @@ def policy_refuses(box):
     s.quit()
 
 
+def start_when(box):
+    """A profile that begins when the process is large enough: preloaded and attached; nothing from before
+    is in it. One that never gets there says so."""
+    big, small = 64 * MIB, 100000
+    code = ("import sys,time\ndef hold(n): return bytearray(n)\nprint('ready',flush=True)\nsys.stdin.readline()\n"
+            f"early=hold({big}); x=[hold(1000) for _ in range(50)]\nprint('big',flush=True)\nsys.stdin.readline()\n"
+            f"late=hold({small}); late2=hold({small})\nprint('late',flush=True)\nsys.stdin.readline()")
+    (box.dir / "big.py").write_text(code)
+    for how in ("record", "attach"):
+        trace = box.path(how + ".trace")
+        python = ["python3", box.path("big.py")]
+        tool = [hw.tool("heapwise"), how, "-i", "1", "-o", trace, "--start-when", "rss>48M"]
+        if how == "record":
+            p = rec = box.start([*tool, "--no-report", "--", *python], stdin=subprocess.PIPE)
+        else:
+            p = box.start(python, stdin=subprocess.PIPE)
+        hw.equal(p.stdout.readline(), b"ready\n", how)
+        if how == "attach":
+            rec = box.start([*tool, str(p.pid)], stderr=open(box.path("err"), "wb"), stdout=open(box.path("o"), "wb"))
+            time.sleep(0.7)
+        p.stdin.write(b"\n"), p.stdin.flush()
+        hw.equal(p.stdout.readline(), b"big\n", how)
+        time.sleep(0.7)
+        p.stdin.write(b"\n"), p.stdin.flush()
+        hw.equal(p.stdout.readline(), b"late\n", how)
+        p.stdin.close()
+        hw.equal(rec.wait(20), 0, f"{how}'s end")
+        d = hw.sound(trace).last()
+        hw.true(d is not None and 2 * small <= d.total("alloc") < big / 2, f"{how}: {d and d.total('alloc')}")
+        hw.equal(d.from_startup, False, f"{how}: from_startup")
+    r = box.run([hw.tool("heapwise"), "record", "-o", box.path("never.trace"), "--start-when", "rss>100G", "--",
+                 "sleep", "0.2"])
+    hw.true(b"no condition of --start-when came true" in r.stderr, hw.tail(r.stderr))
+    t = Trace(box.path("never.trace"))
+    hw.equal([(x.rejected, len(x.samples)) for x in t.dumps], [(True, 0)], "its empty profile")
+
+
+def start_on_signal(box):
+    """SIGUSR1 to the recorder begins what waits for it."""
+    code = ("import sys\nprint('ready',flush=True)\nsys.stdin.readline()\na=bytearray(5000000)\n"
+            "print('done',flush=True)\nsys.stdin.readline()")
+    p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("s.trace"), "--no-report",
+                   "--start-when", "signal", "--", "python3", "-c", code], stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "the program")
+    time.sleep(0.3)
+    recorder = subprocess.run(["pgrep", "-x", "-P", str(p.pid), "heapprofd"], stdout=subprocess.PIPE, text=True).stdout.split()
+    for q in recorder:
+        os.kill(int(q), signal.SIGUSR1)
+    time.sleep(0.4)
+    p.stdin.write(b"\n"), p.stdin.flush()
+    hw.equal(p.stdout.readline(), b"done\n", "the program")
+    p.stdin.close()
+    hw.equal(p.wait(20), 0, "its end")
+    d = hw.sound(box.path("s.trace")).last()
+    hw.true(d is not None and 5000000 <= d.total("alloc") < 7000000, f"{d and d.total('alloc')}")
+
+
+def attached(box):
+    """Conditions of a process that was attached to: growth, a refused allocation, its end."""
+    code = ("import sys,time\nprint('ready',flush=True)\nsys.stdin.readline()\nkeep=[]\n"
+            "for i in range(12): keep.append(bytearray(1<<20)); time.sleep(0.03)\n"
+            "try: bytearray(1<<60)\nexcept MemoryError: print('refused',flush=True)")
+    p = box.start(["python3", "-c", code], stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "the program")
+    a = box.start([hw.tool("heapwise"), "attach", "-i", "1", "-o", box.path("a.trace"), "--dump-when", "rss+4M",
+                   "--dump-when", "failure", str(p.pid)], stderr=open(box.path("err"), "wb"),
+                  stdout=open(box.path("o"), "wb"))
+    hw.wait_for(lambda: "libheapprofd" in pathlib.Path(f"/proc/{p.pid}/maps").read_text() or a.poll() is not None,
+                "the attach")
+    time.sleep(0.3)
+    p.stdin.write(b"\n"), p.stdin.flush()
+    hw.equal(p.stdout.readline(), b"refused\n", "the program")
+    hw.equal(a.wait(20), 0, hw.tail(open(box.path("err"), "rb").read()))
+    dumps = hw.sound(box.path("a.trace")).of()
+    have = [d.trigger for d in dumps]
+    hw.true({"rss+4M", "failure", "exit"} <= set(have), f"dumps: {have}")
+    live = {}  # a dump says what has changed since the last one
+    for d in dumps[:have.index("failure") + 1]:
+        live.update({tuple(x.stack): x.alloc - x.freed for x in d.samples})
+    hw.true(sum(live.values()) >= 8 << 20, f"the refusal shows what is there: {sum(live.values())}")
+
+
 def bad_conditions(box):
     """What is no condition is refused before anything runs."""
     for text in ("rss>", "rss>0", "rss<5", "foo>1", "memory-limit>100%", "dumps=", "failure>1", "rss>1X", "x" * 300):

@@ -11,32 +11,35 @@ static void test_forms(void **state)
     (void)state;
     static const struct {
         const char *text;
-        bool stops;
+        enum hw_when_act act;
         enum hw_when_kind kind;
         uint64_t limit;
     } rows[] = {
-        {"rss>2G", true, HW_WHEN_RSS, 2ull << 30},
-        {"rss>=2G", false, HW_WHEN_RSS, 2ull << 30},
-        {"rss = 1.5M", false, HW_WHEN_RSS, 3ull << 19},
-        {"rss+500M", false, HW_WHEN_RSS_GROWTH, 500ull << 20},
-        {"rss + 4096", true, HW_WHEN_RSS_GROWTH, 4096},
-        {"time>2m", false, HW_WHEN_TIME, 120000},
-        {"samples>7", true, HW_WHEN_SAMPLES, 7},
-        {"dumps=10", true, HW_WHEN_DUMPS, 10},
-        {"dumps>10", true, HW_WHEN_DUMPS, 10},
-        {"failure", false, HW_WHEN_FAILURE, 1},
-        {"memory-limit", false, HW_WHEN_MEMORY_LIMIT, HW_WHEN_LIMIT_PERCENT},
-        {"memory-limit>80%", true, HW_WHEN_MEMORY_LIMIT, 80},
-        {"memory-limit>5", true, HW_WHEN_MEMORY_LIMIT, 5},
+        {"rss>2G", HW_ACT_STOP, HW_WHEN_RSS, 2ull << 30},
+        {"rss>=2G", HW_ACT_DUMP, HW_WHEN_RSS, 2ull << 30},
+        {"rss = 1.5M", HW_ACT_DUMP, HW_WHEN_RSS, 3ull << 19},
+        {"rss+500M", HW_ACT_DUMP, HW_WHEN_RSS_GROWTH, 500ull << 20},
+        {"rss + 4096", HW_ACT_STOP, HW_WHEN_RSS_GROWTH, 4096},
+        {"time>2m", HW_ACT_DUMP, HW_WHEN_TIME, 120000},
+        {"samples>7", HW_ACT_STOP, HW_WHEN_SAMPLES, 7},
+        {"dumps=10", HW_ACT_STOP, HW_WHEN_DUMPS, 10},
+        {"dumps>10", HW_ACT_STOP, HW_WHEN_DUMPS, 10},
+        {"failure", HW_ACT_DUMP, HW_WHEN_FAILURE, 1},
+        {"memory-limit", HW_ACT_DUMP, HW_WHEN_MEMORY_LIMIT, HW_WHEN_LIMIT_PERCENT},
+        {"memory-limit>80%", HW_ACT_STOP, HW_WHEN_MEMORY_LIMIT, 80},
+        {"memory-limit>5", HW_ACT_STOP, HW_WHEN_MEMORY_LIMIT, 5},
+        {"rss>2G", HW_ACT_START, HW_WHEN_RSS, 2ull << 30},
+        {"signal", HW_ACT_START, HW_WHEN_SIGNAL, 1},
+        {"memory-limit", HW_ACT_START, HW_WHEN_MEMORY_LIMIT, HW_WHEN_LIMIT_PERCENT},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct hw_when w;
         struct hw_error err = {0};
-        if (hw_when_parse(rows[i].text, rows[i].stops, &w, &err) < 0)
+        if (hw_when_parse(rows[i].text, rows[i].act, &w, &err) < 0)
             fail_msg("%s: %s", rows[i].text, err.text);
         assert_int_equal(w.kind, rows[i].kind);
         assert_int_equal(w.limit, rows[i].limit);
-        assert_int_equal(w.stops, rows[i].stops);
+        assert_int_equal(w.act, rows[i].act);
         assert_string_equal(w.text, rows[i].text);
         hw_when_done(&w);
     }
