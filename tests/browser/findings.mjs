@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, HOSTILE, inspect, record, serve, visit } from './lib.mjs';
+import { axe, browse, cli, dir, done, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -338,6 +338,120 @@ test('exports: every format from the menu, names as text, figures of the graph',
   await page.waitForSelector('.bar [role=alert]');
   assert.match(await page.textContent('.bar [role=alert]'), /take the filters away/);
   await isTame(false);
+});
+
+test('several processes: heaps and names of an attacker, each process and each heap by itself', async () => {
+  const family = await serve(recordFamily());
+  const p = await browse();
+  await p.goto(family.url);
+  await p.waitForSelector('.figures');
+  const rows = await family.sql('select upid - 1, name, heap_name, sum(a.size) from heap_profile_allocation a join process using (upid) group by upid, heap_name');
+  const upids = [...new Set(rows.map((r) => r[0]))];
+  assert.equal(upids.length, 3);
+  assert.ok(rows.every((r) => /<b>heap<\/b>|libc/.test(r[2])));
+  for (const upid of upids) {
+    const want = rows.filter((r) => r[0] === upid).reduce((a, r) => a + r[3], 0);
+    const a = await (await family.ask(`/api/v1/traces/1/accounting?upid=${upid}`)).json();
+    assert.equal(a.now.requested.bytes, want);
+    for (const [, , heap, size] of rows.filter((r) => r[0] === upid)) {
+      const s = await (await family.ask(`/api/v1/traces/1/sizes?upid=${upid}&heap=${encodeURIComponent(heap)}`)).json();
+      assert.equal(s.total, size, heap);
+      const l = await (await family.ask(`/api/v1/traces/1/lifetimes?upid=${upid}&heap=${encodeURIComponent(heap)}`)).json();
+      assert.equal(l.functions.reduce((x, f) => x + f[2], 0), size);
+    }
+  }
+  const [grows, once] = ['onerror', 'once'].map((w) => rows.find((r) => r[1].includes(w))[0]);
+  const t = await (await family.ask(`/api/v1/traces/1/table/diff?a_upid=${once}&upid=${grows}&all=1`)).json();
+  assert.equal(t.same_run, false);
+  const keep = t.data.find((r) => r[0] === 'keep_block');
+  assert.deepEqual(keep.slice(2, 5), [200000, 1600000, 1400000]);
+  for (const name of ['diff', 'leaks', 'sizes', 'accounting', 'timeline', 'flame']) {
+    await visit(p, name, `&upid=${grows}`);
+    const body = await p.textContent('body');
+    assert.ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(body), name);
+    assert.ok(body.includes('<img src=x onerror=alert(1)>'), name);
+    assert.equal(await p.locator('#app img, #app b:has-text("heap<")').count(), 0);
+  }
+  await visit(p, 'leaks', `&upid=${grows}`);
+  assert.match(await p.textContent('table.leaks'), /keep_block/);
+  await visit(p, 'diff', `&upid=${grows}&base=${encodeURIComponent(`trace=1&upid=${once}`)}`);
+  const picked = await p.locator('.side-A select').first().evaluate((e) => e.selectedOptions[0].textContent);
+  assert.ok(picked.startsWith('once\\u202etxt'), picked);
+  const broken = await inspect(p, 'family-diff', () => visit(p, 'diff', `&upid=${grows}&base=${encodeURIComponent(`trace=1&upid=${once}`)}`));
+  broken.push(...(await inspect(p, 'family-accounting', () => visit(p, 'accounting', `&upid=${grows}`))));
+  assert.deepEqual(broken, []);
+  assert.deepEqual(p.problems, []);
+  await family.stop();
+});
+
+test('redis: findings of a real server agree with the command and SQL', async (t) => {
+  const file = await recordRedis();
+  if (!file) return t.skip('no redis-server');
+  const redis = await serve(file);
+  const p = await browse();
+  await p.goto(redis.url);
+  await p.waitForSelector('.figures');
+  const [[live]] = await redis.sql('select sum(size) from heap_profile_allocation where ts <= (select max(ts) from heap_profile_allocation)');
+  const l = await (await redis.ask('/api/v1/traces/1/leaks')).json();
+  const want = JSON.parse(cli('leaks', '--json', '--top', '0', file));
+  assert.deepEqual(l.rows.map((r) => [r.verdict, r.space, r.slope]), want.rows.map((r) => [r.verdict, r.space, r.slope_bytes_per_s]));
+  const d = await (await redis.ask('/api/v1/traces/1/table/diff?limit=1')).json();
+  assert.equal(d.total[1], live);
+  const s = await (await redis.ask('/api/v1/traces/1/sizes?metric=space')).json();
+  assert.equal(s.total, live);
+  const broken = [];
+  const pages = [['leaks', ''], ['accounting', ''], ...(long ? [['diff', ''], ['sizes', '&metric=alloc_objects'], ['overview', ''], ['functions', ''], ['tree', '']] : [])];
+  for (const [name, query] of pages)
+    broken.push(...(await inspect(p, `redis-${name}`, () => visit(p, name, query))));
+  assert.deepEqual(broken, []);
+  assert.deepEqual(p.problems, []);
+  await redis.stop();
+});
+
+test('states: one dump, no figures of others, nothing left by filters', async () => {
+  writeFileSync(join(dir, 'alone.pb.gz'), Buffer.from(await (await server.ask('/api/v1/export/pprof?trace=1')).arrayBuffer()));
+  const other = await serve(join(dir, 'alone.pb.gz'));
+  const p = await browse();
+  await p.goto(other.url);
+  await p.waitForSelector('.figures');
+  const says = async (name, words, query = '') => {
+    await visit(p, name, query);
+    assert.match(await p.textContent('main'), words, name);
+    if (process.env.HW_SHOTS) await p.screenshot({ path: join(process.env.HW_SHOTS, `empty-${name}-1600-light.png`) });
+    assert.deepEqual(await axe(p), [], name);
+  };
+  await says('leaks', /One dump: growth takes two, a verdict four/);
+  await says('diff', /Both sides hold the same: they are the same dump/);
+  await says('sizes', /One dump does not tell how long/);
+  await says('accounting', /no figures of the allocator or the kernel/);
+  await says('diff', /filters leave nothing/, '&f=SS%3Anowhere');
+  await says('diff', /a side has no length in time/, '&mode=rate');
+  await says('leaks', /no heap profile of process|Live at the last dump/, '&upid=77');
+  assert.deepEqual(p.problems, []);
+  await other.stop();
+});
+
+test('the server goes away and comes back: what is shown stays; two tabs do not mind each other', async () => {
+  const other = await browse();
+  await other.goto(server.url);
+  await other.waitForSelector('.figures');
+  await at('leaks');
+  await visit(other, 'diff');
+  await page.route('**/api/**', (r) => r.abort());
+  await page.evaluate(() => (location.hash = '#!/sizes?trace=1&sizes=2-30'));
+  await page.waitForSelector('.banner.gone');
+  if (process.env.HW_SHOTS) await page.screenshot({ path: join(process.env.HW_SHOTS, 'gone-1600-light.png') });
+  assert.deepEqual(await axe(page), []);
+  assert.ok(page.url().includes('#!/sizes'));
+  assert.equal(await other.locator('.banner.gone').count(), 0);
+  await other.keyboard.press('x');
+  await other.waitForFunction(() => location.hash.includes('base='));
+  await page.unroute('**/api/**');
+  await page.click('.banner.gone button');
+  await page.waitForSelector('.by-size');
+  await page.waitForFunction(() => !document.querySelector('.banner.gone'));
+  page.problems.length = 0; // what was aborted above
+  assert.deepEqual(other.problems, []);
 });
 
 test('accessibility and looks: every page, both themes, both sizes', async () => {

@@ -1,6 +1,6 @@
 // What the browser tests share: a trace recorded now, a server of ours, a page in Chromium.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +30,27 @@ export function record(name = 'grow.trace', ...options) {
   run('cc', ['-rdynamic', '-o', 'grow', 'grow.o']);
   run(heapwise, ['record', '-q', '-i', '4096', '-c', '250ms', '--force', '-o', name, ...options, '--', './grow']);
   return join(dir, name);
+}
+
+/** Three processes with two heaps each (family.c). */
+export function recordFamily() {
+  run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-rdynamic', `-I${join(here, '../../include')}`, '-o', 'family', join(here, 'family.c')]);
+  run(heapwise, ['record', '-q', '-i', '4096', '-c', '100ms', '--follow-fork', '--all-heaps', '--force', '-o', 'family.trace', '--', './family']);
+  return join(dir, 'family.trace');
+}
+
+/** redis-server while it is filled; null where there is none. */
+export async function recordRedis() {
+  if (spawnSync('redis-server', ['--version']).status !== 0) return null;
+  const socket = join(dir, 'redis.sock');
+  const trace = join(dir, 'redis.trace');
+  const recorded = spawn(heapwise, ['record', '-q', '-c', '100ms', '--malloc-info', '100ms', '--smaps', '200ms', '-o', trace, '--', 'redis-server', '--port', '0', '--unixsocket', socket, '--save', '', '--dir', dir], { stdio: 'ignore' });
+  const ended = new Promise((ok) => recorded.on('exit', ok));
+  for (let i = 0; i < 100 && !existsSync(socket); i++) await new Promise((ok) => setTimeout(ok, 50));
+  spawnSync('redis-benchmark', ['-s', socket, '-t', 'set,lpush,hset', '-n', '20000', '-r', '20000', '-q'], { timeout: 20_000 });
+  spawnSync('redis-cli', ['-s', socket, 'shutdown', 'nosave'], { timeout: 5000 });
+  await ended;
+  return trace;
 }
 
 export const cli = (...args) => run(heapwise, args);
@@ -99,12 +120,16 @@ export async function visit(page, name, query = '', trace = 1) {
   await page.waitForTimeout(120);
 }
 
+/** Every page in every form: with HW_LONG=1, and where screenshots are kept. */
+export const long = Boolean(process.env.HW_LONG || process.env.HW_SHOTS);
+
 /** What is broken on a page in both themes at both sizes; HW_SHOTS=dir keeps the screenshots. */
 export async function inspect(page, label, go) {
   const broken = [];
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     for (const [width, height] of [[1600, 900], [800, 600]]) {
+      if (!long && (width === 800) !== (colorScheme === 'dark')) continue;
       await page.setViewportSize({ width, height });
       await go();
       broken.push(...(await axe(page)).map((v) => `${label} ${colorScheme} ${width}: ${v}`));

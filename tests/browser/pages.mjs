@@ -356,7 +356,7 @@ test('bad traces are told, good ones opened beside them', async () => {
   assert.equal((await second.ask('/api/v1/traces?path=/nowhere', { method: 'POST' })).status, 200);
   assert.deepEqual(p.problems, []);
   assert.deepEqual(await second.stop('SIGINT'), { code: 0, signal: null });
-  await p.waitForSelector('header [role=alert]');
+  await p.waitForSelector('.banner.gone');
 });
 
 test('two pages at once, and the end', async () => {

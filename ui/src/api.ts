@@ -49,7 +49,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   try {
     r = await fetch(path, { ...init, headers: { Authorization: `Bearer ${token}` } });
   } catch (e) {
-    if ((e as Error).name !== 'AbortError') trouble.value = 'gone';
+    if ((e as Error).name !== 'AbortError') lost();
     throw e;
   }
   if (r.status === 403) trouble.value = 'token';
@@ -132,25 +132,57 @@ export async function refresh(): Promise<void> {
   status.value = await (await ask('/api/v1/status')).json();
 }
 
+/** Counts how often the server came back: what it could not answer is asked again. */
+export const returns = signal(0);
+/** When it is asked again; 0 = it answers. */
+export const nextTry = signal(0);
+
+let wait = 0;
+let timer = 0;
+let events: EventSource | null = null;
+
+function alive(): void {
+  if (wait) returns.value++;
+  wait = 0;
+  nextTry.value = 0;
+  if (trouble.peek() === 'gone') trouble.value = '';
+}
+
+/** Asks at once, and then ever more rarely. */
+export function connect(): void {
+  clearTimeout(timer);
+  timer = 0;
+  events?.close();
+  refresh().then(alive, () => {}); // `trouble` tells
+  const mine = (events = new EventSource(`/api/v1/events?token=${token}`));
+  mine.addEventListener('status', (e) => {
+    alive();
+    status.value = JSON.parse((e as MessageEvent<string>).data);
+  });
+  mine.addEventListener('recordings', (e) => {
+    alive();
+    recordings.value = JSON.parse((e as MessageEvent<string>).data);
+  });
+  mine.onerror = () => mine === events && lost();
+}
+
+/** Nothing comes any more: asks again after 1, 2, 4 … 30 seconds. */
+function lost(): void {
+  if (timer || trouble.peek() === 'token') return;
+  events?.close();
+  trouble.value = 'gone';
+  wait = Math.min(30, wait ? wait * 2 : 1);
+  nextTry.value = Date.now() + 1000 * wait;
+  timer = setTimeout(connect, 1000 * wait);
+}
+
 /** Follows the server: what is open, and whether it is still there. */
 export function follow(): void {
   if (!token) {
     trouble.value = 'token';
     return;
   }
-  refresh().catch(() => {}); // `trouble` tells
-  const events = new EventSource(`/api/v1/events?token=${token}`);
-  events.addEventListener('status', (e) => {
-    trouble.value = '';
-    status.value = JSON.parse((e as MessageEvent<string>).data);
-  });
-  events.addEventListener('recordings', (e) => {
-    trouble.value = '';
-    recordings.value = JSON.parse((e as MessageEvent<string>).data);
-  });
-  events.onerror = () => {
-    if (trouble.peek() === '') trouble.value = 'gone';
-  };
+  connect();
   // Someone who comes without a page sees the first trace.
   effect(() => {
     const s = status.value;

@@ -85,8 +85,8 @@ function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
     <div class="details">
       <p>{reason(r, l)}{r.survival >= 0 && ` Of what it allocated before the last third, ${r.survival_most > r.survival + 0.005 ? 'at least ' : ''}${percent(r.survival, 1)} still lives.`}</p>
       <dl class="facts">
-        <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>
-        <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>
+        {l.moments.length >= 4 && <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>}
+        {l.moments.length >= 4 && <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>}
         <div><dt>Live</dt><dd>{bytes(r.space)} {error(r.error, r.space) || 'exact'} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
         <div><dt>Ever allocated</dt><dd>{bytes(r.alloc_space)}</dd></div>
       </dl>
@@ -159,11 +159,12 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
                 {l.rows.map((r) => {
                   const v = VERDICTS[r.verdict] ?? { glyph: '·', tone: 'calm', means: 'fewer than four dumps' };
                   const on = open === key(r);
+                  const judged = n >= 4;
                   return (
                     <>
                       <tr class={`${few(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={key(r)}>
                         <td><button type="button" class={`verdict ${v.tone}`} aria-expanded={on} title={v.means} onClick={() => go({ open: on ? '' : key(r) }, true)}><i aria-hidden="true">{v.glyph}</i>{r.verdict}</button></td>
-                        <td class="num" title={`between ${rate(r.slope_low)} and ${rate(r.slope_high)}`}>{rate(r.slope)}</td>
+                        <td class="num" title={judged ? `between ${rate(r.slope_low)} and ${rate(r.slope_high)}` : ''}>{judged ? rate(r.slope) : '–'}</td>
                         <td class="num wide">{change(r.grown)}</td>
                         <td class="num" title={`${exact(r.space)} B`}>{few(r) ? '≈ ' : ''}{bytes(r.space)}<span class="pm">{error(r.error, r.space)}</span></td>
                         <td class="num wide">{percent(r.freed_ratio, 1)}</td>

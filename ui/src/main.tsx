@@ -1,8 +1,8 @@
 // The page's frame: sidebar, top bar, and the page that the URL names.
 import { effect } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
-import { useEffect } from 'preact/hooks';
-import { follow, status, type Trace, trouble } from './api';
+import { useEffect, useState } from 'preact/hooks';
+import { connect, nextTry, follow, status, type Trace, trouble } from './api';
 import { base, bytes, safe } from './format';
 import { Help, help } from './help';
 import { words } from './home';
@@ -38,6 +38,22 @@ function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; tra
   if (!tracks)
     return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs} managed heap graphs: <code>heapwise graph</code> shows them.</> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
   return <row.view tracks={tracks} all={answer.value} trace={trace} key={row.id} />;
+}
+
+/** What is on screen stays; the server is asked again by itself. */
+function Gone() {
+  const [, tick] = useState(0);
+  const gone = trouble.value === 'gone';
+  useEffect(() => {
+    const timer = gone ? setInterval(() => tick((n) => n + 1), 1000) : 0;
+    return () => clearInterval(timer);
+  }, [gone]);
+  if (!gone) return null;
+  const left = Math.max(0, Math.ceil((nextTry.value - Date.now()) / 1000));
+  return (
+    <div class="banner bad gone" role="alert"><span><b>The server does not answer.</b> What is shown stays as it was. <span aria-hidden="true">Asking again {left > 1 ? `in ${left} s` : 'now'}.</span></span>
+      <button type="button" onClick={connect}>Ask now</button></div>
+  );
 }
 
 function Page() {
@@ -84,11 +100,10 @@ function App() {
           : <b>{trace && p.page !== 'home' ? safe(base(trace.name)) : 'heapwise'}</b>}
         {trace && p.page !== 'home' && <span class="dim about">{bytes(trace.bytes)} · {words(trace)}</span>}
         <span class="grow" />
-        {trouble.value === 'gone' && <span class="bad" role="alert">the server does not answer</span>}
         <button type="button" onClick={toggleTheme}>{(p.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}</button>
         <button type="button" aria-label="Help" title="Help (?)" onClick={() => (help.value = true)}>?</button>
       </header>
-      <main id="main" tabIndex={-1}><Page /></main>
+      <main id="main" tabIndex={-1}><Gone /><Page /></main>
       <Help />
     </>
   );

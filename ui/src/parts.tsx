@@ -1,7 +1,7 @@
 // Small parts that pages share: loading answers, selection controls, filters, menus, banners.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type ApiError, download, type Loss, status, timeline, type Timeline, type Trace, type Tracks } from './api';
+import { type ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
 import { clock, error, bytes, count, METRICS, safe } from './format';
 import { go, href, place, selection } from './state';
 
@@ -12,6 +12,10 @@ export interface Answer<T> { value: T | null; error: string; busy: boolean }
 /** Asks again when key changes; the old answer stays on screen meanwhile. */
 export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
   const [a, set] = useState<Answer<T>>({ value: null, error: '', busy: true });
+  const [round, again] = useState(0);
+  useEffect(() => {
+    if (a.error) again((n) => n + 1);
+  }, [returns.value]);
   useEffect(() => {
     let current = true;
     set((old) => ({ ...old, busy: true, error: '' }));
@@ -22,7 +26,7 @@ export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
     return () => {
       current = false;
     };
-  }, [key]);
+  }, [key, round]);
   return a;
 }
 

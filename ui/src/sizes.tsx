@@ -102,7 +102,7 @@ function SizesPart() {
       <p class="statement">{range ? <>Allocations of {range[0] === 0 ? '' : `more than ${whole(2 ** (range[0] - 1))} and `}up to {whole(2 ** range[1])} <button type="button" onClick={() => go({ sizes: '' })}>All sizes</button></> : 'Click a bar, or drag over several, to see who asks for these sizes.'}</p>
       {s.functions.length === 0 && bars.length > 0 && <p class="empty">Nothing of these sizes {p.metric === 'space' || p.metric === 'objects' ? 'is live' : 'was allocated'}.</p>}
       {s.functions.length > 0 && (
-        <div class="scroll"><table class="top by-function"><thead><tr><th scope="col">Function that asked</th><th scope="col" class="num">{words}</th><th scope="col">Share</th><th scope="col" class="num">Live count</th><th scope="col" class="num wide">Total count</th><th scope="col" class="num">Average</th></tr></thead>
+        <div class="scroll"><table class="top by-function"><thead><tr><th scope="col">Function that asked</th><th scope="col" class="num">{METRICS.find((x) => x.id === p.metric)!.label}</th><th scope="col">Share</th><th scope="col" class="num">Live count</th><th scope="col" class="num wide">Total count</th><th scope="col" class="num">Average</th></tr></thead>
           <tbody>{s.functions.map(([name, module, ...v]) => (
             <tr><td class="site"><a href={href({ page: 'functions', fn: name })}>{safe(name)}</a> <span class="dim">{safe(base(module))}</span></td>
               <td class="num">{amount(value(v), p.metric)}</td><td><Share part={value(v)} whole={s.total} /></td>
