@@ -345,6 +345,7 @@ static int profile_of(struct conv *c, bool java, struct hw_error *err)
     struct hw_pprof_dir o = {.pid = -1,
                              .new_names = hw_opt_flag(opts, HW_OPT_NEW_NAMES),
                              .raw_counts = hw_opt_flag(opts, HW_OPT_RAW_COUNTS),
+                             .no_annotations = hw_opt_flag(opts, HW_OPT_NO_ANNOTATIONS),
                              .warnings = stderr};
     if (opts->v[HW_OPT_CONV_PID].set)
         o.pid = (int64_t)opts->v[HW_OPT_CONV_PID].num;

@@ -351,8 +351,13 @@ static int convert(struct run *r, size_t *n_files, struct hw_error *err)
         rc = hw_demangler_new(hw_callsites_strings(p->callsites), &names);
     if (rc == 0) {
         const struct hw_namer namer = {.shown = hw_demangle_shown, .ctx = names};
-        const struct hw_pprof_dir o = {
-            .dir = r->dir, .pid = -1, .gzip = true, .namer = &namer, .warnings = stderr};
+        const struct hw_pprof_dir o = {.dir = r->dir,
+                                       .pid = -1,
+                                       .gzip = true,
+                                       .no_annotations =
+                                           hw_opt_flag(&r->cli->opts, HW_OPT_NO_ANNOTATIONS),
+                                       .namer = &namer,
+                                       .warnings = stderr};
         rc = hw_pprof_dir_write(p, &o, n_files, err);
     }
     hw_demangler_free(names);

@@ -37,6 +37,7 @@ struct hw_export_input {
     const hw_filters *filters;         /* of the merged stacks; NULL = none; no pivot */
     FILE *notes;                       /* what was left out, for people; NULL = nowhere */
     bool raw_counts;                   /* recorded allocations in place of estimates */
+    bool no_annotations;               /* pprof: no " [jit]" and the like behind names */
     bool cpu_samples;                  /* pprof: the values count samples of the processor */
     bool new_names; /* pprof: "Total malloc size"… in place of alloc_space… */
     bool gzip;      /* formats that are usually packed: pprof */

@@ -14,6 +14,7 @@
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "export/export.h"
+#include "views/annotations.h"
 
 #include "base/banned.h"
 
@@ -36,7 +37,8 @@ struct job {
     const struct hw_callsites *cs;
     struct hw_pb out;
     struct hw_strings *strings; /* the file's string table */
-    uint8_t *frame_used, *mapping_used;
+    bool annotates;
+    uint8_t *frame_used, *mapping_used; /* frame_used: a bit for each annotation it has */
     struct hw_map64 function_of; /* hash of the three names → newest function; then by next */
     HW_VEC(struct function) functions;
     struct hw_strbuf label;
@@ -101,16 +103,47 @@ static void put_sample_types(struct job *j)
 
 /* ---- samples ---- */
 
+/* A frame with several annotations is as many locations; without one its id is the frame's. */
+static uint64_t location_id(const struct job *j, uint32_t frame, unsigned annotation)
+{
+    return (uint64_t)annotation * hw_callsites_n_frames(j->cs) + frame + 1;
+}
+
+static void put_annotated(struct job *j, hw_callsite_id callsite)
+{
+    hw_frame_id *frames;
+    uint8_t *annotations;
+    size_t n;
+    if (hw_annotate_path(j->in->profile, callsite, &frames, &annotations, &n) < 0) {
+        j->rc = HW_ENOMEM;
+        return;
+    }
+    for (size_t i = n; i-- > 0;) {
+        hw_pb_raw_varint(&j->out, location_id(j, frames[i].v, annotations[i]));
+        j->frame_used[frames[i].v] |= (uint8_t)(1u << annotations[i]);
+    }
+    free(frames);
+    free(annotations);
+}
+
+static void put_plain(struct job *j, hw_callsite_id callsite)
+{
+    for (hw_callsite_id c = callsite; c.v != HW_ID_NONE;) {
+        const struct hw_callsite *s = hw_callsites_get(j->cs, c);
+        hw_pb_raw_varint(&j->out, location_id(j, s->frame.v, HW_ANNOTATION_NONE));
+        j->frame_used[s->frame.v] |= 1u << HW_ANNOTATION_NONE;
+        c = s->parent;
+    }
+}
+
 static void put_sample(struct job *j, const struct hw_callsite_value *cv)
 {
     hw_pb_begin(&j->out, F_SAMPLE);
     hw_pb_begin(&j->out, 1);
-    for (hw_callsite_id c = cv->callsite; c.v != HW_ID_NONE;) {
-        const struct hw_callsite *s = hw_callsites_get(j->cs, c);
-        hw_pb_raw_varint(&j->out, (uint64_t)s->frame.v + 1);
-        j->frame_used[s->frame.v] = 1;
-        c = s->parent;
-    }
+    if (j->annotates)
+        put_annotated(j, cv->callsite);
+    else
+        put_plain(j, cv->callsite);
     hw_pb_end(&j->out);
     struct hw_value v = hw_export_value(j->in, &cv->v);
     const int64_t column[C_COUNT] = {[C_ALLOC_OBJECTS] = v.alloc_objects,
@@ -127,7 +160,8 @@ static void put_sample(struct job *j, const struct hw_callsite_value *cv)
 /* ---- what the samples point to ---- */
 
 /* The name of a frame without symbols, or (name given) of one of its functions. */
-static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id name)
+static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id name,
+                           unsigned annotation)
 {
     struct hw_function fn = {.name = name.v ? name : f->name};
     if (f->mapping.v != HW_ID_NONE)
@@ -136,6 +170,8 @@ static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id na
         fn.rel_pc = f->rel_pc;
     hw_strbuf_clear(&j->label);
     hw_function_label(&j->label, j->cs, &fn, j->in->namer);
+    if (annotation != HW_ANNOTATION_NONE)
+        hw_strbuf_addf(&j->label, " [%s]", hw_annotation_name((enum hw_annotation)annotation));
     if (j->label.failed && j->rc == 0)
         j->rc = HW_ENOMEM;
     return str(j, hw_bytes_str(j->label.p ? j->label.p : ""));
@@ -171,38 +207,43 @@ static void put_line(struct job *j, struct function fn, uint32_t line)
 }
 
 /* Innermost first, as symbol sets are. */
-static void put_lines(struct job *j, hw_frame_id id, const struct hw_frame *f)
+static void put_lines(struct job *j, hw_frame_id id, const struct hw_frame *f, unsigned annotation)
 {
     const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(j->cs);
     const struct hw_symbol_line *lines;
     size_t n = hw_symbol_sets_get(sets, id, &lines);
     for (size_t i = 0; i < n; i++) {
-        uint32_t name = shown_name(j, f, lines[i].function);
+        uint32_t name = shown_name(j, f, lines[i].function, annotation);
         put_line(j, (struct function){name, name, str(j, model_str(j, lines[i].file)), 0},
                  lines[i].line);
     }
     if (n == 0)
         put_line(j,
-                 (struct function){shown_name(j, f, hw_symbol_sets_get_deobfuscated(sets, id)),
-                                   str(j, model_str(j, f->name)), 0, 0},
+                 (struct function){
+                     shown_name(j, f, hw_symbol_sets_get_deobfuscated(sets, id), annotation),
+                     str(j, model_str(j, f->name)), 0, 0},
                  0);
+}
+
+static void put_location(struct job *j, uint32_t frame, unsigned annotation)
+{
+    const struct hw_frame *f = hw_callsites_get_frame(j->cs, (hw_frame_id){frame});
+    hw_pb_begin(&j->out, F_LOCATION);
+    hw_pb_uint(&j->out, 1, location_id(j, frame, annotation));
+    if (f->mapping.v != HW_ID_NONE) {
+        hw_pb_uint(&j->out, 2, (uint64_t)f->mapping.v + 1);
+        j->mapping_used[f->mapping.v] = 1;
+    }
+    put_lines(j, (hw_frame_id){frame}, f, annotation);
+    hw_pb_end(&j->out);
 }
 
 static void put_locations(struct job *j)
 {
-    for (uint32_t i = 0; i < hw_callsites_n_frames(j->cs); i++) {
-        if (!j->frame_used[i])
-            continue;
-        const struct hw_frame *f = hw_callsites_get_frame(j->cs, (hw_frame_id){i});
-        hw_pb_begin(&j->out, F_LOCATION);
-        hw_pb_uint(&j->out, 1, (uint64_t)i + 1);
-        if (f->mapping.v != HW_ID_NONE) {
-            hw_pb_uint(&j->out, 2, (uint64_t)f->mapping.v + 1);
-            j->mapping_used[f->mapping.v] = 1;
-        }
-        put_lines(j, (hw_frame_id){i}, f);
-        hw_pb_end(&j->out);
-    }
+    for (uint32_t i = 0; i < hw_callsites_n_frames(j->cs); i++)
+        for (unsigned a = 0; a < HW_ANNOTATION_COUNT; a++)
+            if (j->frame_used[i] >> a & 1)
+                put_location(j, i, a);
 }
 
 static uint32_t hex_str(struct job *j, struct hw_bytes raw)
@@ -269,6 +310,7 @@ static int build(struct job *j, struct hw_error *err)
 static int job_init(struct job *j, const struct hw_export_input *in)
 {
     *j = (struct job){.in = in, .cs = in->profile->callsites};
+    j->annotates = !in->no_annotations && hw_has_managed_code(in->profile);
     j->frame_used = calloc(hw_callsites_n_frames(j->cs) + 1, 1);
     j->mapping_used = calloc(hw_callsites_n_mappings(j->cs) + 1, 1);
     if (!j->frame_used || !j->mapping_used)

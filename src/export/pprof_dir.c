@@ -126,6 +126,7 @@ static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_
                                  .namer = w->o->namer,
                                  .raw_counts = w->o->raw_counts,
                                  .new_names = w->o->new_names,
+                                 .no_annotations = w->o->no_annotations,
                                  .gzip = w->o->gzip};
     rc = close_file(w, f, hw_export_pprof.write(&in, f, err), err);
     if (rc == 0 && w->o->warnings)
@@ -253,6 +254,7 @@ static int write_samples(struct writer *w, hw_upid upid, int64_t *counts, struct
                                  .upid = upid,
                                  .namer = w->o->namer,
                                  .cpu_samples = true,
+                                 .no_annotations = w->o->no_annotations,
                                  .gzip = w->o->gzip};
     int rc = open_file(w, &f, err);
     return rc < 0 ? rc : close_file(w, f, hw_export_pprof.write(&in, f, err), err);

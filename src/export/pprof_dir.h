@@ -29,7 +29,7 @@ struct hw_pprof_dir {
     const int64_t *timestamps_ns; /* only dumps of these times; n_timestamps 0: all */
     size_t n_timestamps;
     bool gzip; /* .pb.gz */
-    bool new_names, raw_counts;
+    bool new_names, raw_counts, no_annotations;
     const struct hw_namer *namer; /* NULL = raw names */
     FILE *warnings; /* WARNING: lines of a profile with losses go here; NULL = nowhere */
 };

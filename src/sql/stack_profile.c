@@ -10,6 +10,7 @@
 #include "codec/pb.h"
 #include "model/profile.h"
 #include "schema/fields.h"
+#include "views/annotations.h"
 
 #include "base/banned.h"
 
@@ -56,109 +57,16 @@ bool hw_stack_is_valid(struct hw_bytes stack)
     return rc == 0 && stack.n <= MAX_STACK;
 }
 
-/* ---- annotations ---- */
-
-enum code { CODE_OTHER, CODE_RUNTIME, CODE_JIT, CODE_AOT, CODE_INTERPRETED };
-
-static bool ends_in(struct hw_bytes path, const char *ending)
-{
-    size_t n = strlen(ending);
-    return path.n >= n && memcmp(path.p + path.n - n, ending, n) == 0;
-}
-
-static bool begins_with(struct hw_bytes path, const char *start)
-{
-    size_t n = strlen(start);
-    return path.n >= n && memcmp(path.p, start, n) == 0;
-}
-
-static enum code code_of(struct hw_bytes path)
-{
-    static const struct {
-        bool (*fits)(struct hw_bytes path, const char *word);
-        const char *word;
-        enum code code;
-    } rules[] = {
-        {ends_in, "/libart.so", CODE_RUNTIME},
-        {ends_in, "/libartd.so", CODE_RUNTIME},
-        {begins_with, "/memfd:jit-cache", CODE_JIT},
-        {begins_with, "/memfd:/jit-cache", CODE_JIT},
-        {begins_with, "/dev/ashmem/dalvik-jit-code-cache", CODE_JIT},
-        {begins_with, "[anon:dalvik-jit", CODE_JIT},
-        {begins_with, "[anon_shmem:dalvik-jit", CODE_JIT},
-        {ends_in, ".odex", CODE_AOT},
-        {ends_in, ".oat", CODE_AOT},
-        {ends_in, ".dex", CODE_INTERPRETED},
-        {ends_in, ".vdex", CODE_INTERPRETED},
-        {ends_in, ".apk", CODE_INTERPRETED},
-        {ends_in, ".jar", CODE_INTERPRETED},
-        {begins_with, "[anon:dalvik-classes", CODE_INTERPRETED},
-    };
-    for (size_t i = 0; i < HW_ARRAY_LEN(rules); i++)
-        if (rules[i].fits(path, rules[i].word))
-            return rules[i].code;
-    return CODE_OTHER;
-}
-
-static bool is_interpreter(const char *name)
-{
-    static const char *const starts[] = {"ExecuteMterp", "ExecuteNterp", "ExecuteSwitch", "nterp_",
-                                         "mterp_"};
-    for (size_t i = 0; i < HW_ARRAY_LEN(starts); i++)
-        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
-/* From the root on: below managed code the runtime's own frames are common to all; the first frame
- * behind a JNI trampoline is the native method itself. */
-struct annotating {
-    bool managed, keep_next;
-};
-
-static const char *annotate(const struct hw_profile *p, struct annotating *state, hw_frame_id frame)
-{
-    const struct hw_frame *f = hw_callsites_get_frame(p->callsites, frame);
-    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    struct hw_bytes path = hw_bytes_of("", 0);
-    const char *name = hw_strings_cstr(strings, f->name);
-    if (f->mapping.v != HW_ID_NONE)
-        path = hw_strings_get(strings, hw_callsites_get_mapping(p->callsites, f->mapping)->path);
-    if (state->keep_next) {
-        state->keep_next = false;
-        return "none";
-    }
-    enum code code = code_of(path);
-    if (strcmp(name, "art_quick_generic_jni_trampoline") == 0)
-        state->keep_next = true;
-    switch (code) {
-    case CODE_JIT:
-    case CODE_AOT:
-    case CODE_INTERPRETED:
-        state->managed = true;
-        return code == CODE_JIT ? "jit" : code == CODE_AOT ? "aot" : "interp";
-    case CODE_RUNTIME:
-        if (!state->managed)
-            return "none";
-        return is_interpreter(name) ? "common-frame-interp" : "common-frame";
-    case CODE_OTHER:
-        break;
-    }
-    return "none";
-}
-
 const char *hw_callsite_annotation(const struct hw_profile *p, hw_callsite_id id)
 {
-    size_t n = hw_callsites_get(p->callsites, id)->depth + 1u;
-    hw_frame_id *path = calloc(n, sizeof *path);
-    struct annotating state = {0};
-    const char *last = NULL;
-    if (!path)
+    hw_frame_id *path;
+    uint8_t *annotations;
+    size_t n;
+    if (hw_annotate_path(p, id, &path, &annotations, &n) < 0)
         return NULL;
-    (void)hw_callsites_path(p->callsites, id, path, n); /* exactly n */
-    for (size_t i = 0; i < n; i++)
-        last = annotate(p, &state, path[i]);
+    const char *last = hw_annotation_name((enum hw_annotation)annotations[n - 1]);
     free(path);
+    free(annotations);
     return last;
 }
 
@@ -393,21 +301,21 @@ static void add_callsite(struct hw_stack_profile *s, uint64_t callsite, bool ann
     if (callsite >= hw_callsites_count(cs))
         return;
     hw_callsite_id id = {(uint32_t)callsite};
-    size_t n = hw_callsites_get(cs, id)->depth + 1u;
-    hw_frame_id *path = calloc(n, sizeof *path);
-    struct annotating state = {0};
-    if (!path) {
+    hw_frame_id *path;
+    uint8_t *annotations;
+    size_t n;
+    if (hw_annotate_path(s->p, id, &path, &annotations, &n) < 0) {
         s->failed = HW_ENOMEM;
         return;
     }
-    (void)hw_callsites_path(cs, id, path, n); /* exactly n */
     for (size_t i = 0; i < n; i++) {
-        const char *how = annotates ? annotate(s->p, &state, path[i]) : NULL;
-        bool shown = how && strcmp(how, "none") != 0;
-        if (hw_vec_push(&s->path, frame_location(s, path[i], shown ? how : NULL)) < 0)
+        bool shown = annotates && annotations[i] != HW_ANNOTATION_NONE;
+        const char *how = shown ? hw_annotation_name((enum hw_annotation)annotations[i]) : NULL;
+        if (hw_vec_push(&s->path, frame_location(s, path[i], how)) < 0)
             s->failed = HW_ENOMEM;
     }
     free(path);
+    free(annotations);
 }
 
 static void put_sample(struct hw_stack_profile *s, struct hw_bytes stack, const int64_t *values)
