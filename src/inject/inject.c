@@ -117,11 +117,13 @@ static int list_threads(struct hw_job *j)
     return j->n_tids ? HW_OK : HW_EGONE;
 }
 
-/* patient: a stack that cannot be walked to its end does, too. */
+/* patient: a stack that cannot be walked to its end does, too, and one that is not the thread's. */
 static bool is_safe(struct hw_job *j, bool patient)
 {
     struct hw_thread_regs r;
     if (hw_thread_regs(&j->thread, &r) < 0)
+        return false;
+    if (hw_thread_waits_in_vain(&j->thread) || (!patient && !hw_job_room_on_stack(j)))
         return false;
     if (j->process.raw) /* nothing of the program will be called */
         return !hw_thread_in_rseq(&j->thread, r.pc);

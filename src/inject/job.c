@@ -62,7 +62,7 @@ int hw_job_map(struct hw_job *j, uint64_t n, int prot, uint64_t *at, struct hw_e
  * zone, where that stack is known to be large: the first thread's, or one that ends in the thread's
  * own block (the thread pointer). A goroutine's or a fiber's is neither.
  */
-static uint64_t room_on_stack(struct hw_job *j)
+uint64_t hw_job_room_on_stack(struct hw_job *j)
 {
     struct hw_thread_regs r;
     if (hw_thread_regs(&j->thread, &r) < 0)
@@ -98,7 +98,7 @@ int hw_job_write_state(struct hw_job *j, struct hw_error *err)
  */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err)
 {
-    uint64_t boot = room_on_stack(j);
+    uint64_t boot = hw_job_room_on_stack(j);
     j->thread.syscall_ret_at = j->process.syscall_ret_at;
     j->thread.restorer_at = j->process.restorer_at;
     if (boot && j->thread.syscall_ret_at && j->thread.restorer_at &&

@@ -53,6 +53,8 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
 int hw_job_call(struct hw_job *j, uint64_t fn, uint64_t a, uint64_t b, uint64_t *out,
                 const char *what, struct hw_error *err);
 
+/* Where on its own stack the thread's registers may lie meanwhile; 0 = nowhere. */
+uint64_t hw_job_room_on_stack(struct hw_job *j);
 int hw_job_write_state(struct hw_job *j, struct hw_error *err); /* after the thread was moved */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err);
 int hw_job_make_carrier(struct hw_job *j, struct hw_error *err); /* with the file in it */

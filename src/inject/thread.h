@@ -61,6 +61,8 @@ int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err);
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out);
 /* Is it in the middle of a restartable sequence? Those cannot be interrupted for long. */
 bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
+/* Does it stand in the wait of a recorder that has died? Then it is told not to wait any longer. */
+bool hw_thread_waits_in_vain(struct hw_thread *t);
 /* Runs it until it is about to execute the instruction at `at`, or 1 s. Stopped then. */
 int hw_thread_run_to(struct hw_thread *t, uint64_t at);
 
