@@ -20,6 +20,7 @@
 #include "inject/inject.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
+#include "proc/userns.h"
 
 #include "base/banned.h"
 
@@ -182,7 +183,7 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "kernel-thread", "process %d is a kernel thread or ended already", p->pid);
         return;
     }
-    if (geteuid() != 0 && status.uid != geteuid()) {
+    if (geteuid() != 0 && status.uid != geteuid() && !hw_userns_is_of(p->dir, geteuid())) {
         find(out, "not-yours", "process %d belongs to user %u", p->pid, status.uid);
         return;
     }

@@ -1,6 +1,7 @@
 #include "daemon/permission.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "config/config.h"
+#include "daemon/privilege.h"
+#include "proc/userns.h"
 
 #include "base/banned.h"
 
@@ -103,6 +106,16 @@ static int check_user(const struct hw_asking *a, const struct hw_pid *p,
     bool own = st->uid == a->uid && st->euid == a->uid;
     if (own || (a->uid == 0 && !a->policy->root_own))
         return HW_OK;
+    /* The kernel lets him trace it, but not open its files of /proc: a service does that for him.
+     */
+    if (a->uid != 0 && hw_userns_is_of(p->dir, a->uid))
+        return hw_privilege_has(CAP_SYS_PTRACE)
+                   ? HW_OK
+                   : hw_fail(
+                         err, HW_EPERM, 0,
+                         "process %d belongs to user %u of a container of yours; go in: nsenter "
+                         "-U --preserve-credentials -t %d heapwise attach %d",
+                         p->pid, st->uid, p->pid, p->pid);
     if (a->uid == 0)
         return hw_fail(err, HW_EPERM, 0,
                        "process %d belongs to user %u; the policy lets root profile its own only",

@@ -18,6 +18,14 @@ const struct hw_kept_capability hw_kept_capabilities[] = {
 };
 const size_t hw_n_kept_capabilities = HW_ARRAY_LEN(hw_kept_capabilities);
 
+bool hw_privilege_has(int capability)
+{
+    struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct d[2] = {0};
+    return syscall(SYS_capget, &h, d) == 0 &&
+           (d[capability / 32].effective >> (capability % 32) & 1);
+}
+
 static void keep(uint64_t mask)
 {
     struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};

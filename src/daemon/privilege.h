@@ -11,6 +11,7 @@
 #ifndef HW_DAEMON_PRIVILEGE_H
 #define HW_DAEMON_PRIVILEGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct hw_kept_capability {
@@ -20,6 +21,7 @@ struct hw_kept_capability {
 extern const struct hw_kept_capability hw_kept_capabilities[];
 extern const size_t hw_n_kept_capabilities;
 
+bool hw_privilege_has(int capability); /* effective */
 void hw_privilege_keep_needed(void);
 /* For workers: none at all. */
 void hw_privilege_keep_none(void);

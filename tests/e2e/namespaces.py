@@ -239,7 +239,68 @@ def foreign_root(box):
     t.end()
 
 
+ROOTLESS = """
+import ctypes, os, sys
+uid, argv = int(sys.argv[1]), sys.argv[2:]
+libc = ctypes.CDLL(None, use_errno=True)
+gate_r, gate_w = os.pipe()
+up_r, up_w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+    libc.prctl(4, 1, 0, 0, 0)  # dumpable again
+    if libc.unshare(0x10000000 | 0x40000000) != 0:
+        sys.exit("unshare: " + os.strerror(ctypes.get_errno()))
+    os.write(up_w, b"x")
+    os.read(gate_r, 1)
+    os.setresgid(33, 33, 33); os.setresuid(33, 33, 33)
+    os.execv(argv[0], argv)
+os.read(up_r, 1)
+for f in ("uid_map", "gid_map"):
+    open(f"/proc/{pid}/{f}", "w").write(f"0 {uid} 1\\n1 700000 1000")
+os.write(gate_w, b"x")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def rootless(box):
+    """A user's container without root: its process has a user of his range. He is told the way in, which
+    works; root's service does it for him; nobody else may."""
+    hw.need("setpriv", "nsenter")
+    if os.geteuid() != 0:
+        raise hw.Skip("not root")
+    os.chmod(box.dir, 0o777)
+    t = Inside(box, [sys.executable, "-c", ROOTLESS, str(USER)])
+    hw.equal(os.stat(f"/proc/{t.pid}").st_uid, 700032, "its user here")
+
+    def by(uid, *before):
+        me = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+        return [*me, *before, hw.tool("heapwise"), "attach", "-i", "1", "-f", "-o", box.path("out.trace"), str(t.pid)]
+    r = box.run(by(USER))
+    hw.true(r.returncode == 1 and f"-t {t.pid} heapwise attach {t.pid}" in r.stderr.decode(), hw.tail(r.stderr))
+    r = box.run(by(USER + 1))
+    hw.true(r.returncode == 1 and b"belongs to user 700032 [not-yours]" in r.stderr, hw.tail(r.stderr))
+    before = t.do("go 0")
+    a = box.start(by(USER, "nsenter", "-U", "--preserve-credentials", "-t", str(t.pid)),
+                  stdout=open(box.path("attach.out"), "wb"), stderr=open(box.path("attach.err"), "wb"))
+    a.trace = box.path("out.trace")
+    joined(box, a, t.pid)
+    after = t.do("go 100")
+    hw.exact(finish(box, a).last(), since(after, before), "from inside")
+    box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    for uid, may in ((USER, True), (USER + 1, False)):
+        out = box.path(f"o{uid}")
+        os.mkdir(out)
+        os.chmod(out, 0o777)
+        r = box.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", hw.tool("heap_profile"),
+                     "-p", str(t.pid), "-i", "1", "-o", out, "-d", "800"])
+        hw.equal(r.returncode == 0, may, f"user {uid} with root's service: {hw.tail(r.stderr)}")
+    t.end()
+
+
 if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
-             "no-privilege": no_privilege, "foreign-root": foreign_root})
+             "no-privilege": no_privilege, "foreign-root": foreign_root,
+             "rootless": rootless})
