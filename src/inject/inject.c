@@ -37,6 +37,7 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/job.h"
+#include "inject/seccomp.h"
 #include "proc/number.h"
 
 #include "base/banned.h"
@@ -206,7 +207,11 @@ static int run_stopped(struct hw_job *j, struct hw_error *err)
 {
     if (hw_job_fails(j, HW_INJECT_STOPPED, err))
         return HW_ESYS;
-    int rc = hw_thread_save(&j->thread, err);
+    int rc = HW_OK;
+    if (j->process.status.seccomp != 0)
+        rc = hw_seccomp_check(j->q->pid, j->thread.tid, j->process.raw, err);
+    if (rc == HW_OK)
+        rc = hw_thread_save(&j->thread, err);
     if (rc < 0)
         return rc;
     if (hw_job_fails(j, HW_INJECT_SAVED, err))

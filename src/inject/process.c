@@ -26,6 +26,7 @@
 #include "elf/symbols.h"
 #include "inject/inject.h"
 #include "inject/job.h"
+#include "inject/seccomp.h"
 #include "proc/file.h"
 
 #include "base/banned.h"
@@ -75,11 +76,13 @@ static int check_status(const struct hw_pid *pid, struct hw_proc_status *st, str
                        pid->pid);
     if (st->vm_size_kb == 0)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d is a kernel thread", pid->pid);
-    if (st->seccomp != 0)
+    if (st->seccomp == 1)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d restricts its system calls (seccomp); start it with 'heapwise "
-                       "record --'",
+                       "process %d may only read, write and end (strict seccomp); start it with "
+                       "'heapwise record --'",
                        pid->pid);
+    if (st->seccomp != 0) /* which calls, is asked when a thread stands */
+        return hw_seccomp_readable(pid, err);
     return HW_OK;
 }
 

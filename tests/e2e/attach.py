@@ -297,6 +297,37 @@ def kind(name):
     return case
 
 
+def seccomp(box):
+    """Filters that let our calls through do no harm; another is named before anything is changed."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    kill, error = 0x80000000, 0x50001
+    t = Late(box)
+    t.do(f"filter 169 {kill}")  # reboot
+    t.do(f"filter 28 {error}")  # madvise: we can do without
+    have = resting_fds(t.pid)
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid)
+    before = t.do("go 0")
+    t.do("go 100")
+    after = t.do("threads 20")
+    trace = finish(box, p)
+    hw.exact(trace.last(), {f: n for f, n in since(after, before).items() if n[1]}, "with harmless filters")
+    left_alone(t.pid, have)
+    t.end()
+    for number, name, action in ((41, "socket", kill), (319, "memfd_create", error), (11, "munmap", 0x30000),
+                                 (28, "madvise", kill)):
+        t = Late(box)
+        t.do(f"filter {number} {action}")
+        before, have = maps(t.pid), fds(t.pid)
+        r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+        text = r.stderr.decode()
+        hw.true(r.returncode != 0 and "seccomp" in text and f" to {name}" in text, text)
+        hw.equal([maps(t.pid), fds(t.pid)], [before, have], "a refused program")
+        t.do("go 10")
+        t.end()
+
+
 def kinds_refused(box):
     """What cannot be done is said, with the reason, and nothing is touched."""
     exe = compiled(box, "static")
@@ -464,7 +495,7 @@ def sqlite(box):
 if __name__ == "__main__":
     hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
-             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "rounds-code": rounds_code,
+             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "seccomp": seccomp, "rounds-code": rounds_code,
              "killed-midway": killed_midway,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
              "redis": redis, "python3": python3, "sqlite": sqlite})
