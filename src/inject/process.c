@@ -379,6 +379,13 @@ struct found {
     size_t program, libc, musl; /* executable mappings; SIZE_MAX = none */
 };
 
+/* Without it the loader cannot be given our file: it has no other name (a bare chroot). */
+static bool sees_proc(const struct hw_process *p)
+{
+    struct stat st;
+    return fstatat(p->pid->dir, "root/proc/self", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /*
  * The allocator that has to be changed in place: of a static program, of one that brings its own,
  * or musl's, unless a library is before it. SIZE_MAX = glibc's loader and tables will do.
@@ -390,13 +397,16 @@ static size_t raw_allocator(const struct hw_process *p, const struct found *f,
     if (is_static ||
         (f->program != SIZE_MAX && hw_allocator_is_in(g->fd, false) && f->program != f->musl))
         return f->program;
-    for (size_t i = 0; f->musl != SIZE_MAX && i < p->maps.maps.n; i++) {
+    size_t libc = f->musl;
+    if (libc == SIZE_MAX && !sees_proc(p))
+        libc = f->libc;
+    for (size_t i = 0; libc != SIZE_MAX && i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
-        if ((m->flags & HW_MAP_EXEC) && m->inode && i != f->musl && i != f->program &&
-            !is_ours(m) && defines_malloc(p, m))
+        if ((m->flags & HW_MAP_EXEC) && m->inode && i != libc && i != f->program && !is_ours(m) &&
+            defines_malloc(p, m))
             return i;
     }
-    return f->musl;
+    return libc;
 }
 
 static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,

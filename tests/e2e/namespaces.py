@@ -209,18 +209,40 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+def make_root(box):
+    """A directory with t_late and what it is linked with, and an empty proc."""
+    root = box.dir / "root"
+    (root / "proc").mkdir(parents=True)
+    for f in re.findall(r"(/\S+) \(0x", box.run(["ldd", hw.target("late")]).stdout.decode()):
+        (root / f[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(f, root / f[1:])
+    shutil.copy(hw.target("late"), root / "t_late")
+    return root
+
+
+def bare_root(box):
+    """A root without /proc: the loader has no name for our file, so the client goes in without it."""
+    if os.geteuid() != 0:
+        raise hw.Skip("not root")
+    t = Inside(box, ["unshare", "-m", "-n", "-p", "-f", "chroot", str(make_root(box))], ["/t_late"])
+    before, have = t.do("go 0"), resting_fds(t.pid)
+    for i in range(2):
+        a = attach(box, str(t.pid))
+        joined(box, a, t.pid)
+        t.do("go 100")
+        after = t.do("go 1")
+        hw.exact(finish(box, a).last(), since(after, before), f"round {i}")
+        left_alone(t.pid, have)
+        before = after
+    t.end()
+
+
 def foreign_root(box):
     """A container as engines make them: a root of its own whose files belong to its root, who is user
     700000 here; the program is its user 33."""
     if os.geteuid() != 0:
         raise hw.Skip("not root")
-    root = box.dir / "root"
-    (root / "proc").mkdir(parents=True)
-    files = re.findall(r"(/\S+) \(0x", box.run(["ldd", hw.target("late")]).stdout.decode())
-    for f in files:
-        (root / f[1:]).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(f, root / f[1:])
-    shutil.copy(hw.target("late"), root / "t_late")
+    root = make_root(box)
     for d, _, names in os.walk(root):
         os.chown(d, 700000, 700000)
         for n in names:
@@ -302,5 +324,5 @@ def rootless(box):
 if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
-             "no-privilege": no_privilege, "foreign-root": foreign_root,
+             "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
              "rootless": rootless})
