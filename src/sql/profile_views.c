@@ -25,8 +25,10 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "sql/engine.h"
+#include "views/accounting.h"
 #include "views/diff.h"
 #include "views/leaks.h"
+#include "views/lifetimes.h"
 #include "views/sizes.h"
 #include "views/span.h"
 
@@ -307,6 +309,70 @@ static int fill_sizes(struct answer *a, const struct asked *q)
     return rc;
 }
 
+static int fill_lifetimes(struct answer *a, const struct asked *q)
+{
+    struct hw_process_view view;
+    struct hw_lifetimes l;
+    int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
+    if (rc < 0)
+        return rc;
+    const struct hw_lifetimes_question ask = {
+        .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .start_ns = view.start_ns};
+    rc = hw_lifetimes_find(&ask, &l);
+    for (size_t i = 0; rc == 0 && i < l.v.n; i++) {
+        const struct hw_lifetime *r = &l.v.v[i];
+        put_function(a, r->function);
+        put_int(a, r->alloc_space);
+        put_int(a, r->alloc_objects);
+        put_int(a, r->space);
+        put_real(a, r->stay_s);
+        put_real(a, r->temporary_least);
+        put_real(a, r->temporary_most);
+    }
+    if (rc == 0)
+        hw_lifetimes_done(&l);
+    hw_process_view_done(&view);
+    return rc;
+}
+
+static void put_account(struct answer *a, const struct hw_accounting *account)
+{
+    struct hw_account_step steps[HW_ACCOUNT_MAX_STEPS];
+    size_t n = hw_accounting_steps(account, steps);
+    for (size_t i = 0; i < n; i++) {
+        put_text(a, hw_bytes_str(steps[i].name));
+        put_int(a, steps[i].is_total);
+        put_real(a, steps[i].end - steps[i].begin);
+        put_int(a, steps[i].at_ns);
+    }
+}
+
+static int fill_accounting(struct answer *a, const struct asked *q)
+{
+    struct hw_process_view view;
+    struct hw_accounting account;
+    hw_values values = {0};
+    struct hw_value live = {0};
+    int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
+    if (rc < 0)
+        return rc;
+    size_t n = view.moments.n;
+    int64_t ts =
+        n && q->ts[0] > view.moments.v[n - 1].ts_ns ? view.moments.v[n - 1].ts_ns : q->ts[0];
+    rc = values_at(a, q->upid[0], ts, &values);
+    for (size_t i = 0; rc == 0 && i < values.n; i++)
+        hw_value_add(&live, &values.v[i].v);
+    if (rc == 0 && n)
+        rc = hw_accounting_find(a->p, &view, ts, &live, &account);
+    if (rc == 0 && n) {
+        put_account(a, &account);
+        hw_accounting_done(&account);
+    }
+    hw_vec_done(&values);
+    hw_process_view_done(&view);
+    return rc;
+}
+
 /* ---- selections ---- */
 
 enum option { OPTION_MAX = 1, OPTION_ALL_FRAMES = 2, OPTION_INVERT = 4, OPTION_CALLERS = 8 };
@@ -509,6 +575,12 @@ static const struct view views[] = {
      "heap_name TEXT, name TEXT, map_name TEXT, up_to INTEGER, alloc_objects INTEGER, "
      "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER",
      9, "uT", fill_sizes},
+    {"heapwise_lifetimes",
+     "name TEXT, map_name TEXT, alloc_space INTEGER, alloc_objects INTEGER, space INTEGER, "
+     "stay REAL, temporary_least REAL, temporary_most REAL",
+     8, "u", fill_lifetimes},
+    {"heapwise_accounting", "name TEXT, is_total INTEGER, bytes REAL, ts INTEGER", 4, "uT",
+     fill_accounting},
     {"heapwise_tree",
      "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 16,
      "uTSHFO", fill_tree},

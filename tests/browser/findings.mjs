@@ -287,6 +287,30 @@ test('errors: variances add up, every page says how sure a figure is', async () 
   assert.ok((await page.locator('.diamond').last().getAttribute('aria-label')).includes(shown));
 });
 
+test('show SQL: each finding has a query that gives its figures', async () => {
+  const first = async (name, click) => {
+    await at(name);
+    await click();
+    await page.waitForFunction(() => location.hash.startsWith('#!/query'));
+    const sql = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('sql');
+    return server.sql(sql);
+  };
+  const m = await moments();
+  const l = await (await server.ask('/api/v1/traces/1/leaks')).json();
+  const figure = (i) => () => page.locator('.figures a[href*="query"]').nth(i).click();
+  assert.deepEqual((await first('leaks', figure(0)))[0], [l.likely, l.rows.filter((r) => r.verdict === 'likely leak').length]);
+  assert.deepEqual((await first('leaks', figure(1))).map((r) => r[10]), l.rows.map((r) => r.space));
+  assert.equal((await first('leaks', figure(2)))[0][0], l.space);
+  const d = await table(`a_at=${m[0].ts}&all=1`);
+  assert.deepEqual((await first('diff', () => page.click('.bar button:has-text("SQL")'))).map((r) => [r[0], ...r.slice(2, 6)]), d.data.map((r) => [r[0], ...r.slice(2, 6)]));
+  const a = await (await server.ask('/api/v1/traces/1/accounting')).json();
+  assert.deepEqual((await first('accounting', figure(1))).map((r) => [r[0], r[2]]), a.steps.map((s) => [s.name, s.bytes]));
+  const s = await (await server.ask('/api/v1/traces/1/sizes?metric=space')).json();
+  assert.deepEqual((await first('sizes', () => page.locator('h2 a').first().click())).map((r) => [r[0], r[1]]), s.classes.map((c) => [c[1], c[5]]));
+  const life = await (await server.ask('/api/v1/traces/1/lifetimes')).json();
+  assert.deepEqual((await first('sizes', () => page.locator('h2 a').last().click())).map((r) => [r[0], ...r.slice(2)]), life.functions.map((f) => [f[0], ...f.slice(2)]));
+});
+
 test('exports: every format from the menu, names as text, figures of the graph', async () => {
   await at('flame');
   const save = async (label) => {

@@ -1,7 +1,8 @@
 // Accounting: what the program asked for, what its allocator holds, what the kernel counts.
 import { question } from './api';
-import { bytes, clock, count, duration, error, exact, percent } from './format';
+import { bytes, clock, count, duration, error, exact, percent, certainty } from './format';
 import { Busy, Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { figureSql, sqlHref } from './show-sql';
 import { href, place, selection } from './state';
 import { Chart, GUTTER, Ruler } from './timeline';
 
@@ -81,15 +82,16 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
   }));
   const view = { from: a.points[0]?.[0] ?? 0, to: Math.max(a.points[a.points.length - 1]?.[0] ?? 1, (a.points[0]?.[0] ?? 0) + 1e6) };
   const alone = shown.length === 1;
+  const steps = sqlHref(`select * from heapwise_accounting(${tracks.upid + 1}, ${a.ts})`);
   return (
     <div class="findings" aria-busy={answer.busy}>
       <SelectionBar tracks={tracks} all={all} />
       {answer.error && <Failed text={answer.error} />}
       <div class="figures">
-        <Figure label="Live in the profile" value={bytes(a.now.requested.bytes)} note={error(a.error, a.now.requested.bytes) || 'exact'} to={href({ page: 'flame', metric: 'space' })} />
-        {has('in_use') && <Figure label="Allocator: in use" value={bytes(a.now.in_use.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.in_use.bytes)}`} />}
-        {a.fragmentation !== null && <Figure label="Kept free by the allocator" value={bytes(a.now.mapped.bytes - a.now.in_use.bytes)} note={`${percent(a.fragmentation, 1)} of what it has mapped`} />}
-        {has('resident') && <Figure label="Resident" value={bytes(a.now.resident.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.resident.bytes)}`} />}
+        <Figure label="Live in the profile" value={bytes(a.now.requested.bytes)} note={certainty(a.error, a.now.requested.bytes, tracks.interval)} to={href({ page: 'flame', metric: 'space' })} sql={sqlHref(figureSql(tracks, { at: p.at, max: p.max }, 'space'))} />
+        {has('in_use') && <Figure label="Allocator: in use" sql={steps} value={bytes(a.now.in_use.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.in_use.bytes)}`} />}
+        {a.fragmentation !== null && <Figure label="Kept free by the allocator" sql={steps} value={bytes(a.now.mapped.bytes - a.now.in_use.bytes)} note={`${percent(a.fragmentation, 1)} of what it has mapped`} />}
+        {has('resident') && <Figure label="Resident" sql={steps} value={bytes(a.now.resident.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.resident.bytes)}`} />}
         {has('swapped') && a.now.swapped.bytes > 0 && <Figure label="Swapped out" value={bytes(a.now.swapped.bytes)} />}
       </div>
       {a.notes.map((n) => <p class="banner note" role="status">{NOTES[n] ?? n}</p>)}

@@ -3,9 +3,10 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ask, flame, openFile, question, refresh, smallFlame, status, timeline, type Timeline } from './api';
 import { Flame, type Look } from './flame';
-import { amount, base, bytes, clock, count, fit, isBytes, percent, safe } from './format';
+import { amount, base, bytes, clock, count, fit, isBytes, percent, safe, certainty } from './format';
 import { decode, find, type Graph, MERGED, nameOf, ONLY_A, ONLY_B, path } from './graph';
 import { addFilter, Busy, Choice, exactly, Failed, Figure, FilterBar, isTyping, Menu, MetricChoice, type ProfileProps, useAnswer } from './parts';
+import { showSql } from './show-sql';
 import { asPlace, baseOf, now, type Side, written } from './sides';
 import { go, place, selection } from './state';
 
@@ -295,6 +296,8 @@ export function DiffPage({ tracks, all }: ProfileProps) {
     return () => removeEventListener('keydown', key);
   });
   const pick = (s: Side) => go({ base: written(s), zoom: '' });
+  // What the SQL function of it can say, too.
+  const plain = t && t.a.trace === t.b.trace && !p.mode && !p.key && !p.filters.length && !a.from && !b.from && !a.heap && !b.heap && !a.max && !b.max && p.frames === 'site';
   const same = t && t.total[2] === 0 && t.rows === 0 && t.hidden === 0;
   return (
     <div class="findings" aria-busy={answer.busy}>
@@ -308,7 +311,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
         <div class="figures">
           <Figure label="A" value={figure(t.total[0])} note={`${safe(base(t.a.file))} · ${safe(base(t.a.name))} (${t.a.pid})`} />
           <Figure label="B" value={figure(t.total[1])} note={`${safe(base(t.b.file))} · ${safe(base(t.b.name))} (${t.b.pid})`} />
-          <Figure label="Change" value={change(t.total[2])} note={`${plusMinus(t.total[3]) || 'exact'} · ${t.total[2] === 0 ? 'no change' : t.total[4] ? `${relative(t.total[0], t.total[1])}` : 'within the sampling error'}`} />
+          <Figure label="Change" value={change(t.total[2])} note={`${plusMinus(t.total[3]) || certainty(0, 0, Math.min(t.a.interval, t.b.interval))} · ${t.total[2] === 0 ? 'no change' : t.total[4] ? `${relative(t.total[0], t.total[1])}` : 'within the sampling error'}`} />
         </div>
       )}
       <div class="bar">
@@ -318,6 +321,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
         <Choice label="Layout" value={p.open as '' | 'sides'} onChange={(open) => go({ open })} options={[{ id: '', label: 'Merged' }, { id: 'sides', label: 'Side by side' }]} />
         {p.zoom && <button type="button" onClick={() => go({ zoom: '' })}>Zoom out</button>}
+        {plain && <button type="button" title="the query that gives these rows" onClick={() => showSql(`select demangle(name) as name, map_name, a, b, change, error, significant\nfrom heapwise_diff(${t!.a.upid + 1}, ${t!.a.ts}, ${t!.b.upid + 1}, ${t!.b.ts}, '${p.metric}')\norder by abs(change) desc`)}>SQL</button>}
       </div>
       <FilterBar problem={answer.error} />
       {same && <p class="banner note" role="status">Both sides hold the same{t.a.trace === t.b.trace && t.a.upid === t.b.upid && t.a.ts === t.b.ts ? ': they are the same dump' : ''}.</p>}
@@ -331,7 +335,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
       </div>
       {t && t.data.length > 0 && <Rows table={t} busy={answer.busy} onMore={() => setLimit(limit + 5 * PAGE)} />}
       {t && t.data.length === 0 && !same && <p class="empty">{p.match ? 'No changed function matches.' : t.hidden ? `All ${count(t.hidden)} changes are within the sampling error.` : 'No function changed.'}</p>}
-      {t && <p class="statement">{t.same_run ? 'Two dumps of one process: what lives in both is the same sample in both and has no error in the change.' : 'Two recordings: the errors of both sides add up.'}{isBytes(p.metric) ? '' : ' Counts are estimates.'} {all.processes.length > 1 || (status.value?.traces.length ?? 0) > 1 ? '' : 'Ctrl-click two diamonds of the timeline to choose both sides.'}</p>}
+      {t && <p class="statement">{t.same_run ? 'Two dumps of one process: what lives in both is the same sample in both and has no error in the change.' : 'Two recordings: the errors of both sides add up.'}{t.a.interval > 0 && t.b.interval > 0 ? '' : ' How one side was sampled is not known: its error is in no figure.'}{isBytes(p.metric) ? '' : ' Counts are estimates.'} {all.processes.length > 1 || (status.value?.traces.length ?? 0) > 1 ? '' : 'Ctrl-click two diamonds of the timeline to choose both sides.'}</p>}
     </div>
   );
 }

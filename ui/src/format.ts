@@ -59,6 +59,9 @@ export function error(err: number, total: number): string {
   return `±${p >= 9.95 ? p.toFixed(0) : p.toFixed(1)} %`;
 }
 
+/** The error, or why there is none: files of other tools do not say how they sampled. */
+export const certainty = (err: number, total: number, interval: number): string => error(err, total) || (interval > 0 ? 'exact' : 'error unknown');
+
 /** So few samples that the figure is a hint, not a measurement. */
 export const isRough = (samples: number, err: number) => samples < 10 && err > 0;
 

@@ -7,7 +7,7 @@ import { fresh, go, href } from './state';
 /** A trace in a few words. */
 export const words = (t: Trace) =>
   t.state === 'loading' ? `being read, ${t.seconds.toFixed(0)} s` : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
-    : `${count(t.processes?.length ?? 0)} ${t.processes?.length === 1 ? 'process' : 'processes'}, ${count(t.dumps ?? 0)} dumps`;
+    : `${count(t.processes?.length ?? 0)} ${t.processes?.length === 1 ? 'process' : 'processes'}, ${count(t.dumps ?? 0)} ${t.dumps === 1 ? 'dump' : 'dumps'}`;
 
 export function Home() {
   const [path, setPath] = useState('');

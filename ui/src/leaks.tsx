@@ -1,8 +1,9 @@
 // Leaks: what grew from dump to dump, which of it is one, and why the server thinks so.
 import { useState } from 'preact/hooks';
 import { question, type Tracks } from './api';
-import { base, bytes, clock, count, duration, error, exact, percent, safe } from './format';
+import { base, bytes, clock, count, duration, error, exact, percent, safe, certainty } from './format';
 import { Busy, Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { figureSql, sqlHref } from './show-sql';
 import { go, href, place } from './state';
 
 interface Row {
@@ -87,7 +88,7 @@ function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
       <dl class="facts">
         {l.moments.length >= 4 && <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>}
         {l.moments.length >= 4 && <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>}
-        <div><dt>Live</dt><dd>{bytes(r.space)} {error(r.error, r.space) || 'exact'} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
+        <div><dt>Live</dt><dd>{bytes(r.space)} {certainty(r.error, r.space, l.interval)} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
         <div><dt>Ever allocated</dt><dd>{bytes(r.alloc_space)}</dd></div>
       </dl>
       <p class="path dim">{r.path.length ? r.path.map(safe).join(' › ') : 'all stacks'}</p>
@@ -139,9 +140,9 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
       {l && n > 0 && (
         <>
           <div class="figures">
-            <Figure label="Likely leaks" value={change(l.likely)} note={`${l.rows.filter((r) => r.verdict === 'likely leak').length} places`} />
-            <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} />
-            <Figure label="Live at the last dump" value={bytes(l.space)} note={error(l.error, l.space) || 'exact'} />
+            <Figure label="Likely leaks" value={change(l.likely)} note={`${l.rows.filter((r) => r.verdict === 'likely leak').length} places`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />
+            <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${tracks.upid + 1})`)} />
+            <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: String(l.moments[n - 1]) }, 'space'))} />
           </div>
           {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}
           <div class="scroll">

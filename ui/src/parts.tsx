@@ -1,8 +1,8 @@
 // Small parts that pages share: loading answers, selection controls, filters, menus, banners.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
-import { clock, error, bytes, count, METRICS, safe } from './format';
+import { ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
+import { clock, bytes, count, METRICS, safe } from './format';
 import { go, href, place, selection } from './state';
 
 // ---- answers ----
@@ -21,7 +21,7 @@ export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
     set((old) => ({ ...old, busy: true, error: '' }));
     make().then(
       (value) => current && set({ value, error: '', busy: false }),
-      (e: ApiError) => current && set({ value: null, error: e.message || 'the server gave no answer', busy: false }),
+      (e: Error) => current && set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: false }),
     );
     return () => {
       current = false;
@@ -267,5 +267,4 @@ export function Figure({ label, value, note, to, sql }: { label: string; value: 
   );
 }
 
-export const figureError = (f: { error: number; space: number }) => error(f.error, f.space) || 'exact';
 export { href };

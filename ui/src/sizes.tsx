@@ -3,6 +3,7 @@ import { useRef } from 'preact/hooks';
 import { question } from './api';
 import { amount, base, bytes, count, isBytes, METRICS, percent, safe } from './format';
 import { Busy, Failed, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { quote, sqlHref } from './show-sql';
 import { go, href, place, selection } from './state';
 
 type Value = [allocObjects: number, allocSpace: number, objects: number, space: number];
@@ -67,7 +68,7 @@ const Share = ({ part, whole }: { part: number; whole: number }) => (
   <span class="share"><i style={{ width: `${whole > 0 ? Math.min(100, (100 * part) / whole) : 0}%` }} /><b>{percent(part, whole)}</b></span>
 );
 
-function SizesPart() {
+function SizesPart({ upid }: { upid: number }) {
   const p = place.value;
   const q = new URLSearchParams(selection.value);
   q.delete('filters');
@@ -95,7 +96,7 @@ function SizesPart() {
   const words = METRICS.find((x) => x.id === p.metric)!.label.toLowerCase();
   return (
     <section aria-busy={answer.busy}>
-      <h2>How large <span class="dim">{words} by size of the allocation; each bar holds sizes up to its label</span></h2>
+      <h2>How large <span class="dim">{words} by size of the allocation; each bar holds sizes up to its label</span> <a class="dim small" href={sqlHref(`select up_to, sum(${p.metric}) as ${p.metric}, sum(exact_objects) as exact_objects\nfrom heapwise_sizes(${upid + 1}${/^\d+$/.test(p.at) ? `, ${p.at}` : ''})${p.heap ? `\nwhere heap_name = ${quote(p.heap)}` : ''}\ngroup by up_to order by up_to`)}>SQL</a></h2>
       {bars.length === 0 ? <p class="empty">Nothing was allocated up to here.</p> : (
         <Histogram label="Sizes of allocations" tone="by-size" bars={bars} range={range} onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)} />
       )}
@@ -125,7 +126,7 @@ function LifetimesPart({ upid }: { upid: number }) {
   const last = shown.findLastIndex((b) => b.value > 0);
   return (
     <section aria-busy={answer.busy}>
-      <h2>How long <span class="dim">bytes asked for, by the mean stay of what the function allocates, over the whole recording</span></h2>
+      <h2>How long <span class="dim">bytes asked for, by the mean stay of what the function allocates, over the whole recording</span> <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, alloc_space, alloc_objects, space, stay, temporary_least, temporary_most\nfrom heapwise_lifetimes(${upid + 1})`)}>SQL</a></h2>
       {first < 0 ? <p class="empty">Nothing was allocated.</p> : l.dumps < 2
         ? <p class="empty">One dump does not tell how long anything stayed. Record with <code>heapwise record -c 1s -- …</code></p>
         : (
@@ -151,7 +152,7 @@ export function SizesPage({ tracks, all }: ProfileProps) {
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar"><MetricChoice /><span class="dim">{[!isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates', tracks.interval > 1 && `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`].filter(Boolean).join(' · ')}</span></div>
-      <SizesPart />
+      <SizesPart upid={tracks.upid} />
       <LifetimesPart upid={tracks.upid} />
       <p class="statement">Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that were asked for, are not in them.</p>
     </div>

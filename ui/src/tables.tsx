@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { flame, functions, smallFlame, type Tracks } from './api';
 import { Flame } from './flame';
-import { amount, base, bytes, count, error, fit, isBytes, isRough, percent, safe } from './format';
+import { amount, base, bytes, count, error, fit, isBytes, isRough, percent, safe, certainty } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
 import { functionsSql, showSql, treeSql } from './show-sql';
@@ -93,9 +93,9 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
                 <div role="row" aria-rowindex={w.first + i + 2} class={`row ${r[0] === p.fn ? 'on' : ''}`} style={{ top: `${(w.first + i) * ROW}px` }} onClick={() => pick(r[0])}>
                   <span role="cell" class="c-name" title={safe(r[0])}><button type="button" class="plain" onClick={() => pick(r[0])}>{safe(r[0])}</button></span>
                   <span role="cell" class="c-module dim" title={safe(r[1])}>{safe(base(r[1]))}</span>
-                  <span role="cell" class="c-self num" title={error(r[7], r[2]) || 'exact'}>{amount(r[2], p.metric)}</span>
+                  <span role="cell" class="c-self num" title={certainty(r[7], r[2], tracks.interval)}>{amount(r[2], p.metric)}</span>
                   <span role="cell" class="c-total num"><Share part={r[3]} whole={total} rough={isRough(r[6], r[5])} />{amount(r[3], p.metric)}</span>
-                  <span role="cell" class="c-error num dim" title={`${count(r[6])} samples`}>{isRough(r[6], r[5]) ? '≈ ' : ''}{error(r[5], r[3]) || 'exact'}</span>
+                  <span role="cell" class="c-error num dim" title={`${count(r[6])} samples`}>{isRough(r[6], r[5]) ? '≈ ' : ''}{certainty(r[5], r[3], tracks.interval)}</span>
                   <span role="cell" class="c-count num" title={isBytes(p.metric) && r[4] ? `${bytes(r[3] / r[4])} each` : ''}>{count(r[4])}</span>
                 </div>
               ))}

@@ -2,7 +2,7 @@
 // buttons laid over it for the dumps, so that keyboard and screen readers reach them.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Dump, Timeline, Tracks } from './api';
-import { bytes, clock, error, safe } from './format';
+import { bytes, certainty, clock, safe } from './format';
 import { compareWith } from './sides';
 import { go, place } from './state';
 
@@ -179,7 +179,7 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
         const d = m.dumps[m.dumps.length - 1];
         const on = mine && m.dumps.some((x) => String(x.ts) === p.at) && !p.from;
         const peak = (d.flags & 64) !== 0;
-        const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live ${error(d.error, d.space) || '(exact)'}${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
+        const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live ${certainty(d.error, d.space, tracks.interval)}${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
         return (
           <button type="button" class={`diamond ${peak ? 'peak' : ''} ${on ? 'on' : ''} ${d.flags & LOSSY ? 'lossy' : ''}`} style={{ left: `${m.x * 100}%` }}
             aria-label={m.dumps.length > 1 ? `${m.dumps.length} dumps up to ${clock(d.ts - tracks.start)}; zooms in` : label} aria-pressed={on}

@@ -10,6 +10,8 @@ select name, a, b, change, error, significant from heapwise_diff(1, 1100, 1, nul
 select name, a, b from heapwise_diff(1, 1100, 1, 1200, 'alloc_objects') order by name;
 select * from heapwise_sizes(1) order by heap_name, name, up_to;
 select sum(alloc_space), sum(space) from heapwise_sizes(1, 1100);
+select * from heapwise_lifetimes(1) order by name;
+select * from heapwise_accounting(1);
 select h.id, t.name, t.space from heap_profile h, heapwise_top(h.upid, h.ts_end) t where t.name = 'main' order by h.id;
 select count(*) from heapwise_top(99);
 select id, parent_id, depth, name, self_space, space, alloc_space from heapwise_tree(1) order by id;
