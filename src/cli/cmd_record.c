@@ -56,7 +56,8 @@ static struct hw_record_words words_of(const struct record *r)
 {
     return (struct hw_record_words){.opts = &r->cli->opts,
                                     .attach = r->attach,
-                                    .all = r->all && !r->attach,
+                                    .all =
+                                        hw_opt_flag(&r->cli->opts, HW_OPT_RECORD_ALL) && !r->attach,
                                     .pids = r->pids.v,
                                     .n_pids = r->pids.n};
 }
@@ -171,8 +172,11 @@ static void on_started(void *ctx)
     if (r->attach)
         fprintf(stderr, "attaching to %zu process%s; Ctrl-C ends the recording, %s on\n", r->pids.n,
                 r->pids.n == 1 ? "" : "es", r->pids.n == 1 ? "the process runs" : "they run");
+    else if (hw_opt_flag(&r->cli->opts, HW_OPT_RECORD_ALL))
+        fputs("recording every process that may be profiled, and each new one; Ctrl-C ends it\n",
+              stderr);
     else if (r->all)
-        fputs("recording every process that is preloaded, or starts so; Ctrl-C ends it\n", stderr);
+        fputs("recording the processes of that name, and each new one; Ctrl-C ends it\n", stderr);
 }
 
 /* --all: preloaded programs know the service's socket, so that is where we are. */
@@ -439,8 +443,10 @@ static int run(struct record *r)
 
 int hw_cmd_record(struct hw_cli *cli)
 {
-    struct record r = {
-        .cli = cli, .output = HW_OUTPUT_NONE, .all = hw_opt_flag(&cli->opts, HW_OPT_RECORD_ALL)};
+    struct record r = {.cli = cli,
+                       .output = HW_OUTPUT_NONE,
+                       .all = hw_opt_flag(&cli->opts, HW_OPT_RECORD_ALL) ||
+                              cli->opts.v[HW_OPT_NAME].list.n};
     return run(&r);
 }
 

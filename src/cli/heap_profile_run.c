@@ -255,13 +255,18 @@ static int start(struct run *r, struct hw_error *err)
         return rc;
     struct hw_control_start s = {.flags = HW_START_CHECKPOINTS};
     if (r->h->launched_only)
-        s.flags |= HW_START_LAUNCHED | HW_START_STRIP_ENV;
+        s.flags |= HW_START_LAUNCHED;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_FOLLOW_FORK))
+        s.flags |= HW_START_FOLLOW_FORK;
+    else if (r->h->launched_only)
+        s.flags |= HW_START_STRIP_ENV;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_IDLE))
         s.flags |= HW_START_IDLE;
     r->recording.cli = r->cli;
     r->recording.controller = r->controller;
     r->recording.launch = r->launched ? &r->launch : NULL;
     r->recording.stop_with_program = true;
+    r->recording.follow_fork = hw_opt_flag(&r->cli->opts, HW_OPT_FOLLOW_FORK);
     r->recording.started = on_started;
     r->recording.stopping = on_stopping;
     r->recording.ctx = r;

@@ -9,6 +9,12 @@
 
 enum { PROCESS_STATS_MS = 1000 };
 
+/* `record -n`: processes of that name, no command. */
+static bool is_named(const struct hw_record_words *w)
+{
+    return !w->attach && w->opts->v[HW_OPT_NAME].list.n;
+}
+
 static struct hw_config_request request_of(const struct hw_record_words *w)
 {
     const struct hw_opts *o = w->opts;
@@ -36,7 +42,10 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
         .all = w->all,
-        .no_startup = w->attach,
+        .no_startup = w->attach || hw_opt_flag(o, HW_OPT_NO_STARTUP),
+        .no_running = hw_opt_flag(o, HW_OPT_NO_RUNNING),
+        .names = o->v[HW_OPT_NAME].list.v,
+        .n_names = o->v[HW_OPT_NAME].list.n,
         .pids = w->pids,
         .n_pids = w->n_pids,
     };
@@ -65,8 +74,10 @@ struct hw_control_start hw_record_start(const struct hw_record_words *w)
         .process_stats_ms = PROCESS_STATS_MS,
         .seed = hw_opt_num(o, HW_OPT_SEED),
     };
-    if (!w->all && !w->attach)
-        s.flags |= HW_START_LAUNCHED | (follow ? HW_START_FOLLOW_FORK : HW_START_STRIP_ENV);
+    if (follow)
+        s.flags |= HW_START_FOLLOW_FORK;
+    if (!w->all && !w->attach && !is_named(w))
+        s.flags |= HW_START_LAUNCHED | (follow ? 0u : HW_START_STRIP_ENV);
     if (!hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
         s.flags |= HW_START_KEEP_PEAK;
     if (hw_opt_flag(o, HW_OPT_IDLE))
@@ -80,6 +91,8 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
 {
     const struct hw_opts *o = w->opts;
     const struct hw_optval *exact = &o->v[HW_OPT_EXACT], *interval = &o->v[HW_OPT_INTERVAL];
+    bool no_running = hw_opt_flag(o, HW_OPT_NO_RUNNING),
+         no_startup = hw_opt_flag(o, HW_OPT_NO_STARTUP);
     const char *wrong = NULL;
     if (hw_opt_flag(o, HW_OPT_BLOCK_CLIENT) && hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT))
         wrong = "--block-client and --no-block-client exclude each other";
@@ -87,9 +100,19 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
         wrong = "--exact and --interval exclude each other";
     else if (w->attach && o->n_args == 0)
         wrong = "no process given";
-    else if (w->all && (o->n_args || hw_opt_flag(o, HW_OPT_FOLLOW_FORK)))
-        wrong = "--all takes no command: it profiles what is preloaded already";
-    else if (w->all && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
-        wrong = "--python-allocators is for a command started here, not for --all";
+    else if (w->all && is_named(w))
+        wrong = "--all and --name exclude each other";
+    else if (w->all && o->n_args)
+        wrong = "--all takes no command";
+    else if (is_named(w) && o->n_args)
+        wrong = "--name takes no command: it is about processes that others start";
+    else if (w->all && hw_opt_flag(o, HW_OPT_FOLLOW_FORK))
+        wrong = "--all means forked children anyway";
+    else if (no_running && no_startup)
+        wrong = "--no-running and --no-startup leave nobody";
+    else if ((no_running || no_startup) && !w->all && !is_named(w))
+        wrong = "--no-running and --no-startup are for --name and --all";
+    else if ((w->all || is_named(w)) && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
+        wrong = "--python-allocators is for a command started here";
     return wrong ? hw_fail(err, HW_EINVAL, 0, "%s", wrong) : HW_OK;
 }

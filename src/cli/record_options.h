@@ -22,7 +22,7 @@ struct hw_opts;
 
 struct hw_record_words {
     const struct hw_opts *opts;
-    bool attach; /* running processes; else a command, or with all what is preloaded */
+    bool attach; /* running processes; else a command, --name's, or with all everybody's */
     bool all;
     const uint64_t *pids; /* borrowed; of attach */
     size_t n_pids;
