@@ -16,7 +16,7 @@
 #define ONE_SECOND_NS 1000000000ull
 /* A program that was not started by us, but held at its exec: a recorder that does not answer must
  * not be felt. */
-#define HELD_NS 50000000ull
+#define HELD_NS 200000000ull
 
 static const char *socket_path(bool *asked_for, const char **other)
 {

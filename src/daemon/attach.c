@@ -56,7 +56,7 @@ static const struct hw_map *find_library(const struct hw_maps *m)
     return NULL;
 }
 
-/* Everything that runs: then only those that were prepared are meant, nothing is stopped. */
+/* Everything that runs: nobody wants to read why each of the others is not profiled. */
 static bool means_all(const struct hw_session *s)
 {
     for (size_t i = 0; i < s->sources.n; i++)
@@ -76,8 +76,8 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
                            NULL, 0, &i);
     if (rc < 0)
         return rc;
-    if (i.n_files == 0 && !find_library(&i.maps) && (by_number || !means_all(s)))
-        hw_inject_hook(s, &a->pid);
+    if (i.n_files == 0 && !find_library(&i.maps))
+        hw_inject_hook(s, &a->pid, /* quietly = */ !by_number && means_all(s));
     rc = HW_ENOTFOUND;
     if (i.n_files) {
         const struct hw_map *m = &i.maps.maps.v[i.files[0].map];
@@ -136,19 +136,22 @@ void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why)
     for (size_t i = 0; i < r->found.n; i++)
         if (r->found.v[i].pid.pid == pid)
             return;
-    if (hw_clients_wake_one(r, pid) || is_known(r, pid) || hw_pid_open(pid, &f.pid, NULL) < 0)
+    if (hw_clients_wake_one(r, pid) || hw_pid_open(pid, &f.pid, NULL) < 0)
         return;
     (void)snprintf(f.why, sizeof f.why, "%s", why);
     if (hw_vec_push(&r->found, f) < 0)
         hw_pid_done(&f.pid);
 }
 
-/* Its loader is at work still, or it was prepared and shakes hands by itself. */
-static bool is_too_early(const struct hw_found *f, uint64_t now)
+/* Its loader is at work still, or it was prepared and shakes hands by itself; or it has executed
+ * another program just now, and we still know the one before. */
+static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, uint64_t now)
 {
     struct hw_error err;
     if (now - f->since_ns > FOUND_NS || !hw_pid_alive(&f->pid))
         return false;
+    if (is_known(r, f->pid.pid))
+        return true;
     int rc = hw_inject_check(&f->pid, &err);
     return rc == HW_EUNSUPPORTED || rc == HW_EBUSY;
 }
@@ -157,7 +160,7 @@ static void look_at_found(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->found.n;) {
         struct hw_found *f = &r->found.v[i];
-        if (now < f->next_ns || (is_too_early(f, now) && !is_known(r, f->pid.pid))) {
+        if (now < f->next_ns || is_too_early(r, f, now)) {
             f->next_ns = now < f->next_ns ? f->next_ns : now + FOUND_STEP;
             i++;
             continue;

@@ -32,12 +32,14 @@
 #define TABLES_WAIT (1000 * MS)
 #define LOOK_EVERY  (200 * MS) /* for modules that came later */
 #define TRIES       3
+#define MAX_RUNNING 16u /* at a time: --all means hundreds */
 
 struct hw_inject_job {
     struct hw_recorder *rec;
     struct hw_session *session; /* NULL: it is over */
     struct hw_pid pid;          /* owned */
     uint32_t uid;
+    bool quietly; /* a refusal is not told */
     enum hw_attach_command command;
     char socket[108]; /* where it finds us */
     uint32_t generation, n_tries;
@@ -266,7 +268,7 @@ static bool finish(struct hw_inject_job *j)
     case HW_ATTACH_HOOK:
         if (j->rc == HW_OK)
             hooked(j);
-        else if (j->session)
+        else if (j->session && !j->quietly)
             refused(j->session, j->pid.pid, j->error.text);
         break;
     case HW_ATTACH_UNHOOK:
@@ -330,12 +332,14 @@ int hw_inject_init(struct hw_recorder *r)
     return r->inject_watch.fd < 0 ? HW_ESYS : hw_watch_add(r, &r->inject_watch, EPOLLIN);
 }
 
-void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
+void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly)
 {
     struct hw_recorder *r = s->rec;
     struct hw_proc_status st;
     struct hw_error err;
     if (hw_inject_has(r, pid->pid) || hw_proc_status(pid->dir, &st) < 0)
+        return;
+    if (!r->options.library && quietly)
         return;
     if (!r->options.library) {
         refused(s, pid->pid, "the client library was not found beside the recorder");
@@ -346,8 +350,30 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid)
         rc = hw_inject_check(pid, &err);
     if (rc == HW_OK)
         rc = job_new(r, s, pid, st.uid, HW_ATTACH_HOOK, &err);
-    if (rc < 0)
+    if (rc < 0 && !quietly)
         refused(s, pid->pid, err.text);
+    if (rc == HW_OK)
+        r->injecting.v[r->injecting.n - 1]->quietly = quietly;
+}
+
+void hw_inject_forked(struct hw_session *s, const struct hw_pid *pid)
+{
+    struct hw_recorder *r = s->rec;
+    struct hw_proc_status st;
+    struct hw_injected x = {.session = s, .pid = HW_PID_NONE};
+    bool has = false;
+    if (hw_proc_status(pid->dir, &st) < 0 || find_injected(r, pid))
+        return;
+    for (size_t i = 0; i < r->injected.n; i++)
+        has |= r->injected.v[i].pid.pid == st.ppid;
+    x.uid = st.uid;
+    if (has && hw_pid_open(pid->pid, &x.pid, NULL) == HW_OK && hw_vec_push(&r->injected, x) < 0)
+        hw_pid_done(&x.pid); /* its hooks stay, and pass everything on */
+}
+
+void hw_inject_execed(struct hw_recorder *r, const struct hw_pid *pid)
+{
+    forget(r, pid);
 }
 
 size_t hw_inject_leave(struct hw_session *s)
@@ -392,10 +418,15 @@ bool hw_inject_preparing(const struct hw_recorder *r)
 
 void hw_inject_tick(struct hw_recorder *r, uint64_t now)
 {
+    size_t running = 0;
+    for (size_t i = 0; i < r->injecting.n; i++)
+        running += r->injecting.v[i]->running;
     for (size_t i = 0; i < r->injecting.n;) {
         struct hw_inject_job *j = r->injecting.v[i];
-        if (!j->running && !j->done && is_ready(j, now))
+        if (!j->running && !j->done && running < MAX_RUNNING && is_ready(j, now)) {
             job_start(j);
+            running++;
+        }
         if (!atomic_load_explicit(&j->done, memory_order_acquire)) {
             i++;
             continue;

@@ -389,11 +389,11 @@ void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t 
 }
 
 /* A child of one that is profiled, or such a one after its exec. */
-static bool is_followed(const struct hw_session *s, const struct hw_conn *c,
-                        const struct hw_pid *pid, const struct hw_proc_status *st, uint32_t *source)
+static bool is_followed(const struct hw_session *s, const struct hw_pid *pid,
+                        const struct hw_proc_status *st, uint32_t *source)
 {
     const struct hw_followed *f = follows(s) ? find_followed(s, st->ppid) : NULL;
-    if (!f && follows(s) && (c->hello.flags & HW_HELLO_STARTUP))
+    if (!f && follows(s)) /* after its exec */
         f = find_followed(s, pid->pid);
     if (f)
         *source = f->source;
@@ -431,7 +431,7 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
         *source = 0;
         return hw_launch_matches(s, pid->pid);
     }
-    if (is_followed(s, c, pid, &st, source))
+    if (is_followed(s, pid, &st, source))
         return true;
     for (uint32_t i = 0; i < s->sources.n; i++) {
         *source = i;

@@ -49,8 +49,8 @@
 #include "base/banned.h"
 
 #define MS         UINT64_C(1000000)
-#define ROUND_MS   500u        /* a round of work that takes longer does not come back */
-#define HELD_NS    (1000 * MS) /* an execve that has not ended by then is let go */
+#define ROUND_MS   500u       /* a round of work that takes longer does not come back */
+#define HELD_NS    (200 * MS) /* an execve that has not ended by then is let go */
 #define JUDGED_NS  (1000 * MS)
 #define SCAN_REST  60          /* times the time that a look through /proc took, */
 #define SCAN_FAST  (25 * MS)   /* and at least, when nobody tells of programs that start */
@@ -190,7 +190,7 @@ static bool is_meant(const struct finder *f, const struct person *p)
     for (size_t i = 0; i < f->rules.n; i++)
         if (rule_means(&f->rules.v[i], p))
             return true;
-    return is_followed(f, p->status.ppid);
+    return is_followed(f, p->status.ppid) || is_followed(f, p->status.tgid);
 }
 
 /* ---- at the exec: the answerer has looked at its arguments ---- */
@@ -262,9 +262,24 @@ static void hold(struct finder *f, int32_t tid)
         _exit(1); /* which lets it go */
 }
 
+/* A user's rules are about his own processes. */
+static bool of_interest(const struct finder *f, int dir)
+{
+    struct stat st;
+    if (f->rules.n == 0 || fstat(dir, &st) < 0)
+        return false;
+    for (size_t i = 0; i < f->rules.n; i++)
+        if (f->rules.v[i].uid == 0 || f->rules.v[i].uid == st.st_uid)
+            return true;
+    return false;
+}
+
 /* What the answerer could not decide by the name. */
 static bool may_be_meant(struct finder *f, int32_t tid)
 {
+    hw_autofd int dir = hw_proc_open_dir(tid);
+    if (dir < 0 || !of_interest(f, dir))
+        return false;
     for (size_t i = 0; i < f->rules.n; i++)
         if (f->rules.v[i].all)
             return true;
@@ -327,6 +342,16 @@ static void forget_held(struct finder *f, size_t i)
     f->held.v[i] = f->held.v[--f->held.n];
 }
 
+static void look_at(struct finder *f, int32_t pid, uint32_t flags)
+{
+    struct person p;
+    if (!person_read(f, pid, &p))
+        return;
+    if (p.status.tgid == pid && is_meant(f, &p))
+        tell(f, HW_STARTS_FOUND, flags, pid, NULL);
+    person_done(&p);
+}
+
 static void on_stop(struct finder *f, int32_t pid, int status)
 {
     unsigned long former = (unsigned long)pid;
@@ -340,10 +365,11 @@ static void on_stop(struct finder *f, int32_t pid, int status)
         if (event == PTRACE_EVENT_EXEC) {
             forget_held(f, i);
             on_exec(f, pid);
-        } else if (h->interrupted) { /* its execve failed, or takes too long */
+        } else if (h->interrupted) { /* its execve failed, or was over when it was seized */
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
+            look_at(f, pid, 0);
         } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {
@@ -394,16 +420,6 @@ static void let_go_of_old(struct finder *f, uint64_t now)
 
 /* ---- what nobody held ---- */
 
-static void look_at(struct finder *f, int32_t pid, uint32_t flags)
-{
-    struct person p;
-    if (!person_read(f, pid, &p))
-        return;
-    if (p.status.tgid == pid && is_meant(f, &p))
-        tell(f, HW_STARTS_FOUND, flags, pid, NULL);
-    person_done(&p);
-}
-
 static void on_event(struct finder *f, const struct proc_event *e)
 {
     switch ((int)e->what) {
@@ -430,17 +446,6 @@ static void on_events(struct finder *f)
         else if (rc == HW_ELIMIT) /* some were lost: /proc has them */
             f->next_scan_ns = 0;
     }
-}
-
-static bool of_interest(const struct finder *f, int dir)
-{
-    struct stat st;
-    if (f->rules.n == 0 || fstat(dir, &st) < 0)
-        return false;
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (f->rules.v[i].uid == 0 || f->rules.v[i].uid == st.st_uid)
-            return true;
-    return false;
 }
 
 static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)

@@ -301,7 +301,8 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                                      .adaptive_max_interval_bytes = c->adaptive_max_interval_bytes,
                                      .seed = s->start.seed,
                                      .max_frames = HW_MAX_FRAMES};
-    bool follow = s->start.flags & HW_START_FOLLOW_FORK;
+    bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||
+                  (c->all && !(s->start.flags & HW_START_LAUNCHED));
     bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
     out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
                  (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
@@ -365,6 +366,8 @@ static void start_running(struct hw_target *t)
     t->phase = HW_PHASE_RUNNING;
     tell_missing_start(t);
     hw_session_follow(t->session, &t->pid, t->source);
+    if (t->hello.flags & HW_HELLO_FORKED)
+        hw_inject_forked(t->session, &t->pid);
     t->session->n_targets++;
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
     if (t->session->stopping)
@@ -441,6 +444,8 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
         return;
     t->phase = HW_PHASE_FINISHING;
     t->end = why;
+    if (why == HW_END_EXECED)
+        hw_inject_execed(t->rec, &t->pid);
     if (why == HW_END_SESSION || why == HW_END_GAVE_UP)
         hw_proc_poll_last(t->session, t);
     /* Before the client tidies up. */
