@@ -307,9 +307,9 @@ def renamed(box):
     """A child of a server that gives itself the name, by prctl or over its arguments, is profiled from
     then on; the server itself is not."""
     exe, tag = box.own("late"), box.dir.name.split(".")[-1]
-    for i, how in enumerate(("comm", "argv")):
+    for i, (how, env) in enumerate((("comm", {}), ("argv", {}), ("comm", {"LD_PRELOAD": hw.preload_library()}))):
         want = f"w{i}_{tag}"
-        server = Late(box, [exe])
+        server = Late(box, [exe], env=env)
         w = Watch(box, "-n", want, name=f"out{i}")
         parent = server.pid
         server.do("fork")
@@ -324,7 +324,197 @@ def renamed(box):
         server.end()
 
 
+def attach(box, *argv, trace="out.trace"):
+    p = box.start([hw.tool("heapwise"), "attach", "-i", "1", "-q", "-f", "-o", box.path(trace), *argv],
+                  stderr=open(box.path("attach.err"), "wb"))
+    p.trace = box.path(trace)
+    return p
+
+
+def finish(box, p):
+    p.send_signal(signal.SIGINT)
+    hw.equal(p.wait(30), 0, "attach: " + open(box.path("attach.err")).read())
+    return hw.sound(p.trace)
+
+
+def shared_memory(box):
+    """Children that run in the memory of an attached process, with and without an exec, end nothing:
+    what they allocate is booked there."""
+    for follow in ([], ["--follow-fork"]):
+        t = Late(box, [hw.target("late")])
+        p = attach(box, str(t.pid), *follow)
+        hw.wait_for(lambda: is_joined(t.pid), "the attach")
+        before = t.do("go 0")
+        t.do("vfork 20")
+        t.do("clone 20")
+        after = t.do("go 10")
+        d = finish(box, p).last(t.pid)
+        hw.exact(d, since(after, before), f"{follow}")
+        hw.true(not d.disconnected, "the profile went on to the end")
+        t.end()
+
+
+def follow_fork(box):
+    """An attached process, its child, the child's child and what that executes: each a process of its own."""
+    holds()
+    t = Late(box, [hw.target("late")])
+    first = t.pid
+    p = attach(box, str(first), "--follow-fork")
+    hw.wait_for(lambda: is_joined(first), "the attach")
+    want, before = {}, t.do("go 0")
+    own = t.do("go 5")
+    want[first] = since(own, before)
+    for n in (7, 9):
+        t.do("fork")
+        rings = lambda: [l for l in pathlib.Path(f"/proc/{t.pid}/maps").read_text().splitlines() if "ring" in l]
+        hw.wait_for(rings, "the child to join")
+        time.sleep(0.1)
+        at = t.do("go 0")
+        want[t.pid] = since(t.do(f"go {n}"), at)
+    t.do("fork")
+    t.p.stdin.write(b"exec\n")
+    t.p.stdin.flush()
+    hw.equal(t.p.stdout.readline(), b"ready\n", "the program that it executes")
+    want[t.pid] = t.do("go 11")
+    trace = finish(box, p)
+    for pid, w in want.items():
+        hw.true(trace.last(pid) is not None, f"{pid} of {list(want)}: have {sorted({d.pid for d in trace.dumps})}")
+        hw.exact(trace.last(pid), {k: w[k] for k in ("late_kept", "late_freed")}, f"process {pid}, {first} is the first")
+    hw.equal([trace.last(p).from_startup for p in want], [False, False, False, True], "from_startup")
+    for pid in list(want)[:3]:
+        hw.wait_for(lambda: not is_joined(pid), f"process {pid} to be left")
+    t.do("go 1")
+    t.end()
+
+
+def record_name(box):
+    """record -n, without a command."""
+    holds()
+    exe = box.own("late")
+    p = box.start([hw.tool("heapwise"), "record", "-n", os.path.basename(exe), "-i", "1", "-o", box.path("n.trace"),
+                   "--no-report"], stderr=open(box.path("record.err"), "wb"))
+    hw.wait_for(lambda: b"recording the processes" in open(box.path("record.err"), "rb").read(), "record")
+    t = Late(box, [exe])
+    want = t.do("go 12")
+    t.end()
+    p.send_signal(signal.SIGINT)
+    hw.equal(p.wait(20), 0, open(box.path("record.err")).read())
+    hw.exact(hw.sound(box.path("n.trace")).last(t.pid), want, "record -n")
+    for wrong in (["-n", "a", "--", "true"], ["-n", "a", "--all"], ["--no-running", "--", "true"],
+                  ["-n", "a", "--no-running", "--no-startup"]):
+        hw.equal(box.run([hw.tool("heapwise"), "record", *wrong]).returncode, 2, " ".join(wrong))
+
+
+def everybody(box):
+    """--all: each process that may be profiled, each new one, each forked child. In a pid namespace of
+    its own, since the machine's other processes are nobody's business here."""
+    holds()
+    hw.need("unshare")
+    late, out = hw.target("late"), box.path("all.trace")
+    shell = f"""
+mkfifo a b
+{late} <a >a.out & echo $! >a.pid
+exec 3>a
+until grep -q ready a.out; do sleep 0.02; done
+{hw.tool("heapwise")} record --all -i 1 -q --no-report -o {out} 2>rec.err &
+rec=$!
+until grep -q ring /proc/$(cat a.pid)/maps; do sleep 0.02; done
+{late} <b >b.out & echo $! >b.pid
+exec 4>b
+echo go 10 >&3; echo go 20 >&4
+until grep -q done a.out && grep -q done b.out; do sleep 0.02; done
+echo fork >&4
+until grep -q child b.out; do sleep 0.02; done
+sleep 0.5
+echo go 30 >&4
+until [ $(grep -c done b.out) = 3 ]; do sleep 0.02; done
+kill -INT $rec; wait $rec; echo status $?
+"""
+    r = box.run(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], timeout=60)
+    hw.true(b"status 0" in r.stdout, hw.tail(r.stdout) + hw.tail(r.stderr) + open(box.path("rec.err")).read())
+    trace = hw.sound(out)
+    a, b = (int(open(box.path(f"{x}.pid")).read()) for x in "ab")
+    child = int([l for l in open(box.path("b.out")) if l.startswith("child")][0].split()[1])
+    hw.equal([trace.last(p).from_startup for p in (a, b, child)], [False, True, False], "from_startup")
+    kept = lambda pid: trace.last(pid).by_function(["late_kept"])["late_kept"][1]
+    hw.equal([kept(a), kept(b)], [10, 20], "allocations of the running one and the new one")
+    hw.true(0 < kept(child) <= 30, f"the child: {kept(child)}")
+
+
+def not_held(box):
+    """Without the right to hold programs they are found, attached to, and it is said what is missing."""
+    hw.need("setpriv")
+    exe = box.own("late")
+    os.chmod(box.dir, 0o755)
+    out = box.path("out")
+    os.mkdir(out)
+    err = box.path("out.err")
+    p = box.start(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-all", hw.tool("heap_profile"), "-n",
+                   os.path.basename(exe), "-i", "1", "-o", out], stderr=open(err, "wb"))
+    hw.true(b"active" in p.stdout.readline(), open(err).read())
+    t = Late(box, [exe])
+    start = time.monotonic()
+    hw.wait_for(lambda: is_joined(t.pid), "it to be found")
+    print(f"  found and attached {(time.monotonic() - start) * 1000:.0f} ms after its start")
+    before = t.do("go 0")
+    after = t.do("go 10")
+    t.end()
+    p.send_signal(signal.SIGINT)
+    hw.equal(p.wait(20), 0, open(err).read())
+    d = hw.sound(out + "/raw-trace").last(t.pid)
+    hw.exact(d, since(after, before), "from then on")
+    hw.true(not d.from_startup, "from_startup")
+    text = open(err).read()
+    hw.true("ms after its start on: what it allocated before is missing" in text, text)
+
+
+def memory_without_an_answer(box):
+    """Arguments in memory that nobody answers for (userfaultfd): the execs of others go on, whoever asked
+    for them is replaced, and later programs are seen."""
+    holds()
+    hw.need("gcc")
+    src, exe = box.path("h.c"), box.own("late")
+    pathlib.Path(src).write_text("""
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+    int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    char *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register r = {.range = {(unsigned long)p, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &r)) return 3;
+    puts("now"); fflush(stdout);
+    char *argv[] = {p, 0};
+    execv("/bin/true", argv);
+    return 4; }
+""")
+    box.run(["gcc", "-w", "-o", box.path("h"), src], check=0)
+    w = Watch(box, "-n", os.path.basename(exe))
+    answerer = w.below()["heapprofd-allow"]
+    h = box.start([box.path("h")])
+    if h.stdout.readline() != b"now\n":
+        raise hw.Skip("no userfaultfd here")
+    slowest = spawn_time(10)
+    print(f"  slowest start {slowest * 1000:.0f} ms")
+    hw.true(slowest < 2, f"an exec took {slowest:.1f} s")
+    hw.wait_for(lambda: w.below().get("heapprofd-allow", answerer) != answerer, "another answerer")
+    time.sleep(0.3)
+    t = Late(box, [exe])
+    want = t.do("go 9")
+    t.end()
+    h.kill()
+    hw.exact(w.end().last(t.pid), want, "afterwards")
+
+
 if __name__ == "__main__":
     hw.main({"by-name": patiently(by_name), "environment": patiently(environment),
              "running-and-new": patiently(running_and_new), "left-alone": left_alone, "script": patiently(script), "stopped-helpers": stopped_helpers,
-             "killed-in-a-storm": killed_in_a_storm, "renamed": renamed})
+             "killed-in-a-storm": killed_in_a_storm, "renamed": renamed,
+             "shared-memory": shared_memory, "follow-fork": patiently(follow_fork),
+             "record-name": patiently(record_name), "all": patiently(everybody), "not-held": not_held,
+             "memory-without-an-answer": memory_without_an_answer})
