@@ -397,7 +397,7 @@ def killed_midway(box):
         t = box.start([exe, "0"], stdin=subprocess.PIPE)
         hw.equal(t.stdout.readline(), b"ready\n", "busy")
         have = resting_fds(t.pid)
-        for i in range(ROUNDS // 5):
+        for i in range(ROUNDS // 8):
             p = box.start([need_inject(), hw.preload_library(), "100000", "-p", str(t.pid)])
             time.sleep(dice.uniform(0.02, 0.1))
             p.kill()

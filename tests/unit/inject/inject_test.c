@@ -12,15 +12,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,16 +24,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "inject/inject.h"
+#include "inject_child.h"
 #include "proc/pid.h"
 
-static const char *library;
-
-enum call { CALL_NANOSLEEP, CALL_EPOLL, CALL_READ, CALL_FUTEX, CALL_POLL, CALL_SPIN, CALL_COUNT };
-
-struct report {
-    int64_t rc, error, ms;
-    double sum; /* vector registers held over the call */
-};
+static const char *library, *program; /* program: the child, when it is not ourselves */
 
 struct target {
     pid_t pid;
@@ -45,64 +35,23 @@ struct target {
     struct hw_pid handle;
 };
 
-static volatile int handled;
-
-static void on_signal(int s)
-{
-    handled = s;
-}
-
-static int64_t make_call(enum call c, int in)
-{
-    struct timespec t = {0, 300000000};
-    uint32_t word = 0;
-    char byte;
-    struct epoll_event e;
-    switch (c) {
-    case CALL_NANOSLEEP:
-        return nanosleep(&t, NULL);
-    case CALL_EPOLL:
-        return epoll_wait(epoll_create1(EPOLL_CLOEXEC), &e, 1, 300);
-    case CALL_READ:
-        return read(in, &byte, 1);
-    case CALL_FUTEX:
-        return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, NULL, 0);
-    case CALL_POLL:
-        return poll(NULL, 0, 300);
-    default: {
-        uint64_t end = hw_now_monotonic_ns() + 300000000;
-        while (hw_now_monotonic_ns() < end) {
-            void *volatile p = malloc(100);
-            free(p);
-        }
-        return 0;
-    }
-    }
-}
-
-static void child(enum call c, int in, int out)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)signal(SIGUSR1, on_signal);
-    for (;;) {
-        uint64_t start = hw_now_monotonic_ns();
-        volatile double a = 1.5;
-        double b = a * 3;
-        errno = 0;
-        struct report r = {.rc = make_call(c, in), .error = errno};
-        r.ms = (int64_t)((hw_now_monotonic_ns() - start) / 1000000);
-        r.sum = a + b;
-        if (write(out, &r, sizeof r) != sizeof r)
-            _exit(0);
-    }
-}
-
 static void start(struct target *t, enum call c)
 {
     int to[2], from[2];
     assert_return_code(pipe2(to, O_CLOEXEC), errno);
     assert_return_code(pipe2(from, O_CLOEXEC), errno);
     t->pid = fork();
+    if (t->pid == 0 && program) {
+        char args[3][16];
+        int fds[] = {to[0], from[1]};
+        for (int i = 0; i < 2; i++) {
+            snprintf(args[i + 1], sizeof args[i], "%d", fds[i]);
+            fcntl(fds[i], F_SETFD, 0);
+        }
+        snprintf(args[0], sizeof args[0], "%d", (int)c);
+        execl(program, program, args[0], args[1], args[2], (char *)NULL);
+        _exit(127);
+    }
     if (t->pid == 0)
         child(c, to[0], from[1]);
     close(to[0]);
@@ -111,6 +60,13 @@ static void start(struct target *t, enum call c)
     t->from = from[0];
     assert_int_equal(hw_pid_open(t->pid, &t->handle, NULL), HW_OK);
     struct timespec pause = {0, 30000000};
+    char link[64], exe[512] = "";
+    snprintf(link, sizeof link, "/proc/%d/exe", t->pid);
+    for (int i = 0; i < 100 && program && !strstr(exe, "inject_child"); i++) {
+        nanosleep(&pause, NULL);
+        if (readlink(link, exe, sizeof exe - 1) < 0)
+            break;
+    }
     nanosleep(&pause, NULL);
 }
 
@@ -160,6 +116,26 @@ static void status_line(pid_t pid, const char *key, char out[128])
     fclose(f);
 }
 
+/* The program's code. */
+static size_t read_code(pid_t pid, uint8_t **out)
+{
+    char path[64], line[512], name[512] = "";
+    unsigned long lo = 0, hi = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "%lx-%lx r-xp %*s %*s %*s /%500s", &lo, &hi, name) == 3)
+            break;
+    fclose(f);
+    snprintf(path, sizeof path, "/proc/%d/mem", pid);
+    int fd = open(path, O_RDONLY);
+    *out = malloc(hi - lo);
+    assert_int_equal(pread(fd, *out, hi - lo, (off_t)lo), hi - lo);
+    close(fd);
+    return hi - lo;
+}
+
 static struct report take_report(struct target *t, enum call c)
 {
     struct report r;
@@ -204,15 +180,17 @@ static int inject(struct target *t, enum hw_attach_command command, enum hw_inje
 static void failures_leave_no_trace(void **state)
 {
     (void)state;
-    for (int c = 0; c < CALL_COUNT; c++) {
+    for (int c = program ? CALL_FUTEX : 0; c < CALL_COUNT; c += program ? 2 : 1) {
         for (int step = HW_INJECT_STOPPED; step < HW_INJECT_STEP_COUNT; step++) {
             struct target t;
             struct hw_inject_result r;
             char before[128], after[128];
-            if (step == HW_INJECT_HELD) /* where code is changed: tests/e2e/attach.py */
+            if (step == HW_INJECT_HELD && !program) /* only where code is changed */
                 continue;
             start(&t, (enum call)c);
             int fds = count_fds(t.pid), maps = count_lines(t.pid, "maps");
+            uint8_t *code, *code_after;
+            size_t n_code = read_code(t.pid, &code);
             status_line(t.pid, "SigBlk", before);
             assert_int_equal(inject(&t, HW_ATTACH_HOOK, (enum hw_inject_step)step, &r), HW_ESYS);
             status_line(t.pid, "SigBlk", after);
@@ -220,6 +198,10 @@ static void failures_leave_no_trace(void **state)
             assert_int_equal(count_fds(t.pid), fds);
             if (step < HW_INJECT_LOADED && c != CALL_SPIN)
                 assert_int_equal(count_lines(t.pid, "maps"), maps);
+            assert_int_equal(read_code(t.pid, &code_after), n_code);
+            assert_memory_equal(code, code_after, n_code);
+            free(code);
+            free(code_after);
             struct report p = take_report(&t, (enum call)c);
             check_report((enum call)c, &p);
             stop(&t);
@@ -237,11 +219,11 @@ static void hooks_come_and_go(void **state)
         int fds = count_fds(t.pid), maps = 0;
         for (int round = 0; round < 5; round++) {
             assert_int_equal(inject(&t, HW_ATTACH_HOOK, 0, &r), HW_OK);
-            assert_true(r.n_slots > 10);
+            assert_true(r.n_slots > (program ? 5 : 10));
             assert_int_equal(r.loaded, round == 0);
             assert_int_equal(inject(&t, HW_ATTACH_UNHOOK, 0, &r), HW_OK);
             assert_int_equal(r.n_slots, 0);
-            assert_true(r.n_changed > 10);
+            assert_true(r.n_changed > (program ? 5 : 10));
             assert_int_equal(count_fds(t.pid), fds);
             if (round == 1)
                 maps = count_lines(t.pid, "maps");
@@ -278,6 +260,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     library = argv[1];
+    program = argc > 2 ? argv[2] : NULL;
 #if !defined(__x86_64__)
     return 77;
 #endif
