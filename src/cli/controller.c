@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "daemon/recorder.h"
+#include "wire/handshake.h"
 
 #include "base/banned.h"
 
@@ -202,6 +203,16 @@ static void wait_child(pid_t child)
     (void)waitpid(child, NULL, WNOHANG); /* still running: init takes it over */
 }
 
+/* What a recorder that was killed could not take away itself; daemon/door.h. */
+static void remove_file(const struct hw_controller *c)
+{
+    char path[sizeof c->socket + sizeof HW_SOCKET_FILES];
+    if (c->socket[0] != '@')
+        return;
+    (void)snprintf(path, sizeof path, HW_SOCKET_FILES "%s", c->socket + 1);
+    (void)unlink(path); /* gone, as a rule */
+}
+
 void hw_controller_free(struct hw_controller *c)
 {
     if (!c)
@@ -209,8 +220,10 @@ void hw_controller_free(struct hw_controller *c)
     (void)close(c->fd);
     if (c->received >= 0)
         (void)close(c->received);
-    if (c->child > 0 && !c->abandoned)
+    if (c->child > 0 && !c->abandoned) {
         wait_child(c->child);
+        remove_file(c);
+    }
     free(c);
 }
 

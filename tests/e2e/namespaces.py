@@ -285,6 +285,20 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+def no_litter(box):
+    """The file beside an abstract name goes with the recorder, also when that is killed."""
+    def files():
+        return {f for f in os.listdir("/tmp") if re.match(rf"heapwise-{p.pid}-[0-9a-f]+$", f)}
+    for kill in (False, True):
+        p = box.start([hw.tool("heapwise"), "record", "-f", "-o", box.path("x.trace"), "--", "sleep", "0.6"])
+        hw.wait_for(files, "the file")
+        for q in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split() if kill else ():
+            if pathlib.Path(f"/proc/{q}/comm").read_text() == "heapprofd\n":
+                os.kill(int(q), signal.SIGKILL)
+        p.wait(20)
+        hw.equal(files(), set(), f"killed: {kill}")
+
+
 def rootless(box):
     """A user's container without root: its process has a user of his range. He is told the way in, which
     works; root's service does it for him; nobody else may."""
@@ -325,4 +339,4 @@ if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
              "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
-             "rootless": rootless})
+             "rootless": rootless, "no-litter": no_litter})

@@ -129,6 +129,30 @@ def memory_group(box):
                 time.sleep(0.1)
 
 
+def memory_group_v2(box):
+    """cgroup v2 with memory.oom.group: recorder and program are killed together, the checkpoint stays."""
+    at = pathlib.Path("/sys/fs/cgroup")
+    try:
+        if "memory" not in (at / "cgroup.controllers").read_text().split():
+            raise hw.Skip("no memory controller in cgroup v2 here")
+        group = at / f"heapwise-test-{os.getpid()}"
+        (at / "cgroup.subtree_control").write_text("+memory")
+        group.mkdir()
+        (group / "memory.max").write_text(str(128 * MIB))
+        (group / "memory.oom.group").write_text("1")
+    except OSError as e:
+        raise hw.Skip(f"no memory group of cgroup v2 of one's own: {e}")
+    try:
+        line = ["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@" >/dev/null', "sh", hw.tool("heapwise"), "record",
+                "-i", "1", "-o", box.path("oom.trace"), "--", hw.target("refuse"), "kill"]
+        box.run(line)
+        left = sorted(box.dir.glob("oom.trace*"))
+        dumps = Trace(left[0]).of()
+        hw.true(dumps and dumps[-1].checkpoint and dumps[-1].trigger == "near-limit", f"{[d.trigger for d in dumps]}")
+    finally:
+        group.rmdir()
+
+
 def in_configuration(box):
     """The service takes conditions from the configuration that heap_profile prints."""
     program = box.own("steps")
