@@ -136,6 +136,8 @@ static int look(struct hw_inject_job *j)
     struct hw_look_image i;
     int rc =
         hw_look_image(r->looker, hw_look_at(&j->pid, j->uid), HW_LOOK_ALL_FILES, NULL, NULL, 0, &i);
+    if (rc < 0)
+        return rc; /* then there is no image */
     for (size_t k = 0; rc == HW_OK && k < i.n_files; k++) {
         struct hw_look_file *f = &i.files[k];
         const struct hw_map *m = &i.maps.maps.v[f->map];
@@ -150,8 +152,7 @@ static int look(struct hw_inject_job *j)
                                                 m->start - m->offset - file->load_bias, file}) < 0)
             rc = HW_ENOMEM;
     }
-    if (rc != HW_EGONE && rc != HW_ETIMEOUT)
-        hw_look_image_done(&i);
+    hw_look_image_done(&i);
     return rc;
 }
 
@@ -216,6 +217,12 @@ static void job_start(struct hw_inject_job *j)
 
 /* ---- what came of it ---- */
 
+/* One that has started meanwhile and is over already: nobody waits for it. */
+static bool is_short_lived(const struct hw_session *s, const struct hw_pid *pid)
+{
+    return hw_session_is_later(s, pid) && !hw_pid_alive(pid);
+}
+
 static void leave(struct hw_recorder *r, struct hw_injected *x)
 {
     struct hw_proc_status st;
@@ -268,7 +275,7 @@ static bool finish(struct hw_inject_job *j)
     case HW_ATTACH_HOOK:
         if (j->rc == HW_OK)
             hooked(j);
-        else if (j->session && !j->quietly)
+        else if (j->session && !j->quietly && !is_short_lived(j->session, &j->pid))
             refused(j->session, j->pid.pid, j->error.text);
         break;
     case HW_ATTACH_UNHOOK:
@@ -350,7 +357,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly
         rc = hw_inject_check(pid, &err);
     if (rc == HW_OK)
         rc = job_new(r, s, pid, st.uid, HW_ATTACH_HOOK, &err);
-    if (rc < 0 && !quietly)
+    if (rc < 0 && !quietly && !is_short_lived(s, pid))
         refused(s, pid->pid, err.text);
     if (rc == HW_OK)
         r->injecting.v[r->injecting.n - 1]->quietly = quietly;

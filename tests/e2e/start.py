@@ -511,10 +511,28 @@ int main(void) {
     hw.exact(w.end().last(t.pid), want, "afterwards")
 
 
+def short_lived(box):
+    """Static programs are found and attached to; most of these end meanwhile. The recorder stays, and so
+    does each program's result."""
+    holds()
+    hw.need("gcc")
+    src, exe = box.path("s.c"), box.path("s_" + box.dir.name.split(".")[-1])
+    pathlib.Path(src).write_text("#include <stdlib.h>\n#include <unistd.h>\nint main(int c, char **v) { "
+                                 "for (int i = atoi(v[1]); i >= 0; i--) { free(malloc(100)); usleep(500); } return 7; }\n")
+    if box.run(["gcc", "-static", "-o", exe, src]).returncode:
+        raise hw.Skip("no static libc")
+    w = Watch(box, "-n", os.path.basename(exe))
+    for i in range(60):
+        hw.equal(box.run([exe, str(i % 30)], timeout=20).returncode, 7, f"run {i}")
+    w.p.send_signal(signal.SIGINT)
+    w.p.wait(40)
+    hw.true("recorder is gone" not in w.errors(), w.errors())
+
+
 if __name__ == "__main__":
     hw.main({"by-name": patiently(by_name), "environment": patiently(environment),
              "running-and-new": patiently(running_and_new), "left-alone": left_alone, "script": patiently(script), "stopped-helpers": stopped_helpers,
              "killed-in-a-storm": killed_in_a_storm, "renamed": renamed,
              "shared-memory": shared_memory, "follow-fork": patiently(follow_fork),
              "record-name": patiently(record_name), "all": patiently(everybody), "not-held": not_held,
-             "memory-without-an-answer": memory_without_an_answer})
+             "short-lived": short_lived, "memory-without-an-answer": memory_without_an_answer})
