@@ -114,14 +114,24 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
 
+/* For who wonders what that file is. */
+static void keep_head(struct hw_page_trace *t)
+{
+    hw_autofd int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t n = fd < 0 ? 0 : pread(fd, t->head, sizeof t->head, 0);
+    t->n_head = n > 0 ? (size_t)n : 0;
+}
+
 static void *read_thread(void *ctx)
 {
     struct hw_page_trace *t = ctx;
     struct hw_error err = {0};
     int rc = read_trace(t, &err);
     t->took_ns = hw_now_monotonic_ns() - t->begin_ns;
-    if (rc < 0)
+    if (rc < 0) {
         t->failure = strdup(err.code ? err.text : hw_errc_text(rc));
+        keep_head(t);
+    }
     atomic_store_explicit(&t->state, rc < 0 ? HW_PAGE_FAILED : HW_PAGE_READY, memory_order_release);
     atomic_fetch_add(&t->pages->changes, 1);
     return NULL;

@@ -10,8 +10,9 @@
  *   u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
  *   u32 begin[S + 1], the strings' bytes
  *
- * Nodes stand in preorder, siblings by falling value. Siblings below min_share of the whole are one
- * node "(N small ones)" with flag MERGED.
+ * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
+ * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
+ * "(N small ones)" with flag MERGED.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,11 +182,14 @@ static int walk(struct arrays *a)
         double value = next == HW_ID_NONE
                            ? 0
                            : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
-        if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
+        if (value <= 0 && next != HW_ID_NONE && a->sel->flags & HW_PAGE_STABLE) {
+            next = a->f->v.v[next].next_sibling;
+        } else if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
             a->end.v[top->place] = (uint32_t)a->parent.n;
             next = a->f->v.v[top->node].next_sibling;
             open.n--;
-        } else if (value < a->min && a->f->v.v[next].next_sibling != HW_ID_NONE) {
+        } else if (value < a->min && !(a->sel->flags & HW_PAGE_STABLE) &&
+                   a->f->v.v[next].next_sibling != HW_ID_NONE) {
             rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
             next = HW_ID_NONE;
         } else {
@@ -284,7 +288,8 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
     struct hw_flame_question q = {.cs = t->profile->callsites,
                                   .fns = t->functions,
                                   .values = values,
-                                  .flags = s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+                                  .flags = (s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
+                                           (s->flags & HW_PAGE_COLLAPSE ? HW_FLAME_COLLAPSE : 0)};
     bool pivot = hw_filters_have_pivot(&s->filters);
     if (callers && !pivot)
         return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
@@ -302,7 +307,7 @@ static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
                                                       : hw_flame_ask(&q, out);
     }
     if (rc == HW_OK)
-        rc = hw_flame_sort(out, s->metric);
+        rc = s->flags & HW_PAGE_STABLE ? hw_flame_sort_stable(out) : hw_flame_sort(out, s->metric);
     hw_filter_matches_done(&matches);
     return rc < 0 ? hw_fail(err, rc, 0, "flamegraph") : HW_OK;
 }

@@ -64,8 +64,14 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         j, "seconds",
         (double)(state == HW_PAGE_LOADING ? hw_now_monotonic_ns() - t->begin_ns : t->took_ns) /
             1e9);
-    if (state == HW_PAGE_FAILED)
+    if (state == HW_PAGE_FAILED) {
+        struct hw_strbuf hex = {0};
+        for (size_t i = 0; i < t->n_head; i++)
+            hw_strbuf_addf(&hex, i ? " %02x" : "%02x", t->head[i]);
         hw_json_kv_str(j, "error", t->failure ? t->failure : "cannot be read");
+        hw_json_kv_str(j, "head", hex.p ? hex.p : "");
+        hw_strbuf_done(&hex);
+    }
     if (state == HW_PAGE_READY) {
         hw_json_kv_int(j, "first_ns", t->profile->first_ns);
         hw_json_kv_int(j, "last_ns", t->profile->last_ns);

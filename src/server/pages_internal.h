@@ -33,6 +33,8 @@ struct hw_page_trace {
     pthread_t thread;
     atomic_int state; /* enum hw_page_trace_state; released by the thread that reads */
     char *failure;
+    uint8_t head[16]; /* first bytes of what failed */
+    size_t n_head;
     struct hw_processor *processor;   /* NULL: a look at a running process */
     struct hw_profile *own;           /* then this is its profile */
     const struct hw_profile *profile; /* the processor's, or own */
@@ -80,7 +82,7 @@ void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
 
 /* ---- what a request is about ---- */
 
-enum hw_page_sel_flags { HW_PAGE_INVERT = 1, HW_PAGE_ALL_FRAMES = 2 };
+enum hw_page_sel_flags { HW_PAGE_INVERT = 1, HW_PAGE_ALL_FRAMES = 2, HW_PAGE_COLLAPSE = 4, HW_PAGE_STABLE = 8 };
 
 /* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
  * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters

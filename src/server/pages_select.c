@@ -130,6 +130,8 @@ int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
     if (rc == HW_OK && metric && !hw_metric_find(metric, &s->metric))
         rc = hw_fail(err, HW_EINVAL, 0, "unknown metric '%.40s'", metric);
     s->flags = (is_set(&both, "invert") ? HW_PAGE_INVERT : 0) |
+               (is_set(&both, "collapse") ? HW_PAGE_COLLAPSE : 0) |
+               (is_set(&both, "stable") ? HW_PAGE_STABLE : 0) |
                (frames && strcmp(frames, "all") == 0 ? HW_PAGE_ALL_FRAMES : 0);
     if (rc == HW_OK && filters)
         rc = add_filters(&s->filters, filters, err);

@@ -14,7 +14,8 @@
  * UPID is that of the table process; TS a time, NULL or left out = the last dump. SINCE: only what
  * came after that time; HEAP: only that one; FILTERS: one a line, as in views/filter.h, matched
  * against shown names; OPTIONS: words, of which `max` (TS is that of a recorded maximum),
- * `all-frames` (allocator frames too), `invert`, `callers` (the upper half of a pivot). Names are
+ * `all-frames` (allocator frames too), `invert`, `callers` (the upper half of a pivot), `collapse`
+ * (direct recursion is one node). Names are
  * raw, as in the other tables; demangle() shows them. Rows are made once a call, as columns of
  * cells.
  */
@@ -375,11 +376,17 @@ static int fill_accounting(struct answer *a, const struct asked *q)
 
 /* ---- selections ---- */
 
-enum option { OPTION_MAX = 1, OPTION_ALL_FRAMES = 2, OPTION_INVERT = 4, OPTION_CALLERS = 8 };
+enum option {
+    OPTION_MAX = 1,
+    OPTION_ALL_FRAMES = 2,
+    OPTION_INVERT = 4,
+    OPTION_CALLERS = 8,
+    OPTION_COLLAPSE = 16
+};
 
 static int read_options(struct answer *a, const char *text, unsigned *out)
 {
-    static const char *const words[] = {"max", "all-frames", "invert", "callers"};
+    static const char *const words[] = {"max", "all-frames", "invert", "callers", "collapse"};
     *out = 0;
     for (const char *at = text ? text : ""; *at;) {
         size_t n = strcspn(at, " "), i = 0;
@@ -387,8 +394,8 @@ static int read_options(struct answer *a, const char *text, unsigned *out)
             i++;
         if (n && i == HW_ARRAY_LEN(words))
             return hw_fail(&a->err, HW_EINVAL, 0,
-                           "no option '%.*s'; there are max, all-frames, invert, callers", (int)n,
-                           at);
+                           "no option '%.*s'; there are max, all-frames, invert, callers, collapse",
+                           (int)n, at);
         *out |= n ? 1u << i : 0;
         at += n + (at[n] == ' ');
     }
@@ -443,7 +450,8 @@ static int build_tree(struct answer *a, const hw_values *values, const hw_filter
         return hw_fail(&a->err, HW_EINVAL, 0, "callers needs a pivot among the filters");
     struct hw_flame_question ask = {.cs = a->p->callsites, .fns = a->fns, .values = values};
     ask.flags = (options & OPTION_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
-                (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0);
+                (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0) |
+                (options & OPTION_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
     int rc = HW_OK;
     if (filters->n) {
         rc = hw_filter_match(filters, ask.cs, a->fns, a->sql->demangle ? &namer : NULL, &matches);

@@ -156,11 +156,17 @@ static const struct hw_callsite *callsite_of(const struct build *b, uint32_t cal
     return hw_callsites_get(b->q->cs, (hw_callsite_id){callsite});
 }
 
+static int step(struct build *b, uint32_t function, uint32_t *node)
+{
+    bool again = b->q->flags & HW_FLAME_COLLAPSE && b->out->v.v[*node].function == function;
+    return again ? HW_OK : hw_flame_child(b->out, &b->index, *node, function, node);
+}
+
 static int add_chain(struct build *b, const struct hw_function_at *chain, size_t n, uint32_t *node)
 {
     int rc = HW_OK;
     for (size_t k = 0; rc == 0 && k < n; k++)
-        rc = hw_flame_child(b->out, &b->index, *node, chain[k].function, node);
+        rc = step(b, chain[k].function, node);
     return rc;
 }
 
@@ -238,7 +244,7 @@ static int add_path(struct build *b, size_t first, size_t last, uint32_t *node)
     if (b->path.n == 0)
         return HW_OK;
     for (size_t i = first; rc == 0; i = first <= last ? i + 1 : i - 1) {
-        rc = hw_flame_child(b->out, &b->index, *node, b->path.v[i], node);
+        rc = step(b, b->path.v[i], node);
         if (i == last)
             break;
     }
@@ -346,9 +352,9 @@ static int by_total(const void *a, const void *b, void *ctx)
     return fx < fy ? -1 : fx > fy;
 }
 
-int hw_flame_sort(struct hw_flame *f, enum hw_metric by)
+static int sort(struct hw_flame *f, int (*compare)(const void *, const void *, void *),
+                struct order *o)
 {
-    struct order o = {f, by};
     HW_VEC(uint32_t) kids = {0};
     for (size_t i = 0; i < f->v.n; i++) {
         struct hw_flame_node *n = &f->v.v[i];
@@ -361,13 +367,32 @@ int hw_flame_sort(struct hw_flame *f, enum hw_metric by)
                 return HW_ENOMEM;
             }
         }
-        qsort_r(kids.v, kids.n, sizeof *kids.v, by_total, &o);
+        qsort_r(kids.v, kids.n, sizeof *kids.v, compare, o);
         n->first_child = kids.v[0];
         for (size_t k = 0; k < kids.n; k++)
             f->v.v[kids.v[k]].next_sibling = k + 1 < kids.n ? kids.v[k + 1] : HW_ID_NONE;
     }
     hw_vec_done(&kids);
     return HW_OK;
+}
+
+static int by_function(const void *a, const void *b, void *ctx)
+{
+    const struct hw_flame *f = ((const struct order *)ctx)->f;
+    uint32_t x = f->v.v[*(const uint32_t *)a].function, y = f->v.v[*(const uint32_t *)b].function;
+    return x < y ? -1 : x > y;
+}
+
+int hw_flame_sort(struct hw_flame *f, enum hw_metric by)
+{
+    struct order o = {f, by};
+    return sort(f, by_total, &o);
+}
+
+int hw_flame_sort_stable(struct hw_flame *f)
+{
+    struct order o = {.f = f};
+    return sort(f, by_function, &o);
 }
 
 /* Walks the tree without recursion; open[f] counts how often f stands on the path to the root. */

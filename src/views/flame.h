@@ -63,7 +63,8 @@ static inline const struct hw_value *hw_flame_self(const struct hw_flame *f, uin
 
 enum hw_flame_flags {
     HW_FLAME_INVERTED = 1,
-    HW_FLAME_SITES = 2 /* stacks end at their site: allocator and container frames are cut off */
+    HW_FLAME_SITES = 2,   /* stacks end at their site: allocator and container frames are cut off */
+    HW_FLAME_COLLAPSE = 4 /* a function that calls itself directly is one node */
 };
 
 int hw_flame_build(const struct hw_callsites *cs, const struct hw_functions *fns,
@@ -97,6 +98,8 @@ uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node);
 void hw_flame_done(struct hw_flame *f);
 /* Siblings in falling order of the metric's total, then of the function's id. */
 int hw_flame_sort(struct hw_flame *f, enum hw_metric by);
+/* Siblings in order of their function's id: the same in every selection of a trace. */
+int hw_flame_sort_stable(struct hw_flame *f);
 
 /* By function: self (as the site that asked when HW_FLAME_SITES was given) and total, which counts
  * a function once per stack however often it recurs. Indexed by function id; out has n_functions

@@ -82,11 +82,14 @@ static uint32_t function_at(const struct job *j, const struct row *r)
 
 static void advance(const struct job *j, struct row *r)
 {
-    r->left--;
-    if (j->q->filters)
-        r->at++;
-    else
-        settle(j, r);
+    uint32_t function = function_at(j, r);
+    do {
+        r->left--;
+        if (j->q->filters)
+            r->at++;
+        else
+            settle(j, r);
+    } while (j->q->flags & HW_FLAME_COLLAPSE && !ended(j, r) && function_at(j, r) == function);
 }
 
 static const struct hw_value *value_of(const struct job *j, const struct row *r)

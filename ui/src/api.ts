@@ -7,7 +7,7 @@ import { fresh, place, go, token } from './state';
 export interface Process { upid: number; pid: number; name: string; cmdline: string }
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
 export interface Trace {
-  id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string;
+  id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; processes?: Process[]; losses?: Loss[];
 }
 export interface Status { version: string; traces: Trace[]; records: boolean }

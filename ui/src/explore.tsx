@@ -6,7 +6,7 @@ import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
 import { nodeSql, quote, showSql, treeSql } from './show-sql';
-import { go, INVERTED, place, selection } from './state';
+import { go, INVERTED, place, scrubbing, selection } from './state';
 
 const SEPARATOR = '\u001f';
 export const zoomOf = (names: string[]) => names.join(SEPARATOR);
@@ -37,16 +37,28 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Keep stacks with this', key: 'K', act: () => addFilter(`SS:${exactly(name)}`) },
     { label: 'Hide stacks with this', act: () => addFilter(`HS:${exactly(name)}`) },
     { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
-    ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }] : []),
+    ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }, { label: 'Hide stacks in this module', act: () => addFilter(`!M:${exactly(module)}`) }] : []),
     null,
+    { label: 'Allocation sizes here', act: () => go({ page: 'sizes', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
+    { label: 'Find in another dump: differences', act: () => go({ page: 'diff', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Source', act: () => void toSource(name) },
     { label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) },
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
     { label: 'Copy name', act: () => copy(name) },
     { label: 'Copy stack', act: () => copy(stackText(g, node)) },
+    { label: 'Copy stack with figures (Markdown)', act: () => copy(markdown(g, node)) },
     { label: 'Copy link to this view', act: () => copy(location.href) },
   ];
+}
+
+/** The stack as a table, root first. */
+function markdown(g: Graph, node: number): string {
+  const m = place.peek().metric;
+  const rows: string[] = [];
+  for (let i = node; i > 0; i = g.parent[i])
+    rows.unshift(`| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(g.err[i], g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`);
+  return `| function | total | share | self |\n|---|--:|--:|--:|\n${rows.join('\n')}\n`;
 }
 
 /** The file that the function's symbols name. */
@@ -64,7 +76,7 @@ function picture(): void {
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.invert && !pivot ? INVERTED : '');
+  const query = selection.value + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1' : '');
   const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
@@ -82,6 +94,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
       case 'k': case 'K': if (name) addFilter(`SS:${name}`); return true;
       case 'h': case 'H': if (name) addFilter(`HF:${name}`); return true;
       case 'p': case 'P': if (name) addFilter(`P:${name}`); return true;
+      case 'c': case 'C': go({ collapse: !p.collapse, zoom: '' }); return true;
       case 'e': case 'E': document.getElementById('export')?.click(); return true;
       case 'z':
         if (p.filters.length) {
@@ -124,6 +137,8 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
           options={[{ id: 'down', label: 'Top-down' }, { id: 'up', label: 'Bottom-up', hint: 'who allocates, and who calls them (I)' }]} />
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })}
           options={[{ id: 'site', label: 'Your code', hint: 'stacks end at the function that asked: allocator and container frames are cut off' }, { id: 'all', label: 'All frames' }]} />
+        <button type="button" aria-pressed={p.collapse} class="toggle" title="a function that calls itself is one frame (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse recursion</button>
+        <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
         <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
         <span class="grow" />
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
@@ -145,15 +160,22 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
       )}
       {answer.busy && !g && <Busy what="Drawing" />}
       {answer.error && !g && !p.filters.length && <Failed text={answer.error} />}
-      {g && g.total <= 0 && <p class="empty">{p.filters.length ? 'The filters leave nothing.' : p.from ? 'Nothing grew in this interval.' : 'Nothing is live here. '}
-        {!p.from && !p.filters.length && <button type="button" onClick={() => go({ at: 'peak', max: false })}>Show the peak</button>}</p>}
+      {g && g.total <= 0 && (
+        <div class="empty">
+          <p>{p.filters.length && g.unfiltered > 0 ? `Filters hide 100 % (${amount(g.unfiltered, p.metric)})` : p.from ? 'Nothing grew in this interval.' : p.metric.startsWith('alloc') ? 'No allocations were sampled here.' : 'Nothing is live here.'}</p>
+          {p.filters.length > 0 && <p><button type="button" onClick={() => go({ filters: p.filters.slice(0, -1), zoom: '' })}>Take the last away</button> <button type="button" onClick={() => go({ filters: [], zoom: '' })}>Take all away</button></p>}
+          {!p.filters.length && g.unfiltered <= 0 && <p class="dim">Too short, idle before the recording began, or allocations much smaller than the interval ({amount(g.interval, 'space')}): <code>heapwise doctor</code> checks the machine, <a href={`#!/info?trace=${p.trace}`}>Info</a> tells what the recorder saw.</p>}
+          {!p.from && !p.filters.length && <button type="button" onClick={() => go({ at: 'peak', max: false })}>Show the peak</button>}
+        </div>
+      )}
+      {g && g.total > 0 && g.maxDepth <= 1 && !p.filters.length && g.interval > 0 && g.n > 1 && p.frames === 'all' && <p class="banner note">Stacks have one frame only: there is no unwind information (<code>.eh_frame</code>, <code>.debug_frame</code>, <code>.gnu_debugdata</code>) in {safe(moduleOf(g, 1)) || 'the program'}.</p>}
       {g && g.total > 0 && (
         <>
           {pivot && callers.value && callers.value.total > 0 && (
             <Flame graph={callers.value} metric={p.metric} zoom={0} up colourBy={by} label="Callers" onZoom={() => {}} searchText={p.search}
               height={Math.min(260, (callers.value.maxDepth + 1) * 20)} onMenu={() => {}} />
           )}
-          <Flame graph={g} metric={p.metric} zoom={zoom} searchText={p.search} colourBy={by} height={height} label={`Flamegraph, ${amount(g.total, p.metric)}`}
+          <Flame graph={g} metric={p.metric} zoom={zoom} up={p.bottom} searchText={p.search} colourBy={by} height={height} label={`Flamegraph, ${amount(g.total, p.metric)}`}
             onZoom={onZoom} onKey={onKey} onMenu={(node, x, y) => setMenu({ node, x, y })} />
           <p class="statement">{statement(tracks, g)}</p>
         </>

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
 import { clock, bytes, count, METRICS, safe } from './format';
+import { remember, remembered } from './store';
 import { go, href, place, selection } from './state';
 
 // ---- answers ----
@@ -130,15 +131,25 @@ export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline })
   );
 }
 
-/** [ and ]: one dump back or forth, on every page that shows a moment. */
+/** [ and ]: one dump back or forth, with Shift the interval grows by it; on every page that shows a moment. */
 export function useDumpKeys(tracks: Tracks | null): void {
   useEffect(() => {
     const onKey = (e: KeyboardEvent) => {
-      if (!tracks || e.ctrlKey || e.altKey || e.metaKey || (e.key !== '[' && e.key !== ']') || isTyping(e)) return;
+      const back = e.key === '[' || e.key === '{';
+      if (!tracks || e.ctrlKey || e.altKey || e.metaKey || !(back || e.key === ']' || e.key === '}') || isTyping(e)) return;
       const p = place.peek();
-      const now = p.at && p.at !== 'peak' ? tracks.moments.findIndex((m) => String(m.ts) === p.at) : tracks.moments.length - 1;
-      const m = tracks.moments[now + (e.key === '[' ? -1 : 1)];
-      if (m) go({ at: String(m.ts), max: m.max });
+      const moments = tracks.moments;
+      const index = (ts: string) => moments.findIndex((m) => String(m.ts) === ts);
+      const now = p.at && p.at !== 'peak' ? index(p.at) : moments.length - 1;
+      if (!e.shiftKey) {
+        const m = moments[now + (back ? -1 : 1)];
+        if (m) go({ at: String(m.ts), max: m.max });
+        return;
+      }
+      const from = p.from ? index(p.from) : now;
+      if (back && from > 0) go({ from: String(moments[from - 1].ts), at: String(moments[now].ts), max: false, zoom: '' });
+      else if (back && from === 0) go({ from: String(tracks.start), at: String(moments[now].ts), max: false, zoom: '' });
+      else if (!back && moments[now + 1]) go({ from: p.from || String(moments[now].ts), at: String(moments[now + 1].ts), max: false, zoom: '' });
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
@@ -165,6 +176,18 @@ export function FilterBar({ problem }: { problem: string }) {
   const [text, setText] = useState('');
   const [prefix, setPrefix] = useState('SS:');
   const filters = place.value.filters;
+  const [sets, setSets] = useState(() => remembered<{ name: string; filters: string[] }[]>('filter-sets', []));
+  const [menu, setMenu] = useState<{ x: number; y: number } | null>(null);
+  const keep = (next: typeof sets) => {
+    setSets(next);
+    remember('filter-sets', next);
+  };
+  const move = (from: number, to: number) => {
+    if (to < 0 || to >= filters.length || from === to) return;
+    const next = filters.filter((_, k) => k !== from);
+    next.splice(to, 0, filters[from]);
+    go({ filters: next, zoom: '' });
+  };
   const add = () => {
     const t = text.trim();
     if (!t) return;
@@ -180,12 +203,36 @@ export function FilterBar({ problem }: { problem: string }) {
         onKeyDown={(e) => e.key === 'Enter' && add()} />
       <button type="button" onClick={add} disabled={!text.trim()}>Add</button>
       {filters.map((f, i) => (
-        <span class="chip" title="Double-click to edit" onDblClick={() => {
-          setText(f);
-          go({ filters: filters.filter((_, k) => k !== i) });
-          document.getElementById('filter')?.focus();
-        }}>{safe(f)} <button type="button" aria-label={`Remove filter ${safe(f)}`} onClick={() => go({ filters: filters.filter((_, k) => k !== i), zoom: '' })}>×</button></span>
+        <span class="chip" title="Double-click to edit, drag to move, Delete to take away" draggable
+          onDragStart={(e) => e.dataTransfer!.setData('text/x-filter', String(i))} onDragOver={(e) => e.preventDefault()}
+          onDrop={(e) => {
+            e.preventDefault();
+            const from = e.dataTransfer!.getData('text/x-filter');
+            if (from !== '') move(Number(from), i);
+          }}
+          onDblClick={() => {
+            setText(f);
+            go({ filters: filters.filter((_, k) => k !== i) });
+            document.getElementById('filter')?.focus();
+          }}>{safe(f)} <button type="button" aria-label={`Remove filter ${safe(f)}`} title="Delete: away; Alt+←/→: earlier, later" onClick={() => go({ filters: filters.filter((_, k) => k !== i), zoom: '' })}
+            onKeyDown={(e) => {
+              if (e.key === 'Delete') go({ filters: filters.filter((_, k) => k !== i), zoom: '' });
+              else if (e.altKey && (e.key === 'ArrowLeft' || e.key === 'ArrowRight')) move(i, i + (e.key === 'ArrowLeft' ? -1 : 1));
+              else return;
+              e.preventDefault();
+              e.stopPropagation();
+            }}>×</button></span>
       ))}
+      {(filters.length > 0 || sets.length > 0) && <button type="button" aria-haspopup="menu" onClick={(e) => { const r = e.currentTarget.getBoundingClientRect(); setMenu({ x: r.left, y: r.bottom + 4 }); }}>Sets</button>}
+      {menu && <Menu title="Named sets of filters" x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={[
+        ...(filters.length ? [{ label: 'Keep these under a name…', act: () => {
+          const name = prompt('Name of the set', filters.join(' '));
+          if (name) keep([...sets.filter((x) => x.name !== name), { name, filters }]);
+        } }, { label: 'Take all filters away', act: () => go({ filters: [], zoom: '' }) }] : []),
+        ...(sets.length ? [null] : []),
+        ...sets.map((x) => ({ label: x.name, act: () => go({ filters: x.filters, zoom: '' }) })),
+        ...(sets.length ? [null, { label: 'Forget all sets', act: () => keep([]) }] : []),
+      ]} />}
       {problem && <span class="bad" role="alert">{safe(problem)}</span>}
     </div>
   );

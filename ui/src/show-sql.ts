@@ -5,13 +5,13 @@ import { go, href, place, type Place } from './state';
 
 export const quote = (text: string) => `'${text.replace(/'/g, "''")}'`;
 
-export interface Asked { heap?: string; at?: string; max?: boolean; from?: string; filters?: string[]; frames?: Place['frames'] }
+export interface Asked { heap?: string; at?: string; max?: boolean; from?: string; filters?: string[]; frames?: Place['frames']; collapse?: boolean }
 
 /** The arguments of heapwise_tree and heapwise_functions for what the page's selection means. */
 export function selectionArgs(t: Tracks, s: Asked = place.value, ...options: string[]): string {
   const end = t.moments[t.moments.length - 1] ?? t.peak;
   const m = s.at === 'peak' ? t.peak : s.at ? { ts: s.at, max: s.max } : end;
-  const words = [...(m?.max ? ['max'] : []), ...(s.frames === 'all' ? ['all-frames'] : []), ...options];
+  const words = [...(m?.max ? ['max'] : []), ...(s.frames === 'all' ? ['all-frames'] : []), ...(s.collapse ? ['collapse'] : []), ...options];
   const args = [
     String(t.upid + 1), m ? String(m.ts) : 'null', s.from ? s.from : 'null', s.heap ? quote(s.heap) : 'null',
     s.filters?.length ? quote(s.filters.join('\n')) : 'null', words.length ? quote(words.join(' ')) : 'null',

@@ -27,13 +27,16 @@ export interface Place {
   base: string; mode: string; key: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
   sql: string; // the query of the SQL page
   file: string; line: string; // of the Source page
+  collapse: boolean; // direct recursion as one frame
+  bottom: boolean; // the root stands at the bottom
+  marks: string; // times on the timeline, in ns, joined by ','
 }
 
 const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
-  sql: '', file: '', line: '',
+  sql: '', file: '', line: '', collapse: false, bottom: false, marks: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
@@ -51,6 +54,9 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   from: (t) => (/^\d+$/.test(t) ? t : ''),
   metric: (t) => METRICS.find((x) => x.id === t)?.id ?? 'space',
   invert: (t) => t === '1',
+  collapse: (t) => t === '1',
+  bottom: (t) => t === '1',
+  marks: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   frames: (t) => (t === 'all' ? 'all' : 'site'),
   theme: (t) => (/^(light|dark|contrast)$/.test(t) ? t : ''),
 };
@@ -112,6 +118,9 @@ export const href = (change: Partial<Place>) => format(changed(place.value, chan
 /** Bottom-up trees are an order of magnitude larger: what is below a ten-thousandth is merged. */
 export const INVERTED = '&invert=1&min_share=0.0001';
 
+/** While an interval is dragged, boxes keep their order. */
+export const scrubbing = signal(false);
+
 export const selection = computed(() => {
   const p = place.value;
   const q = new URLSearchParams();
@@ -122,6 +131,7 @@ export const selection = computed(() => {
   if (p.from) q.set('from', p.from);
   q.set('metric', p.metric);
   if (p.frames === 'all') q.set('frames', 'all');
+  if (p.collapse) q.set('collapse', '1');
   if (p.filters.length) q.set('filters', p.filters.join('\n'));
   return q.toString();
 });

@@ -42,6 +42,7 @@ const COLUMNS: [id: string, label: string, hint: string][] = [
   ['total', 'Total', 'what it and all it calls asked for; recursion counts once'],
   ['error', 'Error', 'the true total is within, with 95 % probability; ≈: fewer than ten samples'],
   ['count', 'Count', 'allocations behind the total'],
+  ['average', 'Each', 'total by count'],
 ];
 
 export function FunctionsPage({ tracks }: { tracks: Tracks }) {
@@ -68,7 +69,7 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
           <div class="row head" role="row">
             {COLUMNS.map(([id, label, hint]) => (
               <span role="columnheader" class={`c-${id}`} aria-sort={sort === id ? (order === 'asc' ? 'ascending' : 'descending') : 'none'}>
-                <button type="button" title={hint} onClick={() => go({ sort: `${id} ${sort === id && order === 'desc' ? 'asc' : sort !== id && (id === 'name' || id === 'module') ? 'asc' : 'desc'}` }, true)}>
+                <button type="button" title={hint} disabled={id === 'average'} onClick={() => go({ sort: `${id} ${sort === id && order === 'desc' ? 'asc' : sort !== id && (id === 'name' || id === 'module') ? 'asc' : 'desc'}` }, true)}>
                   {label}{sort === id ? (order === 'asc' ? ' ▲' : ' ▼') : ''}</button>
               </span>
             ))}
@@ -93,10 +94,11 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
                 <div role="row" aria-rowindex={w.first + i + 2} class={`row ${r[0] === p.fn ? 'on' : ''}`} style={{ top: `${(w.first + i) * ROW}px` }} onClick={() => pick(r[0])}>
                   <span role="cell" class="c-name" title={safe(r[0])}><button type="button" class="plain" onClick={() => pick(r[0])}>{safe(r[0])}</button></span>
                   <span role="cell" class="c-module dim" title={safe(r[1])}>{safe(base(r[1]))}</span>
-                  <span role="cell" class="c-self num" title={certainty(r[7], r[2], tracks.interval)}>{amount(r[2], p.metric)}</span>
+                  <span role="cell" class="c-self num" title={certainty(r[7], r[2], tracks.interval)}>{amount(r[2], p.metric)} <small class="dim">{percent(r[2], total)}</small></span>
                   <span role="cell" class="c-total num"><Share part={r[3]} whole={total} rough={isRough(r[6], r[5])} />{amount(r[3], p.metric)}</span>
                   <span role="cell" class="c-error num dim" title={`${count(r[6])} samples`}>{isRough(r[6], r[5]) ? '≈ ' : ''}{certainty(r[5], r[3], tracks.interval)}</span>
-                  <span role="cell" class="c-count num" title={isBytes(p.metric) && r[4] ? `${bytes(r[3] / r[4])} each` : ''}>{count(r[4])}</span>
+                  <span role="cell" class="c-count num">{count(r[4])}</span>
+                  <span role="cell" class="c-average num dim">{isBytes(p.metric) && r[4] ? bytes(r[3] / r[4]) : ''}</span>
                 </div>
               ))}
             </div>

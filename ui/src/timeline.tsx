@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Dump, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
 import { compareWith } from './sides';
-import { go, place } from './state';
+import { go, place, scrubbing } from './state';
 
 const GUTTER = 150;
 const FLAGS: [number, string][] = [
@@ -118,18 +118,21 @@ export const liveLine = (t: Tracks): Line => ({
 });
 export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
 
-const COUNTERS: [name: string, label: string, colour: string][] = [
-  ['mem.rss', 'Resident', '--blue'], ['mem.swap', 'Swapped', '--violet'], ['malloc_info.in_use', 'Allocator in use', '--green'],
+const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
+  { label: 'Resident', lines: [['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--violet']] },
+  { label: 'Swapped', lines: [['mem.swap', 'swapped', '--violet']] },
+  { label: 'Allocator', lines: [['malloc_info.arena', 'mapped', '--blue'], ['malloc_info.in_use', 'in use', '--green']] },
 ];
 
-function Ruler({ view, zero }: { view: View; zero: number }) {
+function Ruler({ view, zero, marks = [], onPointerDown }: { view: View; zero: number; marks?: number[]; onPointerDown?(e: PointerEvent): void }) {
   const total = view.to - view.from;
   const step = steps(total);
-  const marks: number[] = [];
-  for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step) marks.push(t);
+  const ticks: number[] = [];
+  for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step) ticks.push(t);
   return (
-    <div class="ruler" aria-hidden="true">
-      {marks.map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
+    <div class="ruler" aria-hidden="true" data-from={view.from} onPointerDown={onPointerDown}>
+      {marks.filter((t) => t >= view.from && t <= view.to).map((t) => <i class="mark" title={clock(t - zero)} style={{ left: `${((t - view.from) / total) * 100}%` }} />)}
+      {ticks.map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
     </div>
   );
 }
@@ -208,7 +211,7 @@ function snap(t: Tracks, ts: number): number {
   return best;
 }
 
-export function TrackGroup({ tracks, view, onView }: { tracks: Tracks; view: View; onView(v: View): void }) {
+export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tracks; view: View; onView(v: View): void; onPan(by: number): void; onSay(text: string): void }) {
   const p = place.value;
   const area = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
@@ -230,30 +233,67 @@ export function TrackGroup({ tracks, view, onView }: { tracks: Tracks; view: Vie
   const choose = (a: number, b: number, final: boolean) => {
     const from = snap(tracks, Math.min(a, b));
     const end = snap(tracks, Math.max(a, b));
+    scrubbing.value = !final;
     if (from === end) return;
     setDrag(final ? null : { from, to: end });
     // Every move is drawn at once: the graph below follows the hand.
     go({ upid: tracks.upid, from: from <= tracks.start ? String(tracks.start) : String(from), at: String(end), max: false, zoom: '' }, !final);
   };
-  const counters = COUNTERS.filter(([name]) => tracks.counters[name]?.some((c) => c[1] > 0));
+  const counters = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => tracks.counters[name]?.some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
   return (
-    <section class="tracks" ref={area} aria-label={`Tracks of ${safe(tracks.name)}`}>
+    <section class="tracks" data-upid={tracks.upid} ref={area} aria-label={`Tracks of ${safe(tracks.name)}`}>
       <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.ended ? ' · ended while recorded' : ''}</span></h2>
+      {selected && !drag && mine && p.from && (
+        <div class="handles">
+          {([['from', selected.from, selected.to], ['to', selected.to, selected.from]] as const).map(([which, ts, other]) => (
+            <button type="button" class="handle" role="slider" aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'} aria-valuetext={clock(ts - tracks.start)} aria-valuenow={Math.round((ts - tracks.start) / 1e6)} aria-valuemin={0} aria-valuemax={Math.round((last - tracks.start) / 1e6)}
+              style={{ left: `calc(${GUTTER}px + (100% - ${GUTTER}px) * ${Math.max(0, Math.min(1, (ts - view.from) / (view.to - view.from)))})` }}
+              onKeyDown={(e) => {
+                const step = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
+                if (!step) return;
+                e.preventDefault();
+                e.stopPropagation();
+                const all = [tracks.start, ...tracks.moments.map((m) => m.ts).filter((t) => t > tracks.start)];
+                const next = all[all.indexOf(snap(tracks, ts)) + step];
+                if (next !== undefined) choose(next, other, true);
+              }}
+              onPointerDown={(e) => {
+                e.preventDefault();
+                (e.currentTarget as HTMLElement).focus();
+                const move = (m: PointerEvent) => choose(other, time(m), false);
+                const up = (m: PointerEvent) => {
+                  removeEventListener('pointermove', move);
+                  removeEventListener('pointerup', up);
+                  choose(other, time(m), true);
+                  setDrag(null);
+                };
+                addEventListener('pointermove', move);
+                addEventListener('pointerup', up);
+              }} />
+          ))}
+        </div>
+      )}
       <div class="dragging" onPointerDown={(e) => {
         const r = area.current!.getBoundingClientRect();
         if (e.button !== 0 || e.clientX < r.left + GUTTER || (e.target as Element).closest('.diamond')) return;
-        start.current = time(e);
+        if (e.altKey) onSay('Intervals go from dump to dump: nothing finer is recorded in this trace.');
+        const pan = e.shiftKey;
+        let last = time(e);
+        start.current = last;
         const x0 = e.clientX;
         let moved = false;
         const move = (m: PointerEvent) => {
           moved ||= Math.abs(m.clientX - x0) > 4;
-          if (moved) choose(start.current, time(m), false);
+          if (pan) {
+            onPan(last - time(m));
+            last = time(m);
+          } else if (moved) choose(start.current, time(m), false);
         };
         const up = (m: PointerEvent) => {
           removeEventListener('pointermove', move);
           removeEventListener('pointerup', up);
           if (!moved) return;
-          choose(start.current, time(m), true);
+          if (!pan) choose(start.current, time(m), true);
           setDrag(null);
           // The slice under the pointer is not what was meant.
           addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
@@ -268,9 +308,9 @@ export function TrackGroup({ tracks, view, onView }: { tracks: Tracks; view: Vie
           <div class="track"><div class="name">{safe(h.heap)}<span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
             <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} view={view} width={width} selected={selected} onView={onView} /></div>
         ))}
-        {counters.map(([name, label, colour]) => (
-          <div class="track"><div class="name">{label}<span class="dim">{bytes(Math.max(...tracks.counters[name].map((c) => c[1])))} at most</span></div>
-            <Chart lines={[{ label, colour, step: true, points: tracks.counters[name] }]} view={view} height={44} selected={selected} label={`${label} over time`} /></div>
+        {counters.map((c) => (
+          <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(tracks.counters[name].reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
+            <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: tracks.counters[name] }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
         ))}
       </div>
     </section>
@@ -284,4 +324,4 @@ export function wholeView(t: Timeline): View {
   return { from: from - room / 4, to: to + room };
 }
 
-export { Ruler, GUTTER };
+export { Ruler, GUTTER, snap };

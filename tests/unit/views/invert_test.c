@@ -123,7 +123,8 @@ static void shares_and_metrics(void **state)
         stacks_init(&s, seed);
         for (size_t i = 0; i < HW_ARRAY_LEN(shares); i++)
             for (int m = 0; m < HW_METRIC_COUNT; m++)
-                for (unsigned flags = 0; flags <= HW_FLAME_SITES; flags += HW_FLAME_SITES)
+                for (unsigned flags = 0; flags <= (HW_FLAME_SITES | HW_FLAME_COLLAPSE);
+                     flags += HW_FLAME_SITES)
                     check(&s, NULL, flags, shares[i], (enum hw_metric)m);
         stacks_done(&s);
     }

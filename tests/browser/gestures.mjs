@@ -1,0 +1,287 @@
+// Gestures and keys of the timeline and the graph, filters as chips, what a view says when it is empty,
+// damaged, slow, or left alone. HW_SHOTS=dir keeps screenshots.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { axe, browse, dir, done, record, serve } from './lib.mjs';
+
+let server, page, trace, moments, start;
+
+before(async () => {
+  trace = record();
+  server = await serve(trace);
+  page = await browse();
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.origin });
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+  const p = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0];
+  moments = p.moments.map((m) => String(m.ts));
+  start = p.start;
+});
+after(done);
+
+const settled = async () => {
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
+  await page.waitForTimeout(120);
+};
+const at = async (name, query = '') => {
+  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
+  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
+  await settled();
+};
+const q = async (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
+
+test('timeline: keys extend, mark, go to a time, find tracks', async () => {
+  await at('timeline', `&at=${moments[2]}`);
+  await page.keyboard.press('Shift+BracketLeft');
+  assert.deepEqual([await q('from'), await q('at')], [moments[1], moments[2]]);
+  await page.keyboard.press('Shift+BracketLeft');
+  assert.equal(await q('from'), moments[0]);
+  await page.keyboard.press('Shift+BracketRight');
+  assert.deepEqual([await q('from'), await q('at')], [moments[0], moments[3]]);
+  await page.keyboard.press('BracketLeft');
+  assert.equal(await q('at'), moments[2]);
+  await page.keyboard.press('m');
+  assert.equal(await q('marks'), moments[2]);
+  assert.equal(await page.locator('.ruler .mark').count(), 1);
+  await page.keyboard.press('m');
+  assert.equal(await q('marks'), null);
+  await page.keyboard.press('g');
+  await page.keyboard.type('0.01');
+  await page.keyboard.press('Enter');
+  assert.equal(await q('at'), String(start) === moments[0] ? moments[0] : await q('at'));
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press('/');
+  await page.keyboard.type('nothing like it');
+  await page.waitForFunction(() => document.querySelectorAll('.tracks').length === 0);
+  await page.fill('#track-filter', 'grow');
+  await page.waitForSelector('.tracks');
+  await page.fill('#track-filter', '');
+});
+
+test('timeline: zoom and pan by keys, wheel and Shift+drag', async () => {
+  await at('timeline');
+  await page.evaluate(() => document.activeElement.blur());
+  const ticks = () => page.locator('.ruler span').first().textContent();
+  const left = () => page.locator('.ruler').evaluate((r) => Number(r.dataset.from));
+  await page.keyboard.press('0');
+  await page.waitForTimeout(50);
+  const whole = await left();
+  await page.keyboard.press('w');
+  await page.waitForTimeout(50);
+  const zoomed = await left();
+  assert.notEqual(zoomed, whole);
+  await page.keyboard.press('d');
+  await page.waitForTimeout(50);
+  assert.ok((await left()) > zoomed);
+  await page.keyboard.press('a');
+  await page.keyboard.press('0');
+  await page.waitForTimeout(50);
+  assert.equal(await left(), whole);
+  const box = await page.locator('.track .chart').first().boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 30);
+  await page.keyboard.down('Control');
+  await page.mouse.wheel(0, -300);
+  await page.keyboard.up('Control');
+  await page.waitForTimeout(80);
+  const wheel = await left();
+  assert.notEqual(wheel, whole);
+  const before = page.url();
+  await page.keyboard.down('Shift');
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 90, box.y + 30, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  assert.equal(page.url(), before, 'panning selects nothing');
+  assert.ok((await ticks()).length > 3);
+  await page.keyboard.press('0');
+});
+
+test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhile', async () => {
+  await at('timeline');
+  const ruler = await page.locator('.ruler').boundingBox();
+  await page.mouse.move(ruler.x + ruler.width * 0.05, ruler.y + 10);
+  await page.mouse.down();
+  await page.mouse.move(ruler.x + ruler.width * 0.5, ruler.y + 10, { steps: 5 });
+  await page.mouse.up();
+  assert.ok(moments.includes(await q('at')), 'snapped to a dump');
+  await settled();
+  assert.equal(await page.locator('.handle').count(), 2);
+  const before = await q('at');
+  const asked = [];
+  page.on('request', (r) => r.url().includes('/flame') && asked.push(r.url()));
+  const h = await page.locator('.handle').nth(1).boundingBox();
+  await page.mouse.move(h.x + h.width / 2, h.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(ruler.x + ruler.width * 0.75, h.y + 20, { steps: 6 });
+  await page.waitForTimeout(100);
+  await page.mouse.move(ruler.x + ruler.width * 0.99, h.y + 20, { steps: 6 });
+  await page.waitForTimeout(150);
+  await page.mouse.up();
+  await settled();
+  assert.notEqual(await q('at'), before);
+  assert.ok(asked.some((u) => u.includes('stable=1')) && !asked.at(-1).includes('stable=1'), asked.join('\n'));
+  await page.locator('.handle').nth(0).focus();
+  const from = await q('from');
+  await page.keyboard.press('ArrowRight');
+  assert.notEqual(await q('from'), from);
+  assert.deepEqual(await axe(page), []);
+});
+
+test('a stable order: the same functions from left to right in every selection', async () => {
+  const names = async (query) => {
+    const b = Buffer.from(await (await server.ask(`/api/v1/traces/1/flame?${query}`)).arrayBuffer());
+    const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
+    let o = 72;
+    const take = (w) => { const f = o; o += Math.ceil((n * w) / 8) * 8; return f; };
+    const parent = take(4);
+    take(4), take(2);
+    const name = take(4);
+    take(4), take(1), take(8), take(8), take(4), take(4);
+    const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
+    const all = Array.from({ length: n }, (_, i) => [b.readInt32LE(parent + 4 * i), b.toString('utf8', texts + b.readUInt32LE(o + 4 * b.readUInt32LE(name + 4 * i)), texts + b.readUInt32LE(o + 4 * b.readUInt32LE(name + 4 * i) + 4))]);
+    const main = all.findIndex((x) => x[1] === 'main');
+    return { order: all.filter((x) => x[0] === main).map((x) => x[1]), total: b.readDoubleLE(32) };
+  };
+  const orders = [];
+  for (const m of moments) {
+    const stable = await names(`at=${m}&stable=1`), sorted = await names(`at=${m}`);
+    assert.equal(stable.total, sorted.total);
+    assert.deepEqual([...stable.order].sort(), [...sorted.order].sort());
+    orders.push(stable.order);
+  }
+  const last = orders.at(-1);
+  for (const o of orders) assert.deepEqual(o, last.filter((x) => o.includes(x)));
+});
+
+test('graph: recursion collapses, the root may stand below, stacks are copied', async () => {
+  await at('flame');
+  await page.locator('.flame canvas').first().focus();
+  const nodes = () => page.evaluate(() => Number(document.querySelector('.flame canvas').dataset.nodes));
+  const before = await nodes();
+  const [[deep]] = await server.sql(`select count(*) from heapwise_tree(1) where name = 'recurse'`);
+  assert.ok(deep > 1);
+  await page.keyboard.press('c');
+  await page.waitForFunction((n) => Number(document.querySelector('.flame canvas').dataset.nodes) < n, before);
+  assert.equal(await nodes(), before - deep + 1);
+  const [[one]] = await server.sql(`select count(*) from heapwise_tree(1, null, null, null, null, 'collapse') where name = 'recurse'`);
+  assert.equal(one, 1);
+  await page.locator('.flame canvas').first().focus();
+  await page.keyboard.press('c');
+  await page.click('button:has-text("Root below")');
+  await page.waitForFunction(() => location.hash.includes('bottom=1'));
+  await page.locator('.flame canvas').first().focus();
+  for (const k of ['Home', 'ArrowUp', 'ArrowUp', ' ']) await page.keyboard.press(k);
+  await page.click('[role=menuitem]:has-text("Markdown")');
+  await page.waitForTimeout(50);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\| function \| total \| share \| self \|\n/);
+});
+
+test('filters: moved, taken away by Delete, kept under a name', async () => {
+  await at('flame', '&f=HF%3Amain&f=SS%3Arecurse');
+  const chips = () => page.locator('.chip').evaluateAll((all) => all.map((c) => c.textContent.replace(/ ×$/, '')));
+  assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
+  await page.locator('.chip button').nth(1).focus();
+  await page.keyboard.press('Alt+ArrowLeft');
+  await settled();
+  assert.deepEqual(await chips(), ['SS:recurse', 'HF:main']);
+  await page.locator('.chip').nth(0).dragTo(page.locator('.chip').nth(1));
+  await settled();
+  assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
+  page.removeAllListeners('dialog');
+  page.once('dialog', (d) => d.accept('mine'));
+  await page.click('.filters button:has-text("Sets")');
+  await page.click('[role=menuitem]:has-text("Keep these")');
+  await page.locator('.chip button').nth(0).focus();
+  await page.keyboard.press('Delete');
+  await settled();
+  assert.deepEqual(await chips(), ['SS:recurse']);
+  await page.click('.filters button:has-text("Sets")');
+  await page.click('[role=menuitem]:text-is("mine")');
+  await settled();
+  assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
+  await page.goBack();
+  await settled();
+  assert.deepEqual(await chips(), ['SS:recurse'], 'back takes a change of filters back');
+});
+
+test('filters that leave nothing say so, and offer a way out', async () => {
+  await at('flame', '&f=SS%3Anowhere_at_all');
+  assert.match(await page.textContent('.explorer .empty'), /Filters hide 100 % \([\d.]+ MiB\)/);
+  await page.click('.explorer .empty button:has-text("last")');
+  await settled();
+  assert.equal(await page.locator('.chip').count(), 0);
+  assert.deepEqual(page.problems, []);
+});
+
+test('empty, damaged, cut and foreign traces: each says what it is', async () => {
+  const whole = readFileSync(trace);
+  writeFileSync(join(dir, 'empty.trace'), '');
+  writeFileSync(join(dir, 'foreign.bin'), Buffer.concat([Buffer.from('%PDF-1.7\n'), Buffer.alloc(300, 'x')]));
+  writeFileSync(join(dir, 'cut.trace'), whole.subarray(0, Math.floor(whole.length * 0.7)));
+  writeFileSync(join(dir, 'damaged.trace'), whole.map((b, i) => (i > 2000 && i % 11 === 0 ? b ^ 0x5a : b)));
+  const s = await serve(...['empty.trace', 'foreign.bin', 'cut.trace', 'damaged.trace'].map((f) => join(dir, f)), trace);
+  const p = await browse();
+  await p.goto(s.url);
+  const see = async (id) => {
+    await p.evaluate((n) => (location.hash = `#!/overview?trace=${n}`), id);
+    await p.waitForSelector('main .banner.bad, main .empty, main .figures');
+    await p.waitForTimeout(150);
+    return p.textContent('main');
+  };
+  assert.match(await see(1), /empty/i);
+  assert.match(await see(2), /first bytes: 25 50 44 46/);
+  assert.match(await see(2), /pprof/);
+  assert.match(await see(3), /ends in the middle|did not end cleanly|ends too early|Data is missing|missing/i);
+  assert.ok((await see(4)).length > 20);
+  assert.match(await see(5), /load_table/);
+  for (const id of [1, 2, 3, 4])
+    for (const name of ['timeline', 'flame', 'functions', 'query', 'info', 'symbols', 'source']) {
+      await p.evaluate((h) => (location.hash = h), `#!/${name}?trace=${id}`);
+      await p.waitForTimeout(60);
+    }
+  assert.deepEqual(p.problems, []);
+  await s.stop();
+});
+
+test('two tabs do not disturb each other', async () => {
+  const other = await page.context().newPage();
+  await other.goto(server.url);
+  await other.waitForSelector('.figures');
+  await other.evaluate(() => (location.hash = '#!/flame?trace=1&metric=objects'));
+  await at('flame', '&f=SS%3Arecurse');
+  await other.waitForSelector('.statement');
+  assert.match(await other.textContent('.statement'), /live allocations/);
+  assert.match(await page.textContent('.explorer'), /root .* of /);
+  // An endless query in one: the other still draws.
+  await other.evaluate(() => (location.hash = `#!/query?trace=1&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`));
+  await other.waitForFunction(() => /Running/.test(document.querySelector('.outcome')?.textContent ?? ''));
+  await at('flame', '&metric=alloc_space');
+  assert.match(await page.textContent('.statement'), /Ever allocated/);
+  await other.close();
+});
+
+test('the server goes away: a banner, the view stays, and all is well when it is back', async () => {
+  const port = 20000 + (process.pid % 20000);
+  const first = await serve('--port', String(port), trace);
+  const p = await browse();
+  await p.goto(first.url);
+  await p.waitForSelector('.figures');
+  await p.evaluate(() => (location.hash = '#!/flame?trace=1&metric=objects'));
+  await p.waitForSelector('.statement');
+  await first.stop('SIGKILL');
+  await p.waitForSelector('.gone');
+  assert.match(await p.textContent('.gone'), /does not answer/);
+  assert.match(await p.textContent('.gone'), /Asking again/);
+  assert.ok(await p.isVisible('.flame canvas'), 'what was drawn stays');
+  await p.evaluate(() => (location.hash = '#!/functions?trace=1&metric=objects'));
+  await p.waitForTimeout(300);
+  assert.equal(await p.locator('.gone').count(), 1);
+  assert.deepEqual(await axe(p), []);
+  // A new server has a new token: the page says that its address is out of date.
+  const second = await serve('--port', String(port), trace);
+  await p.click('.gone button');
+  await p.waitForFunction(() => /needs its address/.test(document.querySelector('main').textContent));
+  await second.stop();
+});
