@@ -5,6 +5,9 @@
  *          ^                  │    socket, bind, listen
  *          └── SCM_RIGHTS ────┘    _exit
  *
+ * Where those may not be entered, the child makes a file in /tmp of the process's root instead, and
+ * listens as the process's user: paths know no network namespace.
+ *
  * Forked from a process with threads, the child makes system calls only. While it is in the other
  * user namespace it is not dumpable, so nobody there may look into its memory, which is ours.
  */
@@ -12,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
 #include <stddef.h>
@@ -56,6 +60,7 @@ struct hw_door {
     struct where to; /* mount and root do not count */
     uint64_t used_ns;
     bool is_file; /* for whoever knows it, until the end */
+    int dir;      /* of a file in another root: its directory; -1 */
     char name[108];
 };
 
@@ -113,6 +118,7 @@ static bool is_reached(const struct hw_recorder *r, const struct where *we, cons
 struct order {
     int user_ns, net_ns; /* -1 = ours will do */
     int status;          /* the target's, opened when we are inside */
+    int root;            /* the target's */
     int answer;
     struct sockaddr_un name;
     socklen_t name_bytes;
@@ -120,8 +126,10 @@ struct order {
 
 struct reply {
     int error;
-    enum { AT_USER = 1, AT_NET, AT_SOCKET } at;
+    enum { AT_USER = 1, AT_NET, AT_SOCKET, AT_FILE /* not an error: it is one */ } at;
 };
+
+#define TMP "tmp"
 
 /* The effective user as this namespace calls it; UINT32_MAX = not known. */
 static uint32_t uid_here(int dir)
@@ -138,6 +146,31 @@ static uint32_t uid_here(int dir)
     return (uint32_t)strtoul(end, NULL, 10);
 }
 
+static void become(int status)
+{
+    uint32_t uid = uid_here(status);
+    if (uid != UINT32_MAX && uid != geteuid())
+        (void)syscall(SYS_setresuid, uid, uid, uid); /* this thread; else root's name must do */
+}
+
+/* No symbolic link of the other root may lead us out of it. */
+static int listen_at_file(const struct order *o, int *dir)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve =
+                               RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    const char *name = o->name.sun_path + 1;
+    *dir = (int)syscall(SYS_openat2, o->root, TMP, &how, sizeof how);
+    int fd = *dir < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", *dir, name);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0)
+        return -1;
+    (void)fchmodat(*dir, name, 0666, 0); /* who may do what is decided by peer credentials */
+    become(o->status);
+    return listen(fd, 1024) < 0 ? -1 : fd;
+}
+
 static int enter(const struct order *o, struct reply *r)
 {
     if (o->user_ns >= 0 && setns(o->user_ns, CLONE_NEWUSER) < 0) {
@@ -148,9 +181,7 @@ static int enter(const struct order *o, struct reply *r)
         *r = (struct reply){errno, AT_NET};
         return -1;
     }
-    uint32_t uid = uid_here(o->status);
-    if (uid != UINT32_MAX && uid != geteuid())
-        (void)syscall(SYS_setresuid, uid, uid, uid); /* this thread; else root's name must do */
+    become(o->status);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&o->name, o->name_bytes) < 0 ||
         listen(fd, 1024) < 0) {
@@ -165,18 +196,21 @@ static void child(const struct order *o)
     struct reply r = {0};
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)alarm(2 * CHILD_MS / 1000); /* as somebody else it is out of the recorder's reach */
-    int fd = enter(o, &r);
-    (void)hw_fd_send(o->answer, &r, sizeof r, &fd, fd >= 0, 0); /* silence is an answer, too */
+    int fds[2] = {enter(o, &r), -1};
+    if (fds[0] < 0 && r.error == EPERM && (fds[0] = listen_at_file(o, &fds[1])) >= 0)
+        r = (struct reply){0, AT_FILE};
+    (void)hw_fd_send(o->answer, &r, sizeof r, fds, fds[0] < 0 ? 0 : 1 + (r.at == AT_FILE),
+                     0); /* silence is an answer, too */
     _exit(0);
 }
 
 /* ---- waiting for it ---- */
 
-static int receive(int from, struct reply *out, int *fd)
+static int receive(int from, struct reply *out, int fds[2])
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
     } control;
     struct iovec iov = {out, sizeof *out};
     struct msghdr m = {.msg_iov = &iov,
@@ -192,9 +226,9 @@ static int receive(int from, struct reply *out, int *fd)
     if (n <= 0 || recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof *out)
         return HW_ETIMEOUT;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    *fd = -1;
+    fds[0] = fds[1] = -1;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(fd, CMSG_DATA(c), sizeof *fd);
+        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* ours: one or two */
     return HW_OK;
 }
 
@@ -210,7 +244,8 @@ static int explain(const struct hw_pid *pid, const struct reply *r, struct hw_er
                    pid->pid, which, strerror(r->error), pid->pid);
 }
 
-static int listen_there(const struct hw_pid *pid, struct order *o, int *out, struct hw_error *err)
+/* Gives the listening socket, and where its file is. */
+static int listen_there(const struct hw_pid *pid, struct order *o, int out[2], struct hw_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -231,7 +266,7 @@ static int listen_there(const struct hw_pid *pid, struct order *o, int *out, str
     if (rc < 0)
         return hw_fail(err, rc, 0, "process %d: its namespaces could not be entered in time",
                        pid->pid);
-    return *out >= 0 ? HW_OK : explain(pid, &r, err);
+    return out[0] >= 0 ? HW_OK : explain(pid, &r, err);
 }
 
 /* ---- doors ---- */
@@ -250,6 +285,10 @@ static void door_free(struct hw_door *d)
         (void)close(d->watch.fd); /* a listening socket */
     if (d->is_file)
         (void)unlink(d->name); /* gone already is fine */
+    if (d->dir >= 0) {
+        (void)unlinkat(d->dir, strrchr(d->name, '/') + 1, 0); /* the same */
+        (void)close(d->dir);                                  /* a directory */
+    }
     free(d);
 }
 
@@ -285,8 +324,8 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
                     const struct where *to, struct hw_door **out, struct hw_error *err)
 {
     struct order o = {.user_ns = -1, .net_ns = -1, .status = pid->dir};
-    hw_autofd int user = -1, net = -1;
-    int fd = -1;
+    hw_autofd int user = -1, net = -1, root = -1;
+    int fds[2] = {-1, -1};
     if (r->doors.n >= MAX_DOORS)
         return hw_fail(err, HW_ELIMIT, 0, "processes of more than %u namespaces", MAX_DOORS);
     if (!is_same(we->user, to->user) &&
@@ -295,19 +334,24 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
     if (!is_same(we->net, to->net) &&
         (o.net_ns = net = openat(pid->dir, "ns/net", O_RDONLY | O_CLOEXEC)) < 0)
         return hw_fail_sys(err, "network namespace of process %d", pid->pid);
+    if ((o.root = root = openat(pid->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return hw_fail_sys(err, "root of process %d", pid->pid);
     struct hw_door *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     d->to = *to;
-    d->watch.fd = -1;
+    d->watch.fd = d->dir = -1;
     d->rec = r;
     choose_name(d, &o);
-    int rc = listen_there(pid, &o, &fd, err);
+    int rc = listen_there(pid, &o, fds, err);
     if (rc < 0) {
         free(d);
         return rc;
     }
-    if (door_add(r, d, fd) < 0)
+    d->dir = fds[1];
+    if (d->dir >= 0) /* the same name as a file */
+        (void)snprintf(d->name, sizeof d->name, "/" TMP "/%s", o.name.sun_path + 1);
+    if (door_add(r, d, fds[0]) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     hw_log(INFO, "process %d is in other namespaces: it comes in by %s", pid->pid, d->name);
     *out = d;
@@ -325,7 +369,8 @@ int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door 
         return HW_OK;
     for (size_t i = 0; i < r->doors.n; i++) {
         struct hw_door *d = r->doors.v[i];
-        if (!d->is_file && d->to.net == to.net && d->to.user == to.user && d->to.uid == to.uid) {
+        if (!d->is_file && d->dir < 0 && d->to.net == to.net && d->to.user == to.user &&
+            d->to.uid == to.uid) {
             d->used_ns = hw_now_monotonic_ns();
             *out = d;
             return HW_OK;
@@ -355,7 +400,7 @@ void hw_door_open_file(struct hw_recorder *r)
     struct hw_door *d = r->producer_name[0] == '@' ? calloc(1, sizeof *d) : NULL;
     if (!d)
         return;
-    *d = (struct hw_door){.is_file = true, .rec = r, .watch.fd = -1};
+    *d = (struct hw_door){.is_file = true, .rec = r, .watch.fd = -1, .dir = -1};
     int n = snprintf(d->name, sizeof d->name, HW_SOCKET_FILES "%s", r->producer_name + 1);
     int fd = n < 0 || (size_t)n >= sizeof d->name ? -1 : hw_listen(d->name, &err);
     if (fd < 0)

@@ -136,6 +136,20 @@ static int open_map_file(int proc_dir, uint32_t uid, const struct hw_map *m, int
     return open_checked(proc_dir, proc_dir, name, 0, uid, &st, out, err);
 }
 
+/* The kernel tells a chrooted process's paths from our root, not from its. */
+static int open_in_ours(int proc_dir, uint32_t uid, const struct hw_map *m, int *out)
+{
+    struct stat st;
+    hw_autofd int fd = -1;
+    int rc = open_checked(AT_FDCWD, proc_dir, m->path, RESOLVE_NO_MAGICLINKS, uid, &st, &fd, NULL);
+    if (rc < 0)
+        return rc;
+    if (st.st_ino != m->inode)
+        return HW_ENOTFOUND;
+    *out = hw_fd_take(&fd);
+    return HW_OK;
+}
+
 int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
                          struct hw_error *err)
 {
@@ -147,7 +161,10 @@ int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int
     hw_autofd int fd = -1;
     int rc = open_in_root(proc_dir, uid, m->path, &st, &fd, err);
     if (rc < 0)
-        return open_map_file(proc_dir, uid, m, out, err) == HW_OK ? HW_OK : rc;
+        return open_map_file(proc_dir, uid, m, out, err) == HW_OK ||
+                       open_in_ours(proc_dir, uid, m, out) == HW_OK
+                   ? HW_OK
+                   : rc;
     if (st.st_ino != m->inode && open_map_file(proc_dir, uid, m, out, NULL) == HW_OK)
         return HW_OK;
     *out = hw_fd_take(&fd);

@@ -285,6 +285,32 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+def only_ptrace(box):
+    """A recorder that may trace, but enter no namespace (a container beside): a file in the other's /tmp."""
+    hw.need("setpriv")
+    if os.geteuid() != 0:
+        raise hw.Skip("not root")
+    root = make_root(box)
+    (root / "tmp").mkdir(mode=0o1777)
+    os.chmod(root / "tmp", 0o1777)
+    t = Inside(box, ["unshare", "-n", "-m", "--root", str(root)], ["/t_late"])
+    before = t.do("go 0")
+    a = box.start(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", hw.tool("heapwise"),
+                   "attach", "-i", "1", "-f", "-o", box.path("out.trace"), str(t.pid)],
+                  stdout=open(box.path("attach.out"), "wb"), stderr=open(box.path("attach.err"), "wb"))
+    a.trace = box.path("out.trace")
+    joined(box, a, t.pid)
+    hw.equal(len(os.listdir(root / "tmp")), 1, "the file")
+    after = t.do("go 100")
+    hw.exact(finish(box, a).last(), since(after, before), "without sys_admin")
+    hw.equal(os.listdir(root / "tmp"), [], "it is gone")
+    shutil.rmtree(root / "tmp")
+    r = box.run(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", hw.tool("heapwise"),
+                 "attach", "-i", "1", "-d", "1s", "-f", "-o", box.path("out.trace"), str(t.pid)])
+    hw.true(r.returncode != 0 and b"may not enter" in r.stderr and b"nsenter" in r.stderr, hw.tail(r.stderr))
+    t.end()
+
+
 def no_litter(box):
     """The file beside an abstract name goes with the recorder, also when that is killed."""
     def files():
@@ -339,4 +365,5 @@ if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
              "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
-             "rootless": rootless, "no-litter": no_litter})
+             "rootless": rootless, "no-litter": no_litter,
+             "only-ptrace": only_ptrace})
