@@ -383,6 +383,7 @@ int hw_starts_init(struct hw_recorder *r, struct hw_error *err);
 void hw_starts_add(struct hw_session *s);
 void hw_starts_drop(struct hw_session *s);
 void hw_starts_follow(const struct hw_session *s, int32_t pid);
+void hw_starts_tick(struct hw_recorder *r);
 void hw_starts_done(struct hw_recorder *r);
 
 /* ---- inject.c: processes that were not prepared ---- */

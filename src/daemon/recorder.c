@@ -210,6 +210,7 @@ static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
     hw_clients_tick(r, now);
+    hw_starts_tick(r);
     hw_attach_tick(r, now);
     hw_doors_tick(r, now);
     hw_inject_tick(r, now);

@@ -215,6 +215,15 @@ void hw_starts_follow(const struct hw_session *s, int32_t pid)
         send_to_finder(s->rec, &m, sizeof m);
 }
 
+/* Stopped, it would not notice that the answerer is. */
+void hw_starts_tick(struct hw_recorder *r)
+{
+    int status;
+    if (r->starts.on && !r->starts.lost &&
+        waitpid(r->starts.pid, &status, WNOHANG | WUNTRACED) > 0 && WIFSTOPPED(status))
+        (void)kill(r->starts.pid, SIGCONT); /* it is our child: nobody else has its number */
+}
+
 void hw_starts_done(struct hw_recorder *r)
 {
     if (r->starts.order < 0)

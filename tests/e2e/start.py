@@ -262,6 +262,15 @@ def stopped_helpers(box):
             os.kill(pid, signal.SIGCONT)
         print(f"  {who} stopped: slowest start {slowest * 1000:.0f} ms, of one that is meant {meant * 1000:.0f} ms")
         hw.true(slowest < 2 and meant < 2, f"{who} stopped: an exec took {max(slowest, meant):.1f} s")
+    guard, finder = (w.below()[n] for n in ("heapprofd-guard", "heapprofd-find"))
+    recorder = w.recorder()
+    for pid in (recorder, guard, finder):  # nobody is left to replace the finder: the answerer waits 20 ms
+        os.kill(pid, signal.SIGSTOP)
+    slowest, meant = spawn_time(), spawn_time(1, (exe,))
+    print(f"  all but the answerer stopped: {slowest * 1000:.0f} ms, of one that is meant {meant * 1000:.0f} ms")
+    hw.true(slowest < 2 and 0.02 < meant < 2, f"all but the answerer stopped: {slowest:.3f} s, {meant:.3f} s")
+    os.kill(recorder, signal.SIGCONT)  # which continues the guard, which replaces the finder
+    hw.wait_for(lambda: w.below().get("heapprofd-find", finder) != finder, "another finder")
     def whole():
         return {"heapprofd-allow", "heapprofd-find"} <= w.below().keys()
     hw.wait_for(whole, "helpers anew")
@@ -529,10 +538,41 @@ def short_lived(box):
     hw.true("recorder is gone" not in w.errors(), w.errors())
 
 
+def of_a_user(box):
+    """A service of root's holds for a user the processes that are his, and nobody else's of that name."""
+    holds()
+    hw.need("setpriv")
+    exe, out, user = box.own("late"), box.path("user"), ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    os.chmod(box.dir, 0o755)
+    os.mkdir(out)
+    os.chown(out, 65534, 65534)
+    s = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    p = box.start([*user, hw.tool("heap_profile"), "-n", os.path.basename(exe), "-i", "1", "-o", out],
+                  stderr=open(box.path("user.err"), "wb"))
+    hw.true(b"active" in p.stdout.readline(), open(box.path("user.err")).read())
+    theirs = Late(box, [*user, exe])
+    roots = Late(box, [exe])
+    want = theirs.do("go 8")
+    roots.do("go 9")
+    maps = pathlib.Path(f"/proc/{roots.pid}/maps").read_text()
+    hw.true("heapprofd" not in maps, "another user's process was touched")
+    theirs.end()
+    roots.end()
+    p.send_signal(signal.SIGINT)
+    hw.equal(p.wait(20), 0, open(box.path("user.err")).read())
+    trace = hw.sound(out + "/raw-trace")
+    hw.exact(trace.last(theirs.pid), want, "the user's own")
+    hw.true(trace.last(theirs.pid).from_startup, "from_startup")
+    hw.equal({d.pid for d in trace.dumps}, {theirs.pid}, "processes")
+    s.terminate()
+    hw.equal(s.wait(10), 0, "the service")
+
+
 if __name__ == "__main__":
     hw.main({"by-name": patiently(by_name), "environment": patiently(environment),
              "running-and-new": patiently(running_and_new), "left-alone": left_alone, "script": patiently(script), "stopped-helpers": stopped_helpers,
              "killed-in-a-storm": killed_in_a_storm, "renamed": renamed,
              "shared-memory": shared_memory, "follow-fork": patiently(follow_fork),
              "record-name": patiently(record_name), "all": patiently(everybody), "not-held": not_held,
-             "short-lived": short_lived, "memory-without-an-answer": memory_without_an_answer})
+             "of-a-user": patiently(of_a_user), "short-lived": short_lived, "memory-without-an-answer": memory_without_an_answer})
