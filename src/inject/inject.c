@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,8 +254,11 @@ static int run(struct hw_job *j, struct hw_error *err)
     return rc;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 int hw_inject(const struct hw_inject_request *q, struct hw_inject_result *out, struct hw_error *err)
 {
+    (void)pthread_once(&once, hw_thread_prepare); /* cannot fail */
     uint64_t start = hw_now_monotonic_ns();
     struct hw_job *j = calloc(1, sizeof *j);
     *out = (struct hw_inject_result){0};
@@ -262,8 +266,10 @@ int hw_inject(const struct hw_inject_request *q, struct hw_inject_result *out, s
         return hw_fail(err, HW_ENOMEM, 0, "attach");
     j->q = q;
     j->out = out;
-    j->fd = -1;
+    j->fd = j->mem = -1;
     int rc = run(j, err);
+    if (j->mem >= 0)
+        (void)close(j->mem); /* every write was whole */
     free(j->copy);
     free(j->file);
     free(j);

@@ -41,8 +41,9 @@ int hw_job_kernel(struct hw_job *j, long n, const uint64_t a[6], int64_t *out, c
 
 int hw_job_write(struct hw_job *j, uint64_t at, const void *p, size_t n, struct hw_error *err)
 {
-    hw_autofd int mem = openat(j->q->pid->dir, "mem", O_RDWR | O_CLOEXEC);
-    if (mem < 0 || pwrite(mem, p, n, (off_t)at) != (ssize_t)n)
+    if (j->mem < 0)
+        j->mem = openat(j->q->pid->dir, "mem", O_RDWR | O_CLOEXEC);
+    if (j->mem < 0 || pwrite(j->mem, p, n, (off_t)at) != (ssize_t)n)
         return hw_fail_sys(err, "memory of process %d", j->q->pid->pid);
     return HW_OK;
 }
@@ -80,8 +81,8 @@ static int write_state(struct hw_job *j, uint64_t at, struct hw_error *err)
     uint8_t *bytes = malloc(HW_THREAD_STATE_BYTES);
     if (!bytes)
         return hw_fail(err, HW_ENOMEM, 0, "attach");
-    hw_thread_state(&j->thread, at, bytes);
-    int rc = hw_job_write(j, at, bytes, HW_THREAD_STATE_BYTES, err);
+    size_t n = hw_thread_state(&j->thread, at, bytes);
+    int rc = hw_job_write(j, at, bytes, n, err);
     free(bytes);
     return rc;
 }

@@ -40,6 +40,7 @@ struct hw_job {
     uint64_t stack, code, base;
     uint64_t reserved, reserved_bytes; /* mapped for the library, which is not whole yet */
     int64_t fd;
+    int mem;            /* its memory as a file; -1 = not open */
     bool ran_to;        /* a debug register has stopped it */
     struct hw_raw *raw; /* raw.c's; NULL = not that way */
 };

@@ -274,15 +274,28 @@ struct state {
 
 _Static_assert(FRAME_AT + 8 + sizeof(ucontext_t) < XSTATE_AT, "the frame");
 
+/* Where each part of the vector registers' area ends. Asking the processor takes some 20 us a part
+ * in a virtual machine, so it is done while everything runs; all who do it write the same. */
+static uint32_t part_ends[63];
+
+void hw_thread_prepare(void)
+{
+    for (unsigned i = 2; i < 63; i++) {
+        unsigned a, b, c, d;
+        __cpuid_count(0xd, i, a, b, c, d);
+        __atomic_store_n(&part_ends[i], a ? a + b : 0, __ATOMIC_RELAXED);
+        if (i == 2 && a == 0)
+            return; /* none but the oldest */
+    }
+}
+
 static uint64_t xstate_size(uint64_t features)
 {
     uint64_t size = 576;
     for (unsigned i = 2; i < 63; i++) {
-        unsigned a, b, c, d;
-        if (!(features >> i & 1))
-            continue;
-        __cpuid_count(0xd, i, a, b, c, d);
-        size = b + a > size ? b + a : size;
+        uint32_t end = __atomic_load_n(&part_ends[i], __ATOMIC_RELAXED);
+        if ((features >> i & 1) && end > size)
+            size = end;
     }
     return size;
 }
@@ -293,8 +306,9 @@ static bool is_interrupted(int64_t rc)
     return rc == -512 || rc == -513 || rc == -514 || rc == -516;
 }
 
-void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
+size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
 {
+    size_t n = XSTATE_AT;
     const struct user_regs_struct *r = (const struct user_regs_struct *)(const void *)t->words;
     struct state s = {.n_waits = N_WAITS, .frame_sp = at + FRAME_AT};
     ucontext_t u = {.uc_flags = 7, /* vector registers, and ss as it stands there */
@@ -303,7 +317,7 @@ void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THRE
     bool again = (int64_t)r->orig_rax >= 0 &&
                  (is_interrupted((int64_t)r->rax) ||
                   ((int64_t)r->rax == -EINTR && begins_anew((long)r->orig_rax)));
-    memset(out, 0, HW_THREAD_STATE_BYTES);
+    memset(out, 0, XSTATE_AT);
     g[REG_R8] = (greg_t)r->r8, g[REG_R9] = (greg_t)r->r9, g[REG_R10] = (greg_t)r->r10;
     g[REG_R11] = (greg_t)r->r11, g[REG_R12] = (greg_t)r->r12, g[REG_R13] = (greg_t)r->r13;
     g[REG_R14] = (greg_t)r->r14, g[REG_R15] = (greg_t)r->r15, g[REG_RDI] = (greg_t)r->rdi;
@@ -328,11 +342,13 @@ void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THRE
         memset(out + XSTATE_AT + SW_AT, 0, 48);
         memcpy(out + XSTATE_AT + SW_AT, about, sizeof about);
         memcpy(out + XSTATE_AT + size, &end, sizeof end);
+        n = XSTATE_AT + size + sizeof end;
         memcpy(&u.uc_mcontext.fpregs, &area, sizeof area);
     }
     memcpy(out, &s, sizeof s);
     memcpy(out + FRAME_AT - 8, &t->restorer_at, sizeof t->restorer_at);
     memcpy(out + FRAME_AT, &u, sizeof u);
+    return n;
 }
 
 static bool state_get(const struct hw_thread *t, struct state *s)
@@ -640,12 +656,17 @@ void hw_thread_move(struct hw_thread *t, uint64_t pc)
     (void)t, (void)pc;
 }
 
+void hw_thread_prepare(void)
+{
+}
+
 const uint8_t hw_thread_code[1];
 const uint32_t hw_thread_code_bytes = 1;
 
-void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
+size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
 {
     (void)t, (void)at, (void)out;
+    return 0;
 }
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err)

@@ -53,6 +53,8 @@ extern const uint8_t hw_thread_code[];
 extern const uint32_t hw_thread_code_bytes;
 #define HW_THREAD_STATE_BYTES (HW_XSTATE_MAX + 4096u) /* whole pages */
 
+/* Once in our process, before the first is stopped. */
+void hw_thread_prepare(void);
 /* Stops one thread. On failure it runs as before. */
 int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
 /* The same in two halves, to stop many: all are asked before the first is waited for. */
@@ -70,8 +72,9 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at);
 void hw_thread_move(struct hw_thread *t, uint64_t pc);
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err);
-/* The bytes for state_at or boot_at, which the caller writes there before the first call. */
-void hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES]);
+/* The bytes for state_at or boot_at, which the caller writes there before the first call:
+ * so many of them. */
+size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES]);
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);
 int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
                    uint64_t *out);
