@@ -45,7 +45,7 @@ struct recording {
     char *library, *program;
     struct hw_controller *controller;
     struct hw_launch launch;
-    bool launched;
+    bool launched, unkept; /* unkept: its file has no name */
     struct hw_output output;
     struct hw_recording r;
     pthread_t thread;
@@ -189,9 +189,11 @@ static void written(void *ctx)
     struct hw_error err = {0};
     struct hw_finding why = {0};
     const struct hw_seen_target *t = hw_recording_main_target(&x->r);
-    if (atomic_load(&x->discard)) {
+    if (x->unkept && hw_recording_is_empty(&x->r, t))
+        hw_diagnose_recording(&x->r, x->program, &why);
+    if (atomic_load(&x->discard) || x->unkept) {
         hw_output_discard(&x->output);
-        show_end(x, DISCARDED, NULL, "");
+        show_end(x, DISCARDED, why.code, why.text);
         return;
     }
     if (name_file(x, t, &err) < 0) {
@@ -236,8 +238,11 @@ static void *run_thread(void *ctx)
         hw_output_discard(&x->output);
         show_end(x, FAILED, NULL, rc < 0 && err.code ? err.text : "the recording did not end");
     }
-    hw_controller_free(x->controller);
+    struct hw_controller *c = x->controller;
+    pthread_mutex_lock(&x->desk->lock);
     x->controller = NULL;
+    pthread_mutex_unlock(&x->desk->lock);
+    hw_controller_free(c);
     changed(x->desk);
     return NULL;
 }
@@ -264,11 +269,12 @@ static int set_up(struct recording *x, struct hw_error *err)
         x->launched = rc == HW_OK;
     }
     if (rc == HW_OK)
-        rc = hw_output_open(NULL, o->args[0], x->launched ? x->launch.pid : (int)x->words.pids.v[0],
+        rc = hw_output_open(x->unkept ? "/dev/null" : NULL, o->args[0],
+                            x->launched ? x->launch.pid : (int)x->words.pids.v[0],
                             /* force = */ false, &x->output, err);
     if (rc < 0)
         return rc;
-    x->file = realpath(x->output.part, NULL);
+    x->file = x->output.part ? realpath(x->output.part, NULL) : NULL;
     x->r = (struct hw_recording){
         .cli = &x->words.cli,
         .controller = x->controller,
@@ -351,13 +357,14 @@ static int enlist(struct hw_desk *d, struct recording *x, unsigned *id, struct h
     return rc;
 }
 
-static int start(void *ctx, struct hw_bytes json, unsigned *id, struct hw_error *err)
+static int begin(struct hw_desk *d, struct hw_bytes json, bool unkept, unsigned *id,
+                 struct hw_error *err)
 {
-    struct hw_desk *d = ctx;
     struct recording *x = calloc(1, sizeof *x);
     if (!x)
         return hw_fail(err, HW_ENOMEM, 0, "recording");
     x->desk = d;
+    x->unkept = unkept;
     x->output = HW_OUTPUT_NONE;
     int rc = hw_desk_words_read(json, &x->words, err);
     if (rc == HW_OK)
@@ -372,6 +379,36 @@ static int start(void *ctx, struct hw_bytes json, unsigned *id, struct hw_error 
     }
     changed(d);
     return rc;
+}
+
+static int start(void *ctx, struct hw_bytes json, unsigned *id, struct hw_error *err)
+{
+    return begin(ctx, json, /* unkept = */ false, id, err);
+}
+
+int hw_desk_watch(struct hw_desk *d, struct hw_bytes words, unsigned *id, struct hw_error *err)
+{
+    return begin(d, words, /* unkept = */ true, id, err);
+}
+
+int hw_desk_recorder_pid(struct hw_desk *d, unsigned id)
+{
+    pthread_mutex_lock(&d->lock);
+    const struct recording *x = d->all[id - 1];
+    int pid = x->controller ? hw_controller_pid(x->controller) : 0;
+    pthread_mutex_unlock(&d->lock);
+    return pid;
+}
+
+bool hw_desk_is_over(struct hw_desk *d, unsigned id, char *why, size_t max)
+{
+    pthread_mutex_lock(&d->lock);
+    const struct recording *x = d->all[id - 1];
+    bool over = x->state != RUNNING && x->state != STOPPING;
+    if (over)
+        (void)snprintf(why, max, "%s", x->error); /* cut is fine */
+    pthread_mutex_unlock(&d->lock);
+    return over;
 }
 
 static int act(void *ctx, unsigned id, enum hw_page_act what, struct hw_error *err)
@@ -616,7 +653,7 @@ static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_erro
     struct hw_desk *d = ctx;
     struct hw_live_source *s = take_source(d, pid);
     struct hw_control_live facts;
-    int rc = s ? HW_OK : hw_live_source_open(pid, &s, err);
+    int rc = s ? HW_OK : hw_live_source_open(0, pid, &s, err);
     *out = (struct hw_page_look){.fd = -1};
     if (rc == HW_OK)
         rc = hw_live_source_look(s, &out->fd, &facts, err);

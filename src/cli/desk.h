@@ -18,6 +18,9 @@
 #define HW_CLI_DESK_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "base/bytes.h"
 
 struct hw_cli;
 struct hw_desk;
@@ -31,6 +34,11 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out,
 /* Where traces are opened; before the first question. */
 void hw_desk_set_pages(struct hw_desk *d, struct hw_pages *pages);
 void hw_desk_free(struct hw_desk *d);
+/* A recording only to look at: its file has no name and goes with it. Words as of a page. */
+int hw_desk_watch(struct hw_desk *d, struct hw_bytes words, unsigned *id, struct hw_error *err);
+int hw_desk_recorder_pid(struct hw_desk *d, unsigned id); /* 0: it has ended */
+/* True when it has ended, with the reason, if there is one. */
+bool hw_desk_is_over(struct hw_desk *d, unsigned id, char *why, size_t max);
 const struct hw_page_recorder *hw_desk_recorder(const struct hw_desk *d);
 
 #endif

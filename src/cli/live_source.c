@@ -38,14 +38,15 @@ static bool take(struct hw_recorders *all, struct hw_live_source *s)
     return false;
 }
 
-int hw_live_source_open(int32_t pid, struct hw_live_source **out, struct hw_error *err)
+int hw_live_source_open(int32_t recorder, int32_t pid, struct hw_live_source **out,
+                        struct hw_error *err)
 {
     struct hw_recorders all;
     struct hw_live_source *s = calloc(1, sizeof *s);
     if (!s)
         return hw_fail(err, HW_ENOMEM, 0, "look");
     s->pid = pid;
-    int rc = hw_recorders_ask(&all, err);
+    int rc = recorder ? hw_recorders_ask_one(&all, recorder, err) : hw_recorders_ask(&all, err);
     if (rc == HW_OK) {
         if (!take(&all, s))
             rc = hw_fail(err, HW_ENOTFOUND, 0, "process %d is not being recorded", pid);

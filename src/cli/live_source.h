@@ -18,7 +18,9 @@ struct hw_controller;
 struct hw_error;
 struct hw_live_source;
 
-int hw_live_source_open(int32_t pid, struct hw_live_source **out, struct hw_error *err);
+/* recorder: pid of an embedded one that has it; 0 = any that has. */
+int hw_live_source_open(int32_t recorder, int32_t pid, struct hw_live_source **out,
+                        struct hw_error *err);
 void hw_live_source_free(struct hw_live_source *s);
 int hw_live_source_look(struct hw_live_source *s, int *fd, struct hw_control_live *facts,
                         struct hw_error *err);

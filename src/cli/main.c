@@ -26,7 +26,6 @@ static const char *base_name(const char *path)
 static const struct {
     const char *word, *instead;
 } later[] = {
-    {"live", "heapwise record -c 5s, then heapwise report"},
     {"ui", "open the trace in https://ui.perfetto.dev"},
     {"leaks", "heapwise record -c 30s; 'growing' in heapwise report"},
     {"diff", "go tool pprof -base A B, of heapwise convert -t pprof"},

@@ -12,7 +12,10 @@
 
 #include "base/banned.h"
 
-enum { ANSWER_MS = 5000 };
+enum {
+    ANSWER_MS = 5000,
+    OTHERS_MS = 1000 /* of each that others embedded: one that hangs must not stop all who ask */
+};
 
 /* ---- one answer ---- */
 
@@ -96,19 +99,25 @@ int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct 
     return rc < 0 ? hw_fail(err, rc, 0, "state of the service") : HW_OK;
 }
 
-int hw_service_ask_again(struct hw_controller *c, struct hw_service_state *out,
-                         struct hw_error *err)
+static int ask_within(struct hw_controller *c, int timeout_ms, struct hw_service_state *out,
+                      struct hw_error *err)
 {
     struct hw_controller_event e;
     *out = (struct hw_service_state){0};
     int rc = hw_controller_ask_status(c, err);
     if (rc == 0)
-        rc = hw_controller_wait(c, HW_CTL_STATUS_REPLY, ANSWER_MS, &e, err);
+        rc = hw_controller_wait(c, HW_CTL_STATUS_REPLY, timeout_ms, &e, err);
     if (rc == 0)
         rc = hw_service_read(e.body, out, err);
     if (rc < 0)
         hw_service_state_done(out);
     return rc;
+}
+
+int hw_service_ask_again(struct hw_controller *c, struct hw_service_state *out,
+                         struct hw_error *err)
+{
+    return ask_within(c, ANSWER_MS, out, err);
 }
 
 static int ask(const char *path, struct hw_controller **controller, struct hw_service_state *out,
@@ -119,7 +128,7 @@ static int ask(const char *path, struct hw_controller **controller, struct hw_se
     int rc = hw_controller_connect(path, &c, err);
     if (rc < 0)
         return rc;
-    rc = hw_service_ask_again(c, out, err);
+    rc = ask_within(c, path ? OTHERS_MS : ANSWER_MS, out, err);
     if (rc < 0)
         hw_controller_free(c);
     else
@@ -191,6 +200,15 @@ static int add_recorder(struct hw_recorders *out, const char *path, bool embedde
     hw_service_state_done(&r.state);
     hw_controller_free(r.controller);
     return HW_ENOMEM;
+}
+
+int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error *err)
+{
+    char path[64];
+    *out = (struct hw_recorders){0};
+    (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", pid); /* fits */
+    int rc = add_recorder(out, path, /* embedded = */ true, NULL);
+    return rc < 0 ? hw_fail(err, rc, 0, "recorder %d", pid) : HW_OK;
 }
 
 int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err)

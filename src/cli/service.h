@@ -71,6 +71,8 @@ struct hw_recorders {
 
 /* Recorders that do not answer are left out: they are ending. */
 int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err);
+/* Only the one that this process embeds; none when it does not answer. */
+int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error *err);
 void hw_recorders_done(struct hw_recorders *r);
 size_t hw_recorders_sessions(const struct hw_recorders *r); /* how many in all */
 

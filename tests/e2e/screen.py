@@ -47,7 +47,8 @@ class Terminal:
             self.p.send_signal(signal.SIGWINCH)
 
     def read(self, seconds=0.05):
-        while select.select([self.master], [], [], seconds)[0]:
+        end = time.monotonic() + seconds
+        while select.select([self.master], [], [], max(0, end - time.monotonic()))[0]:
             try:
                 data = os.read(self.master, 65536)
             except OSError:
@@ -99,7 +100,7 @@ __attribute__((noinline)) void outer(void) { table(50000); hostile(); }
 int main(int argc, char **argv) {
     for (int i = 0; i < 20; i++) outer();
     puts("ready"); fflush(stdout);
-    for (int c; argc > 1 && (c = getchar()) != EOF;) if (c == '+') { outer(); puts("done"); fflush(stdout); }
+    for (int c; argc > 1 && (c = getchar()) != EOF;) if (c == '+' || c == '.') { if (c == '+') outer(); else free(keep[n] = malloc(10)); puts("done"); fflush(stdout); }
     return 0;
 }
 """
@@ -183,5 +184,155 @@ def tree_plain(box):
         hw.true(b"\x1b[?1049h" not in t.raw, "no screen")
 
 
+class Evil:
+    """The program, waiting for '+' on its standard input."""
+
+    def __init__(self, box):
+        self.p = box.start([program(box), "x"], stdin=subprocess.PIPE)
+        hw.equal(self.p.stdout.readline(), b"ready\n", "the program")
+        self.pid = self.p.pid
+
+    def grow(self, n=1, what=b"+"):
+        for _ in range(n):
+            self.p.stdin.write(what)
+            self.p.stdin.flush()
+            hw.equal(self.p.stdout.readline(), b"done\n", "the program")
+
+    def end(self):
+        self.p.stdin.close()
+        hw.equal(self.p.wait(20), 0, "the program's exit")
+
+
+def join(e):
+    """It answers the recorder with its next allocations, and is recorded when its tables are made."""
+    hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{e.pid}/maps").read(), "attach")
+    for _ in range(5):
+        e.grow(1, b".")
+        time.sleep(0.15)
+
+
+def recorded(box, pid):
+    doc = json.loads(box.run([hw.tool("heapwise"), "ps", "--json"], check=0).stdout)
+    return any(pid in r["pids"] for r in doc["recordings"])
+
+
+def live(box):
+    e = Evil(box)
+    before = set(os.listdir(box.dir))
+    t = Terminal(box, [hw.tool("heapwise"), "live", "-i", "1", "-n", "200ms", str(e.pid)])
+    t.until(r"Waiting|SELF")
+    join(e)
+    e.grow()
+    t.until(r"SELF +TOTAL +GROWTH +COUNT +RATE/s +FUNCTION")
+    e.grow(9)
+    t.until(r"488\.3 KiB|488 KiB")  # ten times 50,000
+    hw.true(re.search(r"evil \(\d+\)", t.lines()[0]) and "one sample every 1 B" in t.lines()[0], t.lines()[0])
+    hw.true("lost 0" in t.lines()[1] and "exact" in t.lines()[1], t.lines()[1])
+    hw.true(any(0x2800 <= ord(c) < 0x2900 for line in t.lines()[2:5] for c in line), "a curve in Braille")
+    t.until(r"evil\\x1b\]0;owned")
+    harmless(t)
+    t.keys("b")
+    t.until(r"growth counts from now")
+    e.grow(2)
+    t.keys("g")
+    t.until(r"\+97\.7 KiB +12 .*table")
+    t.keys("/hostilex\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7fable\r")
+    t.read(0.4)
+    t.keys("/table\r")
+    t.until(r"only names with 'table'")
+    hw.true("outer" not in t.text().split("FUNCTION")[1], t.text())
+    t.keys("\r")  # the function, in the tree
+    t.until(r"Tab: table")
+    t.until(r"▾ outer")
+    e.grow(1)
+    t.read(0.6)
+    hw.true("▾ outer" in t.text(), "what is open stays open from look to look")
+    t.keys("\t")
+    t.keys(" ")
+    t.until("PAUSED")
+    t.keys(" ")
+    for rows, cols in ((12, 50), (60, 200), (5, 20), (24, 80)):
+        t.resize(rows, cols)
+        t.read(0.5)
+        hw.true(e.p.poll() is None and t.p.poll() is None, "still there")
+    t.until(r"SELF +TOTAL")
+    t.keys("d")
+    t.until(r"leaves no file")
+    t.keys("e", 1.5)
+    saved = t.until(r"saved (\S+)")[1]
+    doc = json.loads(box.run([hw.tool("heapwise"), "report", "--json", saved], check=0).stdout)
+    hw.equal({s["function"]: s["space"] for s in doc["sites"]}["table"], 13 * 50000, "the saved trace")
+    t.keys("q")
+    hw.equal(t.p.wait(15), 0, "exit")
+    t.restored()
+    hw.equal(set(os.listdir(box.dir)) - before, {saved}, "files left behind")
+    hw.true(not recorded(box, e.pid), "it is not recorded any more")
+    e.grow()
+    e.end()
+
+
+def live_ends(box):
+    """The process ends, the terminal goes, a signal comes: said, restored, detached."""
+    e = Evil(box)
+    t = Terminal(box, [hw.tool("heapwise"), "live", "-i", "1", "-n", "200ms", str(e.pid)])
+    t.until(r"Waiting|SELF")
+    join(e)
+    e.grow(2)
+    t.until(r"table")
+    e.end()
+    t.until(r"q quits")
+    hw.true("table" in t.text(), "the last look stays")
+    t.keys("q")
+    hw.equal(t.p.wait(15), 0, "exit")
+    t.restored()
+    e = Evil(box)
+    t = Terminal(box, [hw.tool("heapwise"), "live", "-i", "1", "-n", "200ms", str(e.pid)])
+    t.until(r"Waiting|SELF")
+    join(e)
+    e.grow(2)
+    t.until(r"table")
+    t.p.send_signal(signal.SIGTERM)
+    hw.equal(t.p.wait(10), -signal.SIGTERM, "the end")
+    t.restored()
+    hw.wait_for(lambda: not recorded(box, e.pid), "it is left alone")
+    e.grow(3)
+    e.end()
+
+
+def live_plain(box):
+    """Exact figures, of a look of ours and of a recording of somebody else, which they do not change."""
+    e = Evil(box)
+    p = box.start([hw.tool("heapwise"), "live", "--once", "--json", "-i", "1", "-n", "2s", str(e.pid)])
+    join(e)
+    e.grow(4)
+    out, err = p.communicate(timeout=30)
+    hw.equal(p.returncode, 0, f"exit: {err}")
+    doc = json.loads(out)
+    rows = {r["function"]: r for r in doc["functions"]}
+    hw.equal((rows["table"]["space"], rows["table"]["objects"], rows[HOSTILE]["space"]), (4 * 50000, 4, 4 * 3000), "what was asked for")
+    hw.equal((doc["type"], doc["recording"], doc["lost"]), ("live", None, 0), "its head")
+    a = box.start([hw.tool("heapwise"), "attach", "-q", "-i", "1", "-c", "300ms", "-o", "a.trace", str(e.pid)])
+    join(e)
+    e.grow(5)
+    doc = json.loads(box.run([hw.tool("heapwise"), "live", "--once", "--json", "-n", "100ms", str(e.pid)], check=0).stdout)
+    hw.true(doc["recording"], "whose recording it is")
+    e.grow(1)
+    lines = box.start([hw.tool("heapwise"), "live", "-n", "200ms", "evil"])
+    text = b""
+    while text.count(b"FUNCTION") < 3:
+        text += lines.stdout.readline()
+    hw.true(b"evil\\x1b]0;owned\\x07" in text and b"\x1b" not in text, "names are escaped, too, where no terminal is")
+    lines.send_signal(signal.SIGINT)
+    hw.equal(lines.wait(15), 0, "Ctrl-C")
+    a.send_signal(signal.SIGINT)
+    hw.equal(a.wait(20), 0, "attach")
+    e.end()
+    report = json.loads(box.run([hw.tool("heapwise"), "report", "--json", "a.trace"], check=0).stdout)
+    hw.equal({s["function"]: s["space"] for s in report["sites"]}["table"], 6 * 50000, "the recording lacks nothing")
+    hw.equal({r["function"]: r["space"] for r in doc["functions"]}["table"], 5 * 50000, "the look before the last one")
+    none = box.run([hw.tool("heapwise"), "live", "--once", "no-such-process-here"], check=None)
+    hw.true(none.returncode == 1 and b"no process named" in none.stderr, f"{none.stderr}")
+
+
 if __name__ == "__main__":
-    hw.main({"tree": tree, "tree-signals": tree_signals, "tree-plain": tree_plain})
+    hw.main({"live": live, "live-ends": live_ends, "live-plain": live_plain, "tree": tree, "tree-signals": tree_signals, "tree-plain": tree_plain})
