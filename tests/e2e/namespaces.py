@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
 from attach import Late, attach, finish, is_joined, joined, left_alone, resting_fds, since
+from service import profile
 
 OWN_PROC = ["-m", "-p", "-f", "-n", "-U", "-r", "--mount-proc"]
 # What unshare is asked for; -p without a /proc of its own leaves the outer one, with other numbers.
@@ -352,11 +353,8 @@ def rootless(box):
     box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
     hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
     for uid, may in ((USER, True), (USER + 1, False)):
-        out = box.path(f"o{uid}")
-        os.mkdir(out)
-        os.chmod(out, 0o777)
-        r = box.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", hw.tool("heap_profile"),
-                     "-p", str(t.pid), "-i", "1", "-o", out, "-d", "800"])
+        _, r = profile(box, t.pid, f"o{uid}", joins=may,
+                       before=["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"])
         hw.equal(r.returncode == 0, may, f"user {uid} with root's service: {hw.tail(r.stderr)}")
     t.end()
 

@@ -6,11 +6,13 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
-from attach import Late
+from attach import Late, is_joined
 
 USER, OTHER, GROUP = 54321, 54322, 54399  # nobody's
 
@@ -26,24 +28,34 @@ def start(box, *options, before=(), policy=None, **kw):
     return s
 
 
-def profile(box, pid, name, *options, before=()):
+def profile(box, pid, name, *options, before=(), joins=True):
+    """heap_profile -p: until the process has joined, or, where it will not, for a moment."""
     out = box.path(name)
     os.mkdir(out)
     os.chmod(out, 0o777)
-    return out, box.run([*before, hw.tool("heap_profile"), "-p", str(pid), "-i", "1", "-o", out, "-d", "600", *options])
+    argv = [*before, hw.tool("heap_profile"), "-p", str(pid), "-i", "1", "-o", out, *options]
+    if not joins:
+        return out, box.run([*argv, "-d", "600"])
+    p = box.start(argv)
+    hw.wait_for(lambda: is_joined(pid) or p.poll() is not None, "the process to join", 30)
+    time.sleep(0.1)
+    p.send_signal(signal.SIGINT)
+    said = p.communicate(timeout=60)
+    hw.wait_for(lambda: not is_joined(pid) or p.returncode, "the end of its part", 30)
+    return out, subprocess.CompletedProcess(argv, p.returncode, *said)
 
 
 def refused(box):
     """The empty profile of a process that may not, or cannot, be profiled says why."""
     start(box, policy="machine = developer\nnever = t_late\n")
     t = Late(box)
-    out, r = profile(box, t.pid, "out")
+    out, r = profile(box, t.pid, "out", joins=False)
     hw.true(r.returncode != 0 and b"the policy never lets 't_late' be profiled" in r.stderr, hw.tail(r.stderr))
     report = box.run([hw.tool("heapwise"), "report", out + "/raw-trace"])
     hw.true(b"the policy never lets" in report.stdout + report.stderr, hw.tail(report.stdout + report.stderr))
     s = Late(box, [shutil.copy(hw.target("late"), box.path("t_other"))])
     os.kill(s.pid, signal.SIGSTOP)
-    out, r = profile(box, s.pid, "out2")
+    out, r = profile(box, s.pid, "out2", joins=False)
     hw.true(b"is stopped; continue it first" in r.stderr, hw.tail(r.stderr))
     report = box.run([hw.tool("heapwise"), "report", out + "/raw-trace"])
     hw.true(b"is stopped; continue it first" in report.stdout + report.stderr,
@@ -78,9 +90,9 @@ def group(box):
     out, r = profile(box, mine.pid, "mine", before=member)
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
     hw.equal(hw.sound(out + "/raw-trace").last().pid, mine.pid, "a member's own process")
-    out, r = profile(box, yours.pid, "yours", before=member)
+    out, r = profile(box, yours.pid, "yours", before=member, joins=False)
     hw.true(r.returncode != 0 and b"belongs to user" in r.stderr, hw.tail(r.stderr))
-    out, r = profile(box, mine.pid, "stranger", before=as_user(USER))
+    out, r = profile(box, mine.pid, "stranger", before=as_user(USER), joins=False)
     hw.true(r.returncode != 0 and b"may not record with this service" in r.stderr, hw.tail(r.stderr))
     hw.equal(box.run([*as_user(USER), hw.tool("heapwise"), "record", "-o", box.path("own.trace"), "--no-report",
                       "--", "/bin/true"]).returncode in (0, 5), True, "his own recorder is his own affair")
@@ -178,7 +190,7 @@ def activated(box):
     hw.true(is_trusted(preloaded.pid), "a preloaded program believes root's socket")
     out, r = profile(box, theirs.pid, "member", before=as_user(OTHER, [GROUP]))
     hw.equal(r.returncode, 0, "a member of the group: " + hw.tail(r.stderr))
-    out, r = profile(box, theirs.pid, "other", before=as_user(OTHER))
+    out, r = profile(box, theirs.pid, "other", before=as_user(OTHER), joins=False)
     hw.true(r.returncode != 0 and b"is for root and members of group" in r.stderr, hw.tail(r.stderr))
     s.terminate()
     hw.equal(s.wait(10), 0, "the service's end")

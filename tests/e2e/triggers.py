@@ -188,12 +188,20 @@ def policy_refuses(box):
     s.quit()
 
 
+def called(pid):
+    """Has a recorder told it, or a child of it, to shake hands? It does at its next allocation."""
+    pids = [pid, *map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    maps = "".join(pathlib.Path(f"/proc/{q}/maps").read_text() for q in pids if os.path.exists(f"/proc/{q}/maps"))
+    return "libheapprofd" in maps
+
+
 def start_when(box):
     """A profile that begins when the process is large enough: preloaded and attached; nothing from before
     is in it. One that never gets there says so."""
     big, small = 64 * MIB, 100000
     code = ("import sys,time\ndef hold(n): return bytearray(n)\nprint('ready',flush=True)\nsys.stdin.readline()\n"
             f"early=hold({big}); x=[hold(1000) for _ in range(50)]\nprint('big',flush=True)\nsys.stdin.readline()\n"
+            "for i in range(120):\n t=hold(2000); time.sleep(0.005)\n"  # it is answered at one of these
             f"late=hold({small}); late2=hold({small})\nprint('late',flush=True)\nsys.stdin.readline()")
     (box.dir / "big.py").write_text(code)
     for how in ("record", "attach"):
@@ -210,7 +218,7 @@ def start_when(box):
             time.sleep(0.7)
         p.stdin.write(b"\n"), p.stdin.flush()
         hw.equal(p.stdout.readline(), b"big\n", how)
-        time.sleep(0.7)
+        hw.wait_for(lambda: called(p.pid), "the profile to begin")
         p.stdin.write(b"\n"), p.stdin.flush()
         hw.equal(p.stdout.readline(), b"late\n", how)
         p.stdin.close()
@@ -281,7 +289,7 @@ def bad_conditions(box):
 
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("refused", "report")}
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("refused", "report", "called")}
 
 if __name__ == "__main__":
     hw.main(CASES)
