@@ -39,6 +39,7 @@
 #include "elf/symbols.h"
 #include "inject/job.h"
 #include "inject/seccomp.h"
+#include "inject/sleep.h"
 #include "proc/number.h"
 
 #include "base/banned.h"
@@ -111,8 +112,11 @@ static int list_threads(struct hw_job *j)
     const struct dirent *e;
     j->n_tids = 0;
     while (d && j->n_tids < HW_JOB_MAX_THREADS && (e = readdir(d))) {
-        if (e->d_name[0] != '.')
-            j->tids[j->n_tids++] = hw_proc_tid_of((int32_t)strtol(e->d_name, NULL, 10));
+        if (e->d_name[0] == '.')
+            continue;
+        j->numbers[j->n_tids] = (int32_t)strtol(e->d_name, NULL, 10);
+        j->tids[j->n_tids] = hw_proc_tid_of(j->numbers[j->n_tids]);
+        j->n_tids++;
     }
     if (d)
         (void)closedir(d); /* it was only read */
@@ -162,7 +166,12 @@ static int seize(struct hw_job *j, struct hw_error *err)
     for (uint32_t i = 0; i < TRIES; i++) {
         if (i % 16 == 0 && list_threads(j) < 0)
             return hw_fail(err, HW_EGONE, 0, "process %d has ended", j->q->pid->pid);
+        struct hw_sleep sleep;
+        int32_t number = j->numbers[i % j->n_tids];
+        hw_sleep_look(j->q->pid, number, &sleep);
         rc = hw_thread_seize(&j->thread, j->q->pid->pid, j->tids[i % j->n_tids], err);
+        if (rc == HW_OK)
+            j->thread.slept_ns = hw_sleep_so_far(j->q->pid, number, &sleep);
         j->out->n_tries++;
         if (rc == HW_EPERM)
             return rc;

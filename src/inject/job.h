@@ -33,8 +33,8 @@ struct hw_job {
     uint8_t *copy; /* of its stack */
     uint8_t *file; /* the library */
     size_t file_bytes;
-    uint64_t block_va, run_va; /* in the library */
-    int32_t tids[HW_JOB_MAX_THREADS];
+    uint64_t block_va, run_va;                                     /* in the library */
+    int32_t tids[HW_JOB_MAX_THREADS], numbers[HW_JOB_MAX_THREADS]; /* numbers: /proc's */
     size_t n_tids;
     /* in the target; 0 and fd -1 = not there */
     uint64_t stack, code, base;

@@ -116,6 +116,7 @@ int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct 
 {
     t->pid = pid;
     t->tid = tid;
+    t->slept_ns = 0;
     t->seized = t->saved = t->known = t->moved = t->gone_on = t->masked = false;
     if (pt(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD) < 0) {
         if (errno == ESRCH)
@@ -584,6 +585,16 @@ static bool signal_waits(const struct hw_thread *t)
     return false;
 }
 
+/* Those that take milliseconds: what has passed is taken off. */
+static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
+{
+    bool waits = r->orig_rax == SYS_epoll_wait || r->orig_rax == SYS_epoll_pwait;
+    int32_t left = (int32_t)r->r10;
+    uint64_t passed_ms = (t->slept_ns + (hw_now_monotonic_ns() - t->stopped_ns)) / MS;
+    if (waits && left > 0 && t->slept_ns)
+        r->r10 = passed_ms < (uint64_t)left ? (uint64_t)left - passed_ms : 0;
+}
+
 void hw_thread_release(struct hw_thread *t)
 {
     if (!t->seized)
@@ -598,6 +609,7 @@ void hw_thread_release(struct hw_thread *t)
         bool again =
             (int64_t)r->rax == -EINTR && begins_anew((long)r->orig_rax) && !signal_waits(t);
         if (again) {
+            shorten(t, r);
             r->rax = r->orig_rax;
             r->rip -= 2;
             r->orig_rax = UINT64_MAX;

@@ -32,6 +32,7 @@ struct hw_thread {
     bool moved;
     bool gone_on; /* it waited for us in vain, and runs the program again */
     uint64_t asked_ns, stopped_ns;
+    uint64_t slept_ns;   /* in its system call until it stopped, as far as is known */
     uint64_t syscall_at; /* given by the caller */
     uint64_t code_at;    /* of hw_thread_code; 0 = system calls only, one by one */
     uint64_t stack_top;  /* for calls */
