@@ -252,6 +252,7 @@ static int put_moments(struct hw_json *j, const struct hw_page_trace *t, hw_upid
         hw_json_kv_int(j, "ts", m->ts_ns);
         hw_json_kv_bool(j, "max", m->at_max);
         hw_json_kv_bool(j, "peak", peak && peak->ts_ns == m->ts_ns);
+        hw_json_kv_bool(j, "for_peak", m->is_peak); /* made only because it was the maximum */
         put_value(j, &m->total, v.interval_bytes);
         hw_json_end_object(j);
     }

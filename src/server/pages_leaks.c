@@ -1,10 +1,11 @@
 /*
  * GET /api/v1/traces/ID/leaks: what grew from dump to dump, judged by views/leaks.h.
  *
- * Parameters: upid; known=LINES (suppressions as in views/suppress.h, rows of the trace's times).
+ * Parameters: upid; known=LINES (suppressions as in views/suppress.h); limit (rows).
  * The path of a row is that of a flamegraph without allocator frames, so that the page can go
  * there by names alone.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -12,6 +13,8 @@
 #include "views/leaks.h"
 
 #include "base/banned.h"
+
+enum { DEFAULT_ROWS = 100 };
 
 static const char *label_of(const struct hw_page_trace *t, const struct hw_leaks *l, uint32_t node)
 {
@@ -82,14 +85,20 @@ static void put_row(struct hw_json *j, const struct hw_page_trace *t, const stru
     hw_json_end_object(j);
 }
 
-static void put_all(struct hw_json *j, const struct hw_page_trace *t, const struct hw_leaks *l)
+static void put_all(struct hw_json *j, const struct hw_page_trace *t, const struct hw_leaks *l,
+                    size_t limit)
 {
+    size_t n_likely = 0;
+    for (size_t i = 0; i < l->v.n; i++)
+        n_likely += l->v.v[i].verdict == HW_LEAK_LIKELY;
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "interval", l->interval_bytes);
     hw_json_kv_int(j, "space", l->total.space);
     hw_json_kv_double(j, "error", hw_value_error(&l->total, HW_METRIC_SPACE, l->interval_bytes));
     hw_json_kv_double(j, "grown", (double)l->total.space - l->total_first);
     hw_json_kv_double(j, "likely", hw_leaks_likely(l));
+    hw_json_kv_uint(j, "n_likely", n_likely);
+    hw_json_kv_uint(j, "n_rows", l->v.n);
     hw_json_kv_uint(j, "suppressed_rows", l->n_suppressed);
     hw_json_kv_int(j, "suppressed_space", l->suppressed_space);
     hw_json_key(j, "moments");
@@ -99,7 +108,7 @@ static void put_all(struct hw_json *j, const struct hw_page_trace *t, const stru
     hw_json_end_array(j);
     hw_json_key(j, "rows");
     hw_json_begin_array(j);
-    for (size_t i = 0; i < l->v.n; i++)
+    for (size_t i = 0; i < l->v.n && i < limit; i++)
         put_row(j, t, l, i);
     hw_json_end_array(j);
     hw_json_end_object(j);
@@ -126,7 +135,7 @@ static int find(struct hw_page_trace *t, hw_upid upid, const struct hw_suppressi
 
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    const char *text = hw_http_query(req, "known");
+    const char *text = hw_http_query(req, "known"), *limit = hw_http_query(req, "limit");
     struct hw_page_selection sel;
     struct hw_suppressions known = {0};
     struct hw_leaks leaks = {0};
@@ -141,7 +150,7 @@ void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t)
     } else {
         struct hw_json j;
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_all(&j, t, &leaks);
+        put_all(&j, t, &leaks, limit && *limit ? strtoull(limit, NULL, 10) : DEFAULT_ROWS);
         hw_page_reply_json(req, &j);
     }
     hw_leaks_done(&leaks);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
+import { axe, browse, cli, dir, done, here, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -80,8 +80,8 @@ test('leaks: opened by keys, reasons in words, a way to the graph and back', asy
   assert.match(await page.textContent('[role=alert]'), /leak:PATTERN/);
 });
 
-/** The moments of a trace's first process. */
-const moments = async (id = 1) => (await (await server.ask(`/api/v1/traces/${id}/timeline`)).json()).processes[0].moments;
+/** The dumps of a trace's first process; those made of a maximum only are left out. */
+const moments = async (id = 1) => (await (await server.ask(`/api/v1/traces/${id}/timeline`)).json()).processes[0].moments.filter((m) => !m.for_peak);
 const table = async (query, id = 1) => {
   const r = await server.ask(`/api/v1/traces/${id}/table/diff?${query}`);
   assert.equal(r.status, 200, r.status === 200 ? '' : await r.text());
@@ -145,11 +145,13 @@ test('diff: the graph holds together and adds up to both sides', async () => {
 
 test('diff: sides from the timeline, swapped, shared by address, undone by going back', async () => {
   await at('timeline');
-  const diamonds = page.locator('.diamond:not(.peak)');
-  await diamonds.nth(1).click({ modifiers: ['Control'] });
+  const single = page.locator('.diamond:not(.peak):not([aria-label*="zooms"])');
+  await single.nth(Math.min(1, (await single.count()) - 2)).click({ modifiers: ['Control'] });
   await page.waitForFunction(() => location.hash.startsWith('#!/diff'));
   await page.waitForSelector('.figures');
-  const m = await moments();
+  const all = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0].moments;
+  const from = new URLSearchParams(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('base')).get('at');
+  const m = [null, all.find((x) => String(x.ts) === from), all.at(-1)];
   const figure = async () => (await page.locator('.figures .value').allTextContents());
   assert.deepEqual((await figure()).slice(0, 2), [bytes(m[1].space), bytes(m.at(-1).space)]);
   await page.keyboard.press('x');
@@ -477,6 +479,67 @@ test('the server goes away and comes back: what is shown stays; two tabs do not 
   await page.waitForFunction(() => !document.querySelector('.banner.gone'));
   page.problems.length = 0; // what was aborted above
   assert.deepEqual(other.problems, []);
+});
+
+test('the decoder of graphs: whatever the bytes are, a graph or its own error', async () => {
+  const { build } = await import(join(here, '../../ui/node_modules/esbuild/lib/main.js')).then((m) => m.default ?? m);
+  await build({ entryPoints: [join(here, '../../ui/src/graph.ts')], bundle: true, format: 'esm', outfile: join(dir, 'graph.mjs'), logLevel: 'silent' });
+  const { decode, BrokenGraph, search, path, nameOf } = await import(join(dir, 'graph.mjs'));
+  const good = [];
+  for (const q of ['flame?metric=space', 'flame?metric=space&invert=1', 'diff']) good.push(new Uint8Array(await (await server.ask(`/api/v1/traces/1/${q}`)).arrayBuffer()));
+  let seed = 1, broken = 0;
+  const dice = (n) => (seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) % n;
+  for (let round = 0; round < 4000; round++) {
+    let bytes = good[round % good.length].slice();
+    for (let k = dice(6); k >= 0; k--) bytes[dice(dice(3) ? 400 : bytes.length)] = dice(256);
+    if (dice(4) === 0) bytes = bytes.slice(0, dice(bytes.length));
+    try {
+      const g = decode(bytes.buffer);
+      for (let i = 0; i < Math.min(g.n, 50); i++) assert.equal(typeof nameOf(g, i), 'string');
+      search(g, 'main');
+      if (g.n) path(g, g.n - 1);
+    } catch (e) {
+      assert.ok(e instanceof BrokenGraph, `round ${round}: ${e}`);
+      broken++;
+    }
+  }
+  assert.ok(broken > 500 && broken < 3900, `${broken} broken`);
+});
+
+test('by keys alone: from the overview to the top leak, its graph and a file', async () => {
+  await at('overview');
+  await page.evaluate(() => document.activeElement?.blur());
+  const tabTo = async (selector) => {
+    for (let i = 0; i < 80; i++) {
+      await page.keyboard.press('Tab');
+      if (await page.evaluate((s) => document.activeElement?.matches(s), selector)) return;
+    }
+    assert.fail(`Tab does not reach ${selector}`);
+  };
+  await tabTo('.side a[href*="leaks"]');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('table.leaks');
+  await tabTo('.verdict');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.details');
+  await tabTo('.details a');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.crumbs button:disabled');
+  await tabTo('.flame canvas');
+  await page.keyboard.press('e');
+  await page.waitForSelector('[role=menu]');
+  const [file] = await Promise.all([page.waitForEvent('download'), (async () => { await page.keyboard.press('ArrowDown'); await page.keyboard.press('Enter'); })()]);
+  assert.match(file.suggestedFilename(), /^heap\./);
+});
+
+test('narrow windows lose nothing: 390 px', async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const name of ['overview', 'diff', 'leaks', 'sizes', 'accounting']) {
+    await at(name);
+    const over = await page.evaluate(() => { const m = document.getElementById('main'); return m.scrollWidth - m.clientWidth; });
+    assert.ok(over <= 0, `${name} is ${over} px too wide`);
+  }
+  await page.setViewportSize({ width: 1600, height: 900 });
 });
 
 test('accessibility and looks: every page, both themes, both sizes', async () => {

@@ -97,7 +97,7 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
       {a.notes.map((n) => <p class="banner note" role="status">{NOTES[n] ?? n}</p>)}
       {alone
         ? <div class="empty"><p>The trace has no figures of the allocator or the kernel, so there is nothing to compare the profile with.</p><p>Record with <code>heapwise record --malloc-info 1s --smaps 5s -- …</code></p></div>
-        : <Waterfall a={a} start={tracks.start} />}
+        : <div class="scroll" tabIndex={0} role="region" aria-label="Steps"><Waterfall a={a} start={tracks.start} /></div>}
       {!alone && a.points.length > 1 && (
         <section><h2>Over time</h2>
           <div class="over"><Ruler view={view} zero={tracks.start} />
@@ -105,22 +105,22 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
               <ul class="legend column">{shown.map(([, label, colour]) => <li><i style={{ background: `var(${colour})` }} />{label}</li>)}</ul>
               <Chart lines={lines} view={view} height={180} label={`Over time: ${lines.map((l) => `${l.label} ends at ${bytes(l.points[l.points.length - 1]?.[1] ?? 0)}`).join(', ')}`} /></div></div>
           <details><summary>As a table</summary>
-            <div class="scroll"><table class="top"><thead><tr><th scope="col">Time</th>{shown.map(([, label]) => <th scope="col" class="num">{label}</th>)}</tr></thead>
+            <div class="scroll" tabIndex={0} role="region" aria-label="Lines over time"><table class="top"><thead><tr><th scope="col">Time</th>{shown.map(([, label]) => <th scope="col" class="num">{label}</th>)}</tr></thead>
               <tbody>{a.points.map((x) => <tr><td>{clock(x[0] - tracks.start)}</td>{shown.map(([line]) => <td class="num">{x[column(line)] === null ? '–' : bytes(x[column(line)]!)}</td>)}</tr>)}</tbody></table></div></details>
         </section>
       )}
       {a.kinds && (
         <section><h2>Mappings <span class="dim">at {clock(a.kinds_at! - tracks.start)}</span></h2>
-          <table class="top kinds"><thead><tr><th scope="col">Kind</th><th scope="col" class="num">Mappings</th><th scope="col" class="num">Size</th><th scope="col" class="num">Resident</th><th scope="col" class="num">Swapped</th></tr></thead>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Mappings by kind"><table class="top kinds"><thead><tr><th scope="col">Kind</th><th scope="col" class="num">Mappings</th><th scope="col" class="num">Size</th><th scope="col" class="num">Resident</th><th scope="col" class="num">Swapped</th></tr></thead>
             <tbody>{Object.entries(a.kinds).filter(([, k]) => k[0] > 0).map(([name, [n, size, rss, swap]]) => (
               <tr><td>{KINDS[name] ?? name}</td><td class="num">{count(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(rss)}</td><td class="num">{bytes(swap)}</td></tr>
-            ))}</tbody></table></section>
+            ))}</tbody></table></div></section>
       )}
       <section><h2>What each source sees</h2>
-        <table class="top sees"><thead><tr><th scope="col">Memory</th><th scope="col">Profile</th><th scope="col">malloc_info</th><th scope="col">Resident</th></tr></thead>
+        <div class="scroll" tabIndex={0} role="region" aria-label="What each source sees"><table class="top sees"><thead><tr><th scope="col">Memory</th><th scope="col">Profile</th><th scope="col">malloc_info</th><th scope="col">Resident</th></tr></thead>
           <tbody>{([['allocated while it was profiled', true, true, true], ['allocated before profiling began', false, true, true], ['headers and rounding', false, true, true], ['thread caches', false, true, true], ['fragmentation', false, false, true], ['allocated, never touched', true, true, false], ['swapped out', true, true, false]] as const).map(([what, ...sees]) => (
             <tr><td>{what}</td>{sees.map((s) => <td>{s ? '✓' : <span class="dim">–</span>}<span class="sr">{s ? 'yes' : 'no'}</span></td>)}</tr>
-          ))}</tbody></table></section>
+          ))}</tbody></table></div></section>
     </div>
   );
 }

@@ -95,6 +95,7 @@ function figure(v: number): string {
   if (p.mode === 'share') return `${(100 * v).toFixed(Math.abs(v) < 0.0995 ? 2 : 1)} %`;
   return amount(v, p.metric) + (p.mode === 'rate' ? '/s' : '');
 }
+const sideWords = (s: SideInfo) => `${safe(base(s.file))}${s.name ? ` · ${safe(base(s.name))} (${s.pid})` : ''}`;
 const points = (v: number) => (place.value.mode === 'share' ? `${(100 * Math.abs(v)).toFixed(Math.abs(v) < 0.0995 ? 2 : 1)} points` : figure(Math.abs(v)));
 const change = (v: number) => `${v > 0 ? '+' : v < 0 ? '−' : ''}${points(v)}`;
 const relative = (a: number, b: number) => (a > 0 ? `${b >= a ? '+' : '−'}${percent(Math.abs(b - a), a)}` : '');
@@ -309,8 +310,8 @@ export function DiffPage({ tracks, all }: ProfileProps) {
       </div>
       {t && (
         <div class="figures">
-          <Figure label="A" value={figure(t.total[0])} note={`${safe(base(t.a.file))} · ${safe(base(t.a.name))} (${t.a.pid})`} />
-          <Figure label="B" value={figure(t.total[1])} note={`${safe(base(t.b.file))} · ${safe(base(t.b.name))} (${t.b.pid})`} />
+          <Figure label="A" value={figure(t.total[0])} note={sideWords(t.a)} />
+          <Figure label="B" value={figure(t.total[1])} note={sideWords(t.b)} />
           <Figure label="Change" value={change(t.total[2])} note={`${plusMinus(t.total[3]) || certainty(0, 0, Math.min(t.a.interval, t.b.interval))} · ${t.total[2] === 0 ? 'no change' : t.total[4] ? `${relative(t.total[0], t.total[1])}` : 'within the sampling error'}`} />
         </div>
       )}

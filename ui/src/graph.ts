@@ -46,8 +46,8 @@ export function decode(buffer: ArrayBuffer): Graph {
   let at = HEADER;
   const take = (count: number, width: number): number => {
     const from = at;
-    if (count * width > buffer.byteLength - from) throw new BrokenGraph('the graph ends too early');
     at = from + Math.ceil((count * width) / 8) * 8;
+    if (at > buffer.byteLength) throw new BrokenGraph('the graph ends too early');
     return from;
   };
   const parent = new Int32Array(buffer, take(n, 4), n);

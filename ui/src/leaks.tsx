@@ -13,7 +13,7 @@ interface Row {
   space: number; error: number; objects: number; alloc_space: number; samples: number; history: number[];
 }
 interface Leaks {
-  interval: number; space: number; error: number; grown: number; likely: number;
+  interval: number; space: number; error: number; grown: number; likely: number; n_likely: number; n_rows: number;
   suppressed_rows: number; suppressed_space: number; moments: number[]; rows: Row[];
 }
 
@@ -126,7 +126,8 @@ function Known({ l }: { l: Leaks | null }) {
 
 export function LeaksPage({ tracks, all }: ProfileProps) {
   const p = place.value;
-  const query = new URLSearchParams({ upid: String(tracks.upid), ...(p.known ? { known: p.known } : {}) }).toString();
+  const [limit, setLimit] = useState(100);
+  const query = new URLSearchParams({ upid: String(tracks.upid), limit: String(limit), ...(p.known ? { known: p.known } : {}) }).toString();
   const answer = useAnswer(`leaks ${p.trace}?${query}`, () => question<Leaks>(p.trace, 'leaks', query));
   const l = answer.value;
   const open = p.open;
@@ -140,7 +141,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
       {l && n > 0 && (
         <>
           <div class="figures">
-            <Figure label="Likely leaks" value={change(l.likely)} note={`${l.rows.filter((r) => r.verdict === 'likely leak').length} places`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />
+            <Figure label="Likely leaks" value={change(l.likely)} note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />
             <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${tracks.upid + 1})`)} />
             <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: String(l.moments[n - 1]) }, 'space'))} />
           </div>
@@ -180,6 +181,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
               </tbody>
             </table>
           </div>
+          {l.rows.length < l.n_rows && <p><button type="button" onClick={() => setLimit(limit + 400)}>{count(l.n_rows - l.rows.length)} more rows</button></p>}
           {l.rows.length === 0 && <p class="empty">{l.suppressed_rows ? 'Every row is among the known ones.' : 'Nothing is live at the last dump.'}</p>}
         </>
       )}

@@ -25,6 +25,8 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
   const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: String(last.ts), a_at: String(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
   const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
+  // From four dumps on there are verdicts.
+  const leaks = useAnswer(`leaks of ${trace.id} ${tracks.upid} ${moments.length > 3}`, () => (moments.length > 3 ? question<{ likely: number; n_likely: number }>(trace.id, 'leaks', new URLSearchParams({ upid: String(tracks.upid), limit: '1' }).toString()) : Promise.resolve(null)));
   const rss = rssAt(tracks, shown.ts);
   const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
   const end = { at: String(last.ts), max: last.max };
@@ -39,17 +41,18 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
         {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
         {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: String(before.ts), max: before.max })}) where id = 0) as growth`)} />}
+        {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} />}
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
       <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
       {top.error && <Failed text={top.error} />}
       {top.value && (
-        <table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
           <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
             <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[4])}</td>
               <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}</span></td></tr>
-          ))}</tbody></table>
+          ))}</tbody></table></div>
       )}
     </div>
   );

@@ -30,7 +30,7 @@ export function baseOf(p: Place, tracks: Tracks): Side {
     if (status.value?.traces.some((t) => t.id === s.trace)) return s;
   }
   const other = status.value?.traces.find((t) => t.id !== p.trace && t.state === 'ready' && t.processes?.length);
-  const first = tracks.moments[0];
+  const first = tracks.moments.find((m) => !m.for_peak) ?? tracks.moments[0];
   if (tracks.moments.length < 2 && other) return { trace: other.id, upid: null, heap: '', at: '', max: false, from: '' };
   return { trace: p.trace, upid: tracks.upid, heap: p.heap, at: first ? String(first.ts) : '', max: first?.max ?? false, from: '' };
 }
