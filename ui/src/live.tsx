@@ -8,6 +8,7 @@ import { decode, find, type Graph, path } from './graph';
 import { Spark } from './leaks';
 import { Busy, Choice, Failed, Figure, isTyping, useAnswer } from './parts';
 import { fresh, href, place, token } from './state';
+import { usePolled } from './polled';
 import { Chart } from './timeline';
 
 type Row = [name: string, module: string, space: number, objects: number, alloc_space: number, alloc_objects: number, error: number, samples: number];
@@ -189,14 +190,8 @@ function Watch({ pid }: { pid: number }) {
 }
 
 function Choose() {
-  const [beat, setBeat] = useState(0);
-  const list = useAnswer(`live ${beat}`, () => ask('/api/v1/live').then((r) => r.json() as Promise<Watched[]>));
-  const [known, setKnown] = useState<Watched[] | null>(null);
-  useEffect(() => { if (list.value) setKnown(list.value); }, [list.value]);
-  useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === 'visible' && setBeat((b) => b + 1), 2000);
-    return () => clearInterval(timer);
-  }, []);
+  const list = usePolled<Watched[]>('/api/v1/live', 2000);
+  const known = list.value;
   if (!known) return list.error ? <Failed text={list.error} /> : <Busy what="Asking the recorders" />;
   if (!known.length)
     return <div class="empty"><p>No process is being recorded now.</p><p><a class="button" href={href({ page: 'record' })}>Record one</a></p><p class="dim">Recordings that a terminal began show here, too: <code>heapwise attach PID</code></p></div>;

@@ -4,7 +4,8 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, type Recording, recordings, status, trouble } from './api';
 import { base, bytes, count, duration, error, percent, safe } from './format';
-import { Choice, Failed, Figure, isTyping, useAnswer } from './parts';
+import { Choice, Failed, Figure, isTyping } from './parts';
+import { usePolled } from './polled';
 import { fresh, go, href } from './state';
 
 interface Process { pid: number; name: string; user: string; rss: number; eligible: boolean; code: string | null; reason: string | null; remedy: string | null; recording: string | null }
@@ -286,15 +287,8 @@ function Build() {
   const words = wordsOf(f);
   const { plan, busy, problem } = usePlan(words);
   const [failed, setFailed] = useState('');
-  const [beat, setBeat] = useState(0);
   const [starting, setStarting] = useState(false);
-  const list = useAnswer(`processes ${beat} ${recordings.value.length}`, () => ask('/api/v1/processes').then((r) => r.json() as Promise<Process[]>));
-  const [known, setKnown] = useState<Process[] | null>(null);
-  useEffect(() => { if (list.value) setKnown(list.value); }, [list.value]);
-  useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === 'visible' && setBeat((b) => b + 1), 4000);
-    return () => clearInterval(timer);
-  }, []);
+  const list = usePolled<Process[]>('/api/v1/processes', 4000, recordings.value.filter((r) => r.state === 'running').length);
   const none = f.kind === 'attach' ? !f.pids.length && !f.names.trim() : !f.command.trim();
   const start = () => {
     setFailed('');
@@ -320,7 +314,7 @@ function Build() {
         <fieldset><legend><i>1</i>What</legend>
           <div class="bar"><Choice label="Kind of target" value={f.kind} options={[{ id: 'attach', label: 'A running process' }, { id: 'record', label: 'A command' }]} onChange={(kind) => set({ kind })} /></div>
           {f.kind === 'attach'
-            ? <><Processes list={known} problem={list.value || known ? '' : list.error} />
+            ? <><Processes list={list.value} problem={list.value ? '' : list.error} />
               <label class="field" style={{ marginTop: '10px' }}><span>And every process named</span><input type="text" value={f.names} placeholder="nginx, postgres" onInput={(e) => set({ names: e.currentTarget.value })} /></label></>
             : <label class="field"><span>Command line</span><input type="text" id="command" value={f.command} placeholder="./server --port 7000" disabled={plan ? !plan.commands : false} onInput={(e) => set({ command: e.currentTarget.value })} />
               <small>{plan && !plan.commands ? 'This server starts no programs: heapwise serve --allow-commands' : 'Started on the server’s machine, in its directory, without a shell. The program’s output goes to the server’s terminal.'}</small></label>}
