@@ -6,6 +6,7 @@
 #   make asan       unit tests and fuzz entries under AddressSanitizer and UBSan
 #   make fuzz       longer fuzzing with libFuzzer (FUZZ_SECONDS an entry, default 60)
 #   make bench      our figures beside those of other profilers (see bench/README.md)
+#   make screenshots  the pictures of README.md, of redis-server in a headless Chromium
 #   make install    PREFIX=dir (default /usr/local), DESTDIR=
 BUILD        ?= build
 PREFIX       ?= /usr/local
@@ -47,6 +48,9 @@ fuzz: bootstrap
 bench: build
 	bench/figures $(BUILD)
 
+screenshots: build
+	HW_BUILD=$(abspath $(BUILD)) tests/browser/run pictures.mjs
+
 format:
 	tools/check-format --fix
 
@@ -59,4 +63,4 @@ clean:
 	$(MAKE) -C bench clean
 
 comma := ,
-.PHONY: all build bootstrap demo test check asan tsan fuzz bench format install clean
+.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install clean

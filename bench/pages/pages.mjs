@@ -1,5 +1,6 @@
-// HW_BUILD=build node bench/pages/pages.mjs [NODES...]: what the page costs, in a headless Chromium
-// with software rendering. One row a graph; times in ms, medians of what repeats.
+// HW_BUILD=build node bench/pages/pages.mjs [NODES[:SHAPE] | load:MB:STACKS]...: what the page costs, in
+// a headless Chromium with software rendering. One row a graph; times in ms, medians of what repeats.
+// load: a trace of many dumps by bench/load: from the server's start to the overview, and scrubbing.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,7 +16,54 @@ const assets = join(here, '../../ui/dist/assets');
 const packed = readdirSync(assets).map((f) => [f, gzipSync(readFileSync(join(assets, f)), { level: 9 }).length]);
 console.log(`packed: ${packed.map(([f, n]) => `${f.replace(/-.*\./, '.')} ${(n / 1024).toFixed(1)} KiB`).join(', ')}`);
 
-for (const what of process.argv.length > 2 ? process.argv.slice(2) : ['10000', '100000', '1000000', '100000:deep', '100000:comb']) {
+/** A trace of many dumps: how soon its overview is there, how fast the graph follows a dragged end. */
+async function dumps(what) {
+  const [, mb, stacks] = what.split(':');
+  const file = join(dir, 'load.trace');
+  execFileSync(join(process.env.HW_BUILD, 'bench/load/load'), ['gen', file, mb, stacks], { stdio: 'ignore' });
+  const begin = performance.now();
+  const server = await serve(file);
+  const page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures', { timeout: 120_000 });
+  const there = performance.now() - begin;
+  const t = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0];
+  const at = t.moments.filter((_, i) => i % Math.ceil(t.moments.length / 40) === 0).map((m) => String(m.ts));
+  await page.evaluate(([u, m]) => (location.hash = `#!/timeline?trace=1&upid=${u}&from=${m[0]}&at=${m.at(-1)}`), [t.upid, at]);
+  await page.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes);
+  await page.waitForTimeout(500);
+  const handle = await page.locator('.handle').nth(1).boundingBox();
+  const nodes = await page.evaluate(() => Number(document.querySelector('.flame canvas').dataset.nodes));
+  const track = await page.locator('.track .chart').first().boundingBox();
+  await page.evaluate(() => {
+    const seen = (window.drawn = []);
+    const watch = () => {
+      const c = document.querySelector('.flame canvas');
+      if (c && c.dataset.key !== seen.at(-1)?.key) seen.push({ key: c.dataset.key, at: performance.now() });
+      requestAnimationFrame(watch);
+    };
+    watch();
+  });
+  await page.mouse.move(handle.x + handle.width / 2, handle.y + 20);
+  await page.mouse.down();
+  const started = performance.now();
+  for (let i = 0; performance.now() - started < 3000; i++) {
+    await page.mouse.move(track.x + track.width * (0.55 + 0.4 * Math.sin(i / 12)), handle.y + 20);
+    await page.waitForTimeout(8);
+  }
+  const took = performance.now() - started;
+  await page.mouse.up();
+  const graphs = (await page.evaluate(() => window.drawn.length)) - 1;
+  console.log(`${what}: overview ${there.toFixed(0)} after the start; ${nodes} nodes, scrubbing ${((graphs * 1000) / took).toFixed(1)} graphs/s`);
+  await page.context().close();
+  await server.stop();
+}
+
+for (const what of process.argv.length > 2 ? process.argv.slice(2) : ['10000', '100000', '1000000', '100000:deep', '100000:comb', 'load:30:20000', 'load:1000:200000']) {
+  if (what.startsWith('load:')) {
+    await dumps(what);
+    continue;
+  }
   const [nodes, shape] = what.split(':');
   const file = join(dir, `g${what.replace(':', '-')}.folded`);
   writeFileSync(file, execFileSync('python3', [join(here, 'gen.py'), nodes, shape ?? 'mix'], { maxBuffer: 2 ** 31 }));

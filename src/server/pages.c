@@ -44,6 +44,25 @@ struct hw_namer hw_page_namer(struct hw_page_trace *t)
     return (struct hw_namer){shown_name, t};
 }
 
+/* Every dump is summed up for it: too much to do for every graph. */
+const struct hw_process_view *hw_page_view(struct hw_page_trace *t, hw_upid upid)
+{
+    const struct hw_process_view *view = NULL;
+    pthread_mutex_lock(&t->names_lock);
+    for (size_t i = 0; !view && i < t->ranks.n; i++) {
+        if (t->ranks.v[i].upid.v != upid.v)
+            continue;
+        if (!t->has_view[i])
+            t->has_view[i] =
+                hw_process_view_init(&t->views[i], t->profile, &t->list, upid) == HW_OK;
+        if (!t->has_view[i])
+            break;
+        view = &t->views[i];
+    }
+    pthread_mutex_unlock(&t->names_lock);
+    return view;
+}
+
 static int make_labels(struct hw_page_trace *t)
 {
     const struct hw_callsites *cs = t->profile->callsites;
@@ -90,8 +109,13 @@ static int look_over(struct hw_page_trace *t)
     int rc = hw_series_list_init(&t->list, t->profile);
     if (rc == HW_OK)
         rc = hw_process_rank_all(t->profile, &t->list, &t->ranks);
-    if (rc == HW_OK)
-        rc = hw_functions_new(cs, NULL, &t->functions);
+    if (rc < 0)
+        return rc;
+    t->views = calloc(t->ranks.n + 1, sizeof *t->views);
+    t->has_view = calloc(t->ranks.n + 1, sizeof *t->has_view);
+    if (!t->views || !t->has_view)
+        return HW_ENOMEM;
+    rc = hw_functions_new(cs, NULL, &t->functions);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(t->profile->callsites), &t->demangler);
     if (rc == HW_OK)
@@ -144,6 +168,11 @@ void hw_page_trace_free(struct hw_page_trace *t)
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         free(t->labels[i]);
     free(t->labels);
+    for (size_t i = 0; t->has_view && i < t->ranks.n; i++)
+        if (t->has_view[i])
+            hw_process_view_done(&t->views[i]);
+    free(t->views);
+    free(t->has_view);
     hw_functions_free(t->functions);
     hw_demangler_free(t->demangler);
     hw_series_list_done(&t->list);

@@ -167,36 +167,63 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
 
 struct open {
     uint32_t node, place;
+    uint32_t n_small; /* stable: children left out so far, and what they hold */
+    struct hw_value small;
 };
+
+static bool is_small(const struct arrays *a, uint32_t node, double value)
+{
+    return value < a->min && a->f->v.v[node].next_sibling != HW_ID_NONE;
+}
+
+/* In the order of the functions small ones stand anywhere: they are gathered behind the others. */
+static int put_gathered(struct arrays *a, const struct open *o)
+{
+    struct figures g = {.flags = NODE_MERGED,
+                        .depth = a->f->v.v[o->node].depth + 1,
+                        .self = o->small,
+                        .total = o->small};
+    char text[48];
+    int len = snprintf(text, sizeof text, o->n_small == 1 ? "(1 small one)" : "(%u small ones)",
+                       o->n_small);
+    int rc = add_text(a, text, (size_t)len, &g.name);
+    return rc < 0 ? rc : put(a, (int32_t)o->place, &g);
+}
 
 /* Without recursion: stacks may be thousands of frames deep. */
 static int walk(struct arrays *a)
 {
     HW_VEC(struct open) open = {0}; /* what is above `next` */
     uint32_t next = a->f->v.v[0].first_child;
+    bool stable = a->sel->flags & HW_PAGE_STABLE;
     int rc = put_node(a, 0, -1);
     if (rc == HW_OK)
-        rc = hw_vec_push(&open, (struct open){0, 0});
+        rc = hw_vec_push(&open, (struct open){0});
     while (rc == HW_OK && open.n) {
-        const struct open *top = &open.v[open.n - 1];
+        struct open *top = &open.v[open.n - 1];
         double value = next == HW_ID_NONE
                            ? 0
                            : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
-        if (value <= 0 && next != HW_ID_NONE && a->sel->flags & HW_PAGE_STABLE) {
+        if (stable && next != HW_ID_NONE && value < a->min) {
+            top->n_small += value > 0;
+            hw_value_add(&top->small, hw_flame_total(a->f, next));
+            next = a->f->v.v[next].next_sibling;
+        } else if (stable && next != HW_ID_NONE && value <= 0) {
             next = a->f->v.v[next].next_sibling;
         } else if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
+            if (top->n_small)
+                rc = put_gathered(a, top);
             a->end.v[top->place] = (uint32_t)a->parent.n;
             next = a->f->v.v[top->node].next_sibling;
             open.n--;
-        } else if (value < a->min && !(a->sel->flags & HW_PAGE_STABLE) &&
-                   a->f->v.v[next].next_sibling != HW_ID_NONE) {
+        } else if (!stable && is_small(a, next, value)) {
             rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
             next = HW_ID_NONE;
         } else {
             uint32_t place = (uint32_t)a->parent.n;
             rc = put_node(a, next, (int32_t)top->place);
             if (rc == HW_OK)
-                rc = hw_vec_push(&open, (struct open){next, place});
+                rc = hw_vec_push(&open, (struct open){.node = next, .place = place});
             next = a->f->v.v[next].first_child;
         }
     }

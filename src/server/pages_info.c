@@ -233,27 +233,26 @@ static int put_series(struct hw_json *j, const struct hw_page_trace *t, const st
     return rc;
 }
 
-static int put_moments(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
+static int put_moments(struct hw_json *j, struct hw_page_trace *t, hw_upid upid)
 {
-    struct hw_process_view v;
-    int rc = hw_process_view_init(&v, t->profile, &t->list, upid);
-    if (rc < 0)
-        return rc;
-    const struct hw_process_moment *peak = hw_process_view_peak(&v);
-    hw_json_kv_int(j, "start", v.start_ns);
-    hw_json_kv_bool(j, "ended", v.ended);
-    hw_json_kv_bool(j, "cleaned_up", hw_process_view_cleaned_up(&v));
-    hw_json_kv_uint(j, "interval", v.interval_bytes);
+    const struct hw_process_view *v = hw_page_view(t, upid);
+    if (!v)
+        return HW_ENOMEM;
+    const struct hw_process_moment *peak = hw_process_view_peak(v);
+    hw_json_kv_int(j, "start", v->start_ns);
+    hw_json_kv_bool(j, "ended", v->ended);
+    hw_json_kv_bool(j, "cleaned_up", hw_process_view_cleaned_up(v));
+    hw_json_kv_uint(j, "interval", v->interval_bytes);
     hw_json_key(j, "moments");
     hw_json_begin_array(j);
-    for (size_t i = 0; i < v.moments.n + (v.moments.n == 0 && peak); i++) {
-        const struct hw_process_moment *m = v.moments.n ? &v.moments.v[i] : peak;
+    for (size_t i = 0; i < v->moments.n + (v->moments.n == 0 && peak); i++) {
+        const struct hw_process_moment *m = v->moments.n ? &v->moments.v[i] : peak;
         hw_json_begin_object(j);
         hw_json_kv_int(j, "ts", m->ts_ns);
         hw_json_kv_bool(j, "max", m->at_max);
         hw_json_kv_bool(j, "peak", peak && peak->ts_ns == m->ts_ns);
         hw_json_kv_bool(j, "for_peak", m->is_peak); /* made only because it was the maximum */
-        put_value(j, &m->total, v.interval_bytes);
+        put_value(j, &m->total, v->interval_bytes);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);
@@ -262,10 +261,9 @@ static int put_moments(struct hw_json *j, const struct hw_page_trace *t, hw_upid
         hw_json_begin_object(j);
         hw_json_kv_int(j, "ts", peak->ts_ns);
         hw_json_kv_bool(j, "max", peak->at_max);
-        put_value(j, &peak->total, v.interval_bytes);
+        put_value(j, &peak->total, v->interval_bytes);
         hw_json_end_object(j);
     }
-    hw_process_view_done(&v);
     return HW_OK;
 }
 
@@ -324,7 +322,7 @@ static int put_counters(struct hw_json *j, const struct hw_page_trace *t, hw_upi
     return rc;
 }
 
-static int put_tracks(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
+static int put_tracks(struct hw_json *j, struct hw_page_trace *t, hw_upid upid)
 {
     const struct hw_process *proc = &t->profile->processes.v[upid.v];
     hw_json_begin_object(j);

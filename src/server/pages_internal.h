@@ -24,9 +24,9 @@ enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 struct hw_page_trace {
     struct hw_pages *pages;
     unsigned id;
-    char *path;    /* what is opened */
-    char *name;    /* what is shown */
-    int upload_fd; /* of an uploaded one; -1 */
+    char *path;        /* what is opened */
+    char *name;        /* what is shown */
+    int upload_fd;     /* of an uploaded one; -1 */
     char *symbol_dirs; /* besides the server's, one a line; NULL = none */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns; /* of reading; monotonic */
@@ -45,6 +45,8 @@ struct hw_page_trace {
     size_t n_labels;
     pthread_mutex_t names_lock;
     struct hw_demangler *demangler; /* names_lock */
+    struct hw_process_view *views;  /* by rank, made when asked for; names_lock */
+    bool *has_view;
 };
 
 struct hw_pages {
@@ -69,6 +71,9 @@ struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_reque
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err);
 const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
+/* The process's moments; borrowed, the same as long as the trace. NULL: no memory, no such process.
+ */
+const struct hw_process_view *hw_page_view(struct hw_page_trace *t, hw_upid upid);
 /* Shown names for views; takes the trace's lock for each. */
 struct hw_namer hw_page_namer(struct hw_page_trace *t);
 
@@ -82,7 +87,12 @@ void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
 
 /* ---- what a request is about ---- */
 
-enum hw_page_sel_flags { HW_PAGE_INVERT = 1, HW_PAGE_ALL_FRAMES = 2, HW_PAGE_COLLAPSE = 4, HW_PAGE_STABLE = 8 };
+enum hw_page_sel_flags {
+    HW_PAGE_INVERT = 1,
+    HW_PAGE_ALL_FRAMES = 2,
+    HW_PAGE_COLLAPSE = 4,
+    HW_PAGE_STABLE = 8
+};
 
 /* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
  * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters

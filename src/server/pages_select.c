@@ -71,20 +71,20 @@ static int pick_process(struct hw_page_selection *s, const struct hw_page_trace 
                    given ? "no heap profile of process %lld" : "no heap profile", (long long)upid);
 }
 
-static int pick_moment(struct hw_page_selection *s, const struct hw_page_trace *t,
+static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
                        const struct asked *asked, struct hw_error *err)
 {
     const char *at = text_of(asked, "at");
-    struct hw_process_view v;
+    const struct hw_process_view *v = hw_page_view(t, s->upid);
     bool given = false;
-    int rc = hw_process_view_init(&v, t->profile, &t->list, s->upid);
-    if (rc < 0)
-        return hw_fail(err, rc, 0, "process");
+    int rc = HW_OK;
+    if (!v)
+        return hw_fail(err, HW_ENOMEM, 0, "process");
     const struct hw_process_moment *m =
-        v.moments.n ? &v.moments.v[v.moments.n - 1] : hw_process_view_peak(&v);
+        v->moments.n ? &v->moments.v[v->moments.n - 1] : hw_process_view_peak(v);
     if (at && strcmp(at, "peak") == 0)
-        m = hw_process_view_peak(&v);
-    s->interval_bytes = v.interval_bytes;
+        m = hw_process_view_peak(v);
+    s->interval_bytes = v->interval_bytes;
     if (m) {
         s->ts_ns = m->ts_ns;
         s->at_max = m->at_max;
@@ -93,7 +93,6 @@ static int pick_moment(struct hw_page_selection *s, const struct hw_page_trace *
         rc = number(asked, "at", &s->ts_ns, &given, err);
     if (given)
         s->at_max = is_set(asked, "max");
-    hw_process_view_done(&v);
     if (rc == HW_OK)
         rc = number(asked, "from", &s->from_ns, &s->has_from, err);
     return rc;

@@ -4,7 +4,7 @@ import { flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
-import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer } from './parts';
+import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer, useFollowing } from './parts';
 import { nodeSql, quote, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
 
@@ -76,8 +76,8 @@ function picture(): void {
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1' : '');
-  const answer = useAnswer(`${p.trace}?${query}`, () => flame(p.trace, query));
+  const query = selection.value + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
+  const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
   const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
@@ -140,13 +140,13 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <button type="button" aria-pressed={p.collapse} class="toggle" title="a function that calls itself is one frame (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse recursion</button>
         <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
         <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
-        <span class="grow" />
+      </div>
+      <FilterBar problem={answer.error}>
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
         <ExportButton picture={picture} />
         <button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button>
-      </div>
-      <FilterBar problem={answer.error} />
+      </FilterBar>
       {g && (
         <div class="line">
           <nav class="crumbs" aria-label="Zoom">

@@ -267,6 +267,7 @@ export function Flame(p: FlameProps) {
       data.drawMs = took.toFixed(2);
       data.decodeMs = g.decodeMs.toFixed(2);
       data.nodes = String(g.n);
+      data.key = `${g.ts} ${g.total}`;
     });
     return () => cancelAnimationFrame(frame);
   }, [g, p.zoom, p.metric, p.colourBy, p.height, p.outlined, focus, hover, found, top, size]);

@@ -31,6 +31,41 @@ export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
   return a;
 }
 
+/** As useAnswer, one question at a time: what comes is shown, and then the newest is asked. A dragged
+ * handle asks faster than the server answers; else nothing would be seen before it rests. */
+export function useFollowing<T>(key: string, make: () => Promise<T>): Answer<T> {
+  const [a, set] = useState<Answer<T>>({ value: null, error: '', busy: true });
+  const running = useRef(false);
+  const newest = useRef({ key, make });
+  newest.current = { key, make };
+  const there = useRef(true);
+  const start = () => {
+    const asked = newest.current.key;
+    running.current = true;
+    const next = () => {
+      running.current = false;
+      if (there.current && newest.current.key !== asked) start();
+    };
+    const busy = () => newest.current.key !== asked;
+    newest.current.make().then(
+      (value) => { if (there.current) set({ value, error: '', busy: busy() }); next(); },
+      (e: Error) => { if (there.current) set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: busy() }); next(); },
+    );
+  };
+  const round = returns.value;
+  useEffect(() => {
+    set((old) => ({ ...old, busy: true, error: '' }));
+    if (!running.current) start();
+  }, [key, round]);
+  useEffect(() => {
+    there.current = true;
+    return () => {
+      there.current = false;
+    };
+  }, []);
+  return a;
+}
+
 export const currentTrace = (): Trace | null => status.value?.traces.find((t) => t.id === place.value.trace) ?? null;
 
 export function useTimeline(): Answer<Timeline> {
@@ -172,7 +207,7 @@ export function addFilter(text: string): void {
   go({ filters: [...(single.test(text) ? filters.filter((f) => !single.test(f)) : filters), text], zoom: '' });
 }
 
-export function FilterBar({ problem }: { problem: string }) {
+export function FilterBar({ problem, children }: { problem: string; children?: ComponentChildren }) {
   const [text, setText] = useState('');
   const [prefix, setPrefix] = useState('SS:');
   const filters = place.value.filters;
@@ -234,6 +269,7 @@ export function FilterBar({ problem }: { problem: string }) {
         ...(sets.length ? [null, { label: 'Forget all sets', act: () => keep([]) }] : []),
       ]} />}
       {problem && <span class="bad" role="alert">{safe(problem)}</span>}
+      {children && <><span class="grow" />{children}</>}
     </div>
   );
 }
