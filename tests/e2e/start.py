@@ -570,9 +570,9 @@ def of_a_user(box):
 
 
 if __name__ == "__main__":
-    hw.main({"by-name": patiently(by_name), "environment": patiently(environment),
-             "running-and-new": patiently(running_and_new), "left-alone": left_alone, "script": patiently(script), "stopped-helpers": stopped_helpers,
-             "killed-in-a-storm": killed_in_a_storm, "renamed": renamed,
-             "shared-memory": shared_memory, "follow-fork": patiently(follow_fork),
-             "record-name": patiently(record_name), "all": patiently(everybody), "not-held": not_held,
-             "of-a-user": patiently(of_a_user), "short-lived": short_lived, "memory-without-an-answer": memory_without_an_answer})
+    hw.main({"by-name": patiently(by_name), "environment": patiently(environment), "left-alone": left_alone,
+             "running-and-new": patiently(running_and_new), "script": patiently(script), "renamed": renamed,
+             "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
+             "shared-memory": shared_memory, "follow-fork": patiently(follow_fork), "all": patiently(everybody),
+             "record-name": patiently(record_name), "not-held": not_held, "of-a-user": patiently(of_a_user),
+             "short-lived": short_lived, "memory-without-an-answer": patiently(memory_without_an_answer)})
