@@ -109,7 +109,7 @@ static void compare(struct hw_live_model *m, double seconds)
     for (size_t i = 0; i < m->now.rows.n; i++) {
         struct hw_live_row *r = &m->now.rows.v[i];
         uint64_t base = 0, before = 0;
-        (void)hw_map64_get(&m->base, r->key, &base); /* none: it came since */
+        (void)hw_map64_get(&m->base, r->key, &base);     /* none: it came since */
         (void)hw_map64_get(&m->before, r->key, &before); /* none: all of it is new */
         r->growth = r->self.space - (int64_t)base;
         double more = (double)r->self.alloc_space - (double)before;
