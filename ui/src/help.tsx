@@ -7,7 +7,7 @@ export const help = signal(false);
 const KEYS: [string, string][] = [
   ['?', 'this page'], ['1 … 4', 'metric: live size, live count, total size, total count'], ['[  ]', 'previous, next dump'], ['Shift+[  ]', 'the interval grows by a dump'], ['I', 'bottom-up and back'], ['/', 'search'],
   ['↑ ↓ ← →', 'in a graph: caller, callee, siblings'], ['Enter · Esc', 'zoom in · out'], ['n · N', 'next, previous match'], ['Space', 'menu of a frame'],
-  ['K · H · P', 'keep stacks with it · merge it into its caller · pivot'], ['Z · Shift+Z', 'undo, redo filters'], ['C', 'collapse recursion'], ['E', 'export'], ['W S A D · 0 · F', 'timeline: zoom, pan · all · to the selection'], ['M · G', 'timeline: mark the dump · go to a time'], ['Ctrl+wheel · Shift+drag', 'timeline: zoom at the pointer · pan'], ['Ctrl+Enter · Esc', 'SQL: run the statement · cancel'], ['Alt+← →', 'on a filter: earlier, later; Delete takes it away'],
+  ['K · H · P', 'keep stacks with it · merge it into its caller · pivot'], ['Z · Shift+Z', 'undo, redo filters'], ['C', 'collapse recursion'], ['E', 'export'], ['X', 'diff: swap both sides'], ['Ctrl+click', 'on a dump of the timeline: compare it with what is selected'], ['W S A D · 0 · F', 'timeline: zoom, pan · all · to the selection'], ['M · G', 'timeline: mark the dump · go to a time'], ['Ctrl+wheel · Shift+drag', 'timeline: zoom at the pointer · pan'], ['Ctrl+Enter · Esc', 'SQL: run the statement · cancel'], ['Alt+← →', 'on a filter: earlier, later; Delete takes it away'],
 ];
 
 export function Help() {
