@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Programs that run already: heapwise attach, heap_profile -p and -n, and leaving them as they were."""
+import contextlib
 import ctypes
 import json
 import os
@@ -356,7 +357,8 @@ def need_inject():
 
 
 def rounds(box, threads, program=None):
-    r = box.run([need_inject(), hw.preload_library(), str(ROUNDS), program or hw.target("busy"), str(threads)], timeout=300)
+    r = box.run([need_inject(), hw.preload_library(), str(ROUNDS), program or hw.target("busy"), str(threads)],
+                timeout=300)
     print("  " + r.stdout.decode().strip())
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
     have = json.loads(r.stdout)
@@ -372,14 +374,19 @@ def rounds_threads(box):
     rounds(box, 3)
 
 
-def rounds_code(box):
-    """The same where code is changed: three threads in the allocator of a static program."""
+def static_busy(box):
     hw.need("gcc")
     exe = box.path("busy")
     r = box.run(["gcc", "-O2", "-g", "-static", "-D_GNU_SOURCE", "-pthread", "-o", exe,
                  str(hw.ROOT / "tests" / "targets" / "busy.c")])
     if r.returncode:
         raise hw.Skip("static programs cannot be built here")
+    return exe
+
+
+def rounds_code(box):
+    """The same where code is changed: three threads in the allocator of a static program."""
+    exe = static_busy(box)
     rounds(box, 0, exe)
     rounds(box, 3, exe)
 
@@ -388,10 +395,8 @@ def killed_midway(box):
     """Whoever attaches is killed at any moment: the program goes on as if nothing had been."""
     need_inject()
     exes = [hw.target("busy")]
-    static = box.path("busy")
-    if box.run(["gcc", "-O2", "-g", "-static", "-D_GNU_SOURCE", "-pthread", "-o", static,
-                str(hw.ROOT / "tests" / "targets" / "busy.c")]).returncode == 0:
-        exes.append(static)
+    with contextlib.suppress(hw.Skip):
+        exes.append(static_busy(box))
     dice = random.Random(1)
     for exe in exes:
         t = box.start([exe, "0"], stdin=subprocess.PIPE)
@@ -412,19 +417,32 @@ def killed_midway(box):
         hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
 
 
-def rounds_recorded(box):
-    """With a recording each time, on threads that allocate without a pause."""
-    t = box.start([hw.target("busy"), "2"], stdin=subprocess.PIPE)
+def recorded(box, exe):
+    t = box.start([exe, "2"], stdin=subprocess.PIPE)
     hw.equal(t.stdout.readline(), b"ready\n", "busy")
+    hw.wait_for(lambda: len(fds(t.pid)) > 3, "its epoll descriptor")
     have = resting_fds(t.pid)
     for i in range(ROUNDS // 20):
-        p = attach(box, str(t.pid), "-d", "200ms", "-q", interval=4096)
-        hw.equal(p.wait(30), 0, hw.tail(open(box.path("attach.err"), "rb").read()))
-        hw.true(hw.sound(p.trace).last().samples, "samples")
-        left_alone(t.pid, have)
+        p = attach(box, str(t.pid), "-q", interval=4096)
+        joined(box, p, t.pid)
+        time.sleep(0.1)
+        hw.true(finish(box, p).last().samples, "samples")
+        # A thread that was taken off its processor inside a hook keeps the buffer until the next attach.
+        hw.true(len(rings(t.pid)) <= 6, "buffers of more than two recordings are mapped")
+        hw.equal(resting_fds(t.pid), have, "descriptors after the detach")
     t.stdin.close()
     out = t.stdout.read()
     hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
+
+
+def rounds_recorded(box):
+    """With a recording each time, on threads that allocate without a pause."""
+    recorded(box, hw.target("busy"))
+
+
+def rounds_recorded_code(box):
+    """The same where code is changed."""
+    recorded(box, static_busy(box))
 
 
 def free_port():
@@ -495,7 +513,9 @@ def sqlite(box):
 if __name__ == "__main__":
     hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
-             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "seccomp": seccomp, "rounds-code": rounds_code,
+             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "seccomp": seccomp,
+             "rounds-code": rounds_code,
              "killed-midway": killed_midway,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
+             "rounds-recorded-code": rounds_recorded_code,
              "redis": redis, "python3": python3, "sqlite": sqlite})
