@@ -173,7 +173,7 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "no-process", "process %d is gone", p->pid);
         return;
     }
-    if (p->pid == 1) {
+    if (hw_permission_is_machines_first(p)) {
         find(out, "protected", "process 1 is never profiled");
         return;
     }
@@ -276,7 +276,7 @@ static void no_target(const struct hw_recording *r, const char *program, struct 
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i].reason && r->targets.v[i].state == HW_TARGET_REJECTED &&
             strncmp(r->targets.v[i].reason, "process ", 8) == 0) { /* by the policy: a sentence */
-            find(out, r->targets.v[i].pid == 1 ? "protected" : "refused", "%s",
+            find(out, strstr(r->targets.v[i].reason, "process 1 is never") ? "protected" : "refused", "%s",
                  r->targets.v[i].reason);
             return;
         } else if (r->targets.v[i].reason) {

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -15,8 +16,9 @@
 
 #include "base/banned.h"
 
-#define MAX_ABOVE      64    /* a chain of parents longer than that is no shell's */
-#define FIRST_USER_UID 1000u /* below are the system's own, as login.defs has it */
+#define MAX_ABOVE      64          /* a chain of parents longer than that is no shell's */
+#define FIRST_USER_UID 1000u       /* below are the system's own, as login.defs has it */
+#define FIRST_PID_NS   0xEFFFFFFCu /* the machine's, on every kernel: PROC_PID_INIT_INO */
 
 /* Without them nobody can look after the machine. Cut as the kernel cuts its short names. */
 static const char *const critical[] = {
@@ -43,7 +45,7 @@ static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool wi
     struct hw_pid p;
     struct hw_proc_status st;
     *parent = 0;
-    if (pid <= 1 || a->above.n >= MAX_ABOVE || hw_pid_open(pid, &p, NULL) < 0)
+    if (pid <= 0 || a->above.n >= MAX_ABOVE || hw_pid_open(pid, &p, NULL) < 0)
         return;
     if (hw_proc_status(p.dir, &st) == 0 &&
         hw_vec_push(&a->above, (struct hw_relative){pid, p.start_ticks}) == HW_OK) {
@@ -59,13 +61,34 @@ void hw_asking_init(struct hw_asking *a, uint32_t uid, int32_t pid, bool launche
                     const struct hw_policy *policy)
 {
     *a = (struct hw_asking){.uid = uid, .launched = launched, .policy = policy};
-    for (int32_t up = pid; up > 1 && a->above.n < MAX_ABOVE;)
+    for (int32_t up = pid; up > 0 && a->above.n < MAX_ABOVE;)
         add_above(a, up, &up, true);
 }
 
 void hw_asking_done(struct hw_asking *a)
 {
     hw_vec_done(&a->above);
+}
+
+/* ---- process 1 ---- */
+
+bool hw_permission_is_first(int32_t pid, uint64_t its_ns, uint64_t our_ns)
+{
+    bool in_container = its_ns != 0 && its_ns != FIRST_PID_NS && our_ns == its_ns;
+    return pid <= 1 && !(pid == 1 && in_container);
+}
+
+/* A namespace that may not be looked at counts as the machine's. */
+static uint64_t pid_ns(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, 0) == 0 ? st.st_ino : 0;
+}
+
+bool hw_permission_is_machines_first(const struct hw_pid *p)
+{
+    return p->pid <= 1 && hw_permission_is_first(p->pid, pid_ns(p->dir, "ns/pid"),
+                                                 pid_ns(AT_FDCWD, "/proc/self/ns/pid"));
 }
 
 /* ---- the order of questions ---- */
@@ -84,7 +107,7 @@ static int32_t our_tracer(void)
 static int check_never(const struct hw_asking *a, const struct hw_pid *p,
                        const struct hw_proc_status *st, const char *exe, struct hw_error *err)
 {
-    if (p->pid <= 1)
+    if (hw_permission_is_machines_first(p))
         return hw_fail(err, HW_EPERM, 0, "process %d is never profiled", p->pid);
     if (p->pid == getpid() || st->ppid == getpid() || p->pid == our_tracer())
         return hw_fail(err, HW_EPERM, 0, "process %d is this recorder, its worker or its debugger",

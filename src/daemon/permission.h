@@ -2,9 +2,9 @@
  * permission.h - who may profile whom
  *
  * Why:     one question, one place. A profile shows addresses, sizes and names of another process.
- * Shapes:  in this order: never (process 1, the recorder and its workers, the recording's own
- *          parents and debuggers, names the policy excludes), then users, then what the program is
- *          on what kind of machine:
+ * Shapes:  in this order: never (the machine's process 1, the recorder and its workers, the
+ *          recording's own parents and debuggers, names the policy excludes), then users, then what
+ *          the program is on what kind of machine:
  *
  *                               open   developer   production
  *              critical service yes    no          no
@@ -59,6 +59,11 @@ void hw_asking_done(struct hw_asking *a);
 /* May this process be profiled? */
 int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *pid,
                           const struct hw_proc_status *st, struct hw_error *err);
+/* Is the process of that number the one without which the machine does not run? A container's own
+ * process 1 is a program like others. its_ns, our_ns: inodes of the pid namespaces; 0 = unknown. */
+bool hw_permission_is_first(int32_t pid, uint64_t its_ns, uint64_t our_ns);
+/* ... asked of /proc. */
+bool hw_permission_is_machines_first(const struct hw_pid *p);
 /* The table. */
 bool hw_permission_table(enum hw_program p, enum hw_machine m);
 /* exe, comm: names. cgroup: text of /proc/PID/cgroup, NULL = unknown. */

@@ -138,6 +138,30 @@ def inner_pid(box):
     two.end()
 
 
+def first(box):
+    """In a container its own process 1 is a program like others, seen from the inside."""
+    need_unshare(box, OWN_PROC)
+    hw.need("nsenter")
+    t = Inside(box, ["unshare", *OWN_PROC])
+    hw.equal(inner(t.pid), 1, "its number in there")
+    before, have = t.do("go 0"), resting_fds(t.pid)
+    for i in range(2):
+        a = box.start(["nsenter", "-t", str(t.pid), "-a", hw.tool("heapwise"), "attach", "-i", "1", "-f", "-o",
+                       box.path("out.trace"), "1"], stderr=open(box.path("attach.err"), "wb"))
+        a.trace = box.path("out.trace")
+        joined(box, a, t.pid)
+        after = t.do("go 100")
+        recorder = below(a.pid, "heapwise")
+        os.kill(recorder, signal.SIGINT)
+        hw.equal(a.wait(20), 0, "attach")
+        hw.exact(hw.sound(a.trace).last(), since(after, before), f"round {i}")
+        left_alone(t.pid, have)
+        before = after
+    r = box.run([hw.tool("heapwise"), "attach", "-o", box.path("x.trace"), "1"])
+    hw.true(r.returncode == 1 and b"process 1 is never profiled" in r.stderr, hw.tail(r.stderr))
+    t.end()
+
+
 def preloaded(box):
     """Preloaded in a container before any recorder was there, then by a service, twice."""
     need_unshare(box, OWN_PROC)
@@ -361,7 +385,7 @@ def rootless(box):
 
 if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
-             **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "preloaded": preloaded,
+             **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "first": first, "preloaded": preloaded,
              "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
              "rootless": rootless, "no-litter": no_litter,
              "only-ptrace": only_ptrace})

@@ -73,6 +73,37 @@ static void test_table(void **state)
     assert_false(hw_permission_table(HW_PROGRAM_DEBUGGABLE, HW_MACHINE_COUNT));
 }
 
+/* Process 1: by its pid namespace and ours. */
+static void test_first(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t pid;
+        uint64_t its_ns, our_ns;
+        bool first;
+    } rows[] = {
+        {1, 0xEFFFFFFC, 0xEFFFFFFC, true},  /* the machine's */
+        {1, 0xF0000123, 0xF0000123, false}, /* our container's */
+        {1, 0xEFFFFFFC, 0xF0000123, true},  /* we are in a container that sees the outer /proc */
+        {1, 0xF0000124, 0xF0000123, true},  /* another's /proc: nothing here is what it seems */
+        {1, 0, 0xF0000123, true},           /* may not be looked at */
+        {1, 0xF0000123, 0, true},           {1, 0, 0, true},
+        {2, 0xEFFFFFFC, 0xEFFFFFFC, false}, {2, 0, 0, false},
+        {0, 0xF0000123, 0xF0000123, true}, /* no process at all */
+        {-1, 0xF0000123, 0xF0000123, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (hw_permission_is_first(rows[i].pid, rows[i].its_ns, rows[i].our_ns) != rows[i].first)
+            fail_msg("row %zu", i);
+    struct hw_pid p;
+    struct stat st;
+    assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+    assert_int_equal(hw_pid_open(1, &p, NULL), 0);
+    if (st.st_ino == 0xEFFFFFFC || geteuid() != 0)
+        assert_true(hw_permission_is_machines_first(&p));
+    hw_pid_done(&p);
+}
+
 /* A child that waits, under a name of its own. */
 static pid_t child_named(const char *name, int *keep)
 {
@@ -294,6 +325,7 @@ static void test_selinux(void **state)
     assert_int_equal(hw_policy_machine(&p), HW_MACHINE_PRODUCTION);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_table), cmocka_unit_test(test_users_and_names),
-             cmocka_unit_test(test_above), cmocka_unit_test(test_who_records),
-             cmocka_unit_test(test_policy_file), cmocka_unit_test(test_selinux))
+HW_TEST_MAIN(cmocka_unit_test(test_table), cmocka_unit_test(test_first),
+             cmocka_unit_test(test_users_and_names), cmocka_unit_test(test_above),
+             cmocka_unit_test(test_who_records), cmocka_unit_test(test_policy_file),
+             cmocka_unit_test(test_selinux))
