@@ -42,19 +42,11 @@ typedef HW_VEC(struct asker) askers;
 
 static int64_t figure_of(const struct hw_size_value *v, enum hw_metric m)
 {
-    switch (m) {
-    case HW_METRIC_SPACE:
-        return v->space;
-    case HW_METRIC_OBJECTS:
-        return v->objects;
-    case HW_METRIC_ALLOC_SPACE:
-        return v->alloc_space;
-    case HW_METRIC_ALLOC_OBJECTS:
-        return v->alloc_objects;
-    case HW_METRIC_COUNT:
-        break;
-    }
-    return 0;
+    const struct hw_value all = {.space = v->space,
+                                 .objects = v->objects,
+                                 .alloc_space = v->alloc_space,
+                                 .alloc_objects = v->alloc_objects};
+    return hw_value_get(&all, m);
 }
 
 static int compare(const void *pa, const void *pb, void *ctx)
