@@ -139,9 +139,9 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
           options={[{ id: 'site', label: 'Your code', hint: 'stacks end at the function that asked: allocator and container frames are cut off' }, { id: 'all', label: 'All frames' }]} />
         <button type="button" aria-pressed={p.collapse} class="toggle" title="a function that calls itself is one frame (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse recursion</button>
         <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
-        <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
       </div>
       <FilterBar problem={answer.error}>
+        <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
         <ExportButton picture={picture} />
