@@ -112,8 +112,7 @@ static void read_pax(struct hw_bytes b, struct hw_tar_member *m, struct said *sa
 
 static int damaged(const struct hw_tar *t, struct hw_error *err)
 {
-    return hw_fail(err, HW_EFORMAT, t->pos, "damaged archive: no header at byte %llu",
-                   (unsigned long long)t->pos);
+    return hw_fail(err, HW_EFORMAT, t->pos, "damaged archive: no header");
 }
 
 int hw_tar_next(struct hw_tar *t, struct hw_tar_member *out, struct hw_error *err)

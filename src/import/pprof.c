@@ -278,7 +278,7 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
 /* ---- the file ---- */
 
 /* Fields that the others refer to. */
-static int gather(struct pprof *in, struct hw_bytes file)
+static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
 {
     struct hw_pb_reader r = hw_pb_read(file);
     struct hw_pb_field f;
@@ -296,6 +296,7 @@ static int gather(struct pprof *in, struct hw_bytes file)
         if (pushed < 0)
             return HW_ENOMEM;
     }
+    *reached = (size_t)(r.pos - r.start); /* a broken field is not passed */
     return rc;
 }
 
@@ -326,9 +327,10 @@ static int add_dump(struct pprof *in)
 
 static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error *err)
 {
-    int rc = gather(in, file);
+    size_t reached = 0;
+    int rc = gather(in, file, &reached);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "damaged pprof profile");
+        return hw_fail(err, rc, reached, "damaged pprof profile");
     rc = find_columns(in, err);
     if (rc < 0)
         return rc;

@@ -159,9 +159,11 @@ int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_er
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile");
     rc = import_fd(fd, p, err);
-    if (rc < 0)
+    if (rc < 0) {
+        if (err && (rc == HW_EFORMAT || rc == HW_ETRUNCATED) && err->offset)
+            hw_error_prefix(err, "byte %llu", (unsigned long long)err->offset);
         hw_error_prefix(err, "'%s'", name);
-    else if ((rc = hw_profile_freeze(p)) < 0)
+    } else if ((rc = hw_profile_freeze(p)) < 0)
         (void)hw_fail(err, rc, 0, "profile of '%s'", name);
     if (rc < 0) {
         hw_profile_free(p);

@@ -295,3 +295,14 @@ E
     [[ "$output" == *"more memory"*"--max-memory"* ]]
     timeout 20 heapwise query --timeout 20s --max-memory 1G t.trace "select count(*) from process"
 }
+
+@test "damaged files: the place of the fault; a heap dump cut short gives status 4" {
+    heapwise convert -t pprof t.trace whole.pb
+    head -c 300 whole.pb >cut.pb
+    run -1 heapwise report cut.pb
+    has "'cut.pb': byte 2"
+    has "damaged pprof profile"
+    head -c 700 "$BATS_TEST_DIRNAME/../golden/trace/hprof_hotspot.hprof" >cut.hprof
+    run -4 --separate-stderr heapwise graph cut.hprof
+    [[ $stderr == *incomplete:* ]] || { echo "$stderr"; false; }
+}
