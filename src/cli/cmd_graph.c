@@ -587,8 +587,12 @@ int hw_cmd_graph(struct hw_cli *cli)
                      o->v[HW_OPT_SHOW_PID].set ? " of that process" : "");
     if (rc == HW_OK)
         rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show(&pg, &err);
+    bool incomplete = false;
+    (void)fflush(stdout); /* what is missing stands below; a failed write is told at the end */
+    if (rc == HW_OK && hw_show_all_losses(pg.p, stderr, &incomplete) < 0)
+        rc = hw_fail(&err, HW_ENOMEM, 0, "losses");
     hw_profile_free(pg.p);
     if (rc < 0)
         return hw_cli_fail(cli, &err);
-    return failed ? HW_EXIT_GATE : HW_EXIT_OK;
+    return failed ? HW_EXIT_GATE : incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }

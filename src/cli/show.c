@@ -223,24 +223,34 @@ void hw_show_label(const struct hw_show *s, struct hw_strbuf *out)
     hw_strbuf_addf(out, " (%lld)", (long long)proc->pid);
 }
 
-int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete)
+static int put_losses(const struct hw_profile *p, const hw_upid *only, FILE *out, bool *incomplete)
 {
     hw_losses losses = {0};
     struct hw_strbuf text = {0};
-    int rc = hw_losses_find(s->p, &losses);
+    int rc = hw_losses_find(p, &losses);
     for (size_t i = 0; rc == 0 && i < losses.n; i++) {
         const struct hw_loss *l = &losses.v[i];
-        if (l->upid.v != s->upid.v && l->upid.v != HW_ID_NONE)
+        if (only && l->upid.v != only->v && l->upid.v != HW_ID_NONE)
             continue;
         bool bad = hw_loss_is_incomplete(l);
         *incomplete |= bad;
         hw_strbuf_clear(&text);
-        hw_loss_text(&text, s->p, l);
+        hw_loss_text(&text, p, l);
         fprintf(out, "%s: %s\n", bad ? "incomplete" : "note", text.p ? text.p : "");
     }
     hw_strbuf_done(&text);
     hw_vec_done(&losses);
     return rc;
+}
+
+int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete)
+{
+    return put_losses(s->p, &s->upid, out, incomplete);
+}
+
+int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete)
+{
+    return put_losses(p, /* only = */ NULL, out, incomplete);
 }
 
 void hw_show_done(struct hw_show *s)

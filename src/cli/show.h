@@ -61,6 +61,8 @@ void hw_show_label(const struct hw_show *s, struct hw_strbuf *out);
 /* Prints a line for everything the process's profile lacks. *incomplete is set when data is missing
  * (HW_EXIT_INCOMPLETE), and left as it is otherwise. */
 int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete);
+/* The same of every process. */
+int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
 /* --filter of the command; an exit code of cli.h after a message, 0 = go on. */
 int hw_show_filters(const struct hw_cli *cli, hw_filters *out);
 /* --wrapper of the command; borrowed from it. */
