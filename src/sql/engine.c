@@ -19,7 +19,8 @@ enum {
     CHECKS_PER_WATCH = 512, /* some 10 ms */
     MAX_SCRIPT_DEPTH = 16,
     MAX_TEXT = 64 << 20, /* one value */
-    MAX_SQL = 8 << 20
+    MAX_SQL = 8 << 20,
+    MAX_PATTERN = 500 /* of LIKE and GLOB: compared at every place of a text */
 };
 
 /* ---- what scripts may not do ---- */
@@ -81,6 +82,7 @@ static void configure(sqlite3 *db)
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     (void)sqlite3_limit(db, SQLITE_LIMIT_LENGTH, MAX_TEXT);
     (void)sqlite3_limit(db, SQLITE_LIMIT_SQL_LENGTH, MAX_SQL);
+    (void)sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN);
     (void)sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
     (void)sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
 }
@@ -150,6 +152,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         rc = hw_sql_add_dominators(s);
     if (rc == HW_OK)
         rc = hw_sql_add_functions(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_text_functions(s);
     if (rc < 0)
         return rc;
     if (sqlite3_create_function_v2(s->db, "trace_start", 0, PURE, s, trace_time, NULL, NULL,
@@ -409,6 +413,22 @@ static bool is_blank(struct hw_bytes b)
     return !hw_token_take_word(&b, &t);
 }
 
+/* Where the statement begins, below a message that has no place of its own. */
+static void say_line(struct hw_bytes statement, const char *script, struct hw_error *err)
+{
+    struct hw_bytes from = statement;
+    struct hw_token t;
+    if (!err || strstr(err->text, "\n  ") || !hw_token_take_word(&from, &t))
+        return;
+    struct place at = {.script = script};
+    const char *start = (const char *)t.text.p, *end = (const char *)statement.p + statement.n;
+    size_t used = strlen(err->text), n = 0;
+    while (start + n < end && start[n] != '\n' && n < 76)
+        n++;
+    (void)snprintf(err->text + used, sizeof err->text - used, "\n  line %u: %.*s",
+                   line_of(&at, start), (int)n, start);
+}
+
 static int run_statement(struct hw_sql *s, struct hw_bytes statement, const char *script,
                          const struct hw_sql_sink *sink, struct hw_error *err)
 {
@@ -427,7 +447,9 @@ static int run_statement(struct hw_sql *s, struct hw_bytes statement, const char
     }
     hw_strbuf_done(&text);
     if (rc < 0 && err && !err->text[0])
-        return hw_fail(err, rc, 0, "%s", hw_errc_text(rc));
+        (void)hw_fail(err, rc, 0, "%s", hw_errc_text(rc));
+    if (rc == HW_EINVAL && s->script_depth == 1)
+        say_line(statement, script, err);
     return rc;
 }
 

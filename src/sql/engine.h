@@ -155,6 +155,7 @@ int hw_sql_add_flamegraph(struct hw_sql *s);
 int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_tree */
 /* extract_arg and what stacks are made and drawn with. */
 int hw_sql_add_functions(struct hw_sql *s);
+int hw_sql_add_text_functions(struct hw_sql *s); /* instr, replace, trim in bounded time */
 /* Views that are always there; statements of fixed text. */
 extern const char hw_sql_prelude[];
 

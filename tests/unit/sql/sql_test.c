@@ -5,6 +5,7 @@
  */
 #include "test.h"
 
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -256,6 +257,106 @@ static void test_refused(void **state)
     hw_profile_free(p);
 }
 
+/* instr, replace and trim are ours: against SQLite's own. */
+static void test_text_functions(void **state)
+{
+    static const char *const hays[] = {"''",
+                                       "'a'",
+                                       "'abcabcab'",
+                                       "'äbäbc'",
+                                       "x'00ff'",
+                                       "x'80c3a480'",
+                                       "NULL",
+                                       "12312",
+                                       "1.5",
+                                       "'aaaa'",
+                                       "cast(x'80c3a480' as text)"};
+    static const char *const needles[] = {"''",
+                                          "'a'",
+                                          "'ab'",
+                                          "'ä'",
+                                          "x'ff'",
+                                          "x'80'",
+                                          "'c'",
+                                          "x'00'",
+                                          "NULL",
+                                          "12",
+                                          "'aa'",
+                                          "'äbc'",
+                                          "'b'",
+                                          "cast(x'80' as text)",
+                                          "cast(x'a4' as text)"};
+    static const char *const forms[] = {"instr(%s, %s)",      "hex(replace(%s, %s, 'xyz'))",
+                                        "hex(trim(%s, %s))",  "hex(ltrim(%s, %s))",
+                                        "hex(rtrim(%s, %s))", "typeof(replace(%s, %s, ''))"};
+    (void)state;
+    struct hw_profile *p = make(1);
+    struct hw_sql *db;
+    sqlite3 *own;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    assert_int_equal(sqlite3_open(":memory:", &own), SQLITE_OK);
+    for (size_t f = 0; f < HW_ARRAY_LEN(forms); f++)
+        for (size_t h = 0; h < HW_ARRAY_LEN(hays); h++)
+            for (size_t n = 0; n < HW_ARRAY_LEN(needles); n++) {
+                char sql[200] = "select ", want[200];
+                sqlite3_stmt *stmt;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+                (void)snprintf(sql + 7, sizeof sql - 7, forms[f], hays[h], needles[n]);
+#pragma GCC diagnostic pop
+                assert_int_equal(sqlite3_prepare_v2(own, sql, -1, &stmt, NULL), SQLITE_OK);
+                assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+                const char *text = (const char *)sqlite3_column_text(stmt, 0);
+                (void)snprintf(want, sizeof want, "%s\n", text ? text : "NULL");
+                sqlite3_finalize(stmt);
+                char *got = ask(db, sql);
+                if (strcmp(got, want) != 0)
+                    fail_msg("%s: %s instead of %s", sql, got, want);
+                free(got);
+            }
+    sqlite3_close(own);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+/* One call cannot be ended by a deadline, so none may be slow: SQLite's take hours for these. */
+static void test_calls_end(void **state)
+{
+    static const char *const slow[] = {
+        "select instr(zeroblob(10000000), zeroblob(5000000) || x'01')",
+        "select instr(hex(zeroblob(10000000)), hex(zeroblob(5000000)) || '1')",
+        "select length(replace(hex(zeroblob(10000000)), hex(zeroblob(5000000)) || '1', 'x'))",
+        "select length(trim(hex(zeroblob(5000000)), hex(zeroblob(5000000)) || '1'))",
+    };
+    (void)state;
+    struct hw_profile *p = make(1);
+    struct hw_sql *db;
+    struct hw_error err;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    for (size_t i = 0; i < HW_ARRAY_LEN(slow); i++)
+        assert_int_equal(run(db, slow[i], &err), 0);
+    assert_int_equal(run(db, "select hex(zeroblob(9)) like '%' || hex(zeroblob(500))", &err),
+                     HW_EINVAL);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+/* A message without a place of its own names the line where its statement begins. */
+static void test_lines_of_errors(void **state)
+{
+    (void)state;
+    struct hw_profile *p = make(1);
+    struct hw_sql *db;
+    struct hw_error err;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    assert_int_equal(run(db, "select 1;\n\n-- x\nattach 'x'\nas y; select 2", &err), HW_EINVAL);
+    assert_string_equal(err.text, "not authorized\n  line 4: attach 'x'");
+    assert_int_equal(run(db, "select 1;\nselect * from missing", &err), HW_EINVAL);
+    assert_string_equal(err.text, "no such table: missing\n  line 2: select * from missing");
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +365,9 @@ int main(void)
         cmocka_unit_test(test_rows_visited),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_text_functions),
+        cmocka_unit_test(test_calls_end),
+        cmocka_unit_test(test_lines_of_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
