@@ -30,7 +30,6 @@ static const struct {
     {"leaks", "heapwise record -c 30s; 'growing' in heapwise report"},
     {"diff", "go tool pprof -base A B, of heapwise convert -t pprof"},
     {"graph", NULL},
-    {"java", NULL},
     {"infra", NULL},
     {"merge", "traces in Perfetto's format join by cat"},
     {"push", "heapwise convert -t pprof"},

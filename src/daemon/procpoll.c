@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/process_packets.h"
 #include "proc/number.h"
 #include "proc/smaps.h"
 #include "trace/process_writer.h"
@@ -28,7 +29,6 @@
 #define MIN_POLL_MS 100u
 #define SLICE_NS    UINT64_C(1000000)
 #define MAX_ARGS    256u
-#define MAX_ARG     4096u
 #define YOUNG_FIRST (10 * MS)
 #define REST        100u /* times the duration of a reading */
 
@@ -50,20 +50,6 @@ static bool check(struct hw_session *s, int rc, const struct hw_error *err)
 }
 
 /* ---- the tree ---- */
-
-static size_t split_args(char *text, size_t n, const char **args)
-{
-    size_t n_args = 0;
-    for (char *p = text; p < text + n && n_args < MAX_ARGS; p += strlen(p) + 1) {
-        args[n_args++] = p;
-        if (strlen(p) > MAX_ARG)
-            p += MAX_ARG; /* an argument of megabytes: its rest is not needed */
-    }
-    /* A title that a server wrote over its arguments is one string and NULs behind it. */
-    while (n_args > 1 && args[n_args - 1][0] == '\0')
-        n_args--;
-    return n_args;
-}
 
 static void write_threads(struct hw_session *s, int32_t pid, int dir)
 {
@@ -113,7 +99,7 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
     size_t n_args = 0;
     struct hw_look_who who = {pid, st.uid, stat.start_ticks, dir};
     if (hw_look_cmdline(s->rec->looker, who, &cmdline, &n) == HW_OK)
-        n_args = split_args(cmdline, n, args);
+        n_args = hw_split_args(cmdline, n, args, MAX_ARGS);
     struct hw_process_entry e = {.pid = pid,
                                  .ppid = stat.ppid,
                                  .uid = (int32_t)st.uid,
@@ -274,31 +260,10 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
     struct hw_error err;
     if (hw_look_smaps(t->rec->looker, hw_look_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
         return;
-    struct hw_vma *v = calloc(m.entries.n + 1, sizeof *v);
-    for (size_t i = 0; v && i < m.entries.n; i++) {
-        const struct hw_smaps_entry *e = &m.entries.v[i];
-        v[i] = (struct hw_vma){.name = e->path,
-                               .kb = {[HW_VMA_SIZE] = e->size_kb,
-                                      [HW_VMA_RSS] = e->rss_kb,
-                                      [HW_VMA_ANONYMOUS] = e->anonymous_kb,
-                                      [HW_VMA_SWAP] = e->swap_kb,
-                                      [HW_VMA_SHARED_CLEAN] = e->shared_clean_kb,
-                                      [HW_VMA_SHARED_DIRTY] = e->shared_dirty_kb,
-                                      [HW_VMA_PRIVATE_CLEAN] = e->private_clean_kb,
-                                      [HW_VMA_PRIVATE_DIRTY] = e->private_dirty_kb,
-                                      [HW_VMA_LOCKED] = e->locked_kb,
-                                      [HW_VMA_PSS] = e->pss_kb,
-                                      [HW_VMA_PSS_DIRTY] = e->pss_dirty_kb,
-                                      [HW_VMA_SWAP_PSS] = e->swap_pss_kb}};
-    }
-    uint32_t columns = HW_VMA_DEFAULT | 1u << HW_VMA_PRIVATE_DIRTY | 1u << HW_VMA_PSS;
-    if (v)
-        (void)check(p->session,
-                    hw_trace_smaps(p->session->writer, p->sequence, hw_now_boottime_ns(),
-                                   t->pid.pid, v, m.entries.n, columns, /* aggregate = */ true,
-                                   &err),
-                    &err);
-    free(v);
+    (void)check(
+        p->session,
+        hw_write_smaps(p->session->writer, p->sequence, hw_now_boottime_ns(), t->pid.pid, &m, &err),
+        &err);
     hw_smaps_done(&m);
 }
 

@@ -273,3 +273,18 @@ int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }
+
+int hw_trace_attributes(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                        const struct hw_trace_attribute *all, size_t n, struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_trace_attributes);
+    for (size_t i = 0; i < n; i++) {
+        hw_pb_begin(pb, HW_F_TraceAttributes_attribute);
+        hw_pb_str(pb, HW_F_TraceAttributes_Attribute_key, all[i].key);
+        hw_pb_str(pb, HW_F_TraceAttributes_Attribute_string_value, all[i].value);
+        hw_pb_end(pb);
+    }
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}

@@ -95,6 +95,14 @@ int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
                    const struct hw_vma *vmas, size_t n, uint32_t columns, bool aggregate,
                    struct hw_error *err);
 
+struct hw_trace_attribute {
+    const char *key, *value;
+};
+
+/* Facts about the trace itself: metadata `trace_attribute.KEY` in readers. */
+int hw_trace_attributes(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                        const struct hw_trace_attribute *all, size_t n, struct hw_error *err);
+
 struct hw_package {
     const char *name;
     uint64_t uid;

@@ -1,0 +1,54 @@
+/*
+ * java_dump.h - heap graphs of one JVM, from its pid to packets
+ *
+ * Why:     the command that dumps and the recorder's data source do the same.
+ * Shapes:  open finds out whether the process is a JVM and brings our library in; take walks and
+ *          holds the graph; write puts it into a trace. Any number of take and write.
+ * Owns:    the connection and the graph's file. pid is borrowed.
+ * Errors:  HW_EUNSUPPORTED and others with the reason's sentence and code in err.
+ * Threads: open and take wait for the JVM: up to seconds.
+ * Source:  spec/java.md; doc/design/java.md
+ */
+#ifndef HW_DAEMON_JAVA_DUMP_H
+#define HW_DAEMON_JAVA_DUMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "daemon/java_graph.h"
+
+struct hw_java_dump;
+struct hw_error;
+struct hw_pid;
+struct hw_trace_writer;
+
+struct hw_java_dump_options {
+    const struct hw_pid *pid;
+    bool allow_pause;        /* the JVM may stand still for the whole walk */
+    uint32_t fail, stall_ms; /* tests: java/jvm_link.h */
+    const char *const *ignored_types;
+    size_t n_ignored;
+};
+
+struct hw_java_dump_figures {
+    struct hw_jgraph_sums sums;
+    uint64_t boottime_ns;                        /* of the snapshot */
+    uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_say */
+    uint64_t stream_bytes, trace_bytes;
+    uint32_t mode; /* enum hw_java_mode */
+};
+
+int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump **out,
+                      struct hw_error *err);
+void hw_java_dump_free(struct hw_java_dump *d);
+int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
+                      struct hw_error *err);
+/* The graph taken last; also why it was not the ladder's first step, as attributes of the trace. */
+int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
+                       struct hw_java_dump_figures *figures, struct hw_error *err);
+/* Steps of the last take that failed, "fork, objects by address: child_stalled" each; "" = none. */
+void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * process_packets.h - what /proc says about one process, as packets
+ *
+ * Why:     the recorder's rounds and commands that write a trace by themselves say the same.
+ * Errors:  those of trace/writer.h, proc/pid.h.
+ */
+#ifndef HW_DAEMON_PROCESS_PACKETS_H
+#define HW_DAEMON_PROCESS_PACKETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_pid;
+struct hw_smaps;
+struct hw_trace_writer;
+
+/* Arguments out of /proc/PID/cmdline's text, at most max; NULs at its end are none. */
+size_t hw_split_args(char *text, size_t n, const char **args, size_t max);
+/* Its number, user and arguments, read now. */
+int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct hw_pid *pid,
+                     struct hw_error *err);
+/* Its mappings by name: size, rss, anonymous, swap, private dirty, pss. */
+int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
+                   const struct hw_smaps *m, struct hw_error *err);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * agent.h - what the parts of the library inside the JVM share
+ *
+ * Why:     libheapwise_java.so runs in somebody's JVM: it links libc alone, is idle but for one
+ *          thread while a dump is asked for, and ends what it began.
+ * Shapes:  agent.c comes in and serves requests; agent_classes.c writes the table of classes;
+ *          agent_identity.c finds out where the JVM keeps the address of an object it reports;
+ *          agent_walk.c walks (in a forked child or not); agent_end.c ends a child's walk.
+ * Errors:  enum hw_java_reason.
+ * Threads: one thread per connection; one walk at a time in the whole process.
+ */
+#ifndef HW_JAVA_AGENT_H
+#define HW_JAVA_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "java/jvm_abi.h"
+#include "java/protocol.h"
+#include "java/reason.h"
+
+struct agent {
+    hw_jvm_env vm, jni, ti;
+    int socket;
+};
+
+/* ---- agent_classes.c ---- */
+
+/* Tags all loaded classes from 1 and writes the table to fd. */
+int agent_classes_write(struct agent *a, int fd, uint32_t *n);
+
+/* ---- agent_identity.c ---- */
+
+/* Words from a tag's cell back to the address of its object. */
+struct agent_cells {
+    int referred, referrer;
+};
+int agent_cells_find(struct agent *a, struct agent_cells *out);
+
+/* ---- agent_end.c ---- */
+
+/* Before the fork: finds libjvm's slots of the functions that its thread calls after a walk. */
+int agent_end_prepare(void);
+/* In the child: from now on they call `ended`, which does not come back; busy mutexes are taken
+ * as if they were free, since their owners do not exist here. */
+void agent_end_arm(void (*ended)(void));
+
+/* ---- agent_walk.c ---- */
+
+struct agent_walk {
+    enum hw_java_mode mode;
+    struct agent_cells cells;
+    int pipe; /* writing end */
+    uint32_t n_classes;
+    uint32_t stall_ms;
+    bool fail; /* test: stops half way */
+};
+/* Fills reason, detail and times. closes walk->pipe. */
+void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_say *ended);
+
+uint64_t agent_now_ns(int clock);
+
+#endif

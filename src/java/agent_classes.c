@@ -1,0 +1,166 @@
+/*
+ * The table of classes: what a walk cannot ask any more. It is written before the JVM stands still;
+ * a class that is loaded in between has tag 0 and is unknown.
+ *
+ * JNI hands out local references; a frame of them per class keeps their number small.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "java/agent.h"
+
+#include "base/banned.h"
+
+enum { BUFFER = 1 << 16, LOCALS = 64, MAX_TEXT = 1 << 16 };
+
+struct table {
+    struct agent *a;
+    int fd;
+    bool failed;
+    size_t n;
+    uint8_t bytes[BUFFER];
+};
+
+static void flush(struct table *t)
+{
+    size_t at = 0;
+    while (at < t->n && !t->failed) {
+        ssize_t n = write(t->fd, t->bytes + at, t->n - at);
+        if (n <= 0)
+            t->failed = true; /* a memory file: no room */
+        else
+            at += (size_t)n;
+    }
+    t->n = 0;
+}
+
+static void put(struct table *t, uint64_t v)
+{
+    if (t->n + 10 > BUFFER)
+        flush(t);
+    for (; v >= 0x80; v >>= 7)
+        t->bytes[t->n++] = (uint8_t)(v | 0x80);
+    t->bytes[t->n++] = (uint8_t)v;
+}
+
+static void put_text(struct table *t, const char *text)
+{
+    size_t n = text ? strnlen(text, MAX_TEXT) : 0;
+    put(t, n);
+    for (size_t i = 0; i < n; i++) {
+        if (t->n == BUFFER)
+            flush(t);
+        t->bytes[t->n++] = (uint8_t)text[i];
+    }
+}
+
+static void give_back(struct table *t, void *p)
+{
+    (void)HW_JVM(t->a->ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(t->a->ti, p); /* NULL is fine */
+}
+
+static uint64_t number_of(struct table *t, hw_jobject c)
+{
+    int64_t tag = 0;
+    if (c)
+        (void)HW_JVM(t->a->ti, HW_TI_GET_TAG, hw_ti_get_tag_fn *)(t->a->ti, c, &tag); /* else 0 */
+    return (uint64_t)tag;
+}
+
+static void put_interfaces(struct table *t, hw_jobject c)
+{
+    int32_t n = 0;
+    void **list = NULL;
+    if (HW_JVM(t->a->ti, HW_TI_INTERFACES, hw_ti_list_fn *)(t->a->ti, c, &n, &list))
+        n = 0;
+    put(t, (uint64_t)n);
+    for (int32_t i = 0; i < n; i++)
+        put(t, number_of(t, list[i]));
+    give_back(t, list);
+}
+
+static void put_fields(struct table *t, hw_jobject c)
+{
+    int32_t n = 0;
+    void **list = NULL;
+    if (HW_JVM(t->a->ti, HW_TI_CLASS_FIELDS, hw_ti_list_fn *)(t->a->ti, c, &n, &list))
+        n = 0;
+    put(t, (uint64_t)n);
+    for (int32_t i = 0; i < n; i++) {
+        char *name = NULL, *signature = NULL;
+        int32_t modifiers = 0;
+        /* Both leave their results alone when they fail. */
+        (void)HW_JVM(t->a->ti, HW_TI_FIELD_NAME, hw_ti_field_name_fn *)(t->a->ti, c, list[i], &name,
+                                                                        &signature, NULL);
+        (void)HW_JVM(t->a->ti, HW_TI_FIELD_MODIFIERS, hw_ti_field_int_fn *)(t->a->ti, c, list[i],
+                                                                            &modifiers);
+        put(t, (modifiers & HW_ACC_STATIC) != 0);
+        put_text(t, name);
+        put_text(t, signature);
+        give_back(t, name);
+        give_back(t, signature);
+    }
+    give_back(t, list);
+}
+
+static void put_class(struct table *t, hw_jobject c)
+{
+    hw_jvm_env jni = t->a->jni, ti = t->a->ti;
+    int32_t status = 0;
+    char *signature = NULL;
+    (void)HW_JVM(ti, HW_TI_CLASS_STATUS, hw_ti_int_fn *)(ti, c, &status); /* else 0: no fields */
+    (void)HW_JVM(ti, HW_TI_CLASS_SIGNATURE, hw_ti_signature_fn *)(ti, c, &signature, NULL);
+    bool array = signature && signature[0] == '[';
+    bool prepared = !array && (status & HW_TI_PREPARED);
+    hw_jobject super = HW_JVM(jni, HW_JNI_GET_SUPERCLASS, hw_jni_object_fn *)(jni, c);
+    put(t, (array ? HW_JAVA_CLASS_ARRAY : 0u) | (prepared ? HW_JAVA_CLASS_PREPARED : 0u) |
+               (!array && !super ? HW_JAVA_CLASS_INTERFACE : 0u));
+    put(t, number_of(t, super));
+    put_text(t, signature);
+    if (prepared) {
+        put_interfaces(t, c);
+        put_fields(t, c);
+    } else {
+        put(t, 0);
+        put(t, 0);
+    }
+    give_back(t, signature);
+}
+
+int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
+{
+    hw_jvm_env jni = a->jni, ti = a->ti;
+    int32_t n = 0;
+    hw_jobject *list = NULL;
+    struct table *t = malloc(sizeof *t);
+    if (!t)
+        return HW_JAVA_FAILED;
+    t->a = a;
+    t->fd = fd;
+    t->failed = false;
+    t->n = 0;
+    if (HW_JVM(ti, HW_TI_LOADED_CLASSES, hw_ti_classes_fn *)(ti, &n, &list)) {
+        free(t);
+        return HW_JAVA_FAILED;
+    }
+    put(t, (uint64_t)n);
+    for (int32_t i = 0; i < n && !t->failed; i++)
+        t->failed = HW_JVM(ti, HW_TI_SET_TAG, hw_ti_set_tag_fn *)(ti, list[i], i + 1) != 0;
+    for (int32_t i = 0; i < n && !t->failed; i++) {
+        if (HW_JVM(jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(jni, LOCALS) < 0) {
+            t->failed = true;
+            break;
+        }
+        put_class(t, list[i]);
+        (void)HW_JVM(jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(jni, NULL);
+    }
+    for (int32_t i = 0; i < n; i++)
+        HW_JVM(jni, HW_JNI_DELETE_LOCAL, hw_jni_delete_fn *)(jni, list[i]);
+    flush(t);
+    give_back(t, list);
+    bool failed = t->failed;
+    free(t);
+    *n_out = (uint32_t)n;
+    return failed ? HW_JAVA_FAILED : HW_JAVA_OK;
+}

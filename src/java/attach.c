@@ -1,0 +1,356 @@
+/*
+ * What happens on the wire: NUL-ended strings "1", command, three arguments; then everything up to
+ * the end of the connection is the answer. Its first line is a number that says little: newer JVMs
+ * give 0 for a library they did not load. The text behind is what counts.
+ */
+#include "java/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "proc/maps.h"
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+enum {
+    READY_MS = 1000,
+    SOCKET_MS = 6000,
+    ANSWER_MS = 120000, /* a heap dump is an answer too */
+    STEP_MS = 10,
+    MAX_ANSWER = 1 << 20,
+    MAX_STATUS = 1 << 16,
+    MAX_WORD = 1024
+};
+
+int hw_java_fail(struct hw_error *err, int reason, const char *fmt, ...)
+{
+    char more[256] = "";
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(more, sizeof more, fmt, args); /* cut is fine */
+    va_end(args);
+    const char *remedy = hw_java_reason_remedy(reason);
+    (void)hw_fail(err, HW_EUNSUPPORTED, 0, "%s: %s%s%s%s%s%s", hw_java_reason_code(reason),
+                  hw_java_reason_text(reason), more[0] ? " (" : "", more, more[0] ? ")" : "",
+                  remedy[0] ? "; " : "", remedy);
+    return reason;
+}
+
+/* ---- looking ---- */
+
+/* The number behind a key of /proc/PID/status; column: which of several, -1 = the last. */
+static bool number(const char *text, const char *key, int base, int column, uint64_t *out)
+{
+    const char *at = strstr(text, key);
+    if (!at)
+        return false;
+    at += strlen(key);
+    for (int i = 0;; i++) {
+        char *end;
+        while (*at == ' ' || *at == '\t')
+            at++;
+        uint64_t v = strtoull(at, &end, base);
+        if (end == at)
+            return column < 0 && i > 0;
+        *out = v;
+        if (i == column)
+            return true;
+        at = end;
+    }
+}
+
+static int status(const struct hw_pid *pid, char **text, struct hw_error *err)
+{
+    size_t n;
+    if (hw_file_read(pid->dir, "status", MAX_STATUS, text, &n, NULL) < 0)
+        return hw_java_fail(err, HW_JAVA_GONE, "pid %d", pid->pid);
+    return 0;
+}
+
+static bool is_heap_in_a_file(const struct hw_map *m)
+{
+    static const char *const names[] = {"/memfd:java_heap", "/jvmheap.", "/SYSV", "/anon_hugepage"};
+    if (!(m->flags & HW_MAP_SHARED) || !(m->flags & HW_MAP_WRITE))
+        return false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (strstr(m->path, names[i]))
+            return true;
+    return false;
+}
+
+static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err)
+{
+    struct hw_maps maps;
+    bool found = false;
+    if (hw_maps_read(pid->dir, &maps, NULL) < 0)
+        return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "pid %d", pid->pid);
+    for (size_t i = 0; i < maps.maps.n; i++) {
+        const struct hw_map *m = &maps.maps.v[i];
+        const char *slash = strrchr(m->path, '/');
+        found |= slash && strcmp(slash, "/libjvm.so") == 0;
+        out->shared_heap |= is_heap_in_a_file(m);
+    }
+    hw_maps_done(&maps);
+    if (!found)
+        return hw_java_fail(err, HW_JAVA_NOT_A_JVM, "pid %d", pid->pid);
+    return 0;
+}
+
+int hw_jvm_look(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err)
+{
+    hw_autofree char *text = NULL;
+    uint64_t uid = 0, gid = 0, inner = 0, anon = 0;
+    memset(out, 0, sizeof *out);
+    out->pid = pid;
+    int reason = status(pid, &text, err);
+    if (reason)
+        return reason;
+    if (!number(text, "\nUid:", 10, 1, &uid) || !number(text, "\nGid:", 10, 1, &gid) ||
+        !number(text, "\nNSpid:", 10, -1, &inner))
+        return hw_java_fail(err, HW_JAVA_GONE, "pid %d", pid->pid);
+    (void)number(text, "\nRssAnon:", 10, 0, &anon); /* older kernels: 0 */
+    out->uid = (uint32_t)uid;
+    out->gid = (uint32_t)gid;
+    out->inner = (int32_t)inner;
+    out->anon_kb = anon;
+    if (geteuid() != 0 && (geteuid() != out->uid || getegid() != out->gid))
+        return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "pid %d is of user %u", pid->pid, out->uid);
+    return look_at_maps(pid, out, err);
+}
+
+int hw_jvm_path(const struct hw_jvm *jvm, const char *path, char out[HW_JVM_PATH_MAX],
+                struct hw_error *err)
+{
+    int n = snprintf(out, HW_JVM_PATH_MAX, "/proc/%d/root%s", jvm->pid->pid, path);
+    return n > 0 && n < HW_JVM_PATH_MAX ? 0 : hw_java_fail(err, HW_JAVA_NO_ROOM, "%s", path);
+}
+
+/* ---- the handshake ---- */
+
+static void rest(unsigned ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&t, NULL); /* a signal only shortens it */
+}
+
+static bool takes_quit(const struct hw_pid *pid)
+{
+    hw_autofree char *text = NULL;
+    uint64_t caught = 0;
+    size_t n;
+    return hw_file_read(pid->dir, "status", MAX_STATUS, &text, &n, NULL) == 0 &&
+           number(text, "\nSigCgt:", 16, 0, &caught) && (caught >> (SIGQUIT - 1) & 1);
+}
+
+static bool is_socket(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* The file that tells a JVM's SIGQUIT handler to listen; it must belong to the JVM's user. */
+static bool make_trigger(const struct hw_jvm *jvm, const char *where, char *path, size_t max)
+{
+    int n = snprintf(path, max, "/proc/%d/%s/.attach_pid%d", jvm->pid->pid, where, jvm->inner);
+    if (n <= 0 || (size_t)n >= max)
+        return false;
+    hw_autofd int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0660);
+    if (fd < 0)
+        return errno == EEXIST; /* of another client that waits for the same */
+    struct stat st;
+    if (geteuid() == 0 && jvm->uid != 0 && fchown(fd, jvm->uid, jvm->gid) < 0)
+        return (void)unlink(path), false;
+    if (fstat(fd, &st) == 0 && st.st_uid == jvm->uid)
+        return true;
+    (void)unlink(path);
+    return false;
+}
+
+static int wait_for_socket(const struct hw_jvm *jvm, const char *path, struct hw_error *err)
+{
+    for (unsigned ms = 0; ms < SOCKET_MS; ms += STEP_MS) {
+        if (is_socket(path))
+            return 0;
+        if (!hw_pid_alive(jvm->pid))
+            return hw_java_fail(err, HW_JAVA_GONE, "pid %d", jvm->pid->pid);
+        rest(STEP_MS);
+    }
+    /* It took the signal and does not listen: disabled, or so busy that it has not come to it. */
+    return hw_java_fail(err, HW_JAVA_ATTACH_DISABLED, "pid %d, or it is too busy", jvm->pid->pid);
+}
+
+static int wake(const struct hw_jvm *jvm, const char *socket_path, struct hw_error *err)
+{
+    char trigger[128];
+    unsigned ms = 0;
+    for (; ms < READY_MS && !takes_quit(jvm->pid); ms += STEP_MS)
+        rest(STEP_MS);
+    if (!takes_quit(jvm->pid))
+        return hw_java_fail(err, hw_pid_alive(jvm->pid) ? HW_JAVA_NOT_READY : HW_JAVA_GONE,
+                            "pid %d", jvm->pid->pid);
+    if (!make_trigger(jvm, "cwd", trigger, sizeof trigger) &&
+        !make_trigger(jvm, "root/tmp", trigger, sizeof trigger))
+        return hw_java_fail(err, HW_JAVA_NO_ROOM, "%s", strerror(errno));
+    int reason = 0;
+    if (syscall(SYS_pidfd_send_signal, jvm->pid->pidfd, SIGQUIT, NULL, 0) < 0)
+        reason = hw_java_fail(err, errno == EPERM ? HW_JAVA_ATTACH_DENIED : HW_JAVA_GONE, "pid %d",
+                              jvm->pid->pid);
+    if (!reason)
+        reason = wait_for_socket(jvm, socket_path, err);
+    (void)unlink(trigger); /* the JVM does not */
+    return reason;
+}
+
+static int connect_at(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    memcpy(at.sun_path, path, strlen(path) + 1); /* below HW_JVM_PATH_MAX */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) < 0) {
+        int e = errno;
+        (void)close(fd);
+        errno = e;
+        return -1;
+    }
+    return fd;
+}
+
+static int reach(const struct hw_jvm *jvm, int *out, struct hw_error *err)
+{
+    char path[HW_JVM_PATH_MAX], name[40];
+    (void)snprintf(name, sizeof name, "/tmp/.java_pid%d", jvm->inner);
+    int reason = hw_jvm_path(jvm, name, path, err);
+    if (!reason && !is_socket(path))
+        reason = wake(jvm, path, err);
+    if (reason)
+        return reason;
+    int fd = connect_at(path);
+    if (fd < 0 && errno == ECONNREFUSED) { /* left by an earlier process of this number */
+        (void)unlink(path);
+        reason = wake(jvm, path, err);
+        if (reason)
+            return reason;
+        fd = connect_at(path);
+    }
+    if (fd < 0)
+        return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "%s: %s", path, strerror(errno));
+    *out = fd;
+    return 0;
+}
+
+/* ---- commands ---- */
+
+static int read_answer(int fd, struct hw_strbuf *answer)
+{
+    char buffer[4096];
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = poll(&p, 1, ANSWER_MS);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return HW_ETIMEOUT;
+        ssize_t n = read(fd, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return HW_EGONE;
+        if (n == 0)
+            return answer->n ? HW_OK : HW_EGONE;
+        if (answer->n < MAX_ANSWER)
+            hw_strbuf_add(answer, buffer, (size_t)n);
+    }
+}
+
+int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4], struct hw_strbuf *answer,
+                   struct hw_error *err)
+{
+    struct hw_strbuf request = {0};
+    hw_autofd int fd = -1;
+    hw_strbuf_add(&request, "1", 2);
+    for (int i = 0; i < 4; i++) {
+        const char *word = words[i] ? words[i] : "";
+        if (strlen(word) > MAX_WORD) {
+            hw_strbuf_done(&request);
+            return hw_java_fail(err, HW_JAVA_FAILED, "an argument of more than %d bytes", MAX_WORD);
+        }
+        hw_strbuf_add(&request, word, strlen(word) + 1);
+    }
+    int reason = reach(jvm, &fd, err);
+    if (!reason &&
+        (request.failed || send(fd, request.p, request.n, MSG_NOSIGNAL) != (ssize_t)request.n))
+        reason = hw_java_fail(err, HW_JAVA_GONE, "pid %d", jvm->pid->pid);
+    hw_strbuf_done(&request);
+    if (reason)
+        return reason;
+    int rc = read_answer(fd, answer);
+    if (rc < 0)
+        return hw_java_fail(err,
+                            rc == HW_ETIMEOUT        ? HW_JAVA_ATTACH_TIMEOUT
+                            : hw_pid_alive(jvm->pid) ? HW_JAVA_ATTACH_DENIED
+                                                     : HW_JAVA_GONE,
+                            "no answer to '%s'", words[0]);
+    return answer->failed ? hw_java_fail(err, HW_JAVA_FAILED, "out of memory") : 0;
+}
+
+/* The answer without its code line, in one line. */
+static void one_line(struct hw_strbuf *answer)
+{
+    char *p = answer->p, *end = strchr(p, '\n');
+    if (end)
+        memmove(p, end + 1, strlen(end + 1) + 1);
+    for (; *p; p++)
+        if ((unsigned char)*p < 0x20)
+            *p = p[1] ? ' ' : 0;
+}
+
+int hw_jvm_load(const struct hw_jvm *jvm, const char *path, const char *options,
+                struct hw_error *err)
+{
+    const char *const words[4] = {"load", path, "true", options};
+    struct hw_strbuf answer = {0};
+    int reason = hw_jvm_command(jvm, words, &answer, err);
+    /* JDK 8 gives the bare number in the second line. */
+    if (!reason && !strstr(answer.p, "return code: 0") && !strstr(answer.p, "0\n0\n")) {
+        bool refused = strstr(answer.p, "EnableDynamicAgentLoading") != NULL;
+        bool ours = strstr(answer.p, "return code:") != NULL;
+        one_line(&answer);
+        reason = hw_java_fail(err,
+                              refused ? HW_JAVA_AGENT_DISABLED
+                              : ours  ? HW_JAVA_UNSUPPORTED
+                                      : HW_JAVA_AGENT_OPEN,
+                              "%.200s", refused ? "" : answer.p);
+    }
+    hw_strbuf_done(&answer);
+    return reason;
+}
+
+int hw_jvm_dump_heap(const struct hw_jvm *jvm, const char *path, bool live, struct hw_error *err)
+{
+    const char *const words[4] = {"dumpheap", path, live ? "-live" : "-all", NULL};
+    struct hw_strbuf answer = {0};
+    int reason = hw_jvm_command(jvm, words, &answer, err);
+    if (!reason && !strstr(answer.p, "Heap dump file created")) {
+        bool exists = strstr(answer.p, "File exists") != NULL;
+        one_line(&answer);
+        reason =
+            hw_java_fail(err, exists ? HW_JAVA_PATH_EXISTS : HW_JAVA_FAILED, "%.200s", answer.p);
+    }
+    hw_strbuf_done(&answer);
+    return reason;
+}

@@ -1,0 +1,367 @@
+/*
+ * Numbers of fields, after JVMTI: all fields of all interfaces that a class implements come first
+ * (each interface once), then those of its superclasses from the topmost down, then its own, static
+ * and other ones alike. A table per class is made when its first object comes:
+ *
+ *     number - fields of interfaces ->  (declaring class, field of it, slot)
+ */
+#include "java/classes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "java/protocol.h"
+
+#include "base/banned.h"
+
+enum { MAX_CLASSES = 1 << 22, MAX_DEPTH = 1024 };
+
+struct place {
+    const struct hw_java_field *field;
+    uint32_t slot;
+};
+
+struct class
+{
+    uint32_t bits, super;
+    const char *name;
+    size_t first_interface, n_interfaces;
+    size_t first_field, n_fields;
+    enum hw_java_kind kind;
+    uint32_t n_slots;     /* of objects */
+    uint32_t n_own_slots; /* declared here */
+    struct place *places; /* owned; NULL = not asked yet */
+    size_t n_places, n_before;
+};
+
+struct hw_java_classes {
+    struct hw_arena arena; /* names */
+    char *text;            /* the table's bytes, owned */
+    size_t n;
+    struct class *all; /* [0] = unknown */
+    HW_VEC(uint32_t) interfaces;
+    HW_VEC(struct hw_java_field) fields;
+    HW_VEC(uint32_t) stamps; /* of classes, to count interfaces once */
+    uint32_t stamp;
+};
+
+/* ---- reading ---- */
+
+struct cursor {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+static uint64_t get(struct cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+        uint8_t b = *c->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80)
+            return v;
+    }
+    c->bad = true;
+    return 0;
+}
+
+static struct hw_bytes get_text(struct cursor *c)
+{
+    uint64_t n = get(c);
+    if (n > (uint64_t)(c->end - c->p)) {
+        c->bad = true;
+        n = 0;
+    }
+    struct hw_bytes b = {c->p, (size_t)n};
+    c->p += n;
+    return b;
+}
+
+/* At most as many as bytes are left, each of them one at least. */
+static size_t get_count(struct cursor *c)
+{
+    uint64_t n = get(c);
+    if (n > (uint64_t)(c->end - c->p)) {
+        c->bad = true;
+        n = 0;
+    }
+    return (size_t)n;
+}
+
+static const struct {
+    char sign;
+    const char *name;
+} primitives[] = {{'Z', "boolean"}, {'B', "byte"}, {'C', "char"},  {'S', "short"},
+                  {'I', "int"},     {'J', "long"}, {'F', "float"}, {'D', "double"}};
+
+void hw_java_type_name(struct hw_bytes s, struct hw_strbuf *out)
+{
+    size_t dims = 0;
+    while (dims < s.n && dims < 255 && s.p[dims] == '[')
+        dims++;
+    s.p += dims;
+    s.n -= dims;
+    bool known = false;
+    for (size_t i = 0; s.n == 1 && i < HW_ARRAY_LEN(primitives); i++)
+        if (s.p[0] == (uint8_t)primitives[i].sign) {
+            hw_strbuf_adds(out, primitives[i].name);
+            known = true;
+        }
+    bool object = s.n > 2 && s.p[0] == 'L' && s.p[s.n - 1] == ';';
+    if (object)
+        s = hw_bytes_of(s.p + 1, s.n - 2);
+    for (size_t i = 0; !known && i < s.n; i++)
+        hw_strbuf_addc(out, s.p[i] == '/' ? '.' : (char)s.p[i]);
+    for (size_t i = 0; i < dims; i++)
+        hw_strbuf_adds(out, "[]");
+}
+
+static int read_name(struct hw_java_classes *c, struct class *k, struct hw_bytes signature)
+{
+    struct hw_strbuf name = {0};
+    hw_java_type_name(signature, &name);
+    k->name = name.failed ? NULL : hw_arena_copy(&c->arena, name.n ? name.p : "", name.n);
+    hw_strbuf_done(&name);
+    return k->name ? HW_OK : HW_ENOMEM;
+}
+
+static bool is_reference(struct hw_bytes signature)
+{
+    return signature.n && (signature.p[0] == 'L' || signature.p[0] == '[');
+}
+
+static int read_fields(struct hw_java_classes *c, uint32_t number, struct cursor *at)
+{
+    struct class *k = &c->all[number];
+    k->first_field = c->fields.n;
+    k->n_fields = get_count(at);
+    for (size_t i = 0; i < k->n_fields; i++) {
+        struct hw_java_field f = {.of = number, .slot = HW_JAVA_NO_SLOT};
+        f.is_static = get(at) != 0;
+        f.name = get_text(at);
+        f.signature = get_text(at);
+        if (!f.is_static && is_reference(f.signature))
+            f.slot = k->n_own_slots++;
+        if (hw_vec_push(&c->fields, f) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static int read_class(struct hw_java_classes *c, uint32_t number, struct cursor *at)
+{
+    struct class *k = &c->all[number];
+    k->bits = (uint32_t)get(at);
+    k->super = (uint32_t)get(at);
+    if (k->super > c->n)
+        k->super = 0;
+    int rc = read_name(c, k, get_text(at));
+    k->first_interface = c->interfaces.n;
+    k->n_interfaces = get_count(at);
+    for (size_t i = 0; i < k->n_interfaces && rc == 0; i++) {
+        uint64_t v = get(at);
+        rc = hw_vec_push(&c->interfaces, v <= c->n ? (uint32_t)v : 0) < 0 ? HW_ENOMEM : HW_OK;
+    }
+    return rc == 0 ? read_fields(c, number, at) : rc;
+}
+
+/* ---- kinds ---- */
+
+static const struct {
+    const char *name;
+    enum hw_java_kind kind;
+} ancestors[] = {
+    {"java.lang.ClassLoader", HW_JAVA_KIND_LOADER},
+    {"java.lang.ref.SoftReference", HW_JAVA_KIND_SOFT},
+    {"java.lang.ref.WeakReference", HW_JAVA_KIND_WEAK},
+    {"java.lang.ref.PhantomReference", HW_JAVA_KIND_PHANTOM},
+    {"java.lang.ref.FinalReference", HW_JAVA_KIND_FINALIZER},
+    {"java.lang.String", HW_JAVA_KIND_STRING},
+};
+
+static void settle(struct hw_java_classes *c, struct class *k)
+{
+    uint32_t at = (uint32_t)(k - c->all), depth = 0;
+    if (k->bits & HW_JAVA_CLASS_ARRAY) {
+        size_t n = strlen(k->name);
+        bool objects = true;
+        for (size_t i = 0; i < HW_ARRAY_LEN(primitives); i++)
+            objects &= strncmp(k->name, primitives[i].name, n - 2) != 0 ||
+                       strlen(primitives[i].name) != n - 2;
+        k->kind = objects ? HW_JAVA_KIND_ARRAY : HW_JAVA_KIND_NO_REFERENCES;
+        return;
+    }
+    for (; at && depth < MAX_DEPTH; at = c->all[at].super, depth++) {
+        k->n_slots += c->all[at].n_own_slots;
+        for (size_t i = 0; i < HW_ARRAY_LEN(ancestors) && k->kind == HW_JAVA_KIND_NORMAL; i++)
+            if (strcmp(c->all[at].name, ancestors[i].name) == 0)
+                k->kind = ancestors[i].kind;
+    }
+    if (k->kind == HW_JAVA_KIND_NORMAL && k->n_slots == 0)
+        k->kind = HW_JAVA_KIND_NO_REFERENCES;
+}
+
+int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out, struct hw_error *err)
+{
+    int rc = HW_ENOMEM;
+    struct hw_java_classes *c = calloc(1, sizeof *c);
+    if (!c)
+        return hw_fail(err, HW_ENOMEM, 0, "classes");
+    c->text = malloc(table.n + 1);
+    if (!c->text)
+        goto fail;
+    memcpy(c->text, table.p, table.n);
+    struct cursor at = {(const uint8_t *)c->text, (const uint8_t *)c->text + table.n, false};
+    uint64_t n = get(&at);
+    if (at.bad || n > MAX_CLASSES || n > table.n) {
+        rc = HW_EFORMAT;
+        goto fail;
+    }
+    c->n = (size_t)n;
+    c->all = calloc(c->n + 1, sizeof *c->all);
+    if (!c->all || hw_vec_reserve(&c->stamps, c->n + 1) < 0)
+        goto fail;
+    memset(c->stamps.v, 0, (c->n + 1) * sizeof *c->stamps.v);
+    c->all[0].name = "<unknown class>";
+    for (uint32_t i = 1; i <= c->n; i++) {
+        rc = read_class(c, i, &at);
+        if (rc == 0 && at.bad)
+            rc = HW_EFORMAT;
+        if (rc < 0)
+            goto fail;
+    }
+    for (uint32_t i = 1; i <= c->n; i++)
+        settle(c, &c->all[i]);
+    *out = c;
+    return HW_OK;
+fail:
+    hw_java_classes_free(c);
+    return hw_fail(err, rc, 0, "the table of classes that came from the JVM");
+}
+
+void hw_java_classes_free(struct hw_java_classes *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; c->all && i <= c->n; i++)
+        free(c->all[i].places);
+    free(c->all);
+    hw_vec_done(&c->interfaces);
+    hw_vec_done(&c->fields);
+    hw_vec_done(&c->stamps);
+    hw_arena_done(&c->arena);
+    free(c->text);
+    free(c);
+}
+
+/* ---- asking ---- */
+
+static const struct class *class_of(const struct hw_java_classes *c, uint32_t number)
+{
+    return &c->all[number <= c->n ? number : 0];
+}
+
+size_t hw_java_classes_count(const struct hw_java_classes *c)
+{
+    return c->n;
+}
+
+const char *hw_java_class_name(const struct hw_java_classes *c, uint32_t number)
+{
+    return class_of(c, number)->name;
+}
+
+uint32_t hw_java_class_super(const struct hw_java_classes *c, uint32_t number)
+{
+    return class_of(c, number)->super;
+}
+
+enum hw_java_kind hw_java_class_kind(const struct hw_java_classes *c, uint32_t number)
+{
+    return class_of(c, number)->kind;
+}
+
+uint32_t hw_java_class_slots(const struct hw_java_classes *c, uint32_t number)
+{
+    return class_of(c, number)->n_slots;
+}
+
+const struct hw_java_field *hw_java_class_fields(const struct hw_java_classes *c, uint32_t number,
+                                                 size_t *n)
+{
+    *n = class_of(c, number)->n_fields;
+    return c->fields.v ? c->fields.v + class_of(c, number)->first_field : NULL;
+}
+
+/* Fields of all interfaces, each once. todo grows by what is found. */
+static int count_interfaces(struct hw_java_classes *c, uint32_t number, size_t *n)
+{
+    HW_VEC(uint32_t) todo = {0};
+    int rc = HW_OK;
+    uint32_t depth = 0;
+    c->stamp++;
+    for (uint32_t at = number; at && depth < MAX_DEPTH; at = c->all[at].super, depth++)
+        if (hw_vec_push(&todo, at) < 0)
+            rc = HW_ENOMEM;
+    for (size_t i = 0; i < todo.n && rc == 0; i++) {
+        const struct class *k = &c->all[todo.v[i]];
+        for (size_t j = 0; j < k->n_interfaces && rc == 0; j++) {
+            uint32_t other = c->interfaces.v[k->first_interface + j];
+            if (!other || c->stamps.v[other] == c->stamp)
+                continue;
+            c->stamps.v[other] = c->stamp;
+            *n += c->all[other].n_fields;
+            rc = hw_vec_push(&todo, other) < 0 ? HW_ENOMEM : HW_OK;
+        }
+    }
+    hw_vec_done(&todo);
+    return rc;
+}
+
+static int make_places(struct hw_java_classes *c, uint32_t number)
+{
+    struct class *k = &c->all[number];
+    uint32_t chain[MAX_DEPTH], depth = 0, at = number;
+    size_t n = 0, before = 0, next = 0;
+    for (; at && depth < MAX_DEPTH; at = c->all[at].super) {
+        chain[depth++] = at;
+        n += c->all[at].n_fields;
+    }
+    int rc = count_interfaces(c, number, &before);
+    k->places = rc == 0 ? calloc(n + 1, sizeof *k->places) : NULL;
+    if (!k->places)
+        return HW_ENOMEM;
+    for (uint32_t i = depth; i-- > 0;) {
+        const struct class *d = &c->all[chain[i]];
+        uint32_t below = 0; /* slots of the classes derived from it */
+        for (uint32_t j = 0; j < i; j++)
+            below += c->all[chain[j]].n_own_slots;
+        for (size_t f = 0; f < d->n_fields; f++) {
+            const struct hw_java_field *field = &c->fields.v[d->first_field + f];
+            k->places[next++] = (struct place){
+                field, field->slot == HW_JAVA_NO_SLOT ? HW_JAVA_NO_SLOT : below + field->slot};
+        }
+    }
+    k->n_places = n;
+    k->n_before = before;
+    return HW_OK;
+}
+
+const struct hw_java_field *hw_java_class_field(struct hw_java_classes *c, uint32_t number,
+                                                uint32_t index, uint32_t *slot)
+{
+    if (number == 0 || number > c->n)
+        return NULL;
+    struct class *k = &c->all[number];
+    if (!k->places && make_places(c, number) < 0)
+        return NULL;
+    if (index < k->n_before || index - k->n_before >= k->n_places)
+        return NULL;
+    const struct place *p = &k->places[index - k->n_before];
+    *slot = p->slot;
+    return p->field;
+}

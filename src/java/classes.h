@@ -1,0 +1,70 @@
+/*
+ * classes.h - the classes of a JVM as its table tells them: names, kinds, fields by number
+ *
+ * Why:     a walk names a reference's field by a number that counts through a class's interfaces
+ *          and superclasses; readers want "java.util.HashMap.table", and one list of reference
+ *          fields for each class instead of names with each object.
+ * Shapes:  classes are numbered 1..n as in the table; 0 is one that was not in it. A *slot* is a
+ *          reference field's place among all of an object: its class's own first, then its
+ *          superclass's, in the order of declaration.
+ * Owns:    everything; names live as long as the table.
+ * Errors:  HW_EFORMAT (the table is the target's), HW_ELIMIT, HW_ENOMEM.
+ * Source:  java/protocol.h; JVMTI's jvmtiHeapReferenceInfoField
+ */
+#ifndef HW_JAVA_CLASSES_H
+#define HW_JAVA_CLASSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_java_classes;
+
+enum hw_java_kind {
+    HW_JAVA_KIND_NORMAL,
+    HW_JAVA_KIND_NO_REFERENCES,
+    HW_JAVA_KIND_STRING,
+    HW_JAVA_KIND_ARRAY,
+    HW_JAVA_KIND_CLASS,
+    HW_JAVA_KIND_LOADER,
+    HW_JAVA_KIND_SOFT,
+    HW_JAVA_KIND_WEAK,
+    HW_JAVA_KIND_FINALIZER,
+    HW_JAVA_KIND_PHANTOM,
+    HW_JAVA_KIND_COUNT
+};
+
+#define HW_JAVA_NO_SLOT UINT32_MAX
+
+struct hw_java_field {
+    struct hw_bytes name, signature; /* borrowed */
+    uint32_t of;                     /* class that declares it */
+    uint32_t slot;                   /* HW_JAVA_NO_SLOT: static, or no reference */
+    bool is_static;
+};
+
+int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out,
+                          struct hw_error *err);
+void hw_java_classes_free(struct hw_java_classes *c);
+size_t hw_java_classes_count(const struct hw_java_classes *c); /* n */
+
+/* "java.util.Map$Entry", "int[][]"; "<unknown class>" for 0 and what is none. */
+const char *hw_java_class_name(const struct hw_java_classes *c, uint32_t number);
+uint32_t hw_java_class_super(const struct hw_java_classes *c, uint32_t number); /* 0 = none */
+enum hw_java_kind hw_java_class_kind(const struct hw_java_classes *c, uint32_t number);
+/* Slots of its objects, those of superclasses included; 0 for arrays. */
+uint32_t hw_java_class_slots(const struct hw_java_classes *c, uint32_t number);
+/* The fields that it declares. */
+const struct hw_java_field *hw_java_class_fields(const struct hw_java_classes *c, uint32_t number,
+                                                 size_t *n);
+/* The field that an object of this class calls `index`, its slot in *slot; NULL = there is none. */
+const struct hw_java_field *hw_java_class_field(struct hw_java_classes *c, uint32_t number,
+                                                uint32_t index, uint32_t *slot);
+/* "int[]" out of "[I". */
+struct hw_strbuf;
+void hw_java_type_name(struct hw_bytes signature, struct hw_strbuf *out);
+
+#endif

@@ -1,0 +1,315 @@
+/*
+ * Bytes come in any pieces: what is left of an op at a piece's end waits in `rest`. An op is at
+ * most OP_MAX bytes, so whenever that many are there, one can be read without asking for each byte.
+ */
+#include "java/graph.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "java/classes.h"
+#include "java/jvm_abi.h"
+#include "java/protocol.h"
+
+#include "base/banned.h"
+
+enum { OP_MAX = 64, DESCRIBED = 1u << 31, CLASS_OBJECT = 1u << 30, CLASS_BITS = CLASS_OBJECT - 1 };
+
+struct object {
+    uint32_t of_class; /* and two bits */
+    uint32_t words;    /* bytes / 8; a class object: place in class_objects */
+};
+
+struct class_object {
+    uint32_t stands_for, words;
+};
+
+struct hw_java_graph {
+    struct hw_java_classes *classes; /* borrowed */
+    struct hw_java_sink sink;
+    struct hw_map64 ids;           /* the walk's → ours */
+    HW_VEC(struct object) objects; /* [id - 1] */
+    HW_VEC(struct class_object) class_objects;
+    HW_VEC(struct hw_java_ref) refs; /* of the owner */
+    uint64_t owner_id;               /* the walk's */
+    uint64_t owner;                  /* ours; 0 = none yet */
+    uint8_t rest[2 * OP_MAX];
+    size_t n_rest;
+    bool ended;
+    uint64_t n_stale;
+};
+
+int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink *sink,
+                      struct hw_java_graph **out)
+{
+    struct hw_java_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return HW_ENOMEM;
+    g->classes = classes;
+    g->sink = *sink;
+    *out = g;
+    return HW_OK;
+}
+
+void hw_java_graph_free(struct hw_java_graph *g)
+{
+    if (!g)
+        return;
+    hw_map64_done(&g->ids);
+    hw_vec_done(&g->objects);
+    hw_vec_done(&g->class_objects);
+    hw_vec_done(&g->refs);
+    free(g);
+}
+
+uint32_t hw_java_graph_class_of(const struct hw_java_graph *g, uint64_t id)
+{
+    return id && id <= g->objects.n ? g->objects.v[id - 1].of_class & CLASS_BITS : 0;
+}
+
+bool hw_java_graph_is_class_object(const struct hw_java_graph *g, uint64_t id)
+{
+    return id && id <= g->objects.n && (g->objects.v[id - 1].of_class & CLASS_OBJECT);
+}
+
+uint64_t hw_java_graph_objects(const struct hw_java_graph *g)
+{
+    return g->objects.n;
+}
+
+uint64_t hw_java_graph_stale(const struct hw_java_graph *g)
+{
+    return g->n_stale;
+}
+
+/* ---- objects ---- */
+
+/* Gives one object with the references collected. */
+static int give(struct hw_java_graph *g, uint64_t id)
+{
+    struct object *o = &g->objects.v[id - 1];
+    bool of_class = o->of_class & CLASS_OBJECT;
+    const struct class_object *k = of_class ? &g->class_objects.v[o->words] : NULL;
+    struct hw_java_object out = {.id = id,
+                                 .of_class = o->of_class & CLASS_BITS,
+                                 .stands_for = k ? k->stands_for : 0,
+                                 .bytes = (uint64_t)(k ? k->words : o->words) << 3,
+                                 .refs = g->refs.v,
+                                 .n_refs = g->refs.n};
+    o->of_class |= DESCRIBED;
+    int rc = g->sink.object(g->sink.ctx, &out);
+    hw_vec_clear(&g->refs);
+    return rc;
+}
+
+static int finish_owner(struct hw_java_graph *g)
+{
+    int rc = g->owner ? give(g, g->owner) : HW_OK;
+    g->owner = 0;
+    return rc;
+}
+
+static int add_object(struct hw_java_graph *g, uint64_t id, uint64_t of_class, uint64_t words,
+                      uint64_t stands_for)
+{
+    if (g->objects.n >= UINT32_MAX)
+        return HW_ELIMIT;
+    uint32_t size = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words; /* 32 GiB */
+    if (of_class == 0 || of_class > hw_java_classes_count(g->classes)) {
+        of_class = 0;
+        g->n_stale++;
+    }
+    struct object o = {(uint32_t)of_class, size};
+    if (stands_for) {
+        struct class_object k = {(uint32_t)stands_for, size};
+        o.of_class |= CLASS_OBJECT;
+        o.words = (uint32_t)g->class_objects.n;
+        if (hw_vec_push(&g->class_objects, k) < 0)
+            return HW_ENOMEM;
+    }
+    if (hw_vec_push(&g->objects, o) < 0)
+        return HW_ENOMEM;
+    uint64_t *value;
+    bool fresh;
+    if (hw_map64_at(&g->ids, id, &value, &fresh) < 0)
+        return HW_ENOMEM;
+    if (!fresh)
+        return HW_EFORMAT; /* announced twice */
+    *value = g->objects.n;
+    return HW_OK;
+}
+
+static int add_ref(struct hw_java_graph *g, uint32_t kind, uint32_t index, uint64_t id)
+{
+    struct hw_java_ref r = {.id = id, .kind = kind, .slot = HW_JAVA_NO_SLOT};
+    const struct object *o = &g->objects.v[g->owner - 1];
+    if (kind == HW_REF_FIELD)
+        r.field = hw_java_class_field(g->classes, o->of_class & CLASS_BITS, index, &r.slot);
+    else if (kind == HW_REF_STATIC && (o->of_class & CLASS_OBJECT)) {
+        uint32_t none;
+        r.field =
+            hw_java_class_field(g->classes, g->class_objects.v[o->words].stands_for, index, &none);
+    }
+    return hw_vec_push(&g->refs, r) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- ops ---- */
+
+struct cursor {
+    const uint8_t *p, *end;
+    bool cut;
+};
+
+static uint64_t get(struct cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (c->p == c->end) {
+            c->cut = true;
+            return 0;
+        }
+        uint8_t b = *c->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80)
+            break;
+    }
+    return v;
+}
+
+static uint64_t get_signed(struct cursor *c)
+{
+    uint64_t v = get(c);
+    return v >> 1 ^ (0 - (v & 1));
+}
+
+static int begin_owner(struct hw_java_graph *g, uint64_t delta)
+{
+    int rc = finish_owner(g);
+    g->owner_id += delta;
+    if (rc == 0 && (!hw_map64_get(&g->ids, g->owner_id, &g->owner) ||
+                    (g->objects.v[g->owner - 1].of_class & DESCRIBED))) {
+        g->owner = 0;
+        rc = HW_EFORMAT;
+    }
+    return rc;
+}
+
+static int take_reference(struct hw_java_graph *g, uint8_t head, struct cursor *c)
+{
+    uint32_t kind = head & HW_JAVA_OP_KIND;
+    uint64_t ours = 0, of_class = 0, words = 0, stands_for = 0, index = 0;
+    if (kind == HW_REF_FIELD || kind == HW_REF_STATIC)
+        index = get(c);
+    uint64_t id = g->owner_id + get_signed(c);
+    if (head & HW_JAVA_OP_FRESH) {
+        of_class = get(c);
+        words = get(c);
+        if (head & HW_JAVA_OP_CLASS_OBJECT)
+            stands_for = get(c);
+    }
+    if (c->cut)
+        return HW_OK; /* again when there is more */
+    if (stands_for > hw_java_classes_count(g->classes))
+        return HW_EFORMAT;
+    int rc = head & HW_JAVA_OP_FRESH ? add_object(g, id, of_class, words, stands_for) : HW_OK;
+    if (rc < 0 || kind == HW_REF_CLASS)
+        return rc;
+    if (head & HW_JAVA_OP_FRESH)
+        ours = g->objects.n;
+    else if (!hw_map64_get(&g->ids, id, &ours))
+        return HW_EFORMAT;
+    if (kind >= HW_ROOT_JNI_GLOBAL)
+        return g->sink.root(g->sink.ctx, ours, kind);
+    return g->owner ? add_ref(g, kind, (uint32_t)index, ours) : HW_EFORMAT;
+}
+
+/* One op; c->cut when it is not whole yet, and nothing was done. */
+static int take(struct hw_java_graph *g, struct cursor *c)
+{
+    uint8_t head = *c->p++;
+    switch (head & HW_JAVA_OP_KIND) {
+    case HW_JAVA_OP_END:
+        g->ended = true;
+        return HW_OK;
+    case HW_JAVA_OP_OWNER: {
+        uint64_t delta = get_signed(c);
+        return c->cut ? HW_OK : begin_owner(g, delta);
+    }
+    default:
+        return take_reference(g, head, c);
+    }
+}
+
+/* Gives how many bytes were used in *used. */
+static int take_all(struct hw_java_graph *g, struct hw_bytes b, size_t *used)
+{
+    struct cursor c = {b.p, b.p + b.n, false};
+    *used = 0;
+    while (c.p < c.end && !g->ended) {
+        int rc = take(g, &c);
+        if (rc < 0)
+            return rc;
+        if (c.cut)
+            break;
+        *used = (size_t)(c.p - b.p);
+    }
+    return HW_OK;
+}
+
+int hw_java_graph_feed(struct hw_java_graph *g, struct hw_bytes b, struct hw_error *err)
+{
+    size_t used;
+    int rc = HW_OK;
+    while (rc == 0 && g->n_rest && b.n && !g->ended) {
+        size_t n = sizeof g->rest - g->n_rest;
+        n = n < b.n ? n : b.n;
+        memcpy(g->rest + g->n_rest, b.p, n);
+        size_t had = g->n_rest;
+        rc = take_all(g, hw_bytes_of(g->rest, had + n), &used);
+        if (rc < 0 || used >= had) { /* the rest is used up: go on in b */
+            size_t of_b = rc < 0 ? n : used - had;
+            b = hw_bytes_of(b.p + of_b, b.n - of_b);
+            g->n_rest = 0;
+        } else if (n == b.n && had + n < OP_MAX) {
+            g->n_rest += n;
+            b.n = 0;
+        } else {
+            rc = HW_EFORMAT; /* longer than any op */
+        }
+    }
+    if (rc == 0 && !g->ended && b.n) {
+        rc = take_all(g, b, &used);
+        if (rc == 0 && !g->ended && b.n - used > OP_MAX)
+            rc = HW_EFORMAT;
+        if (rc == 0 && !g->ended) {
+            g->n_rest = b.n - used;
+            memcpy(g->rest, b.p + used, g->n_rest);
+        }
+    }
+    return rc < 0 && (!err || !err->code) ? hw_fail(err, rc, 0, "the heap graph from the JVM") : rc;
+}
+
+int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err)
+{
+    int rc = finish_owner(g);
+    uint64_t missing = 0;
+    for (uint64_t id = 1; id <= g->objects.n && rc == 0; id++) {
+        uint32_t k = g->objects.v[id - 1].of_class;
+        if (k & DESCRIBED)
+            continue;
+        bool is_class =
+            strcmp(hw_java_class_name(g->classes, k & CLASS_BITS), "java.lang.Class") == 0;
+        missing += !is_class; /* of a class object nothing need be told */
+        rc = give(g, id);
+    }
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "the heap graph from the JVM");
+    if (missing || !g->ended)
+        return hw_fail(err, HW_ETRUNCATED, 0, "the walk lacks %llu of %zu objects",
+                       (unsigned long long)missing, g->objects.n);
+    return HW_OK;
+}

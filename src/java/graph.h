@@ -1,0 +1,61 @@
+/*
+ * graph.h - the bytes of a walk → objects with their references
+ *
+ * Why:     the library in the JVM sends what it is told, in the order in which it is told; here
+ *          objects get numbers from 1, in the order in which they are first heard of, and each is
+ *          given once, with all of its references.
+ * Shapes:  feed bytes as they come, then end. The sink is called from both. Objects whose class is
+ *          known by name alone (class 0) count as stale.
+ * Owns:    two words and a map's slot for each object.
+ * Errors:  HW_EFORMAT (the bytes are the target's), HW_ENOMEM, HW_ELIMIT, and what the sink gives.
+ *          End: HW_ETRUNCATED when objects were announced and never described.
+ */
+#ifndef HW_JAVA_GRAPH_H
+#define HW_JAVA_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_java_classes;
+struct hw_java_field;
+struct hw_java_graph;
+
+struct hw_java_ref {
+    uint64_t id;
+    uint32_t kind;                     /* enum hw_jvm_reference */
+    const struct hw_java_field *field; /* FIELD, STATIC; NULL = not known */
+    uint32_t slot;                     /* FIELD; else HW_JAVA_NO_SLOT */
+};
+
+struct hw_java_object {
+    uint64_t id;
+    uint32_t of_class;
+    uint32_t stands_for; /* a class object: its class; else 0 */
+    uint64_t bytes;
+    const struct hw_java_ref *refs; /* none twice in one slot */
+    size_t n_refs;
+};
+
+struct hw_java_sink {
+    void *ctx;
+    int (*object)(void *ctx, const struct hw_java_object *o);
+    int (*root)(void *ctx, uint64_t id, uint32_t kind); /* enum hw_jvm_reference; before objects */
+};
+
+/* classes is borrowed. */
+int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink *sink,
+                      struct hw_java_graph **out);
+void hw_java_graph_free(struct hw_java_graph *g);
+int hw_java_graph_feed(struct hw_java_graph *g, struct hw_bytes bytes, struct hw_error *err);
+int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err);
+
+uint32_t hw_java_graph_class_of(const struct hw_java_graph *g, uint64_t id); /* 0 = unknown */
+bool hw_java_graph_is_class_object(const struct hw_java_graph *g, uint64_t id);
+uint64_t hw_java_graph_objects(const struct hw_java_graph *g);
+uint64_t hw_java_graph_stale(const struct hw_java_graph *g); /* of unknown class */
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * jvm_abi.h - the few entries of JNI's and JVMTI's function tables that the agent calls
+ *
+ * Why:     both interfaces are tables of pointers at fixed places, the same in every JVM since
+ * 2006; with their numbers here, building needs no JDK and the library links no JVM. Shapes:  an
+ * environment is a pointer to a pointer to the table: HW_JVM(env, PLACE, type)(env, …). A test
+ * compares the places with a JDK's own headers where one is installed. Source:  the Java Native
+ * Interface and JVM Tool Interface specifications
+ */
+#ifndef HW_JAVA_JVM_ABI_H
+#define HW_JAVA_JVM_ABI_H
+
+#include <stdint.h>
+
+typedef void *const **hw_jvm_env; /* a JavaVM, a JNIEnv or a jvmtiEnv */
+typedef void *hw_jobject;
+
+#define HW_JVM(env, place, type) ((type)(*(env))[place])
+
+enum hw_jvm_place { /* JavaVM */
+                    HW_VM_DETACH = 5,
+                    HW_VM_GET_ENV = 6,
+                    HW_VM_ATTACH_DAEMON = 7
+};
+
+enum hw_jni_place {
+    HW_JNI_FIND_CLASS = 6,
+    HW_JNI_GET_SUPERCLASS = 10,
+    HW_JNI_EXCEPTION_CLEAR = 17,
+    HW_JNI_PUSH_FRAME = 19,
+    HW_JNI_POP_FRAME = 20,
+    HW_JNI_DELETE_LOCAL = 23,
+    HW_JNI_ALLOC_OBJECT = 27,
+    HW_JNI_NEW_ARRAY = 172,
+    HW_JNI_SET_ELEMENT = 174
+};
+
+enum hw_jvmti_place { /* a function's number in the specification, less one */
+                      HW_TI_DEALLOCATE = 46,
+                      HW_TI_CLASS_SIGNATURE = 47,
+                      HW_TI_CLASS_STATUS = 48,
+                      HW_TI_CLASS_FIELDS = 52,
+                      HW_TI_INTERFACES = 53,
+                      HW_TI_FIELD_NAME = 59,
+                      HW_TI_FIELD_MODIFIERS = 61,
+                      HW_TI_LOADED_CLASSES = 77,
+                      HW_TI_GET_TAG = 105,
+                      HW_TI_SET_TAG = 106,
+                      HW_TI_FOLLOW = 114,
+                      HW_TI_DISPOSE = 126,
+                      HW_TI_ADD_CAPABILITIES = 141
+};
+
+enum {
+    HW_JNI_VERSION = 0x00010006,
+    HW_TI_VERSION = 0x30010200,
+    HW_TI_CAN_TAG = 1, /* first bit of the capabilities */
+    HW_TI_CAPABILITY_BYTES = 16,
+    HW_TI_VISIT = 0x100,
+    HW_TI_ABORT = 0x8000,
+    HW_TI_PREPARED = 2,
+    HW_TI_ARRAY = 8,
+    HW_TI_PRIMITIVE = 16,
+    HW_ACC_STATIC = 8,
+    HW_ACC_INTERFACE = 0x200
+};
+
+struct hw_jvm_attach {
+    int32_t version;
+    const char *name;
+    hw_jobject group;
+};
+
+/* How one thing refers to another: jvmtiHeapReferenceKind. */
+enum hw_jvm_reference {
+    HW_REF_CLASS = 1,
+    HW_REF_FIELD = 2,
+    HW_REF_ELEMENT = 3,
+    HW_REF_LOADER = 4,
+    HW_REF_SIGNERS = 5,
+    HW_REF_DOMAIN = 6,
+    HW_REF_INTERFACE = 7,
+    HW_REF_STATIC = 8,
+    HW_REF_CONSTANT = 9,
+    HW_REF_SUPERCLASS = 10,
+    HW_ROOT_JNI_GLOBAL = 21,
+    HW_ROOT_SYSTEM_CLASS = 22,
+    HW_ROOT_MONITOR = 23,
+    HW_ROOT_STACK = 24,
+    HW_ROOT_JNI_LOCAL = 25,
+    HW_ROOT_THREAD = 26,
+    HW_ROOT_OTHER = 27
+};
+
+/* The head of jvmtiHeapReferenceInfo: field, element or constant number. */
+struct hw_jvm_reference_info {
+    int32_t index;
+};
+
+typedef int32_t hw_jvm_reference_fn(int32_t kind, const struct hw_jvm_reference_info *info,
+                                    int64_t class_tag, int64_t referrer_class_tag, int64_t size,
+                                    int64_t *tag, int64_t *referrer_tag, int32_t length, void *arg);
+
+struct hw_jvm_callbacks {
+    void *iteration;
+    hw_jvm_reference_fn *reference;
+    void *others[14];
+};
+
+typedef int32_t hw_vm_fn(void *vm);
+typedef int32_t hw_vm_get_env_fn(void *vm, void **env, int32_t version);
+typedef int32_t hw_vm_attach_fn(void *vm, void **env, struct hw_jvm_attach *args);
+
+typedef hw_jobject hw_jni_find_fn(void *env, const char *name);
+typedef hw_jobject hw_jni_object_fn(void *env, hw_jobject o);
+typedef void hw_jni_void_fn(void *env);
+typedef void hw_jni_delete_fn(void *env, hw_jobject o);
+typedef int32_t hw_jni_push_fn(void *env, int32_t n);
+typedef hw_jobject hw_jni_array_fn(void *env, int32_t n, hw_jobject element, hw_jobject first);
+typedef void hw_jni_set_fn(void *env, hw_jobject array, int32_t at, hw_jobject o);
+
+typedef int32_t hw_ti_fn(void *env);
+typedef int32_t hw_ti_free_fn(void *env, void *p);
+typedef int32_t hw_ti_signature_fn(void *env, hw_jobject c, char **name, char **generic);
+typedef int32_t hw_ti_int_fn(void *env, hw_jobject c, int32_t *out);
+typedef int32_t hw_ti_list_fn(void *env, hw_jobject c, int32_t *n, void ***out);
+typedef int32_t hw_ti_field_name_fn(void *env, hw_jobject c, void *field, char **name,
+                                    char **signature, char **generic);
+typedef int32_t hw_ti_field_int_fn(void *env, hw_jobject c, void *field, int32_t *out);
+typedef int32_t hw_ti_classes_fn(void *env, int32_t *n, hw_jobject **out);
+typedef int32_t hw_ti_get_tag_fn(void *env, hw_jobject o, int64_t *out);
+typedef int32_t hw_ti_set_tag_fn(void *env, hw_jobject o, int64_t tag);
+typedef int32_t hw_ti_follow_fn(void *env, int32_t filter, hw_jobject klass, hw_jobject from,
+                                const struct hw_jvm_callbacks *callbacks, const void *arg);
+typedef int32_t hw_ti_capabilities_fn(void *env, const void *bits);
+
+#endif

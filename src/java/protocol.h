@@ -1,0 +1,88 @@
+/*
+ * protocol.h - what the library inside a JVM and the process that asked it say to each other
+ *
+ * Shapes:  one SOCK_SEQPACKET connection, made by the library to the socket named in its options.
+ *          Each request is answered by messages up to DONE:
+ *
+ *              asker -> library   struct hw_java_request
+ *              library -> asker   CLASSES   + a memory file with the class table
+ *                                 ATTEMPT   + the reading end of a pipe: one walk's graph
+ *                                 ENDED     how that walk went; maybe the next ATTEMPT
+ *                                 DONE
+ *
+ *          Class table: n; for each class 1..n: bits, superclass (0 none), signature, interfaces
+ *          (count, numbers), fields (count; each: static?, name, signature); text is length +
+ * bytes. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A thing's id is its
+ * address / 8 or its tag; both are of this walk only. Trust:   the asker believes nothing: the
+ * target's memory may hold anything.
+ */
+#ifndef HW_JAVA_PROTOCOL_H
+#define HW_JAVA_PROTOCOL_H
+
+#include <stdint.h>
+
+#define HW_JAVA_PROTOCOL 1u
+
+enum hw_java_mode { /* the ladder, from the best to the last */
+                    HW_JAVA_FORK_ADDRESS,
+                    HW_JAVA_FORK_TAGS,
+                    HW_JAVA_PAUSED_ADDRESS,
+                    HW_JAVA_PAUSED_TAGS,
+                    HW_JAVA_MODE_COUNT
+};
+
+struct hw_java_request {
+    uint32_t version;
+    uint32_t modes;    /* bits (1 << mode) that may be tried */
+    uint32_t fail;     /* tests: bits of modes whose walk is stopped half way */
+    uint32_t stall_ms; /* without progress for that long a child is ended */
+};
+
+enum hw_java_say_type {
+    HW_JAVA_HELLO = 1,
+    HW_JAVA_CLASSES,
+    HW_JAVA_ATTEMPT,
+    HW_JAVA_ENDED,
+    HW_JAVA_DONE
+};
+
+struct hw_java_say {
+    uint32_t type;
+    uint32_t mode;
+    int32_t reason;      /* ENDED, DONE: enum hw_java_reason; 0 = good */
+    int32_t detail;      /* errno, signal, number of */
+    uint32_t n;          /* CLASSES: how many */
+    int32_t pid;         /* HELLO: as the JVM calls itself */
+    uint64_t stop_ns;    /* ENDED: for how long our code held the JVM at its safepoint */
+    uint64_t fork_ns;    /* of it in fork */
+    uint64_t call_ns;    /* of the whole call, the way to the safepoint included */
+    uint64_t walk_ns;    /* until the child had ended */
+    uint64_t started_ns; /* CLOCK_BOOTTIME of the snapshot */
+};
+_Static_assert(sizeof(struct hw_java_say) == 64, "crosses processes");
+
+/*
+ * One byte: kind of reference (jvm_abi.h) or HW_JAVA_OP_*, and bits. Then, in this order:
+ *   OWNER              id of the thing that the following references belong to, less that of the
+ *                      owner before (zigzag)
+ *   FIELD, STATIC      number of the field
+ *   others but OWNER   id referred to, less the owner's (zigzag)
+ *   FRESH              number of its class (0 unknown), bytes / 8; if CLASS_OBJECT, the number of
+ *                      the class that it stands for
+ *   END                nothing: the walk is complete
+ */
+enum hw_java_op {
+    HW_JAVA_OP_KIND = 0x1f,
+    HW_JAVA_OP_FRESH = 0x20,
+    HW_JAVA_OP_CLASS_OBJECT = 0x40,
+    HW_JAVA_OP_OWNER = 30,
+    HW_JAVA_OP_END = 31
+};
+
+enum hw_java_class_bits {
+    HW_JAVA_CLASS_ARRAY = 1,
+    HW_JAVA_CLASS_INTERFACE = 2,
+    HW_JAVA_CLASS_PREPARED = 4
+};
+
+#endif

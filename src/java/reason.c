@@ -1,0 +1,49 @@
+/* Texts of reasons.def and of the ladder. */
+#include "java/reason.h"
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "java/protocol.h"
+
+#include "base/banned.h"
+
+static const struct {
+    const char *code, *text, *remedy;
+} reasons[] = {
+    {"ok", "", ""},
+#define X(ID, code, text, remedy) {code, text, remedy},
+#include "java/reasons.def"
+#undef X
+};
+
+static size_t place(int reason)
+{
+    return reason >= 0 && reason < HW_JAVA_REASON_COUNT ? (size_t)reason : 0;
+}
+
+const char *hw_java_reason_code(int reason)
+{
+    return place(reason) || reason == 0 ? reasons[place(reason)].code : "?";
+}
+
+const char *hw_java_reason_text(int reason)
+{
+    return reasons[place(reason)].text;
+}
+
+const char *hw_java_reason_remedy(int reason)
+{
+    return reasons[place(reason)].remedy;
+}
+
+const char *hw_java_mode_text(unsigned mode)
+{
+    static const char *const texts[HW_JAVA_MODE_COUNT] = {
+        [HW_JAVA_FORK_ADDRESS] = "fork, objects by address",
+        [HW_JAVA_FORK_TAGS] = "fork, objects by tag",
+        [HW_JAVA_PAUSED_ADDRESS] = "paused, objects by address",
+        [HW_JAVA_PAUSED_TAGS] = "paused, objects by tag",
+    };
+    return mode < HW_JAVA_MODE_COUNT ? texts[mode] : "?";
+}

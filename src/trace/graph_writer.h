@@ -1,0 +1,62 @@
+/*
+ * graph_writer.h - the packets of one heap graph
+ *
+ * Why:     a walk over a heap may turn out broken at its end. So a graph is collected in a file
+ *          without a name, in the form of the trace's packets, and goes into the trace only when
+ *          it is whole.
+ * Shapes:  objects in any order; types and names any time. An object's references are named one by
+ *          one, or (names NULL) by the lists of its type and its superclasses, an entry for each
+ *          field, 0 for null. commit writes all with one timestamp.
+ * Owns:    the file, names.
+ * Errors:  HW_ENOMEM, HW_ESYS (no room for the file); those of trace/writer.h from commit.
+ * Source:  spec/trace-format.md 8
+ */
+#ifndef HW_TRACE_GRAPH_WRITER_H
+#define HW_TRACE_GRAPH_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_graph_writer;
+struct hw_trace_writer;
+
+struct hw_written_object {
+    uint64_t id; /* not 0 */
+    uint32_t type;
+    uint64_t bytes;
+    const uint64_t *refs;  /* 0 = null */
+    const uint64_t *names; /* of refs, NULL = by type */
+    size_t n_refs;
+    const uint64_t *internals; /* references that are no fields */
+    size_t n_internals;
+    uint64_t native_bytes; /* 0 = none */
+};
+
+struct hw_written_type {
+    uint32_t id; /* from 1, dense */
+    const char *name;
+    uint32_t superclass; /* type; 0 = none */
+    uint32_t kind;       /* HeapGraphType.Kind */
+    uint64_t loader;     /* object; 0 = none */
+    const uint64_t *fields;
+    size_t n_fields;
+};
+
+int hw_graph_writer_new(struct hw_graph_writer **out, struct hw_error *err);
+void hw_graph_writer_free(struct hw_graph_writer *w);
+/* Forgets all that was written. */
+int hw_graph_writer_reset(struct hw_graph_writer *w, struct hw_error *err);
+
+/* The number of a field's name, "type name" or "name"; 0 = out of memory, which commit tells. */
+uint64_t hw_graph_writer_name(struct hw_graph_writer *w, const char *text);
+int hw_graph_writer_object(struct hw_graph_writer *w, const struct hw_written_object *o);
+int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type);
+/* After the objects: an object's size stands in its type when it is that of the first one. */
+int hw_graph_writer_type(struct hw_graph_writer *w, const struct hw_written_type *t);
+/* heap_bytes: the runtime's own figure, 0 = unknown. *bytes: what went into the trace. */
+int hw_graph_writer_commit(struct hw_graph_writer *w, struct hw_trace_writer *trace,
+                           uint32_t sequence, uint64_t boottime_ns, int32_t pid,
+                           uint64_t heap_bytes, uint64_t *bytes, struct hw_error *err);
+
+#endif

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Heap graphs of running JVMs, compared with what the JVM itself writes about the same objects."""
+import csv
+import io
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+# A heap with every kind of reference: fields of superclasses behind interface constants, arrays,
+# statics, weak, soft and phantom ones. It waits; a line on standard input ends it.
+SHAPES = r"""
+import java.lang.ref.*;
+import java.util.*;
+public class Shapes {
+    interface Constants { Object ONE = new Object(); int NUMBER = 1; Object TWO = new Object(); }
+    static class Base implements Constants {
+        Object b1 = new long[1]; static Object inBase = new int[3]; int i; Object b2; }
+    static class Item extends Base implements Comparable<Item> {
+        static Item all; List<String> items = new ArrayList<>(); Object[] attrs = new Object[4]; Item next;
+        public int compareTo(Item o) { return 0; } }
+    static final List<Object> kept = new ArrayList<>();
+    public static void main(String[] a) throws Exception {
+        int n = Integer.parseInt(a[0]);
+        for (int k = 0; k < n; k++) {
+            Item it = new Item();
+            it.next = Item.all; Item.all = it; it.b2 = new byte[k % 100];
+            it.items.add("s" + k); it.attrs[1] = it; it.attrs[3] = new Object[]{it, it.b2};
+        }
+        kept.add(new WeakReference<>(Item.all)); kept.add(new SoftReference<>(new char[10]));
+        kept.add(new PhantomReference<>(Item.all, new ReferenceQueue<>()));
+        kept.add(new Item[][]{{Item.all}, null});
+        System.gc();
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+    }
+}
+"""
+
+# Two threads that allocate and let go as fast as they can.
+BUSY = r"""
+import java.util.*;
+public class Busy {
+    static volatile Object[] keep = new Object[300];
+    public static void main(String[] a) throws Exception {
+        for (int t = 0; t < 2; t++) {
+            Thread th = new Thread(() -> { Random r = new Random();
+                for (;;) { Map<String, Object> m = new HashMap<>();
+                    for (int i = 0; i < 20; i++) m.put("k" + i, new int[r.nextInt(50)]);
+                    keep[r.nextInt(keep.length)] = m; } });
+            th.setDaemon(true); th.start();
+        }
+        Thread.sleep(300);
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+    }
+}
+"""
+
+
+class Jvm:
+    def __init__(self, box, source, *args, options=(), java=None):
+        java = java or shutil.which("java")
+        name = source.split("public class ")[1].split()[0]
+        if not (box.dir / f"{name}.class").exists():
+            (box.dir / f"{name}.java").write_text(source)
+            box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / f"{name}.java"],
+                    check=0, timeout=120)
+        self.errors = open(box.path(f"{name}.err"), "wb")
+        self.p = subprocess.Popen([java, "-Xmx512m", *options, "-cp", str(box.dir), name, *map(str, args)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=box.dir)
+        self.pid = self.p.pid
+
+    def ready(self):
+        line = self.p.stdout.readline()
+        hw.equal(line, b"ready\n", "the program's first line")
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.p.poll() is None:
+            try:
+                self.p.stdin.write(b"\n")
+                self.p.stdin.flush()
+            except OSError:
+                pass
+        try:
+            self.p.wait(20)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            self.p.wait()
+        self.errors.close()
+
+    def children(self):
+        return pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split() + [
+            c for t in pathlib.Path(f"/proc/{self.pid}/task").iterdir()
+            for c in (t / "children").read_text().split()]
+
+
+def dump(box, jvm, *options, trace="java.trace", check=0, timeout=120):
+    return box.run([hw.tool("heapwise"), "java", "dump", *map(str, options), "-f", "-o", box.path(trace), str(jvm.pid)],
+                   check=check, timeout=timeout)
+
+
+def ask(box, file, sql):
+    p = box.run([hw.tool("heapwise"), "query", str(file), sql], check=0, timeout=120)
+    return [tuple(r) for r in list(csv.reader(io.StringIO(p.stdout.decode())))[1:]]
+
+
+CLASSES = """select c.name, count(*), sum(o.self_size) from heap_graph_object o
+    join heap_graph_class c on o.type_id = c.id where o.self_size > 0 group by 1"""
+SUPERS = """select c.name, s.name, c.kind from heap_graph_class c join heap_graph_class s on c.superclass_id = s.id"""
+REFS = """select oc.name, r.field_name, tc.name, count(*) from heap_graph_reference r
+    join heap_graph_object o on r.owner_id = o.id join heap_graph_class oc on o.type_id = oc.id
+    join heap_graph_object t on r.owned_id = t.id join heap_graph_class tc on t.type_id = tc.id
+    where oc.name not like 'java.lang.Class%' and t.self_size > 0 group by 1, 2, 3"""
+STATICS = """select oc.name, r.field_name, tc.name, count(*) from heap_graph_reference r
+    join heap_graph_object o on r.owner_id = o.id join heap_graph_class oc on o.type_id = oc.id
+    join heap_graph_object t on r.owned_id = t.id join heap_graph_class tc on t.type_id = tc.id
+    where oc.name like 'java.lang.Class<Shapes%' and r.field_name like 'Shapes%'
+      and r.field_name not like '%<%' group by 1, 2, 3"""
+MINE = ("Shapes", "java.util.ArrayList", "long[]", "java.lang.ref.ReferenceQueue")
+
+
+def mine(rows):
+    return sorted(r for r in rows if r[0].startswith(MINE) and not r[0].startswith("java.lang.Class"))
+
+
+def near(ours, theirs, what, key):
+    """Most rows are equal; those that differ do so by the few objects that the JVM's own dump makes."""
+    a, b = {r[:key]: r[key:] for r in ours}, {r[:key]: r[key:] for r in theirs}
+    same = sum(1 for k in a if a[k] == b.get(k))
+    print(f"  {what}: {len(a)} rows of ours, {len(b)} of the JVM's, {same} equal")
+    hw.true(same >= 0.85 * min(len(a), len(b)), f"{what}: only {same} rows are equal; "
+            + str([(k, a.get(k), b.get(k)) for k in sorted(set(a) | set(b)) if a.get(k) != b.get(k)][:20]))
+
+
+def compare(box, options=(), java=None, jcmd=None, dump_options=(), n=2000, sizes=True):
+    with Jvm(box, SHAPES, n, options=options, java=java).ready() as jvm:
+        first = dump(box, jvm, *dump_options)
+        print("  " + first.stderr.decode().splitlines()[0])
+        hprof = box.path("jvm.hprof")
+        if os.path.exists(hprof):
+            os.unlink(hprof)
+        box.run([jcmd or "jcmd", str(jvm.pid), "GC.heap_dump", "-all", hprof], check=0, timeout=120)
+        hw.equal(jvm.children(), [], "children of the JVM")
+    trace = box.path("java.trace")
+    bad = ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'")
+    hw.equal(bad, [], "statistics of the trace")
+    ours, theirs = ask(box, trace, CLASSES), ask(box, hprof, CLASSES)
+    n_columns = 3 if sizes else 2  # an .hprof does not say how long a reference is
+    hw.equal([r[:n_columns] for r in mine(ours)], [r[:n_columns] for r in mine(theirs)], "classes: objects and bytes")
+    near([r[:2] for r in ours], [r[:2] for r in theirs], "classes", 1)
+    ours, theirs = ask(box, trace, REFS), ask(box, hprof, REFS)
+    hw.equal([r for r in mine(ours) if r[0].startswith("Shapes")],
+             [r for r in mine(theirs) if r[0].startswith("Shapes")], "references of the program's objects")
+    near(ours, theirs, "references", 3)
+    hw.equal(sorted(ask(box, trace, STATICS)), sorted(ask(box, hprof, STATICS)), "static fields")
+    supers = [r for r in ask(box, trace, SUPERS) if r[0].startswith("Shapes")]
+    hw.true(("Shapes$Item", "Shapes$Base", "KIND_NORMAL") in supers, f"superclasses: {supers}")
+    kinds = {r[0]: r[1] for r in ask(box, trace, "select name, kind from heap_graph_class")}
+    hw.equal([kinds[c] for c in ("java.lang.ref.WeakReference", "java.lang.ref.SoftReference",
+                                 "java.lang.ref.PhantomReference", "java.lang.String", "Shapes$Item[]", "long[]")],
+             ["KIND_WEAK_REFERENCE", "KIND_SOFT_REFERENCE", "KIND_PHANTOM_REFERENCE", "KIND_STRING", "KIND_ARRAY",
+              "KIND_NOREFERENCES"], "kinds")
+    return first
+
+
+def same_g1(box):
+    hw.need("java", "javac", "jcmd")
+    compare(box)
+
+
+def same_serial(box):
+    hw.need("java", "javac", "jcmd")
+    compare(box, ["-XX:+UseSerialGC"])
+
+
+def same_parallel(box):
+    hw.need("java", "javac", "jcmd")
+    compare(box, ["-XX:+UseParallelGC", "-XX:-UseCompressedOops"], sizes=False)
+
+
+def in_a_row(box):
+    """A JVM under load is dumped again and again: each graph is whole, no child stays, the program lives."""
+    hw.need("java", "javac")
+    want = 1000 if os.environ.get("HW_LONG") else 4
+    n = 0
+    with Jvm(box, BUSY).ready() as jvm:
+        while n < want:
+            p = dump(box, jvm, "-c", "1ms", "-d", "20s" if want > 100 else "2s", timeout=120)
+            hw.equal(jvm.children(), [], "children of the JVM")
+            hw.true(jvm.p.poll() is None, "the program has ended")
+            trace = box.path("java.trace")
+            n += int(ask(box, trace, "select count(distinct graph_sample_ts) from heap_graph_object")[0][0])
+            hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [],
+                     "statistics")
+            hw.true("failed" not in p.stderr.decode(), hw.tail(p.stderr))
+    print(f"  {n} dumps")
+
+
+def exits_meanwhile(box):
+    """The JVM is killed at any moment of a dump: the command ends with a reason or a whole trace."""
+    hw.need("java", "javac")
+    rounds = 30 if os.environ.get("HW_LONG") else 5
+    for i in range(rounds):
+        with Jvm(box, SHAPES, 60000).ready() as jvm:
+            out = box.path(f"{i}.trace")
+            p = subprocess.Popen([str(hw.tool("heapwise")), "java", "dump", "-o", out, str(jvm.pid)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.03 + 0.06 * i % 0.35)
+            if i % 2:
+                jvm.p.kill()
+            else:
+                jvm.p.stdin.write(b"\n")
+                jvm.p.stdin.flush()
+            _, err = p.communicate(timeout=60)
+            whole = os.path.exists(out)
+            hw.equal(p.returncode == 0, whole, f"status and file: {err.decode()}")
+            hw.true(whole or b": " in err, f"no reason: {err.decode()}")
+            left = subprocess.run(["pgrep", "-f", str(box.dir)], stdout=subprocess.PIPE, text=True).stdout.split()
+            hw.wait_for(lambda: not [c for c in left if c != str(jvm.pid) and os.path.exists(f"/proc/{c}")],
+                        "children of the JVM that stay", 10)
+
+
+def two_at_once(box):
+    hw.need("java", "javac")
+    with Jvm(box, SHAPES, 20000).ready() as a, Jvm(box, SHAPES, 30000).ready() as b:
+        runs = [subprocess.Popen([str(hw.tool("heapwise")), "java", "dump", "-o", box.path(f"{j.pid}.trace"),
+                                  str(j.pid)], stderr=subprocess.PIPE) for j in (a, b)]
+        for r in runs:
+            _, err = r.communicate(timeout=60)
+            hw.equal(r.returncode, 0, err.decode())
+        pids = a.pid, b.pid
+    for pid, n in zip(pids, ("20000", "30000")):
+        rows = dict(r[:2] for r in ask(box, box.path(f"{pid}.trace"), CLASSES))
+        hw.equal(rows["Shapes$Item"], n, "objects")
+
+
+def no_signal(box):
+    """-Xrs: no signal is handled; the JVM listens from its start instead, and none is sent."""
+    hw.need("java", "javac")
+    with Jvm(box, SHAPES, 10, options=["-Xrs"]).ready() as jvm:
+        dump(box, jvm)
+        hw.true(jvm.p.poll() is None, "the JVM has ended")
+
+
+def refused(box):
+    """Each JVM that cannot be dumped says why, and lives on."""
+    hw.need("java", "javac")
+    for options, code in ((["-XX:+DisableAttachMechanism"], "attach_disabled"),
+                          (["-XX:-EnableDynamicAgentLoading"], "agent_loading_disabled")):
+        with Jvm(box, SHAPES, 10, options=options).ready() as jvm:
+            p = dump(box, jvm, check=77)
+            hw.true(f" {code}: " in p.stderr.decode(), f"{options}: {p.stderr.decode()}")
+            hw.true(not os.path.exists(box.path("java.trace")), "a file was left")
+            if code == "agent_loading_disabled":
+                dump(box, jvm, "--hprof", box.path("own.hprof"))
+                rows = dict(r[:2] for r in ask(box, box.path("own.hprof"), CLASSES))
+                hw.equal(rows["Shapes$Item"], "10", "objects of the JVM's own dump")
+            hw.true(jvm.p.poll() is None, f"{options}: the JVM has ended")
+    p = subprocess.Popen(["sleep", "60"])
+    try:
+        r = box.run([hw.tool("heapwise"), "java", "dump", str(p.pid)], check=77)
+        hw.true(" not_a_jvm: " in r.stderr.decode(), r.stderr.decode())
+        hw.true(p.poll() is None, "a program that is no JVM was killed")
+    finally:
+        p.kill()
+        p.wait()
+
+
+if __name__ == "__main__":
+    hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
+             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "refused": refused, "no-signal": no_signal})
