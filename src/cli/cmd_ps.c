@@ -218,7 +218,7 @@ int hw_cmd_ps(struct hw_cli *cli)
     hw_process_rows rows = {0};
     bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
     if (hw_recorders_ask(&all, &err) < 0 ||
-        hw_processes_find(&all, is_meant, cli, every, &rows) < 0) {
+        hw_processes_find(&all, is_meant, cli, every, /* known = */ NULL, &rows) < 0) {
         hw_cli_error(cli, NULL, "cannot read /proc");
         return HW_EXIT_FAILED;
     }

@@ -29,6 +29,8 @@
 
 #include "base/banned.h"
 
+enum { CONNECT_S = 2 };
+
 struct hw_controller {
     int fd;
     pid_t child; /* 0 = a service */
@@ -146,7 +148,12 @@ static int connect_to(const char *path, struct hw_controller **out, struct hw_er
     hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return hw_fail_sys(err, "socket");
-    if (connect(fd, (const struct sockaddr *)&address, length) < 0) {
+    /* A stopped recorder takes no connection: with a full queue this would wait for ever. */
+    struct timeval patience = {.tv_sec = CONNECT_S}, endless = {0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    int connected = connect(fd, (const struct sockaddr *)&address, length);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &endless, sizeof endless);
+    if (connected < 0) {
         bool none = errno == ENOENT || errno == ECONNREFUSED;
         if (none)
             return hw_fail(err, HW_ENOTFOUND, 0, "no service listens on '%s'", path);

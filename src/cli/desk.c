@@ -79,6 +79,8 @@ struct hw_desk {
         struct hw_live_source *source; /* owned; NULL = free */
     } sources[MAX_SOURCES];            /* lock */
     unsigned next_source;
+    pthread_mutex_t known_lock;
+    hw_processes_known known; /* known_lock */
     atomic_uint changes;
 };
 
@@ -532,11 +534,13 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
 {
     struct hw_recorders all;
     hw_process_rows rows = {0};
-    (void)ctx;
+    struct hw_desk *d = ctx;
     int rc = hw_recorders_ask(&all, err);
     if (rc < 0)
         return rc;
-    rc = hw_processes_find(&all, NULL, NULL, /* every = */ true, &rows);
+    pthread_mutex_lock(&d->known_lock);
+    rc = hw_processes_find(&all, NULL, NULL, /* every = */ true, &d->known, &rows);
+    pthread_mutex_unlock(&d->known_lock);
     if (rc < 0)
         (void)hw_fail(err, rc, 0, "cannot read /proc"); /* returned below */
     hw_json_begin_array(j);
@@ -688,6 +692,7 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .watched = put_watched,
                                        .look = look};
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->known_lock, NULL);
     *out = d;
     return HW_OK;
 }
@@ -714,6 +719,8 @@ void hw_desk_free(struct hw_desk *d)
     }
     for (size_t i = 0; i < MAX_SOURCES; i++)
         hw_live_source_free(d->sources[i].source);
+    hw_vec_done(&d->known);
+    pthread_mutex_destroy(&d->known_lock);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -3,9 +3,12 @@
 #include <pwd.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
+
+#define KEPT_NS UINT64_C(20000000000)
 
 static void find_session(const struct hw_recorders *all, struct hw_process_row *row)
 {
@@ -40,9 +43,35 @@ static bool read_row(struct hw_process_row *row,
     return is_meant;
 }
 
+static void diagnose(int32_t pid, hw_processes_known *known, struct hw_finding *out)
+{
+    struct hw_pid p;
+    uint64_t now = hw_now_monotonic_ns(), start = 0;
+    if (known && hw_pid_open(pid, &p, NULL) == 0) {
+        start = p.start_ticks;
+        hw_pid_done(&p);
+    }
+    size_t slot = known ? known->n : 0;
+    for (size_t i = 0; known && i < known->n; i++) {
+        const struct hw_process_known *k = &known->v[i];
+        if (k->pid == pid && k->start_ticks == start && now < k->until_ns) {
+            *out = k->why;
+            return;
+        }
+        if (k->pid == pid || now >= k->until_ns)
+            slot = i;
+    }
+    hw_diagnose_pid(pid, out);
+    struct hw_process_known k = {pid, start, now + KEPT_NS, *out};
+    if (known && slot < known->n)
+        known->v[slot] = k;
+    else if (known)
+        (void)hw_vec_push(known, k); /* no memory: found out again the next time */
+}
+
 int hw_processes_find(const struct hw_recorders *all,
                       bool (*meant)(void *ctx, int32_t pid, const char *argv0), void *ctx,
-                      bool every, hw_process_rows *out)
+                      bool every, hw_processes_known *known, hw_process_rows *out)
 {
     hw_pid_list pids = {0};
     int rc = hw_proc_list(&pids);
@@ -52,7 +81,7 @@ int hw_processes_find(const struct hw_recorders *all,
             continue;
         find_session(all, &row);
         if (!row.session) /* who is being profiled can be: no need to look */
-            hw_diagnose_pid(row.pid, &row.why);
+            diagnose(row.pid, known, &row.why);
         if (!row.why.code || every)
             (void)hw_vec_push(out, row); /* out of memory: the list is shorter, nothing else */
     }

@@ -29,10 +29,18 @@ struct hw_process_row {
 
 typedef HW_VEC(struct hw_process_row) hw_process_rows;
 
-/* meant NULL = all. every: also those that cannot be profiled. */
+/* What was found out about processes, for who asks again and again: large programs take seconds. */
+struct hw_process_known {
+    int32_t pid;
+    uint64_t start_ticks, until_ns; /* monotonic */
+    struct hw_finding why;
+};
+typedef HW_VEC(struct hw_process_known) hw_processes_known;
+
+/* meant NULL = all. known NULL = nothing is kept. every: also those that cannot be profiled. */
 int hw_processes_find(const struct hw_recorders *all,
                       bool (*meant)(void *ctx, int32_t pid, const char *argv0), void *ctx,
-                      bool every, hw_process_rows *out);
+                      bool every, hw_processes_known *known, hw_process_rows *out);
 /* The name of a user, or the number. */
 const char *hw_user_name(uint64_t uid, char out[32]);
 
