@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/show.h"
 #include "cli/units.h"
+#include "codec/gzip.h"
 #include "enrich/demangle.h"
 #include "export/export.h"
 #include "import/import.h"
@@ -67,6 +68,35 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
+/* A stream whose bytes go through gzip, for names that end in .gz: of any format. */
+struct packed {
+    struct hw_gzip_writer *gzip;
+    struct hw_error *err;
+};
+
+static ssize_t packed_write(void *cookie, const char *p, size_t n)
+{
+    struct packed *z = cookie;
+    return hw_gzip_write(z->gzip, hw_bytes_of(p, n), z->err) == HW_OK ? (ssize_t)n : 0;
+}
+
+static int write_packed(const struct hw_exporter *e, const struct hw_export_input *in, FILE *file,
+                        struct hw_error *err)
+{
+    struct packed z = {.err = err};
+    int rc = hw_gzip_writer_new(fileno(file), &z.gzip, err);
+    if (rc < 0)
+        return rc;
+    FILE *out = fopencookie(&z, "w", (cookie_io_functions_t){.write = packed_write});
+    rc = out ? e->write(in, out, err) : hw_fail(err, HW_ENOMEM, 0, "gzip");
+    if (out && fclose(out) != 0 && rc == HW_OK)
+        rc = HW_ESYS; /* packed_write has filled err */
+    if (rc == HW_OK)
+        rc = hw_gzip_writer_end(z.gzip, err);
+    hw_gzip_writer_free(z.gzip);
+    return rc;
+}
+
 static int write_file(const struct hw_exporter *e, const struct hw_export_input *in,
                       const char *out_path, struct hw_error *err)
 {
@@ -74,7 +104,7 @@ static int write_file(const struct hw_exporter *e, const struct hw_export_input 
     FILE *out = to_stdout ? stdout : fopen(out_path, "we");
     if (!out)
         return hw_fail_sys(err, "cannot create '%s'", out_path);
-    int rc = e->write(in, out, err);
+    int rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
     if (!to_stdout && fclose(out) != 0 && rc == 0)
         rc = hw_fail_sys(err, "cannot write '%s'", out_path);
     return rc;
@@ -84,7 +114,7 @@ static int write_file(const struct hw_exporter *e, const struct hw_export_input 
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
 {
-    struct hw_export_input in = {.gzip = ends(out_path, ".gz"), .notes = stderr};
+    struct hw_export_input in = {.notes = stderr};
     struct hw_error err = {0};
     struct hw_profile *p = NULL;
     struct hw_demangler *demangler = NULL;
@@ -127,8 +157,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
                                  .metric = s.metric,
                                  .filters = filters,
                                  .raw_counts = hw_opt_flag(&cli->opts, HW_OPT_RAW_COUNTS),
-                                 .new_names = hw_opt_flag(&cli->opts, HW_OPT_NEW_NAMES),
-                                 .gzip = ends(out_path, ".gz")};
+                                 .new_names = hw_opt_flag(&cli->opts, HW_OPT_NEW_NAMES)};
     size_t n_heaps = 0;
     for (size_t i = 0; i < s.list.v.n; i++) {
         if (s.list.v.v[i].upid.v != s.upid.v)

@@ -306,3 +306,14 @@ E
     run -4 --separate-stderr heapwise graph cut.hprof
     [[ $stderr == *incomplete:* ]] || { echo "$stderr"; false; }
 }
+
+@test "convert: a name that ends in .gz is a gzipped file, whatever the format" {
+    for format in pprof folded heaptrack svg speedscope; do
+        heapwise convert -q -t $format t.trace plain
+        heapwise convert -q -t $format t.trace packed.gz
+        if [ $format = pprof ]; then
+            go tool pprof -raw packed.gz >/dev/null 2>&1
+        fi
+        gzip -dc packed.gz | cmp - plain
+    done
+}
