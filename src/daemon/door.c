@@ -164,9 +164,11 @@ static int listen_at_file(const struct order *o, int *dir)
     *dir = (int)syscall(SYS_openat2, o->root, TMP, &how, sizeof how);
     int fd = *dir < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     (void)snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", *dir, name);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0)
+    /* The file gets the socket's mode: by its name it could be another one by now, put there by who
+     * owns the directory. Who may do what is decided by peer credentials. */
+    (void)umask(0);
+    if (fd < 0 || fchmod(fd, 0666) < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0)
         return -1;
-    (void)fchmodat(*dir, name, 0666, 0); /* who may do what is decided by peer credentials */
     become(o->status);
     return listen(fd, 1024) < 0 ? -1 : fd;
 }
