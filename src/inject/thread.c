@@ -95,6 +95,13 @@ static bool is_group_stop(int status)
     return is_event(status) && WSTOPSIG(status) != SIGTRAP;
 }
 
+/* SIGSTOP cannot be blocked. It is handed on: the thread runs for us all the same, and the kernel
+ * remembers for the time after us whether the process is stopped or was continued meanwhile. */
+static uintptr_t to_deliver(int status)
+{
+    return !is_event(status) && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
+}
+
 /* Until the stop that our interrupt has asked for. Signals on the way are handed on. */
 static int wait_interrupted(struct hw_thread *t)
 {
@@ -399,7 +406,7 @@ static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
         if (rc == 1) {
             if (!is_event(status) && is_ours(WSTOPSIG(status)))
                 return HW_ESYS;
-            if (pt(PTRACE_CONT, t, 0, 0) < 0)
+            if (pt(PTRACE_CONT, t, 0, to_deliver(status)) < 0)
                 return HW_EGONE;
             continue;
         }
@@ -417,7 +424,7 @@ static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
         rc = wait_stop(t, STOP_NS, &status);
         if (rc == 1 && !is_event(status) && is_ours(WSTOPSIG(status)))
             return HW_ESYS;
-    } while (rc == 1 && !is_event(status) && pt(PTRACE_CONT, t, 0, 0) == 0);
+    } while (rc == 1 && !is_event(status) && pt(PTRACE_CONT, t, 0, to_deliver(status)) == 0);
     if (rc < 0 || !state_get(t, s))
         return rc < 0 ? rc : HW_EGONE;
     if (s->word == GONE_ON) { /* we were away for so long that it does not wait any more */
@@ -463,15 +470,17 @@ static int run_code(struct hw_thread *t, struct user_regs_struct *r, uint64_t of
 static int syscall_stop(struct hw_thread *t)
 {
     int status;
+    uintptr_t signal = 0;
     for (;;) {
-        if (pt(PTRACE_SYSCALL, t, 0, 0) < 0)
+        if (pt(PTRACE_SYSCALL, t, 0, signal) < 0)
             return HW_EGONE;
         int rc = wait_stop(t, SYSCALL_NS, &status);
         if (rc < 0)
             return rc;
         if (WSTOPSIG(status) == (SIGTRAP | 0x80))
             return HW_OK;
-        if (!is_event(status)) /* it crashed on the way */
+        signal = to_deliver(status);
+        if (!is_event(status) && !signal) /* it crashed on the way */
             return HW_ESYS;
     }
 }
@@ -519,7 +528,7 @@ static int back_in_delivery(struct hw_thread *t)
         int rc = wait_stop(t, STOP_NS, &status);
         if (rc < 0 || is_event(status))
             return rc < 0 ? rc : HW_OK;
-        if (pt(PTRACE_CONT, t, 0, 0) < 0)
+        if (pt(PTRACE_CONT, t, 0, to_deliver(status)) < 0)
             return HW_EGONE;
     }
 }
@@ -595,6 +604,17 @@ static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
         r->r10 = passed_ms < (uint64_t)left ? (uint64_t)left - passed_ms : 0;
 }
 
+/* Who has not stopped yet cannot be let go: it would stop then, and stand for as long as we live.
+ */
+static void detach(struct hw_thread *t)
+{
+    int status;
+    if (pt(PTRACE_DETACH, t, 0, 0) == 0 || wait_stop(t, STOP_NS, &status) != 1)
+        return;
+    bool signal = !is_event(status) && WSTOPSIG(status) != (SIGTRAP | 0x80);
+    (void)pt(PTRACE_DETACH, t, 0, signal ? (uintptr_t)WSTOPSIG(status) : 0); /* it stands */
+}
+
 void hw_thread_release(struct hw_thread *t)
 {
     if (!t->seized)
@@ -617,7 +637,7 @@ void hw_thread_release(struct hw_thread *t)
         if (again || t->saved || t->moved)
             (void)set_regs(t, r);
     }
-    (void)pt(PTRACE_DETACH, t, 0, 0); /* fails when it has ended */
+    detach(t);
     t->seized = t->saved = false;
 }
 
