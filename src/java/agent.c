@@ -30,7 +30,7 @@ EXPORT int32_t Agent_OnLoad(hw_jvm_env vm, char *options, void *reserved);
 EXPORT int32_t Agent_OnAttach(hw_jvm_env vm, char *options, void *reserved);
 EXPORT void Agent_OnUnload(hw_jvm_env vm);
 
-enum { RETRIES = 2, RETRY_MS = 500, PIPE_BYTES = 1 << 20, MAX_STALL_MS = 60000 };
+enum { RETRIES = 2, RETRY_MS = 500, READY_RETRIES = 4, PIPE_BYTES = 1 << 20, MAX_STALL_MS = 60000 };
 
 static atomic_int busy; /* one walk at a time in this JVM */
 
@@ -118,8 +118,7 @@ static bool attempt(struct agent *a, struct agent_walk *walk, struct hw_java_say
     return ok;
 }
 
-/* Tags of a walk that was numbered by tags must not be found by the next one. */
-static bool fresh_environment(struct agent *a, struct hw_java_say *done)
+static int make_environment(struct agent *a)
 {
     static const uint8_t bits[HW_TI_CAPABILITY_BYTES] = {HW_TI_CAN_TAG};
     void *env = NULL;
@@ -127,9 +126,7 @@ static bool fresh_environment(struct agent *a, struct hw_java_say *done)
     a->ti = env;
     if (rc == 0)
         rc = HW_JVM(a->ti, HW_TI_ADD_CAPABILITIES, hw_ti_capabilities_fn *)(a->ti, bits);
-    done->reason = rc ? HW_JAVA_UNSUPPORTED : HW_JAVA_OK;
-    done->detail = rc;
-    return rc == 0;
+    return rc;
 }
 
 static void drop_environment(struct agent *a)
@@ -139,20 +136,36 @@ static void drop_environment(struct agent *a)
     a->ti = NULL;
 }
 
+/* Tags of a walk that was numbered by tags must not be found by the next one. A JVM that listens
+ * already may still be a moment away from what we ask for. */
+static bool fresh_environment(struct agent *a, struct hw_java_say *done)
+{
+    struct timespec rest = {0, RETRY_MS * 1000000};
+    for (int i = 0; i <= READY_RETRIES; i++) {
+        done->detail = make_environment(a);
+        if (done->detail == 0)
+            return true;
+        drop_environment(a);
+        (void)nanosleep(&rest, NULL);
+    }
+    done->reason = HW_JAVA_UNSUPPORTED;
+    return false;
+}
+
 /* Down the ladder until a walk is whole. done: the last reason. */
 static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
-                  struct hw_java_say *done)
+                  const struct agent_known *known, struct hw_java_say *done)
 {
     struct agent_cells cells;
     struct timespec rest = {0, RETRY_MS * 1000000};
-    bool known = agent_cells_find(a, &cells) == HW_JAVA_OK;
+    bool measured = agent_cells_find(a, known, &cells) == HW_JAVA_OK;
     done->reason = HW_JAVA_NO_MODE;
     for (uint32_t mode = 0; mode < HW_JAVA_MODE_COUNT; mode++) {
         bool by_address = mode == HW_JAVA_FORK_ADDRESS || mode == HW_JAVA_PAUSED_ADDRESS;
         bool fork = mode == HW_JAVA_FORK_ADDRESS || mode == HW_JAVA_FORK_TAGS;
         if (!(q->modes >> mode & 1))
             continue;
-        if (by_address && !known) {
+        if (by_address && !measured) {
             struct hw_java_say no = {
                 .type = HW_JAVA_ENDED, .mode = mode, .reason = HW_JAVA_UNVERIFIED};
             if (!say(a, &no, -1))
@@ -161,7 +174,8 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
         }
         for (int i = 0; i <= (fork ? RETRIES : 0); i++) {
             struct agent_walk walk = {.mode = mode,
-                                      .cells = known ? cells : (struct agent_cells){0},
+                                      .cells = measured ? cells : (struct agent_cells){0},
+                                      .known = known,
                                       .n_classes = n_classes,
                                       .stall_ms = q->stall_ms,
                                       .fail = q->fail >> mode & 1};
@@ -191,8 +205,14 @@ static void dump(struct agent *a, const struct hw_java_request *q)
     else {
         if (agent_end_prepare())
             done.reason = HW_JAVA_UNSUPPORTED;
-        else if (fresh_environment(a, &done) && table(a, &done, &n))
-            climb(a, q, n, &done);
+        else if (fresh_environment(a, &done) && table(a, &done, &n)) {
+            struct agent_known known;
+            done.reason = agent_known_make(a, &known);
+            if (!done.reason) {
+                climb(a, q, n, &known, &done);
+                agent_known_drop(a);
+            }
+        }
         drop_environment(a);
         atomic_store(&busy, 0);
     }

@@ -33,11 +33,23 @@ int agent_classes_write(struct agent *a, int fd, uint32_t *n);
 
 /* ---- agent_identity.c ---- */
 
+/* Objects of our own, in a frame of local references: elements, then the array of them. They are
+ * tagged from AGENT_TAG. */
+#define AGENT_TAG   (INT64_C(1) << 40)
+#define AGENT_KNOWN 3
+struct agent_known {
+    hw_jobject handle[AGENT_KNOWN + 1];
+};
+int agent_known_make(struct agent *a, struct agent_known *k);
+void agent_known_drop(struct agent *a);
+/* Where it is now; only while the JVM stands still. */
+uint64_t agent_address(hw_jobject handle);
+
 /* Words from a tag's cell back to the address of its object. */
 struct agent_cells {
     int referred, referrer;
 };
-int agent_cells_find(struct agent *a, struct agent_cells *out);
+int agent_cells_find(struct agent *a, const struct agent_known *k, struct agent_cells *out);
 
 /* ---- agent_end.c ---- */
 
@@ -52,6 +64,7 @@ void agent_end_arm(void (*ended)(void));
 struct agent_walk {
     enum hw_java_mode mode;
     struct agent_cells cells;
+    const struct agent_known *known;
     int pipe; /* writing end */
     uint32_t n_classes;
     uint32_t stall_ms;

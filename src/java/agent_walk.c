@@ -60,7 +60,7 @@ static struct walk {
     uint8_t *buffer;
     size_t n;
     uint64_t owner, next_tag, n_refs;
-    bool by_tag, paused, forked;
+    bool by_tag, paused, forked, met_known;
     int failed; /* exit status */
     pid_t child;
     int fork_errno;
@@ -111,6 +111,10 @@ static void put_signed(int64_t v)
 
 static void end_of_walk(void)
 {
+    if (!w.by_tag && !w.met_known) { /* nothing proved that referrers are what we took them for */
+        w.failed = EXIT_UNVERIFIED;
+        return;
+    }
     w.buffer[w.n++] = HW_JAVA_OP_END;
     flush();
 }
@@ -286,6 +290,11 @@ static int32_t on_reference(int32_t kind, const struct hw_jvm_reference_info *in
         uint64_t owner = id_of(referrer_tag, /* referrer = */ true, referrer_tag == tag);
         if (!owner || (owner != w.owner && !mark(owner, /* only_look = */ true)))
             return stop(EXIT_UNVERIFIED);
+        if (!w.by_tag && *referrer_tag == AGENT_TAG + AGENT_KNOWN) {
+            w.met_known = true;
+            if (owner != address_id(agent_address(w.how->known->handle[AGENT_KNOWN])))
+                return stop(EXIT_UNVERIFIED);
+        }
         if (owner != w.owner) {
             w.buffer[w.n++] = HW_JAVA_OP_OWNER;
             put_signed((int64_t)(owner - w.owner));
