@@ -53,6 +53,16 @@ struct hw_process_stats_config {
         record_process_runtime, resolve_process_fds;
 };
 
+/* JavaHprofConfig: heap graphs of JVMs. */
+struct hw_java_config {
+    HW_VEC(char *) process_cmdline;
+    HW_VEC(uint64_t) pids;
+    HW_VEC(char *) ignored_types;
+    uint32_t dump_phase_ms, dump_interval_ms;
+    uint32_t min_anonymous_memory_kb;
+    bool scan_pids_only_on_start, dump_smaps;
+};
+
 /* At most max_others other sessions may hold a semaphore of this name, by the strictest of them. */
 struct hw_session_semaphore {
     char *name; /* owned; NULL = "" */
@@ -61,6 +71,7 @@ struct hw_session_semaphore {
 
 struct hw_trace_config {
     HW_VEC(struct hw_heapprofd_config) heapprofd; /* one per data source */
+    HW_VEC(struct hw_java_config) java;           /* likewise */
     bool has_process_stats, has_system_info, has_packages_list;
     struct hw_process_stats_config process_stats;
     uint32_t duration_ms, flush_period_ms, file_write_period_ms, flush_timeout_ms, stop_timeout_ms;

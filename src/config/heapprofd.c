@@ -51,34 +51,6 @@ void hw_heapprofd_raw_done(struct hw_heapprofd_raw *raw)
 
 #define F(name) HW_F_HeapprofdConfig_##name
 
-#define PUSH_STRING(vec, bytes, err)                                                               \
-    ({                                                                                             \
-        char *copy_ = NULL;                                                                        \
-        int rc_ = hw_config_take_string((bytes), &copy_, (err));                                   \
-        if (rc_ == 0 && hw_vec_push((vec), copy_) < 0) {                                           \
-            free(copy_);                                                                           \
-            rc_ = hw_fail((err), HW_ENOMEM, 0, "configuration");                                   \
-        }                                                                                          \
-        rc_;                                                                                       \
-    })
-
-#define PUSH_NUMBER(vec, value, err)                                                               \
-    (hw_vec_push((vec), (value)) < 0 ? hw_fail((err), HW_ENOMEM, 0, "configuration") : HW_OK)
-
-/* Repeated numbers come one by one or packed. */
-#define PUSH_NUMBERS(vec, field, err)                                                              \
-    ({                                                                                             \
-        int rc_ = HW_OK;                                                                           \
-        struct hw_bytes rest_ = (field)->bytes;                                                    \
-        uint64_t one_;                                                                             \
-        if ((field)->wire == HW_PB_VARINT)                                                         \
-            rc_ = PUSH_NUMBER((vec), (field)->value, (err));                                       \
-        else if ((field)->wire == HW_PB_BYTES)                                                     \
-            while (rc_ == HW_OK && (rc_ = hw_pb_next_packed(&rest_, &one_)) > 0)                   \
-                rc_ = PUSH_NUMBER((vec), one_, (err));                                             \
-        rc_;                                                                                       \
-    })
-
 static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *c)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -116,13 +88,13 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
 {
     switch (f->number) {
     case F(process_cmdline):
-        return PUSH_STRING(&raw->c.process_cmdline, f->bytes, err);
+        return HW_CONFIG_PUSH_STRING(&raw->c.process_cmdline, f->bytes, err);
     case F(skip_symbol_prefix):
-        return PUSH_STRING(&raw->c.skip_symbol_prefix, f->bytes, err);
+        return HW_CONFIG_PUSH_STRING(&raw->c.skip_symbol_prefix, f->bytes, err);
     case F(heaps):
-        return PUSH_STRING(&raw->heaps, f->bytes, err);
+        return HW_CONFIG_PUSH_STRING(&raw->heaps, f->bytes, err);
     case F(exclude_heaps):
-        return PUSH_STRING(&raw->exclude_heaps, f->bytes, err);
+        return HW_CONFIG_PUSH_STRING(&raw->exclude_heaps, f->bytes, err);
     case F(continuous_dump_config):
         return read_continuous(f->bytes, &raw->c);
     case F(target_installed_by):
@@ -135,9 +107,9 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
     case F(start_when):
         return read_condition(&raw->c, f->bytes, HW_ACT_START, err);
     case F(pid):
-        return PUSH_NUMBERS(&raw->c.pids, f, err);
+        return HW_CONFIG_PUSH_NUMBERS(&raw->c.pids, f, err);
     case F(heap_sampling_intervals):
-        return PUSH_NUMBERS(&raw->heap_intervals, f, err);
+        return HW_CONFIG_PUSH_NUMBERS(&raw->heap_intervals, f, err);
     default:
         return HW_OK; /* unknown fields are skipped */
     }
@@ -152,9 +124,9 @@ static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fi
         c->sampling_interval_bytes = f->value;
         break;
     case F(pid):
-        return PUSH_NUMBERS(&c->pids, f, err);
+        return HW_CONFIG_PUSH_NUMBERS(&c->pids, f, err);
     case F(heap_sampling_intervals):
-        return PUSH_NUMBERS(&raw->heap_intervals, f, err);
+        return HW_CONFIG_PUSH_NUMBERS(&raw->heap_intervals, f, err);
     case F(all):
         c->all = f->value != 0;
         break;

@@ -23,6 +23,7 @@ static const uint32_t one_day_ms = 24u * 3600 * 1000;
 struct source {
     char *name;
     struct hw_heapprofd_raw heapprofd;
+    struct hw_java_config java;
     struct hw_process_stats_config process_stats;
     uint32_t target_buffer;
     bool has_target_buffer;
@@ -74,6 +75,7 @@ static void source_done(struct source *s)
     free(s->name);
     free(s->target_buffer_name);
     hw_heapprofd_raw_done(&s->heapprofd);
+    hw_java_config_done(&s->java);
 }
 
 static void reading_done(struct reading *r)
@@ -172,6 +174,8 @@ static int read_source_config(struct reading *r, struct source *s, struct hw_byt
             rc = hw_config_take_string(f.bytes, &s->target_buffer_name, r->err);
         else if (f.number == HW_F_DataSourceConfig_heapprofd_config)
             rc = hw_heapprofd_read(f.bytes, &s->heapprofd, r->err);
+        else if (f.number == HW_F_DataSourceConfig_java_hprof_config)
+            rc = hw_java_config_read(f.bytes, &s->java, r->c, r->err);
         else if (f.number == HW_F_DataSourceConfig_process_stats_config)
             rc = read_process_stats(f.bytes, &s->process_stats);
         if (rc < 0)
@@ -556,6 +560,10 @@ static int accept_source(struct reading *r, struct source *s)
         if (hw_vec_push(&c->heapprofd, s->heapprofd.c) < 0)
             return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
         s->heapprofd.c = (struct hw_heapprofd_config){0}; /* ownership moved */
+    } else if (strcmp(name, "android.java_hprof") == 0) {
+        if (hw_vec_push(&c->java, s->java) < 0)
+            return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
+        s->java = (struct hw_java_config){0}; /* ownership moved */
     } else if (strcmp(name, "linux.process_stats") == 0) {
         if (c->has_process_stats)
             hw_config_warn(c, "linux.process_stats is given twice: the last one counts");
@@ -617,6 +625,9 @@ void hw_trace_config_done(struct hw_trace_config *c)
     for (size_t i = 0; i < c->heapprofd.n; i++)
         hw_heapprofd_config_done(&c->heapprofd.v[i]);
     hw_vec_done(&c->heapprofd);
+    for (size_t i = 0; i < c->java.n; i++)
+        hw_java_config_done(&c->java.v[i]);
+    hw_vec_done(&c->java);
     free(c->output_path);
     free(c->unique_session_name);
     for (size_t i = 0; i < c->semaphores.n; i++)

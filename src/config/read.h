@@ -21,6 +21,40 @@ static inline uint32_t hw_config_u32(uint64_t v)
     return (uint32_t)v;
 }
 
+/* Adding to a list: what comes out is HW_OK or the failure. */
+#define HW_CONFIG_PUSH_STRING(vec, bytes, err)                                                     \
+    ({                                                                                             \
+        char *copy_ = NULL;                                                                        \
+        int rc_ = hw_config_take_string((bytes), &copy_, (err));                                   \
+        if (rc_ == 0 && hw_vec_push((vec), copy_) < 0) {                                           \
+            free(copy_);                                                                           \
+            rc_ = hw_fail((err), HW_ENOMEM, 0, "configuration");                                   \
+        }                                                                                          \
+        rc_;                                                                                       \
+    })
+
+#define HW_CONFIG_PUSH_NUMBER(vec, value, err)                                                     \
+    (hw_vec_push((vec), (value)) < 0 ? hw_fail((err), HW_ENOMEM, 0, "configuration") : HW_OK)
+
+/* Repeated numbers come one by one or packed. */
+#define HW_CONFIG_PUSH_NUMBERS(vec, field, err)                                                    \
+    ({                                                                                             \
+        int rc_ = HW_OK;                                                                           \
+        struct hw_bytes rest_ = (field)->bytes;                                                    \
+        uint64_t one_;                                                                             \
+        if ((field)->wire == HW_PB_VARINT)                                                         \
+            rc_ = HW_CONFIG_PUSH_NUMBER((vec), (field)->value, (err));                             \
+        else if ((field)->wire == HW_PB_BYTES)                                                     \
+            while (rc_ == HW_OK && (rc_ = hw_pb_next_packed(&rest_, &one_)) > 0)                   \
+                rc_ = HW_CONFIG_PUSH_NUMBER((vec), one_, (err));                                   \
+        rc_;                                                                                       \
+    })
+
+/* JavaHprofConfig. */
+int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
+                        struct hw_trace_config *c, struct hw_error *err);
+void hw_java_config_done(struct hw_java_config *c);
+
 /* HeapprofdConfig: its fields, then (once all are read) defaults, derivation, refusals. The struct
  * is the caller's to free with hw_heapprofd_config_done. */
 struct hw_heapprofd_raw {

@@ -41,6 +41,7 @@ struct hw_trace_writer;
 struct hw_profile_writer;
 struct hw_proc_poll;
 struct hw_recorder;
+struct hw_java_source;
 struct hw_session;
 struct hw_target;
 
@@ -293,7 +294,8 @@ struct hw_session {
     int fd; /* owned */
     struct hw_trace_writer *writer;
     HW_VEC(struct hw_source) sources;
-    struct hw_proc_poll *proc; /* process_stats and friends; NULL = none */
+    HW_VEC(struct hw_java_source *) java; /* owned */
+    struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_waiting) waiting;
     bool signalled;   /* SIGUSR1, since the last look */
     hw_pid_list scan; /* attach.c: processes not looked at yet */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/java_source.h"
 #include "daemon/memory.h"
 #include "daemon/names.h"
 #include "daemon/permission.h"
@@ -130,6 +131,16 @@ static int add_sources(struct hw_session *s, uint64_t now, struct hw_error *err)
         if (src.config->dump_interval_ms)
             s->sources.v[i].next_dump_ns = now + src.config->dump_phase_ms * MS;
     }
+    for (uint32_t i = 0; i < s->config.java.n; i++) {
+        struct hw_java_source *j;
+        int rc = hw_java_source_new(s, i, now, &j, err);
+        if (rc < 0)
+            return rc;
+        if (hw_vec_push(&s->java, j) < 0) {
+            hw_java_source_free(j);
+            return hw_fail(err, HW_ENOMEM, 0, "session");
+        }
+    }
     return HW_OK;
 }
 
@@ -176,7 +187,7 @@ static void tell_missing(struct hw_session *s)
 /* One for each data source, one for its streaming events, one for procpoll.c. */
 static uint32_t n_sequences(const struct hw_session *s)
 {
-    uint32_t n = 1;
+    uint32_t n = 1 + (uint32_t)s->config.java.n;
     for (size_t i = 0; i < s->config.heapprofd.n; i++)
         n += 1 + s->config.heapprofd.v[i].stream_allocations;
     return n;
@@ -265,6 +276,9 @@ void hw_session_free(struct hw_session *s)
     hw_start_forget(s);
     hw_inject_forget(s);
     hw_proc_poll_free(s->proc);
+    for (size_t i = 0; i < s->java.n; i++)
+        hw_java_source_free(s->java.v[i]);
+    hw_vec_done(&s->java);
     for (size_t i = 0; i < s->sources.n; i++) {
         hw_profile_writer_free(s->sources.v[i].writer);
         hw_vec_done(&s->sources.v[i].rejected);
@@ -548,6 +562,8 @@ void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *p
         if (t->session == s && meant && t->phase == HW_PHASE_RUNNING)
             hw_dump_request(t, trigger, false);
     }
+    for (size_t i = 0; i < s->java.n && n == 0 && strcmp(trigger, "checkpoint") != 0; i++)
+        hw_java_source_dump(s->java.v[i]);
 }
 
 static void dump_source(struct hw_session *s, uint32_t source, const char *trigger)
@@ -728,6 +744,8 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
     size_t left = n_targets_left(s);
     if (left == 0)
         left = hw_inject_leave(s);
+    for (size_t i = 0; i < s->java.n; i++)
+        left += hw_java_source_busy(s->java.v[i]);
     if (!s->closed && (left == 0 || now > s->stop_deadline_ns + 5 * SEC)) {
         if (left)
             hw_session_warn(s, "%zu targets did not answer in time: not in the trace", left);
@@ -756,6 +774,8 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     tick_progress(s, now);
     if (s->proc)
         hw_proc_poll_tick(s->proc, now);
+    for (size_t i = 0; i < s->java.n; i++)
+        hw_java_source_tick(s->java.v[i], now);
     if (now >= s->next_guard_ns) {
         s->next_guard_ns = now + s->guards_every_ns;
         check_guards(s);

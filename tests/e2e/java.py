@@ -253,6 +253,29 @@ def no_signal(box):
         hw.true(jvm.p.poll() is None, "the JVM has ended")
 
 
+def by_configuration(box):
+    """The service's data source: names of main classes, dumps at an interval, smaps, ignored types."""
+    hw.need("java", "javac")
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+    box.start([hw.tool("traced")], env=env)
+    hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+    config = """buffers { size_kb: 65536 } duration_ms: 2500
+        data_sources { config { name: "android.java_hprof" java_hprof_config { process_cmdline: "%s" dump_smaps: true
+            ignored_types: "Shapes$Item[]" continuous_dump_config { dump_interval_ms: 700 } } } }"""
+    with Jvm(box, SHAPES, 500).ready() as jvm:
+        for name in "Shapes", "Circles":
+            (box.dir / "config").write_text(config % name)
+            p = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path(f"{name}.trace")],
+                        env=env, check=0)
+            hw.equal(b"no JVM" in p.stderr, name == "Circles", p.stderr.decode())
+        hw.equal(jvm.children(), [], "children of the JVM")
+    rows = ask(box, box.path("Shapes.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item'), sum(c.name =
+        'Shapes$Item[]') from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
+    hw.true(len(rows) >= 2, f"one dump at the start and others: {rows}")
+    hw.equal({r[1:] for r in rows}, {("500", "0")}, "objects of each dump, ignored ones left out")
+    hw.true(int(ask(box, box.path("Shapes.trace"), "select count(*) from profiler_smaps")[0][0]) > 50, "mappings")
+
+
 def refused(box):
     """Each JVM that cannot be dumped says why, and lives on."""
     hw.need("java", "javac")
@@ -279,4 +302,5 @@ def refused(box):
 
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
-             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "refused": refused, "no-signal": no_signal})
+             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "refused": refused, "no-signal": no_signal,
+             "by-configuration": by_configuration})

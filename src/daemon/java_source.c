@@ -1,0 +1,321 @@
+#include "daemon/java_source.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/vec.h"
+#include "daemon/core.h"
+#include "daemon/java_dump.h"
+#include "daemon/process_packets.h"
+#include "java/attach.h"
+#include "java/name.h"
+#include "proc/pid.h"
+#include "proc/smaps.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define MS UINT64_C(1000000)
+
+/* One JVM that is meant; its connection lives as long as the source. */
+struct jvm {
+    struct hw_pid pid;
+    struct hw_java_dump *dump; /* owned; NULL = it failed */
+    struct hw_java_dump_figures figures;
+    struct hw_smaps smaps;
+    bool has_smaps;
+    bool ready;  /* a graph waits to be written */
+    bool failed; /* error says why; tried again in the next round */
+    bool told, described;
+    struct hw_error error;
+};
+
+struct hw_java_source {
+    struct hw_session *session;
+    const struct hw_java_config *config; /* borrowed from the session's */
+    uint32_t sequence;
+    uint64_t next_ns, every_ns; /* 0 = no more rounds */
+    bool wanted;
+    unsigned n_rounds, n_skipped;
+
+    pthread_t thread;
+    bool running; /* the thread was made and not joined */
+
+    pthread_mutex_t lock; /* what follows; the thread and the tick */
+    bool finished;        /* the thread has nothing more to do */
+    bool none;            /* the round found nobody */
+    struct jvm *given;    /* the thread waits until the tick has written it */
+    pthread_cond_t taken;
+    bool leave;
+    HW_VEC(struct jvm *) jvms; /* the thread's while it runs */
+};
+
+/* ---- the thread: who is meant ---- */
+
+static bool is_named(const struct hw_java_config *c, const struct hw_pid *pid)
+{
+    char argv0[512], name[512];
+    hw_autofree char *cmdline = NULL;
+    size_t n = 0;
+    hw_proc_argv0(pid->dir, argv0, sizeof argv0);
+    name[0] = 0;
+    if (hw_proc_cmdline(pid->dir, &cmdline, &n) == 0 && n)
+        hw_java_main_name(cmdline, n, name, sizeof name);
+    for (size_t i = 0; i < c->process_cmdline.n; i++)
+        if (hw_config_name_matches(c->process_cmdline.v[i], argv0) ||
+            hw_java_name_matches(c->process_cmdline.v[i], name))
+            return true;
+    return false;
+}
+
+/* By number also what is no JVM, so that it is said; by name only JVMs. */
+static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
+                     const struct hw_proc_status *st)
+{
+    struct hw_jvm jvm;
+    for (size_t i = 0; i < j->config->pids.n; i++)
+        if (j->config->pids.v[i] == (uint64_t)pid->pid)
+            return true;
+    if (!j->config->process_cmdline.n || !is_named(j->config, pid) || hw_jvm_look(pid, &jvm, NULL))
+        return false;
+    return st->rss_anon_kb + st->vm_swap_kb >= j->config->min_anonymous_memory_kb;
+}
+
+static bool is_known(const struct hw_java_source *j, const struct hw_pid *pid)
+{
+    for (size_t i = 0; i < j->jvms.n; i++)
+        if (j->jvms.v[i]->pid.pid == pid->pid && j->jvms.v[i]->pid.start_ticks == pid->start_ticks)
+            return true;
+    return false;
+}
+
+static void add(struct hw_java_source *j, struct hw_pid *pid)
+{
+    struct jvm *v = calloc(1, sizeof *v);
+    if (!v || hw_vec_push(&j->jvms, v) < 0) {
+        free(v);
+        return;
+    }
+    v->pid = *pid;
+    *pid = HW_PID_NONE;
+}
+
+static void scan(struct hw_java_source *j)
+{
+    hw_pid_list all = {0};
+    if (hw_proc_list(&all) < 0)
+        return;
+    for (size_t i = 0; i < all.n; i++) {
+        struct hw_pid pid;
+        struct hw_proc_status st;
+        if (hw_pid_open(all.v[i], &pid, NULL) < 0)
+            continue;
+        if (!is_known(j, &pid) && hw_proc_status(pid.dir, &st) == 0 && is_meant(j, &pid, &st))
+            add(j, &pid);
+        hw_pid_done(&pid);
+    }
+    hw_vec_done(&all);
+}
+
+/* ---- the thread: dumps ---- */
+
+static int take(struct hw_java_source *j, struct jvm *v)
+{
+    struct hw_proc_status st;
+    v->error = (struct hw_error){0};
+    int rc = hw_proc_status(v->pid.dir, &st);
+    if (rc < 0)
+        return hw_fail(&v->error, rc, 0, "the process has ended");
+    rc = hw_permission_profile(&j->session->asking, &v->pid, &st, &v->error);
+    if (rc == 0 && !v->dump) {
+        const struct hw_java_dump_options o = {.pid = &v->pid,
+                                               .ignored_types =
+                                                   (const char *const *)j->config->ignored_types.v,
+                                               .n_ignored = j->config->ignored_types.n};
+        rc = hw_java_dump_open(&o, &v->dump, &v->error);
+    }
+    if (rc == 0)
+        rc = hw_java_dump_take(v->dump, &v->figures, &v->error);
+    if (rc < 0) {
+        hw_java_dump_free(v->dump);
+        v->dump = NULL;
+        return rc;
+    }
+    v->has_smaps =
+        j->config->dump_smaps && hw_smaps_read(v->pid.dir, /* rollup = */ 0, &v->smaps) == 0;
+    return HW_OK;
+}
+
+static void *round_of_dumps(void *arg)
+{
+    struct hw_java_source *j = arg;
+    if (j->n_rounds == 1 || !j->config->scan_pids_only_on_start)
+        scan(j);
+    for (size_t i = 0; i < j->jvms.n; i++) {
+        struct jvm *v = j->jvms.v[i];
+        if (!hw_pid_alive(&v->pid) && v->told)
+            continue; /* its end is known */
+        v->failed = take(j, v) < 0;
+        v->ready = !v->failed;
+        (void)pthread_mutex_lock(&j->lock);
+        j->given = v;
+        while (j->given && !j->leave)
+            (void)pthread_cond_wait(&j->taken, &j->lock);
+        bool leave = j->leave;
+        (void)pthread_mutex_unlock(&j->lock);
+        if (leave)
+            break;
+    }
+    (void)pthread_mutex_lock(&j->lock);
+    j->none = j->jvms.n == 0;
+    j->finished = true;
+    (void)pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+/* ---- the recorder's side ---- */
+
+int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
+                       struct hw_java_source **out, struct hw_error *err)
+{
+    struct hw_java_source *j = calloc(1, sizeof *j);
+    if (!j)
+        return hw_fail(err, HW_ENOMEM, 0, "session");
+    j->session = s;
+    j->config = &s->config.java.v[index];
+    j->sequence = hw_trace_writer_sequence(s->writer);
+    j->every_ns = j->config->dump_interval_ms * MS;
+    j->wanted = true;
+    if (j->every_ns)
+        j->next_ns = now + (j->config->dump_phase_ms ? j->config->dump_phase_ms * MS : j->every_ns);
+    (void)pthread_mutex_init(&j->lock, NULL); /* both cannot fail without attributes */
+    (void)pthread_cond_init(&j->taken, NULL);
+    *out = j;
+    return HW_OK;
+}
+
+void hw_java_source_free(struct hw_java_source *j)
+{
+    if (!j)
+        return;
+    if (j->running) {
+        (void)pthread_mutex_lock(&j->lock);
+        j->leave = true;
+        (void)pthread_cond_signal(&j->taken);
+        (void)pthread_mutex_unlock(&j->lock);
+        (void)pthread_join(j->thread, NULL);
+    }
+    for (size_t i = 0; i < j->jvms.n; i++) {
+        struct jvm *v = j->jvms.v[i];
+        hw_java_dump_free(v->dump);
+        if (v->has_smaps)
+            hw_smaps_done(&v->smaps);
+        hw_pid_done(&v->pid);
+        free(v);
+    }
+    hw_vec_done(&j->jvms);
+    (void)pthread_cond_destroy(&j->taken);
+    (void)pthread_mutex_destroy(&j->lock);
+    free(j);
+}
+
+static int write_graph(struct hw_java_source *j, struct jvm *v, struct hw_error *err)
+{
+    struct hw_session *s = j->session;
+    int rc = HW_OK;
+    if (!v->described && hw_write_process(s->writer, j->sequence, &v->pid, NULL) == 0)
+        v->described = true; /* else it has ended meanwhile: it has no name then */
+    if (v->has_smaps)
+        rc = hw_write_smaps(s->writer, j->sequence, v->figures.boottime_ns, v->pid.pid, &v->smaps,
+                            err);
+    if (rc == 0)
+        rc = hw_java_dump_write(v->dump, s->writer, j->sequence, &v->figures, err);
+    return rc;
+}
+
+static void take_over(struct hw_java_source *j, struct jvm *v)
+{
+    struct hw_session *s = j->session;
+    struct hw_error err = {0};
+    if (v->ready && !s->closed) {
+        int rc = write_graph(j, v, &err);
+        if (rc < 0)
+            hw_session_write_failed(s, rc, &err);
+        else
+            s->n_dumps++;
+    }
+    if (v->failed && !v->told) {
+        hw_session_warn(s, "no heap graph of process %d: %s", v->pid.pid, v->error.text);
+        v->told = true;
+    }
+    if (v->has_smaps)
+        hw_smaps_done(&v->smaps);
+    v->has_smaps = v->ready = false;
+}
+
+static void look(struct hw_java_source *j)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    struct jvm *given = j->given;
+    bool finished = j->finished;
+    (void)pthread_mutex_unlock(&j->lock);
+    if (given) {
+        take_over(j, given);
+        (void)pthread_mutex_lock(&j->lock);
+        j->given = NULL;
+        (void)pthread_cond_signal(&j->taken);
+        (void)pthread_mutex_unlock(&j->lock);
+    }
+    if (!finished)
+        return;
+    (void)pthread_join(j->thread, NULL);
+    j->running = j->finished = false;
+    if (j->none && j->n_rounds == 1)
+        hw_session_warn(j->session, "no JVM of the names or numbers in java_hprof_config runs");
+}
+
+static void begin_round(struct hw_java_source *j)
+{
+    if (j->running) {
+        if (j->n_skipped++ == 0)
+            hw_session_warn(j->session, "heap graphs take longer than the time between them: "
+                                        "some are left out");
+        return;
+    }
+    j->n_rounds++;
+    j->running = pthread_create(&j->thread, NULL, round_of_dumps, j) == 0;
+    if (!j->running)
+        hw_session_warn(j->session, "no thread for heap graphs");
+}
+
+void hw_java_source_tick(struct hw_java_source *j, uint64_t now)
+{
+    if (j->running)
+        look(j);
+    if (j->wanted) {
+        j->wanted = false;
+        begin_round(j);
+    }
+    if (j->next_ns && now >= j->next_ns) {
+        begin_round(j);
+        j->next_ns = j->next_ns + j->every_ns > now ? j->next_ns + j->every_ns : now + j->every_ns;
+    }
+}
+
+void hw_java_source_dump(struct hw_java_source *j)
+{
+    j->wanted = true;
+}
+
+bool hw_java_source_busy(struct hw_java_source *j)
+{
+    if (j->wanted && !j->running && !j->n_rounds) /* the session ended before its first tick */
+        begin_round(j);
+    j->wanted = false;
+    if (j->running)
+        look(j);
+    return j->running;
+}

@@ -1,0 +1,32 @@
+/*
+ * java_source.h - the data source android.java_hprof of a session
+ *
+ * Why:     a heap graph takes its JVM seconds of another processor; the recorder goes on meanwhile.
+ *          Each round (at the start, then at the interval) has a thread that finds the JVMs meant
+ *          and dumps them one after the other; what is ready goes into the trace from the tick.
+ * Shapes:  new when the configuration has such a source, tick from the session's. A round that is
+ *          due while one runs is left out and counted.
+ * Owns:    its thread, connections into JVMs, graphs not written yet. free waits for the thread.
+ * Errors:  told as warnings of the session, one for each process and reason.
+ */
+#ifndef HW_DAEMON_JAVA_SOURCE_H
+#define HW_DAEMON_JAVA_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_java_source;
+struct hw_session;
+
+/* index: of s->config.java. */
+int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
+                       struct hw_java_source **out, struct hw_error *err);
+void hw_java_source_free(struct hw_java_source *j);
+void hw_java_source_tick(struct hw_java_source *j, uint64_t now);
+/* A round more, now (a dump was asked for). */
+void hw_java_source_dump(struct hw_java_source *j);
+/* Still something to come: the session's end waits for it. Begins no round. */
+bool hw_java_source_busy(struct hw_java_source *j);
+
+#endif
