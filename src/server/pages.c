@@ -44,23 +44,12 @@ struct hw_namer hw_page_namer(struct hw_page_trace *t)
     return (struct hw_namer){shown_name, t};
 }
 
-/* Every dump is summed up for it: too much to do for every graph. */
-const struct hw_process_view *hw_page_view(struct hw_page_trace *t, hw_upid upid)
+const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid)
 {
-    const struct hw_process_view *view = NULL;
-    pthread_mutex_lock(&t->names_lock);
-    for (size_t i = 0; !view && i < t->ranks.n; i++) {
-        if (t->ranks.v[i].upid.v != upid.v)
-            continue;
-        if (!t->has_view[i])
-            t->has_view[i] =
-                hw_process_view_init(&t->views[i], t->profile, &t->list, upid) == HW_OK;
-        if (!t->has_view[i])
-            break;
-        view = &t->views[i];
-    }
-    pthread_mutex_unlock(&t->names_lock);
-    return view;
+    for (size_t i = 0; i < t->processes.n; i++)
+        if (t->processes.v[i].upid.v == upid.v)
+            return &t->processes.v[i];
+    return NULL;
 }
 
 static int make_labels(struct hw_page_trace *t)
@@ -102,25 +91,39 @@ static int borrow_profile(struct hw_sql *db, void *ctx, struct hw_error *err)
     return HW_OK;
 }
 
-/* What every question needs. */
+static int name_functions(struct hw_page_trace *t)
+{
+    struct hw_callsites *cs = t->profile->callsites;
+    int rc = hw_functions_new(cs, NULL, &t->functions);
+    if (rc == HW_OK)
+        rc = hw_demangler_new(hw_callsites_strings(cs), &t->demangler);
+    return rc == HW_OK ? make_labels(t) : rc;
+}
+
+static int sum_dumps(struct hw_page_trace *t)
+{
+    int rc = hw_series_list_init(&t->list, t->profile);
+    return rc == HW_OK ? hw_process_views_init(t->profile, &t->list, &t->processes) : rc;
+}
+
+static void *sum_thread(void *ctx)
+{
+    return sum_dumps(ctx) == HW_OK ? NULL : ctx; /* what it fails of is memory */
+}
+
+/* What every question needs. Every dump is summed up here, once; the functions are named meanwhile:
+ * neither looks at what the other makes. */
 static int look_over(struct hw_page_trace *t)
 {
-    const struct hw_callsites *cs = t->profile->callsites;
-    int rc = hw_series_list_init(&t->list, t->profile);
+    pthread_t thread;
+    void *failed = NULL;
+    bool beside = pthread_create(&thread, NULL, sum_thread, t) == 0;
+    int rc = beside ? HW_OK : sum_dumps(t);
     if (rc == HW_OK)
-        rc = hw_process_rank_all(t->profile, &t->list, &t->ranks);
-    if (rc < 0)
-        return rc;
-    t->views = calloc(t->ranks.n + 1, sizeof *t->views);
-    t->has_view = calloc(t->ranks.n + 1, sizeof *t->has_view);
-    if (!t->views || !t->has_view)
-        return HW_ENOMEM;
-    rc = hw_functions_new(cs, NULL, &t->functions);
-    if (rc == HW_OK)
-        rc = hw_demangler_new(hw_callsites_strings(t->profile->callsites), &t->demangler);
-    if (rc == HW_OK)
-        rc = make_labels(t);
-    return rc;
+        rc = name_functions(t);
+    if (beside)
+        (void)pthread_join(thread, &failed); /* our own, joined once */
+    return failed ? HW_ENOMEM : rc;
 }
 
 static int read_trace(struct hw_page_trace *t, struct hw_error *err)
@@ -168,15 +171,10 @@ void hw_page_trace_free(struct hw_page_trace *t)
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         free(t->labels[i]);
     free(t->labels);
-    for (size_t i = 0; t->has_view && i < t->ranks.n; i++)
-        if (t->has_view[i])
-            hw_process_view_done(&t->views[i]);
-    free(t->views);
-    free(t->has_view);
     hw_functions_free(t->functions);
     hw_demangler_free(t->demangler);
     hw_series_list_done(&t->list);
-    hw_vec_done(&t->ranks);
+    hw_process_views_done(&t->processes);
     hw_processor_free(t->processor);
     hw_profile_free(t->own);
     pthread_mutex_destroy(&t->names_lock);

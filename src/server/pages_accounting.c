@@ -112,19 +112,17 @@ static void put_kinds(struct hw_json *j, const struct hw_accounting *a)
 static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
                 struct hw_accounting *out, struct hw_error *err)
 {
-    struct hw_process_view v;
+    const struct hw_process_view *v = hw_page_view(t, s->upid);
     hw_values values = {0};
     struct hw_value live = {0};
-    int rc = hw_process_view_init(&v, t->profile, &t->list, s->upid);
-    if (rc < 0)
-        return hw_fail(err, rc, 0, "accounting");
-    rc = hw_process_values(t->profile, &t->list, s->upid, s->ts_ns, s->at_max, &values);
+    if (!v)
+        return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of this process");
+    int rc = hw_process_values(t->profile, &t->list, s->upid, s->ts_ns, s->at_max, &values);
     for (size_t i = 0; rc == HW_OK && i < values.n; i++)
         hw_value_add(&live, &values.v[i].v);
     if (rc == HW_OK)
-        rc = hw_accounting_find(t->profile, &v, s->ts_ns, &live, out);
+        rc = hw_accounting_find(t->profile, v, s->ts_ns, &live, out);
     hw_vec_done(&values);
-    hw_process_view_done(&v);
     return rc < 0 ? hw_fail(err, rc, 0, "accounting") : HW_OK;
 }
 

@@ -53,15 +53,10 @@ static void question_done(struct question *q)
 
 /* ---- both sides ---- */
 
-static int find_begin(struct side *s)
+static void find_begin(struct side *s)
 {
-    struct hw_process_view v;
-    int rc = hw_process_view_init(&v, s->t->profile, &s->t->list, s->sel.upid);
-    if (rc < 0)
-        return rc;
-    s->begin_ns = s->sel.has_from ? s->sel.from_ns : v.start_ns;
-    hw_process_view_done(&v);
-    return HW_OK;
+    const struct hw_process_view *v = hw_page_view(s->t, s->sel.upid);
+    s->begin_ns = s->sel.has_from || !v ? s->sel.from_ns : v->start_ns;
 }
 
 static int open_side(struct side *s, struct hw_http_request *req, const char *prefix,
@@ -70,8 +65,7 @@ static int open_side(struct side *s, struct hw_http_request *req, const char *pr
     int rc = hw_page_side_init(&s->sel, s->t, req, prefix, err);
     if (rc == HW_OK && hw_filters_have_pivot(&s->sel.filters))
         rc = hw_fail(err, HW_EINVAL, 0, "a difference has no pivot; take it away");
-    if (rc == HW_OK)
-        rc = find_begin(s);
+    find_begin(s);
     if (rc == HW_OK)
         rc = hw_page_values(s->t, &s->sel, &s->values, err);
     s->namer = hw_page_namer(s->t);

@@ -16,7 +16,7 @@ static const char *const states[] = {"loading", "ready", "failed"};
 /* ---- status ---- */
 
 static void put_process(struct hw_json *j, const struct hw_page_trace *t,
-                        const struct hw_process_rank *r)
+                        const struct hw_process_view *r)
 {
     const struct hw_process *proc = &t->profile->processes.v[r->upid.v];
     hw_json_begin_object(j);
@@ -79,8 +79,8 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
         hw_json_key(j, "processes");
         hw_json_begin_array(j);
-        for (size_t i = 0; i < t->ranks.n; i++)
-            put_process(j, t, &t->ranks.v[i]);
+        for (size_t i = 0; i < t->processes.n; i++)
+            put_process(j, t, &t->processes.v[i]);
         hw_json_end_array(j);
         put_losses(j, t);
     }
@@ -193,51 +193,31 @@ static void put_dump(struct hw_json *j, const struct hw_page_trace *t, uint32_t 
     hw_json_end_object(j);
 }
 
-static int put_peaks(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
+static void put_dumps(struct hw_json *j, const struct hw_page_trace *t,
+                      const struct hw_process_view *v, const hw_dump_list *dumps)
 {
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < s->peaks.n; i++) {
-        hw_values values = {0};
-        struct hw_value sum = {0};
-        rc = hw_values_at(t->profile, s, s->peaks.v[i], &values);
-        for (size_t k = 0; rc == HW_OK && k < values.n; k++)
-            hw_value_add(&sum, &values.v[k].v);
-        if (rc == HW_OK)
-            put_dump(j, t, s->peaks.v[i], &sum);
-        hw_vec_done(&values);
+    for (size_t i = 0; i < dumps->n; i++) {
+        const struct hw_value *total = hw_process_view_dump(v, dumps->v[i]);
+        if (total)
+            put_dump(j, t, dumps->v[i], total);
     }
-    return rc;
 }
 
-static int put_series(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
+static void put_series(struct hw_json *j, const struct hw_page_trace *t,
+                       const struct hw_process_view *v, const struct hw_series *s)
 {
-    struct hw_sum *sum;
-    int rc = hw_sum_new(t->profile, s, &sum);
-    if (rc < 0)
-        return rc;
     hw_json_begin_object(j);
     hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
     hw_json_key(j, "dumps");
     hw_json_begin_array(j);
-    for (size_t i = 0; rc == HW_OK && i < s->shown.n; i++) {
-        rc = hw_sum_advance(sum, s->shown.v[i]);
-        struct hw_value v = hw_sum_total(sum);
-        if (rc == HW_OK)
-            put_dump(j, t, s->shown.v[i], &v);
-    }
-    if (rc == HW_OK)
-        rc = put_peaks(j, t, s);
+    put_dumps(j, t, v, &s->shown);
+    put_dumps(j, t, v, &s->peaks);
     hw_json_end_array(j);
     hw_json_end_object(j);
-    hw_sum_free(sum);
-    return rc;
 }
 
-static int put_moments(struct hw_json *j, struct hw_page_trace *t, hw_upid upid)
+static void put_moments(struct hw_json *j, const struct hw_process_view *v)
 {
-    const struct hw_process_view *v = hw_page_view(t, upid);
-    if (!v)
-        return HW_ENOMEM;
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     hw_json_kv_int(j, "start", v->start_ns);
     hw_json_kv_bool(j, "ended", v->ended);
@@ -264,7 +244,6 @@ static int put_moments(struct hw_json *j, struct hw_page_trace *t, hw_upid upid)
         put_value(j, &peak->total, v->interval_bytes);
         hw_json_end_object(j);
     }
-    return HW_OK;
 }
 
 static bool is_memory(const char *name)
@@ -322,22 +301,23 @@ static int put_counters(struct hw_json *j, const struct hw_page_trace *t, hw_upi
     return rc;
 }
 
-static int put_tracks(struct hw_json *j, struct hw_page_trace *t, hw_upid upid)
+static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
+                      const struct hw_process_view *v)
 {
+    hw_upid upid = v->upid;
     const struct hw_process *proc = &t->profile->processes.v[upid.v];
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "upid", upid.v);
     hw_json_kv_int(j, "pid", proc->pid);
     hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
-    int rc = put_moments(j, t, upid);
+    put_moments(j, v);
     hw_json_key(j, "heaps");
     hw_json_begin_array(j);
-    for (size_t i = 0; rc == HW_OK && i < t->list.v.n; i++)
+    for (size_t i = 0; i < t->list.v.n; i++)
         if (t->list.v.v[i].upid.v == upid.v)
-            rc = put_series(j, t, &t->list.v.v[i]);
+            put_series(j, t, v, &t->list.v.v[i]);
     hw_json_end_array(j);
-    if (rc == HW_OK)
-        rc = put_counters(j, t, upid);
+    int rc = put_counters(j, t, upid);
     hw_json_end_object(j);
     return rc;
 }
@@ -353,8 +333,8 @@ void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
     hw_json_kv_int(&j, "last_ns", t->profile->last_ns);
     hw_json_key(&j, "processes");
     hw_json_begin_array(&j);
-    for (size_t i = 0; rc == HW_OK && i < t->ranks.n; i++)
-        rc = put_tracks(&j, t, t->ranks.v[i].upid);
+    for (size_t i = 0; rc == HW_OK && i < t->processes.n; i++)
+        rc = put_tracks(&j, t, &t->processes.v[i]);
     hw_json_end_array(&j);
     hw_json_end_object(&j);
     if (rc < 0 && j.error == 0)

@@ -39,14 +39,12 @@ struct hw_page_trace {
     struct hw_profile *own;           /* then this is its profile */
     const struct hw_profile *profile; /* the processor's, or own */
     struct hw_series_list list;
-    hw_process_ranks ranks;
+    hw_process_views processes; /* over time, most allocated first */
     struct hw_functions *functions;
     char **labels; /* shown names by function id; owned */
     size_t n_labels;
     pthread_mutex_t names_lock;
     struct hw_demangler *demangler; /* names_lock */
-    struct hw_process_view *views;  /* by rank, made when asked for; names_lock */
-    bool *has_view;
 };
 
 struct hw_pages {
@@ -71,9 +69,8 @@ struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_reque
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err);
 const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
-/* The process's moments; borrowed, the same as long as the trace. NULL: no memory, no such process.
- */
-const struct hw_process_view *hw_page_view(struct hw_page_trace *t, hw_upid upid);
+/* The process's moments; borrowed, the same as long as the trace. NULL: no such process. */
+const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid);
 /* Shown names for views; takes the trace's lock for each. */
 struct hw_namer hw_page_namer(struct hw_page_trace *t);
 

@@ -118,17 +118,16 @@ static int find(struct hw_page_trace *t, hw_upid upid, const struct hw_suppressi
                 struct hw_leaks *out, struct hw_error *err)
 {
     struct hw_namer namer = hw_page_namer(t);
-    struct hw_process_view view;
-    int rc = hw_process_view_init(&view, t->profile, &t->list, upid);
-    if (rc == HW_OK) {
+    const struct hw_process_view *view = hw_page_view(t, upid);
+    int rc = HW_ENOTFOUND;
+    if (view) {
         struct hw_leaks_question q = {.p = t->profile,
                                       .list = &t->list,
-                                      .view = &view,
+                                      .view = view,
                                       .fns = t->functions,
                                       .namer = &namer,
                                       .suppressions = known};
         rc = hw_leaks_find(&q, out);
-        hw_process_view_done(&view);
     }
     return rc < 0 ? hw_fail(err, rc, 0, "leaks") : HW_OK;
 }

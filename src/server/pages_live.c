@@ -206,18 +206,15 @@ static int put_rows(struct hw_json *j, const struct hw_page_trace *t, const hw_v
 static int put_look(struct hw_json *j, const struct look *l, const struct listener *who)
 {
     const struct hw_page_trace *t = l->trace;
-    struct hw_process_view view = {0};
+    const struct hw_process_view *v = t->processes.n ? &t->processes.v[0] : NULL;
+    uint64_t interval_bytes = v ? v->interval_bytes : 0;
     hw_values at = {0};
     struct hw_value total = {0};
     int rc = HW_OK;
-    if (t->ranks.n) {
-        hw_upid upid = t->ranks.v[0].upid;
-        rc = hw_process_view_init(&view, t->profile, &t->list, upid);
-        if (rc == HW_OK && view.moments.n) {
-            total = view.moments.v[view.moments.n - 1].total;
-            rc = hw_process_values(t->profile, &t->list, upid,
-                                   view.moments.v[view.moments.n - 1].ts_ns, false, &at);
-        }
+    if (v && v->moments.n) {
+        const struct hw_process_moment *last = &v->moments.v[v->moments.n - 1];
+        total = last->total;
+        rc = hw_process_values(t->profile, &t->list, v->upid, last->ts_ns, false, &at);
     }
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "seq", l->seq);
@@ -226,17 +223,16 @@ static int put_look(struct hw_json *j, const struct look *l, const struct listen
     hw_json_kv_uint(j, "rss", l->facts.rss_bytes);
     hw_json_kv_uint(j, "samples", l->facts.n_samples);
     hw_json_kv_uint(j, "lost", l->facts.n_lost);
-    hw_json_kv_uint(j, "interval", view.interval_bytes);
+    hw_json_kv_uint(j, "interval", interval_bytes);
     hw_json_kv_int(j, "space", total.space);
     hw_json_kv_int(j, "objects", total.objects);
     hw_json_kv_int(j, "alloc_space", total.alloc_space);
     hw_json_kv_int(j, "alloc_objects", total.alloc_objects);
-    hw_json_kv_double(j, "error", hw_value_error(&total, HW_METRIC_SPACE, view.interval_bytes));
+    hw_json_kv_double(j, "error", hw_value_error(&total, HW_METRIC_SPACE, interval_bytes));
     if (rc == HW_OK)
-        rc = put_rows(j, t, &at, view.interval_bytes);
+        rc = put_rows(j, t, &at, interval_bytes);
     hw_json_end_object(j);
     hw_vec_done(&at);
-    hw_process_view_done(&view);
     return rc;
 }
 

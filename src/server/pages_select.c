@@ -62,9 +62,9 @@ static int pick_process(struct hw_page_selection *s, const struct hw_page_trace 
     int rc = number(asked, "upid", &upid, &given, err);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < t->ranks.n; i++)
-        if (!given || t->ranks.v[i].upid.v == (uint64_t)upid) {
-            s->upid = t->ranks.v[i].upid;
+    for (size_t i = 0; i < t->processes.n; i++)
+        if (!given || t->processes.v[i].upid.v == (uint64_t)upid) {
+            s->upid = t->processes.v[i].upid;
             return HW_OK;
         }
     return hw_fail(err, HW_ENOTFOUND, 0,

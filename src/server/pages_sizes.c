@@ -221,19 +221,16 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_page_selection sel;
     struct hw_error err = {0};
     struct hw_lifetimes l = {0};
-    struct hw_process_view v;
     int rc = hw_page_selection_init(&sel, t, req, &err);
-    if (rc == HW_OK)
-        rc = hw_process_view_init(&v, t->profile, &t->list, sel.upid);
-    if (rc == HW_OK) {
+    const struct hw_process_view *v = rc == HW_OK ? hw_page_view(t, sel.upid) : NULL;
+    if (v) {
         struct hw_lifetimes_question q = {.p = t->profile,
                                           .list = &t->list,
                                           .fns = t->functions,
                                           .upid = sel.upid,
                                           .heap_name = sel.heap_id,
-                                          .start_ns = v.start_ns};
+                                          .start_ns = v->start_ns};
         rc = hw_lifetimes_find(&q, &l);
-        hw_process_view_done(&v);
     }
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc);

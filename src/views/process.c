@@ -14,6 +14,13 @@ static int by_ts(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int by_dump(const void *a, const void *b)
+{
+    uint32_t x = ((const struct hw_dump_total *)a)->dump;
+    uint32_t y = ((const struct hw_dump_total *)b)->dump;
+    return x < y ? -1 : x > y;
+}
+
 static void unique(struct hw_process_moment *v, size_t *n)
 {
     if (*n == 0)
@@ -61,11 +68,14 @@ static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
     size_t next = 0;
     struct hw_value total = {0};
     for (size_t i = 0; i < v->moments.n && rc == 0; i++) {
-        size_t before = next;
-        while (next < s->shown.n && p->dumps.v[s->shown.v[next]].ts_ns <= v->moments.v[i].ts_ns)
-            rc = hw_sum_advance(t, s->shown.v[next++]);
-        if (next != before)
+        while (rc == 0 && next < s->shown.n &&
+               p->dumps.v[s->shown.v[next]].ts_ns <= v->moments.v[i].ts_ns) {
+            uint32_t dump = s->shown.v[next++];
+            rc = hw_sum_advance(t, dump);
             total = hw_sum_total(t);
+            if (rc == 0)
+                rc = hw_vec_push(&v->dumps, (struct hw_dump_total){dump, total});
+        }
         hw_value_add(&v->moments.v[i].total, &total);
     }
     hw_sum_free(t);
@@ -82,8 +92,13 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
         struct hw_process_moment key = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns};
         struct hw_process_moment *m =
             bsearch(&key, v->peaks.v, v->peaks.n, sizeof *v->peaks.v, by_ts);
-        for (size_t k = 0; m && rc == 0 && k < values.n; k++)
-            hw_value_add(&m->total, &values.v[k].v);
+        struct hw_dump_total d = {.dump = s->peaks.v[i]};
+        for (size_t k = 0; rc == 0 && k < values.n; k++)
+            hw_value_add(&d.total, &values.v[k].v);
+        if (rc == 0)
+            rc = hw_vec_push(&v->dumps, d);
+        if (m)
+            hw_value_add(&m->total, &d.total);
     }
     hw_vec_done(&values);
     return rc;
@@ -136,6 +151,8 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < p->dumps.n; i++)
         if (p->dumps.v[i].upid.v == upid.v)
             see_dump(v, &p->dumps.v[i]);
+    if (v->dumps.n)
+        qsort(v->dumps.v, v->dumps.n, sizeof *v->dumps.v, by_dump);
     v->ended = has_ended(p, upid);
     if (rc < 0)
         hw_process_view_done(v);
@@ -146,6 +163,15 @@ void hw_process_view_done(struct hw_process_view *v)
 {
     hw_vec_done(&v->moments);
     hw_vec_done(&v->peaks);
+    hw_vec_done(&v->dumps);
+}
+
+const struct hw_value *hw_process_view_dump(const struct hw_process_view *v, uint32_t dump)
+{
+    struct hw_dump_total key = {.dump = dump};
+    const struct hw_dump_total *d =
+        v->dumps.n ? bsearch(&key, v->dumps.v, v->dumps.n, sizeof *v->dumps.v, by_dump) : NULL;
+    return d ? &d->total : NULL;
 }
 
 const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v)
@@ -231,15 +257,23 @@ int hw_process_values(const struct hw_profile *p, const struct hw_series_list *l
     return rc;
 }
 
+static struct hw_value end_of(const struct hw_process_view *v)
+{
+    return v->moments.n ? v->moments.v[v->moments.n - 1].total
+           : v->peaks.n ? v->peaks.v[v->peaks.n - 1].total
+                        : (struct hw_value){0};
+}
+
 static int by_allocated(const void *a, const void *b)
 {
-    const struct hw_process_rank *x = a, *y = b;
-    if (x->total.alloc_space != y->total.alloc_space)
-        return x->total.alloc_space > y->total.alloc_space ? -1 : 1;
+    const struct hw_process_view *x = a, *y = b;
+    int64_t at_x = end_of(x).alloc_space, at_y = end_of(y).alloc_space;
+    if (at_x != at_y)
+        return at_x > at_y ? -1 : 1;
     return x->upid.v < y->upid.v ? -1 : x->upid.v > y->upid.v;
 }
 
-static bool ranked(const hw_process_ranks *r, hw_upid upid)
+static bool ranked(const hw_process_views *r, hw_upid upid)
 {
     for (size_t i = 0; i < r->n; i++)
         if (r->v[i].upid.v == upid.v)
@@ -247,29 +281,43 @@ static bool ranked(const hw_process_ranks *r, hw_upid upid)
     return false;
 }
 
+int hw_process_views_init(const struct hw_profile *p, const struct hw_series_list *list,
+                          hw_process_views *views)
+{
+    for (size_t i = 0; i < list->v.n; i++) {
+        if (ranked(views, list->v.v[i].upid))
+            continue;
+        struct hw_process_view v;
+        int rc = hw_process_view_init(&v, p, list, list->v.v[i].upid);
+        if (rc == HW_OK && hw_vec_push(views, v) < 0) {
+            hw_process_view_done(&v);
+            rc = HW_ENOMEM;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    if (views->n)
+        qsort(views->v, views->n, sizeof *views->v, by_allocated);
+    return HW_OK;
+}
+
+void hw_process_views_done(hw_process_views *views)
+{
+    for (size_t i = 0; i < views->n; i++)
+        hw_process_view_done(&views->v[i]);
+    hw_vec_done(views);
+}
+
 int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list *list,
                         hw_process_ranks *out)
 {
+    hw_process_views views = {0};
+    int rc = hw_process_views_init(p, list, &views);
     hw_vec_clear(out);
-    for (size_t i = 0; i < list->v.n; i++) {
-        struct hw_process_rank r = {.upid = list->v.v[i].upid};
-        if (ranked(out, r.upid))
-            continue;
-        struct hw_process_view v;
-        int rc = hw_process_view_init(&v, p, list, r.upid);
-        if (rc < 0)
-            return rc;
-        if (v.moments.n)
-            r.total = v.moments.v[v.moments.n - 1].total;
-        else if (v.peaks.n)
-            r.total = v.peaks.v[v.peaks.n - 1].total;
-        hw_process_view_done(&v);
-        if (hw_vec_push(out, r) < 0)
-            return HW_ENOMEM;
-    }
-    if (out->n)
-        qsort(out->v, out->n, sizeof *out->v, by_allocated);
-    return HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < views.n; i++)
+        rc = hw_vec_push(out, (struct hw_process_rank){views.v[i].upid, end_of(&views.v[i])});
+    hw_process_views_done(&views);
+    return rc;
 }
 
 bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns,

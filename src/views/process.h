@@ -26,11 +26,17 @@ struct hw_process_moment {
     struct hw_value total;
 };
 
+struct hw_dump_total {
+    uint32_t dump;
+    struct hw_value total;
+};
+
 struct hw_process_view {
     hw_upid upid;
     uint64_t interval_bytes, orig_interval_bytes; /* of the last dump; the largest of its heaps */
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
+    HW_VEC(struct hw_dump_total) dumps;           /* shown ones and recorded maxima, by id */
     size_t n_dumps;                               /* shown dumps and recorded maxima of all heaps */
     bool ended;                                   /* the process ended while it was recorded */
     bool knows_peak;  /* maxima between its dumps were recorded, so its peak is no dump by chance */
@@ -46,6 +52,9 @@ const struct hw_process_moment *hw_process_view_peak(const struct hw_process_vie
  * more: below 1 % of the peak, or half of it when the process ended in the recording. */
 bool hw_process_view_cleaned_up(const struct hw_process_view *v);
 
+/* What one heap held at a dump of the view; NULL: the view does not show it. */
+const struct hw_value *hw_process_view_dump(const struct hw_process_view *v, uint32_t dump);
+
 /* The dump whose values a heap has at a moment; HW_ID_NONE before its first. */
 uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
                             bool at_max);
@@ -53,7 +62,14 @@ uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out);
 
-/* Processes with dumps, most bytes ever allocated first. */
+/* Processes with dumps, most bytes ever allocated first. `views` begins empty; done copes with a
+ * half-built one. */
+typedef HW_VEC(struct hw_process_view) hw_process_views;
+int hw_process_views_init(const struct hw_profile *p, const struct hw_series_list *list,
+                          hw_process_views *views);
+void hw_process_views_done(hw_process_views *views);
+
+/* The same, but only how much each allocated. */
 struct hw_process_rank {
     hw_upid upid;
     struct hw_value
