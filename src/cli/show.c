@@ -86,6 +86,12 @@ int hw_show_filters(const struct hw_cli *cli, hw_filters *out)
             return hw_cli_usage_exit(cli);
         }
     }
+    if (hw_filters_have_heap(out)) {
+        hw_cli_error(cli,
+                     "heapwise query TRACE \"select * from heapwise_tree(1, null, null, 'HEAP')\"",
+                     "a filter on heaps (H:) is one of the page and of SQL");
+        return hw_cli_usage_exit(cli);
+    }
     return 0;
 }
 

@@ -12,7 +12,8 @@
  *
  * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
  * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
- * "(N small ones)" with flag MERGED.
+ * "(N small ones)" with flag MERGED. group=module (of the function that asked) or group=heap puts a
+ * node for each group below the root, with flag GROUP.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +22,24 @@
 #include "base/error.h"
 #include "base/map64.h"
 #include "server/pages_internal.h"
+#include "views/flame_path.h"
 
 #include "base/banned.h"
 
-enum node_flags { NODE_MERGED = 1, NODE_ALLOCATOR = 2, NODE_STD = 4, NODE_UNNAMED = 8 };
+enum node_flags {
+    NODE_MERGED = 1,
+    NODE_ALLOCATOR = 2,
+    NODE_STD = 4,
+    NODE_UNNAMED = 8,
+    NODE_GROUP = 64 /* 16, 32: pages_diff.c */
+};
 enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX, MAX_UNASKED = 1500000 };
 
 struct arrays {
     struct hw_page_trace *t;
     const struct hw_page_selection *sel;
     const struct hw_flame *f;
+    const char *group; /* what f's root is called; NULL: it is the root of all */
     double min;
     HW_VEC(int32_t) parent;
     HW_VEC(uint32_t) end, name, module, samples;
@@ -133,7 +142,7 @@ static int put(struct arrays *a, int32_t parent, const struct figures *g)
 /* One node of its own, or (all) this sibling and all behind it, which are smaller. */
 static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
 {
-    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth};
+    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth + (a->group != NULL)};
     char text[48];
     unsigned n = 0;
     for (; node != HW_ID_NONE; node = all ? a->f->v.v[node].next_sibling : HW_ID_NONE) {
@@ -152,9 +161,14 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
     const struct hw_flame_node *n = &a->f->v.v[node];
     if (n->function == HW_FLAME_MERGED)
         return put_merged(a, node, parent, /* all = */ false);
-    struct figures g = {.depth = n->depth,
+    struct figures g = {.depth = n->depth + (a->group != NULL),
                         .self = *hw_flame_self(a->f, node),
                         .total = *hw_flame_total(a->f, node)};
+    if (n->function == HW_ID_NONE && a->group) {
+        g.flags = NODE_GROUP;
+        int bad = add_text(a, a->group, strlen(a->group), &g.name);
+        return bad < 0 ? bad : put(a, parent, &g);
+    }
     if (n->function == HW_ID_NONE)
         return put(a, parent, &g); /* string 0: "all" */
     const struct hw_function *fn = hw_functions_get(a->t->functions, n->function);
@@ -180,7 +194,7 @@ static bool is_small(const struct arrays *a, uint32_t node, double value)
 static int put_gathered(struct arrays *a, const struct open *o)
 {
     struct figures g = {.flags = NODE_MERGED,
-                        .depth = a->f->v.v[o->node].depth + 1,
+                        .depth = a->f->v.v[o->node].depth + 1 + (a->group != NULL),
                         .self = o->small,
                         .total = o->small};
     char text[48];
@@ -191,14 +205,15 @@ static int put_gathered(struct arrays *a, const struct open *o)
 }
 
 /* Without recursion: stacks may be thousands of frames deep. */
-static int walk(struct arrays *a)
+static int walk(struct arrays *a, int32_t parent)
 {
     HW_VEC(struct open) open = {0}; /* what is above `next` */
     uint32_t next = a->f->v.v[0].first_child;
     bool stable = a->sel->flags & HW_PAGE_STABLE;
-    int rc = put_node(a, 0, -1);
+    uint32_t first = (uint32_t)a->parent.n;
+    int rc = put_node(a, 0, parent);
     if (rc == HW_OK)
-        rc = hw_vec_push(&open, (struct open){0});
+        rc = hw_vec_push(&open, (struct open){.place = first});
     while (rc == HW_OK && open.n) {
         struct open *top = &open.v[open.n - 1];
         double value = next == HW_ID_NONE
@@ -277,7 +292,51 @@ static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
     hw_strbuf_add(b, a->texts.p, a->texts.n);
 }
 
-static int fill(struct arrays *a, double unfiltered, struct hw_strbuf *b)
+/* One tree of the answer: all of it, or one group. */
+struct part {
+    const char *name; /* borrowed; NULL = no groups */
+    hw_values values;
+    struct hw_flame flame;
+};
+typedef HW_VEC(struct part) parts;
+
+static void parts_done(parts *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        hw_vec_done(&p->v[i].values);
+        hw_flame_done(&p->v[i].flame);
+    }
+    hw_vec_done(p);
+}
+
+/* A root over the groups' roots. */
+static int put_root(struct arrays *a, const parts *p)
+{
+    struct figures all = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        hw_value_add(&all.self, hw_flame_self(&p->v[i].flame, 0));
+        hw_value_add(&all.total, hw_flame_total(&p->v[i].flame, 0));
+    }
+    all.self = (struct hw_value){0};
+    return put(a, -1, &all);
+}
+
+static int walk_parts(struct arrays *a, const parts *p)
+{
+    bool grouped = p->n != 1 || p->v[0].name;
+    int rc = grouped ? put_root(a, p) : HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->n; i++) {
+        a->f = &p->v[i].flame;
+        a->group = p->v[i].name;
+        if (!grouped || hw_value_get(hw_flame_total(a->f, 0), a->sel->metric) > 0)
+            rc = walk(a, grouped ? 0 : -1);
+    }
+    if (rc == HW_OK && grouped)
+        a->end.v[0] = (uint32_t)a->parent.n;
+    return rc;
+}
+
+static int fill(struct arrays *a, const parts *p, double unfiltered, struct hw_strbuf *b)
 {
     static const char all[] = "all";
     uint32_t zero;
@@ -287,7 +346,7 @@ static int fill(struct arrays *a, double unfiltered, struct hw_strbuf *b)
         return HW_ENOMEM;
     int rc = add_text(a, all, sizeof all - 1, &zero);
     if (rc == HW_OK)
-        rc = walk(a);
+        rc = walk_parts(a, p);
     if (rc == HW_OK)
         rc = hw_vec_push(&a->begins, (uint32_t)a->texts.n);
     if (rc == HW_OK)
@@ -346,36 +405,176 @@ static double asked_share(struct hw_http_request *req)
     return v > 0 && v < 1 ? v : 0;
 }
 
+/* ---- groups ---- */
+
+static int part_for(parts *out, struct hw_map64 *at, hw_str_id key, const char *name,
+                    struct part **part)
+{
+    uint64_t i;
+    if (!hw_map64_get(at, (uint64_t)key.v + 1, &i)) {
+        i = out->n;
+        if (hw_vec_push(out, (struct part){.name = *name ? name : "unknown"}) < 0 ||
+            hw_map64_put(at, (uint64_t)key.v + 1, i) < 0)
+            return HW_ENOMEM;
+    }
+    *part = &out->v[i];
+    return HW_OK;
+}
+
+/* By the module of the function that asked. */
+static int by_module(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                     const hw_values *values, parts *out)
+{
+    const struct hw_flame_question q = {.cs = t->profile->callsites,
+                                        .fns = t->functions,
+                                        .flags =
+                                            s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+    hw_flame_path calls = {0}, path = {0};
+    struct hw_map64 at = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
+        hw_str_id module = {0};
+        struct part *part = NULL;
+        rc = hw_flame_path_of(&q, values->v[i].callsite, &calls, &path);
+        if (rc == HW_OK && path.n)
+            module = hw_functions_get(t->functions, path.v[path.n - 1])->module;
+        if (rc == HW_OK)
+            rc = part_for(out, &at, module, hw_page_string(t, module), &part);
+        if (rc == HW_OK)
+            rc = hw_vec_push(&part->values, values->v[i]);
+    }
+    hw_map64_done(&at);
+    hw_vec_done(&calls);
+    hw_vec_done(&path);
+    return rc;
+}
+
+static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection *s, parts *out,
+                   struct hw_error *err)
+{
+    struct hw_map64 at = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < t->list.v.n; i++) {
+        const struct hw_series *series = &t->list.v.v[i];
+        const char *name = hw_page_string(t, series->heap_name);
+        struct hw_page_selection one = *s;
+        size_t before = out->n;
+        struct part *part = NULL;
+        if (series->upid.v != s->upid.v || (*s->heap && series->heap_name.v != s->heap_id.v))
+            continue;
+        rc = part_for(out, &at, series->heap_name, name, &part);
+        one.heap = *name ? name : "?"; /* the id counts; empty would mean all */
+        one.heap_id = series->heap_name;
+        if (rc == HW_OK && out->n > before)
+            rc = hw_page_values(t, &one, &part->values, err);
+    }
+    hw_map64_done(&at);
+    return rc;
+}
+
+static int by_total(const void *pa, const void *pb, void *ctx)
+{
+    const struct part *a = pa, *b = pb;
+    enum hw_metric m = *(const enum hw_metric *)ctx;
+    int64_t x = hw_value_get(hw_flame_total(&a->flame, 0), m);
+    int64_t y = hw_value_get(hw_flame_total(&b->flame, 0), m);
+    return x != y ? (x < y ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static int by_name(const void *pa, const void *pb)
+{
+    return strcmp(((const struct part *)pa)->name, ((const struct part *)pb)->name);
+}
+
+/* Takes the values over when there are no groups. */
+static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
+                      const struct hw_page_selection *s, hw_values *values, parts *out,
+                      struct hw_error *err)
+{
+    const char *group = hw_http_query(req, "group"), *part = hw_http_query(req, "part");
+    bool callers = part && strcmp(part, "callers") == 0;
+    int rc = HW_OK;
+    if (!group || !*group) {
+        rc = hw_vec_push(out, (struct part){.values = *values}) < 0 ? HW_ENOMEM : HW_OK;
+        if (rc == HW_OK)
+            *values = (hw_values){0};
+    } else if (strcmp(group, "module") == 0) {
+        rc = by_module(t, s, values, out);
+    } else if (strcmp(group, "heap") == 0) {
+        rc = by_heap(t, s, out, err);
+    } else {
+        rc = hw_fail(err, HW_EINVAL, 0,
+                     "group=%.40s: samples have a module and a heap, neither thread nor type",
+                     group);
+    }
+    for (size_t i = 0; rc == HW_OK && i < out->n; i++)
+        rc = build(t, s, &out->v[i].values, callers, asked_share(req), &out->v[i].flame, err);
+    enum hw_metric m = s->metric;
+    if (rc == HW_OK && out->n > 1 && s->flags & HW_PAGE_STABLE)
+        qsort(out->v, out->n, sizeof *out->v, by_name);
+    else if (rc == HW_OK && out->n > 1)
+        qsort_r(out->v, out->n, sizeof *out->v, by_total, &m);
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups") : rc;
+}
+
+/* What there would be without filters, those on heaps too. */
+static int sum_unfiltered(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                          const hw_values *values, double *out, struct hw_error *err)
+{
+    struct hw_page_selection whole = *s;
+    hw_values all = {0};
+    *out = sum_of(values, s->metric);
+    if (!hw_filters_have_heap(&s->filters))
+        return HW_OK;
+    whole.filters = (hw_filters){0};
+    int rc = hw_page_values(t, &whole, &all, err);
+    *out = sum_of(&all, s->metric);
+    hw_vec_done(&all);
+    return rc;
+}
+
+static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
+                       const struct hw_page_selection *s, const parts *p, double unfiltered)
+{
+    struct hw_strbuf bytes = {0};
+    struct arrays a = {.t = t, .sel = s};
+    /* Without a wish everything, up to what a browser holds in 150 MB. */
+    double share = asked_share(req), total = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        n += p->v[i].flame.v.n;
+        total += (double)hw_value_get(hw_flame_total(&p->v[i].flame, 0), s->metric);
+    }
+    if (share == 0 && n > MAX_UNASKED)
+        share = 1e-5;
+    a.min = total * share;
+    int rc = fill(&a, p, unfiltered, &bytes);
+    arrays_done(&a);
+    if (rc == HW_OK)
+        hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
+    hw_strbuf_done(&bytes);
+    return rc;
+}
+
 void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    const char *part = hw_http_query(req, "part");
     struct hw_page_selection sel;
-    struct hw_flame flame = {0};
     hw_values values = {0};
-    struct hw_strbuf bytes = {0};
+    parts made = {0};
+    double unfiltered = 0;
     struct hw_error err = {0};
     int rc = hw_page_selection_init(&sel, t, req, &err);
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &values, &err);
     if (rc == HW_OK)
-        rc = build(t, &sel, &values, part && strcmp(part, "callers") == 0, asked_share(req), &flame,
-                   &err);
-    if (rc == HW_OK) {
-        struct arrays a = {.t = t, .sel = &sel, .f = &flame};
-        /* Without a wish everything, up to what a browser holds in 150 MB. */
-        double share = asked_share(req);
-        if (share == 0 && flame.v.n > MAX_UNASKED)
-            share = 1e-5;
-        a.min = (double)hw_value_get(hw_flame_total(&flame, 0), sel.metric) * share;
-        rc = fill(&a, sum_of(&values, sel.metric), &bytes);
-        arrays_done(&a);
-    }
+        rc = sum_unfiltered(t, &sel, &values, &unfiltered, &err);
+    if (rc == HW_OK)
+        rc = make_parts(req, t, &sel, &values, &made, &err);
+    if (rc == HW_OK)
+        rc = reply_parts(req, t, &sel, &made, unfiltered);
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);
-    else
-        hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
-    hw_strbuf_done(&bytes);
-    hw_flame_done(&flame);
+    parts_done(&made);
     hw_vec_done(&values);
     hw_page_selection_done(&sel);
 }

@@ -158,6 +158,7 @@ int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection
     const struct hw_span span = {.upid = s->upid,
                                  .one_heap = *s->heap != '\0',
                                  .heap_name = s->heap_id,
+                                 .filters = &s->filters,
                                  .ts_ns = s->ts_ns,
                                  .at_max = s->at_max,
                                  .has_from = s->has_from,

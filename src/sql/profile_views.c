@@ -480,6 +480,7 @@ static int select_tree(struct answer *a, const struct asked *q, unsigned *option
     if (rc == 0 && !find_heap(a, q, &span))
         rc = hw_fail(&a->err, HW_EINVAL, 0, "the process has no heap '%.40s'", q->heap);
     span.at_max = *options & OPTION_MAX;
+    span.filters = &filters;
     if (rc == 0)
         rc = hw_span_values(a->p, &a->list, &span, &values);
     if (rc == 0)

@@ -26,7 +26,7 @@ static const struct {
 } prefixes[] = {
     {"SS:", HW_FILTER_SHOW_STACK}, {"HS:", HW_FILTER_HIDE_STACK}, {"SF:", HW_FILTER_SHOW_FRAME},
     {"HF:", HW_FILTER_HIDE_FRAME}, {"SFF:", HW_FILTER_SHOW_FROM}, {"P:", HW_FILTER_PIVOT},
-    {"M:", HW_FILTER_MODULE},
+    {"M:", HW_FILTER_MODULE},      {"H:", HW_FILTER_HEAP},
 };
 
 /* ---- patterns ---- */
@@ -221,7 +221,7 @@ static int refuse_others(const char *text, struct hw_error *err)
 {
     static const struct {
         const char *prefix, *what;
-    } others[] = {{"T:", "threads"}, {"TY:", "types"}, {"H:", "heaps"}};
+    } others[] = {{"T:", "threads"}, {"TY:", "types"}};
     for (size_t i = 0; i < HW_ARRAY_LEN(others); i++)
         if (strncmp(text, others[i].prefix, strlen(others[i].prefix)) == 0)
             return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': stacks here know no %s", text,
@@ -277,6 +277,24 @@ bool hw_filters_have_pivot(const hw_filters *f)
         if (f->v[i].kind == HW_FILTER_PIVOT)
             return true;
     return false;
+}
+
+bool hw_filters_have_heap(const hw_filters *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->v[i].kind == HW_FILTER_HEAP)
+            return true;
+    return false;
+}
+
+bool hw_filters_keep_heap(const hw_filters *f, const char *heap)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct hw_filter *x = &f->v[i];
+        if (x->kind == HW_FILTER_HEAP && hw_pattern_matches(x->pattern, heap) == x->inverted)
+            return false;
+    }
+    return true;
 }
 
 /* ---- matches ---- */
@@ -379,6 +397,7 @@ bool hw_filter_apply(const struct hw_filter_matches *m, uint32_t *path, size_t *
             if (first_match(match, path, *n) == *n)
                 return false;
             break;
+        case HW_FILTER_HEAP: /* other heaps have no values here */
         case HW_FILTER_KIND_COUNT:
             break;
         }

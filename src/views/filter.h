@@ -7,7 +7,7 @@
  *            SS: (or none)  keep stacks with a matching frame     HS:  drop such stacks
  *            SF:  keep only matching frames                       HF:  take matching frames out
  *            SFF: stacks begin at the match nearest the root      P:   pivot at it
- *            M:   as SS, on the module's path
+ *            M:   as SS, on the module's path                     H:   as SS, on the heap's name
  *          A pattern is text (anywhere in the name, without regard to case), "text" (the whole
  * name, as it is), /re/ or /re/i (POSIX extended, no back references, one repetition {n,m} up to
  * 99; i: without regard to case). Filters apply in their order; at most one of SFF and P. Owns: its
@@ -36,6 +36,7 @@ enum hw_filter_kind {
     HW_FILTER_SHOW_FROM,
     HW_FILTER_PIVOT,
     HW_FILTER_MODULE,
+    HW_FILTER_HEAP, /* which values there are (span.h); says nothing about stacks */
     HW_FILTER_KIND_COUNT
 };
 
@@ -55,6 +56,9 @@ typedef HW_VEC(struct hw_filter) hw_filters;
 int hw_filters_add(hw_filters *f, const char *text, struct hw_error *err);
 void hw_filters_done(hw_filters *f);
 bool hw_filters_have_pivot(const hw_filters *f);
+bool hw_filters_have_heap(const hw_filters *f);
+/* Whether the filters on heaps, if there are any, let this one through. */
+bool hw_filters_keep_heap(const hw_filters *f, const char *heap);
 
 /* The answer of every filter for every function. */
 struct hw_filter_matches {

@@ -236,12 +236,19 @@ static void merge(hw_values *values)
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out)
 {
+    return hw_process_values_of(p, list, upid, ts_ns, at_max, NULL, NULL, out);
+}
+
+int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list *list,
+                         hw_upid upid, int64_t ts_ns, bool at_max, hw_process_keep keep,
+                         const void *ctx, hw_values *out)
+{
     hw_values one = {0};
     int rc = HW_OK;
     hw_vec_clear(out);
     for (size_t i = 0; i < list->v.n && rc == 0; i++) {
         const struct hw_series *s = &list->v.v[i];
-        if (s->upid.v != upid.v)
+        if (s->upid.v != upid.v || (keep && !keep(ctx, p, s)))
             continue;
         uint32_t dump = hw_process_dump_at(p, s, ts_ns, at_max);
         if (dump == HW_ID_NONE)

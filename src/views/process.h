@@ -58,6 +58,12 @@ const struct hw_value *hw_process_view_dump(const struct hw_process_view *v, uin
 /* The dump whose values a heap has at a moment; HW_ID_NONE before its first. */
 uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
                             bool at_max);
+/* What keeps a heap; NULL keeps all. */
+typedef bool (*hw_process_keep)(const void *ctx, const struct hw_profile *p,
+                                const struct hw_series *s);
+int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list *list,
+                         hw_upid upid, int64_t ts_ns, bool at_max, hw_process_keep keep,
+                         const void *ctx, hw_values *out);
 /* Values of all heaps at a moment, one row per callsite, sorted by callsite. */
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out);

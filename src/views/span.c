@@ -21,9 +21,19 @@ static int of_one_heap(const struct hw_profile *p, const struct hw_series_list *
     return HW_OK;
 }
 
+static bool kept(const void *ctx, const struct hw_profile *p, const struct hw_series *series)
+{
+    const struct hw_span *s = ctx;
+    const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), series->heap_name);
+    return (!s->one_heap || series->heap_name.v == s->heap_name.v) &&
+           hw_filters_keep_heap(s->filters, name);
+}
+
 static int values_at(const struct hw_profile *p, const struct hw_series_list *list,
                      const struct hw_span *s, int64_t ts_ns, bool at_max, hw_values *out)
 {
+    if (s->filters && hw_filters_have_heap(s->filters))
+        return hw_process_values_of(p, list, s->upid, ts_ns, at_max, kept, s, out);
     return s->one_heap ? of_one_heap(p, list, s, ts_ns, at_max, out)
                        : hw_process_values(p, list, s->upid, ts_ns, at_max, out);
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "views/filter.h"
 #include "views/series.h"
 #include "views/values.h"
 
@@ -23,8 +24,9 @@ struct hw_profile;
 
 struct hw_span {
     hw_upid upid;
-    bool one_heap;       /* only the heap of heap_name */
-    hw_str_id heap_name; /* of the profile's strings */
+    bool one_heap;             /* only the heap of heap_name */
+    hw_str_id heap_name;       /* of the profile's strings */
+    const hw_filters *filters; /* those on heaps choose among them; borrowed, NULL = none */
     int64_t ts_ns;
     bool at_max; /* ts_ns is that of a recorded maximum */
     bool has_from;

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
-import { find, type Graph, MERGED, moduleOf, nameOf, path, search } from './graph';
+import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer, useFollowing } from './parts';
 import { nodeSql, quote, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
@@ -28,7 +28,9 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
   const name = nameOf(g, node);
   const module = moduleOf(g, node);
   const copy = (text: string) => void navigator.clipboard?.writeText(text);
-  if (node === 0 || g.flags[node] & MERGED) return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }];
+  if (g.flags[node] & GROUP && place.peek().group === 'heap')
+    return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }, { label: 'Keep this heap', act: () => addFilter(`H:${exactly(name)}`) }, { label: 'Hide this heap', act: () => addFilter(`!H:${exactly(name)}`) }];
+  if (node === 0 || g.flags[node] & (MERGED | GROUP)) return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }];
   return [
     { label: 'Zoom in', key: '↵', act: () => onZoom(node) },
     { label: 'Show from here', act: () => addFilter(`SFF:${exactly(name)}`) },
@@ -42,7 +44,7 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Allocation sizes here', act: () => go({ page: 'sizes', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Find in another dump: differences', act: () => go({ page: 'diff', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Source', act: () => void toSource(name) },
-    { label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) },
+    ...(place.peek().group === 'module' ? [] : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
     { label: 'Copy name', act: () => copy(name) },
@@ -76,7 +78,7 @@ function picture(): void {
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
+  const query = selection.value + (p.group ? `&group=${p.group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
   const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
@@ -89,7 +91,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
   const onZoom = (node: number) => g && node < g.n && go({ zoom: zoomOf(path(g, node)) });
 
   const onKey = (key: string, node: number): boolean => {
-    const name = g && node > 0 && !(g.flags[node] & MERGED) ? exactly(nameOf(g, node)) : '';
+    const name = g && node > 0 && !(g.flags[node] & (MERGED | GROUP)) ? exactly(nameOf(g, node)) : '';
     switch (key) {
       case 'k': case 'K': if (name) addFilter(`SS:${name}`); return true;
       case 'h': case 'H': if (name) addFilter(`HF:${name}`); return true;
@@ -138,6 +140,10 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })}
           options={[{ id: 'site', label: 'Your code', hint: 'stacks end at the function that asked: allocator and container frames are cut off' }, { id: 'all', label: 'All frames' }]} />
         <button type="button" aria-pressed={p.collapse} class="toggle" title="a function that calls itself is one frame (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse recursion</button>
+        <label>Group <select aria-label="Group by" value={p.group} title="a box for each below the root" onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
+          <option value="">none</option><option value="module">module that asked</option><option value="heap">heap</option>
+          <option disabled>thread: not in heap samples</option><option disabled>type: not in heap samples</option>
+        </select></label>
         <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
       </div>
       <FilterBar problem={answer.error}>

@@ -1,6 +1,6 @@
 // The binary flamegraph (doc/design/pages.md) as typed arrays over the answer's bytes: no copy.
 
-export const MERGED = 1, ALLOCATOR = 2, STD = 4, UNNAMED = 8, ONLY_A = 16, ONLY_B = 32;
+export const MERGED = 1, ALLOCATOR = 2, STD = 4, UNNAMED = 8, ONLY_A = 16, ONLY_B = 32, GROUP = 64;
 const HAS_SIDES = 16; // of the header
 
 export interface Graph {

@@ -195,7 +195,7 @@ export const isTyping = (e: Event) => e.target instanceof HTMLElement && /^(INPU
 
 const PREFIXES: [string, string][] = [
   ['SS:', 'keep stacks with'], ['HS:', 'hide stacks with'], ['SF:', 'keep only frames'], ['HF:', 'take frames out'],
-  ['SFF:', 'begin at'], ['P:', 'pivot at'], ['M:', 'keep stacks in module'],
+  ['SFF:', 'begin at'], ['P:', 'pivot at'], ['M:', 'keep stacks in module'], ['H:', 'keep heaps'],
 ];
 
 /** A name as the filters' exact form. */
@@ -226,13 +226,15 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
   const add = () => {
     const t = text.trim();
     if (!t) return;
-    addFilter(/^!?(SS|HS|SF|HF|SFF|P|M):/.test(t) ? t : prefix + t);
+    addFilter(/^!?(SS|HS|SF|HF|SFF|P|M|H|T|TY):/.test(t) ? t : prefix + t);
     setText('');
   };
   return (
     <div class="bar filters" role="group" aria-label="Filters">
       <select aria-label="Kind of filter" value={prefix} onChange={(e) => setPrefix(e.currentTarget.value)}>
         {PREFIXES.map(([id, label]) => <option value={id}>{label}</option>)}
+        <option disabled>keep threads (T:): samples of a heap name no thread</option>
+        <option disabled>keep types (TY:): samples of a heap name no type</option>
       </select>
       <input id="filter" type="text" aria-label="Filter" placeholder="text, &quot;whole name&quot; or /regex/" value={text} onInput={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => e.key === 'Enter' && add()} />

@@ -39,8 +39,10 @@ export function functionsSql(t: Tracks, match: string): string {
 export function nodeSql(t: Tracks, g: Graph, node: number): string {
   const m = place.value.metric;
   const options = place.value.invert && !hasPivot(place.value) ? ['invert'] : [];
-  const names = path(g, node).map((n, i) => `(${i + 1}, ${quote(n)})`).join(',\n  ');
-  return `-- the stack of one box, from the root\nwith recursive\n tree as materialized (\n  select *, iif(name is null or name = '', name, demangle(name)) as shown\n  from heapwise_tree(${selectionArgs(t, place.value, ...options)})),\n stack(step, shown) as (values\n  ${names}),\n at(id, step) as (\n  select id, 0 from tree where parent_id is null\n  union all\n  select tree.id, at.step + 1 from at\n  join stack on stack.step = at.step + 1\n  join tree on tree.parent_id = at.id and tree.shown = stack.shown)\nselect tree.id, tree.depth, tree.shown as name, tree.map_name, tree.self_${m} as self, tree.${m} as value, tree.samples, tree.space_error\nfrom at join tree using (id) order by depth`;
+  const whole = path(g, node);
+  const heap = place.value.group === 'heap' ? whole.shift() : ''; // a box of its own below the root
+  const names = whole.map((n, i) => `(${i + 1}, ${quote(n)})`).join(',\n  ');
+  return `-- the stack of one box, from the root\nwith recursive\n tree as materialized (\n  select *, iif(name is null or name = '', name, demangle(name)) as shown\n  from heapwise_tree(${selectionArgs(t, heap ? { ...place.value, heap } : place.value, ...options)})),\n stack(step, shown) as (values\n  ${names}),\n at(id, step) as (\n  select id, 0 from tree where parent_id is null\n  union all\n  select tree.id, at.step + 1 from at\n  join stack on stack.step = at.step + 1\n  join tree on tree.parent_id = at.id and tree.shown = stack.shown)\nselect tree.id, tree.depth, tree.shown as name, tree.map_name, tree.self_${m} as self, tree.${m} as value, tree.samples, tree.space_error\nfrom at join tree using (id) order by depth`;
 }
 
 export const sqlHref = (sql: string) => href({ page: 'query', sql });

@@ -28,6 +28,7 @@ export interface Place {
   sql: string; // the query of the SQL page
   file: string; line: string; // of the Source page
   collapse: boolean; // direct recursion as one frame
+  group: string; // by what the graph is cut below its root: '', module, heap
   bottom: boolean; // the root stands at the bottom
   marks: string; // times on the timeline, in ns, joined by ','
 }
@@ -36,7 +37,7 @@ const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
-  sql: '', file: '', line: '', collapse: false, bottom: false, marks: '',
+  sql: '', file: '', line: '', collapse: false, group: '', bottom: false, marks: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
@@ -56,6 +57,7 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   invert: (t) => t === '1',
   collapse: (t) => t === '1',
   bottom: (t) => t === '1',
+  group: (t) => (/^(module|heap)$/.test(t) ? t : ''),
   marks: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   frames: (t) => (t === 'all' ? 'all' : 'site'),
   theme: (t) => (/^(light|dark|contrast)$/.test(t) ? t : ''),

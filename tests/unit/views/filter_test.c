@@ -240,7 +240,6 @@ static void refused(void **state)
         {"!SFF:x", "cannot be inverted"},
         {"T:main", "stacks here know no threads"},
         {"TY:int", "stacks here know no types"},
-        {"H:libc", "stacks here know no heaps"},
         {"P:second", "only one of SFF: and P:"},
     };
     hw_filters f = {0};

@@ -1,0 +1,83 @@
+// Parts of a graph: filters on heaps, groups below the root, against SQL.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, done, inspect, recordFamily, serve, visit } from './lib.mjs';
+
+let server, page, upid;
+const flame = (query) => server.ask(`/api/v1/traces/1/flame?upid=${upid}&${query}`);
+
+/** Totals of a graph and of the boxes right below its root. */
+async function graph(query) {
+  const r = await flame(query);
+  assert.equal(r.status, 200, await (r.status === 200 ? '' : r.text()));
+  const b = Buffer.from(await r.arrayBuffer());
+  const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
+  let o = 72;
+  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
+  const [parent, end, , name] = [take(4), take(4), take(2), take(4)];
+  take(4), take(1), take(8);
+  const cum = take(8);
+  take(4), take(4);
+  const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
+  const string = (i) => b.toString('utf8', texts + b.readUInt32LE(o + 4 * i), texts + b.readUInt32LE(o + 4 * (i + 1)));
+  const below = {};
+  for (let i = 1; i < n; i = b.readUInt32LE(end + 4 * i)) {
+    assert.equal(b.readInt32LE(parent + 4 * i), 0);
+    below[string(b.readUInt32LE(name + 4 * i))] = b.readDoubleLE(cum + 8 * i);
+  }
+  assert.equal(b.readUInt32LE(end), n);
+  return { total: b.readDoubleLE(32), unfiltered: b.readDoubleLE(40), below };
+}
+
+before(async () => {
+  server = await serve(recordFamily());
+  page = await browse();
+  await page.goto(server.url);
+  [[upid]] = await server.sql('select upid - 1 from heap_profile_allocation group by 1 having count(distinct heap_name) > 1 order by sum(size) desc limit 1');
+});
+after(done);
+
+test('groups and filters on heaps are those of SQL', async () => {
+  const rows = await server.sql(`select heap_name, sum(size) from heap_profile_allocation where upid = ${upid + 1} group by 1 having sum(size) > 0`);
+  assert.ok(rows.length > 1);
+  const heaps = Object.fromEntries(rows);
+  const all = rows.reduce((a, r) => a + r[1], 0);
+  for (const more of ['', '&stable=1', '&invert=1', '&min_share=0.01']) {
+    const g = await graph(`group=heap${more}`);
+    assert.deepEqual(g.below, heaps, more);
+    assert.equal(g.total, all);
+  }
+  const modules = await server.sql(`select map_name, sum(self_space) from heapwise_functions(${upid + 1}) where self_space > 0 group by 1`);
+  assert.deepEqual((await graph('group=module')).below, Object.fromEntries(modules.map(([m, v]) => [m || 'unknown', v])));
+  for (const [heap, space] of rows) {
+    const f = (x) => `filters=${encodeURIComponent(x)}`;
+    const kept = await graph(f(`H:"${heap}"`)), hidden = await graph(f(`!H:"${heap}"`));
+    assert.equal(kept.total, space);
+    assert.equal(hidden.total, all - space);
+    assert.equal(kept.unfiltered, all);
+    const [[sql]] = await server.sql(`select space from heapwise_tree(${upid + 1}, null, null, null, 'H:"${heap.replace(/'/g, "''")}"') where id = 0`);
+    assert.equal(sql, space);
+  }
+  for (const bad of ['group=thread', 'group=x', 'filters=T%3Amain', 'filters=TY%3Aint']) assert.equal((await flame(bad)).status, 400, bad);
+});
+
+test('the graph is cut by heap, and one heap is kept', async () => {
+  await visit(page, 'flame', `&upid=${upid}`);
+  await page.selectOption('[aria-label="Group by"]', 'heap');
+  await page.waitForFunction(() => location.hash.includes('group=heap'));
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+  const canvas = page.locator('.flame canvas').first();
+  await canvas.focus();
+  await page.keyboard.press('ArrowDown');
+  const heard = await page.textContent('.flame .sr');
+  await page.keyboard.press(' ');
+  await page.click('[role=menuitem]:has-text("Keep this heap")');
+  await page.waitForSelector('.chip');
+  assert.match(page.url(), /f=H%3A/);
+  await page.waitForFunction(() => /root .* of /.test(document.querySelector('.explorer').textContent));
+  assert.ok(heard.length > 0);
+  assert.equal(await page.locator('[aria-label="Group by"] option:disabled').count(), 2);
+  const broken = await inspect(page, 'groups', () => visit(page, 'flame', `&upid=${upid}&group=heap`));
+  assert.deepEqual(broken, []);
+  assert.deepEqual(page.problems, []);
+});
