@@ -26,15 +26,19 @@
 enum { MAX_TYPES = 64, MAX_LINES = 64 };
 enum column { ALLOC_COUNT, ALLOC_BYTES, LIVE_COUNT, LIVE_BYTES, N_COLUMNS };
 
+struct function {
+    hw_str_id name, system_name, file;
+};
+
 struct pprof {
     struct hw_profile *p;
     HW_VEC(struct hw_bytes) strings; /* borrowed from the file */
     HW_VEC(struct hw_bytes) types;   /* ValueType messages */
     struct hw_map64 mappings;        /* id -> hw_mapping_id; bias in `starts` beside */
     HW_VEC(uint64_t) biases;         /* by mapping row: address - bias = rel_pc */
-    struct hw_map64 functions;       /* id -> hw_str_id */
-    struct hw_map64 locations;       /* id -> index */
-    HW_VEC(struct hw_bytes) location_messages;
+    struct hw_map64 function_ids;    /* id -> index */
+    HW_VEC(struct function) functions;
+    struct hw_map64 locations;     /* id -> hw_frame_id */
     int column_of_type[MAX_TYPES]; /* enum column; -1 = not of a heap */
     bool has[N_COLUMNS];
     HW_VEC(hw_frame_id) path;
@@ -141,63 +145,116 @@ static int add_mapping(struct pprof *in, struct hw_bytes message)
 static int add_function(struct pprof *in, struct hw_bytes message)
 {
     uint64_t id = number_of(message, HW_F_pprof_Function_id);
-    struct hw_bytes name = string_at(in, number_of(message, HW_F_pprof_Function_system_name));
-    hw_str_id row;
-    if (!name.n)
-        name = string_at(in, number_of(message, HW_F_pprof_Function_name));
-    int rc = hw_profile_str(in->p, name, &row);
-    return rc < 0 || id == HW_MAP64_NO_KEY ? rc : hw_map64_put(&in->functions, id, row.v);
+    struct hw_bytes name = string_at(in, number_of(message, HW_F_pprof_Function_name));
+    struct hw_bytes system_name =
+        string_at(in, number_of(message, HW_F_pprof_Function_system_name));
+    struct hw_bytes file = string_at(in, number_of(message, HW_F_pprof_Function_filename));
+    struct function f = {{0}, {0}, {0}};
+    if (id == HW_MAP64_NO_KEY)
+        return HW_OK;
+    int rc = hw_profile_str(in->p, name.n ? name : system_name, &f.name);
+    if (rc == HW_OK)
+        rc = hw_profile_str(in->p, system_name.n ? system_name : name, &f.system_name);
+    if (rc == HW_OK)
+        rc = hw_profile_str(in->p, file, &f.file);
+    if (rc == HW_OK)
+        rc = hw_map64_put(&in->function_ids, id, in->functions.n);
+    return rc == HW_OK && hw_vec_push(&in->functions, f) < 0 ? HW_ENOMEM : rc;
+}
+
+/* ---- locations ---- */
+
+/* What one Line of a location says, beside the name its frame goes by. */
+struct place {
+    struct hw_symbol_line line;
+    hw_str_id system_name;
+};
+
+static struct place place_of(const struct pprof *in, struct hw_bytes message)
+{
+    uint64_t at, line = number_of(message, HW_F_pprof_Line_line);
+    if (!hw_map64_get(&in->function_ids, number_of(message, HW_F_pprof_Line_function_id), &at))
+        return (struct place){0}; /* nameless */
+    const struct function *f = &in->functions.v[at];
+    return (struct place){{f->name, f->file, line > UINT32_MAX ? 0 : (uint32_t)line},
+                          f->system_name};
+}
+
+static bool same_lines(const struct hw_symbol_line *a, const struct hw_symbol_line *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i].function.v != b[i].function.v || a[i].file.v != b[i].file.v ||
+            a[i].line != (b[i].file.v ? b[i].line : 0))
+            return false;
+    return true;
+}
+
+/*
+ * One frame of n functions inlined into each other, innermost first. Often there are no addresses
+ * (ours have none): then frames of one function differ in their lines only, and each other set of
+ * lines makes another frame.
+ */
+static int frame_of(struct pprof *in, struct hw_frame f, const struct place *places, size_t n,
+                    hw_frame_id *out)
+{
+    struct hw_callsites *cs = in->p->callsites;
+    struct hw_symbol_sets *sets = hw_callsites_symbol_sets(cs);
+    struct hw_symbol_line lines[MAX_LINES];
+    const struct hw_symbol_line *have;
+    bool known = false;
+    for (size_t i = 0; i < n; i++) {
+        lines[i] = places[i].line;
+        known |= lines[i].function.v || lines[i].file.v;
+    }
+    if (n)
+        f.name = places[n - 1].system_name;
+    int rc = hw_callsites_frame(cs, &f, out);
+    if (rc < 0 || !known)
+        return rc;
+    size_t n_have = hw_symbol_sets_get(sets, *out, &have);
+    if (n_have == n && same_lines(have, lines, n))
+        return HW_OK;
+    if (n_have)
+        rc = hw_callsites_frame_apart(cs, &f, out);
+    return rc < 0 ? rc : hw_symbol_sets_put(sets, *out, lines, n);
 }
 
 static int add_location(struct pprof *in, struct hw_bytes message)
 {
-    uint64_t id = number_of(message, HW_F_pprof_Location_id);
-    if (id == HW_MAP64_NO_KEY)
-        return HW_OK;
-    if (hw_map64_put(&in->locations, id, in->location_messages.n) < 0)
-        return HW_ENOMEM;
-    return hw_vec_push(&in->location_messages, message) < 0 ? HW_ENOMEM : HW_OK;
-}
-
-/* ---- samples ---- */
-
-static int push_frame(struct pprof *in, struct hw_frame *f, uint64_t function)
-{
-    uint64_t name = 0;
-    hw_frame_id row;
-    (void)hw_map64_get(&in->functions, function, &name); /* absent: nameless */
-    f->name = (hw_str_id){(uint32_t)name};
-    int rc = hw_callsites_frame(in->p->callsites, f, &row);
-    return rc == HW_OK && hw_vec_push(&in->path, row) < 0 ? HW_ENOMEM : rc;
-}
-
-/* Adds the frames of one location, innermost first: one for each inlined function. */
-static int push_location(struct pprof *in, uint64_t id)
-{
-    uint64_t at, mapping = HW_ID_NONE, lines[MAX_LINES] = {0};
+    uint64_t id = 0, mapping = HW_ID_NONE;
+    struct place places[MAX_LINES];
     size_t n = 0;
-    if (!hw_map64_get(&in->locations, id, &at)) {
-        in->n_bad++;
-        return HW_OK;
-    }
-    struct hw_pb_reader r = hw_pb_read(in->location_messages.v[at]);
+    struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
     struct hw_frame row = {0};
     while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_pprof_Location_mapping_id)
+        if (f.number == HW_F_pprof_Location_id)
+            id = f.value;
+        else if (f.number == HW_F_pprof_Location_mapping_id)
             (void)hw_map64_get(&in->mappings, f.value, &mapping); /* absent: without mapping */
         else if (f.number == HW_F_pprof_Location_address)
             row.rel_pc = f.value;
         else if (f.number == HW_F_pprof_Location_line && n < MAX_LINES)
-            lines[n++] = number_of(f.bytes, HW_F_pprof_Line_function_id);
+            places[n++] = place_of(in, f.bytes);
     }
     row.mapping.v = (uint32_t)mapping;
     if (row.mapping.v != HW_ID_NONE && row.rel_pc)
         row.rel_pc -= in->biases.v[row.mapping.v];
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < (n ? n : 1); i++)
-        rc = push_frame(in, &row, lines[i]);
-    return rc;
+    hw_frame_id frame;
+    int rc = frame_of(in, row, places, n, &frame);
+    return rc < 0 || id == HW_MAP64_NO_KEY ? rc : hw_map64_put(&in->locations, id, frame.v);
+}
+
+/* ---- samples ---- */
+
+static int push_location(struct pprof *in, uint64_t id)
+{
+    uint64_t frame;
+    if (!hw_map64_get(&in->locations, id, &frame)) {
+        in->n_bad++;
+        return HW_OK;
+    }
+    return hw_vec_push(&in->path, (hw_frame_id){(uint32_t)frame}) < 0 ? HW_ENOMEM : HW_OK;
 }
 
 static void take_value(struct pprof *in, size_t index, uint64_t v, int64_t *values)
@@ -356,10 +413,10 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
     hw_vec_done(&in.strings);
     hw_vec_done(&in.types);
     hw_vec_done(&in.biases);
-    hw_vec_done(&in.location_messages);
     hw_vec_done(&in.path);
     hw_map64_done(&in.mappings);
-    hw_map64_done(&in.functions);
+    hw_map64_done(&in.function_ids);
+    hw_vec_done(&in.functions);
     hw_map64_done(&in.locations);
     return rc;
 }

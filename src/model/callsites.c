@@ -146,6 +146,15 @@ int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_fra
     return HW_OK;
 }
 
+int hw_callsites_frame_apart(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out)
+{
+    if (cs->frames.n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    out->v = (uint32_t)cs->frames.n;
+    return hw_vec_push(&cs->frames, ((struct frame_row){*f, f->name, HW_ID_NONE})) < 0 ? HW_ENOMEM
+                                                                                       : HW_OK;
+}
+
 static size_t site_home(const struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame)
 {
     return (size_t)hw_hash_mix(hw_hash_seed(), (uint64_t)parent.v << 32 | frame.v) & cs->site_mask;

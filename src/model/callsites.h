@@ -57,6 +57,9 @@ struct hw_strings *hw_callsites_strings(struct hw_callsites *cs);
 
 int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw_mapping_id *out);
 int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out);
+/* Adds a row beside one with the same content that is known to be another frame (its symbols say
+ * so). Interning does not find it. */
+int hw_callsites_frame_apart(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out);
 /* Finds or adds the path and gives its leaf. */
 int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, size_t n,
                         hw_callsite_id *out);

@@ -177,6 +177,15 @@ sites() {
     run -0 go tool pprof -lines -top -sample_index=space more.pb.gz
     has "make $BOX/src/keep.c:5"
     has "fill $BOX/src/keep.c:10"
+    # Read by us and written again, with and without addresses, it has the same lines.
+    heapwise convert -t pprof more.pb.gz again.pb.gz
+    for what in "-lines -top" "-list=." "-lines -traces"; do
+        for file in more again; do
+            go tool pprof $what -sample_index=space $file.pb.gz 2>/dev/null >$file.said
+        done
+        grep -q 'keep.c' more.said
+        diff more.said again.said
+    done
 }
 
 # A libdw that breaks on a line table, whoever loads it.
