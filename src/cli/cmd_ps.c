@@ -36,8 +36,8 @@ static bool is_meant(void *ctx, int32_t pid, const char *argv0)
 static void print_name(const char *name, int width)
 {
     struct hw_strbuf b = {0};
-    const char *slash = name[0] == '[' ? NULL : strrchr(name, '/'); /* [kworker/0:0] */
-    const char *shown = slash && slash[1] ? slash + 1 : name;
+    const char *shown = hw_proc_shown_name(name);
+    shown = shown[0] ? shown : name;
     hw_strbuf_add_escaped(&b, shown, strlen(shown));
     printf("%-*s", width, b.failed || !b.p ? "?" : b.p);
     hw_strbuf_done(&b);

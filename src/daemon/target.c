@@ -558,8 +558,7 @@ static void learn_names(struct hw_target *t)
     char argv0[512];
     hw_look_argv0(t->rec->looker, hw_look_at(&t->pid, t->uid), argv0, sizeof argv0);
     hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
-    const char *base = strrchr(argv0, '/');
-    base = base ? base + 1 : argv0;
+    const char *base = hw_proc_shown_name(argv0);
     (void)snprintf(t->name, sizeof t->name, "%.200s", base[0] ? base : t->exe);
     t->launcher = hw_launch_is_launcher(t->exe);
 }

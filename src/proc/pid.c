@@ -192,6 +192,16 @@ void hw_proc_argv0(int proc_dir, char *out, size_t max)
     out[n > 0 ? n : 0] = '\0';
 }
 
+const char *hw_proc_shown_name(const char *argv0)
+{
+    if (argv0[0] == '[') /* a kernel thread: [kworker/0:0] */
+        return argv0;
+    const char *title = strstr(argv0, ": ");
+    size_t n = title ? (size_t)(title - argv0) : strlen(argv0);
+    const char *slash = memrchr(argv0, '/', n);
+    return slash ? slash + 1 : argv0;
+}
+
 void hw_proc_exe_name(int proc_dir, char *out, size_t max)
 {
     char path[4096];

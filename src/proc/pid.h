@@ -62,6 +62,9 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out);
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n);
 /* argv[0], cut at max - 1; "" for none. */
 void hw_proc_argv0(int proc_dir, char *out, size_t max);
+/* The part of it that people know: without the folder, which in a title is not the last slash
+ * ("nginx: master process /usr/sbin/nginx -g"). Inside argv0; "" for a folder. */
+const char *hw_proc_shown_name(const char *argv0);
 /* Base name of the executable; "" when unreadable. */
 void hw_proc_exe_name(int proc_dir, char *out, size_t max);
 

@@ -140,5 +140,26 @@ static void test_status_hostile(void **state)
     assert_int_equal(st.rss_anon_kb, 12);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_lines), cmocka_unit_test(test_hostile),
-             cmocka_unit_test(test_self), cmocka_unit_test(test_status_hostile))
+/* What people know of argv[0], also where a server has written a title over it. */
+static void test_shown_name(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"/usr/bin/redis-server", "redis-server"},
+        {"redis-server *:6379", "redis-server *:6379"},
+        {"nginx: worker process", "nginx: worker process"},
+        {"nginx: master process /usr/sbin/nginx -g x",
+         "nginx: master process /usr/sbin/nginx -g x"},
+        {"/opt/a b/postgres: walwriter /x", "postgres: walwriter /x"},
+        {"[kworker/0:0]", "[kworker/0:0]"},
+        {"-bash", "-bash"},
+        {"/", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(hw_proc_shown_name(rows[i][0]), rows[i][1]);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines),
+             cmocka_unit_test(test_hostile), cmocka_unit_test(test_self),
+             cmocka_unit_test(test_status_hostile))
