@@ -29,7 +29,7 @@
 
 #include "base/banned.h"
 
-enum { N_SEQUENCES = 1, MAX_NAME = 256 };
+enum { N_SEQUENCES = 1, MAX_NAME = 256, STALL_MS = 300 };
 
 struct job {
     struct hw_cli *cli;
@@ -229,6 +229,8 @@ static int dump_graphs(struct job *j)
     struct hw_java_dump_options options = {
         .pid = &j->pid,
         .allow_pause = hw_opt_flag(o, HW_OPT_JAVA_PAUSE),
+        .fail = (uint32_t)hw_opt_num(o, HW_OPT_JAVA_STALL),
+        .stall_ms = hw_opt_num(o, HW_OPT_JAVA_STALL) ? STALL_MS : 0,
         .ignored_types = (const char *const *)ignore->list.v,
         .n_ignored = ignore->list.n,
     };

@@ -253,6 +253,54 @@ def no_signal(box):
         hw.true(jvm.p.poll() is None, "the JVM has ended")
 
 
+def down_the_ladder(box):
+    """A child that stands still is ended, twice tried again, then objects are told apart by tags."""
+    hw.need("java", "javac", "jcmd")
+    p = compare(box, dump_options=["--stall-modes", "1"], n=300)
+    said = ask(box, box.path("java.trace"), "select name, str_value from metadata where name like 'trace_attribute%'")
+    values = {n.rsplit(".", 1)[1]: v for n, v in said}
+    hw.equal(values["way"], "fork, objects by tag", "the way")
+    hw.equal(values["failed_before"], "; ".join(["fork, objects by address: child_stalled"] * 3), "steps")
+    hw.true(b"child_stalled" in p.stderr, p.stderr.decode())
+
+
+def no_fork(box):
+    """ZGC: refused with the reason; with consent the walk is made inside the JVM."""
+    hw.need("java", "javac", "jcmd")
+    options = ["-XX:+UseZGC"]
+    if box.run(["java", *options, "-version"]).returncode:
+        raise hw.Skip("this JVM has no ZGC")
+    with Jvm(box, SHAPES, 10, options=options).ready() as jvm:
+        p = dump(box, jvm, check=77)
+        hw.true(" fork_unsafe_shared_heap: " in p.stderr.decode(), p.stderr.decode())
+    compare(box, options, dump_options=["--allow-pause"], n=300, sizes=False)
+
+
+def same_shenandoah(box):
+    hw.need("java", "javac", "jcmd")
+    options = ["-XX:+UseShenandoahGC"]
+    if box.run(["java", *options, "-version"]).returncode:
+        raise hw.Skip("this JVM has no Shenandoah")
+    compare(box, options)
+
+
+def classic(box):
+    """java_heap_dump: by name, with a recorder of its own; its configuration is what it always was."""
+    hw.need("java", "javac")
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+    p = box.run([hw.tool("java_heap_dump"), "-n", "a,b", "-c", "5000", "--print-config"], check=0)
+    hw.equal(" ".join(p.stdout.decode().split()),
+             'buffers { size_kb: 262144 fill_policy: DISCARD } data_sources { config { name: "android.java_hprof" '
+             'java_hprof_config { process_cmdline: "a" process_cmdline: "b" continuous_dump_config '
+             '{ dump_interval_ms: 5000 } } } } data_source_stop_timeout_ms: 100000', "configuration")
+    with Jvm(box, SHAPES, 700).ready() as jvm:
+        box.run([hw.tool("java_heap_dump"), "-p", str(jvm.pid), "--stop-when-done", "-o", box.path("java.trace")],
+                env=env, check=0)
+    hw.equal(dict(r[:2] for r in ask(box, box.path("java.trace"), CLASSES))["Shapes$Item"], "700", "objects")
+    box.run([hw.tool("java_heap_dump"), "-n", "nobody", "-o", box.path("none.trace")], env=env, check=5)
+    box.run([hw.tool("java_heap_dump"), "-n", "nobody", "--wait-for-oom"], check=77)
+
+
 def by_configuration(box):
     """The service's data source: names of main classes, dumps at an interval, smaps, ignored types."""
     hw.need("java", "javac")
@@ -303,4 +351,6 @@ def refused(box):
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
              "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "refused": refused, "no-signal": no_signal,
-             "by-configuration": by_configuration})
+             "by-configuration": by_configuration,
+             "down-the-ladder": down_the_ladder, "no-fork": no_fork, "same-shenandoah": same_shenandoah,
+             "classic": classic})
