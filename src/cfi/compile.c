@@ -119,7 +119,7 @@ static int add_debug_frame(struct compiler *c, const struct hw_image *img)
 {
     const struct hw_image_section *sec = hw_image_find(img, ".debug_frame");
     uint8_t *bytes;
-    if (!sec || img->elf_class != 64 || img->machine != c->image.machine)
+    if (!sec || img->elf_class != c->image.elf_class || img->machine != c->image.machine)
         return HW_OK;
     struct hw_cfi_section s = {.is_eh = false};
     if (hw_image_read_section(img, sec, MAX_SECTION, &bytes, &s.bytes.n, NULL) < 0)
@@ -258,6 +258,18 @@ static void fill_stats(const struct compiler *c, uint64_t eh_frame_bytes, const 
     }
 }
 
+/* 0 = none that we have rules for; a 64-bit machine's file of 32 bits (x32) is one of those. */
+static uint32_t arch_of(const struct hw_image *img)
+{
+    if (img->machine == EM_386 && img->elf_class == 32)
+        return HW_ARCH_X86;
+    if (img->elf_class != 64)
+        return 0;
+    if (img->machine == EM_X86_64)
+        return HW_ARCH_X86_64;
+    return img->machine == EM_AARCH64 ? HW_ARCH_ARM64 : 0;
+}
+
 static int compile(struct compiler *c, int elf_fd, int debug_fd, void **out, size_t *n_bytes,
                    struct hw_cfi_stats *stats, struct hw_error *err)
 {
@@ -265,11 +277,10 @@ static int compile(struct compiler *c, int elf_fd, int debug_fd, void **out, siz
     int rc = hw_image_open(&c->image, elf_fd, NULL, 0, /* with_sections = */ true, err);
     if (rc < 0)
         return rc;
-    if (c->image.elf_class != 64 ||
-        (c->image.machine != EM_X86_64 && c->image.machine != EM_AARCH64))
+    c->arch = arch_of(&c->image);
+    if (!c->arch)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "no unwind rules for ELF machine %u (%u bit)",
                        c->image.machine, c->image.elf_class);
-    c->arch = c->image.machine == EM_X86_64 ? HW_ARCH_X86_64 : HW_ARCH_ARM64;
     c->records.machine = c->image.machine;
 
     rc = add_eh_frame(c, &eh_frame_bytes, err);

@@ -104,19 +104,32 @@ uint64_t hw_cfi_pointer(struct hw_cfi_cursor *c, uint8_t encoding, uint64_t sect
 
 /* ---- CIE ---- */
 
+static size_t address_bytes_of(const struct hw_cfi_section *s)
+{
+    return s->code->elf_class / 8;
+}
+
+/* "As wide as an address" by its true width. */
+static uint8_t sized(const struct hw_cfi_section *s, uint8_t encoding)
+{
+    if ((encoding & 0x0f) != PE_ABSPTR || address_bytes_of(s) == 8 || encoding == PE_OMIT)
+        return encoding;
+    return encoding | (encoding & PE_PCREL ? PE_SDATA4 : PE_UDATA4);
+}
+
 /* After the augmentation's own length: one value per letter, in order. */
-static void read_augmentation(struct hw_cfi_cursor *c, const char *letters, uint64_t section_va,
-                              struct hw_cfi_cie *cie)
+static void read_augmentation(const struct hw_cfi_section *s, struct hw_cfi_cursor *c,
+                              const char *letters, struct hw_cfi_cie *cie)
 {
     for (const char *l = letters; *l; l++) {
         switch (*l) {
         case 'R':
-            cie->fde_encoding = hw_cfi_u8(c);
+            cie->fde_encoding = sized(s, hw_cfi_u8(c));
             break;
         case 'P': {
-            uint8_t enc = hw_cfi_u8(c);
+            uint8_t enc = sized(s, hw_cfi_u8(c));
             if (enc != PE_OMIT) /* where the personality is does not matter, its length does */
-                (void)hw_cfi_pointer(c, enc & 0x0f, section_va);
+                (void)hw_cfi_pointer(c, enc & 0x0f, s->va);
             break;
         }
         case 'L':
@@ -145,25 +158,25 @@ static bool read_cie(const struct hw_cfi_section *s, struct hw_cfi_cursor c, str
         letters[n++] = ch;
     letters[n] = 0;
     if (strcmp(letters, "eh") == 0) {
-        (void)hw_cfi_fixed(&c, 8);
+        (void)hw_cfi_fixed(&c, address_bytes_of(s));
         letters[0] = 0;
     }
     if (version == 4) {
         uint8_t address_bytes = hw_cfi_u8(&c), segment_bytes = hw_cfi_u8(&c);
-        if (address_bytes != 8 || segment_bytes)
+        if (address_bytes != address_bytes_of(s) || segment_bytes)
             return false;
     }
     cie->code_align = hw_cfi_uleb(&c);
     cie->data_align = hw_cfi_sleb(&c);
     cie->ra_reg = version == 1 ? hw_cfi_u8(&c) : hw_cfi_uleb(&c);
-    cie->fde_encoding = PE_ABSPTR;
+    cie->fde_encoding = sized(s, PE_ABSPTR);
     if (letters[0] == 'z') {
         uint64_t n_aug = hw_cfi_uleb(&c);
         if (c.bad || n_aug > c.end - c.at)
             return false;
         struct hw_cfi_cursor aug = c;
         aug.end = c.at + (size_t)n_aug;
-        read_augmentation(&aug, letters + 1, s->va, cie);
+        read_augmentation(s, &aug, letters + 1, cie);
         if (aug.bad)
             return false;
         c.at += (size_t)n_aug;

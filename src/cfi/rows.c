@@ -62,12 +62,15 @@ enum {
 
 struct machine_regs {
     uint8_t sp, fp, ra;
+    uint8_t word; /* bytes: what offsets in rules are counted in */
 };
 
 static struct machine_regs regs_of(uint32_t machine)
 {
-    return machine == EM_AARCH64 ? (struct machine_regs){31, 29, 30}
-                                 : (struct machine_regs){7, 6, 16};
+    if (machine == EM_AARCH64)
+        return (struct machine_regs){31, 29, 30, 8};
+    return machine == EM_386 ? (struct machine_regs){4, 5, 8, 4}
+                             : (struct machine_regs){7, 6, 16, 8};
 }
 
 /* ---- projection ---- */
@@ -79,16 +82,22 @@ static struct hw_cfi_cursor expr_cursor(const struct hw_cfi_section *s, uint32_t
     return (struct hw_cfi_cursor){s->bytes.p, at, at + n, false};
 }
 
+static bool fits_i16(int64_t off, int64_t word)
+{
+    return off % word == 0 && off / word >= INT16_MIN && off / word <= INT16_MAX;
+}
+
 static bool expr_ends(const struct hw_cfi_cursor *c)
 {
     return !c->bad && c->at == c->end;
 }
 
 /* litN of the PLT expression, -1 when it is another one. */
-static int plt_threshold(struct hw_cfi_cursor c)
+static int plt_threshold(struct hw_cfi_cursor c, struct machine_regs regs)
 {
-    static const uint8_t head[] = {OP_BREG0 + 7, 8, OP_BREG0 + 16, 0, OP_LIT0 + 15, OP_AND};
-    static const uint8_t rest[] = {OP_GE, OP_LIT0 + 3, OP_SHL, OP_PLUS};
+    const uint8_t head[] = {OP_BREG0 + regs.sp, regs.word, OP_BREG0 + regs.ra, 0,
+                            OP_LIT0 + 15,       OP_AND};
+    const uint8_t rest[] = {OP_GE, OP_LIT0 + (regs.word == 8 ? 3 : 2), OP_SHL, OP_PLUS};
     for (size_t i = 0; i < sizeof head; i++)
         if (hw_cfi_u8(&c) != head[i])
             return -1;
@@ -104,16 +113,17 @@ static struct hw_rule cfa_from_expr(const struct hw_cfi_section *s, uint32_t mac
 {
     struct machine_regs regs = regs_of(machine);
     struct hw_cfi_cursor c = expr_cursor(s, st->cfa_expr, st->n_cfa_expr);
-    int lit = machine == EM_X86_64 ? plt_threshold(c) : -1;
+    int lit = machine != EM_AARCH64 ? plt_threshold(c, regs) : -1;
     if (lit >= 0)
         return (struct hw_rule){.kind = HW_RULE_PLT, .cfa_off = (uint16_t)lit};
     uint8_t op = hw_cfi_u8(&c);
     int64_t off = hw_cfi_sleb(&c);
-    if (hw_cfi_u8(&c) != OP_DEREF || off % 8)
+    int64_t word = regs.word;
+    if (hw_cfi_u8(&c) != OP_DEREF || off % word)
         return unsup;
-    if (op == OP_BREG0 + regs.fp && expr_ends(&c) && off / 8 >= INT16_MIN && off / 8 <= INT16_MAX)
-        return (struct hw_rule){.kind = HW_RULE_FP_DEREF, .cfa_off = (uint16_t)(off / 8)};
-    if (op != OP_BREG0 + regs.sp || off < 0 || off / 8 > 0xfff)
+    if (op == OP_BREG0 + regs.fp && expr_ends(&c) && fits_i16(off, word))
+        return (struct hw_rule){.kind = HW_RULE_FP_DEREF, .cfa_off = (uint16_t)(off / word)};
+    if (op != OP_BREG0 + regs.sp || off < 0 || off / word > 0xfff)
         return unsup;
     uint64_t plus = 0;
     if (!expr_ends(&c)) {
@@ -121,10 +131,10 @@ static struct hw_rule cfa_from_expr(const struct hw_cfi_section *s, uint32_t mac
             return unsup;
         plus = hw_cfi_uleb(&c);
     }
-    if (!expr_ends(&c) || plus % 8 || plus / 8 > 0xf)
+    if (!expr_ends(&c) || plus % regs.word || plus / regs.word > 0xf)
         return unsup;
     return (struct hw_rule){.kind = HW_RULE_SP_DEREF,
-                            .cfa_off = (uint16_t)((uint64_t)off / 8 | plus / 8 << 12)};
+                            .cfa_off = (uint16_t)((uint64_t)(off / word) | plus / regs.word << 12)};
 }
 
 static struct hw_rule cfa_rule(const struct hw_cfi_section *s, uint32_t machine,
@@ -135,33 +145,29 @@ static struct hw_rule cfa_rule(const struct hw_cfi_section *s, uint32_t machine,
         return cfa_from_expr(s, machine, st);
     if (st->cfa_reg != regs.sp && st->cfa_reg != regs.fp)
         return (struct hw_rule){.kind = HW_RULE_REG};
-    if (st->cfa_off < 0 || st->cfa_off % 8 || st->cfa_off / 8 > UINT16_MAX)
+    if (st->cfa_off < 0 || st->cfa_off % regs.word || st->cfa_off / regs.word > UINT16_MAX)
         return unsup;
     return (struct hw_rule){.kind = st->cfa_reg == regs.sp ? HW_RULE_SP : HW_RULE_FP,
-                            .cfa_off = (uint16_t)(st->cfa_off / 8)};
-}
-
-static bool fits_i16(int64_t off)
-{
-    return off % 8 == 0 && off / 8 >= INT16_MIN && off / 8 <= INT16_MAX;
+                            .cfa_off = (uint16_t)(st->cfa_off / regs.word)};
 }
 
 static void project_fp(const struct hw_cfi_section *s, uint32_t machine,
                        const struct hw_cfi_reg *fp, struct hw_rule *r)
 {
+    struct machine_regs regs = regs_of(machine);
     r->fp_kind = HW_RULE_FP_UNSUP;
     if (fp->how == HW_CFI_SAME) {
         r->fp_kind = HW_RULE_FP_SAME;
-    } else if (fp->how == HW_CFI_AT_CFA && fits_i16(fp->off)) {
+    } else if (fp->how == HW_CFI_AT_CFA && fits_i16(fp->off, regs.word)) {
         r->fp_kind = HW_RULE_FP_AT_CFA;
-        r->fp_off = (int16_t)(fp->off / 8);
+        r->fp_off = (int16_t)(fp->off / regs.word);
     } else if (fp->how == HW_CFI_EXPR) {
         struct hw_cfi_cursor c = expr_cursor(s, fp->expr, fp->n_expr);
         uint8_t op = hw_cfi_u8(&c);
         int64_t off = hw_cfi_sleb(&c);
-        if (op == OP_BREG0 + regs_of(machine).fp && expr_ends(&c) && fits_i16(off)) {
+        if (op == OP_BREG0 + regs.fp && expr_ends(&c) && fits_i16(off, regs.word)) {
             r->fp_kind = HW_RULE_FP_AT_FP;
-            r->fp_off = (int16_t)(off / 8);
+            r->fp_off = (int16_t)(off / regs.word);
         }
     }
 }
@@ -170,22 +176,26 @@ static uint64_t project(const struct hw_cfi_section *s, uint32_t machine,
                         const struct hw_cfi_cie *cie, const struct hw_cfi_state *st)
 {
     /*
-     * The mark alone does not make it the kernel's frame on x86-64: hand-written code carries it
-     * to have its addresses looked up as they are, with an ordinary CFA.
+     * The mark alone does not make it the kernel's frame on x86: hand-written code carries it
+     * to have its addresses looked up as they are, with an ordinary CFA. On i386, which has two
+     * frames, the expression tells where the saved sp is.
      */
-    if (cie->is_signal && (machine == EM_AARCH64 || st->n_cfa_expr))
-        return hw_rule_bits((struct hw_rule){.kind = HW_RULE_SIGNAL});
+    struct machine_regs regs = regs_of(machine);
+    if (cie->is_signal && (machine == EM_AARCH64 || st->n_cfa_expr)) {
+        uint16_t at = machine == EM_386 ? cfa_from_expr(s, machine, st).cfa_off : 0;
+        return hw_rule_bits((struct hw_rule){.kind = HW_RULE_SIGNAL, .cfa_off = at});
+    }
     if (st->ra.how == HW_CFI_UNDEFINED)
         return hw_rule_bits((struct hw_rule){.kind = HW_RULE_END});
     struct hw_rule r = cfa_rule(s, machine, st);
     if (r.kind == HW_RULE_REG || r.kind == HW_RULE_UNSUP)
         return hw_rule_bits(r);
     bool in_lr = machine == EM_AARCH64 && st->ra.how == HW_CFI_SAME;
-    if (!in_lr && (st->ra.how != HW_CFI_AT_CFA || !fits_i16(st->ra.off) || !st->ra.off))
+    if (!in_lr && (st->ra.how != HW_CFI_AT_CFA || !fits_i16(st->ra.off, regs.word) || !st->ra.off))
         return hw_rule_bits(unsup);
-    if (machine == EM_X86_64 && st->ra.off != -8)
+    if (machine != EM_AARCH64 && st->ra.off != -regs.word)
         return hw_rule_bits(unsup);
-    r.ra_off = in_lr ? 0 : (int16_t)(st->ra.off / 8);
+    r.ra_off = in_lr ? 0 : (int16_t)(st->ra.off / regs.word);
     project_fp(s, machine, &st->fp, &r);
     return hw_rule_bits(r);
 }

@@ -5,14 +5,17 @@
 #include <stdint.h>
 
 #define HW_REGS_SUPPORTED 1
+#define HW_REGS_WORD      8u
 #define HW_REGS_HAVE_LR   0 /* the call pushes the return address: always at CFA - 8 */
 #define HW_REGS_CFA_ALIGN 8u
 
 /* sp is where the handler's return left it: at the ucontext; its registers begin at 40. */
-#define HW_SIGNAL_FP (40 + 8 * 10)
-#define HW_SIGNAL_SP (40 + 8 * 15)
-#define HW_SIGNAL_PC (40 + 8 * 16)
-#define HW_SIGNAL_LR HW_SIGNAL_PC /* none; read and ignored */
+#define HW_SIGNAL_FP(rule) (40 + 8 * 10)
+#define HW_SIGNAL_SP(rule) (40 + 8 * 15)
+#define HW_SIGNAL_PC(rule) (40 + 8 * 16)
+#define HW_SIGNAL_LR(rule) HW_SIGNAL_PC(rule) /* none; read and ignored */
+
+typedef uint64_t hw_regs_word;
 
 static inline uint64_t hw_regs_strip(uint64_t ra)
 {

@@ -40,7 +40,7 @@ static int check_header(const struct hw_table_header *h, size_t n_bytes)
 {
     if (h->magic != HW_TABLE_MAGIC || h->version != HW_TABLE_VERSION)
         return HW_EFORMAT;
-    if (h->arch != HW_ARCH_X86_64 && h->arch != HW_ARCH_ARM64)
+    if (h->arch != HW_ARCH_X86_64 && h->arch != HW_ARCH_ARM64 && h->arch != HW_ARCH_X86)
         return HW_EFORMAT;
     if (h->total_bytes > n_bytes || h->total_bytes < sizeof *h || h->total_bytes % 8)
         return HW_EFORMAT;

@@ -10,7 +10,8 @@
  *          synthetic one that repeats the rule in force where need be).
  *          Tables memory file of a target: struct hw_tables_dir, then tables and module snapshots,
  *          appended, never moved; the newest snapshot is published by a release store.
- * Units:   *_va are link-time addresses of the ELF file; pc are the target's; cfa_off in 8 bytes.
+ * Units:   *_va are link-time addresses of the ELF file; pc are the target's; cfa_off and the other
+ *          offsets of rules in words of the machine (w below): 4 bytes on i386, else 8.
  * Threads: immutable once published.
  * Errors:  hw_table_check is the only judge of a table's bytes; everything after it trusts them.
  */
@@ -27,12 +28,12 @@
 
 enum hw_rule_kind {
     HW_RULE_NONE = 0,     /* not covered: frame-pointer step */
-    HW_RULE_SP = 1,       /* CFA = sp + 8*cfa_off */
-    HW_RULE_FP = 2,       /* CFA = fp + 8*cfa_off */
-    HW_RULE_FP_DEREF = 3, /* CFA = load(fp + 8*(i16)cfa_off) */
-    HW_RULE_SP_DEREF = 4, /* CFA = load(sp + 8*low12) + 8*high4 */
-    HW_RULE_PLT = 5,      /* CFA = sp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
-    HW_RULE_SIGNAL = 6,   /* registers from the saved context at sp */
+    HW_RULE_SP = 1,       /* CFA = sp + w*cfa_off */
+    HW_RULE_FP = 2,       /* CFA = fp + w*cfa_off */
+    HW_RULE_FP_DEREF = 3, /* CFA = load(fp + w*(i16)cfa_off) */
+    HW_RULE_SP_DEREF = 4, /* CFA = load(sp + w*low12) + w*high4 */
+    HW_RULE_PLT = 5,      /* CFA = sp + w + ((pc & 15) >= cfa_off ? w : 0) */
+    HW_RULE_SIGNAL = 6,   /* registers from the saved context at sp; i386: sp of it at w*cfa_off */
     HW_RULE_END = 7,      /* outermost frame */
     HW_RULE_REG = 8,      /* CFA from another register: copy fallback */
     HW_RULE_UNSUP = 9,    /* not expressible: copy fallback */
@@ -41,8 +42,8 @@ enum hw_rule_kind {
 
 enum hw_rule_fp_kind {
     HW_RULE_FP_SAME = 0,
-    HW_RULE_FP_AT_CFA = 1, /* fp = load(CFA + 8*fp_off) */
-    HW_RULE_FP_AT_FP = 2,  /* fp = load(fp + 8*fp_off) */
+    HW_RULE_FP_AT_CFA = 1, /* fp = load(CFA + w*fp_off) */
+    HW_RULE_FP_AT_FP = 2,  /* fp = load(fp + w*fp_off) */
     HW_RULE_FP_UNSUP = 3,
     HW_RULE_FP_KIND_COUNT
 };
@@ -51,7 +52,7 @@ struct hw_rule {
     uint8_t kind;    /* enum hw_rule_kind */
     uint8_t fp_kind; /* enum hw_rule_fp_kind */
     int16_t fp_off;
-    int16_t ra_off; /* return address at CFA + 8*ra_off; x86-64: -1; arm64: 0 = still in lr */
+    int16_t ra_off; /* return address at CFA + w*ra_off; x86: -1; arm64: 0 = still in lr */
     uint16_t cfa_off;
 };
 _Static_assert(sizeof(struct hw_rule) == 8, "table layout");

@@ -32,6 +32,13 @@
 #include "base/bytes.h"
 #include "unwind/regs.h"
 
+#define WORD ((uint64_t)HW_REGS_WORD)
+#if defined(HW_UNWIND_X86)
+#define WALK hw_walk_x86
+#else
+#define WALK hw_walk
+#endif
+
 enum {
     RULE_BITS = 12,
     RULE_SLOTS = 1 << RULE_BITS,
@@ -98,8 +105,8 @@ struct walker {
     uint32_t tail;    /* frames old[tail..] end the stack; HW_MAX_FRAMES = none */
 };
 
-/* A copy may lie at any address; both architectures load it with the same instruction. */
-typedef uint64_t word_alias __attribute__((may_alias, aligned(1)));
+/* A copy may lie at any address; all architectures load it with the same instruction. */
+typedef hw_regs_word word_alias __attribute__((may_alias, aligned(1)));
 
 /* Stacks are read as they are: redzones of an instrumented target are no errors of ours. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -190,7 +197,7 @@ static __attribute__((noinline)) uint64_t rule_miss(const struct walker *w, stru
 
 static inline bool slot_ok(const struct state *s, uint64_t a)
 {
-    return s->hi - s->sp >= 8 && a >= s->sp && a <= s->hi - 8 && a % 8 == 0;
+    return s->hi - s->sp >= WORD && a >= s->sp && a <= s->hi - WORD && a % WORD == 0;
 }
 
 static bool load_checked(const struct walker *w, const struct state *s, uint64_t a, uint64_t *out)
@@ -205,14 +212,14 @@ static bool load_checked(const struct walker *w, const struct state *s, uint64_t
 static int step_by_fp(struct walker *w, struct state *s)
 {
     uint64_t fp, ra;
-    if (!load_checked(w, s, s->fp, &fp) || !load_checked(w, s, s->fp + 8, &ra))
+    if (!load_checked(w, s, s->fp, &fp) || !load_checked(w, s, s->fp + WORD, &ra))
         return HW_STOP_FP_LOST;
     ra = hw_regs_strip(ra);
     if (ra && (ra < 4096 || ra >> 48))
         return HW_STOP_FP_LOST;
-    s->ra_slot = s->fp + 8 + w->in->delta;
+    s->ra_slot = s->fp + WORD + w->in->delta;
     s->fp_slot = s->fp + w->in->delta;
-    s->sp = s->fp + 16;
+    s->sp = s->fp + 2 * WORD;
     s->fp = fp;
     s->ret = ra;
     s->exact = s->has_lr = false;
@@ -222,17 +229,18 @@ static int step_by_fp(struct walker *w, struct state *s)
     return ra ? GO_ON : HW_STOP_ZERO;
 }
 
-static int step_signal(struct walker *w, struct state *s)
+static int step_signal(struct walker *w, struct state *s, struct hw_rule r)
 {
     uint64_t pc, sp, fp, lr;
+    (void)r; /* where every frame is laid out alike */
     if (++s->n_signals > MAX_SIGNALS)
         return HW_STOP_SIGNALS;
-    if (!load_checked(w, s, s->sp + HW_SIGNAL_PC, &pc) ||
-        !load_checked(w, s, s->sp + HW_SIGNAL_SP, &sp) ||
-        !load_checked(w, s, s->sp + HW_SIGNAL_FP, &fp) ||
-        !load_checked(w, s, s->sp + HW_SIGNAL_LR, &lr))
+    if (!load_checked(w, s, s->sp + HW_SIGNAL_PC(r), &pc) ||
+        !load_checked(w, s, s->sp + HW_SIGNAL_SP(r), &sp) ||
+        !load_checked(w, s, s->sp + HW_SIGNAL_FP(r), &fp) ||
+        !load_checked(w, s, s->sp + HW_SIGNAL_LR(r), &lr))
         return HW_STOP_BOUNDS;
-    if (sp % 8)
+    if (sp % WORD)
         return HW_STOP_BAD_CFA;
     if (sp <= s->sp || sp > s->hi) {
         /* The handler ran on another stack. Without a range for the old one its pc is still told,
@@ -241,7 +249,7 @@ static int step_signal(struct walker *w, struct state *s)
         s->hi = sp;
         for (uint32_t i = 0; i < w->in->n_others && i < HW_WALK_MAX_STACKS; i++)
             if (sp >= w->in->others[i].lo && sp <= w->in->others[i].hi)
-                s->hi = w->in->others[i].hi & ~7ull;
+                s->hi = w->in->others[i].hi & ~(WORD - 1);
         if (s->hi < sp)
             s->hi = sp;
     }
@@ -261,21 +269,22 @@ static int rule_cfa(const struct walker *w, const struct state *s, struct hw_rul
     uint64_t pc = s->exact ? s->ret - 1 : s->ret;
     switch (r.kind) {
     case HW_RULE_SP:
-        *cfa = s->sp + 8ull * r.cfa_off;
+        *cfa = s->sp + WORD * r.cfa_off;
         return GO_ON;
     case HW_RULE_FP:
-        *cfa = s->fp + 8ull * r.cfa_off;
+        *cfa = s->fp + WORD * r.cfa_off;
         return GO_ON;
     case HW_RULE_FP_DEREF:
-        return load_checked(w, s, s->fp + 8 * (uint64_t)(int16_t)r.cfa_off, cfa) ? GO_ON
-                                                                                 : HW_STOP_BOUNDS;
+        return load_checked(w, s, s->fp + WORD * (uint64_t)(int16_t)r.cfa_off, cfa)
+                   ? GO_ON
+                   : HW_STOP_BOUNDS;
     case HW_RULE_SP_DEREF:
-        if (!load_checked(w, s, s->sp + 8ull * (r.cfa_off & 0xfff), cfa))
+        if (!load_checked(w, s, s->sp + WORD * (r.cfa_off & 0xfff), cfa))
             return HW_STOP_BOUNDS;
-        *cfa += 8ull * (r.cfa_off >> 12);
+        *cfa += WORD * (r.cfa_off >> 12);
         return GO_ON;
     case HW_RULE_PLT:
-        *cfa = s->sp + 8 + ((pc & 15) >= r.cfa_off ? 8 : 0);
+        *cfa = s->sp + WORD + ((pc & 15) >= r.cfa_off ? WORD : 0);
         return GO_ON;
     case HW_RULE_END:
         return HW_STOP_END;
@@ -298,7 +307,7 @@ static int restore_fp(const struct walker *w, struct state *s, struct hw_rule r,
         return GO_ON;
     case HW_RULE_FP_AT_CFA:
     case HW_RULE_FP_AT_FP:
-        slot += 8 * (uint64_t)r.fp_off;
+        slot += WORD * (uint64_t)r.fp_off;
         if (slot < s->sp)
             return GO_ON;
         if (!load_checked(w, s, slot, &s->fp))
@@ -328,7 +337,7 @@ static __attribute__((noinline)) int step_any(struct walker *w, struct state *s,
     if (r.kind == HW_RULE_NONE || (s->fp_only && r.kind == HW_RULE_SP))
         return step_by_fp(w, s);
     if (r.kind == HW_RULE_SIGNAL)
-        return step_signal(w, s);
+        return step_signal(w, s, r);
 
     uint64_t cfa;
     int rc = rule_cfa(w, s, r, &cfa);
@@ -341,7 +350,7 @@ static __attribute__((noinline)) int step_any(struct walker *w, struct state *s,
     if (cfa > s->hi)
         return HW_STOP_BOUNDS;
 
-    uint64_t ra_slot = cfa + 8 * (uint64_t)(HW_REGS_HAVE_LR ? r.ra_off : -1);
+    uint64_t ra_slot = cfa + WORD * (uint64_t)(HW_REGS_HAVE_LR ? r.ra_off : -1);
     uint64_t ra = s->lr;
     if (in_lr && !s->has_lr)
         return HW_STOP_BAD_CFA;
@@ -520,16 +529,16 @@ walk_loop(struct walker *w, struct state *s, uint64_t *hash, const bool match, c
         }
 
         uint64_t room = hi - sp; /* never wraps: sp <= hi always */
-        uint64_t cfa = (raw & 2 ? fp : sp) + 8 * (raw >> 48);
-        uint64_t ra_slot = cfa + 8 * (uint64_t)(HW_REGS_HAVE_LR ? (int16_t)(raw >> 32) : -1);
-        uint64_t fp_slot = cfa + 8 * (uint64_t)(int16_t)(raw >> 16);
+        uint64_t cfa = (raw & 2 ? fp : sp) + WORD * (raw >> 48);
+        uint64_t ra_slot = cfa + WORD * (uint64_t)(HW_REGS_HAVE_LR ? (int16_t)(raw >> 32) : -1);
+        uint64_t fp_slot = cfa + WORD * (uint64_t)(int16_t)(raw >> 16);
         bool plain = rule_is_plain(raw) & (cfa - sp - 1 < room) & !(cfa % HW_REGS_CFA_ALIGN);
         if (HW_REGS_HAVE_LR)
             plain &= (room >= 8) & (ra_slot - sp <= room - 8) & !(ra_slot % 8) & !s->fp_only;
         if (hw_likely(plain)) {
             ret = hw_regs_strip(load(ra_slot + delta));
-            /* Loads something valid in any case; room >= 8 as an aligned CFA is in (sp, hi]. */
-            bool loads_fp = (raw >> 8 & 1) & (fp_slot - sp <= room - 8);
+            /* Loads something valid in any case; room >= WORD as an aligned CFA is in (sp, hi]. */
+            bool loads_fp = (raw >> 8 & 1) & (fp_slot - sp <= room - WORD);
             uint64_t loaded = load((loads_fp ? fp_slot : ra_slot) + delta);
             fp = loads_fp ? loaded : fp;
             sp = cfa;
@@ -636,7 +645,7 @@ static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
         return HW_STOP_UNSUP;
     if (!w->in->snapshot)
         return HW_STOP_PENDING;
-    if (s->sp % 8)
+    if (s->sp % WORD)
         return HW_STOP_BAD_CFA;
     if (s->sp > s->hi)
         return HW_STOP_BOUNDS;
@@ -661,14 +670,14 @@ static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
     return walk_matching(w, s, hash);
 }
 
-void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out)
+void WALK(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out)
 {
     uint32_t generation = in->snapshot ? in->snapshot->generation : 0;
     struct state s = {.ret = hw_regs_strip(in->regs.pc) + in->first_is_exact,
                       .sp = in->regs.sp,
                       .fp = in->regs.fp,
                       .lr = in->regs.lr,
-                      .hi = in->hi & ~7ull,
+                      .hi = in->hi & ~(WORD - 1),
                       .exact = in->first_is_exact,
                       .has_lr = true};
     struct walker w = {.in = in,
@@ -695,6 +704,8 @@ void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw
     out->generation = (uint16_t)generation;
     out->stack_id = finish_id(hash, generation, (uint32_t)stop);
 }
+
+#if !defined(HW_UNWIND_X86) /* once is enough */
 
 size_t hw_walk_cache_bytes(void)
 {
@@ -737,3 +748,5 @@ const char *hw_stop_name(uint32_t stop)
     }
     return "?";
 }
+
+#endif

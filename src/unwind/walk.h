@@ -94,6 +94,9 @@ void hw_walk_cache_reset(struct hw_walk_cache *c); /* stack range changed, new s
 /* cache may be NULL: slower, same frames. */
 void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out);
 
+/* The same for registers, stacks and tables of i386, in the recorder beside the one above. */
+void hw_walk_x86(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out);
+
 static inline bool hw_stop_is_complete(uint32_t stop)
 {
     return stop == HW_STOP_END || stop == HW_STOP_ZERO;
