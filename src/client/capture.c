@@ -144,7 +144,7 @@ static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *si
  * only after it has copied from the address: 0.1 us. */
 static bool readable(uint64_t at)
 {
-    return syscall(SYS_rt_sigprocmask, -1, at, NULL, 8) != 0 && errno == EINVAL;
+    return syscall(SYS_rt_sigprocmask, -1, (uintptr_t)at, NULL, 8) != 0 && errno == EINVAL;
 }
 
 /* Takes more pages into the bounds: at least one, or gives false. */
@@ -259,7 +259,7 @@ static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64
     regs[HERE(PC)] = site->pc;
     regs[HERE(SP)] = site->sp;
     regs[HERE(FP)] = site->fp;
-    memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, n);
+    memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, (size_t)n);
     hw_ring_commit(&s->ring, pos, size, HW_REC_ALLOC_COPY);
     hw_count(s, copy_fallback, 1);
     return pos;

@@ -56,7 +56,7 @@ struct hw_site {
 #define HW_SITE(name)                                                                              \
     struct hw_site name = {(uint64_t)(uintptr_t)__builtin_return_address(0),                       \
                            (uint64_t)(uintptr_t)__builtin_dwarf_cfa(),                             \
-                           *(const uint64_t *)__builtin_frame_address(0)}
+                           *(const uintptr_t *)__builtin_frame_address(0)}
 
 /* ---- one thread ---- */
 

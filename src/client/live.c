@@ -97,12 +97,12 @@ int hw_live_init(void)
     return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS) ? 0 : -1;
 }
 
-/* Without the room (a limit on address space) the segments do it, slower. */
+/* Without the room (a limit on address space, or 32 bits of it) the segments do it, slower. */
 void hw_live_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
-    if (interval == 0 || interval > HW_NEAR_MAX_INTERVAL || atomic_load(&hw_near_words) ||
-        !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
+    if (sizeof(void *) < 8 || interval == 0 || interval > HW_NEAR_MAX_INTERVAL ||
+        atomic_load(&hw_near_words) || !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
         !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
     atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS));

@@ -31,18 +31,19 @@
 #include "client/live.h"
 #include "client/sys.h"
 
-#define FEW_DESCRIPTORS  64
-#define TABLES_SHARE     16
-#define WHOLE_SHARE      4 /* with less to itself the program may fail */
-#define TABLES_LEAST     (1024ull * 1024)
-#define RETRY_BYTES      (64ull * 1024)
-#define QUIET_BYTES      (1ull << 62)
-#define SLOW_TIMEOUT_NS  50000000ull
-#define BACKOFF_FIRST_NS 100000000ull
-#define BACKOFF_MAX_NS   30000000000ull
-#define SILENT_NS        2000000000ull /* a recorder's heart beats at least every 500 ms */
-#define DETACH_TRIES     5
-#define DETACH_STEP_NS   20000
+#define FEW_DESCRIPTORS   64
+#define TABLES_SHARE      16
+#define WHOLE_SHARE       4 /* with less to itself the program may fail */
+#define TABLES_LEAST      (1024ull * 1024)
+#define TABLES_OF_32_BITS (64ull * 1024 * 1024)
+#define RETRY_BYTES       (64ull * 1024)
+#define QUIET_BYTES       (1ull << 62)
+#define SLOW_TIMEOUT_NS   50000000ull
+#define BACKOFF_FIRST_NS  100000000ull
+#define BACKOFF_MAX_NS    30000000000ull
+#define SILENT_NS         2000000000ull /* a recorder's heart beats at least every 500 ms */
+#define DETACH_TRIES      5
+#define DETACH_STEP_NS    20000
 
 extern void *__libc_stack_end; /* of the loader */
 
@@ -68,7 +69,7 @@ static struct {
 static void session_unmap(struct hw_session *s)
 {
     if (s->tables)
-        (void)munmap((void *)(uintptr_t)s->tables, s->tables_bytes);
+        (void)munmap((void *)(uintptr_t)s->tables, (size_t)s->tables_bytes);
     if (s->ring.shm)
         hw_ring_detach(&s->ring);
     (void)munmap(s, sizeof *s);
@@ -198,21 +199,22 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share)
 
 /*
  * Address space that tables may take: all that there can be, or where the program may use little
- * (RLIMIT_AS), a sixteenth. The recorder puts into that much what every sample needs, and walks the
- * stacks that lead through the rest.
+ * (RLIMIT_AS, 32 bits), a small part. The recorder puts into that much what every sample needs, and
+ * walks the stacks that lead through the rest.
  */
 static uint64_t tables_room(void)
 {
-    uint64_t room = HW_TABLES_BYTES;
+    uint64_t room = sizeof(void *) < 8 ? TABLES_OF_32_BITS : HW_TABLES_BYTES;
     if (hw_may_take(UINT64_MAX, 1))
         return room;
     while (room > TABLES_LEAST && !hw_may_take(room, TABLES_SHARE))
         room /= 2;
     for (; room > TABLES_LEAST; room /= 2) {
-        void *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *p =
+            mmap(NULL, (size_t)room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
             continue;
-        (void)munmap(p, room);
+        (void)munmap(p, (size_t)room);
         break;
     }
     return room;
@@ -371,13 +373,13 @@ static const void *map_tables(int fd, uint64_t n_bytes)
 {
     if (!file_is(fd, (off_t)HW_TABLES_BYTES))
         return NULL;
-    void *p = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *p = mmap(NULL, (size_t)n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (p == MAP_FAILED)
         return NULL;
     const struct hw_tables_dir *d = p;
     if (d->magic == HW_TABLES_MAGIC && d->version == HW_TABLE_VERSION && d->arch == HW_ARCH_HERE)
         return p;
-    (void)munmap(p, n_bytes);
+    (void)munmap(p, (size_t)n_bytes);
     return NULL;
 }
 

@@ -32,7 +32,7 @@ static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const str
     (void)hw_record_alloc(&e); /* whether it was recorded is counted there */
 }
 
-__attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
@@ -41,7 +41,7 @@ __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
     return p;
 }
 
-__attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t))
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t))
 {
     HW_SITE(site);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -52,8 +52,8 @@ __attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size
     return p;
 }
 
-__attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
-                                                       void *(*real)(size_t, size_t))
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
+                                                               void *(*real)(size_t, size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
@@ -62,8 +62,8 @@ __attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
     return p;
 }
 
-__attribute__((noinline)) void *hw_slow_alloc_size_args(size_t n, size_t a, size_t b,
-                                                        void *(*real)(size_t, size_t, size_t))
+HW_SLOW __attribute__((noinline)) void *
+hw_slow_alloc_size_args(size_t n, size_t a, size_t b, void *(*real)(size_t, size_t, size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
@@ -72,7 +72,7 @@ __attribute__((noinline)) void *hw_slow_alloc_size_args(size_t n, size_t a, size
     return p;
 }
 
-__attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
+HW_SLOW __attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
 {
     HW_SITE(site);
     size_t whole = n * size; /* the hook has seen that it fits */
@@ -82,8 +82,8 @@ __attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
     return p;
 }
 
-__attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
-                                                void *(*real)(size_t, size_t))
+HW_SLOW __attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
+                                                        void *(*real)(size_t, size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
@@ -92,7 +92,7 @@ __attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
     return p;
 }
 
-__attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t align, size_t n)
+HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t align, size_t n)
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n);
@@ -114,7 +114,7 @@ static void report_gone(uint64_t val)
     errno = saved;
 }
 
-__attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
+HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
 {
     HW_SITE(site);
     if (hw_boot_arena_owns(p))
@@ -145,19 +145,19 @@ static bool forget(void *p)
     return true;
 }
 
-void hw_slow_free(void *p, void (*real)(void *))
+HW_SLOW void hw_slow_free(void *p, void (*real)(void *))
 {
     if (forget(p))
         real(p);
 }
 
-void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t))
+HW_SLOW void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t))
 {
     if (forget(p))
         real(p, a);
 }
 
-void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t))
+HW_SLOW void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t))
 {
     if (forget(p))
         real(p, a, b);

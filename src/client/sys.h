@@ -46,7 +46,7 @@ static inline int hw_sys_fcntl(int fd, int op, long arg)
 
 static inline int hw_sys_poll(struct pollfd *p, int64_t timeout_ns)
 {
-    struct timespec ts = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    struct timespec ts = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
     return (int)syscall(SYS_ppoll, p, 1, &ts, NULL, 0);
 }
 

@@ -167,10 +167,16 @@ static void keep_waiting(struct hw_conn *c)
     c->waiting = true;
 }
 
+/* Ours, or the 32-bit one beside it. */
+static bool arch_is_good(uint32_t arch)
+{
+    return arch == HW_ARCH_HERE || (HW_ARCH_HERE == HW_ARCH_X86_64 && arch == HW_ARCH_X86);
+}
+
 static bool hello_is_good(const struct hw_hello *h, ssize_t n)
 {
     return n == sizeof *h && h->magic == HW_HELLO_MAGIC && h->version == HW_WIRE_VERSION &&
-           h->arch == HW_ARCH_HERE;
+           arch_is_good(h->arch);
 }
 
 static void decide(struct hw_conn *c)

@@ -348,7 +348,10 @@ static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
         w->stack_id = hw_hash_u64(regs->pc) | 1;
         return;
     }
-    hw_walk(&in, NULL, w);
+    if (c->arch == HW_ARCH_X86)
+        hw_walk_x86(&in, NULL, w);
+    else
+        hw_walk(&in, NULL, w);
     count_unwind(f, hw_now_monotonic_ns() - t0);
 }
 
