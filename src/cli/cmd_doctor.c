@@ -75,11 +75,18 @@ static void check_library(struct report *r)
 {
     struct hw_error err = {0};
     char *path = NULL;
-    if (hw_launch_find_library(NULL, &path, &err) == 0)
+    if (hw_launch_find_library(NULL, NULL, &path, &err) == 0)
         say(r, "client library", GOOD, "%s", path);
     else
         say(r, "client library", BAD, "%s", err.text);
     free(path);
+#if defined(__x86_64__)
+    bool has = hw_launch_has_library_32();
+    say(r, "32-bit programs", has ? GOOD : NOTE,
+        has ? "recorded from their start; not attached to"
+            : "not profiled: build with the package libc6-dev-i386 (meson setup "
+              "-Dclient32=enabled)");
+#endif
 }
 
 static void check_kernel(struct report *r)

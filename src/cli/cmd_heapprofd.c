@@ -34,7 +34,7 @@
 static int run_recorder(struct hw_cli *cli, int controller_fd)
 {
     hw_autofree char *library = NULL;
-    if (hw_launch_find_library(NULL, &library, NULL) < 0)
+    if (hw_launch_find_library(NULL, NULL, &library, NULL) < 0)
         library =
             NULL; /* then running processes cannot be attached to, and their session says so */
     const struct hw_recorder_options o = {

@@ -99,7 +99,8 @@ static int prepare(struct record *r)
         hw_cli_error(r->cli, NULL, "command not found: '%s'", o->args[0]);
         return HW_EXIT_NOT_FOUND;
     }
-    rc = hw_launch_find_library(hw_opt_text(o, HW_OPT_PRELOAD_LIBRARY), &r->library, &err);
+    rc = hw_launch_find_library(hw_opt_text(o, HW_OPT_PRELOAD_LIBRARY), r->program, &r->library,
+                                &err);
     if (rc < 0) {
         hw_cli_error(r->cli, "library-not-found", "%s", err.text);
         return HW_EXIT_FAILED;

@@ -329,7 +329,7 @@ static int prepare(struct hw_desk *d, struct recording *x, struct hw_error *err)
     if (rc == HW_OK && !x->words.attach) {
         x->program = hw_launch_find_program(x->words.cli.opts.args[0]);
         rc = hw_launch_find_library(hw_opt_text(&x->words.cli.opts, HW_OPT_PRELOAD_LIBRARY),
-                                    &x->library, err);
+                                    x->program, &x->library, err);
     }
     struct hw_strbuf shell = {0};
     hw_desk_words_shell(&x->words, &shell);

@@ -260,8 +260,8 @@ static bool check_command(const struct hw_desk_words *w, bool commands, struct h
     else
         put(j, "ok", "Command", program, NULL);
     hw_autofree char *library = NULL;
-    int rc =
-        hw_launch_find_library(hw_opt_text(&w->cli.opts, HW_OPT_PRELOAD_LIBRARY), &library, &err);
+    int rc = hw_launch_find_library(hw_opt_text(&w->cli.opts, HW_OPT_PRELOAD_LIBRARY), NULL,
+                                    &library, &err);
     if (rc < 0)
         put(j, "bad", "Client library", err.text, "library-not-found");
     return !why.code && rc == HW_OK;

@@ -51,12 +51,25 @@ static uint32_t our_machine(void)
 #endif
 }
 
+static bool is_i386(const struct hw_elf_info *info)
+{
+    return our_machine() == EM_X86_64 && info->machine == EM_386 && info->elf_class == 32;
+}
+
 /* What keeps the dynamic linker from loading our library. */
 static void check_loads(const char *path, int fd, const struct hw_elf_info *info,
                         struct hw_finding *out)
 {
     struct stat st;
-    if (info->machine != our_machine())
+    bool i386 = is_i386(info);
+    if (i386 && !hw_launch_has_library_32())
+        find(out, "32-bit",
+             "'%s' is a 32-bit program (i386), and this build has no client library for those",
+             path);
+    else if (i386 && !info->has_interp)
+        find(out, "static",
+             "'%s' is a 32-bit program (i386) and statically linked: it loads no libraries", path);
+    else if (!i386 && info->machine != our_machine())
         find(out, "other-architecture", "'%s' is a program for another architecture", path);
     else if (!info->has_interp && info->is_go)
         find(out, "go", "'%s' is a static Go program: it loads no libraries", path);
@@ -114,19 +127,36 @@ static void diagnose_open(int fd, const char *path, bool loads, struct hw_findin
     hw_elf_close(elf);
 }
 
+/* Of the program itself, or of what runs the script: its path is left in *path then. */
+static int open_program(const char **path, char *interpreter, size_t max)
+{
+    int fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || !script_interpreter(fd, interpreter, max))
+        return fd;
+    (void)close(fd);
+    *path = interpreter;
+    return open(interpreter, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out)
 {
-    *out = (struct hw_finding){0};
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return; /* cannot be read, so nothing can be said about it */
     char interpreter[256];
-    if (script_interpreter(fd, interpreter, sizeof interpreter)) {
-        (void)close(hw_fd_take(&fd));
-        fd = open(interpreter, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        path = interpreter;
-    }
+    *out = (struct hw_finding){0};
+    hw_autofd int fd = open_program(&path, interpreter, sizeof interpreter);
     diagnose_open(fd, path, loads, out);
+}
+
+bool hw_diagnose_is_32_bit(const char *path)
+{
+    char interpreter[256];
+    struct hw_elf *elf;
+    struct hw_elf_info info;
+    hw_autofd int fd = open_program(&path, interpreter, sizeof interpreter);
+    if (fd < 0 || hw_elf_open(fd, &elf, NULL) < 0)
+        return false;
+    bool yes = hw_elf_get_info(elf, &info, NULL) == 0 && is_i386(&info);
+    hw_elf_close(elf);
+    return yes;
 }
 
 /* ---- a process ---- */
@@ -276,8 +306,9 @@ static void no_target(const struct hw_recording *r, const char *program, struct 
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i].reason && r->targets.v[i].state == HW_TARGET_REJECTED &&
             strncmp(r->targets.v[i].reason, "process ", 8) == 0) { /* by the policy: a sentence */
-            find(out, strstr(r->targets.v[i].reason, "process 1 is never") ? "protected" : "refused", "%s",
-                 r->targets.v[i].reason);
+            find(out,
+                 strstr(r->targets.v[i].reason, "process 1 is never") ? "protected" : "refused",
+                 "%s", r->targets.v[i].reason);
             return;
         } else if (r->targets.v[i].reason) {
             find(out, r->targets.v[i].state == HW_TARGET_REJECTED ? "rejected" : "gave-up",

@@ -23,6 +23,8 @@ struct hw_finding {
 /* What the program's file tells: static, set-uid, another architecture, AddressSanitizer, Go, an
  * allocator of its own. loads: only what keeps the library out; else also what keeps it blind. */
 void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out);
+/* A program of 32 bits (i386) on this 64-bit machine, or a script for one? */
+bool hw_diagnose_is_32_bit(const char *path);
 /* Whether this process can be profiled now: code NULL = yes. */
 void hw_diagnose_pid(int32_t pid, struct hw_finding *out);
 /* Why the recording has no sample. program: the command's file, NULL = none was started. */

@@ -155,8 +155,8 @@ static int start_command(struct run *r, const sigset_t *mask, struct hw_error *e
     r->program = hw_launch_find_program(r->h->command[0]);
     if (!r->program)
         return hw_fail(err, HW_ENOTFOUND, 0, "command not found: '%s'", r->h->command[0]);
-    int rc = hw_launch_find_library(hw_opt_text(&r->cli->opts, HW_OPT_PRELOAD_LIBRARY), &r->library,
-                                    err);
+    int rc = hw_launch_find_library(hw_opt_text(&r->cli->opts, HW_OPT_PRELOAD_LIBRARY), r->program,
+                                    &r->library, err);
     if (rc < 0)
         return rc;
     const struct hw_launch_options o = {.argv = r->h->command, .library = r->library, .mask = mask};

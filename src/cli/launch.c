@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
@@ -32,7 +33,47 @@ static char *join(const char *dir, size_t n, const char *rest)
     return hw_strbuf_take(&b);
 }
 
-int hw_launch_find_library(const char *wanted, char **out, struct hw_error *err)
+/* Of this binary's file, without the last slash. NULL and errno. */
+static char *own_folder(void)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return NULL;
+    self[n] = 0;
+    return strndup(self, (size_t)(strrchr(self, '/') - self));
+}
+
+static char *find_beside(const char *dir, const char *const *beside, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hw_autofree char *path = join(dir, strlen(dir), beside[i]);
+        char *found = path ? realpath(path, NULL) : NULL;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* NULL = not built. */
+static char *find_library_32(void)
+{
+    static const char *const beside[] = {
+        "/../lib32/" LIBRARY,       /* installed */
+        "/../client/i386/" LIBRARY, /* the build directory */
+    };
+    hw_autofree char *dir = own_folder();
+    return dir ? find_beside(dir, beside, HW_ARRAY_LEN(beside)) : NULL;
+}
+
+bool hw_launch_has_library_32(void)
+{
+    hw_autofree char *path = find_library_32();
+    return path != NULL;
+}
+
+int hw_launch_find_library(const char *wanted, const char *program, char **out,
+                           struct hw_error *err)
 {
     static const char *const beside[] = {
         "/../" HW_LIBDIR_NAME "/" LIBRARY, /* installed: bin/ and lib/ or lib/x86_64-linux-gnu/ */
@@ -47,24 +88,21 @@ int hw_launch_find_library(const char *wanted, char **out, struct hw_error *err)
             return hw_fail(err, HW_ENOTFOUND, 0, "no client library at '%s'", wanted);
         return HW_OK;
     }
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
+    if (program && hw_diagnose_is_32_bit(program) && (*out = find_library_32()))
+        return HW_OK;
+    hw_autofree char *dir = own_folder();
+    if (!dir)
         return hw_fail_sys(err, "readlink /proc/self/exe");
-    self[n] = 0;
-    size_t dir = (size_t)(strrchr(self, '/') - self);
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        hw_autofree char *path = join(self, dir, beside[i]);
-        if (path && (*out = realpath(path, NULL)))
-            return HW_OK;
-    }
+    *out = find_beside(dir, beside, HW_ARRAY_LEN(beside));
+    if (*out)
+        return HW_OK;
     *out = realpath(HW_LIBDIR "/" LIBRARY, NULL);
     if (*out)
         return HW_OK;
     return hw_fail(err, HW_ENOTFOUND, 0,
-                   "no " LIBRARY " beside '%.*s' nor in " HW_LIBDIR "; name it with "
+                   "no " LIBRARY " beside '%s' nor in " HW_LIBDIR "; name it with "
                    "--preload-library",
-                   (int)dir, self);
+                   dir);
 }
 
 static bool is_program(const char *path)

@@ -35,9 +35,12 @@ struct hw_launch {
     char link_dir[64]; /* made for a library whose path LD_PRELOAD cannot say; "" = none */
 };
 
-/* The client library: `wanted`, or beside this binary (../lib, the build directory) or in LIBDIR.
- * *out is the caller's to free. */
-int hw_launch_find_library(const char *wanted, char **out, struct hw_error *err);
+/* The client library for a program (NULL = any): `wanted`, or beside this binary (../lib, the build
+ * directory) or in LIBDIR; for a 32-bit program the one in ../lib32, when there is one. *out is the
+ * caller's to free. */
+int hw_launch_find_library(const char *wanted, const char *program, char **out,
+                           struct hw_error *err);
+bool hw_launch_has_library_32(void);
 /* The file that execvp would run for this name; the caller frees. NULL = none. */
 char *hw_launch_find_program(const char *name);
 

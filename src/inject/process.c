@@ -178,9 +178,12 @@ static int check_program(const struct hw_pid *pid, struct program *out, struct h
     hw_image_close(&img);
     if (bits != 64 || machine != OUR_MACHINE)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d is a %u-bit program for %s; this build profiles 64-bit %s "
-                       "programs only: build the program for that, or build this tool for %s",
+                       "process %d is a %u-bit program for %s; this build attaches to 64-bit %s "
+                       "programs only: %s %s",
                        pid->pid, bits, machine_name(machine), machine_name(OUR_MACHINE),
+                       OUR_MACHINE == EM_X86_64 && machine == EM_386
+                           ? "start it with 'heapwise record --', which profiles those of"
+                           : "build the program for that, or build this tool for",
                        machine_name(machine));
     out->fd = fd;
     fd = -1;

@@ -14,6 +14,9 @@ PLAIN = {
 "closefds": [], "attr": [], "seccomp": [], "stopped": [], "freeall": [],
     "crossfree": [], "newdel": [], "saturate": [],
 }
+# Of these there is a second build, of 32 bits, where the compiler makes such programs.
+TWINS_32 = ("truth", "fork", "vfork", "exec", "deep", "sigalloc", "sigjmp", "threads", "realloc", "entries",
+            "freeall", "crossfree")
 STARTS = ("_start", "__libc_start_main", "__libc_start_main_impl")
 ENDS = ["return", "exit", "_exit", "quick_exit", "abort", "segv", "kill", "term", "pthread_exit"]
 
@@ -28,13 +31,31 @@ def compare(box, argv, *options, name="", allow=("disconnected",), **kw):
     return plain, r, t
 
 
-def plain_target(name):
+def plain_target(name, bits=""):
     def case(box):
-        plain, r, t = compare(box, [hw.target(name)], *PLAIN[name], name=name)
+        # The shell that makes way for the target is of 64 bits: the library would follow that.
+        library = ["--preload-library", hw.preload_library_32()] if bits else []
+        plain, r, t = compare(box, [hw.target(name + bits)], *PLAIN[name], *library, name=name)
         hw.exact(t.last(), hw.expectations(plain.stdout), name)
         d = t.last()
+        if bits and name not in ("deep", "sigalloc", "sigjmp"):  # the limit; behind a handler
+            whole(d, name)
         hw.equal((d.interval, d.orig_interval, d.lost), (1, 1, 0), f"{name}: interval, lost")
     return case
+
+
+def started_32(box):
+    """A 32-bit program gets its library by itself, with names and whole stacks."""
+    hw.preload_library_32()
+    trace = box.path("32.trace")
+    r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", trace, "--", hw.target("truth32")])
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    hw.true(b"ld.so" not in r.stderr, hw.tail(r.stderr))
+    d = hw.sound(trace).last()
+    hw.exact(d, hw.expectations(r.stdout), "truth32")
+    whole(d, "truth32")
+    first = {s.stack[0] for s in d.samples}
+    hw.true(first <= set(STARTS), f"roots: {first}")
 
 
 def whole(d, name):
@@ -226,6 +247,7 @@ def follow_fork(box):
 
 
 CASES = {**{n: plain_target(n) for n in PLAIN},
+         **{n + "32": plain_target(n, "32") for n in TWINS_32}, "started32": started_32,
          "dlloop": plug_in("dlloop"), "runpath": plug_in("runpath"), "reload": plug_in("reload"), "extensions": extensions,
          "fiber": foreign("fiber", ("body", "own_body", "main", "rounds")), "inlibc": foreign("inlibc", ("fn_thread",)),
          **{"end-" + e: ending(e) for e in ENDS},

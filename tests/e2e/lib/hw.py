@@ -42,6 +42,7 @@ def need(*programs):
 def built():
     """The product as `make install` leaves it, brought up to date once for all parallel tests."""
     exe, lib = BUILD / "src/cli/heapwise", BUILD / "src/client/libheapprofd_glibc_preload.so"
+    lib32 = BUILD / "src/client/i386" / lib.name
     for f in (exe, lib):
         if not f.exists():
             raise Skip(f"{f.name} is not built")
@@ -49,7 +50,7 @@ def built():
     with open(BUILD / "stage.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = STAGE / "stamp"
-        newest = max(exe.stat().st_mtime, lib.stat().st_mtime)
+        newest = max(f.stat().st_mtime for f in (exe, lib, lib32) if f.exists())
         if not stamp.exists() or stamp.stat().st_mtime < newest:
             shutil.rmtree(STAGE)  # an earlier prefix may be in it
             STAGE.mkdir()
@@ -71,6 +72,13 @@ def tool(name):
 
 def preload_library():
     return str(built().parent / "lib" / "libheapprofd_glibc_preload.so")
+
+
+def preload_library_32():
+    p = built().parent / "lib32" / "libheapprofd_glibc_preload.so"
+    if not p.exists():
+        raise Skip("no client library of 32 bits: the compiler makes no such programs (libc6-dev-i386)")
+    return str(p)
 
 
 def target(name):
