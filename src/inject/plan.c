@@ -273,11 +273,35 @@ static bool is_instruction(const struct job *j, size_t off)
     return at == off;
 }
 
+/* Four-byte distances from `off` that lead to a window or between two of them, in the low half of
+ * the address: one comparison a byte, as the text may be hundreds of megabytes. */
+static size_t next_near(const struct job *j, size_t off, uint64_t lo, uint64_t hi)
+{
+    const uint8_t *p = j->in->text.p;
+    uint32_t span = hi - lo < UINT32_MAX ? (uint32_t)(hi - lo) : UINT32_MAX;
+    uint32_t from = (uint32_t)(j->in->text_at + 5 - lo);
+    for (; off + 5 <= j->in->text.n; off++) {
+        uint32_t rel;
+        memcpy(&rel, p + off + 1, sizeof rel);
+        if ((uint32_t)(from + (uint32_t)off + rel) < span)
+            break;
+    }
+    return off;
+}
+
 /* Bytes that could be a branch of four-byte distance into a window, wherever they are. */
 static int scan_all(struct job *j)
 {
     const uint8_t *p = j->in->text.p;
-    for (size_t i = 0; i + 5 <= j->in->text.n; i++) {
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (size_t k = 0; k < j->out->windows.n; k++) {
+        lo = j->out->windows.v[k].lo < lo ? j->out->windows.v[k].lo : lo;
+        hi = j->out->windows.v[k].hi > hi ? j->out->windows.v[k].hi : hi;
+    }
+    for (size_t i = 0; lo < hi; i++) {
+        i = next_near(j, i, lo, hi);
+        if (i + 5 > j->in->text.n)
+            break;
         bool is_if = (p[i] & 0xf0) == 0x80 && i > 0 && p[i - 1] == 0x0f;
         if (p[i] != 0xe8 && p[i] != 0xe9 && !is_if)
             continue;
