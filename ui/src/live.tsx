@@ -121,7 +121,7 @@ function LiveFlame({ pid, seq }: { pid: number; seq: number }) {
   const node = shown ? find(shown.g, zoom) : 0;
   return (
     <section>
-      <div class="bar"><h2>Where it was asked for</h2><span class="grow" /><Choice label="Metric" value={metric} options={METRICS} onChange={setMetric} /></div>
+      <div class="bar"><h2>Where it was asked for</h2><span class="grow" /><Choice label="Metric" value={metric} options={METRICS} onChange={(m: Metric) => setMetric(m)} /></div>
       {zoom.length > 0 && shown && <div class="bar"><button type="button" onClick={() => setZoom([])}>Whole process</button><span class="dim">{safe(zoom[zoom.length - 1])}</span></div>}
       {!shown && answer.error && <Failed text={answer.error} />}
       {shown && <Flame graph={shown.g} metric={shown.metric} zoom={node} label="Heap now" height={420} onZoom={(n) => setZoom(path(shown.g, n))} />}
