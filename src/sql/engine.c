@@ -154,6 +154,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         rc = hw_sql_add_functions(s);
     if (rc == HW_OK)
         rc = hw_sql_add_text_functions(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_printf(s);
     if (rc < 0)
         return rc;
     if (sqlite3_create_function_v2(s->db, "trace_start", 0, PURE, s, trace_time, NULL, NULL,

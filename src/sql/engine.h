@@ -156,6 +156,7 @@ int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_
 /* extract_arg and what stacks are made and drawn with. */
 int hw_sql_add_functions(struct hw_sql *s);
 int hw_sql_add_text_functions(struct hw_sql *s); /* instr, replace, trim in bounded time */
+int hw_sql_add_printf(struct hw_sql *s);         /* printf, format in bounded time */
 /* Views that are always there; statements of fixed text. */
 extern const char hw_sql_prelude[];
 

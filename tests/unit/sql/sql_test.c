@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "../views/fill.h"
 #include "base/error.h"
@@ -319,6 +320,58 @@ static void test_text_functions(void **state)
     hw_profile_free(p);
 }
 
+/* printf's results are SQLite's, also where arguments are missing or of another type. */
+static void test_printf(void **state)
+{
+    static const char *const calls[] = {
+        "printf('%d %5.2f|%-8s|%08d', 42, 3.14159, 'ab', 7)",
+        "format('%,d %s %q %Q %%', 1234567, 'x', 'it''s', 'it''s')",
+        "printf('%*d|%-*d|%.*f', 6, 1, -6, 2, 3, 2.5)",
+        "printf('%.3c|%5c|%.0s|%.2000000000s', 'x', 'y', 'gone', 'whole')",
+        "printf('%d %s')",
+        "printf()",
+        "printf(NULL, 1)",
+        "printf('%x %o %e %g %n %j', 255, 8, 1e10, 0.1, 5)",
+        "printf('%s', x'616263')",
+        "typeof(printf('%s', NULL))",
+        "length(printf('%9999999d', 1))",
+    };
+    static const char *const endless[] = {
+        "select length(printf('%.*c', 2000000000, 'x'))",
+        "select length(format('%.2000000000c', 'x'))",
+        "select length(printf('%.*f', 2000000000, 1.5))",
+        "select length(printf('%-*d', -2000000000, 1))",
+        "select length(printf('%.60000000c%.60000000c', 'x', 'y'))",
+    };
+    (void)state;
+    struct hw_profile *p = make(1);
+    struct hw_sql *db;
+    sqlite3 *own;
+    struct hw_error err;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    assert_int_equal(sqlite3_open(":memory:", &own), SQLITE_OK);
+    for (size_t i = 0; i < HW_ARRAY_LEN(calls); i++) {
+        char sql[200], want[200];
+        sqlite3_stmt *stmt;
+        (void)snprintf(sql, sizeof sql, "select %s", calls[i]);
+        assert_int_equal(sqlite3_prepare_v2(own, sql, -1, &stmt, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+        (void)snprintf(want, sizeof want, "%s\n", text ? text : "NULL");
+        sqlite3_finalize(stmt);
+        char *got = ask(db, sql);
+        assert_string_equal(got, want);
+        free(got);
+    }
+    clock_t before = clock();
+    for (size_t i = 0; i < HW_ARRAY_LEN(endless); i++)
+        assert_int_equal(run(db, endless[i], &err), HW_EINVAL);
+    assert_true(clock() - before < 2 * CLOCKS_PER_SEC);
+    sqlite3_close(own);
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
 /* One call cannot be ended by a deadline, so none may be slow: SQLite's take hours for these. */
 static void test_calls_end(void **state)
 {
@@ -366,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text_functions),
+        cmocka_unit_test(test_printf),
         cmocka_unit_test(test_calls_end),
         cmocka_unit_test(test_lines_of_errors),
     };
