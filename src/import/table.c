@@ -47,10 +47,37 @@ const struct hw_importer *hw_importer_find(struct hw_bytes head)
     return best;
 }
 
+/* What a profile is often packed in, but not read from. */
+static const struct container {
+    const char *magic;
+    size_t n;
+    const char *what, *unpack;
+} containers[] = {
+    {"PK\3\4", 4, "a zip archive", "unzip"},
+    {"PK\5\6", 4, "an empty zip archive", NULL},
+    {"\xfd"
+     "7zXZ\0",
+     6, "packed by xz", "xz -d"},
+    {"BZh", 3, "packed by bzip2", "bzip2 -d"},
+    {"7z\xbc\xaf\x27\x1c", 6, "a 7z archive", "7z x"},
+    {"\x04\x22\x4d\x18", 4, "packed by lz4", "lz4 -d"},
+    {"LZIP", 4, "packed by lzip", "lzip -d"},
+    {"\x1f\x9d", 2, "packed by compress", "gzip -d"},
+    {"Rar!\x1a\x07", 6, "a rar archive", "unrar x"},
+};
+
 static int unknown_format(struct hw_bytes head, struct hw_error *err)
 {
     if (head.n == 0)
         return hw_fail(err, HW_EFORMAT, 0, "the file is empty");
+    for (size_t i = 0; i < HW_ARRAY_LEN(containers); i++) {
+        const struct container *c = &containers[i];
+        if (head.n < c->n || memcmp(head.p, c->magic, c->n) != 0)
+            continue;
+        return c->unpack ? hw_fail(err, HW_EFORMAT, 0, "this is %s; unpack it first (%s)", c->what,
+                                   c->unpack)
+                         : hw_fail(err, HW_EFORMAT, 0, "this is %s", c->what);
+    }
     return hw_fail(err, HW_EFORMAT, 0, "no known format starts with the bytes %02x %02x", head.p[0],
                    head.n > 1 ? head.p[1] : 0);
 }

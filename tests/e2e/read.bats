@@ -167,6 +167,19 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     run heapwise convert -t folded junk
     [ "$status" -eq 1 ]
     has "no known format"
+    python3 -c 'import sys, zipfile, bz2, lzma
+t = open("t.trace", "rb").read()
+zipfile.ZipFile("t.zip", "w").writestr("t.trace", t); zipfile.ZipFile("none.zip", "w").close()
+open("t.bz2", "wb").write(bz2.compress(t)); open("t.xz", "wb").write(lzma.compress(t))
+open("t.7z", "wb").write(b"7z\xbc\xaf\x27\x1c" + bytes(100))'
+    for is in "t.zip a zip archive; unpack it first (unzip)" "none.zip an empty zip archive" "t.bz2 packed by bzip2" \
+              "t.xz packed by xz; unpack it first (xz -d)" "t.7z a 7z archive"; do
+        run heapwise report "${is%% *}"
+        [ "$status" -eq 1 ]
+        has "this is ${is#* }"
+        run heapwise report - <"${is%% *}"
+        has "this is ${is#* }"
+    done
     run heapwise convert -t folded t.trace /no/such/dir/x
     [ "$status" -eq 1 ]
 }
