@@ -140,13 +140,16 @@ static bool is_mangled(const char *name)
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
-/* The name without what compilers and libraries put around it: __GI_x, __x, x.part.0, x@V. */
+/* The name without what compilers and libraries put around it: __GI_x, _IO_new_x, x.part.0, x@V. */
 static struct hw_bytes core_of(const char *name)
 {
-    while (*name == '_')
-        name++;
-    if (strncmp(name, "GI_", 3) == 0)
-        name += 3 + strspn(name + 3, "_");
+    static const char *const prefixes[] = {"_", "GI_", "IO_", "libc_", "new_", "old_"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(prefixes);) {
+        size_t n = strlen(prefixes[i]);
+        bool is = strncmp(name, prefixes[i], n) == 0 && name[n];
+        name += is ? n : 0;
+        i = is ? 0 : i + 1;
+    }
     size_t n = strnlen(name, NAME_COMPARED), cut = strcspn(name, ".@");
     return hw_bytes_of(name, cut && cut < n ? cut : n);
 }

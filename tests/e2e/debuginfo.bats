@@ -94,7 +94,7 @@ END
     command -v ld.lld >/dev/null || skip "no lld"
     cat >src/fold.cc <<'END'
 #include <stdlib.h>
-void *kept[3000];
+void *kept[4000];
 int n_kept;
 template <class T> struct list {
     __attribute__((noinline)) void grow(T *) { kept[n_kept++] = malloc(1000); }
@@ -103,6 +103,8 @@ struct apple {};
 struct pear {};
 extern "C" __attribute__((noinline)) void stay(void) { kept[n_kept++] = malloc(500); }
 extern "C" void stay_too(void) __attribute__((weak, alias("stay")));
+extern "C" __attribute__((noinline)) void _IO_new_rest(void) { kept[n_kept++] = malloc(400); }
+extern "C" void _IO_rest(void) __attribute__((alias("_IO_new_rest"))); /* as libc's versions of one function */
 int main(void)
 {
     list<apple> a;
@@ -113,8 +115,9 @@ int main(void)
         a.grow(&x);
         p.grow(&y);
         stay_too();
+        _IO_rest();
     }
-    return kept[2999] == 0;
+    return kept[3999] == 0;
 }
 END
     g++ -g -O2 -ffunction-sections -fuse-ld=lld -Wl,--icf=all -o fold src/fold.cc
@@ -123,6 +126,8 @@ END
     has "[folded]"
     has "note: [folded]: the code of several functions is one"
     [[ $output != *"stay [folded]"* && $output != *"main [folded]"* ]]
+    has "rest"
+    [[ $output != *"rest [folded]"* ]]
     run -0 heapwise convert -t folded fold.trace
     has "[folded]"
     run -0 heapwise explain deduped
