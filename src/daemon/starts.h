@@ -107,9 +107,10 @@ bool hw_starts_can_hold(void);
 
 /* ---- starts_judge.c: at an exec, while its call waits ---- */
 
-/* argv[0] of the execve in which the thread is; *reading is set while its memory is read. */
-bool hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                          int32_t tid, char *out, size_t max);
+/* argv[0] of the execve in which the thread is; *reading is set while its memory is read. 1 = that;
+ * 0 = there is none; HW_EBUSY = not to be had by until_ns (hw_now_monotonic_ns). */
+int hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                         int32_t tid, uint64_t until_ns, char *out, size_t max);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for. */
 int hw_starts_read_interpreter(int fd, char *out, size_t max);

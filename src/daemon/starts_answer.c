@@ -36,7 +36,8 @@
 
 #define MS          UINT64_C(1000000)
 #define ANSWER_NS   (20 * MS)
-#define ROUND_MS    100u /* a read that takes longer does not come back */
+#define LOOK_NS     (3 * MS) /* for who has asked and does not wait yet, in one round */
+#define ROUND_MS    100u     /* a read that takes longer does not come back */
 #define RECENT      8u
 #define MAX_OPEN    256u
 #define EVENT_BYTES 4096
@@ -219,16 +220,17 @@ static bool is_no_more_asked(struct answerer *a, int fd)
     return true;
 }
 
-static bool may_be_meant(struct answerer *a, int fd, int32_t tid)
+static bool may_be_meant(struct answerer *a, int fd, int32_t tid, uint64_t until_ns)
 {
     char name[512];
     if (was_recent(a, tid) && is_no_more_asked(a, fd))
         return false;
     if (a->ask_always)
         return true;
-    if (hw_starts_read_argv0(a->shared, a->reading, tid, name, sizeof name) && is_wanted(a, name))
+    int rc = hw_starts_read_argv0(a->shared, a->reading, tid, until_ns, name, sizeof name);
+    if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, name)))
         return true;
-    int rc = hw_starts_read_interpreter(fd, name, sizeof name);
+    rc = hw_starts_read_interpreter(fd, name, sizeof name);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
@@ -245,7 +247,8 @@ static void on_events(struct answerer *a)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid) || !ask(a, e->fd, e->pid, now))
+        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid, now + LOOK_NS) ||
+                 !ask(a, e->fd, e->pid, now))
             allow(a, e->fd);
     }
     hw_starts_limit(0);

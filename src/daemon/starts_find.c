@@ -49,14 +49,13 @@
 #include "base/banned.h"
 
 #define MS         UINT64_C(1000000)
-#define ROUND_MS   500u       /* a round of work that takes longer does not come back */
-#define HELD_NS    (200 * MS) /* an execve that has not ended by then is let go */
-#define JUDGED_NS  (1000 * MS)
+#define ROUND_MS   500u        /* a round of work that takes longer does not come back */
+#define LOOK_NS    (3 * MS)    /* for one that has asked and does not wait yet */
+#define HELD_NS    (200 * MS)  /* an execve that has not ended by then is let go */
 #define SCAN_REST  60          /* times the time that a look through /proc took, */
 #define SCAN_FAST  (25 * MS)   /* and at least, when nobody tells of programs that start */
 #define SCAN_SLOW  (1000 * MS) /* or when it is for titles only */
-#define SHEBANG    256
-#define MAX_JUDGED 8192u
+#define COMM_BYTES 64u
 
 struct rule {
     uint64_t session;
@@ -245,8 +244,10 @@ static bool belongs_to_followed(const struct finder *f, int32_t tid)
 static bool has_wanted_name(const struct finder *f, int32_t tid)
 {
     char name[512];
-    if (!hw_starts_read_argv0(f->shared, &f->shared->finder_at, tid, name, sizeof name))
-        return false;
+    int rc = hw_starts_read_argv0(f->shared, &f->shared->finder_at, tid,
+                                  hw_now_monotonic_ns() + LOOK_NS, name, sizeof name);
+    if (rc != 1)
+        return rc == HW_EBUSY; /* it is known at the end of its execve */
     for (size_t i = 0; i < f->rules.n; i++)
         for (size_t k = 0; k < f->rules.v[i].names.n; k++)
             if (hw_config_name_matches(f->rules.v[i].names.v[k], name))
@@ -448,18 +449,34 @@ static void on_events(struct finder *f)
     }
 }
 
+/* Arguments and short name, without the rest: few have changed since the last time. */
+static bool hash_names(struct finder *f, int32_t pid, int dir, uint64_t *out)
+{
+    hw_autofree char *cmdline = NULL, *comm = NULL;
+    size_t n, n_comm;
+    if (hw_starts_is_skipped(f->shared, pid))
+        return false;
+    f->shared->finder_at = pid;
+    bool good = hw_proc_cmdline(dir, &cmdline, &n) == HW_OK && n > 0;
+    f->shared->finder_at = 0;
+    if (!good || hw_file_read(dir, "comm", COMM_BYTES, &comm, &n_comm, NULL) < 0)
+        return false;
+    *out = hw_hash_mix(hw_hash_bytes(cmdline, n), hw_hash_bytes(comm, n_comm));
+    return true;
+}
+
 static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
 {
     struct person p;
-    uint64_t before;
+    uint64_t before, hash;
     hw_autofd int dir = hw_proc_open_dir(pid);
-    if (dir < 0 || !of_interest(f, dir) || !person_read(f, pid, &p))
+    if (dir < 0 || !of_interest(f, dir) || !hash_names(f, pid, dir, &hash))
         return;
-    uint64_t hash = hw_hash_mix(hw_hash_bytes(p.cmdline, p.n),
-                                hw_hash_bytes(p.status.name, strlen(p.status.name)));
     bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
     (void)hw_map64_put(now_seen, (uint64_t)pid, hash); /* else told again */
-    if (f->has_seen && (!known || before != hash) && is_meant(f, &p))
+    if (!f->has_seen || (known && before == hash) || !person_read(f, pid, &p))
+        return;
+    if (is_meant(f, &p))
         tell(f, HW_STARTS_FOUND, known ? HW_STARTS_RENAMED : 0, pid, NULL);
     person_done(&p);
 }

@@ -10,14 +10,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 
@@ -25,6 +28,8 @@
 
 #define SHEBANG    256
 #define PAGE_BYTES 4096u
+#define YIELDS     2
+#define MOMENT_NS  100000
 
 bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid)
 {
@@ -35,21 +40,66 @@ bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid)
     return false;
 }
 
-/* "59 0x7ffc... 0x55d4... 0x55d4... ...": the number and its arguments; "running" for others. */
-static bool find_argv(int32_t tid, uint64_t *argv)
+/* "/proc/TID/syscall": by hand, since this is done for every exec of the machine. */
+static int open_call(int32_t tid)
 {
-    char path[40], text[256], *p = text;
-    uint64_t words[4];
-    (void)snprintf(path, sizeof path, "/proc/%d/syscall", tid);
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char path[] = "/proc/2147483647/syscall", *p = path + sizeof "/proc/2147483647" - 1;
+    if (tid <= 0)
+        return -1;
+    for (; tid > 0; tid /= 10)
+        *--p = (char)('0' + tid % 10);
+    p -= sizeof "/proc/" - 1; /* in place of the digits that are not needed */
+    memcpy(p, "/proc/", sizeof "/proc/" - 1);
+    return open(p, O_RDONLY | O_CLOEXEC);
+}
+
+static uint64_t next_hex(const char **p)
+{
+    uint64_t v = 0;
+    for (*p += strspn(*p, " "); **p && **p != ' ' && **p != '\n'; ++*p) {
+        char c = **p;
+        if (c != 'x') /* of 0x */
+            v = v << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return v;
+}
+
+struct call {
+    uint64_t path, argv;
+};
+
+/*
+ * "59 0x7ffc... 0x55d4... 0x55d4... ...": the number and its arguments. "running": it has put its
+ * question, but does not wait for the answer yet, because we have taken its processor: up to
+ * half of the execs on a busy machine. 1, 0 = no execve, HW_EBUSY = still running.
+ */
+static int find_call(int32_t tid, uint64_t until_ns, struct call *out)
+{
+    const struct timespec moment = {.tv_nsec = MOMENT_NS};
+    char text[256], *end;
+    hw_autofd int fd = open_call(tid);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    for (int i = 0; n > 0 && text[0] == 'r' && hw_now_monotonic_ns() < until_ns; i++) {
+        if (i < YIELDS)
+            (void)sched_yield(); /* never fails */
+        else
+            (void)nanosleep(&moment, NULL); /* shorter is fine */
+        n = pread(fd, text, sizeof text - 1, 0);
+    }
+    if (n > 0 && text[0] == 'r')
+        return HW_EBUSY;
     if (n <= 0 || text[0] < '0' || text[0] > '9')
-        return false;
+        return 0;
     text[n] = '\0';
-    for (size_t i = 0; i < 4; i++)
-        words[i] = strtoull(p, &p, 0); /* 0 when it ends */
-    *argv = words[0] == SYS_execve ? words[2] : words[0] == SYS_execveat ? words[3] : 0;
-    return *argv != 0;
+    long number = strtol(text, &end, 10);
+    const char *p = end;
+    if (number == SYS_execveat)
+        (void)next_hex(&p); /* the directory */
+    else if (number != SYS_execve)
+        return 0;
+    out->path = next_hex(&p);
+    out->argv = next_hex(&p);
+    return out->argv != 0;
 }
 
 static bool read_there(int32_t tid, uint64_t at, void *out, size_t n)
@@ -76,16 +126,37 @@ static bool read_text(int32_t tid, uint64_t at, char *out, size_t max)
     return true;
 }
 
-bool hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                          int32_t tid, char *out, size_t max)
+/*
+ * Most programs are started with their path as argv[0], often the very same string: so that is read
+ * together with argv[0]'s address, one call instead of two.
+ */
+static bool read_argv0(int32_t tid, const struct call *c, char *out, size_t max)
 {
-    uint64_t argv, at = 0;
-    if (hw_starts_is_skipped(shared, tid) || !find_argv(tid, &argv))
+    uint64_t at = 0;
+    size_t step = PAGE_BYTES - (size_t)(c->path % PAGE_BYTES);
+    step = step < max - 1 ? step : max - 1;
+    struct iovec to[] = {{&at, sizeof at}, {out, step}};
+    struct iovec from[] = {{(void *)(uintptr_t)c->argv, sizeof at},
+                           {(void *)(uintptr_t)c->path, step}};
+    ssize_t n = process_vm_readv(tid, to, 2, from, 2, 0);
+    if (n < (ssize_t)sizeof at || !at)
         return false;
+    if (at == c->path && memchr(out, 0, (size_t)n - sizeof at))
+        return true;
+    return read_text(tid, at, out, max);
+}
+
+int hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                         int32_t tid, uint64_t until_ns, char *out, size_t max)
+{
+    struct call c;
+    int rc = hw_starts_is_skipped(shared, tid) ? 0 : find_call(tid, until_ns, &c);
+    if (rc != 1)
+        return rc;
     atomic_store_explicit(reading, tid, memory_order_relaxed); /* for the guard, after our end */
-    bool good = read_there(tid, argv, &at, sizeof at) && at && read_text(tid, at, out, max);
+    rc = read_argv0(tid, &c, out, max);
     atomic_store_explicit(reading, 0, memory_order_relaxed);
-    return good;
+    return rc;
 }
 
 int hw_starts_read_interpreter(int fd, char *out, size_t max)
