@@ -586,13 +586,22 @@ struct row {
     const char *name, *module;
 };
 
-enum column { COLUMN_NAME, COLUMN_MODULE, COLUMN_SELF, COLUMN_TOTAL, COLUMN_COUNT, COLUMN_ERROR };
+enum column {
+    COLUMN_NAME,
+    COLUMN_MODULE,
+    COLUMN_SELF,
+    COLUMN_TOTAL,
+    COLUMN_COUNT,
+    COLUMN_ERROR,
+    COLUMN_AVERAGE
+};
 
 static struct {
     const char *name;
     enum column column;
-} const columns[] = {{"name", COLUMN_NAME},   {"module", COLUMN_MODULE}, {"self", COLUMN_SELF},
-                     {"total", COLUMN_TOTAL}, {"count", COLUMN_COUNT},   {"error", COLUMN_ERROR}};
+} const columns[] = {{"name", COLUMN_NAME},      {"module", COLUMN_MODULE}, {"self", COLUMN_SELF},
+                     {"total", COLUMN_TOTAL},    {"count", COLUMN_COUNT},   {"error", COLUMN_ERROR},
+                     {"average", COLUMN_AVERAGE}};
 
 struct order {
     enum column column;
@@ -618,6 +627,12 @@ static double share_of_error(const struct hw_function_value *v, const struct ord
            (double)hw_value_get(&v->total, o->metric); /* rows without any are left out */
 }
 
+static double average(const struct hw_value *v, enum hw_metric m)
+{
+    int64_t n = count_of(v, m);
+    return n ? (double)hw_value_get(v, m) / (double)n : 0;
+}
+
 static int compare(const void *pa, const void *pb, void *ctx)
 {
     const struct row *a = pa, *b = pb;
@@ -640,6 +655,11 @@ static int compare(const void *pa, const void *pb, void *ctx)
         break;
     case COLUMN_ERROR: {
         double x = share_of_error(a->v, o), y = share_of_error(b->v, o);
+        c = (x > y) - (x < y);
+        break;
+    }
+    case COLUMN_AVERAGE: {
+        double x = average(&a->v->total, o->metric), y = average(&b->v->total, o->metric);
         c = (x > y) - (x < y);
         break;
     }

@@ -216,17 +216,17 @@ test('timeline: diamonds, slices and a dragged interval', async () => {
 test('functions: sorted by the server, callers and callees', async () => {
   await at('functions');
   await shot('functions');
-  const names = () => page.locator('.rows [role=row] .c-name').allTextContents();
+  const names = () => page.locator('.grid-body [role=gridcell]:first-child .with-menu > span').allTextContents();
   assert.equal((await names())[0], 'load_table');
-  await page.click('.c-name button:has-text("Function")');
+  await page.click('.grid-head button:has-text("Function")');
   await page.waitForFunction(() => location.hash.includes('sort=name'));
-  await page.waitForFunction(() => document.querySelector('.rows [role=row] .c-name')?.textContent !== 'load_table');
+  await page.waitForFunction(() => document.querySelector('.grid-body .with-menu > span')?.textContent !== 'load_table');
   const sorted = await names();
   assert.equal(sorted.length, 11);
   assert.deepEqual(sorted, [...sorted].sort((a, b) => (a < b ? -1 : 1))); // all ASCII here
   await page.fill('input[aria-label="Find functions"]', 'recurse');
-  await page.waitForFunction(() => document.querySelectorAll('.rows [role=row]').length === 1);
-  await page.click('.rows [role=row]');
+  await page.waitForFunction(() => document.querySelectorAll('.grid-body [role=row]').length === 1);
+  await page.click('.grid-body [role=row]');
   await page.waitForFunction(() => document.querySelectorAll('.sandwich canvas').length === 2);
   assert.match(await page.textContent('.sandwich'), /recurse/);
 });

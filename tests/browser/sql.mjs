@@ -219,7 +219,7 @@ test('SQL of one stack and of the functions', async () => {
   assert.ok(said.startsWith(name), `${said}: ${name}`);
   assert.ok(said.includes(`${(value / 1048576).toFixed(2)} MiB`), `${said}: ${value}, self ${self}`);
   await at('functions', '&sort=total+desc');
-  const shown = await page.locator('.rows [role=row]').evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.querySelector('.c-count').textContent.replace(/\D/g, '')]));
+  const shown = await page.locator('.grid-body [role=row]').evaluateAll((all) => all.map((r) => [r.querySelector('.with-menu > span').textContent, r.children[5].textContent.replace(/\D/g, '')]));
   const sql = await follow(() => page.click('.split button:has-text("SQL")'));
   assert.deepEqual(sql.map((r) => r[0]).sort(), shown.map((r) => r[0]).sort());
   for (const r of sql) assert.equal(r[4], shown.find((x) => x[0] === r[0])[1], r[0]);

@@ -64,7 +64,7 @@ function markdown(g: Graph, node: number): string {
 }
 
 /** The file that the function's symbols name. */
-async function toSource(name: string): Promise<void> {
+export async function toSource(name: string): Promise<void> {
   const r = await query(place.peek().trace, `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`);
   const row = r.results[0]?.rows[0];
   go({ page: 'source', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });

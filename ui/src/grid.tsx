@@ -1,7 +1,10 @@
 // A table of any rows: drawn only where one looks, sorted, filtered, copied. Cells are reached by arrow
 // keys; a stretch of them (Shift) is copied as TSV. Columns can be resized, moved and hidden.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { safe } from './format';
+import { save } from './api';
+import { count, safe } from './format';
+import { type Item, Menu } from './parts';
 
 export type Cell = string | number | null;
 export interface GridColumn {
@@ -10,6 +13,9 @@ export interface GridColumn {
   numeric: boolean;
   show?(v: Cell, row: Cell[]): string;
   link?(v: Cell, row: Cell[]): string; // '' = none
+  draw?(v: Cell, row: Cell[]): ComponentChildren; // more than text
+  tip?(v: Cell, row: Cell[]): string;
+  width?: number; // px; none: what the first rows need
 }
 
 const ROW = 24;
@@ -81,10 +87,44 @@ export const toMarkdown = (columns: GridColumn[], rows: Cell[][]) => {
     ...rows.map((r) => `| ${r.map(cell).join(' | ')} |`)].join('\n') + '\n';
 };
 
+/** Rows as a file or on the clipboard; load: when more rows exist than are here. */
+export function RowsMenu({ columns, rows, name, load }: { columns: GridColumn[]; rows: Cell[][]; name: string; load?(): Promise<Cell[][]> }) {
+  const [menu, setMenu] = useState<{ x: number; y: number } | null>(null);
+  const [problem, setProblem] = useState('');
+  const names = columns.map((c) => c.name);
+  const give = (make: (rows: Cell[][]) => void) => () => {
+    setProblem('');
+    Promise.resolve(load ? load() : rows).then((all) => make(all.map((r) => r.slice(0, columns.length))), (e: Error) => setProblem(e.message));
+  };
+  const file = (make: (names: string[], rows: Cell[][]) => string, type: string, ext: string) => give((all) => save(new Blob([make(names, all)], { type }), `${name}.${ext}`));
+  const copy = (make: (rows: Cell[][]) => string) => give((all) => void navigator.clipboard?.writeText(make(all)));
+  const items: Item[] = [
+    { label: 'CSV file', act: file(toCsv, 'text/csv', 'csv') },
+    { label: 'TSV file', act: file(toTsv, 'text/tab-separated-values', 'tsv') },
+    { label: 'JSON file', act: file(toJson, 'application/json', 'json') },
+    { label: 'Copy as TSV', act: copy((all) => toTsv(names, all)) },
+    { label: 'Copy as Markdown', act: copy((all) => toMarkdown(columns, all)) },
+  ];
+  return (
+    <>
+      <button type="button" aria-haspopup="menu" onClick={(e) => { const r = e.currentTarget.getBoundingClientRect(); setMenu({ x: r.left, y: r.bottom + 4 }); }}>Save, copy</button>
+      {menu && <Menu title={load ? 'All rows' : `${count(rows.length)} rows`} x={menu.x} y={menu.y} items={items} onClose={() => setMenu(null)} />}
+      {problem && <span class="bad" role="alert">{safe(problem)}</span>}
+    </>
+  );
+}
+
 interface Place { row: number; column: number }
 
-export function Grid({ columns, rows, label, onSort, height, empty }: {
+export function Grid({ columns, rows, label, onSort, height, empty, sort: given, total, onEnd, onFilter, isOn, onRow, onMenu }: {
   columns: GridColumn[]; rows: Cell[][]; label: string; height?: number; empty?: string;
+  sort?: Sort[]; // how the rows come
+  total?: number; // rows there are, when not all are here
+  onEnd?(): void; // the last rows are seen
+  onFilter?(): void; // there are conditions: they look at the rows that are here
+  isOn?(row: Cell[]): boolean;
+  onRow?(row: Cell[]): void; // clicked, or reached by keys
+  onMenu?(row: Cell[], x: number, y: number): void;
   onSort?(by: Sort[]): boolean; // true: the rows will come sorted
 }) {
   const box = useRef<HTMLDivElement>(null);
@@ -106,9 +146,10 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
     setWidths(columns.map((c, i) => {
       let most = c.name.length + 2;
       for (let k = 0; k < Math.min(rows.length, 200); k++) most = Math.max(most, text(c, rows[k][i], rows[k]).length);
-      return Math.round(Math.min(420, Math.max(60, most * CHAR + 18)));
+      return c.width ?? Math.round(Math.min(420, Math.max(60, most * CHAR + 18)));
     }));
-    setBy([]);
+    setBy(given ?? []);
+    serverSorted.current = !!given;
     setFilters({});
     setAt({ row: 0, column: 0 });
     setMark(null);
@@ -172,6 +213,7 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
     for (let k = 0; k < next.column; k++) x += widths[visible[k]] ?? 100;
     if (x < el.scrollLeft) el.scrollLeft = x;
     else if (x + (widths[visible[next.column]] ?? 100) > el.scrollLeft + el.clientWidth) el.scrollLeft = x;
+    if (next.row !== at.row && shown[next.row]) onRow?.(shown[next.row]);
     const cell = shown[next.row]?.[visible[next.column]];
     setSaid(`${columns[visible[next.column]]?.name}: ${cell ?? 'NULL'}`);
   };
@@ -205,7 +247,9 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
         if (to) location.hash = to;
       },
     };
-    if (!acts[e.key]) return;
+    const cell = document.getElementById(`cell-${at.row}-${at.column}`);
+    if (onMenu && cell && shown[at.row]) acts[' '] = acts.ContextMenu = () => { const r = cell.getBoundingClientRect(); onMenu(shown[at.row], r.left + 20, r.bottom); };
+    if (!acts[e.key] || (e.target as Element).closest('.grid-head')) return;
     e.preventDefault();
     e.stopPropagation();
     acts[e.key]();
@@ -238,7 +282,8 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
         {hidden.length > 0 && <button type="button" onClick={() => setOrder(columns.map((_, i) => i))}>Show {hidden.length} hidden</button>}
         <span class="dim" role="status">{shown.length === rows.length ? '' : `${shown.length.toLocaleString('en-US')} of ${rows.length.toLocaleString('en-US')} rows pass`}</span>
       </div>
-      <div class="grid" role="grid" aria-label={label} aria-rowcount={shown.length + 1} aria-colcount={visible.length} tabIndex={0} ref={box} onScroll={look} onKeyDown={onKey}
+      <div class="grid" role="grid" aria-label={label} aria-rowcount={Math.max(shown.length, total ?? 0) + 1} aria-colcount={visible.length} tabIndex={0} ref={box} onKeyDown={onKey}
+        onScroll={(e) => { look(); const el = e.currentTarget; if (onEnd && el.scrollTop + el.clientHeight > el.scrollHeight - 400) onEnd(); }}
         aria-activedescendant={shown.length ? `cell-${at.row}-${at.column}` : undefined} style={height ? { height: `${height}px` } : undefined}>
         <div class="grid-head" role="rowgroup" style={{ minWidth: `${wide}px` }}>
           <div role="row" class="grid-row" style={{ gridTemplateColumns: template }}>
@@ -271,7 +316,7 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
           {filtering && (
             <div role="row" class="grid-row filter" style={{ gridTemplateColumns: template }}>
               {visible.map((i) => <span role="gridcell"><input type="text" class={wrong.includes(i) ? 'wrong' : ''} aria-invalid={wrong.includes(i)} aria-label={`Condition on ${safe(columns[i].name)}`} value={filters[i] ?? ''} placeholder={columns[i].numeric ? '>1MiB' : 'text, ~regex'}
-                onInput={(e) => setFilters({ ...filters, [i]: e.currentTarget.value })} /></span>)}
+                onInput={(e) => { setFilters({ ...filters, [i]: e.currentTarget.value }); onFilter?.(); }} /></span>)}
             </div>
           )}
         </div>
@@ -279,20 +324,21 @@ export function Grid({ columns, rows, label, onSort, height, empty }: {
           {shown.slice(range.first, last).map((r, k) => {
             const row = range.first + k;
             return (
-              <div role="row" aria-rowindex={row + 2} class="grid-row" style={{ top: `${row * ROW}px`, gridTemplateColumns: template }}>
+              <div role="row" aria-rowindex={row + 2} class={`grid-row ${isOn?.(r) ? 'on' : ''}`} onClick={() => onRow?.(r)}
+                onContextMenu={(e) => { if (onMenu) { e.preventDefault(); onMenu(r, e.clientX, e.clientY); } }} style={{ top: `${row * ROW}px`, gridTemplateColumns: template }}>
                 {visible.map((i, c) => {
                   const value = text(columns[i], r[i], r);
                   const to = r[i] === null ? '' : columns[i].link?.(r[i], r) ?? '';
                   return (
                     <span role="gridcell" id={`cell-${row}-${c}`} aria-selected={within(row, c)} class={`${columns[i].numeric ? 'num' : ''} ${r[i] === null ? 'null' : ''} ${row === at.row && c === at.column ? 'at' : ''}`}
-                      title={r[i] === null ? 'NULL' : safe(String(r[i]))}
+                      title={r[i] === null ? 'NULL' : columns[i].tip?.(r[i], r) ?? safe(String(r[i]))}
                       onPointerDown={(e) => {
                         if (e.button !== 0 || (e.target as Element).closest('a')) return;
                         setMark(e.shiftKey ? mark ?? at : null);
                         setAt({ row, column: c });
                       }}
                       onPointerEnter={(e) => { if (e.buttons & 1) { setMark(mark ?? at); setAt({ row, column: c }); } }}>
-                      {to ? <a href={to} tabIndex={-1}>{value}</a> : value}</span>
+                      {columns[i].draw ? columns[i].draw!(r[i], r) : to ? <a href={to} tabIndex={-1}>{value}</a> : value}</span>
                   );
                 })}
               </div>

@@ -233,8 +233,8 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
     <div class="bar filters" role="group" aria-label="Filters">
       <select aria-label="Kind of filter" value={prefix} onChange={(e) => setPrefix(e.currentTarget.value)}>
         {PREFIXES.map(([id, label]) => <option value={id}>{label}</option>)}
-        <option disabled>keep threads (T:): samples of a heap name no thread</option>
-        <option disabled>keep types (TY:): samples of a heap name no type</option>
+        <option disabled>T: samples name no thread</option>
+        <option disabled>TY: samples name no type</option>
       </select>
       <input id="filter" type="text" aria-label="Filter" placeholder="text, &quot;whole name&quot; or /regex/" value={text} onInput={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => e.key === 'Enter' && add()} />

@@ -35,6 +35,9 @@ export function functionsSql(t: Tracks, match: string): string {
   return `select demangle(name) as name, map_name, self_${m} as self, ${m} as total,\n  ${m.startsWith('alloc') ? 'alloc_objects' : 'objects'} as count, space_error\nfrom heapwise_functions(${selectionArgs(t)})\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${match}%`)}` : ''}\norder by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
 }
 
+export const functionSql = (t: Tracks, name: string) =>
+  `select demangle(name) as name, map_name, self_${place.value.metric} as self, ${place.value.metric} as total,\n  space, objects, alloc_space, alloc_objects, space_error\nfrom heapwise_functions(${selectionArgs(t)})\nwhere demangle(name) = ${quote(name)} or name = ${quote(name)}`;
+
 /** One node: its stack from the root, each with its figures. */
 export function nodeSql(t: Tracks, g: Graph, node: number): string {
   const m = place.value.metric;

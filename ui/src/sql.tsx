@@ -1,8 +1,8 @@
 // The SQL page: editor, schema, results. Loaded when it is visited, CodeMirror with it.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Process, query, type Result, type Results, save, timeline, type Trace, type Tracks } from './api';
+import { type Process, query, type Result, type Results, timeline, type Trace, type Tracks } from './api';
 import { bytes, count, safe } from './format';
-import { type Cell, Grid, type GridColumn, type Sort, toCsv, toJson, toMarkdown, toTsv } from './grid';
+import { type Cell, Grid, type GridColumn, RowsMenu, type Sort } from './grid';
 import { Choice, Menu, type Item, tracksOf } from './parts';
 import { ResultChart, ResultFlame, ResultPivot, treeColumns } from './result-views';
 import { type Editor, makeEditor, type Statement } from './sql-editor';
@@ -134,20 +134,11 @@ function ResultBox({ outcome, result, index, trace, inBytes, onMore, onSort, onS
   onMore(): void; onSort(by: Sort[], names: string[]): boolean; onStack(): void;
 }) {
   const [view, setView] = useState<View>('table');
-  const [menu, setMenu] = useState<{ x: number; y: number } | null>(null);
   const columns = useMemo(() => columnsOf(result, inBytes, trace.id), [result, inBytes]);
   const tree = treeColumns(columns);
   const stacks = !tree && result.columns.includes('callsite_id') && result.columns.includes('value');
   useEffect(() => { if (view === 'flame' && !tree) setView('table'); }, [result]);
   const views: { id: View; label: string }[] = [{ id: 'table', label: 'Table' }, { id: 'chart', label: 'Chart' }, { id: 'pivot', label: 'Pivot' }, ...(tree ? [{ id: 'flame' as View, label: 'Flamegraph' }] : [])];
-  const file = (text: string, type: string, ext: string) => save(new Blob([text], { type }), `${name}.${ext}`);
-  const items: Item[] = [
-    { label: 'CSV file', act: () => file(toCsv(result.columns, result.rows), 'text/csv', 'csv') },
-    { label: 'TSV file', act: () => file(toTsv(result.columns, result.rows), 'text/tab-separated-values', 'tsv') },
-    { label: 'JSON file', act: () => file(toJson(result.columns, result.rows), 'application/json', 'json') },
-    { label: 'Copy as TSV', act: () => void navigator.clipboard?.writeText(toTsv(result.columns, result.rows)) },
-    { label: 'Copy as Markdown', act: () => void navigator.clipboard?.writeText(toMarkdown(columns, result.rows)) },
-  ];
   return (
     <section class="result" aria-label={outcome.results.length > 1 ? `Result ${index + 1}` : 'Result'}>
       <div class="bar">
@@ -156,8 +147,7 @@ function ResultBox({ outcome, result, index, trace, inBytes, onMore, onSort, onS
         {result.truncated && <span class="chip warn">only the first {count(result.rows.length)} are shown {outcome.limit < MOST && !outcome.stopped && <button type="button" onClick={onMore}>show up to {count(Math.min(MOST, outcome.limit * 10))}</button>}</span>}
         <span class="grow" />
         {stacks && <button type="button" onClick={onStack}>As flamegraph</button>}
-        <button type="button" aria-haspopup="menu" onClick={(e) => { const r = e.currentTarget.getBoundingClientRect(); setMenu({ x: r.left, y: r.bottom + 4 }); }}>Save, copy</button>
-        {menu && <Menu title={`${count(result.rows.length)} rows`} x={menu.x} y={menu.y} items={items} onClose={() => setMenu(null)} />}
+        <RowsMenu columns={columns} rows={result.rows} name={name} />
       </div>
       {view === 'table' && <Grid columns={columns} rows={result.rows} label="Rows of the result" empty="The query gives no rows." onSort={(by) => result.truncated && onSort(by, result.columns)} />}
       {view === 'chart' && <ResultChart columns={columns} rows={result.rows} key={result.columns.join()} />}

@@ -1,11 +1,13 @@
 // Functions with their callers and callees, and the call tree: rows are drawn only where one looks.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { flame, functions, smallFlame, type Tracks } from './api';
+import { flame, type FunctionRow, functions, smallFlame, type Tracks } from './api';
+import { toSource } from './explore';
 import { Flame } from './flame';
 import { amount, base, bytes, count, error, fit, isBytes, isRough, percent, safe, certainty } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
-import { Busy, Choice, ExportButton, exactly, Failed, FilterBar, MetricChoice, useAnswer } from './parts';
-import { functionsSql, showSql, treeSql } from './show-sql';
+import { type Cell, Grid, type GridColumn, RowsMenu, type Sort, toMarkdown } from './grid';
+import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, useAnswer } from './parts';
+import { functionSql, functionsSql, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, selection } from './state';
 
 const ROW = 26;
@@ -35,15 +37,25 @@ const Share = ({ part, whole, rough }: { part: number; whole: number; rough?: bo
 
 // ---- functions ----
 
-const COLUMNS: [id: string, label: string, hint: string][] = [
-  ['name', 'Function', 'the function, as its symbol says'],
-  ['module', 'Module', 'the file it is in'],
-  ['self', 'Self', 'what it asked for itself'],
-  ['total', 'Total', 'what it and all it calls asked for; recursion counts once'],
-  ['error', 'Error', 'the true total is within, with 95 % probability; ≈: fewer than ten samples'],
-  ['count', 'Count', 'allocations behind the total'],
-  ['average', 'Each', 'total by count'],
-];
+/** Rows of the table: what is shown, and behind it samples, error and samples of self. */
+const cells = (r: FunctionRow): Cell[] => [r[0], r[1], r[2], r[3], r[5], r[4], r[4] ? r[3] / r[4] : null, r[6], r[7], r[8]];
+const SORTS = ['name', 'module', 'self', 'total', 'error', 'count', 'average'];
+const MOST = 100_000;
+
+function columnsOf(tracks: Tracks, total: number, onMenu: (row: Cell[], x: number, y: number) => void): GridColumn[] {
+  const m = place.value.metric;
+  const n = (v: Cell) => Number(v);
+  return [
+    { name: 'Function', hint: 'the function, as its symbol says', numeric: false, width: 220, draw: (v, row) => (
+      <span class="with-menu"><span>{safe(String(v))}</span><button type="button" tabIndex={-1} aria-haspopup="menu" aria-label={`Menu of ${safe(String(v))}`} onClick={(e) => { e.stopPropagation(); const r = e.currentTarget.getBoundingClientRect(); onMenu(row, r.left, r.bottom); }}>⋯</button></span>) },
+    { name: 'Module', hint: 'the file it is in', numeric: false, width: 90, show: (v) => safe(base(String(v))) },
+    { name: 'Self', hint: 'what it asked for itself', numeric: true, width: 116, tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval), draw: (v) => <>{amount(n(v), m)} <small class="dim">{percent(n(v), total)}</small></> },
+    { name: 'Total', hint: 'what it and all it calls asked for; recursion counts once', numeric: true, width: 150, draw: (v, r) => <><Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]))} />{amount(n(v), m)}</> },
+    { name: 'Error', hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples', numeric: true, width: 68, tip: (_, r) => `${count(n(r[7]))} samples`, show: (v, r) => `${isRough(n(r[7]), n(v)) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}` },
+    { name: 'Count', hint: 'allocations behind the total', numeric: true, width: 66, show: (v) => count(n(v)) },
+    { name: 'Each', hint: 'total by count', numeric: true, width: 84, draw: (v) => (isBytes(m) && v !== null ? bytes(n(v)) : '') },
+  ];
+}
 
 export function FunctionsPage({ tracks }: { tracks: Tracks }) {
   const p = place.value;
@@ -51,64 +63,61 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
   const [sort, order] = (p.sort || 'self desc').split(' ');
   const query = `${selection.value}&sort=${sort}&order=${order}&match=${encodeURIComponent(match)}`;
   const [pages, setPages] = useState(1);
-  const answer = useAnswer(`${p.trace}?${query}&limit=${pages * PAGE}`, () => functions(p.trace, `${query}&limit=${pages * PAGE}`));
-  const rows = answer.value?.data ?? [];
-  const w = useWindow(rows.length);
+  const [all, setAll] = useState(false);
+  const [menu, setMenu] = useState<{ row: Cell[]; x: number; y: number } | null>(null);
+  const limit = all ? MOST : pages * PAGE;
+  const answer = useAnswer(`${p.trace}?${query}&limit=${limit}`, () => functions(p.trace, `${query}&limit=${limit}`));
+  const there = answer.value?.rows ?? 0;
+  const rows = useMemo(() => (answer.value?.data ?? []).map(cells), [answer.value]);
   const total = answer.value?.total ?? 0;
   useEffect(() => setPages(1), [query]);
-  const pick = (name: string) => go({ fn: name });
   const live = p.metric === 'space' || p.metric === 'objects';
+  const columns = useMemo(() => columnsOf(tracks, total, (row, x, y) => setMenu({ row, x, y })), [tracks, total, p.metric]);
+  const sorting = useMemo(() => [{ column: Math.max(0, SORTS.indexOf(sort)), down: order !== 'asc' }], []);
+  const onSort = (by: Sort[]): boolean => {
+    setAll(all || by.length > 1); // the server knows one order; more are made of all rows here
+    if (by.length < 2) go({ sort: by.length ? `${SORTS[by[0].column]} ${by[0].down ? 'desc' : 'asc'}` : '' }, true);
+    return by.length < 2;
+  };
+  const items = (row: Cell[]): (Item | null)[] => {
+    const name = String(row[0]);
+    const kept = p.filters.filter((f) => !/^!?(P|SFF):/.test(f));
+    const to = (page: string, filter: string) => () => go({ page, filters: [...kept, `${filter}:${exactly(name)}`], zoom: '' });
+    return [
+      { label: 'Flamegraph from here', act: to('flame', 'SFF') },
+      { label: 'Flamegraph of stacks with it', act: to('flame', 'SS') },
+      { label: 'Pivot: callers and callees', act: to('flame', 'P') },
+      null,
+      { label: 'Hide stacks with this', act: () => addFilter(`HS:${exactly(name)}`) },
+      { label: 'Merge into its caller', act: () => addFilter(`HF:${exactly(name)}`) },
+      ...(row[1] ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(String(row[1]))}`) }] : []),
+      null,
+      { label: 'Callers and callees beside', act: () => go({ fn: name }) },
+      { label: 'Allocation sizes here', act: to('sizes', 'SS') },
+      { label: 'Source', act: () => void toSource(name) },
+      { label: 'SQL for this function', act: () => showSql(functionSql(tracks, name)) },
+      null,
+      { label: 'Copy name', act: () => void navigator.clipboard?.writeText(name) },
+      { label: 'Copy row as Markdown', act: () => void navigator.clipboard?.writeText(toMarkdown(columns, [row.slice(0, columns.length)])) },
+    ];
+  };
   return (
     <div class="split">
       <div class="column">
         <div class="bar"><MetricChoice /><span class="grow" />
           <input type="search" aria-label="Find functions" placeholder="Find functions" value={match} onInput={(e) => setMatch(e.currentTarget.value)} />
+          <RowsMenu columns={columns} rows={rows} name="functions" load={async () => (await functions(p.trace, `${query}&limit=${MOST}`)).data.map(cells)} />
           <ExportButton /><button type="button" title="the query that gives these numbers" onClick={() => showSql(functionsSql(tracks, match))}>SQL</button></div>
         <FilterBar problem={answer.error} />
-        <div class="table" role="table" aria-label="Functions" aria-rowcount={answer.value?.rows ?? 0}>
-          <div class="row head" role="row">
-            {COLUMNS.map(([id, label, hint]) => (
-              <span role="columnheader" class={`c-${id}`} aria-sort={sort === id ? (order === 'asc' ? 'ascending' : 'descending') : 'none'}>
-                <button type="button" title={hint} disabled={id === 'average'} onClick={() => go({ sort: `${id} ${sort === id && order === 'desc' ? 'asc' : sort !== id && (id === 'name' || id === 'module') ? 'asc' : 'desc'}` }, true)}>
-                  {label}{sort === id ? (order === 'asc' ? ' ▲' : ' ▼') : ''}</button>
-              </span>
-            ))}
-          </div>
-          <div class="rows" role="rowgroup" tabIndex={0} aria-label="Rows of functions" ref={w.ref} onScroll={(e) => {
-            w.look();
-            const el = e.currentTarget;
-            if (el.scrollTop + el.clientHeight > el.scrollHeight - 400 && rows.length < (answer.value?.rows ?? 0) && !answer.busy) setPages(pages + 1);
-          }} onKeyDown={(e) => {
-            if (e.key !== 'ArrowDown' && e.key !== 'ArrowUp') return;
-            const at = rows.findIndex((r) => r[0] === p.fn);
-            const next = rows[Math.max(0, Math.min(rows.length - 1, at + (e.key === 'ArrowDown' ? 1 : -1)))];
-            if (!next) return;
-            e.preventDefault();
-            go({ fn: next[0] }, true);
-            const y = rows.indexOf(next) * ROW;
-            const el = w.ref.current!;
-            if (y < el.scrollTop || y + ROW > el.scrollTop + el.clientHeight) el.scrollTop = y - el.clientHeight / 2;
-          }}>
-            <div role="presentation" style={{ height: `${rows.length * ROW}px` }}>
-              {rows.slice(w.first, w.last).map((r, i) => (
-                <div role="row" aria-rowindex={w.first + i + 2} class={`row ${r[0] === p.fn ? 'on' : ''}`} style={{ top: `${(w.first + i) * ROW}px` }} onClick={() => pick(r[0])}>
-                  <span role="cell" class="c-name" title={safe(r[0])}><button type="button" class="plain" onClick={() => pick(r[0])}>{safe(r[0])}</button></span>
-                  <span role="cell" class="c-module dim" title={safe(r[1])}>{safe(base(r[1]))}</span>
-                  <span role="cell" class="c-self num" title={certainty(r[7], r[2], tracks.interval)}>{amount(r[2], p.metric)} <small class="dim">{percent(r[2], total)}</small></span>
-                  <span role="cell" class="c-total num"><Share part={r[3]} whole={total} rough={isRough(r[6], r[5])} />{amount(r[3], p.metric)}</span>
-                  <span role="cell" class="c-error num dim" title={`${count(r[6])} samples`}>{isRough(r[6], r[5]) ? '≈ ' : ''}{certainty(r[5], r[3], tracks.interval)}</span>
-                  <span role="cell" class="c-count num">{count(r[4])}</span>
-                  <span role="cell" class="c-average num dim">{isBytes(p.metric) && r[4] ? bytes(r[3] / r[4]) : ''}</span>
-                </div>
-              ))}
-            </div>
-          </div>
-          {answer.busy && !answer.value && <Busy what="Summing up" />}
-          {answer.value && !rows.length && <p class="empty">No function {match ? 'matches' : 'has anything here'}.</p>}
-        </div>
-        <p class="statement">{count(answer.value?.rows ?? 0)} functions · {amount(total, p.metric)} {live ? 'live' : 'allocated'} in all</p>
+        {answer.value && <Grid columns={columns} rows={rows} label="Functions" sort={sorting} total={there} onSort={onSort} onFilter={() => setAll(true)}
+          onEnd={() => { if (rows.length < there && !answer.busy && !all) setPages(pages + 1); }}
+          isOn={(r) => r[0] === (p.fn || rows[0]?.[0])} onRow={(r) => go({ fn: String(r[0]) }, true)} onMenu={(row, x, y) => setMenu({ row, x, y })}
+          empty={`No function ${match ? 'matches' : 'has anything here'}.`} />}
+        {answer.busy && !answer.value && <Busy what="Summing up" />}
+        <p class="statement">{count(there)} functions · {amount(total, p.metric)} {live ? 'live' : 'allocated'} in all{all && there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}</p>
       </div>
-      <Sandwich name={p.fn || rows[0]?.[0] || ''} />
+      <Sandwich name={p.fn || String(rows[0]?.[0] ?? '')} />
+      {menu && <Menu title={fit(safe(String(menu.row[0])), 60)} x={menu.x} y={menu.y} items={items(menu.row)} onClose={() => setMenu(null)} />}
     </div>
   );
 }

@@ -1,0 +1,82 @@
+// The table of functions: conditions, columns, order, the menu of a row, copies, against SQL.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, done, inspect, record, serve, visit } from './lib.mjs';
+
+let server, page, sql;
+
+before(async () => {
+  server = await serve(record());
+  page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
+  await page.goto(server.url);
+  sql = await server.sql('select demangle(name), map_name, self_space, space, objects from heapwise_functions(1) where space > 0 order by self_space desc');
+});
+after(done);
+
+const names = () => page.locator('.grid-body .with-menu > span').allTextContents();
+const settle = () => page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+
+test('rows, order, conditions', async () => {
+  await visit(page, 'functions');
+  assert.equal((await names())[0], sql[0][0]);
+  assert.equal((await names()).length, sql.length);
+  await page.click('.grid-head button:has-text("Each")');
+  await page.waitForFunction(() => location.hash.includes('sort=average'));
+  await settle();
+  const each = Object.fromEntries(sql.map((r) => [r[0], r[3] / r[4]]));
+  await page.waitForFunction((first) => document.querySelector('.grid-body .with-menu > span').textContent !== first, sql[0][0]).catch(() => {});
+  const shown = (await names()).map((n) => each[n]).filter((v) => v !== undefined);
+  assert.deepEqual(shown, [...shown].sort((x, y) => y - x));
+  await page.click('.grid-tools button:has-text("Filter")');
+  await page.fill('[aria-label="Condition on Total"]', '>1MiB');
+  const want = sql.filter((r) => r[3] > 1048576).length;
+  assert.ok(want > 0 && want < sql.length);
+  await page.waitForFunction((n) => document.querySelectorAll('.grid-body [role=row]').length === n, want);
+  await page.fill('[aria-label="Condition on Function"]', '~^load');
+  await page.waitForFunction(() => document.querySelectorAll('.grid-body [role=row]').length === 1);
+  assert.deepEqual(await names(), ['load_table']);
+  await page.click('.grid-tools button:has-text("Filter")');
+});
+
+test('a column is made wider', async () => {
+  await visit(page, 'functions', '&sort=total+desc');
+  const wide = () => page.locator('.grid-head [role=columnheader]').first().evaluate((e) => e.getBoundingClientRect().width);
+  const was = await wide();
+  const grip = await page.locator('.grid-head .grip').first().boundingBox();
+  await page.mouse.move(grip.x + 3, grip.y + 5);
+  await page.mouse.down();
+  await page.mouse.move(grip.x + 63, grip.y + 5);
+  await page.mouse.up();
+  assert.ok(Math.abs((await wide()) - was - 60) < 2);
+});
+
+test('the menu of a row: by button, by key; copies, SQL, graph', async () => {
+  await visit(page, 'functions');
+  await page.click('[aria-label="Menu of load_table"]');
+  await page.click('[role=menuitem]:has-text("Copy row as Markdown")');
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  const row = sql.find((r) => r[0] === 'load_table');
+  assert.match(text, /^\| Function \| Module \| Self \| Total /);
+  assert.ok(text.includes(`| load_table | ${row[1]} | ${row[2]} | ${row[3]} |`), text);
+  await page.click('button:has-text("Save, copy")');
+  await page.click('[role=menuitem]:has-text("Copy as TSV")');
+  await page.waitForTimeout(200);
+  assert.equal((await page.evaluate(() => navigator.clipboard.readText())).trim().split('\n').length, sql.length + 1);
+  await page.locator('.grid').focus();
+  await page.keyboard.press('ArrowDown');
+  await page.waitForFunction(() => /fn=/.test(location.hash));
+  await page.keyboard.press(' ');
+  await page.click('[role=menuitem]:has-text("SQL for this function")');
+  await page.waitForFunction(() => location.hash.startsWith('#!/query'));
+  const query = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('sql');
+  assert.equal((await server.sql(query))[0][3], sql[1][3]);
+  await visit(page, 'functions');
+  await page.click('[aria-label="Menu of load_table"]');
+  await page.click('[role=menuitem]:has-text("Flamegraph from here")');
+  await page.waitForFunction(() => location.hash.startsWith('#!/flame') && location.hash.includes('SFF'));
+});
+
+test('looks', async () => {
+  assert.deepEqual(await inspect(page, 'functions', () => visit(page, 'functions')), []);
+  assert.deepEqual(page.problems, []);
+});
