@@ -111,4 +111,6 @@ function App() {
 }
 
 follow();
-render(<App />, document.getElementById('app')!);
+const app = document.getElementById('app')!;
+app.replaceChildren(); // what stood there until now
+render(<App />, app);
