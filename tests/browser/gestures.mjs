@@ -155,6 +155,26 @@ test('a stable order: the same functions from left to right in every selection',
   for (const o of orders) assert.deepEqual(o, last.filter((x) => o.includes(x)));
 });
 
+test('times beyond 2^53 ns are asked for digit by digit', async () => {
+  const other = await browse();
+  const late = (digits) => String(BigInt(digits) + 2n ** 60n + 1n);
+  const asked = [];
+  other.on('request', (r) => r.url().includes('/flame?') && asked.push(new URL(r.url()).searchParams.get('at')));
+  await other.route('**/timeline', async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, body: (await answer.text()).replace(/"(ts|start)":(\d+)/g, (_, name, t) => `"${name}":${late(t)}`) });
+  });
+  await other.goto(server.url);
+  await other.waitForSelector('.figures');
+  await other.evaluate((h) => (location.hash = h), `#!/flame?trace=1&at=${late(moments[2])}`);
+  await other.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes);
+  await other.keyboard.press('BracketLeft');
+  await other.waitForFunction((t) => location.hash.includes(`at=${t}`), late(moments[1]), { timeout: 5000 });
+  await other.waitForTimeout(300);
+  assert.equal(asked.at(-1), late(moments[1]));
+  await other.context().close();
+});
+
 test('graph: recursion collapses, the root may stand below, stacks are copied', async () => {
   await at('flame');
   await page.locator('.flame canvas').first().focus();

@@ -3,6 +3,7 @@ import { effect, signal } from '@preact/signals';
 import type { Metric } from './format';
 import { decode, type Graph } from './graph';
 import { fresh, place, go, token } from './state';
+import { readTimes } from './times';
 
 export interface Process { upid: number; pid: number; name: string; cmdline: string }
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
@@ -90,7 +91,11 @@ export const smallFlame = (trace: number, query: string): Promise<Graph> =>
   once(`flame ${trace}?${query}`, async () => decode(await (await ask(`/api/v1/traces/${trace}/flame?${query}`)).arrayBuffer()));
 
 export const timeline = (trace: number): Promise<Timeline> =>
-  once(`timeline ${trace}`, async () => (await ask(`/api/v1/traces/${trace}/timeline`)).json());
+  once(`timeline ${trace}`, async () => {
+    const text = await (await ask(`/api/v1/traces/${trace}/timeline`)).text();
+    readTimes(text);
+    return JSON.parse(text);
+  });
 
 export const functions = (trace: number, query: string): Promise<Functions> =>
   once(`functions ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json());

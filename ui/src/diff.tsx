@@ -9,6 +9,7 @@ import { addFilter, Busy, Choice, exactly, Failed, Figure, FilterBar, isTyping, 
 import { showSql } from './show-sql';
 import { asPlace, baseOf, now, type Side, written } from './sides';
 import { go, place, selection } from './state';
+import { ns } from './times';
 
 // ---- sides ----
 
@@ -18,7 +19,7 @@ function SidePicker({ letter, side, onPick }: { letter: 'A' | 'B'; side: Side; o
   const all = answer.value?.processes ?? [];
   const t = all.find((x) => x.upid === side.upid) ?? all[0];
   const moments = t?.moments ?? [];
-  const index = side.at === 'peak' ? -1 : side.at ? moments.findIndex((m) => String(m.ts) === side.at && m.max === side.max) : moments.length - 1;
+  const index = side.at === 'peak' ? -1 : side.at ? moments.findIndex((m) => ns(m.ts) === side.at && m.max === side.max) : moments.length - 1;
   const words = { A: 'Baseline', B: 'Compared' }[letter];
   return (
     <fieldset class={`side-picker side-${letter}`}>
@@ -42,7 +43,7 @@ function SidePicker({ letter, side, onPick }: { letter: 'A' | 'B'; side: Side; o
       {t && (
         <label>At <select aria-label={`Moment of ${letter}`} value={side.at === 'peak' ? 'peak' : String(index)} onChange={(e) => {
           const v = e.currentTarget.value;
-          onPick(v === 'peak' ? { ...side, at: 'peak', max: false, from: '' } : { ...side, at: String(moments[Number(v)].ts), max: moments[Number(v)].max });
+          onPick(v === 'peak' ? { ...side, at: 'peak', max: false, from: '' } : { ...side, at: ns(moments[Number(v)].ts), max: moments[Number(v)].max });
         }}>
           {t.peak && <option value="peak">the peak, {bytes(t.peak.space)}</option>}
           {moments.map((m, i) => <option value={String(i)}>{clock(m.ts - t.start)} · {bytes(m.space)}{i === moments.length - 1 ? ' (end)' : ''}</option>)}
@@ -51,7 +52,7 @@ function SidePicker({ letter, side, onPick }: { letter: 'A' | 'B'; side: Side; o
       {t && moments.length > 1 && (
         <label>Since <select aria-label={`Begin of ${letter}`} value={side.from} onChange={(e) => onPick({ ...side, from: e.currentTarget.value })}>
           <option value="">the start</option>
-          {moments.map((m) => <option value={String(m.ts)}>{clock(m.ts - t.start)}</option>)}
+          {moments.map((m) => <option value={ns(m.ts)}>{clock(m.ts - t.start)}</option>)}
         </select></label>
       )}
     </fieldset>

@@ -5,6 +5,7 @@ import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './pa
 import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
 import { href } from './state';
 import { Chart, liveBand, liveLine, wholeView } from './timeline';
+import { ns } from './times';
 
 function rssAt(t: Tracks, ts: number): number | null {
   const rss = t.counters['mem.rss'];
@@ -20,16 +21,16 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   // Several dumps may be made of nearly one moment (at an exit): the one before is clearly before.
   const apart = (last.ts - tracks.start) / 100;
   const before = moments.findLast((m) => last.ts - m.ts > apart);
-  const where = { upid: tracks.upid, at: atPeak ? 'peak' : String(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
+  const where = { upid: tracks.upid, at: atPeak ? 'peak' : ns(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
   const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', limit: '12' }).toString();
   const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
-  const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: String(last.ts), a_at: String(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
+  const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: ns(last.ts), a_at: ns(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
   const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
   // From four dumps on there are verdicts.
   const leaks = useAnswer(`leaks of ${trace.id} ${tracks.upid} ${moments.length > 3}`, () => (moments.length > 3 ? question<{ likely: number; n_likely: number }>(trace.id, 'leaks', new URLSearchParams({ upid: String(tracks.upid), limit: '1' }).toString()) : Promise.resolve(null)));
   const rss = rssAt(tracks, shown.ts);
   const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
-  const end = { at: String(last.ts), max: last.max };
+  const end = { at: ns(last.ts), max: last.max };
   const view = wholeView({ ...all, processes: [tracks] });
   return (
     <div class="overview">
@@ -38,9 +39,9 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
       <div class="figures">
         <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${certainty(shown.error, shown.space, tracks.interval)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
         <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${certainty(shown.errors[1], shown.objects, tracks.interval)} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
-        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
+        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
         {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
-        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: String(last.ts), max: last.max, from: String(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: String(before.ts), max: before.max })}) where id = 0) as growth`)} />}
+        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, from: ns(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: ns(before.ts), max: before.max })}) where id = 0) as growth`)} />}
         {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} />}
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>

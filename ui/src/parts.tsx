@@ -5,6 +5,7 @@ import { ApiError, download, type Loss, returns, status, timeline, type Timeline
 import { clock, bytes, count, METRICS, safe } from './format';
 import { remember, remembered } from './store';
 import { go, href, place, selection } from './state';
+import { ns } from './times';
 
 // ---- answers ----
 
@@ -133,10 +134,10 @@ export const MetricChoice = () => (
 export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline }) {
   const p = place.value;
   const moments = tracks.moments;
-  const index = p.at && p.at !== 'peak' ? moments.findIndex((m) => String(m.ts) === p.at && m.max === p.max) : p.at === 'peak' ? -1 : moments.length - 1;
+  const index = p.at && p.at !== 'peak' ? moments.findIndex((m) => ns(m.ts) === p.at && m.max === p.max) : p.at === 'peak' ? -1 : moments.length - 1;
   const step = (by: number) => {
     const m = moments[Math.max(0, Math.min(moments.length - 1, (index < 0 ? moments.length - 1 : index) + by))];
-    if (m) go({ at: String(m.ts), max: m.max });
+    if (m) go({ at: ns(m.ts), max: m.max });
   };
   return (
     <div class="bar" role="group" aria-label="Selection">
@@ -154,7 +155,7 @@ export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline })
       <label>At <select aria-label="Moment" value={p.at === 'peak' ? 'peak' : index >= 0 ? String(index) : ''} onChange={(e) => {
         const v = e.currentTarget.value;
         if (v === 'peak') go({ at: 'peak', max: false, from: '' });
-        else go({ at: String(moments[Number(v)].ts), max: moments[Number(v)].max });
+        else go({ at: ns(moments[Number(v)].ts), max: moments[Number(v)].max });
       }}>
         {tracks.peak && <option value="peak">the peak, {bytes(tracks.peak.space)}</option>}
         {moments.map((m, i) => <option value={String(i)}>{clock(m.ts - tracks.start)} · {bytes(m.space)}{i === moments.length - 1 ? ' (end)' : ''}</option>)}
@@ -174,17 +175,17 @@ export function useDumpKeys(tracks: Tracks | null): void {
       if (!tracks || e.ctrlKey || e.altKey || e.metaKey || !(back || e.key === ']' || e.key === '}') || isTyping(e)) return;
       const p = place.peek();
       const moments = tracks.moments;
-      const index = (ts: string) => moments.findIndex((m) => String(m.ts) === ts);
+      const index = (ts: string) => moments.findIndex((m) => ns(m.ts) === ts);
       const now = p.at && p.at !== 'peak' ? index(p.at) : moments.length - 1;
       if (!e.shiftKey) {
         const m = moments[now + (back ? -1 : 1)];
-        if (m) go({ at: String(m.ts), max: m.max });
+        if (m) go({ at: ns(m.ts), max: m.max });
         return;
       }
       const from = p.from ? index(p.from) : now;
-      if (back && from > 0) go({ from: String(moments[from - 1].ts), at: String(moments[now].ts), max: false, zoom: '' });
-      else if (back && from === 0) go({ from: String(tracks.start), at: String(moments[now].ts), max: false, zoom: '' });
-      else if (!back && moments[now + 1]) go({ from: p.from || String(moments[now].ts), at: String(moments[now + 1].ts), max: false, zoom: '' });
+      if (back && from > 0) go({ from: ns(moments[from - 1].ts), at: ns(moments[now].ts), max: false, zoom: '' });
+      else if (back && from === 0) go({ from: ns(tracks.start), at: ns(moments[now].ts), max: false, zoom: '' });
+      else if (!back && moments[now + 1]) go({ from: p.from || ns(moments[now].ts), at: ns(moments[now + 1].ts), max: false, zoom: '' });
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);

@@ -2,6 +2,7 @@
 import type { Tracks } from './api';
 import { type Graph, path } from './graph';
 import { go, href, place, type Place } from './state';
+import { ns } from './times';
 
 export const quote = (text: string) => `'${text.replace(/'/g, "''")}'`;
 
@@ -13,7 +14,7 @@ export function selectionArgs(t: Tracks, s: Asked = place.value, ...options: str
   const m = s.at === 'peak' ? t.peak : s.at ? { ts: s.at, max: s.max } : end;
   const words = [...(m?.max ? ['max'] : []), ...(s.frames === 'all' ? ['all-frames'] : []), ...(s.collapse ? ['collapse'] : []), ...options];
   const args = [
-    String(t.upid + 1), m ? String(m.ts) : 'null', s.from ? s.from : 'null', s.heap ? quote(s.heap) : 'null',
+    String(t.upid + 1), m ? (typeof m.ts === 'string' ? m.ts : ns(m.ts)) : 'null', s.from ? s.from : 'null', s.heap ? quote(s.heap) : 'null',
     s.filters?.length ? quote(s.filters.join('\n')) : 'null', words.length ? quote(words.join(' ')) : 'null',
   ];
   while (args[args.length - 1] === 'null') args.pop();

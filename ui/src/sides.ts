@@ -1,6 +1,7 @@
 // What a comparison's base is, as text in the URL: side B is the selection itself.
 import { status, type Tracks } from './api';
 import { go, place, type Place } from './state';
+import { ns } from './times';
 
 export interface Side { trace: number; upid: number | null; heap: string; at: string; max: boolean; from: string }
 
@@ -32,13 +33,13 @@ export function baseOf(p: Place, tracks: Tracks): Side {
   const other = status.value?.traces.find((t) => t.id !== p.trace && t.state === 'ready' && t.processes?.length);
   const first = tracks.moments.find((m) => !m.for_peak) ?? tracks.moments[0];
   if (tracks.moments.length < 2 && other) return { trace: other.id, upid: null, heap: '', at: '', max: false, from: '' };
-  return { trace: p.trace, upid: tracks.upid, heap: p.heap, at: first ? String(first.ts) : '', max: first?.max ?? false, from: '' };
+  return { trace: p.trace, upid: tracks.upid, heap: p.heap, at: first ? ns(first.ts) : '', max: first?.max ?? false, from: '' };
 }
 
 /** A diamond clicked with Ctrl: it is compared with what is selected. */
 export function compareWith(tracks: Tracks, heap: string, ts: number, max: boolean): void {
   const p = place.peek();
-  const side: Side = { trace: p.trace, upid: tracks.upid, heap, at: String(ts), max, from: '' };
+  const side: Side = { trace: p.trace, upid: tracks.upid, heap, at: ns(ts), max, from: '' };
   const earlier = p.at === '' || p.at === 'peak' || Number(p.at) >= ts;
   if (earlier) go({ page: 'diff', base: written(side), zoom: '' });
   else go({ page: 'diff', base: written(now(p)), ...asPlace(side), zoom: '' });

@@ -10,6 +10,7 @@ import { type Schema, schemaOf } from './sql-schema';
 import { EXAMPLES } from './sql-examples';
 import { remember, remembered } from './store';
 import { go, href, place } from './state';
+import { ns } from './times';
 
 interface Tab { name: string; sql: string }
 interface Past { sql: string; when: number; ms: number; rows: number; error: boolean }
@@ -191,7 +192,7 @@ export function SqlPage({ trace }: { trace: Trace }) {
   const bound = () => {
     const upid = p.upid ?? tracks?.upid ?? 0;
     const end = tracks?.moments[tracks.moments.length - 1]?.ts ?? trace.last_ns ?? 0;
-    return { ts: p.at === 'peak' ? String(tracks?.peak?.ts ?? end) : p.at || String(end), upid: String(upid + 1) };
+    return { ts: p.at === 'peak' ? ns(tracks?.peak?.ts ?? end) : p.at || ns(end), upid: String(upid + 1) };
   };
 
   const run = async (what: Statement, limit = LIMIT) => {

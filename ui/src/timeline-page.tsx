@@ -5,6 +5,7 @@ import { clock } from './format';
 import { isTyping, type ProfileProps, SelectionBar } from './parts';
 import { go, place } from './state';
 import { GUTTER, Ruler, snap, TrackGroup, type View, wholeView } from './timeline';
+import { ns } from './times';
 
 export function TimelinePage({ tracks, all }: ProfileProps) {
   const whole = wholeView(all);
@@ -31,7 +32,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
   };
   const mark = () => {
     const marks = place.peek().marks.split(',').filter(Boolean);
-    const t = String(now());
+    const t = ns(now());
     go({ marks: (marks.includes(t) ? marks.filter((x) => x !== t) : [...marks, t]).join(',') });
   };
   /** 12.5, 1:30, 2:03:04 since the begin. */
@@ -41,7 +42,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
     const ts = snap(tracks, tracks.start + parts.reduce((a, x) => a * 60 + x, 0) * 1e9);
     const half = (view.to - view.from) / 2;
     setView({ from: Math.max(whole.from, ts - half), to: Math.min(whole.to, ts + half) });
-    go({ at: String(ts), max: false, from: '' });
+    go({ at: ns(ts), max: false, from: '' });
     setSaid(`at the dump of ${clock(ts - tracks.start)}`);
   };
   useEffect(() => {

@@ -5,6 +5,7 @@ import type { Dump, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
 import { compareWith } from './sides';
 import { go, place, scrubbing } from './state';
+import { ns } from './times';
 
 const GUTTER = 150;
 const FLAGS: [number, string][] = [
@@ -158,7 +159,7 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
   const p = place.value;
   const one = tracks.heaps.length === 1;
   const mine = (p.upid ?? tracks.upid) === tracks.upid && (one || p.heap === heap);
-  const pick = (d: Dump, from: string) => go({ upid: tracks.upid, heap: one ? '' : heap, at: String(d.ts), max: (d.flags & 64) !== 0, from, zoom: '' });
+  const pick = (d: Dump, from: string) => go({ upid: tracks.upid, heap: one ? '' : heap, at: ns(d.ts), max: (d.flags & 64) !== 0, from, zoom: '' });
   const percent = (t: number) => ((t - view.from) / (view.to - view.from)) * 100;
   const plain = dumps.filter((d) => !(d.flags & 64));
   return (
@@ -180,7 +181,7 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
       })}
       {marksOf(dumps, view, width).map((m) => {
         const d = m.dumps[m.dumps.length - 1];
-        const on = mine && m.dumps.some((x) => String(x.ts) === p.at) && !p.from;
+        const on = mine && m.dumps.some((x) => ns(x.ts) === p.at) && !p.from;
         const peak = (d.flags & 64) !== 0;
         const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live ${certainty(d.error, d.space, tracks.interval)}${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
         return (
@@ -237,7 +238,7 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
     if (from === end) return;
     setDrag(final ? null : { from, to: end });
     // Every move is drawn at once: the graph below follows the hand.
-    go({ upid: tracks.upid, from: from <= tracks.start ? String(tracks.start) : String(from), at: String(end), max: false, zoom: '' }, !final);
+    go({ upid: tracks.upid, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
   };
   const counters = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => tracks.counters[name]?.some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
   return (
