@@ -89,6 +89,8 @@ struct hw_starts_shared {
 bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid);
 
 /* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
+#define HW_STARTS_STANDS_MS 1000u /* nothing keeps them waiting for so long: they are stopped */
+#define HW_STARTS_BEAT_MS   300
 void hw_starts_limit_init(void);
 void hw_starts_limit(uint32_t ms); /* 0 = none */
 

@@ -8,8 +8,9 @@
  * next event: descriptors are made by the kernel, the finder's socket never blocks, no memory is
  * taken, pages are locked once used. The kernel opens the file for the event's descriptor inside
  * our read, which a file system that does not answer could keep for ever: such are not marked, and
- * a timer of the kernel ends this process then. Whatever ends it closes the group, and the kernel
- * lets everything go on.
+ * a timer of the kernel ends this process then, as it does when somebody stops us together with the
+ * guard, who would see it (SIGSTOP to all, a frozen cgroup). Whatever ends it closes the group, and
+ * the kernel lets everything go on.
  */
 #include "daemon/starts.h"
 
@@ -287,7 +288,8 @@ static int overdue(struct answerer *a)
         else if (q->fd >= 0 && q->until_ns < next)
             next = q->until_ns;
     }
-    return a->n_open ? (int)((next - now) / MS) + 1 : -1;
+    int ms = a->n_open ? (int)((next - now) / MS) + 1 : HW_STARTS_BEAT_MS;
+    return ms < HW_STARTS_BEAT_MS ? ms : HW_STARTS_BEAT_MS;
 }
 
 _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
@@ -305,6 +307,7 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
     a.group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,
                             O_RDONLY | O_CLOEXEC | O_LARGEFILE);
     hw_starts_limit_init();
+    hw_starts_limit(HW_STARTS_STANDS_MS);
     (void)setpriority(PRIO_PROCESS, 0, -15); /* an offer, as is the next */
     (void)mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
     hello.error = a.group < 0 ? errno : mark_all(&a);
@@ -312,7 +315,8 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
     (void)send(finder, &hello, sizeof hello, MSG_NOSIGNAL); /* its end is seen below */
     if (hello.error)
         _exit(3);
-    for (;;) {
+    for (;;) { /* who stops this process, the guard and the recorder at once stops no execs */
+        hw_starts_limit(HW_STARTS_STANDS_MS);
         struct pollfd p[] = {{.fd = a.group, .events = POLLIN},
                              {.fd = a.finder, .events = POLLIN},
                              {.fd = a.mounts, .events = POLLPRI}};

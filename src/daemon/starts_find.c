@@ -578,8 +578,10 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
                              {.fd = f.children, .events = POLLIN},
                              {.fd = f.recorder, .events = POLLIN},
                              {.fd = f.events, .events = POLLIN}};
-        hw_starts_limit(0);
-        (void)poll(p, 4, wait_ms(&f, hw_now_monotonic_ns())); /* a signal only shortens it */
+        int ms = wait_ms(&f, hw_now_monotonic_ns());
+        ms = ms < 0 || ms > HW_STARTS_BEAT_MS ? HW_STARTS_BEAT_MS : ms;
+        hw_starts_limit(HW_STARTS_STANDS_MS); /* stopped with the guard: as in starts_answer.c */
+        (void)poll(p, 4, ms);                 /* a signal only shortens it */
         hw_starts_limit(ROUND_MS);
         if (p[0].revents)
             on_questions(&f);

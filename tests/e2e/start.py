@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -279,6 +280,19 @@ def stopped_helpers(box):
     t = Late(box, [exe])
     want = t.do("go 9")
     t.end()
+    below = w.below()
+    everybody = [recorder, *(below["heapprofd-" + n] for n in ("guard", "find", "allow"))]
+    # should it fail: the machine goes on all the same
+    rescue = threading.Timer(6, lambda: [os.kill(p, signal.SIGKILL) for p in everybody])
+    rescue.start()
+    for pid in everybody:  # as by a frozen cgroup: the answerer's own time ends it
+        os.kill(pid, signal.SIGSTOP)
+    slowest = spawn_time(5)
+    rescue.cancel()
+    print(f"  all of them stopped: {slowest * 1000:.0f} ms")
+    hw.true(slowest < 3, f"all of them stopped: {slowest:.3f} s")
+    os.kill(recorder, signal.SIGCONT)
+    hw.wait_for(lambda: whole() and w.below()["heapprofd-allow"] != everybody[-1], "another answerer")
     hw.exact(w.end().last(t.pid), want, "afterwards")
 
 
