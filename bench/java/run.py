@@ -49,7 +49,7 @@ def main():
         (d / "Held.java").write_text(PROGRAM)
         subprocess.run(["javac", "--release", "11", "-Xlint:-options", "-d", d, d / "Held.java"], check=True)
         log = d / "safepoints"
-        p = subprocess.Popen([java, "-Xmx1g", f"-Xlog:safepoint:file={log}", "-cp", d, "Held"], stdin=subprocess.PIPE,
+        p = subprocess.Popen([java, "-Xmx512m", f"-Xlog:safepoint:file={log}", "-cp", d, "Held"], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             p.stdout.readline()
