@@ -168,7 +168,15 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
     if (n_heaps > 1)
         in.heap_name = (hw_str_id){0};
     struct hw_error err = {0};
-    rc = write_file(e, &in, out_path, &err);
+    hw_values at_peak = {0};
+    const struct hw_process_moment *peak = hw_process_view_peak(&s.view);
+    if (peak && peak->ts_ns < s.moment->ts_ns && peak->total.space > s.moment->total.space) {
+        rc = hw_process_values(s.p, &s.list, s.upid, peak->ts_ns, peak->at_max, &at_peak);
+        in.peak = &at_peak;
+        in.peak_ts_ns = peak->ts_ns;
+    }
+    rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s'", in_path) : write_file(e, &in, out_path, &err);
+    hw_vec_done(&at_peak);
     hw_show_done(&s);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }

@@ -27,6 +27,8 @@ struct hw_error;
 struct hw_export_input {
     const struct hw_profile *profile;
     const hw_values *values;
+    const hw_values *peak; /* at an earlier, larger dump: formats with a time line; NULL = none */
+    int64_t peak_ts_ns;
     hw_upid upid;
     hw_str_id heap_name;               /* 0 = all heaps of the process together */
     int64_t ts_ns;                     /* of the dump */

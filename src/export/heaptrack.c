@@ -1,9 +1,13 @@
 /*
  * heaptrack's data (import/heaptrack.c draws its lines), so that its viewers open our profiles. It
  * knows allocations one by one, we know sums: a callstack's bytes are given to as many allocations
- * as it made, in two neighbouring sizes that add up to exactly the sum. First come those that were
- * freed again, then those that live, so the file's peak is its end. A free right behind its own
+ * as it made, in two neighbouring sizes that add up to exactly the sum. A free right behind its own
  * allocation would count as temporary, which we do not know: freed ones go in turns.
+ *
+ *     before the peak: what was freed by then | what lives at the peak | its part that goes |
+ *     what came and went after it | what lives at the end
+ *
+ * Without a known peak the dump is the peak, and nothing comes behind it.
  *
  * When there are more than MAX_EVENTS allocations, one stands for several (said in a comment):
  * bytes stay exact, counts are rounded.
@@ -30,8 +34,10 @@ struct job {
     uint32_t *trace_number;     /* by callsite; 0 = not written */
     uint32_t n_frames, n_traces;
     uint64_t n_allocations;
-    uint64_t scale;   /* allocations that one line stands for */
-    uint64_t pending; /* a freed allocation whose free is to be written; + 1, 0 = none */
+    uint64_t scale;        /* allocations that one line stands for */
+    uint64_t pending;      /* a freed allocation whose free is to be written; + 1, 0 = none */
+    struct hw_value *peak; /* by callsite; NULL = none known */
+    uint64_t *going;       /* by callsite: the first allocation of what goes after the peak */
     struct hw_strbuf label;
 };
 
@@ -136,42 +142,155 @@ static int put_trace(struct job *j, hw_callsite_id leaf)
 
 /* ---- allocations ---- */
 
+static void put_pending(struct job *j)
+{
+    if (j->pending)
+        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+    j->pending = 0;
+}
+
 static void put_made(struct job *j, uint64_t allocation, bool freed)
 {
     fprintf(j->out, "+ %" PRIx64 "\n", allocation);
     if (!freed)
         return;
-    if (j->pending)
-        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+    put_pending(j);
     j->pending = allocation + 1;
 }
 
-/* n allocations of together `bytes`: r of size q + 1, the others of size q. */
-static void put_allocations(struct job *j, uint32_t trace, int64_t count, int64_t bytes, bool freed)
+/* Allocations of one callstack. */
+struct part {
+    int64_t count, bytes;
+};
+
+/* What a callstack did, parted at the peak. */
+struct parts {
+    struct part freed; /* before the peak */
+    struct part going; /* live at the peak, not at the end */
+    struct part kept;  /* live at both */
+    struct part late;  /* made and freed after the peak */
+    struct part added; /* made after the peak, live */
+};
+
+static struct part minus(struct part a, struct part b)
 {
-    if (bytes <= 0 && count <= 0)
-        return;
-    uint64_t n = count > 0 ? (uint64_t)count / j->scale : 0, all = bytes > 0 ? (uint64_t)bytes : 0;
+    return (struct part){hw_sat_sub(a.count, b.count), hw_sat_sub(a.bytes, b.bytes)};
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* As much as may be of what was freed after the peak is taken for what lived there. */
+static struct parts parts_of(const struct job *j, const struct hw_callsite_value *cv)
+{
+    struct hw_value end = hw_export_value(j->in, &cv->v), peak = end;
+    if (j->peak)
+        peak = hw_export_value(j->in, &j->peak[cv->callsite.v]);
+    struct part live = {end.objects, end.space}, peak_live = {peak.objects, peak.space};
+    struct part freed = minus((struct part){end.alloc_objects, end.alloc_space}, live);
+    struct parts p = {.freed =
+                          minus((struct part){peak.alloc_objects, peak.alloc_space}, peak_live)};
+    struct part after = minus(freed, p.freed);
+    p.going.bytes = least(after.bytes, peak_live.bytes);
+    p.going.count = least(after.count - (after.bytes > p.going.bytes),
+                          peak_live.count - (peak_live.bytes > p.going.bytes));
+    if (p.going.count < (p.going.bytes > 0))
+        p.going.count = p.going.bytes > 0; /* bytes need an allocation */
+    p.kept = minus(peak_live, p.going);
+    p.late = minus(after, p.going);
+    p.added = minus(live, p.kept);
+    return p;
+}
+
+static bool is_none(struct part p)
+{
+    return p.bytes <= 0 && p.count <= 0;
+}
+
+/* Calls put for each of the part's n allocations: r of size q + 1, the others of size q. `first` is
+ * the one of four: two of each size, so that freed ones can take turns. */
+static void each_allocation(struct job *j, struct part part, uint64_t first,
+                            void (*put)(struct job *, uint64_t allocation))
+{
+    uint64_t n = part.count > 0 ? (uint64_t)part.count / j->scale : 0;
     n = n ? n : 1;
-    uint64_t q = all / n, r = all % n;
-    /* Two of each size, so that freed ones can take turns. */
-    uint64_t first = j->n_allocations;
+    uint64_t r = (part.bytes > 0 ? (uint64_t)part.bytes : 0) % n;
+    for (uint64_t i = 0; i < n; i++)
+        put(j, first + (i & 1) + (i < r ? 2 : 0));
+}
+
+static void put_freed(struct job *j, uint64_t allocation)
+{
+    put_made(j, allocation, /* freed = */ true);
+}
+
+static void put_live(struct job *j, uint64_t allocation)
+{
+    put_made(j, allocation, /* freed = */ false);
+    put_pending(j);
+}
+
+static void put_gone(struct job *j, uint64_t allocation)
+{
+    fprintf(j->out, "- %" PRIx64 "\n", allocation);
+}
+
+/* The first of the four allocations of a part. */
+static uint64_t put_part(struct job *j, uint32_t trace, struct part part,
+                         void (*put)(struct job *, uint64_t allocation))
+{
+    uint64_t n = part.count > 0 ? (uint64_t)part.count / j->scale : 0, first = j->n_allocations;
+    if (is_none(part))
+        return first;
+    uint64_t q = (part.bytes > 0 ? (uint64_t)part.bytes : 0) / (n ? n : 1);
     for (int i = 0; i < 4; i++)
         fprintf(j->out, "a %" PRIx64 " %" PRIx32 "\n", q + (i >= 2), trace);
     j->n_allocations += 4;
-    for (uint64_t i = 0; i < n; i++)
-        put_made(j, first + (i & 1) + (i < r ? 2 : 0), freed);
+    each_allocation(j, part, first, put);
+    return first;
 }
 
-static int put_value(struct job *j, const struct hw_callsite_value *cv, bool freed)
+enum step { FREED, GOING, KEPT, GONE, LATE, ADDED, N_STEPS };
+
+static int put_step(struct job *j, const struct hw_callsite_value *cv, enum step step)
 {
-    struct hw_value v = hw_export_value(j->in, &cv->v);
-    int64_t count = freed ? hw_sat_sub(v.alloc_objects, v.objects) : v.objects;
-    int64_t bytes = freed ? hw_sat_sub(v.alloc_space, v.space) : v.space;
+    struct parts p = parts_of(j, cv);
     int rc = put_trace(j, cv->callsite);
-    if (rc == HW_OK)
-        put_allocations(j, j->trace_number[cv->callsite.v], count, bytes, freed);
-    return rc;
+    uint32_t trace = j->trace_number[cv->callsite.v];
+    if (rc < 0)
+        return rc;
+    switch (step) {
+    case FREED:
+        (void)put_part(j, trace, p.freed, put_freed);
+        break;
+    case GOING:
+        j->going[cv->callsite.v] = put_part(j, trace, p.going, put_live);
+        break;
+    case KEPT:
+        (void)put_part(j, trace, p.kept, put_live);
+        break;
+    case GONE:
+        if (!is_none(p.going))
+            each_allocation(j, p.going, j->going[cv->callsite.v], put_gone);
+        break;
+    case LATE:
+        (void)put_part(j, trace, p.late, put_freed);
+        break;
+    case ADDED:
+        (void)put_part(j, trace, p.added, put_live);
+        break;
+    case N_STEPS:
+        break;
+    }
+    return HW_OK;
+}
+
+static void put_time(struct job *j, int64_t ts_ns)
+{
+    int64_t run = hw_sat_sub(ts_ns, j->in->profile->first_ns);
+    fprintf(j->out, "c %" PRIx64 "\n", run > 0 ? (uint64_t)run / 1000000 : 0);
 }
 
 static int put_values(struct job *j)
@@ -186,12 +305,13 @@ static int put_values(struct job *j)
     j->scale = total / (MAX_EVENTS / 2) + 1;
     if (j->scale > 1)
         fprintf(j->out, "# an allocation here stands for %" PRIu64 "\n", j->scale);
-    for (size_t i = 0; rc == HW_OK && i < values->n; i++)
-        rc = put_value(j, &values->v[i], /* freed = */ true);
-    for (size_t i = 0; rc == HW_OK && i < values->n; i++)
-        rc = put_value(j, &values->v[i], /* freed = */ false);
-    if (j->pending)
-        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+    for (enum step step = FREED; step < N_STEPS; step++) {
+        if (step == GOING && j->peak)
+            put_time(j, j->in->peak_ts_ns);
+        for (size_t i = 0; rc == HW_OK && i < values->n; i++)
+            rc = put_step(j, &values->v[i], step);
+    }
+    put_pending(j);
     return rc;
 }
 
@@ -205,10 +325,15 @@ static void put_head(struct job *j)
     fputs("\nI 1000 0\n", j->out);
 }
 
-static void put_time(struct job *j)
+static int take_peak(struct job *j)
 {
-    int64_t run = hw_sat_sub(j->in->ts_ns, j->in->profile->first_ns);
-    fprintf(j->out, "c %" PRIx64 "\n", run > 0 ? (uint64_t)run / 1000000 : 0);
+    size_t n = hw_callsites_count(j->cs) + 1;
+    if (!j->in->peak)
+        return HW_OK;
+    j->peak = calloc(n, sizeof *j->peak);
+    for (size_t i = 0; j->peak && i < j->in->peak->n; i++)
+        j->peak[j->in->peak->v[i].callsite.v] = j->in->peak->v[i].v;
+    return j->peak ? HW_OK : HW_ENOMEM;
 }
 
 static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
@@ -216,15 +341,20 @@ static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct h
     struct job j = {.in = in, .cs = in->profile->callsites, .out = out};
     j.frame_number = calloc(hw_callsites_n_frames(j.cs) + 1, sizeof *j.frame_number);
     j.trace_number = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.trace_number);
-    int rc = j.frame_number && j.trace_number ? hw_strings_new(&j.strings) : HW_ENOMEM;
+    j.going = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.going);
+    int rc = j.frame_number && j.trace_number && j.going ? take_peak(&j) : HW_ENOMEM;
+    if (rc == HW_OK)
+        rc = hw_strings_new(&j.strings);
     if (rc == HW_OK) {
         put_head(&j);
         rc = put_values(&j);
-        put_time(&j);
+        put_time(&j, in->ts_ns);
     }
     hw_strings_free(j.strings);
     free(j.frame_number);
     free(j.trace_number);
+    free(j.going);
+    free(j.peak);
     hw_strbuf_done(&j.label);
     return rc < 0 ? hw_fail(err, rc, 0, "heaptrack data") : hw_export_finish(out, err);
 }

@@ -138,6 +138,12 @@ def write_heaptrack(box):
     (have,), = rows(box, out, "select sum(size) from heap_profile_allocation")
     (want,), = rows(box, r.trace, "select sum(size) from heap_profile_allocation")
     hw.equal(have, want, "live bytes, read back")
+    stacks = box.run([hw.tool("heapwise"), "convert", "-t", "folded", "--peak", r.trace], check=0).stdout.decode()
+    peak = sum(int(line.rsplit(" ", 1)[1]) for line in stacks.splitlines())
+    said_peak = re.search(r"peak heap memory consumption: ([\d.]+)(\w)", said)
+    scale = {"B": 1, "K": 1e3, "M": 1e6}[said_peak.group(2)]
+    hw.true(peak > int(want) and abs(peak - float(said_peak.group(1)) * scale) <= 0.01 * scale,
+            f"peak {peak}, end {want}; heaptrack_print: {said_peak.group(0)}")
     (have,), = rows(box, out, "select sum(size) from heap_profile_allocation where size > 0")
     (want,), = rows(box, r.trace, "select sum(size) from heap_profile_allocation where size > 0")
     hw.equal(have, want, "allocated bytes, read back")
