@@ -9,6 +9,7 @@ before(async () => {
   server = await serve(record());
   page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
   await page.goto(server.url);
+  await page.waitForSelector('.figures');
   sql = await server.sql('select demangle(name), map_name, self_space, space, objects from heapwise_functions(1) where space > 0 order by self_space desc');
 });
 after(done);

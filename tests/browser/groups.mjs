@@ -33,6 +33,7 @@ before(async () => {
   server = await serve(recordFamily());
   page = await browse();
   await page.goto(server.url);
+  await page.waitForSelector('.figures');
   [[upid]] = await server.sql('select upid - 1 from heap_profile_allocation group by 1 having count(distinct heap_name) > 1 order by sum(size) desc limit 1');
 });
 after(done);
