@@ -682,6 +682,7 @@ static void put_row(struct hw_json *j, const struct row *r, const struct hw_page
     hw_json_int(j, hw_value_samples(&r->v->total, s->metric));
     hw_json_double(j, hw_value_error(&r->v->self, s->metric, s->interval_bytes));
     hw_json_int(j, hw_value_samples(&r->v->self, s->metric));
+    hw_json_int(j, count_of(&r->v->self, s->metric));
     hw_json_end_array(j);
 }
 
@@ -737,7 +738,7 @@ static void reply_rows(struct hw_http_request *req, const struct hw_page_selecti
 }
 
 /* Rows [name, module, self, total, count, error of total, samples of total, error of self,
- * samples of self]; match=PATTERN of filter.h. */
+ * samples of self, count of self]; match=PATTERN of filter.h. */
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *match = hw_http_query(req, "match");

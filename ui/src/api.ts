@@ -30,7 +30,7 @@ export interface Tracks {
   counters: Record<string, [number, number][]>;
 }
 export interface Timeline { first_ns: number; last_ns: number; processes: Tracks[] }
-export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number];
+export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number];
 export interface Functions { rows: number; total: number; data: FunctionRow[] }
 
 export const status = signal<Status | null>(null);

@@ -37,7 +37,7 @@ function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; tra
   if (answer.error) return <Failed text={answer.error} />;
   if (!answer.value) return <Busy what="Reading dumps" />;
   if (!tracks)
-    return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs} managed heap graphs: <code>heapwise graph</code> shows them.</> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
+    return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}: <code>heapwise graph</code> shows {trace.heap_graphs === 1 ? 'it' : 'them'}.</> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
   return <row.view tracks={tracks} all={answer.value} trace={trace} key={row.id} />;
 }
 

@@ -46,12 +46,12 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
-      <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
+      <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, self_objects as objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
       {top.error && <Failed text={top.error} />}
       {top.value && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
           <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
-            <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[4])}</td>
+            <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[9])}</td>
               <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}</span></td></tr>
           ))}</tbody></table></div>
       )}

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
-import { clock, bytes, count, METRICS, safe } from './format';
+import { base, clock, bytes, count, METRICS, safe } from './format';
 import { remember, remembered } from './store';
 import { go, href, place, selection } from './state';
 import { ns } from './times';
@@ -143,7 +143,7 @@ export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline })
     <div class="bar" role="group" aria-label="Selection">
       {all.processes.length > 1 && (
         <label>Process <select value={String(tracks.upid)} onChange={(e) => go({ upid: Number(e.currentTarget.value), heap: '', at: '', max: false, from: '', zoom: '' })}>
-          {all.processes.map((x) => <option value={String(x.upid)}>{safe(x.name) || '?'} ({x.pid})</option>)}
+          {all.processes.map((x) => <option value={String(x.upid)}>{safe(base(x.name)) || '?'} ({x.pid})</option>)}
         </select></label>
       )}
       {tracks.heaps.length > 1 && (

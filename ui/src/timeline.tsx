@@ -119,6 +119,13 @@ export const liveLine = (t: Tracks): Line => ({
 });
 export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
 
+/** A counter; of the allocator with its blocks of their own mmap, as the accounting has it. */
+function counter(t: Tracks, name: string): [number, number][] {
+  const own = t.counters[name] ?? [];
+  const more = name.startsWith('malloc_info.') ? new Map(t.counters['malloc_info.mmap']) : null;
+  return more?.size ? own.map(([ts, v]) => [ts, v + (more.get(ts) ?? 0)]) : own;
+}
+
 const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
   { label: 'Resident', lines: [['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--violet']] },
   { label: 'Swapped', lines: [['mem.swap', 'swapped', '--violet']] },
@@ -240,7 +247,7 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
     // Every move is drawn at once: the graph below follows the hand.
     go({ upid: tracks.upid, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
   };
-  const counters = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => tracks.counters[name]?.some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
+  const counters = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => counter(tracks, name).some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
   return (
     <section class="tracks" data-upid={tracks.upid} ref={area} aria-label={`Tracks of ${safe(tracks.name)}`}>
       <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.ended ? ' · ended while recorded' : ''}</span></h2>
@@ -310,8 +317,8 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
             <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} view={view} width={width} selected={selected} onView={onView} /></div>
         ))}
         {counters.map((c) => (
-          <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(tracks.counters[name].reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
-            <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: tracks.counters[name] }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
+          <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
+            <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
         ))}
       </div>
     </section>
