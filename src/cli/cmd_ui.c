@@ -235,7 +235,8 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
     if (rc == HW_OK)
         rc = serve_pages(s, pages, err);
     hw_desk_free(desk); /* its recordings are opened in the pages */
-    hw_pages_free(pages);
+    if (!hw_pages_free(pages))
+        _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and uses what we hold */
     return rc;
 }
 

@@ -21,7 +21,7 @@
 #include "base/banned.h"
 
 #define MAX_UPLOAD ((uint64_t)64 << 30)
-enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10 };
+enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, END_S = 2 };
 
 /* ---- names ---- */
 
@@ -152,6 +152,7 @@ static void keep_head(struct hw_page_trace *t)
 static void *read_thread(void *ctx)
 {
     struct hw_page_trace *t = ctx;
+    struct hw_pages *p = t->pages;
     struct hw_error err = {0};
     int rc = read_trace(t, &err);
     t->took_ns = hw_now_monotonic_ns() - t->begin_ns;
@@ -160,7 +161,11 @@ static void *read_thread(void *ctx)
         keep_head(t);
     }
     atomic_store_explicit(&t->state, rc < 0 ? HW_PAGE_FAILED : HW_PAGE_READY, memory_order_release);
-    atomic_fetch_add(&t->pages->changes, 1);
+    atomic_fetch_add(&p->changes, 1);
+    pthread_mutex_lock(&p->lock);
+    p->n_readers--;
+    pthread_cond_broadcast(&p->reader_ended);
+    pthread_mutex_unlock(&p->lock); /* the last that is done with them */
     return NULL;
 }
 
@@ -207,6 +212,17 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     return t;
 }
 
+/* Nobody joins a reader: one that hangs must not keep the server. */
+static int start_reader(struct hw_page_trace *t, struct hw_error *err)
+{
+    pthread_t thread;
+    int code = pthread_create(&thread, NULL, read_thread, t);
+    if (code)
+        return hw_fail(err, HW_ESYS, 0, "cannot start a thread: %s", strerror(code));
+    (void)pthread_detach(thread);
+    return HW_OK;
+}
+
 /* Takes the trace over. */
 static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *id,
                          struct hw_error *err)
@@ -217,9 +233,10 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
     pthread_mutex_lock(&p->lock);
     if (p->n == HW_PAGES_MAX_TRACES)
         rc = hw_fail(err, HW_ELIMIT, 0, "%u traces are open; start another server for more", p->n);
-    else if (pthread_create(&t->thread, NULL, read_thread, t) != 0)
-        rc = hw_fail_sys(err, "cannot start a thread");
+    else
+        rc = start_reader(t, err);
     if (rc == HW_OK) {
+        p->n_readers++; /* it ends under the lock that we hold */
         p->traces[p->n++] = t;
         *id = t->id = p->n;
         atomic_fetch_add(&p->changes, 1);
@@ -281,22 +298,44 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->names_lock, NULL);
     pthread_mutex_init(&p->live_lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->reader_ended, &attr);
+    pthread_condattr_destroy(&attr);
     *out = p;
     return HW_OK;
 }
 
-void hw_pages_free(struct hw_pages *p)
+/* A pipe without a writer, a dead network file system: a thread in them cannot be ended. */
+static bool wait_for_readers(struct hw_pages *p)
+{
+    struct timespec until;
+    int rc = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_S;
+    pthread_mutex_lock(&p->lock);
+    while (p->n_readers && rc == 0)
+        rc = pthread_cond_timedwait(&p->reader_ended, &p->lock, &until);
+    bool none = p->n_readers == 0;
+    pthread_mutex_unlock(&p->lock);
+    return none;
+}
+
+bool hw_pages_free(struct hw_pages *p)
 {
     if (!p)
-        return;
-    for (unsigned i = 0; i < p->n; i++) {
-        (void)pthread_join(p->traces[i]->thread, NULL);
+        return true;
+    if (!wait_for_readers(p))
+        return false;
+    for (unsigned i = 0; i < p->n; i++)
         hw_page_trace_free(p->traces[i]);
-    }
+    pthread_cond_destroy(&p->reader_ended);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->names_lock);
     pthread_mutex_destroy(&p->live_lock);
     free(p);
+    return true;
 }
 
 /* ---- answers ---- */
@@ -430,6 +469,19 @@ static int open_again(struct hw_pages *p, const struct hw_page_trace *old, const
     return begin_reading(p, t, id, err);
 }
 
+/* What a request names: opening a pipe waits for its writer, and a device may never end. */
+static int check_regular(const char *path, struct hw_error *err)
+{
+    struct stat st;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0 || S_ISREG(st.st_mode))
+        return HW_OK; /* what cannot be opened stays in the list with its reason */
+    return hw_fail(err, HW_EINVAL, 0,
+                   "'%s' is not a regular file; send a pipe's bytes as the request's body, or name "
+                   "it on the command line",
+                   path);
+}
+
 /* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine, with
  * again=ID&symbols=DIRS one that is open. */
 static void open_trace(struct hw_http_request *req, void *ctx)
@@ -448,7 +500,9 @@ static void open_trace(struct hw_http_request *req, void *ctx)
     } else if (path && *path) {
         if (c)
             forget_upload(c); /* else the connection's next one would go on behind it */
-        rc = hw_pages_open(ctx, path, &id, &err);
+        rc = check_regular(path, &err);
+        if (rc == HW_OK)
+            rc = hw_pages_open(ctx, path, &id, &err);
     } else if (c && c->fd >= 0) {
         int fd = c->fd;
         c->fd = -1;

@@ -69,8 +69,9 @@ struct hw_pages_options {
 };
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);
-/* Waits for traces that are being read. NULL is fine. */
-void hw_pages_free(struct hw_pages *p);
+/* Waits two seconds for traces that are being read. False: one still is, so nothing was freed and
+ * the process has to _exit. NULL is fine. */
+bool hw_pages_free(struct hw_pages *p);
 /* Begins to read a file; *id is its number. */
 int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
 

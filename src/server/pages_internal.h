@@ -30,8 +30,7 @@ struct hw_page_trace {
     char *symbol_dirs; /* besides the server's, one a line; NULL = none */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns; /* of reading; monotonic */
-    pthread_t thread;
-    atomic_int state; /* enum hw_page_trace_state; released by the thread that reads */
+    atomic_int state;           /* enum hw_page_trace_state; released by the thread that reads */
     char *failure;
     uint8_t head[16]; /* first bytes of what failed */
     size_t n_head;
@@ -52,7 +51,9 @@ struct hw_pages {
     pthread_mutex_t lock, names_lock;
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* by id - 1; slots are filled in order */
     unsigned n;                                        /* lock */
-    atomic_uint changes;                               /* counts what events tell of */
+    unsigned n_readers;                                /* lock; threads that read a trace */
+    pthread_cond_t reader_ended;
+    atomic_uint changes; /* counts what events tell of */
     pthread_mutex_t live_lock;
     struct hw_page_live *live; /* live_lock; processes that are watched now */
 };

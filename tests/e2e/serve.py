@@ -190,6 +190,28 @@ def open_after(box):
     hw.equal(p.p.wait(20), 3, "the program's status")
 
 
+def pipes(box):
+    """A pipe named in a request is refused at once; one on the command line is read; neither keeps the server from ending."""
+    os.mkfifo(box.path("pipe"))
+    s = Served(box)
+    for path in (box.path("pipe"), "/dev/zero", "/"):
+        status, text = s.ask("POST", f"/api/v1/traces?path={path}", token=s.token)
+        hw.equal(status, 400, f"{path}: {text}")
+        hw.true(b"not a regular file" in text and path.encode() in text, f"{path}: {text}")
+    hw.equal(s.json("GET", "/api/v1/status")["traces"], [], "nothing is being read")
+    s.stop()
+    s = Served(box, "--no-open", box.path("pipe"), command=("ui",))
+    hw.equal(s.json("GET", "/api/v1/status")["traces"][0]["state"], "loading", "it waits for a writer")
+    start = time.monotonic()
+    s.stop()
+    hw.true(time.monotonic() - start < 10, "ended though its reader waits")
+    s = Served(box, "--no-open", box.path("pipe"), command=("ui",))
+    with open(box.path("pipe"), "w") as f:
+        f.write("main;f 1\nmain;g 2\n")
+    hw.wait_for(lambda: s.json("GET", "/api/v1/status")["traces"][0]["state"] == "ready", "the pipe is read")
+    s.stop()
+
+
 def duration(box):
     """record -d: says that the recording is over, that it waits, for whom, and how to end it."""
     p = box.start([hw.tool("heapwise"), "record", "-d", "300ms", "-o", "d.trace", "--", "sleep", "4"])
@@ -207,4 +229,5 @@ def duration(box):
 
 
 if __name__ == "__main__":
-    hw.main({"other-user": other_user, "listen": listen, "wrong-words": wrong_words, "tls": tls, "open": open_after, "duration": duration})
+    hw.main({"other-user": other_user, "listen": listen, "wrong-words": wrong_words, "tls": tls, "open": open_after, "duration": duration,
+             "pipes": pipes})
