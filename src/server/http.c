@@ -19,7 +19,13 @@
 
 #include "base/banned.h"
 
-enum { MAX_CONNECTIONS = 64, TIMEOUT_S = 60, HEADER_MEMORY = 128 << 10, BACKLOG = 64 };
+enum {
+    MAX_CONNECTIONS = 256,
+    TIMEOUT_S = 60,
+    GREETING_S = 5, /* for a connection that has not shown that it may ask */
+    HEADER_MEMORY = 128 << 10,
+    BACKLOG = 1024
+};
 
 /* ---- what was asked ---- */
 
@@ -56,15 +62,23 @@ const char *hw_http_query(const struct hw_http_request *req, const char *name)
 
 /* What the library keeps for a connection; a handler cannot change the pointer, so it is to a box.
  */
-struct connection_box {
+struct hw_http_box {
     void *data;
+    int fd;       /* borrowed; valid as long as the box */
+    bool trusted; /* lock; a request of it passed the checks, with the token where one is needed */
+    bool shut;    /* lock */
 };
+
+static struct hw_http_box *box_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
 
 void *hw_http_connection_data(struct hw_http_request *req)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct connection_box *box = info ? info->socket_context : NULL;
+    struct hw_http_box *box = box_of(req->connection);
     const struct hw_http_options *o = &req->server->o;
     if (box && !box->data && o->connection_new)
         box->data = o->connection_new(o->ctx);
@@ -182,6 +196,26 @@ static void answer_preflight(struct hw_http_request *req)
     hw_http_reply(req, MHD_HTTP_NO_CONTENT, NULL, NULL, 0);
 }
 
+static unsigned timeout_s(const struct hw_http *h)
+{
+    return h->o.timeout_s ? h->o.timeout_s : TIMEOUT_S;
+}
+
+/* From here on it is not closed for others, and may be silent for longer. */
+static void trust(struct hw_http_request *req)
+{
+    struct hw_http *h = req->server;
+    struct hw_http_box *box = box_of(req->connection);
+    pthread_mutex_lock(&h->lock);
+    bool first = box && !box->trusted;
+    if (first)
+        box->trusted = true;
+    pthread_mutex_unlock(&h->lock);
+    if (first)
+        (void)MHD_set_connection_option(req->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        timeout_s(h)); /* else it is closed when idle */
+}
+
 /* With the headers: true = it was answered already. */
 static bool answer_early(struct hw_http_request *req)
 {
@@ -193,7 +227,12 @@ static bool answer_early(struct hw_http_request *req)
         hw_http_reply_text(req, status, text);
     } else if (strcmp(req->method, "OPTIONS") == 0) {
         answer_preflight(req);
-    } else if (!req->route) {
+    } else if (req->route && !(req->server->o.token && (req->route->flags & HW_HTTP_OPEN))) {
+        trust(req);
+    }
+    if (req->answered)
+        return true;
+    if (!req->route) {
         hw_http_reply_text(req, other ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND,
                            other ? "not with this method\n" : "nothing here\n");
     } else {
@@ -285,26 +324,69 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     *state = NULL;
 }
 
+/* Another user of this machine can open connections and say nothing. When three quarters are in
+ * use, the oldest that has not shown the token makes room. Called with the lock held. */
+static void make_room(struct hw_http *h)
+{
+    if (h->boxes.n <= h->limit - h->limit / 4)
+        return;
+    for (size_t i = 0; i < h->boxes.n; i++) {
+        struct hw_http_box *box = h->boxes.v[i];
+        if (box->trusted || box->shut)
+            continue;
+        box->shut = true;
+        (void)shutdown(box->fd, SHUT_RDWR); /* wakes its thread, which closes it */
+        return;
+    }
+}
+
+static struct hw_http_box *box_new(struct hw_http *h, struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct hw_http_box *box = info ? calloc(1, sizeof *box) : NULL;
+    if (!box)
+        return NULL;
+    box->fd = info->connect_fd;
+    if (hw_vec_push(&h->boxes, box) < 0) {
+        free(box);
+        return NULL;
+    }
+    return box;
+}
+
+static void forget_box(struct hw_http *h, const struct hw_http_box *box)
+{
+    size_t i = 0;
+    while (i < h->boxes.n && h->boxes.v[i] != box)
+        i++;
+    if (i == h->boxes.n)
+        return;
+    memmove(&h->boxes.v[i], &h->boxes.v[i + 1], (h->boxes.n - i - 1) * sizeof *h->boxes.v);
+    h->boxes.n--; /* the order stays: by age */
+}
+
 static void on_connection(void *cls, struct MHD_Connection *c, void **slot,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct hw_http *h = cls;
-    (void)c;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        *slot = calloc(1, sizeof(struct connection_box));
+    struct hw_http_box *closed = NULL;
     pthread_mutex_lock(&h->lock);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         h->n_connections++;
+        make_room(h);
+        *slot = box_new(h, c);
     } else {
         h->n_connections--;
         h->last_end_ns = hw_now_monotonic_ns();
+        closed = *slot;
+        forget_box(h, closed);
     }
     pthread_mutex_unlock(&h->lock);
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED && *slot) {
-        struct connection_box *box = *slot;
-        if (box->data)
-            h->o.connection_free(h->o.ctx, box->data);
-        free(box);
+    if (closed) {
+        if (closed->data)
+            h->o.connection_free(h->o.ctx, closed->data);
+        free(closed);
         *slot = NULL;
     }
 }
@@ -368,8 +450,8 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
     h->last_end_ns = hw_now_monotonic_ns();
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->socket_ended, NULL);
-    unsigned limit = o->max_connections ? o->max_connections : MAX_CONNECTIONS;
-    unsigned timeout = o->timeout_s ? o->timeout_s : TIMEOUT_S;
+    h->limit = o->max_connections ? o->max_connections : MAX_CONNECTIONS;
+    unsigned greeting = timeout_s(h) < GREETING_S ? timeout_s(h) : GREETING_S;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->cert}, /* only read */
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
@@ -381,7 +463,7 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_ALLOW_UPGRADE | MHD_USE_ITC | (o->cert ? MHD_USE_TLS : 0),
         0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-        limit, MHD_OPTION_CONNECTION_TIMEOUT, timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        h->limit, MHD_OPTION_CONNECTION_TIMEOUT, greeting, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)HEADER_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!h->daemon) {
@@ -420,6 +502,7 @@ void hw_http_stop(struct hw_http *h)
     hw_http_stop_sockets(h);
     MHD_stop_daemon(h->daemon);
     hw_vec_done(&h->sockets);
+    hw_vec_done(&h->boxes);
     pthread_mutex_destroy(&h->lock);
     pthread_cond_destroy(&h->socket_ended);
     free(h);

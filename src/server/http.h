@@ -62,8 +62,8 @@ struct hw_http_options {
     const char *cert, *key;     /* PEM texts: HTTPS; both or none */
     const char *const *headers; /* name, value pairs for every answer */
     size_t n_headers;           /* of pairs */
-    unsigned max_connections;   /* 0 = 64 */
-    unsigned timeout_s;         /* without a byte moving; 0 = 60 */
+    unsigned max_connections;   /* 0 = 256; the oldest that never showed the token make room */
+    unsigned timeout_s;         /* without a byte moving; 0 = 60; 5 until the token was shown */
     /* Made on first use by hw_http_connection_data, freed with its connection. */
     void *(*connection_new)(void *ctx);
     void (*connection_free)(void *ctx, void *data);

@@ -10,6 +10,8 @@
 #include "base/vec.h"
 #include "server/http.h"
 
+struct hw_http_box; /* what is kept of a connection */
+
 struct hw_http {
     struct hw_http_options o; /* borrowed texts */
     struct MHD_Daemon *daemon;
@@ -17,8 +19,9 @@ struct hw_http {
     pthread_mutex_t lock;
     pthread_cond_t socket_ended;
     atomic_bool stopping;
-    unsigned n_connections;
+    unsigned n_connections, limit;
     uint64_t last_end_ns;
+    HW_VEC(struct hw_http_box *) boxes;    /* of open connections, oldest first; borrowed */
     HW_VEC(struct hw_websocket *) sockets; /* open ones, borrowed from their threads */
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/http.h"
 #include "server/websocket.h"
@@ -338,6 +339,39 @@ static void test_streams(void **unused)
     close(full);
 }
 
+/* Connections that say nothing, or half a request: whoever has the token is answered all the same.
+ */
+static void test_half_open(void **unused)
+{
+    enum { SILENT = 300 };
+    static const char half[] = "GET /hello/x HTTP/1.1\r\nHost: local";
+    static const char kept[] =
+        "GET /hello/x HTTP/1.1\r\nHost: localhost\r\n" TOKEN "Content-Length: 0\r\n\r\n";
+    struct hw_http *h = start();
+    int fds[SILENT];
+    char buffer[4096];
+    (void)unused;
+    int mine = dial(h); /* older than all of theirs, and idle */
+    assert_true(send(mine, kept, sizeof kept - 1, MSG_NOSIGNAL) > 0);
+    assert_true(recv(mine, buffer, sizeof buffer, 0) > 0);
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = dial(h);
+        if (i % 2)
+            assert_true(send(fds[i], half, sizeof half - 1, MSG_NOSIGNAL) > 0);
+    }
+    uint64_t begin_ns = hw_now_monotonic_ns();
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(status(ask(h, "GET /hello/x", TOKEN, "")), 200);
+    assert_true(send(mine, kept, sizeof kept - 1, MSG_NOSIGNAL) > 0);
+    assert_true(recv(mine, buffer, sizeof buffer, 0) > 0);
+    assert_int_equal(strncmp(buffer, "HTTP/1.1 200", 12), 0);
+    assert_in_range(hw_now_monotonic_ns() - begin_ns, 0, UINT64_C(4000000000)); /* < their 5 s */
+    for (int i = 0; i < SILENT; i++)
+        close(fds[i]);
+    close(mine);
+    hw_http_stop(h);
+}
+
 static size_t peak_bytes(void)
 {
     struct rusage u;
@@ -418,7 +452,7 @@ int main(void)
         cmocka_unit_test(test_token),      cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_streams),    cmocka_unit_test(test_stream_memory),
         cmocka_unit_test(test_no_path),    cmocka_unit_test(test_close_codes),
-        cmocka_unit_test(test_accept_key),
+        cmocka_unit_test(test_accept_key), cmocka_unit_test(test_half_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
