@@ -1,5 +1,5 @@
 // Questions to the server. Every one carries the token; nothing else leaves the page.
-import { effect, signal } from '@preact/signals';
+import { effect, signal, untracked } from '@preact/signals';
 import type { Metric } from './format';
 import { decode, type Graph } from './graph';
 import { fresh, place, go, token } from './state';
@@ -9,7 +9,7 @@ export interface Process { upid: number; pid: number; name: string; cmdline: str
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
 export interface Trace {
   id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
-  first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; processes?: Process[]; losses?: Loss[];
+  first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
 }
 export interface Status { version: string; traces: Trace[]; records: boolean }
 export interface Target { pid: number; name: string; state: string; samples: number; dumps: number; buffer?: number; buffered?: number; rss: number }
@@ -48,7 +48,7 @@ export class ApiError extends Error {
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   let r: Response;
   try {
-    r = await fetch(path, { ...init, headers: { Authorization: `Bearer ${token}` } });
+    r = await fetch(path, { ...init, headers: { Authorization: `Bearer ${token.peek()}` } });
   } catch (e) {
     if ((e as Error).name !== 'AbortError') lost();
     throw e;
@@ -159,7 +159,7 @@ export function connect(): void {
   timer = 0;
   events?.close();
   refresh().then(alive, () => {}); // `trouble` tells
-  const mine = (events = new EventSource(`/api/v1/events?token=${token}`));
+  const mine = (events = new EventSource(`/api/v1/events?token=${token.peek()}`));
   mine.addEventListener('status', (e) => {
     alive();
     status.value = JSON.parse((e as MessageEvent<string>).data);
@@ -183,11 +183,17 @@ function lost(): void {
 
 /** Follows the server: what is open, and whether it is still there. */
 export function follow(): void {
-  if (!token) {
-    trouble.value = 'token';
-    return;
-  }
-  connect();
+  effect(() => {
+    if (!token.value) {
+      trouble.value = 'token';
+      return;
+    }
+    untracked(() => {
+      if (trouble.value === 'token') trouble.value = '';
+      wait = 1; // what a wrong token could not ask is asked again
+      connect();
+    });
+  });
   // Someone who comes without a page sees the first trace.
   effect(() => {
     const s = status.value;

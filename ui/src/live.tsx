@@ -53,7 +53,7 @@ function useLooks(pid: number, paused: boolean): { seen: Seen; over: string; los
   }, [pid]);
   useEffect(() => {
     if (paused || over) return;
-    const events = new EventSource(`/api/v1/live/${pid}/events?every=1000&token=${token}`);
+    const events = new EventSource(`/api/v1/live/${pid}/events?every=1000&token=${token.peek()}`);
     events.addEventListener('look', (e) => {
       setBroken(0);
       setSeen((s) => add(s, JSON.parse((e as MessageEvent<string>).data)));

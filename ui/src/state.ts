@@ -86,20 +86,32 @@ export function format(p: Place): string {
   return `#!/${p.page}${p.arg ? `/${p.arg}` : ''}${text ? `?${text}` : ''}`;
 }
 
-/** The token comes behind the '#' of the first address and leaves it at once. */
-function takeToken(): string {
-  const m = /^#token=([0-9a-f]+)/.exec(location.hash);
-  if (m) {
-    sessionStorage.setItem('token', m[1]);
-    history.replaceState(null, '', location.pathname + '#!/');
-  }
-  return sessionStorage.getItem('token') ?? '';
+/** The token comes behind the '#' of the printed address, also in a tab that is open already, and leaves
+ * the address at once. */
+export const token = signal(sessionStorage.getItem('token') ?? '');
+const tokenIn = (url: string) => /#token=([0-9a-f]+)/.exec(url)?.[1];
+function takeToken(): void {
+  const here = tokenIn(location.hash);
+  if (!here) return;
+  history.replaceState(null, '', location.pathname + '#!/');
+  keepToken(here);
 }
-export const token = takeToken();
+function keepToken(text: string): void {
+  sessionStorage.setItem('token', text);
+  token.value = text;
+}
+// The address may have changed before this script came.
+const first = tokenIn(performance.getEntriesByType('navigation')[0]?.name ?? '');
+if (first) keepToken(first);
+takeToken();
 
 export const place = signal<Place>(parse(location.hash));
-addEventListener('hashchange', () => (place.value = parse(location.hash)));
-addEventListener('popstate', () => (place.value = parse(location.hash)));
+function arrived(): void {
+  takeToken();
+  place.value = parse(location.hash);
+}
+addEventListener('hashchange', arrived);
+addEventListener('popstate', arrived);
 
 /** The number behind a page's name is that page's. */
 const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '', open: '' } : {}), ...change });
@@ -109,6 +121,7 @@ export function go(change: Partial<Place>, replace = false): void {
   const next = changed(place.peek(), change);
   const hash = format(next);
   if (hash === location.hash) return;
+  takeToken(); // its event may be still to come: the address would be written over
   if (replace) history.replaceState(null, '', hash);
   else history.pushState(null, '', hash);
   place.value = next;
