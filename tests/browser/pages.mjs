@@ -64,6 +64,52 @@ test('the token leaves the address and a reload works', async () => {
   await page.waitForSelector('.figures');
 });
 
+test('a tab without a token goes on when it is given the address', async () => {
+  const tab = await browse();
+  await tab.goto(`${server.origin}/#!/flame?trace=1`);
+  await tab.waitForSelector('[role=alert]:has-text("needs its address")');
+  await tab.evaluate(() => (location.hash = 'token=00'));
+  await tab.waitForFunction(() => location.hash === '#!/');
+  await tab.waitForSelector('[role=alert]:has-text("needs its address")');
+  await tab.goto(server.url); // only the hash is another
+  await tab.waitForSelector('.figures');
+  assert.ok(!tab.url().includes('token='));
+  await tab.reload();
+  await tab.waitForSelector('.figures');
+  assert.deepEqual(tab.problems, []);
+});
+
+test('the token is kept whatever the address becomes before or after the page runs', async () => {
+  for (const when of ['commit', 'domcontentloaded', 'load']) {
+    const tab = await browse();
+    await tab.goto(server.url, { waitUntil: when });
+    await tab.evaluate(() => (location.hash = '#!/functions?trace=1'));
+    await tab.waitForSelector('h1:has-text("Functions")', { state: 'attached' });
+    assert.match(tab.url(), /#!\/functions\?trace=1/, when);
+    await tab.context().close();
+  }
+  const tab = await browse();
+  await tab.goto(server.origin, { waitUntil: 'load' });
+  await tab.evaluate((h) => (location.hash = h), new URL(server.url).hash);
+  await tab.waitForSelector('.figures');
+  // The script comes late: the address changes first.
+  const slow = await browse();
+  await slow.route('**/*.js', async (r) => { await new Promise((ok) => setTimeout(ok, 400)); await r.continue(); });
+  await slow.goto(server.url, { waitUntil: 'commit' });
+  await slow.evaluate(() => (location.hash = '#!/functions?trace=1'));
+  await slow.waitForSelector('h1:has-text("Functions")', { state: 'attached' });
+});
+
+test('home stands first among the pages', async () => {
+  await at('overview');
+  await page.click('nav.side a[title=Home]');
+  await page.waitForSelector('.home');
+  assert.equal(await page.textContent('nav.side a[aria-current=page]'), 'Home');
+  assert.match(await page.textContent('.home'), /Open traces.*Record one/s);
+  await page.click('.home li a');
+  await page.waitForSelector('.figures');
+});
+
 test('overview: figures are those of SQL', async () => {
   await at('overview');
   const [[live]] = await server.sql(LIVE);

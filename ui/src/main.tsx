@@ -93,7 +93,7 @@ function App() {
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to the page</a>
       <nav class="side" aria-label="Pages">
         <a class="brand" href={href({ page: 'home' })} aria-label="heapwise: home"><svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true"><rect y="1" width="16" height="4" rx="1" fill="#d9702b" /><rect y="6" width="11" height="4" rx="1" fill="#e8973f" /><rect y="11" width="6" height="4" rx="1" fill="#f2bb62" /></svg><span>heapwise</span></a>
-        {PAGES.filter((x) => x.id !== 'home' && !whyMissing(x, trace)).map((x) => <a href={href({ page: x.id })} aria-current={p.page === x.id ? 'page' : undefined} title={x.label} aria-label={x.label}><Icon d={x.icon} /><span>{x.label}</span></a>)}
+        {PAGES.filter((x) => !whyMissing(x, trace)).map((x) => <a href={href({ page: x.id })} aria-current={p.page === x.id ? 'page' : undefined} title={x.label} aria-label={x.label}><Icon d={x.icon} /><span>{x.label}</span></a>)}
       </nav>
       <header>
         {traces.length > 1 && trace
