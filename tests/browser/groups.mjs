@@ -82,3 +82,17 @@ test('the graph is cut by heap, and one heap is kept', async () => {
   assert.deepEqual(broken, []);
   assert.deepEqual(page.problems, []);
 });
+
+test('the overview says why something may be missing', async () => {
+  const open = async () => {
+    await visit(page, 'overview', `&upid=${upid}&f=SS%3Awork`);
+    await page.click('.missing summary');
+  };
+  await open();
+  const text = await page.textContent('.missing');
+  const [[frames]] = await server.sql('select count(*) from stack_profile_frame');
+  assert.ok(text.includes(`${frames} frames`), text);
+  assert.match(text, /1 filter narrows/);
+  assert.match(await page.getAttribute('.missing a', 'href'), /^#!\/info/);
+  assert.deepEqual(await inspect(page, 'overview-missing', open), []);
+});

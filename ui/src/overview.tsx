@@ -1,9 +1,9 @@
 // What is in the trace and who holds the memory, at a glance.
-import { functions, question, type Tracks } from './api';
+import { functions, query as ask, question, type Trace, type Tracks } from './api';
 import { amount, base, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from './format';
 import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
-import { href } from './state';
+import { href, place } from './state';
 import { Chart, liveBand, liveLine, wholeView } from './timeline';
 import { ns } from './times';
 
@@ -11,6 +11,26 @@ function rssAt(t: Tracks, ts: number): number | null {
   const rss = t.counters['mem.rss'];
   if (!rss?.length) return null;
   return rss.reduce((a, b) => (Math.abs(b[0] - ts) < Math.abs(a[0] - ts) ? b : a))[1];
+}
+
+const UNNAMED = `select count(*) as frames, coalesce(sum(coalesce(nullif(f.deobfuscated_name, ''), nullif(f.name, '')) is null and f.symbol_set_id is null), 0) as unnamed\nfrom stack_profile_frame f`;
+
+/** Why something that one looks for may not be here. */
+function Missing({ trace }: { trace: Trace }) {
+  const a = useAnswer(`missing ${trace.id}`, async () => (await ask(trace.id, UNNAMED)).results[0]?.rows[0] ?? null);
+  const losses = trace.losses ?? [];
+  const [frames, unnamed] = [Number(a.value?.[0] ?? 0), Number(a.value?.[1] ?? 0)];
+  const n = place.value.filters.length;
+  return (
+    <details class="missing"><summary>Why is something missing?</summary>
+      <ul>
+        <li>{losses.length ? <>{count(losses.length)} {losses.length === 1 ? 'thing was' : 'things were'} lost or less precise.</> : 'Nothing was lost while recording.'} <a href={href({ page: 'info' })}>Info</a></li>
+        {a.value && <li>{unnamed ? <>{percent(unnamed, frames)} of {count(frames)} frames have no function name.</> : `All ${count(frames)} frames have a function name.`} <a href={href({ page: 'symbols' })}>Symbols</a> <a href={sqlHref(UNNAMED)}>SQL</a></li>}
+        <li>What was allocated before the profile of this process began is not in it: it counts as resident only. <a href={href({ page: 'accounting' })}>Accounting</a></li>
+        {n > 0 && <li>{count(n)} {n === 1 ? 'filter narrows' : 'filters narrow'} graphs and tables, not this page. <a href={href({ filters: [] })}>Take away</a></li>}
+      </ul>
+    </details>
+  );
 }
 
 export function OverviewPage({ tracks, all, trace }: ProfileProps) {
@@ -42,10 +62,11 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
         {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
         {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, from: ns(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: ns(before.ts), max: before.max })}) where id = 0) as growth`)} />}
-        {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} />}
+        {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />}
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${shown.ts}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
+      <Missing trace={trace} />
       <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, self_objects as objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
       {top.error && <Failed text={top.error} />}
       {top.value && (
