@@ -52,6 +52,29 @@ test('leaks: rows and verdicts are those of the command, live bytes those of SQL
   await isTame();
 });
 
+test('leaks: dumps that are not compared are told, with the reason', async () => {
+  await at('leaks');
+  const l = await (await server.ask('/api/v1/traces/1/leaks')).json();
+  const { moments } = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0];
+  const peaks = moments.filter((m) => m.for_peak).length, cleaned = moments.length - peaks - l.moments.length;
+  assert.ok(cleaned >= 0);
+  const text = (await page.locator('.left-out').count()) ? await page.textContent('.left-out') : '';
+  if (peaks + cleaned === 0) assert.equal(text, '');
+  else assert.ok(text.startsWith(`${l.moments.length} of ${moments.length} dumps are compared.`), text);
+  assert.equal(/larger than ever/.test(text), peaks > 0);
+  assert.equal(/freeing what it held/.test(text), cleaned > 0);
+});
+
+test('filters that do not act say so', async () => {
+  for (const name of ['sizes', 'leaks']) {
+    await at(name, '&f=SS%3Acache');
+    assert.match(await page.textContent('.banner.note:has-text("SS:cache")'), /The filter SS:cache does not act on this page/);
+    assert.deepEqual(await axe(page), []);
+    await page.click('button:has-text("Take away")');
+    await page.waitForFunction(() => !location.hash.includes('f=') && !document.body.textContent.includes('not act'));
+  }
+});
+
 test('leaks: opened by keys, reasons in words, a way to the graph and back', async () => {
   await at('leaks');
   const rows = page.locator('.verdict');

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { question, type Tracks } from './api';
 import { base, bytes, clock, count, duration, error, exact, percent, safe, certainty } from './format';
-import { Busy, Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { Busy, Failed, FiltersAsleep, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { figureSql, sqlHref } from './show-sql';
 import { go, href, place } from './state';
 
@@ -124,6 +124,17 @@ function Known({ l }: { l: Leaks | null }) {
   );
 }
 
+/** Which dumps are not compared, and why; '' = all are. */
+function leftOut(l: Leaks, tracks: Tracks): string {
+  const last = l.moments[l.moments.length - 1];
+  const peaks = tracks.moments.filter((m) => m.for_peak).length;
+  const end = tracks.moments.filter((m) => !m.for_peak && m.ts > last).length;
+  if (!peaks && !end) return '';
+  const why = [peaks > 0 && `${count(peaks)} made only because the heap was larger than ever before (they would look like growth)`,
+    end > 0 && `${end === 1 ? 'the last one' : `the last ${count(end)}`}, made when the program was freeing what it held to end`].filter(Boolean);
+  return `${count(l.moments.length)} of ${count(tracks.moments.length)} dumps are compared. Left out: ${why.join('; and ')}. So the last dump here, at ${clock(last - tracks.start)}, need not be the end of the recording.`;
+}
+
 export function LeaksPage({ tracks, all }: ProfileProps) {
   const p = place.value;
   const [limit, setLimit] = useState(100);
@@ -133,9 +144,11 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
   const open = p.open;
   const key = (r: Row) => r.path.join('\u001f') || '*';
   const n = l?.moments.length ?? 0;
+  const out = l && n > 0 ? leftOut(l, tracks) : '';
   return (
     <div class="findings" aria-busy={answer.busy}>
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
+      <FiltersAsleep what="every place that grew" />
       {answer.error && <Failed text={answer.error} />}
       {!l && answer.busy && <Busy what="Comparing dumps" />}
       {l && n > 0 && (
@@ -145,6 +158,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
             <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${tracks.upid + 1})`)} />
             <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: String(l.moments[n - 1]) }, 'space'))} />
           </div>
+          {out && <p class="statement left-out">{out}</p>}
           {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}
           <div class="scroll">
             <table class="top leaks">

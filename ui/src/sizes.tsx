@@ -2,7 +2,7 @@
 import { useRef } from 'preact/hooks';
 import { question } from './api';
 import { amount, base, bytes, count, isBytes, METRICS, percent, safe } from './format';
-import { Busy, Failed, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { Busy, Failed, FiltersAsleep, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { quote, sqlHref } from './show-sql';
 import { go, href, place, selection } from './state';
 
@@ -152,6 +152,7 @@ export function SizesPage({ tracks, all }: ProfileProps) {
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar"><MetricChoice /><span class="dim">{[!isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates', tracks.interval > 1 && `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`].filter(Boolean).join(' · ')}</span></div>
+      <FiltersAsleep what="the whole process, function by function" />
       <SizesPart upid={tracks.upid} />
       <LifetimesPart upid={tracks.upid} />
       <p class="statement">Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that were asked for, are not in them.</p>
