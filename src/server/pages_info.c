@@ -52,6 +52,26 @@ static void put_losses(struct hw_json *j, const struct hw_page_trace *t)
     hw_vec_done(&losses);
 }
 
+/* Those with a native heap profile or a managed heap graph. */
+static void put_n_processes(struct hw_json *j, const struct hw_page_trace *t)
+{
+    size_t n = 0, n_upids = t->profile->processes.n;
+    bool *is_seen = calloc(n_upids + 1, sizeof *is_seen);
+    if (!is_seen) {
+        j->error = HW_ENOMEM;
+        return;
+    }
+    for (size_t i = 0; i < t->processes.n; i++)
+        is_seen[t->processes.v[i].upid.v] = true;
+    for (size_t i = 0; i < t->profile->graphs.n; i++)
+        if (t->profile->graphs.v[i]->upid.v < n_upids)
+            is_seen[t->profile->graphs.v[i]->upid.v] = true;
+    for (size_t i = 0; i < n_upids; i++)
+        n += is_seen[i];
+    free(is_seen);
+    hw_json_kv_uint(j, "n_processes", n);
+}
+
 static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
 {
     int state = atomic_load_explicit(&t->state, memory_order_acquire);
@@ -77,6 +97,7 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         hw_json_kv_int(j, "last_ns", t->profile->last_ns);
         hw_json_kv_uint(j, "dumps", t->profile->dumps.n);
         hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
+        put_n_processes(j, t);
         hw_json_key(j, "processes");
         hw_json_begin_array(j);
         for (size_t i = 0; i < t->processes.n; i++)

@@ -202,3 +202,17 @@ test('source looks', async () => {
   assert.deepEqual(page.problems, []);
   assert.match(cli('report', trace), /load_table/);
 });
+
+test('a trace of managed heap graphs alone says what it holds', async () => {
+  const proto = join(here, '../../proto');
+  const text = readFileSync(join(here, '../golden/trace/heap_graph.txt'));
+  const made = execFileSync('protoc', [`-I${proto}`, '--encode=perfetto.protos.Trace', 'trace.proto', 'heapwise.proto', 'art.proto'], { cwd: proto, input: text });
+  writeFileSync(join(dir, 'managed.trace'), made);
+  const other = await serve(join(dir, 'managed.trace'));
+  const [[processes, graphs]] = await other.sql('select count(distinct upid), count(distinct upid || \' \' || graph_sample_ts) from heap_graph_object');
+  const tab = await browse();
+  await tab.goto(other.url);
+  await tab.waitForSelector('header .about');
+  const n = (k, one, many) => `${k} ${k === 1 ? one : many}`;
+  assert.ok((await tab.textContent('header .about')).endsWith(` · ${n(processes, 'process', 'processes')}, ${n(graphs, 'managed heap graph', 'managed heap graphs')}`), await tab.textContent('header .about'));
+});

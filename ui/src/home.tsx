@@ -4,10 +4,12 @@ import { openFile, openPath, refresh, status, type Trace } from './api';
 import { base, bytes, count, safe } from './format';
 import { fresh, go, href } from './state';
 
+const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
 /** A trace in a few words. */
 export const words = (t: Trace) =>
   t.state === 'loading' ? `being read, ${t.seconds.toFixed(0)} s` : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
-    : `${count(t.processes?.length ?? 0)} ${t.processes?.length === 1 ? 'process' : 'processes'}, ${count(t.dumps ?? 0)} ${t.dumps === 1 ? 'dump' : 'dumps'}`;
+    : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !t.heap_graphs) && of(t.dumps ?? 0, 'dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
 
 export function Home() {
   const [path, setPath] = useState('');
