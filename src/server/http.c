@@ -85,6 +85,12 @@ void *hw_http_connection_data(struct hw_http_request *req)
     return box ? box->data : NULL;
 }
 
+int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx)
+{
+    struct hw_http_ending e = {fn, ctx};
+    return hw_vec_push(&req->endings, e) < 0 ? HW_ENOMEM : HW_OK;
+}
+
 /* ---- answers ---- */
 
 void hw_http_add_header(struct hw_http_request *req, const char *name, const char *value)
@@ -315,6 +321,9 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     if (!req)
         return;
     hw_http_socket_free(req->socket);
+    for (size_t i = 0; i < req->endings.n; i++)
+        req->endings.v[i].fn(req->endings.v[i].ctx);
+    hw_vec_done(&req->endings);
     hw_strbuf_done(&req->body);
     hw_strbuf_done(&req->path_copy);
     for (size_t i = 0; i < req->headers.n; i++)

@@ -25,6 +25,11 @@ struct hw_http {
     HW_VEC(struct hw_websocket *) sockets; /* open ones, borrowed from their threads */
 };
 
+struct hw_http_ending {
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
 struct hw_http_request {
     struct hw_http *server;
     struct MHD_Connection *connection;
@@ -36,6 +41,7 @@ struct hw_http_request {
     bool answered;
     struct hw_websocket *socket; /* owned until its upgrade begins; NULL */
     HW_VEC(char *) headers;      /* owned: name, value, name, value… */
+    HW_VEC(struct hw_http_ending) endings;
     enum MHD_Result result;
 };
 

@@ -149,6 +149,34 @@ static void keep_head(struct hw_page_trace *t)
     t->n_head = n > 0 ? (size_t)n : 0;
 }
 
+void hw_page_trace_ref(struct hw_page_trace *t)
+{
+    pthread_mutex_lock(&t->pages->lock);
+    t->n_users++;
+    pthread_mutex_unlock(&t->pages->lock);
+}
+
+void hw_page_trace_unref(struct hw_page_trace *t)
+{
+    pthread_mutex_lock(&t->pages->lock);
+    bool last = --t->n_users == 0;
+    pthread_mutex_unlock(&t->pages->lock);
+    if (last)
+        hw_page_trace_free(t);
+}
+
+unsigned hw_page_traces(struct hw_pages *p, struct hw_page_trace **out)
+{
+    pthread_mutex_lock(&p->lock);
+    unsigned n = p->n;
+    for (unsigned i = 0; i < n; i++) {
+        out[i] = p->traces[i];
+        out[i]->n_users++;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
 static void *read_thread(void *ctx)
 {
     struct hw_page_trace *t = ctx;
@@ -162,6 +190,7 @@ static void *read_thread(void *ctx)
     }
     atomic_store_explicit(&t->state, rc < 0 ? HW_PAGE_FAILED : HW_PAGE_READY, memory_order_release);
     atomic_fetch_add(&p->changes, 1);
+    hw_page_trace_unref(t);
     pthread_mutex_lock(&p->lock);
     p->n_readers--;
     pthread_cond_broadcast(&p->reader_ended);
@@ -232,13 +261,14 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
         return hw_fail(err, HW_ENOMEM, 0, "trace");
     pthread_mutex_lock(&p->lock);
     if (p->n == HW_PAGES_MAX_TRACES)
-        rc = hw_fail(err, HW_ELIMIT, 0, "%u traces are open; start another server for more", p->n);
+        rc = hw_fail(err, HW_ELIMIT, 0, "%u traces are open; close one first", p->n);
     else
         rc = start_reader(t, err);
     if (rc == HW_OK) {
         p->n_readers++; /* it ends under the lock that we hold */
         p->traces[p->n++] = t;
-        *id = t->id = p->n;
+        *id = t->id = ++p->last_id;
+        t->n_users = 2; /* the list and the reader */
         atomic_fetch_add(&p->changes, 1);
     }
     pthread_mutex_unlock(&p->lock);
@@ -357,15 +387,38 @@ void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err
                        err->code ? err->text : hw_errc_text(rc));
 }
 
-struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
-                                        const char *id)
+static void unuse(void *ctx)
+{
+    hw_page_trace_unref(ctx);
+}
+
+/* Of the number that a text is, or begins with before a slash; p->n: none. With the lock held. */
+static unsigned find_slot(const struct hw_pages *p, const char *id)
 {
     char *end = NULL;
     unsigned long n = id ? strtoul(id, &end, 10) : 0;
+    unsigned i = 0;
+    if (!id || end == id || (*end && *end != '/'))
+        return p->n;
+    while (i < p->n && p->traces[i]->id != n)
+        i++;
+    return i;
+}
+
+struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
+                                        const char *id)
+{
     pthread_mutex_lock(&p->lock);
-    bool there = id && end != id && (*end == '\0' || *end == '/') && n >= 1 && n <= p->n;
-    struct hw_page_trace *t = there ? p->traces[n - 1] : NULL;
+    unsigned slot = find_slot(p, id);
+    struct hw_page_trace *t = slot < p->n ? p->traces[slot] : NULL;
+    if (t)
+        t->n_users++;
     pthread_mutex_unlock(&p->lock);
+    if (t && hw_http_at_end(req, unuse, t) < 0) {
+        hw_page_trace_unref(t);
+        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(HW_ENOMEM));
+        return NULL;
+    }
     if (!t) {
         hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace of that number is open\n");
         return NULL;
@@ -522,6 +575,30 @@ static void open_trace(struct hw_http_request *req, void *ctx)
     hw_page_reply_json(req, &j);
 }
 
+/* DELETE /api/v1/traces/ID: it leaves the list at once, its memory when nobody uses it any more. */
+static void close_trace(struct hw_http_request *req, void *ctx)
+{
+    struct hw_pages *p = ctx;
+    const char *id = hw_http_rest(req);
+    struct hw_page_trace *t = NULL;
+    pthread_mutex_lock(&p->lock);
+    unsigned slot = strchr(id, '/') ? p->n : find_slot(p, id);
+    if (slot < p->n) {
+        t = p->traces[slot];
+        p->n--;
+        memmove(&p->traces[slot], &p->traces[slot + 1],
+                (p->n - slot) * sizeof(struct hw_page_trace *));
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (!t) {
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace of that number is open\n");
+        return;
+    }
+    atomic_fetch_add(&p->changes, 1);
+    hw_page_trace_unref(t);
+    hw_http_reply(req, HTTP_NO_CONTENT, NULL, NULL, 0);
+}
+
 const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
     {HW_HTTP_GET, "/favicon.svg", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
@@ -530,6 +607,7 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/events", 0, 0, hw_page_events, NULL},
     {HW_HTTP_POST, "/api/v1/traces", 0, MAX_UPLOAD, open_trace, upload_piece},
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
+    {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},
     {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},
     {HW_HTTP_GET, "/api/v1/export/*", 0, 0, hw_page_export, NULL},
     {HW_HTTP_GET, "/api/v1/live", 0, 0, hw_page_live_list, NULL},

@@ -110,15 +110,16 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
 
 static void put_status(struct hw_json *j, struct hw_pages *p)
 {
-    pthread_mutex_lock(&p->lock);
-    unsigned n = p->n; /* traces are never taken away while handlers run */
-    pthread_mutex_unlock(&p->lock);
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
+    unsigned n = hw_page_traces(p, traces);
     hw_json_begin_object(j);
     hw_json_kv_str(j, "version", HW_VERSION);
     hw_json_key(j, "traces");
     hw_json_begin_array(j);
-    for (unsigned i = 0; i < n; i++)
-        put_trace(j, p->traces[i]);
+    for (unsigned i = 0; i < n; i++) {
+        put_trace(j, traces[i]);
+        hw_page_trace_unref(traces[i]);
+    }
     hw_json_end_array(j);
     hw_json_kv_bool(j, "records", p->o.recorder != NULL);
     hw_json_end_object(j);

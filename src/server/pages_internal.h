@@ -16,7 +16,14 @@
 #include "views/process.h"
 #include "views/series.h"
 
-enum { HTTP_OK = 200, HTTP_BAD = 400, HTTP_NOT_FOUND = 404, HTTP_BUSY = 503, HTTP_ERROR = 500 };
+enum {
+    HTTP_OK = 200,
+    HTTP_NO_CONTENT = 204,
+    HTTP_BAD = 400,
+    HTTP_NOT_FOUND = 404,
+    HTTP_BUSY = 503,
+    HTTP_ERROR = 500
+};
 
 enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 
@@ -24,6 +31,7 @@ enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 struct hw_page_trace {
     struct hw_pages *pages;
     unsigned id;
+    unsigned n_users;  /* pages' lock: the list, its reader, requests; the last one frees it */
     char *path;        /* what is opened */
     char *name;        /* what is shown */
     int upload_fd;     /* of an uploaded one; -1 */
@@ -49,8 +57,8 @@ struct hw_page_trace {
 struct hw_pages {
     struct hw_pages_options o;
     pthread_mutex_t lock, names_lock;
-    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* by id - 1; slots are filled in order */
-    unsigned n;                                        /* lock */
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* lock; open ones by rising id */
+    unsigned n, last_id;                               /* lock */
     unsigned n_readers;                                /* lock; threads that read a trace */
     pthread_cond_t reader_ended;
     atomic_uint changes; /* counts what events tell of */
@@ -63,7 +71,13 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
                        struct hw_error *err);
 void hw_page_trace_free(struct hw_page_trace *t); /* NULL is fine */
 
-/* The trace of that number when it is ready; otherwise NULL, and the request was answered. */
+/* One user more, and one less. */
+void hw_page_trace_ref(struct hw_page_trace *t);
+void hw_page_trace_unref(struct hw_page_trace *t);
+/* The open ones, each with one user more: out holds HW_PAGES_MAX_TRACES. */
+unsigned hw_page_traces(struct hw_pages *p, struct hw_page_trace **out);
+/* The trace of that number when it is ready, used until the request's end; otherwise NULL, and the
+ * request was answered. */
 struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
                                         const char *id);
 /* One trace being read from a descriptor, taken over. */

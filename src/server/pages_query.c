@@ -23,6 +23,7 @@ static const int64_t max_exact = (int64_t)1 << 53;
 struct query {
     struct hw_processor_job job;
     struct hw_json j;
+    struct hw_page_trace *t; /* used */
     char *sql;
     size_t n_sql;
     uint64_t limit, rows;
@@ -153,6 +154,7 @@ static void cancel_query(void *ctx)
 static void free_query(void *ctx)
 {
     struct query *q = ctx;
+    hw_page_trace_unref(q->t);
     free(q->sql);
     free(q);
 }
@@ -175,6 +177,8 @@ void hw_page_query(struct hw_http_request *req, void *ctx)
     if (body.n)
         memcpy(sql, body.p, body.n);
     sql[body.n] = '\0';
+    q->t = t;
+    hw_page_trace_ref(t); /* it may run longer than the request */
     q->job.processor = t->processor;
     q->sql = sql;
     q->n_sql = body.n;

@@ -22,7 +22,8 @@ ROUTES = [("GET", p) for p in ("/api/v1/status", "/api/v1/events", "/api/v1/proc
                                "/api/v1/export/pprof?trace=1")] + \
          [("POST", p) for p in ("/api/v1/traces?path=/etc/passwd", "/api/v1/query?trace=1", "/api/v1/record/plan", "/api/v1/record/start",
                                 "/api/v1/record/stop?id=1", "/api/v1/record/dump?id=1", "/api/v1/record/discard?id=1",
-                                "/api/v1/record/end?id=1")]
+                                "/api/v1/record/end?id=1")] + \
+         [("DELETE", "/api/v1/traces/1")]
 
 
 class Served:
@@ -212,6 +213,60 @@ def pipes(box):
     s.stop()
 
 
+ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+
+
+def closing(box):
+    """DELETE closes a trace: an event tells, its number is not used again, a query that runs on it ends in peace."""
+    for name in "ab":
+        with open(box.path(name), "w") as f:
+            f.write("main;f 1\nmain;g 2\n")
+    s = Served(box, "--no-open", "--query-timeout", "2s", box.path("a"), box.path("b"), command=("ui",))
+    traces = lambda: s.json("GET", "/api/v1/status")["traces"]
+    hw.wait_for(lambda: all(t["state"] == "ready" for t in traces()), "both are read")
+    events = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10)
+    events.request("GET", f"/api/v1/events?token={s.token}")
+    stream = events.getresponse()
+
+    def told():
+        while not (line := stream.readline()).startswith(b"data: {"):
+            hw.true(line, "the events go on")
+        return [t["id"] for t in json.loads(line[6:])["traces"]]
+    hw.equal(told(), [1, 2], "the first event")
+    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    start = time.monotonic()
+    query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
+    time.sleep(0.3)
+    hw.equal(s.ask("DELETE", "/api/v1/traces/1/", token=s.token)[0], 404, "more than a number")
+    hw.equal(s.ask("DELETE", "/api/v1/traces/1", token=s.token)[0], 204, "while a query runs")
+    hw.equal([t["id"] for t in traces()], [2], "the list")
+    hw.equal(told(), [2], "the event")
+    for method, path in (("DELETE", "/api/v1/traces/1"), ("DELETE", "/api/v1/traces/9"), ("DELETE", "/api/v1/traces/"),
+                         ("GET", "/api/v1/traces/1/timeline"), ("GET", "/api/v1/export/folded?trace=1")):
+        hw.equal(s.ask(method, path, token=s.token)[0], 404, f"{method} {path}")
+    answer = json.loads(query.getresponse().read())
+    hw.true("took too long" in answer["error"], f"an endless query: {answer}")
+    hw.true(time.monotonic() - start < 8, "its limit ends it")
+    hw.equal(s.ask("GET", "/api/v1/traces/2/timeline", token=s.token)[0], 200, "the other one")
+    hw.equal(s.json("POST", f"/api/v1/traces?path={box.path('a')}")["id"], 3, "a new number")
+    for i in range(70):
+        i = s.json("POST", f"/api/v1/traces?path={box.path('a')}")["id"]
+        hw.equal(s.ask("DELETE", f"/api/v1/traces/{i}", token=s.token)[0], 204, "closed, maybe while it is read")
+    hw.equal([t["id"] for t in traces()], [2, 3], "the list at the end")
+    # An asker that leaves ends its query: the next one need not wait for it.
+    s.stop()
+    s = Served(box, "--no-open", "--query-timeout", "60s", box.path("a"), command=("ui",))
+    hw.wait_for(lambda: traces()[0]["state"] == "ready", "it is read")
+    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
+    time.sleep(0.3)
+    query.close()
+    start = time.monotonic()
+    hw.equal(json.loads(s.ask("POST", "/api/v1/query?trace=1", b"select 7", token=s.token)[1])["results"][0]["rows"], [[7]], "the next one")
+    hw.true(time.monotonic() - start < 5, "it did not wait")
+    s.stop()
+
+
 def duration(box):
     """record -d: says that the recording is over, that it waits, for whom, and how to end it."""
     p = box.start([hw.tool("heapwise"), "record", "-d", "300ms", "-o", "d.trace", "--", "sleep", "4"])
@@ -230,4 +285,4 @@ def duration(box):
 
 if __name__ == "__main__":
     hw.main({"other-user": other_user, "listen": listen, "wrong-words": wrong_words, "tls": tls, "open": open_after, "duration": duration,
-             "pipes": pipes})
+             "pipes": pipes, "closing": closing})
