@@ -2,18 +2,19 @@
  * http.h - the HTTP server under every interface of ours: routes, checks, answers
  *
  * Why:     pages, the trace processor's RPC and scrapers need the same things: a table of routes, a
- *          guard against other sites and other users, limits, answers in pieces, events,
- * WebSockets. Shapes:  a route is a row: methods, path (a `*` at its end stands for the rest),
- * flags, largest body, handler. A handler calls exactly one of reply, stream, events, websocket.
- * Each connection has a thread of its own, so handlers may wait. Owns:    the server owns its
- * threads; routes, texts and lists of the options are borrowed and must outlive it. A request is
- * valid during its handler (bodies and headers with it). Errors:  HW_ESYS (address in use…),
- * HW_ENOMEM, HW_EINVAL. What is wrong with a request is answered by a status code: 400, 403 (Host,
- * Origin, token), 404, 405, 413, 500. Threads: start, stop: one owner. Handlers of different
- * connections run at the same time. Trust:   Host must be an address or a name of ours (a foreign
- * name may have been rebound to this address), Origin must be the server's own or one of the list,
- * and where a token is set every route without HW_HTTP_OPEN needs it. Source:  spec/ui.md 15,
- * spec/cli.md 3; doc/design/server.md
+ *          guard against other sites and other users, limits, answers in pieces, events, sockets.
+ * Shapes:  a route is a row: methods, path (a `*` at its end stands for the rest), flags, largest
+ *          body, handler. A handler calls exactly one of reply, stream, events, websocket. Each
+ *          connection has a thread of its own, so handlers may wait.
+ * Owns:    the server owns its threads; routes, texts and lists of the options are borrowed and
+ *          must outlive it. A request is valid during its handler (bodies and headers with it).
+ * Errors:  HW_ESYS (address in use…), HW_ENOMEM, HW_EINVAL. What is wrong with a request is
+ *          answered by a status code: 400, 403 (Host, Origin, token), 404, 405, 413, 500.
+ * Threads: start, stop: one owner. Handlers of different connections run at the same time.
+ * Trust:   Host must be an address or a name of ours (a foreign name may have been rebound to this
+ *          address), Origin must be the server's own or one of the list, and where a token is set
+ *          every route without HW_HTTP_OPEN needs it.
+ * Source:  spec/ui.md 15, spec/cli.md 3; doc/design/server.md
  */
 #ifndef HW_SERVER_HTTP_H
 #define HW_SERVER_HTTP_H

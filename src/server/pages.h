@@ -4,14 +4,16 @@
  * Why:     the page decodes no trace and sums nothing up. It gets figures that views/ made, in the
  *          shape it draws them: JSON for lists, one binary array per property for graphs.
  * Shapes:  rows for an HTTP server (http.h), whose ctx is a struct hw_pages. A trace has a number
- *          from 1 that is never used again, is read in a thread of its own, and stays until it is
- * closed. doc/design/pages.md lists endpoints and the binary form. Owns:    its traces and their
- * threads; texts of the options are borrowed. Errors:  HW_ENOMEM, HW_ELIMIT (HW_PAGES_MAX_TRACES).
- * A trace that cannot be read stays in the list with the reason; a wrong question is answered by
- * 400 and a text. Threads: handlers run at the same time: a trace is frozen once read, its SQL
- * connection and its demangler have locks. new and free: one owner, no handler running. Trust:
- * names in traces are anybody's; they leave as JSON or length-prefixed bytes, never as markup. SQL
- * is that of sql/ (no files), with limits. Source:  spec/ui.md 15; doc/design/pages.md
+ *          from 1, never used again, is read in a thread of its own, and stays until it is closed.
+ *          doc/design/pages.md lists endpoints and the binary form.
+ * Owns:    its traces and their threads; texts of the options are borrowed.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (HW_PAGES_MAX_TRACES). A trace that cannot be read stays in the
+ *          list with the reason; a wrong question is answered by 400 and a text.
+ * Threads: handlers run at the same time: a trace is frozen once read, its SQL connection and its
+ *          demangler have locks. new and free: one owner, no handler running.
+ * Trust:   names in traces are anybody's; they leave as JSON or length-prefixed bytes, never as
+ *          markup. SQL is that of sql/ (no files), with limits.
+ * Source:  spec/ui.md 15; doc/design/pages.md
  */
 #ifndef HW_SERVER_PAGES_H
 #define HW_SERVER_PAGES_H
