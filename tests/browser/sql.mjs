@@ -194,7 +194,7 @@ test('SQL of a flamegraph gives its total under filters, intervals and inverted'
     const [n, total] = [bytes.readUInt32LE(12), bytes.readDoubleLE(32)];
     await at('flame', s);
     const rows = await follow(() => page.click('.explorer button:has-text("SQL")'));
-    assert.equal(Number(rows[0][6]), total, `total of ${s}`);
+    assert.equal(Number(rows[0][6]), total, `total of ${s}: ${rows[0].join(' | ')} at ${page.url()}`);
     if (!s.includes('invert')) assert.match(await page.textContent('.rows-count'), new RegExp(`^${n} `), `nodes of ${s}`);
     const [[self]] = await server.sql(`select sum(self) from (${await page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).get('sql'))})`);
     assert.equal(self, total, `sum of self of ${s}`);
