@@ -65,7 +65,7 @@ static void tell_if_empty(struct hw_perfetto *p)
         return;
     hw_diagnose_recording(&p->recording, NULL, &f);
     const struct hw_heapprofd_config *h = p->is_checked ? &p->checked.heapprofd.v[0] : NULL;
-    if (h && strcmp(f.code, "no-process") == 0) {
+    if (h && f.code && strcmp(f.code, "no-process") == 0) {
         if (h->all)
             (void)snprintf(f.text, sizeof f.text, "no preloaded process was there or started");
         else if (h->pids.n || h->process_cmdline.n)

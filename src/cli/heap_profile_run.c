@@ -376,6 +376,11 @@ static int no_profiles(struct run *r)
     const struct hw_optval *names = &r->cli->opts.v[HW_OPT_NAME];
     fprintf(stderr, "No profiles generated\n");
     hw_diagnose_recording(&r->recording, r->program, &f);
+    if (!f.code) { /* samples came, and no dump of them has a value */
+        hw_cli_hint("'heapwise stats %s/raw-trace' tells what was recorded and what was lost",
+                    r->dir);
+        return HW_EXIT_FAILED;
+    }
     if (!r->program && strcmp(f.code, "no-process") == 0)
         hw_diagnose_wanted(r->h->pids.v, r->h->pids.n, names->list.v, names->list.n,
                            hw_opt_flag(&r->cli->opts, HW_OPT_NO_RUNNING), &f);
@@ -389,8 +394,11 @@ static int results(struct run *r)
     struct hw_error err = {0};
     size_t n_files = 0;
     end_perf(r);
-    if (convert(r, &n_files, &err) < 0)
+    if (convert(r, &n_files, &err) < 0) {
         hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
+        if (n_files == 0)
+            return HW_EXIT_FAILED; /* the error is the reason */
+    }
     if (n_files == 0)
         return no_profiles(r);
     if (r->own_dir)

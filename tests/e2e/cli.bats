@@ -392,6 +392,17 @@ END
     has "no service listens"
 }
 
+@test "heap_profile: a disk that is full when the trace is converted" {
+    mkdir small
+    unshare -m true 2>/dev/null || skip "no mount namespace may be made here"
+    run unshare -m sh -c 'mount -t tmpfs -o size=8k none small && mkdir small/o && cd small &&
+        heap_profile host -i 1 -o o -- "$0" 2>&1; echo "status $?"; ls -s o' "$BUILD/tests/targets/t_truth"
+    has "cannot convert the trace"
+    has "No space left on device"
+    has "status 1"
+    has "raw-trace"
+}
+
 @test "heap_profile --simpleperf: perf on the recorder, and what is said without it" {
     mkdir with without bin
     for t in ls env sh; do ln -s "$(command -v $t)" bin/; done
