@@ -103,8 +103,8 @@ static void test_warnings(void **state)
     static const struct {
         const char *text, *warning;
     } rows[] = {
-        {"buffers {} " SOURCE("android.java_hprof", ""),
-         "no data source 'android.java_hprof' here; the rest is recorded\n"},
+        {"buffers {} " SOURCE("linux.ftrace", ""),
+         "no data source 'linux.ftrace' here; the rest is recorded\n"},
         {"deferred_start: true", "deferred_start: the recording starts at once\n"},
         {"deferred_start: false", NULL},
         {HEAPPROFD("sampling_interval_bytes: 1 all: true pid: 3"),
