@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -187,8 +188,11 @@ def tree_plain(box):
 class Evil:
     """The program, waiting for '+' on its standard input."""
 
-    def __init__(self, box):
-        self.p = box.start([program(box), "x"], stdin=subprocess.PIPE)
+    def __init__(self, box, name=None):
+        path = program(box)
+        if name:
+            path = shutil.copy(path, box.path(name))
+        self.p = box.start([path, "x"], stdin=subprocess.PIPE)
         hw.equal(self.p.stdout.readline(), b"ready\n", "the program")
         self.pid = self.p.pid
 
@@ -301,7 +305,8 @@ def live_ends(box):
 
 def live_plain(box):
     """Exact figures, of a look of ours and of a recording of somebody else, which they do not change."""
-    e = Evil(box)
+    name = f"evil{os.getpid()}"  # other cases run at the same time, and have an "evil" each
+    e = Evil(box, name)
     p = box.start([hw.tool("heapwise"), "live", "--once", "--json", "-i", "1", "-n", "2s", str(e.pid)])
     join(e)
     e.grow(4)
@@ -317,10 +322,12 @@ def live_plain(box):
     doc = json.loads(box.run([hw.tool("heapwise"), "live", "--once", "--json", "-n", "100ms", str(e.pid)], check=0).stdout)
     hw.true(doc["recording"], "whose recording it is")
     e.grow(1)
-    lines = box.start([hw.tool("heapwise"), "live", "-n", "200ms", "evil"])
+    lines = box.start([hw.tool("heapwise"), "live", "-n", "200ms", name])
     text = b""
     while text.count(b"FUNCTION") < 3:
-        text += lines.stdout.readline()
+        line = lines.stdout.readline()
+        hw.true(line, "live goes on")
+        text += line
     hw.true(b"evil\\x1b]0;owned\\x07" in text and b"\x1b" not in text, "names are escaped, too, where no terminal is")
     lines.send_signal(signal.SIGINT)
     hw.equal(lines.wait(15), 0, "Ctrl-C")
