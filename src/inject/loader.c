@@ -29,7 +29,9 @@ static int load(struct hw_job *j, struct hw_error *err)
     if (rc < 0)
         return rc;
     if (*handle == 0)
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d: its loader refuses the library",
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d: its loader refuses the library, which may ask for a newer C "
+                       "library than the process has; heapwise has to be built for that one",
                        j->q->pid->pid);
     if (hw_process_read(&j->process, *handle, &j->base, sizeof j->base) < 0)
         return hw_fail(err, HW_ESYS, 0, "process %d: the library's address", j->q->pid->pid);

@@ -389,6 +389,18 @@ static bool sees_proc(const struct hw_process *p)
     return fstatat(p->pid->dir, "root/proc/self", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* glibc before 2.34, known by its file's name: it lacks versions of symbols that our library needs.
+ */
+static bool is_older_libc(const struct hw_process *p, size_t libc)
+{
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
+    return libc != SIZE_MAX && strncmp(base_name(p->maps.maps.v[libc].path), "libc-2.", 7) == 0;
+#else
+    (void)p, (void)libc;
+    return false;
+#endif
+}
+
 /*
  * The allocator that has to be changed in place: of a static program, of one that brings its own,
  * or musl's, unless a library is before it. SIZE_MAX = glibc's loader and tables will do.
@@ -401,15 +413,15 @@ static size_t raw_allocator(const struct hw_process *p, const struct found *f,
         (f->program != SIZE_MAX && hw_allocator_is_in(g->fd, false) && f->program != f->musl))
         return f->program;
     size_t libc = f->musl;
-    if (libc == SIZE_MAX && !sees_proc(p))
+    if (libc == SIZE_MAX && (!sees_proc(p) || is_older_libc(p, f->libc)))
         libc = f->libc;
     for (size_t i = 0; libc != SIZE_MAX && i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
         if ((m->flags & HW_MAP_EXEC) && m->inode && i != libc && i != f->program && !is_ours(m) &&
-            defines_malloc(p, m))
+            !is_loader(m->path) && defines_malloc(p, m))
             return i;
     }
-    return libc;
+    return libc; /* not the loader: up to glibc 2.33 it has a malloc, for the time before libc's */
 }
 
 static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,

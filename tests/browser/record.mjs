@@ -181,13 +181,14 @@ test('only the token, only POST, only what a page may say', async () => {
     assert.equal((await post(path, { words: [] }, { headers: { Origin: 'http://evil.example', Authorization: `Bearer ${server.token}` } })).status, 403, path);
     assert.equal((await server.ask(path)).status, 405, path);
   }
-  for (const words of [['attach', '-o', '/tmp/x', '1'], ['record', '--preload-library', '/tmp/x.so', '--', 'ls'], ['attach', '--symbols', '/', '1']])
+  const elsewhere = `/tmp/heapwise-elsewhere.${process.pid}`;
+  for (const words of [['attach', '-o', elsewhere, '1'], ['record', '--preload-library', '/tmp/x.so', '--', 'ls'], ['attach', '--symbols', '/', '1']])
     assert.equal((await post('/api/v1/record/start', { words })).status, 403, String(words));
   for (const words of [['rm', '-rf'], ['serve'], [], ['attach', 7], ['attach', '-i', 'x', '1'], ['attach', '1'], ['record', '--', 'no-such-program-here']])
     assert.equal((await post('/api/v1/record/start', { words })).status, 400, String(words));
   assert.equal((await server.ask('/api/v1/record/start', { method: 'POST', body: '{' })).status, 400);
   assert.equal((await server.ask('/api/v1/record/start', { method: 'POST', body: 'x'.repeat(100_000) })).status, 413);
-  assert.ok(!existsSync('/tmp/x'));
+  assert.ok(!existsSync(elsewhere));
 });
 
 test('the server ends its recordings: their files are complete', async () => {
