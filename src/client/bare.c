@@ -126,6 +126,10 @@ bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
     return false;
 }
 
+void hw_java_bring_in(void)
+{
+} /* no thread here, and no loader */
+
 void hw_minfo_make(uint32_t generation)
 {
     (void)generation;

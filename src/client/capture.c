@@ -571,6 +571,8 @@ bool hw_record_alloc(const struct hw_event *e)
     hw_leave(&v);
     if (hw_unlikely(minfo != 0))
         hw_minfo_make(minfo);
+    if (ok && e->heap_id == HW_HEAP_ID_LIBC && hw_java_due(e->site))
+        hw_java_bring_in();
     errno = saved;
     return ok;
 }

@@ -321,6 +321,18 @@ void hw_minfo_init(void);
 bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o);
 void hw_minfo_make(uint32_t generation); /* outside of any visit */
 
+/* ---- java.c ---- */
+
+/* Was this block asked for by a JVM's code, and does the recorder want our library in there? */
+static inline bool hw_java_due(const struct hw_site *site)
+{
+    uint64_t hi = atomic_load_explicit(&hw_control.java_hi, memory_order_acquire);
+    uint64_t lo = atomic_load_explicit(&hw_control.java_lo, memory_order_relaxed);
+    return hw_unlikely(hi != 0) && site->pc - lo < hi - lo;
+}
+void hw_java_init(void);
+void hw_java_bring_in(void); /* once a process; outside of any visit; keeps nothing of errno */
+
 /* ---- heaps.c ---- */
 
 void hw_heaps_select(struct hw_session *s);   /* fills s->interval */

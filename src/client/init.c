@@ -47,6 +47,7 @@ int hw_client_prepare(void)
     hw_fork_init();
     hw_visits_init();
     hw_capture_init();
+    hw_java_init();
     return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
 }
 

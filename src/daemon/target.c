@@ -23,6 +23,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/java_entrance.h"
 #include "daemon/memory.h"
 #include "daemon/permission.h"
 #include "trace/profile_writer.h"
@@ -179,6 +180,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     t->maps = image.maps;
     image.maps = (struct hw_maps){0};
     hw_look_image_done(&image);
+    hw_java_entrance_tell(t);
     if (publish_tables(t) && rc >= 0 && quiet)
         hw_tables_seen(&t->tables, begun);
     return HW_OK;

@@ -1,5 +1,5 @@
 /*
- * libheapwise_java.so: comes into a JVM, serves requests for heap graphs on a thread of its own.
+ * libheapwise_java.so: comes into a JVM, serves requests for heap graphs on threads of its own.
  *
  * The JVM's attach listener serves one client at a time, so Agent_OnAttach returns at once. The
  * options are the path of a socket at which the asker waits; when that connection ends, so does the
@@ -60,7 +60,15 @@ static bool say(struct agent *a, const struct hw_java_say *what, int fd)
     return n == (ssize_t)sizeof *what;
 }
 
-/* Who listens may be told what is in this process: root, or its own user. */
+/* Who may be told what is in this process: root, and its own user. */
+static bool is_trusted(int fd)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+           (who.uid == 0 || who.uid == geteuid());
+}
+
 static int connect_to(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -71,11 +79,7 @@ static int connect_to(const char *path)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    struct ucred who;
-    socklen_t len = sizeof who;
-    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-        (who.uid == 0 || who.uid == geteuid()))
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 && is_trusted(fd))
         return fd;
     (void)close(fd);
     return -1;
@@ -223,6 +227,7 @@ static void dump(struct agent *a, const struct hw_java_request *q)
 
 struct start {
     hw_jvm_env vm;
+    int socket; /* -1: to be connected to path */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -249,7 +254,7 @@ static void *run(void *arg)
     struct agent a = {.vm = s->vm};
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
-    a.socket = connect_to(s->path);
+    a.socket = s->socket >= 0 ? s->socket : connect_to(s->path);
     if (a.socket >= 0 &&
         HW_JVM(a.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(a.vm, &env, &attach) == 0) {
         a.jni = env;
@@ -289,11 +294,25 @@ static int32_t come_in(hw_jvm_env vm, const char *options)
     if (!s)
         return -1;
     s->vm = vm;
+    s->socket = -1;
     memcpy(s->path, options, n + 1);
     if (start_thread(s) == 0)
         return 0;
     free(s);
     return -1;
+}
+
+void agent_serve(hw_jvm_env vm, int connection)
+{
+    struct start *s = is_trusted(connection) ? calloc(1, sizeof *s) : NULL;
+    if (s) {
+        s->vm = vm;
+        s->socket = connection;
+        if (start_thread(s) == 0)
+            return;
+    }
+    free(s);
+    (void)close(connection);
 }
 
 int32_t Agent_OnAttach(hw_jvm_env vm, char *options, void *reserved)

@@ -3,7 +3,8 @@
  *
  * Why:     libheapwise_java.so runs in somebody's JVM: it links libc alone, is idle but for one
  *          thread while a dump is asked for, and ends what it began.
- * Shapes:  agent.c comes in and serves requests; agent_classes.c writes the table of classes;
+ * Shapes:  agent.c comes in and serves requests, agent_lobby.c waits for them where
+ *          the client brought us in; agent_classes.c writes the table of classes;
  *          agent_identity.c finds out where the JVM keeps the address of an object it reports;
  *          agent_walk.c walks (in a forked child or not); agent_end.c ends a child's walk.
  * Errors:  enum hw_java_reason.
@@ -20,11 +21,24 @@
 #include "java/jvm_abi.h"
 #include "java/protocol.h"
 #include "java/reason.h"
+#include "wire/java_entrance.h"
 
 struct agent {
     hw_jvm_env vm, jni, ti;
     int socket;
 };
+
+/* ---- agent.c ---- */
+
+/* Serves a connection on a thread of its own; closes it. Whoever may not know what is in this
+ * process is turned away. */
+void agent_serve(hw_jvm_env vm, int connection);
+
+/* ---- agent_lobby.c ---- */
+
+/* The client in this process; NULL where the library came in by the attach protocol and no client
+ * asked for it. */
+extern struct hw_java_entrance *agent_client;
 
 /* ---- agent_classes.c ---- */
 

@@ -103,6 +103,8 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
         const struct hw_map *m = &maps.maps.v[i];
         const char *slash = strrchr(m->path, '/');
         found |= slash && strcmp(slash, "/libjvm.so") == 0;
+        out->has_client |= slash && strcmp(slash, "/libheapprofd_glibc_preload.so") == 0;
+        out->has_library |= slash && strcmp(slash, "/libheapwise_java.so") == 0;
         out->shared_heap |= is_heap_in_a_file(m);
     }
     hw_maps_done(&maps);
@@ -194,10 +196,26 @@ static int wait_for_socket(const struct hw_jvm *jvm, const char *path, struct hw
     return hw_java_fail(err, HW_JAVA_ATTACH_DISABLED, "pid %d, or it is too busy", jvm->pid->pid);
 }
 
+/* Such a JVM answers SIGQUIT with the stacks of its threads, on its standard output. Options from
+ * files and from the environment are not seen. */
+static bool says_no(const struct hw_pid *pid)
+{
+    hw_autofree char *text = NULL;
+    size_t n = 0;
+    if (hw_proc_cmdline(pid->dir, &text, &n) < 0)
+        return false;
+    for (const char *p = text; p < text + n; p += strlen(p) + 1) /* NUL behind each */
+        if (strcmp(p, "-XX:+DisableAttachMechanism") == 0)
+            return true;
+    return false;
+}
+
 static int wake(const struct hw_jvm *jvm, const char *socket_path, struct hw_error *err)
 {
     char trigger[128];
     unsigned ms = 0;
+    if (says_no(jvm->pid))
+        return hw_java_fail(err, HW_JAVA_ATTACH_DISABLED, "pid %d", jvm->pid->pid);
     for (; ms < READY_MS && !takes_quit(jvm->pid); ms += STEP_MS)
         rest(STEP_MS);
     if (!takes_quit(jvm->pid))

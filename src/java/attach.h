@@ -22,11 +22,12 @@ struct hw_pid;
 struct hw_strbuf;
 
 struct hw_jvm {
-    const struct hw_pid *pid; /* borrowed */
-    int32_t inner;            /* as it calls itself */
-    uint32_t uid, gid;        /* effective */
-    bool shared_heap;         /* a fork would not copy it */
-    uint64_t anon_kb;         /* resident */
+    const struct hw_pid *pid;     /* borrowed */
+    int32_t inner;                /* as it calls itself */
+    uint32_t uid, gid;            /* effective */
+    bool shared_heap;             /* a fork would not copy it */
+    bool has_client, has_library; /* of ours: they may come in without the JVM's help */
+    uint64_t anon_kb;             /* resident */
 };
 
 /* Puts the reason's code and sentence, fmt's text and the remedy into err; gives reason. */

@@ -19,12 +19,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "java/classes.h"
 #include "java/graph.h"
+#include "java/lobby.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -35,6 +37,9 @@ enum {
     CONNECT_MS = 10000,
     SILENCE_MS = 120000, /* a safepoint may be long in coming */
     DEFAULT_STALL_MS = 2000,
+    LOBBY_STEP_MS = 20,
+    CLIENT_MS = 1000,
+    LIBRARY_MS = 3000,
     MAX_TABLE = 256 << 20,
     CHUNK = 1 << 18
 };
@@ -164,12 +169,66 @@ static int accept_it(const struct hw_jvm *jvm, int listener, int *out, struct hw
     }
 }
 
-int hw_java_link_open(const struct hw_jvm *jvm, const char *library, struct hw_java_link **out,
-                      struct hw_error *err)
+/* The library is there already, brought by the client. */
+static int visit_lobby(const struct hw_jvm *jvm, int *out)
+{
+    struct sockaddr_un at;
+    struct stat st;
+    struct ucred who = {0};
+    socklen_t len = sizeof who;
+    if (fstatat(jvm->pid->dir, "ns/pid", &st, 0) < 0)
+        return HW_ENOTFOUND;
+    socklen_t n = hw_java_lobby(st.st_ino, jvm->inner, &at);
+    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&at, n) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != jvm->uid ||
+        (who.pid && who.pid != jvm->pid->pid))
+        return HW_ENOTFOUND;
+    *out = hw_fd_take(&fd);
+    return HW_OK;
+}
+
+/* Where the client is at work it brings the library in within a moment of the JVM's start, and the
+ * library waits for the JVM. A client that nobody asks to looks the same from here. */
+static bool await_lobby(const struct hw_jvm *jvm, int *out)
+{
+    struct hw_jvm now = *jvm;
+    struct timespec step = {0, LOBBY_STEP_MS * 1000000};
+    for (unsigned ms = 0;; ms += LOBBY_STEP_MS) {
+        if (visit_lobby(jvm, out) == HW_OK)
+            return true;
+        if (!now.has_client || ms >= (now.has_library ? LIBRARY_MS : CLIENT_MS))
+            return false;
+        (void)nanosleep(&step, NULL);
+        if (hw_jvm_look(jvm->pid, &now, NULL))
+            return false; /* it has ended */
+    }
+}
+
+static int load_it(const struct hw_jvm *jvm, const char *library, int *out, struct hw_error *err)
 {
     struct names n = {0};
     const char *path;
     hw_autofd int listener = -1;
+    int reason = name_them(jvm, &n, err);
+    if (!reason)
+        reason = listen_at(jvm, n.socket, &listener, err);
+    if (reason)
+        return reason;
+    reason = place(jvm, library, &n, &path, err);
+    if (!reason)
+        reason = hw_jvm_load(jvm, path, n.inner, err);
+    if (!reason)
+        reason = accept_it(jvm, listener, out, err);
+    (void)unlink(n.socket);
+    if (n.copy[0])
+        (void)unlink(n.copy);
+    return reason;
+}
+
+int hw_java_link_open(const struct hw_jvm *jvm, const char *library, struct hw_java_link **out,
+                      struct hw_error *err)
+{
     struct hw_java_link *l = calloc(1, sizeof *l);
     if (!l || !(l->chunk = malloc(CHUNK))) {
         free(l);
@@ -177,19 +236,9 @@ int hw_java_link_open(const struct hw_jvm *jvm, const char *library, struct hw_j
     }
     l->jvm = jvm;
     l->socket = -1;
-    int reason = name_them(jvm, &n, err);
-    if (!reason)
-        reason = listen_at(jvm, n.socket, &listener, err);
-    if (!reason) {
-        reason = place(jvm, library, &n, &path, err);
-        if (!reason)
-            reason = hw_jvm_load(jvm, path, n.inner, err);
-        if (!reason)
-            reason = accept_it(jvm, listener, &l->socket, err);
-        (void)unlink(n.socket);
-        if (n.copy[0])
-            (void)unlink(n.copy);
-    }
+    int reason = 0;
+    if (!await_lobby(jvm, &l->socket))
+        reason = load_it(jvm, library, &l->socket, err);
     if (reason) {
         hw_java_link_free(l);
         return reason;

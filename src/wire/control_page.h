@@ -42,7 +42,12 @@ struct hw_control_page {
     _Atomic uint32_t sandbox;
     /* Where to do the handshake when generation changes: a path, or '@' + an abstract name. */
     char socket_path[108];
-    uint8_t pad[4096 - 148];
+    uint8_t pad0[4];
+    /* The process runs a JVM whose code is here, and its library of ours is wanted: the client
+     * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. */
+    _Atomic uint64_t java_lo, java_hi;
+    char java_library[512];
+    uint8_t pad[4096 - 680];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

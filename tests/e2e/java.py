@@ -64,17 +64,31 @@ public class Busy {
 """
 
 
+def compiled(box, source):
+    name = source.split("public class ")[1].split()[0]
+    if not (box.dir / f"{name}.class").exists():
+        (box.dir / f"{name}.java").write_text(source)
+        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / f"{name}.java"],
+                check=0, timeout=120)
+    return name
+
+
+def children(pid):
+    return [c for t in pathlib.Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
+
+
+def descendants(pid):
+    return [d for c in children(pid) for d in (c, *descendants(c))]
+
+
 class Jvm:
-    def __init__(self, box, source, *args, options=(), java=None):
+    def __init__(self, box, source, *args, options=(), java=None, env=None):
         java = java or shutil.which("java")
-        name = source.split("public class ")[1].split()[0]
-        if not (box.dir / f"{name}.class").exists():
-            (box.dir / f"{name}.java").write_text(source)
-            box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / f"{name}.java"],
-                    check=0, timeout=120)
+        name = compiled(box, source)
         self.errors = open(box.path(f"{name}.err"), "wb")
         self.p = subprocess.Popen([java, "-Xmx512m", *options, "-cp", str(box.dir), name, *map(str, args)],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=box.dir)
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=box.dir,
+                                  env={**box.env, **env} if env else None)
         self.pid = self.p.pid
 
     def ready(self):
@@ -100,9 +114,7 @@ class Jvm:
         self.errors.close()
 
     def children(self):
-        return pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split() + [
-            c for t in pathlib.Path(f"/proc/{self.pid}/task").iterdir()
-            for c in (t / "children").read_text().split()]
+        return children(self.pid)
 
 
 def dump(box, jvm, *options, trace="java.trace", check=0, timeout=120):
@@ -245,6 +257,66 @@ def two_at_once(box):
         hw.equal(rows["Shapes$Item"], n, "objects")
 
 
+LOCKED = ["-XX:+DisableAttachMechanism", "-XX:-EnableDynamicAgentLoading"]
+
+
+class Recorded:
+    """A JVM that a recorder has started: its pid, its own output."""
+    def __init__(self, box, *options, jvm=(), n=500, trace="record.trace"):
+        compiled(box, SHAPES)
+        self.errors = open(box.path("recorded.err"), "wb")
+        self.p = subprocess.Popen([str(hw.tool("heapwise")), "record", *options, "--no-report", "-f", "-o", box.path(trace),
+                                   "--", "java", "-Xmx512m", *jvm, "-cp", str(box.dir), "Shapes", str(n)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=box.dir)
+        hw.equal(self.p.stdout.readline(), b"ready\n", "the program's first line")
+        self.pid = next(int(c) for c in descendants(self.p.pid)
+                        if pathlib.Path(f"/proc/{c}/comm").read_text() == "java\n")
+
+    children = lambda self: children(self.pid)
+
+    def __enter__(self):
+        return self
+
+    def end(self):
+        if self.p.poll() is None:
+            self.p.stdin.write(b"\n")
+            self.p.stdin.close()
+            self.p.wait(30)
+        self.errors.close()
+
+    def __exit__(self, *_):
+        self.end()
+
+
+def by_the_client(box):
+    """A JVM that we profile already is asked by our own library in it: neither the attach mechanism nor agents need
+    be allowed, and the JVM prints nothing."""
+    hw.need("java", "javac")
+    with Recorded(box, jvm=LOCKED) as jvm:
+        for trace in "one.trace", "two.trace":
+            dump(box, jvm, trace=trace)
+            hw.equal(dict(r[:2] for r in ask(box, box.path(trace), CLASSES))["Shapes$Item"], "500", "objects")
+            hw.equal(jvm.children(), [], "children of the JVM")
+        jvm.end()
+        said = pathlib.Path(box.path("recorded.err")).read_text()
+        hw.equal([w for w in ("WARNING", "OpenJDK", "Picked up", "agent") if w in said], [], f"the JVM's words: {said}")
+    (box.dir / "config").write_text("""buffers { size_kb: 65536 } duration_ms: 2500
+        data_sources { config { name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: 4096
+            process_cmdline: "java" } } }
+        data_sources { config { name: "android.java_hprof" java_hprof_config { process_cmdline: "Shapes"
+            continuous_dump_config { dump_phase_ms: 600 dump_interval_ms: 600 } } } }""")
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+    box.start([hw.tool("traced")], env=env)
+    hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+    recording = box.start([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("record.trace")], env=env)
+    with Jvm(box, SHAPES, 500, options=LOCKED, env={**env, "LD_PRELOAD": str(hw.preload_library())}).ready():
+        hw.equal(recording.wait(30), 0, "the recording")
+    rows = ask(box, box.path("record.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item')
+        from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
+    hw.true(rows and {r[1] for r in rows} == {"500"}, f"graphs beside the native profile: {rows}")
+    hw.true(int(ask(box, box.path("record.trace"), "select count(*) from heap_profile_allocation")[0][0]) > 50, "samples")
+
+
 def no_signal(box):
     """-Xrs: no signal is handled; the JVM listens from its start instead, and none is sent."""
     hw.need("java", "javac")
@@ -350,7 +422,7 @@ def refused(box):
 
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
-             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "refused": refused, "no-signal": no_signal,
+             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "refused": refused, "no-signal": no_signal,
              "by-configuration": by_configuration,
              "down-the-ladder": down_the_ladder, "no-fork": no_fork, "same-shenandoah": same_shenandoah,
              "classic": classic})

@@ -1,0 +1,71 @@
+/*
+ * java.c - brings the library for JVMs into the process, when the recorder asks for it
+ *
+ * A thread of ours and dlopen are what a hook may never use: both take locks of libc's, and malloc
+ * is called under those locks. Here they are safe, because the block was asked for by libjvm's own
+ * code: it stands in no function of libc. The thread is begun by the hook, behind its visit; the
+ * library is loaded on that thread. Its signals are blocked: they are the program's.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/sys.h"
+#include "wire/java_entrance.h"
+
+static struct {
+    int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    int (*pthread_detach)(pthread_t);
+    void *(*dlopen)(const char *, int);
+    void *(*dlsym)(void *, const char *);
+} real;
+
+static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
+                                           .bytes = sizeof entrance};
+static _Atomic uint32_t begun;
+static char library[sizeof hw_control.java_library];
+
+/* While nobody changes the loader's list. */
+void hw_java_init(void)
+{
+    bool own;
+    *(void **)&real.pthread_create = hw_boot_find("pthread_create", &own);
+    *(void **)&real.pthread_detach = hw_boot_find("pthread_detach", &own);
+    *(void **)&real.dlopen = hw_boot_find("dlopen", &own);
+    *(void **)&real.dlsym = hw_boot_find("dlsym", &own);
+}
+
+static void *enter(void *unused)
+{
+    enum { NOW = 2 }; /* RTLD_NOW; nobody else sees its names */
+    void *handle = real.dlopen(library, NOW);
+    hw_java_enter_fn *fn = NULL;
+    if (handle)
+        *(void **)&fn = real.dlsym(handle, HW_JAVA_ENTER);
+    if (fn)
+        fn(&entrance);
+    return unused;
+}
+
+HW_COLD void hw_java_bring_in(void)
+{
+    uint64_t all = ~0ull, before = 0;
+    uint32_t none = 0;
+    pthread_t thread;
+    if (!real.pthread_create || !real.pthread_detach || !real.dlopen || !real.dlsym ||
+        hw_sandbox() || !atomic_compare_exchange_strong(&begun, &none, 1))
+        return;
+    memcpy(library, hw_control.java_library, sizeof library);
+    library[sizeof library - 1] = '\0';
+    for (int i = 1; i <= 31; i++) /* those that its own faults raise must come */
+        if (i == SIGSEGV || i == SIGBUS || i == SIGFPE || i == SIGILL || i == SIGTRAP ||
+            i == SIGABRT)
+            all &= ~(1ull << (i - 1));
+    if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) != 0)
+        return;
+    if (real.pthread_create(&thread, NULL, enter, NULL) == 0)
+        (void)real.pthread_detach(thread);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}

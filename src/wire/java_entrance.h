@@ -1,0 +1,29 @@
+/*
+ * java_entrance.h - how the client brings the library for JVMs into its process
+ *
+ * Why:     where the client is in a process already, nobody has to ask the JVM: no attach socket,
+ * no warning on its stderr, and it works where attaching or agents are switched off. Shapes:  the
+ * recorder sees libjvm among the mappings and says so in the control page. The next sampled
+ * allocation whose caller is libjvm's own code (so no lock of libc is held) begins a thread; that
+ * loads the library and calls HW_JAVA_ENTER there, with the client's side of what the two do for
+ * each other. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a socket
+ * from then on (java/lobby.h). Once a process. Owns:    struct hw_java_entrance is the client's,
+ * and stays: neither library is ever unloaded. Threads: HW_JAVA_ENTER is given a thread of its own.
+ * What it is called with is filled before. Source:  spec/java.md 1.2a
+ */
+#ifndef HW_WIRE_JAVA_ENTRANCE_H
+#define HW_WIRE_JAVA_ENTRANCE_H
+
+#include <stdint.h>
+
+#define HW_JAVA_ENTER            "heapwise_java_enter"
+#define HW_JAVA_ENTRANCE_VERSION 1u
+
+struct hw_java_entrance {
+    uint32_t version; /* HW_JAVA_ENTRANCE_VERSION: the two libraries are of one build */
+    uint32_t bytes;   /* sizeof, the same */
+};
+
+typedef void hw_java_enter_fn(struct hw_java_entrance *client);
+
+#endif
