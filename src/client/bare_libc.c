@@ -74,6 +74,17 @@ int clock_gettime(clockid_t id, struct timespec *t)
 
 /* ---- memory ---- */
 
+void *memmove(void *to, const void *from, size_t n)
+{
+    char *t = to;
+    const char *f = from;
+    if ((uintptr_t)t <= (uintptr_t)f)
+        return memcpy(to, from, n);
+    while (n--)
+        t[n] = f[n];
+    return to;
+}
+
 void *memcpy(void *to, const void *from, size_t n)
 {
     void *at = to;

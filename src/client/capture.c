@@ -407,11 +407,14 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
 {
     struct bounds b = stack_bounds(slab, e->site);
     struct hw_walk_out *o = &slab->out;
+    slab->is_mixed = false;
     if (hw_tables_snapshot(s->tables)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
             (void)reach_further(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
+        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0))
+            slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->mixed);
         return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(o->stop)};
     }
     hw_push_maps(s, e->site->pc, now_ns);
@@ -429,24 +432,26 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
                               const struct capture *c, uint64_t now_ns)
 {
     const struct hw_walk_out *o = &slab->out;
-    uint32_t flags = e->flags;
+    const struct hw_mixed *m = &slab->mixed;
+    bool mixed = slab->is_mixed;
+    uint64_t id = mixed ? m->stack_id : o->stack_id;
+    uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
     if (c->wants_copy) {
         if (copy_allowed(slab, now_ns))
             return push_copy(s, e, c->hi, o->stop, now_ns, flags);
         hw_count(s, copy_limited, 1);
     }
-    if (!hw_stop_is_complete(o->stop))
+    if (!hw_stop_is_complete(stop))
         flags |= HW_ALLOC_TRUNCATED;
-    if (o->stop == HW_STOP_LIMIT)
+    if (stop == HW_STOP_LIMIT)
         hw_count(s, truncated, 1);
-    if (atomic_load_explicit(&s->sent[o->stack_id % HW_SENT_SLOTS], memory_order_relaxed) !=
-            o->stack_id &&
-        !push_stack(s, o))
+    if (atomic_load_explicit(&s->sent[id % HW_SENT_SLOTS], memory_order_relaxed) != id &&
+        !(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
         return 0;
     if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
         (s->config.flags & HW_CC_ADDRESSES) == 0)
-        return push_exact(s, e, o->stack_id, now_ns);
-    return push_alloc(s, e, o->stack_id, now_ns, flags);
+        return push_exact(s, e, id, now_ns);
+    return push_alloc(s, e, id, now_ns, flags);
 }
 
 /* stream_allocations wants no stacks: all samples share one that has no frames. */

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/managed.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
 #include "wire/handshake.h"
@@ -104,9 +105,11 @@ struct hw_slab {
     uint32_t n_rounds; /* of the thread's key destructors */
     /* Frames, and samples with a walk, not yet added to the session's counters. */
     uint32_t n_walked, n_adopted, n_samples;
-    bool sure; /* out was walked with a list of modules that was right then */
+    bool sure;     /* out was walked with a list of modules that was right then */
+    bool is_mixed; /* `mixed` is the stack, not `out` */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
+    struct hw_mixed mixed; /* untouched where no runtime is asked */
     /* the walker's cache follows, 64-byte aligned */
 };
 

@@ -189,6 +189,7 @@ struct hw_target {
     uint32_t maps_ask;     /* its last question */
     uint64_t map_reparses;
     HW_VEC(const struct hw_stack *) unresolved;
+    HW_VEC(const struct hw_stack *) unnamed; /* whose managed frames' names are on their way */
 
     HW_VEC(struct hw_heap_tally) heaps;
     struct hw_dump_job { /* dump.c */
@@ -219,6 +220,9 @@ void hw_target_too_big(struct hw_target *t);
 void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
+void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n);
+/* Before a dump is written. True: every stack has its frames; late: also without names. */
+bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);

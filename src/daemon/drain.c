@@ -25,6 +25,7 @@
 #define BATCH_RECORDS     8192u
 #define HEARTBEAT_NS      UINT64_C(200000000)
 #define SNAP_WAIT_NS      UINT64_C(1000000000)  /* a dump waits so long for a hole */
+#define NAMES_WAIT_NS     UINT64_C(300000000)   /* a last dump, for those of managed frames */
 #define FAILED_WAIT_NS    UINT64_C(2000000000)  /* a failed allocation waits so long for its dump */
 #define STUCK_NS          UINT64_C(10000000000) /* a hole ends the profile */
 
@@ -60,6 +61,21 @@ static void tell_stacks(struct drain_thread *t, struct hw_feed *f)
         f->n_told += n;
 }
 
+static void tell_names(struct drain_thread *t, struct hw_feed *f)
+{
+    size_t n = f->managed.names.n - f->managed.n_told;
+    if (n == 0)
+        return;
+    const struct hw_managed_name **list = malloc(n * sizeof *list);
+    if (!list)
+        return; /* told the next time */
+    memcpy(list, f->managed.names.v + f->managed.n_told, n * sizeof *list);
+    if (hw_mbox_put(t->answers, HW_DRAINED_NAMES, f->owner, list, n, 0) < 0)
+        free(list);
+    else
+        f->managed.n_told += n;
+}
+
 static void tell_events(struct drain_thread *t, struct hw_feed *f)
 {
     if (f->events.n == 0 ||
@@ -83,6 +99,7 @@ static void tell_minfo(struct drain_thread *t, struct hw_feed *f)
 static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
                  uint64_t now)
 {
+    tell_names(t, f);
     tell_stacks(t, f);
     tell_events(t, f);
     if (f->minfo_new)
@@ -126,6 +143,7 @@ static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
 /* False: no memory, once more later. */
 static bool send_snapshot(struct drain_thread *t, struct hw_feed *f, bool at_failure)
 {
+    tell_names(t, f);
     tell_stacks(t, f);
     struct hw_snapshot *s = NULL;
     (void)hw_feed_snapshot(f, f->d.snap_flags, &s); /* NULL is the answer "no memory" */
@@ -140,6 +158,16 @@ static bool send_snapshot(struct drain_thread *t, struct hw_feed *f, bool at_fai
     return true;
 }
 
+/* The target makes the names of managed frames a moment after their first sight. Those of the last
+ * stacks are waited for, as nobody reads the ring behind a final snapshot. */
+static bool awaits_names(struct hw_feed *f, uint64_t now)
+{
+    if (!f->d.final || f->managed.n_unnamed == 0 || f->dead || f->broken || f->full ||
+        now > f->d.names_deadline_ns)
+        return false;
+    return hw_ring_write_pos(&f->ring, &f->d.snap_until) == HW_OK;
+}
+
 /* True: the snapshot was sent, or cannot be. */
 static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
                          uint64_t now)
@@ -147,7 +175,7 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
     bool ready = status == HW_FEED_REACHED || status == HW_FEED_EMPTY || status == HW_FEED_BROKEN ||
                  status == HW_FEED_FULL || f->ring.read_pos >= f->d.snap_until ||
                  (status == HW_FEED_HOLE && now > f->d.snap_deadline_ns);
-    return ready && send_snapshot(t, f, /* at_failure = */ false);
+    return ready && !awaits_names(f, now) && send_snapshot(t, f, /* at_failure = */ false);
 }
 
 /*
@@ -223,6 +251,7 @@ static void order_snap(struct hw_feed *f, const struct hw_msg *m, uint64_t now)
     f->d.final |= (m->flags & ORDER_FINAL) != 0;
     f->dead |= (m->flags & ORDER_DEAD) != 0;
     f->d.snap_deadline_ns = now + SNAP_WAIT_NS;
+    f->d.names_deadline_ns = now + NAMES_WAIT_NS;
     f->d.next_poll_ns = now;
 }
 

@@ -22,7 +22,8 @@
 
 #include "base/banned.h"
 
-#define NAMES_WAIT_NS UINT64_C(20000000000)
+#define NAMES_WAIT_NS   UINT64_C(20000000000)
+#define MANAGED_WAIT_NS UINT64_C(500000000) /* names that the target makes */
 
 /* ---- asking ---- */
 
@@ -469,6 +470,10 @@ static void go_on(struct hw_target *t, uint64_t now)
     struct hw_dump_job *d = &t->dump;
     bool late = now - d->since_ns > NAMES_WAIT_NS ||
                 (t->session->stopping && now > t->session->stop_deadline_ns);
+    /* Behind the last answer of the feed no name can come. */
+    bool no_more = late || !t->with_thread || now - d->since_ns > MANAGED_WAIT_NS;
+    if (!hw_target_settle_names(t, no_more))
+        return;
     if (!hw_frames_name(&t->frames, t->rec->modules) && !late)
         return;
     if (late)

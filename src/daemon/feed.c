@@ -47,6 +47,7 @@ void hw_feed_done(struct hw_feed *f)
     hw_books_done(&f->books);
     hw_map64_done(&f->ids);
     hw_map64_done(&f->addresses);
+    hw_managed_names_done(&f->managed);
     hw_idle_live_done(&f->idle);
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
@@ -64,18 +65,20 @@ static bool stop_is_complete(uint32_t stop)
     return hw_stop_is_complete(stop);
 }
 
-/* exact: (n + 63) / 64 words. stop: as in struct hw_rec_stack. */
-static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
-                     const void *exact, uint64_t *out)
+/* exact: (n + 63) / 64 words; mixed: as many for managed frames behind. stop: as in struct
+ * hw_rec_stack. */
+static int add_stack_of(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
+                        const void *exact, bool mixed, uint64_t *out)
 {
     if (f->stacks.n >= MAX_STACKS)
         return HW_ELIMIT;
-    size_t words = (size_t)(n + 63) / 64;
+    size_t words = (size_t)(n + 63) / 64 * (mixed ? 2 : 1);
     struct hw_stack *s = hw_arena_alloc(&f->arena, sizeof *s + (n + words) * sizeof(uint64_t));
     if (!s)
         return HW_ENOMEM;
     *s = (struct hw_stack){.index = (uint32_t)f->stacks.n,
                            .n_frames = n,
+                           .mixed = mixed,
                            .stop = (uint16_t)stop,
                            .generation = (uint16_t)(stop >> HW_STACK_STOP_BITS)};
     stop = s->stop;
@@ -94,13 +97,26 @@ static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *
     return HW_OK;
 }
 
-static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
+                     const void *exact, uint64_t *out)
+{
+    return add_stack_of(f, id, stop, pcs, n, exact, /* mixed = */ false, out);
+}
+
+static void meet_managed(struct hw_feed *f, const struct hw_stack *s)
+{
+    for (uint32_t i = 0; i < s->n_frames; i++)
+        if (hw_stack_is_managed(s, i) && hw_managed_meet(&f->managed, s->pcs[i]) < 0)
+            f->n_nomem++;
+}
+
+static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size, bool mixed)
 {
     struct hw_rec_stack h;
     if (size < sizeof h)
         return false;
     memcpy(&h, rec, sizeof h);
-    size_t words = (size_t)(h.n_frames + 63) / 64;
+    size_t words = (size_t)(h.n_frames + 63) / 64 * (mixed ? 2 : 1);
     if (h.n_frames > HW_MAX_FRAMES || h.stack_id == 0 || h.stack_id == HW_MAP64_NO_KEY ||
         size < sizeof h + (h.n_frames + words) * sizeof(uint64_t))
         return false;
@@ -108,13 +124,16 @@ static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     uint64_t known;
     if (hw_map64_get(&f->ids, h.stack_id, &known)) {
         const struct hw_stack *s = f->stacks.v[(uint32_t)known];
-        if (s->n_frames != h.n_frames || memcmp(s->pcs, pcs, h.n_frames * sizeof(uint64_t)) != 0)
+        if (s->n_frames != h.n_frames || s->mixed != mixed ||
+            memcmp(s->pcs, pcs, h.n_frames * sizeof(uint64_t)) != 0)
             f->n_collisions++;
         return true;
     }
-    if (add_stack(f, h.stack_id, h.stop, pcs, h.n_frames, pcs + h.n_frames * sizeof(uint64_t),
-                  &known) < 0)
+    if (add_stack_of(f, h.stack_id, h.stop, pcs, h.n_frames, pcs + h.n_frames * sizeof(uint64_t),
+                     mixed, &known) < 0)
         f->n_nomem++;
+    else if (mixed)
+        meet_managed(f, f->stacks.v[(uint32_t)known]);
     return true;
 }
 
@@ -497,7 +516,11 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     case HW_REC_FREE:
         return on_free(f, rec, size) ? 1 : -1;
     case HW_REC_STACK:
-        return on_stack(f, rec, size) ? 1 : -1;
+        return on_stack(f, rec, size, /* mixed = */ false) ? 1 : -1;
+    case HW_REC_MIXED:
+        return on_stack(f, rec, size, /* mixed = */ true) ? 1 : -1;
+    case HW_REC_NAME:
+        return hw_managed_hear(&f->managed, &f->arena, rec, size) ? 1 : -1;
     case HW_REC_ALLOC_COPY:
         return on_copy(f, rec, size, pos, now_ns);
     case HW_REC_HEAP:
@@ -624,8 +647,9 @@ static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
 static void weigh(struct hw_feed *f)
 {
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
-                 hw_map64_bytes(&f->addresses) + hw_idle_live_bytes(&f->idle) +
-                 f->stacks.cap * sizeof *f->stacks.v + f->events.cap * sizeof *f->events.v;
+                 hw_map64_bytes(&f->addresses) + hw_managed_names_bytes(&f->managed) +
+                 hw_idle_live_bytes(&f->idle) + f->stacks.cap * sizeof *f->stacks.v +
+                 f->events.cap * sizeof *f->events.v;
     atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
 }

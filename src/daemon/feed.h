@@ -22,6 +22,7 @@
 #include "base/vec.h"
 #include "daemon/books.h"
 #include "daemon/idle.h"
+#include "daemon/managed.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
 
@@ -32,14 +33,21 @@ struct hw_stack {
     uint32_t n_frames;
     uint16_t stop;       /* enum hw_walk_stop; HW_FEED_STOP_LOST */
     uint16_t generation; /* low bits of the snapshot's that it was walked with */
-    uint32_t reserved;
-    uint64_t pcs[]; /* leaf first; behind them the words with the bits of exact ones */
+    bool mixed;          /* some entries are ids of managed frames */
+    /* Leaf first; behind them the words with the bits of exact ones; mixed: those of managed ones.
+     */
+    uint64_t pcs[];
 };
 #define HW_FEED_STOP_LOST 1000u /* frames of this id never arrived */
 
 static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
 {
     return s->pcs[s->n_frames + i / 64] >> (i % 64) & 1;
+}
+
+static inline bool hw_stack_is_managed(const struct hw_stack *s, uint32_t i)
+{
+    return s->mixed && s->pcs[s->n_frames + (s->n_frames + 63) / 64 + i / 64] >> (i % 64) & 1;
 }
 
 struct hw_walk_cache;
@@ -54,6 +62,7 @@ struct hw_feed {
     struct hw_feed_known *known; /* owned; cells of stacks seen lately in libc.malloc */
     HW_VEC(const struct hw_stack *) stacks;
     size_t n_told; /* stacks below were reported */
+    struct hw_managed_names managed;
     struct hw_arena arena;
     _Atomic uint64_t *heartbeat; /* in the control page; borrowed; NULL = none */
     uint64_t heartbeat_ns;
@@ -99,7 +108,7 @@ struct hw_feed {
         bool snap, final, told_broken, told_stuck, told_full, told_failed, at_failure;
         uint64_t failed_ns;
         uint32_t snap_flags;
-        uint64_t snap_until, snap_deadline_ns;
+        uint64_t snap_until, snap_deadline_ns, names_deadline_ns;
     } d;
 
     uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_copies, n_nomem;

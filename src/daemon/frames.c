@@ -14,6 +14,7 @@
 int hw_frames_init(struct hw_frames *f, uint32_t arch)
 {
     *f = (struct hw_frames){.pc_step = arch == HW_ARCH_ARM64 ? 4 : 1};
+    hw_managed_frames_init(&f->managed);
     return hw_callsites_new(&f->cs);
 }
 
@@ -28,6 +29,7 @@ void hw_frames_done(struct hw_frames *f)
     hw_vec_done(&f->unnamed);
     hw_vec_done(&f->frame_seen);
     hw_vec_done(&f->path);
+    hw_managed_frames_done(&f->managed);
 }
 
 /* ---- ranges ---- */
@@ -288,6 +290,14 @@ static int intern_path(struct hw_frames *f, const hw_frame_id *root_first, size_
     return HW_OK;
 }
 
+bool hw_frames_named(const struct hw_frames *f, const struct hw_stack *s)
+{
+    for (uint32_t i = 0; s->mixed && i < s->n_frames; i++)
+        if (hw_stack_is_managed(s, i) && !hw_managed_frames_has(&f->managed, s->pcs[i]))
+            return false;
+    return true;
+}
+
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
 {
     hw_frame_id root_first[HW_MAX_FRAMES + 1];
@@ -296,7 +306,10 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
     if (!hw_stop_is_complete(s->stop) || s->n_frames == 0)
         rc = intern_named(f, error_frame(s->stop), &root_first[n++]);
     for (uint32_t i = s->n_frames; rc == HW_OK && i > 0; i--) {
-        rc = frame_at(f, s->pcs[i - 1], hw_stack_is_exact(s, i - 1), s->generation, &root_first[n]);
+        uint64_t at = s->pcs[i - 1];
+        rc = hw_stack_is_managed(s, i - 1)
+                 ? hw_managed_frames_get(&f->managed, f->cs, at, &root_first[n])
+                 : frame_at(f, at, hw_stack_is_exact(s, i - 1), s->generation, &root_first[n]);
         n += rc == HW_OK && root_first[n].v != NO_FRAME;
     }
     hw_callsite_id leaf = {HW_ID_NONE};
@@ -346,7 +359,7 @@ void hw_frames_give_up_names(struct hw_frames *f)
 size_t hw_frames_bytes(const struct hw_frames *f)
 {
     return hw_callsites_bytes(f->cs) + hw_map64_bytes(&f->frame_ids) +
-           (f->ranges.cap + f->gone.cap) * sizeof *f->gone.v +
+           hw_map64_bytes(&f->managed.frames) + (f->ranges.cap + f->gone.cap) * sizeof *f->gone.v +
            f->of_stack.cap * sizeof *f->of_stack.v + f->unnamed.cap * sizeof *f->unnamed.v +
            f->frame_seen.cap * sizeof *f->frame_seen.v;
 }

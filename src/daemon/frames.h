@@ -19,6 +19,7 @@
 
 #include "base/vec.h"
 #include "daemon/feed.h"
+#include "daemon/managed.h"
 #include "daemon/modules.h"
 #include "daemon/tables.h"
 #include "model/callsites.h"
@@ -49,7 +50,8 @@ struct hw_frames {
     })
     unnamed;
     HW_VEC(bool) frame_seen; /* by frame id */
-    uint32_t pc_step;        /* 1, arm64: 4 */
+    struct hw_managed_frames managed;
+    uint32_t pc_step; /* 1, arm64: 4 */
     /* Path of the last stack, root first: the next one mostly begins with the same callsites. */
     HW_VEC(struct hw_path_step {
         hw_frame_id frame;
@@ -72,6 +74,8 @@ int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *cons
 bool hw_frames_covers(const struct hw_frames *f, uint64_t pc);
 
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
+/* Did all names of the stack's managed frames come? Else resolving it now gives them none. */
+bool hw_frames_named(const struct hw_frames *f, const struct hw_stack *s);
 size_t hw_frames_bytes(const struct hw_frames *f); /* of memory */
 hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);
 

@@ -117,6 +117,9 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_STACKS:
         hw_target_stacks(t, m->data, m->n);
         break;
+    case HW_DRAINED_NAMES:
+        hw_target_names(t, m->data, m->n);
+        break;
     case HW_DRAINED_SNAP:
         hw_dump_snapshot(t, m->data, m->flags);
         break;

@@ -240,7 +240,7 @@ uint64_t hw_target_bytes(const struct hw_target *t)
 {
     uint64_t n = hw_frames_bytes(&t->frames) + t->tables.used +
                  t->unresolved.cap * sizeof *t->unresolved.v +
-                 t->maps.maps.cap * sizeof *t->maps.maps.v;
+                 t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v;
     for (size_t i = 0; i < t->heaps.n; i++)
         n += hw_tally_bytes(&t->heaps.v[i].tally);
     return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
@@ -267,10 +267,35 @@ static void resolve_list(struct hw_target *t)
             hw_target_too_big(t);
             break;
         }
+        if (!hw_frames_named(&t->frames, t->unresolved.v[i]) &&
+            hw_vec_push(&t->unnamed, t->unresolved.v[i]) == HW_OK)
+            continue;
         if (hw_frames_resolve(&t->frames, t->unresolved.v[i]) < 0)
             t->n_unresolved++; /* out of memory or ids: its bytes cannot be shown */
     }
     hw_vec_clear(&t->unresolved);
+}
+
+void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)hw_managed_frames_name(&t->frames.managed, t->frames.cs, list[i]); /* else unnamed */
+    free(list);
+    (void)hw_target_settle_names(t, /* late = */ false); /* the others wait on */
+}
+
+bool hw_target_settle_names(struct hw_target *t, bool late)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < t->unnamed.n; i++) {
+        const struct hw_stack *s = t->unnamed.v[i];
+        if (!late && !hw_frames_named(&t->frames, s))
+            t->unnamed.v[left++] = s;
+        else if (hw_frames_resolve(&t->frames, s) < 0)
+            t->n_unresolved++;
+    }
+    t->unnamed.n = left;
+    return left == 0;
 }
 
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n)
@@ -278,7 +303,8 @@ void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t 
     bool unknown = false;
     for (size_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < list[i]->n_frames && !unknown; k++)
-            unknown = !hw_frames_covers(&t->frames, list[i]->pcs[k]);
+            unknown =
+                !hw_stack_is_managed(list[i], k) && !hw_frames_covers(&t->frames, list[i]->pcs[k]);
         if (hw_vec_push(&t->unresolved, list[i]) < 0)
             (void)hw_frames_resolve(&t->frames, list[i]); /* at once then */
     }
@@ -648,6 +674,7 @@ void hw_target_free(struct hw_target *t)
     hw_frames_done(&t->frames);
     hw_maps_done(&t->maps);
     hw_vec_done(&t->unresolved);
+    hw_vec_done(&t->unnamed);
     for (size_t i = 0; i < t->heaps.n; i++)
         hw_tally_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);

@@ -34,12 +34,13 @@ enum { SPLIT_BYTES = 400000 };
 #define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
 #define F_STATS(name)   HW_F_ProfilePacket_ProcessStats_##name
 
-enum string_kind { BUILD_ID, MAPPING_PATH, FUNCTION_NAME, STRING_KIND_COUNT };
+enum string_kind { BUILD_ID, MAPPING_PATH, FUNCTION_NAME, SOURCE_PATH, STRING_KIND_COUNT };
 
 static const uint32_t string_field[STRING_KIND_COUNT] = {
     [BUILD_ID] = HW_F_InternedData_build_ids,
     [MAPPING_PATH] = HW_F_InternedData_mapping_paths,
     [FUNCTION_NAME] = HW_F_InternedData_function_names,
+    [SOURCE_PATH] = HW_F_InternedData_source_paths,
 };
 
 /* What one heap's callsites looked like when last written: a hash of the four values. */
@@ -285,7 +286,7 @@ static int mapping_iid(struct hw_profile_writer *p, hw_mapping_id id, uint64_t *
 
 static int frame_iid(struct hw_profile_writer *p, hw_frame_id id, uint64_t *out)
 {
-    uint64_t *slot, name = 0, mapping = 0;
+    uint64_t *slot, name = 0, mapping = 0, path = 0;
     int rc = slot_of(&p->source->frames, id.v, &slot);
     if (rc < 0 || (*out = *slot))
         return rc;
@@ -293,6 +294,8 @@ static int frame_iid(struct hw_profile_writer *p, hw_frame_id id, uint64_t *out)
     rc = string_iid(p, f->name, FUNCTION_NAME, &name);
     if (rc == HW_OK)
         rc = mapping_iid(p, f->mapping, &mapping);
+    if (rc == HW_OK && f->file.v)
+        rc = string_iid(p, f->file, SOURCE_PATH, &path);
     if (rc < 0)
         return rc;
     struct hw_pb *pb = &p->interned;
@@ -302,6 +305,10 @@ static int frame_iid(struct hw_profile_writer *p, hw_frame_id id, uint64_t *out)
     hw_pb_uint(pb, HW_F_Frame_function_name_id, name);
     hw_pb_uint(pb, HW_F_Frame_mapping_id, mapping);
     hw_pb_uint(pb, HW_F_Frame_rel_pc, f->rel_pc);
+    if (path)
+        hw_pb_uint(pb, HW_F_Frame_source_path_iid, path);
+    if (f->line)
+        hw_pb_uint(pb, HW_F_Frame_line_number, f->line);
     hw_pb_end(pb);
     return HW_OK;
 }

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 3u
+#define HW_WIRE_VERSION 4u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -29,6 +29,7 @@
 #define HW_MAX_HEAPS      256u          /* ids 1..255; 0 = none */
 #define HW_HEAP_ID_LIBC   1u            /* libc.malloc: always the first one */
 #define HW_MAX_COPY_BYTES (64u * 1024u)
+#define HW_NAME_MAX_BYTES 1024u /* of each text of a managed frame */
 
 enum hw_rec_type {
     HW_REC_NONE = 0,
@@ -42,6 +43,8 @@ enum hw_rec_type {
     HW_REC_MINFO = 8,      /* struct hw_rec_minfo: the allocator's own figures */
     HW_REC_EXACT = 9,      /* struct hw_rec_exact: an allocation that stands for itself */
     HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
+    HW_REC_MIXED = 11,     /* struct hw_rec_stack + entries: some of them are managed frames */
+    HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
     HW_REC_TYPE_COUNT
 };
 
@@ -127,6 +130,43 @@ struct hw_rec_stack {
 _Static_assert(sizeof(struct hw_rec_stack) == 24, "ring layout");
 
 #define HW_STACK_STOP_BITS 16
+
+/*
+ * Managed frames: functions that a runtime in the target knows and no ELF file does. A stack that
+ * has some (HW_REC_MIXED) is a struct hw_rec_stack with ids among its pcs, and behind the words of
+ * the exact ones as many words more: bit i set = entry i is an id, not a pc. An id is the client's
+ * own choice, with its kind in the top byte; it means one function and line for a whole session.
+ */
+enum hw_managed_kind {
+    HW_MANAGED_NONE = 0,
+    HW_MANAGED_JAVA = 1,
+    HW_MANAGED_PYTHON = 2,
+    HW_MANAGED_KIND_COUNT
+};
+
+static inline uint64_t hw_managed_id(enum hw_managed_kind kind, uint64_t hash)
+{
+    return (uint64_t)kind << 56 | (hash & (UINT64_MAX >> 8));
+}
+
+static inline uint32_t hw_managed_kind_of(uint64_t id)
+{
+    return (uint32_t)(id >> 56);
+}
+
+/* The name of an id, before or after the stacks that have it; the first one stays. */
+struct hw_rec_name {
+    uint64_t head;
+    uint64_t id;
+    uint32_t line; /* 0 = unknown */
+    uint16_t n_function;
+    uint16_t n_file;   /* 0 = unknown */
+    uint16_t n_module; /* what the mapping is called; 0 = the kind's own name */
+    uint16_t reserved0;
+    uint32_t reserved1;
+    /* function, file, module: bytes without NUL, at most HW_NAME_MAX_BYTES each */
+};
+_Static_assert(sizeof(struct hw_rec_name) == 32, "ring layout");
 
 /* An allocation whose stack could not be walked in the target. */
 struct hw_rec_copy {

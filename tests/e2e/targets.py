@@ -246,7 +246,33 @@ def follow_fork(box):
         hw.true(d, f"{name}: not among {[(d.pid, len(d.samples)) for d in t.dumps]}")
 
 
-CASES = {**{n: plain_target(n) for n in PLAIN},
+def managed(box):
+    """Functions of a runtime stand where they belong, under their names, whenever those came."""
+    plain, r, t = compare(box, [hw.target("managed")], name="managed")
+    have = {}
+    for s in t.last().samples:
+        leaf = s.stack[-1]
+        if leaf not in ("fn_small", "fn_large"):
+            continue
+        hw.true("main" in s.stack and not {"run", "[unnamed function]"} & set(s.stack), f"{s.stack}")
+        methods = [f for f in s.stack if f.startswith("vm.Main.method")]
+        first = 7 if methods == ["vm.Main.method7"] else int(methods[0][-1])
+        hw.equal(methods, [f"vm.Main.method{first + i}" for i in range(len(methods))], f"methods of {s.stack}")
+        row = have.setdefault(f"{methods[-1]};{leaf}", [0, 0, 0, 0])
+        for i, n in enumerate((s.alloc, s.allocs, s.alloc - s.freed, s.allocs - s.frees)):
+            row[i] += n
+    hw.equal(have, hw.expectations(plain.stdout), "[alloc, allocs, live, live objects]")
+    sql = ("select distinct f.name, m.name, s.source_file, s.line_number from stack_profile_frame f "
+           "join stack_profile_mapping m on m.id = f.mapping left join stack_profile_symbol s using (symbol_set_id) "
+           "where m.name like '/[java]%' order by 1")
+    rows = box.run([hw.tool("heapwise"), "query", r.trace, sql], check=0).stdout.decode().splitlines()[1:]
+    want = [f'"vm.Main.method{i}","/[java]{"" if i == 2 else " vm.jar"}","Main{i}.java",{10 * i + 10}' for i in range(8)]
+    hw.equal(rows, want, "frames")
+    text = box.run([hw.tool("heapwise"), "tree", r.trace], check=0).stdout.decode()
+    hw.true("vm.Main.method0" in text, f"tree: {text}")
+
+
+CASES = {"managed": managed, **{n: plain_target(n) for n in PLAIN},
          **{n + "32": plain_target(n, "32") for n in TWINS_32}, "started32": started_32,
          "dlloop": plug_in("dlloop"), "runpath": plug_in("runpath"), "reload": plug_in("reload"), "extensions": extensions,
          "fiber": foreign("fiber", ("body", "own_body", "main", "rounds")), "inlibc": foreign("inlibc", ("fn_thread",)),

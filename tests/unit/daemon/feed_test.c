@@ -3,6 +3,7 @@
  */
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,6 +89,98 @@ static uint64_t put_free(struct fix *f, uint64_t id)
 {
     struct hw_rec_free r = {.sample_id = id, .time_ns = 6};
     return put(f, &r, sizeof r, HW_REC_FREE);
+}
+
+static void put_mixed(struct fix *f, uint64_t id, uint32_t n, const uint64_t *at, uint64_t managed)
+{
+    struct {
+        struct hw_rec_stack h;
+        uint64_t at[64 + 2];
+    } r = {.h = {.stack_id = id, .n_frames = n, .stop = HW_STOP_END}};
+    memcpy(r.at, at, n * sizeof *at);
+    r.at[n + 1] = managed;
+    assert_true(put(f, &r, (uint32_t)(sizeof r.h + (n + 2) * 8), HW_REC_MIXED) != 0);
+}
+
+static void put_name(struct fix *f, uint64_t id, const char *function, const char *file,
+                     const char *module)
+{
+    struct {
+        struct hw_rec_name h;
+        char text[256];
+    } r = {.h = {.id = id,
+                 .line = 12,
+                 .n_function = (uint16_t)strlen(function),
+                 .n_file = (uint16_t)strlen(file),
+                 .n_module = (uint16_t)strlen(module)}};
+    int n = snprintf(r.text, sizeof r.text, "%s%s%s", function, file, module);
+    assert_true(put(f, &r, (uint32_t)(sizeof r.h + ((size_t)n + 7) / 8 * 8), HW_REC_NAME) != 0);
+}
+
+static void test_managed(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f, 64 * 1024);
+    const struct hw_managed_names *m = &f.feed->managed;
+    uint64_t java = hw_managed_id(HW_MANAGED_JAVA, 5), python = hw_managed_id(HW_MANAGED_PYTHON, 5);
+    uint64_t at[] = {0x1000, java, python, 0x2000};
+    put_name(&f, python, "outer", "a.py", "");
+    put_mixed(&f, 77, 4, at, 6);
+    put_mixed(&f, 78, 2, at, 2);
+    put_alloc(&f, 77, 100);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(m->names.n, 1);
+    assert_int_equal(m->n_unnamed, 1);
+    const struct hw_stack *s = f.feed->stacks.v[0];
+    assert_true(s->mixed);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(hw_stack_is_managed(s, i), i == 1 || i == 2);
+    put_name(&f, java, "p.C.m", "C.java", "[java] c.jar");
+    put_name(&f, java, "p.C.other", "C.java", ""); /* the first one stays */
+    put_mixed(&f, 77, 4, at, 6);                   /* said again: fine */
+    put_stack(&f, 77, HW_STOP_END, 4, 0x1000);     /* another one */
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(m->n_unnamed, 0);
+    assert_int_equal(m->names.n, 2);
+    assert_int_equal(m->names.v[1]->n_file, 6);
+    assert_memory_equal(m->names.v[1]->text, "p.C.mC.java[java] c.jar", 23);
+    assert_int_equal(f.feed->n_collisions, 1);
+    tear_down(&f);
+}
+
+static void test_frames_of_managed(void **state)
+{
+    (void)state;
+    struct hw_managed_frames m;
+    struct hw_callsites *cs;
+    struct {
+        struct hw_managed_name n;
+        char text[32];
+    } x = {.n = {hw_managed_id(HW_MANAGED_JAVA, 1), 12, 5, 6, 0}};
+    hw_frame_id a, b, none;
+    memcpy(x.n.text, "p.C.mC.java", 11);
+    assert_int_equal(hw_callsites_new(&cs), HW_OK);
+    hw_managed_frames_init(&m);
+    assert_int_equal(hw_managed_frames_get(&m, cs, x.n.id, &none), HW_OK);
+    assert_string_equal(
+        hw_strings_cstr(hw_callsites_strings(cs), hw_callsites_get_frame(cs, none)->name),
+        "[unnamed function]");
+    assert_int_equal(hw_managed_frames_name(&m, cs, &x.n), HW_OK);
+    assert_int_equal(hw_managed_frames_get(&m, cs, x.n.id, &a), HW_OK);
+    const struct hw_frame *row = hw_callsites_get_frame(cs, a);
+    struct hw_strings *s = hw_callsites_strings(cs);
+    assert_string_equal(hw_strings_cstr(s, row->name), "p.C.m");
+    assert_string_equal(hw_strings_cstr(s, row->file), "C.java");
+    assert_int_equal(row->line, 12);
+    assert_string_equal(hw_strings_cstr(s, hw_callsites_get_mapping(cs, row->mapping)->path),
+                        "[java]");
+    x.n.id = hw_managed_id(HW_MANAGED_JAVA, 2); /* the same function and line under another id */
+    assert_int_equal(hw_managed_frames_name(&m, cs, &x.n), HW_OK);
+    assert_int_equal(hw_managed_frames_get(&m, cs, x.n.id, &b), HW_OK);
+    assert_int_equal(a.v, b.v);
+    hw_managed_frames_done(&m);
+    hw_callsites_free(cs);
 }
 
 static void test_records(void **state)
@@ -211,6 +304,12 @@ static void test_liars(void **state)
         {HW_REC_ALLOC_COPY, 88, 18, 0xffffff}, /* n_bytes */
         {HW_REC_ALLOC_COPY, 88, 19, 0xffff},   /* n_regs */
         {HW_REC_MAPS, 8, 0, 0},
+        {HW_REC_MIXED, 40, 4, 1}, /* one frame, and no second word of bits */
+        {HW_REC_MIXED, 4200, 4, 513},
+        {HW_REC_NAME, 24, 4, 0},
+        {HW_REC_NAME, 32, 5, 1},      /* a text beyond the record */
+        {HW_REC_NAME, 2048, 5, 1025}, /* longer than allowed */
+        {HW_REC_NAME, 2048, 6, 1025},
         {HW_REC_TYPE_COUNT, 16, 0, 0},
         {0xff, 16, 0, 0},
     };
@@ -219,7 +318,7 @@ static void test_liars(void **state)
         set_up(&f, 64 * 1024);
         memset(rec, 0, sizeof rec);
         ((uint32_t *)rec)[lies[i].at] = lies[i].value;
-        if (lies[i].type == HW_REC_STACK)
+        if (lies[i].type == HW_REC_STACK || lies[i].type == HW_REC_MIXED)
             rec[1] = 1;
         assert_true(put(&f, rec, lies[i].size, (enum hw_rec_type)lies[i].type) != 0);
         assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
@@ -454,7 +553,8 @@ static void test_threads(void **state)
     tear_down(&f);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_late_frames),
+HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_managed),
+             cmocka_unit_test(test_frames_of_managed), cmocka_unit_test(test_late_frames),
              cmocka_unit_test(test_until_and_holes), cmocka_unit_test(test_liars),
              cmocka_unit_test(test_scribbles), cmocka_unit_test(test_copy),
              cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads))

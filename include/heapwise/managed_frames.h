@@ -1,0 +1,66 @@
+/*
+ * managed_frames.h - how a runtime's own frames get into the stacks of a native heap profile
+ *
+ * Why:     a stack of native addresses ends, or means nothing, where a runtime's generated or
+ *          interpreted code begins. Code inside the process that can ask the runtime (an agent in a
+ *          JVM) hands the client one function; the client calls it with each sampled stack.
+ * Shapes:  an id is 64 bits with a kind in the top byte (wire/records.h). It stands for one
+ *          function and line; its name is told once a session, at any time, by
+ * heapwise_managed_name. Threads: `frames` runs inside the program's malloc, on the thread that
+ * called it, with our hooks asleep: it may not allocate, lock, or wait. Names are told from threads
+ * of the agent's. Errors:  a source that cannot say anything leaves the stack as it is.
+ */
+#ifndef HEAPWISE_MANAGED_FRAMES_H
+#define HEAPWISE_MANAGED_FRAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEAPWISE_MANAGED_VERSION    1u
+#define HEAPWISE_MANAGED_MAX_FRAMES 512u
+
+/* What the client found: a native stack, leaf first, and where its walk began. */
+struct heapwise_native_stack {
+    uint32_t generation; /* of the session: each wants every name once */
+    uint32_t n_pcs;
+    const uint64_t *pcs;
+    uint64_t pc, sp, fp; /* of malloc's caller, behind the call */
+};
+
+/* The answer: ids, leaf first, that take the place of pcs[at .. at + n_removed). */
+struct heapwise_managed_stack {
+    uint32_t at, n_removed;
+    uint32_t n_ids;
+    uint64_t ids[HEAPWISE_MANAGED_MAX_FRAMES];
+};
+
+struct heapwise_managed_source {
+    uint32_t version; /* HEAPWISE_MANAGED_VERSION */
+    /* Fills *out; gives 0 when the stack shall stay as it is. */
+    int (*frames)(void *ctx, const struct heapwise_native_stack *in,
+                  struct heapwise_managed_stack *out);
+    void *ctx;
+};
+
+/* Lengths in bytes, no NUL needed; longer texts are cut. file and module may be NULL. */
+struct heapwise_managed_text {
+    const char *function, *file, *module;
+    size_t n_function, n_file, n_module;
+    uint32_t line;
+};
+
+/* One source a process; it stays there for good. 0, or -1: another version, or there is one. */
+int heapwise_managed_set(const struct heapwise_managed_source *source);
+/* 0, or -1: no session of that generation, or no room: the name has to be told again. */
+int heapwise_managed_name(uint32_t generation, uint64_t id,
+                          const struct heapwise_managed_text *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
