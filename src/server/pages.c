@@ -440,12 +440,19 @@ static void trace_question(struct hw_http_request *req, void *ctx)
     static const struct {
         const char *name;
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
-    } questions[] = {{"timeline", hw_page_timeline},     {"flame", hw_page_flame},
-                     {"accounting", hw_page_accounting}, {"diff", hw_page_diff},
-                     {"leaks", hw_page_leaks},           {"lifetimes", hw_page_lifetimes},
-                     {"sizes", hw_page_sizes},           {"lines", hw_page_lines},
-                     {"source", hw_page_source},         {"binaries", hw_page_binaries},
-                     {"table/diff", hw_page_diff_table}, {"table/functions", hw_page_functions}};
+    } questions[] = {{"timeline", hw_page_timeline},
+                     {"flame", hw_page_flame},
+                     {"retained", hw_page_retained},
+                     {"accounting", hw_page_accounting},
+                     {"diff", hw_page_diff},
+                     {"leaks", hw_page_leaks},
+                     {"lifetimes", hw_page_lifetimes},
+                     {"sizes", hw_page_sizes},
+                     {"lines", hw_page_lines},
+                     {"source", hw_page_source},
+                     {"binaries", hw_page_binaries},
+                     {"table/diff", hw_page_diff_table},
+                     {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');
     for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
         if (strcmp(slash + 1, questions[i].name) != 0)

@@ -12,8 +12,8 @@
  *
  * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
  * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
- * "(N small ones)" with flag MERGED. group=module (of the function that asked) or group=heap puts a
- * node for each group below the root, with flag GROUP.
+ * "(N small ones)" with flag MERGED. group=module (of the function that asked), group=heap or
+ * group=process puts a node for each group below the root, with flag GROUP.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,6 +295,7 @@ static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
 /* One tree of the answer: all of it, or one group. */
 struct part {
     const char *name; /* borrowed; NULL = no groups */
+    char *owned;      /* the name, where nobody else has it */
     hw_values values;
     struct hw_flame flame;
 };
@@ -303,6 +304,7 @@ typedef HW_VEC(struct part) parts;
 static void parts_done(parts *p)
 {
     for (size_t i = 0; i < p->n; i++) {
+        free(p->v[i].owned);
         hw_vec_done(&p->v[i].values);
         hw_flame_done(&p->v[i].flame);
     }
@@ -460,7 +462,7 @@ static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection
         struct hw_page_selection one = *s;
         size_t before = out->n;
         struct part *part = NULL;
-        if (series->upid.v != s->upid.v || (*s->heap && series->heap_name.v != s->heap_id.v))
+        if (!hw_page_selects(s, series->upid) || (*s->heap && series->heap_name.v != s->heap_id.v))
             continue;
         rc = part_for(out, &at, series->heap_name, name, &part);
         one.heap = *name ? name : "?"; /* the id counts; empty would mean all */
@@ -469,6 +471,29 @@ static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection
             rc = hw_page_values(t, &one, &part->values, err);
     }
     hw_map64_done(&at);
+    return rc;
+}
+
+/* Names of processes may be the same: their numbers tell them apart. */
+static int by_process(const struct hw_page_trace *t, const struct hw_page_selection *s, parts *out,
+                      struct hw_error *err)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i <= s->n_with; i++) {
+        hw_upid upid = i ? s->with[i - 1] : s->upid;
+        const struct hw_process *proc = &t->profile->processes.v[upid.v];
+        struct hw_page_selection one;
+        struct hw_strbuf name = {0};
+        hw_page_selection_one(s, upid, &one);
+        hw_strbuf_addf(&name, "%s (%lld)", hw_page_string(t, proc->name), (long long)proc->pid);
+        struct part part = {.owned = hw_strbuf_take(&name)};
+        part.name = part.owned;
+        if (!part.owned || hw_vec_push(out, part) < 0) {
+            free(part.owned);
+            return HW_ENOMEM;
+        }
+        rc = hw_page_values(t, &one, &out->v[out->n - 1].values, err);
+    }
     return rc;
 }
 
@@ -502,10 +527,13 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
         rc = by_module(t, s, values, out);
     } else if (strcmp(group, "heap") == 0) {
         rc = by_heap(t, s, out, err);
+    } else if (strcmp(group, "process") == 0) {
+        rc = by_process(t, s, out, err);
     } else {
-        rc = hw_fail(err, HW_EINVAL, 0,
-                     "group=%.40s: samples have a module and a heap, neither thread nor type",
-                     group);
+        rc = hw_fail(
+            err, HW_EINVAL, 0,
+            "group=%.40s: samples have a process, a module and a heap, neither thread nor type",
+            group);
     }
     for (size_t i = 0; rc == HW_OK && i < out->n; i++)
         rc = build(t, s, &out->v[i].values, callers, asked_share(req), &out->v[i].flame, err);

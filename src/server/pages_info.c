@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "server/pages_internal.h"
 #include "views/losses.h"
+#include "views/retained.h"
 
 #include "base/banned.h"
 
@@ -332,6 +333,8 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_uint(j, "upid", upid.v);
     hw_json_kv_int(j, "pid", proc->pid);
     hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
+    hw_json_kv_int(j, "uid", proc->uid);
+    hw_json_kv_int(j, "began", proc->start_ns); /* the process; "start" is the recording of it */
     put_moments(j, v);
     hw_json_key(j, "heaps");
     hw_json_begin_array(j);
@@ -359,6 +362,44 @@ void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
         rc = put_tracks(&j, t, &t->processes.v[i]);
     hw_json_end_array(&j);
     hw_json_end_object(&j);
+    if (rc < 0 && j.error == 0)
+        j.error = rc;
+    hw_page_reply_json(req, &j);
+}
+
+/* ---- what intervals kept ---- */
+
+static int put_retained(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
+{
+    hw_retained kept = {0};
+    int rc = hw_retained_of(t->profile, s, &kept);
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "upid", s->upid.v);
+    hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
+    hw_json_key(j, "dumps"); /* [ts, bytes]: those of the timeline that are no maxima */
+    hw_json_begin_array(j);
+    for (size_t i = 0; rc == HW_OK && i < kept.n; i++) {
+        hw_json_begin_array(j);
+        hw_json_int(j, t->profile->dumps.v[s->shown.v[i]].ts_ns);
+        hw_json_int(j, kept.v[i]);
+        hw_json_end_array(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+    hw_vec_done(&kept);
+    return rc;
+}
+
+/* Heap by heap: of what came since the dump before, how much lives at a dump. */
+void hw_page_retained(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    struct hw_json j;
+    int rc = HW_OK;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_array(&j);
+    for (size_t i = 0; rc == HW_OK && i < t->list.v.n; i++)
+        rc = put_retained(&j, t, &t->list.v.v[i]);
+    hw_json_end_array(&j);
     if (rc < 0 && j.error == 0)
         j.error = rc;
     hw_page_reply_json(req, &j);

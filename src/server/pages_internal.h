@@ -25,6 +25,8 @@ enum {
     HTTP_ERROR = 500
 };
 
+enum { HW_PAGE_MAX_WITH = 63 };
+
 enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 
 /* Everything but state is constant once state is not LOADING. */
@@ -108,9 +110,11 @@ enum hw_page_sel_flags {
 
 /* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
  * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters
- * (one a line). */
+ * (one a line); with: further processes, whose values are added. */
 struct hw_page_selection {
     hw_upid upid;
+    hw_upid with[HW_PAGE_MAX_WITH]; /* each once, upid not among them */
+    size_t n_with;
     const char *heap; /* "" = all */
     hw_str_id heap_id;
     int64_t ts_ns, from_ns;
@@ -127,6 +131,11 @@ int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
 int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
                       struct hw_http_request *req, const char *prefix, struct hw_error *err);
 void hw_page_selection_done(struct hw_page_selection *s);
+/* Whether the process is among those selected. */
+bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid);
+/* The same selection of one of its processes. */
+void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
+                           struct hw_page_selection *out);
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err);
 
@@ -135,6 +144,7 @@ int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection
 void hw_page_status(struct hw_http_request *req, void *ctx);
 void hw_page_events(struct hw_http_request *req, void *ctx);
 void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_retained(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);

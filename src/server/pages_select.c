@@ -71,6 +71,47 @@ static int pick_process(struct hw_page_selection *s, const struct hw_page_trace 
                    given ? "no heap profile of process %lld" : "no heap profile", (long long)upid);
 }
 
+bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid)
+{
+    bool found = s->upid.v == upid.v;
+    for (size_t i = 0; !found && i < s->n_with; i++)
+        found = s->with[i].v == upid.v;
+    return found;
+}
+
+/* Further processes: upids with commas between. */
+static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *t,
+                       const struct asked *asked, struct hw_error *err)
+{
+    const char *text = text_of(asked, "with");
+    while (text && *text) {
+        char *end;
+        unsigned long long id = strtoull(text, &end, 10);
+        const hw_upid upid = {id < HW_ID_NONE ? (uint32_t)id : HW_ID_NONE};
+        if (end == text || (*end && *end != ','))
+            return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no list of processes", text);
+        if (!hw_page_view(t, upid))
+            return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of process %llu", id);
+        if (!hw_page_selects(s, upid) && s->n_with == HW_PAGE_MAX_WITH)
+            return hw_fail(err, HW_ELIMIT, 0, "at most %d processes are added up",
+                           HW_PAGE_MAX_WITH + 1);
+        if (!hw_page_selects(s, upid))
+            s->with[s->n_with++] = upid;
+        text = *end ? end + 1 : end;
+    }
+    return HW_OK;
+}
+
+/* Without a wish several processes are seen at the end of the one that was dumped last. */
+static void last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
+{
+    for (size_t i = 0; !s->at_max && i < s->n_with; i++) {
+        const struct hw_process_view *v = hw_page_view(t, s->with[i]);
+        if (v->moments.n && v->moments.v[v->moments.n - 1].ts_ns > s->ts_ns)
+            s->ts_ns = v->moments.v[v->moments.n - 1].ts_ns;
+    }
+}
+
 static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
                        const struct asked *asked, struct hw_error *err)
 {
@@ -85,10 +126,16 @@ static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
     if (at && strcmp(at, "peak") == 0)
         m = hw_process_view_peak(v);
     s->interval_bytes = v->interval_bytes;
+    for (size_t i = 0; i < s->n_with; i++) {
+        uint64_t interval = hw_page_view(t, s->with[i])->interval_bytes;
+        s->interval_bytes = interval > s->interval_bytes ? interval : s->interval_bytes;
+    }
     if (m) {
         s->ts_ns = m->ts_ns;
         s->at_max = m->at_max;
     }
+    if (!at || !*at)
+        last_end(s, t);
     if (!at || strcmp(at, "peak") != 0)
         rc = number(asked, "at", &s->ts_ns, &given, err);
     if (given)
@@ -106,7 +153,7 @@ static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
     if (!*s->heap)
         return HW_OK;
     for (size_t i = 0; i < t->list.v.n; i++)
-        if (t->list.v.v[i].upid.v == s->upid.v &&
+        if (hw_page_selects(s, t->list.v.v[i].upid) &&
             strcmp(hw_page_string(t, t->list.v.v[i].heap_name), s->heap) == 0) {
             s->heap_id = t->list.v.v[i].heap_name;
             return HW_OK;
@@ -122,6 +169,8 @@ int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
     const char *filters = text_of(&both, "filters");
     *s = (struct hw_page_selection){.metric = HW_METRIC_SPACE};
     int rc = pick_process(s, t, &asked, err);
+    if (rc == HW_OK)
+        rc = pick_others(s, t, &asked, err);
     if (rc == HW_OK)
         rc = pick_moment(s, t, &asked, err);
     if (rc == HW_OK)
@@ -152,8 +201,8 @@ void hw_page_selection_done(struct hw_page_selection *s)
 
 /* ---- values ---- */
 
-int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
-                   struct hw_error *err)
+static int values_of_one(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                         hw_values *out, struct hw_error *err)
 {
     const struct hw_span span = {.upid = s->upid,
                                  .one_heap = *s->heap != '\0',
@@ -165,4 +214,51 @@ int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection
                                  .from_ns = s->from_ns};
     int rc = hw_span_values(t->profile, &t->list, &span, out);
     return rc < 0 ? hw_fail(err, rc, 0, "values") : HW_OK;
+}
+
+void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
+                           struct hw_page_selection *out)
+{
+    *out = *s;
+    out->upid = upid;
+    out->n_with = 0;
+    out->at_max = s->at_max && upid.v == s->upid.v; /* a maximum is that of one process */
+}
+
+/* Both sorted by callsite; so is the sum. */
+static int add_values(hw_values *to, const hw_values *more)
+{
+    hw_values sum = {0};
+    size_t i = 0, k = 0;
+    if (hw_vec_reserve(&sum, to->n + more->n) < 0)
+        return HW_ENOMEM;
+    while (i < to->n || k < more->n) {
+        bool own = k == more->n || (i < to->n && to->v[i].callsite.v <= more->v[k].callsite.v);
+        struct hw_callsite_value *last = sum.n ? &sum.v[sum.n - 1] : NULL;
+        const struct hw_callsite_value *next = own ? &to->v[i++] : &more->v[k++];
+        if (last && last->callsite.v == next->callsite.v)
+            hw_value_add(&last->v, &next->v);
+        else
+            sum.v[sum.n++] = *next;
+    }
+    hw_vec_done(to);
+    *to = sum;
+    return HW_OK;
+}
+
+int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
+                   struct hw_error *err)
+{
+    struct hw_page_selection one;
+    hw_page_selection_one(s, s->upid, &one);
+    int rc = values_of_one(t, &one, out, err);
+    for (size_t i = 0; rc == HW_OK && i < s->n_with; i++) {
+        hw_values more = {0};
+        hw_page_selection_one(s, s->with[i], &one);
+        rc = values_of_one(t, &one, &more, err);
+        if (rc == HW_OK && add_values(out, &more) < 0)
+            rc = hw_fail(err, HW_ENOMEM, 0, "values");
+        hw_vec_done(&more);
+    }
+    return rc;
 }
