@@ -25,9 +25,10 @@ export interface Dump extends Figures {
   ts: number; start: number; flags: number; trigger: string; interval: number; lost: number;
 }
 export interface Tracks {
-  upid: number; pid: number; name: string; start: number; ended: boolean; cleaned_up: boolean; interval: number;
+  upid: number; pid: number; name: string; uid: number; began: number; start: number; ended: boolean; cleaned_up: boolean; interval: number;
   moments: Moment[]; peak?: Moment; heaps: { heap: string; dumps: Dump[] }[];
   counters: Record<string, [number, number][]>;
+  parts?: Tracks[]; // several processes as one (together.ts)
 }
 export interface Timeline { first_ns: number; last_ns: number; processes: Tracks[] }
 export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number];
@@ -96,6 +97,11 @@ export const timeline = (trace: number): Promise<Timeline> =>
     readTimes(text);
     return JSON.parse(text);
   });
+
+export type Kept = { upid: number; heap: string; dumps: [ts: number, bytes: number][] }[];
+/** Of what came in an interval, the least that lived at its end. */
+export const retained = (trace: number): Promise<Kept> =>
+  once(`retained ${trace}`, async () => (await ask(`/api/v1/traces/${trace}/retained`)).json());
 
 export const functions = (trace: number, query: string): Promise<Functions> =>
   once(`functions ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json());

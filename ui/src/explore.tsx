@@ -4,7 +4,7 @@ import { flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from './graph';
-import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, useAnswer, useFollowing } from './parts';
+import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, nameOfTracks, useAnswer, useFollowing } from './parts';
 import { nodeSql, quote, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
 
@@ -21,7 +21,7 @@ export function statement(t: Tracks, g: Graph): string {
       ? `Growth between ${clock(Number(p.from) - t.start)} and ${end} (stacks that shrank are left out)`
       : `Allocated between ${clock(Number(p.from) - t.start)} and ${end}`
     : p.metric === 'space' || p.metric === 'objects' ? `Live at ${end}` : `Ever allocated until ${end}`;
-  return `${when} · process ${t.pid} ${safe(t.name)} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
+  return `${when} · ${t.parts ? nameOfTracks(t) : `process ${t.pid} ${safe(t.name)}`} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
 }
 
 export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {
@@ -30,6 +30,8 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
   const copy = (text: string) => void navigator.clipboard?.writeText(text);
   if (g.flags[node] & GROUP && place.peek().group === 'heap')
     return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }, { label: 'Keep this heap', act: () => addFilter(`H:${exactly(name)}`) }, { label: 'Hide this heap', act: () => addFilter(`!H:${exactly(name)}`) }];
+  const only = g.flags[node] & GROUP ? t.parts?.find((x) => `${x.name} (${x.pid})` === name) : undefined;
+  if (only) return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }, { label: 'Only this process', act: () => go({ upid: only.upid, with: '', zoom: '' }) }];
   if (node === 0 || g.flags[node] & (MERGED | GROUP)) return [{ label: 'Zoom in', key: '↵', act: () => onZoom(node) }];
   return [
     { label: 'Zoom in', key: '↵', act: () => onZoom(node) },
@@ -44,7 +46,7 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Allocation sizes here', act: () => go({ page: 'sizes', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Find in another dump: differences', act: () => go({ page: 'diff', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Source', act: () => void toSource(name) },
-    ...(place.peek().group === 'module' ? [] : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
+    ...(place.peek().group === 'module' || t.parts ? [] : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
     { label: 'Copy name', act: () => copy(name) },
@@ -78,7 +80,8 @@ function picture(): void {
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const query = selection.value + (p.group ? `&group=${p.group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
+  const group = p.group || (tracks.parts ? 'process' : '');
+  const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
   const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
@@ -140,8 +143,8 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })}
           options={[{ id: 'site', label: 'Your code', hint: 'stacks end at the function that asked: allocator and container frames are cut off' }, { id: 'all', label: 'All frames' }]} />
         <button type="button" aria-pressed={p.collapse} class="toggle" title="a function that calls itself is one frame (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse recursion</button>
-        <label>Group <select aria-label="Group by" value={p.group} title="a box for each below the root" onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
-          <option value="">none</option><option value="module">module that asked</option><option value="heap">heap</option>
+        <label>Group <select aria-label="Group by" value={group} title="a box for each below the root" onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
+          {tracks.parts ? <option value="process">process</option> : <option value="">none</option>}<option value="module">module that asked</option><option value="heap">heap</option>
           <option disabled>thread: not in heap samples</option><option disabled>type: not in heap samples</option>
         </select></label>
         <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>

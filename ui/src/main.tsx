@@ -32,7 +32,7 @@ function toggleTheme(): void {
 
 function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; trace: Trace }) {
   const answer = useTimeline();
-  const tracks = tracksOf(answer.value);
+  const tracks = tracksOf(answer.value, row.sum);
   useDumpKeys(tracks);
   if (answer.error) return <Failed text={answer.error} />;
   if (!answer.value) return <Busy what="Reading dumps" />;

@@ -21,7 +21,7 @@ interface Common {
 export type PageRow =
   | (Common & { needs: 'nothing'; view: ComponentType })
   | (Common & { needs: 'trace'; view: ComponentType<{ trace: Trace }> }) // any trace that could be read
-  | (Common & { needs: 'profile'; view: ComponentType<ProfileProps> }); // one with a native heap profile
+  | (Common & { needs: 'profile'; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one
 
 /** A page in a file of its own. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
@@ -38,21 +38,21 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
 }
 
 const Selected = ({ p, children }: { p: ProfileProps; children: ComponentChildren }) => (
-  <div class="column"><SelectionBar tracks={p.tracks} all={p.all} />{children}</div>
+  <div class="column"><SelectionBar tracks={p.tracks} all={p.all} sum />{children}</div>
 );
 const FlamePage = (p: ProfileProps) => <Selected p={p}><Explorer tracks={p.tracks} /></Selected>;
-const Functions = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} /><FunctionsPage tracks={p.tracks} /></>;
-const CallTree = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} /><TreePage tracks={p.tracks} /></>;
+const Functions = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} sum /><FunctionsPage tracks={p.tracks} /></>;
+const CallTree = (p: ProfileProps) => <><SelectionBar tracks={p.tracks} all={p.all} sum /><TreePage tracks={p.tracks} /></>;
 
 export const PAGES: PageRow[] = [
   { id: 'home', label: 'Home', icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z', needs: 'nothing', view: Home },
   { id: 'record', label: 'Record', icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z', needs: 'nothing', view: lazy(async () => (await import('./record')).RecordPage) },
   { id: 'live', label: 'Live', icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z', needs: 'nothing', view: lazy(async () => (await import('./live')).LivePage) },
   { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
-  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', view: TimelinePage },
-  { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', view: FlamePage },
-  { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', view: Functions },
-  { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', view: CallTree },
+  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage },
+  { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', sum: true, view: FlamePage },
+  { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', sum: true, view: Functions },
+  { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', sum: true, view: CallTree },
   { id: 'diff', label: 'Diff', icon: 'M3 4h8v4H3zM3 10h5v4H3zM3 16h8v4H3zM13 4h8v4h-8zM13 10h8v4h-8zM13 16h4v4h-4z', needs: 'profile', view: lazy(async () => (await import('./diff')).DiffPage) },
   { id: 'leaks', label: 'Leaks', icon: 'M12 2l7 11a7 7 0 1 1-14 0zM9 14a3 3 0 0 0 3 3v-2a1 1 0 0 1-1-1z', needs: 'profile', view: lazy(async () => (await import('./leaks')).LeaksPage) },
   { id: 'sizes', label: 'Sizes', icon: 'M3 20h18v1H3zM4 14h3v5H4zM8 8h3v11H8zM12 4h3v15h-3zM16 10h3v9h-3z', needs: 'profile', view: lazy(async () => (await import('./sizes')).SizesPage) },

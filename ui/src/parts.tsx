@@ -5,6 +5,7 @@ import { ApiError, download, type Loss, returns, status, timeline, type Timeline
 import { base, clock, bytes, count, METRICS, safe } from './format';
 import { remember, remembered } from './store';
 import { go, href, place, selection } from './state';
+import { chosen, together } from './together';
 import { ns } from './times';
 
 // ---- answers ----
@@ -74,9 +75,17 @@ export function useTimeline(): Answer<Timeline> {
   return useAnswer(`timeline ${id}`, () => timeline(id));
 }
 
-/** The process that is looked at: the URL's, or the one that allocated most. */
-export const tracksOf = (t: Timeline | null): Tracks | null =>
-  t?.processes.find((p) => p.upid === place.value.upid) ?? t?.processes[0] ?? null;
+/** The process that is looked at: the URL's, or the one that allocated most; sum: several as one. */
+export function tracksOf(t: Timeline | null, sum = false): Tracks | null {
+  const parts = t ? chosen(t) : [];
+  return sum && parts.length > 1 ? together(parts) : parts[0] ?? null;
+}
+
+/** The name of what is looked at. */
+export const nameOfTracks = (t: Tracks): string => {
+  const one = (x: Tracks) => `${safe(base(x.name)) || '?'} (${x.pid})`;
+  return t.parts ? `${t.parts.length} processes: ${t.parts.slice(0, 3).map(one).join(', ')}${t.parts.length > 3 ? ' …' : ''}` : one(t);
+};
 
 /** What pages about a native heap profile get. */
 export interface ProfileProps { tracks: Tracks; all: Timeline; trace: Trace }
@@ -131,7 +140,7 @@ export const MetricChoice = () => (
 );
 
 /** What is looked at, in words and as controls: process, heap, moment. */
-export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline }) {
+export function SelectionBar({ tracks, all, sum = false }: { tracks: Tracks; all: Timeline; sum?: boolean }) {
   const p = place.value;
   const moments = tracks.moments;
   const index = p.at && p.at !== 'peak' ? moments.findIndex((m) => ns(m.ts) === p.at && m.max === p.max) : p.at === 'peak' ? -1 : moments.length - 1;
@@ -142,7 +151,14 @@ export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline })
   return (
     <div class="bar" role="group" aria-label="Selection">
       {all.processes.length > 1 && (
-        <label>Process <select value={String(tracks.upid)} onChange={(e) => go({ upid: Number(e.currentTarget.value), heap: '', at: '', max: false, from: '', zoom: '' })}>
+        <label>Process <select value={tracks.parts ? 'several' : String(tracks.upid)} onChange={(e) => {
+          const v = e.currentTarget.value;
+          const rest = { heap: '', at: '', max: false, from: '', zoom: '' };
+          if (v === 'all') go({ with: all.processes.filter((x) => x !== chosen(all)[0]).map((x) => x.upid).join(','), ...rest });
+          else go({ upid: Number(v), with: '', ...rest });
+        }}>
+          {tracks.parts && <option value="several">{nameOfTracks(tracks)}</option>}
+          {sum && tracks.parts?.length !== all.processes.length && <option value="all">all {all.processes.length} together</option>}
           {all.processes.map((x) => <option value={String(x.upid)}>{safe(base(x.name)) || '?'} ({x.pid})</option>)}
         </select></label>
       )}
@@ -162,6 +178,7 @@ export function SelectionBar({ tracks, all }: { tracks: Tracks; all: Timeline })
       </select></label>
       <button type="button" title="Previous dump ([)" aria-label="Previous dump" onClick={() => step(-1)} disabled={index === 0}>‹</button>
       <button type="button" title="Next dump (])" aria-label="Next dump" onClick={() => step(1)} disabled={index === moments.length - 1}>›</button>
+      {p.with && !sum && <span class="chip" title="this page is about one process">without {p.with.includes(',') ? `the ${p.with.split(',').length} others` : 'the other'}</span>}
       {p.from && <span class="chip">since {clock(Number(p.from) - tracks.start)} <button type="button" aria-label="Remove the start of the interval" onClick={() => go({ from: '' })}>×</button></span>}
     </div>
   );

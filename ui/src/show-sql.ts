@@ -21,23 +21,29 @@ export function selectionArgs(t: Tracks, s: Asked = place.value, ...options: str
   return args.join(', ');
 }
 
+/** A table function over what is selected: one process, or all of several. */
+const from = (table: string, t: Tracks, s: Asked = place.value, ...options: string[]) =>
+  t.parts ? `(${t.parts.map((x) => `select ${x.pid} as pid, * from ${table}(${selectionArgs({ ...t, upid: x.upid }, s, ...options)})`).join('\n  union all ')})` : `${table}(${selectionArgs(t, s, ...options)})`;
+
 const hasPivot = (s: Asked) => !!s.filters?.some((f) => /^!?P:/.test(f));
 
 export const figureSql = (t: Tracks, s: Asked, column: string) =>
   `-- one figure: the root of the selection's tree\nselect ${column}, space_error\nfrom heapwise_tree(${selectionArgs(t, s)})\nwhere id = 0`;
 
 export const treeSql = (t: Tracks, invert: boolean) =>
-  `select id, parent_id, depth, demangle(name) as name, map_name,\n  self_${place.value.metric} as self, ${place.value.metric} as value\nfrom heapwise_tree(${selectionArgs(t, place.value, ...(invert && !hasPivot(place.value) ? ['invert'] : []))})\nwhere ${place.value.metric} > 0\norder by id`;
+  `select ${t.parts ? 'pid, ' : ''}id, parent_id, depth, demangle(name) as name, map_name,\n  self_${place.value.metric} as self, ${place.value.metric} as value\nfrom ${from('heapwise_tree', t, place.value, ...(invert && !hasPivot(place.value) ? ['invert'] : []))}\nwhere ${place.value.metric} > 0\norder by ${t.parts ? 'pid, ' : ''}id`;
 
 export function functionsSql(t: Tracks, match: string): string {
   const m = place.value.metric;
   const [column, order] = (place.value.sort || 'self desc').split(' ');
   const by: Record<string, string> = { name: 'name', module: 'map_name', self: 'self', total: 'total', count: 'count' };
-  return `select demangle(name) as name, map_name, self_${m} as self, ${m} as total,\n  ${m.startsWith('alloc') ? 'alloc_objects' : 'objects'} as count, space_error\nfrom heapwise_functions(${selectionArgs(t)})\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${match}%`)}` : ''}\norder by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
+  const n = m.startsWith('alloc') ? 'alloc_objects' : 'objects';
+  const figures = t.parts ? `sum(self_${m}) as self, sum(${m}) as total,\n  sum(${n}) as count` : `self_${m} as self, ${m} as total,\n  ${n} as count, space_error`;
+  return `select demangle(name) as name, map_name, ${figures}\nfrom ${from('heapwise_functions', t)}\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${match}%`)}` : ''}\n${t.parts ? 'group by 1, 2\n' : ''}order by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
 }
 
 export const functionSql = (t: Tracks, name: string) =>
-  `select demangle(name) as name, map_name, self_${place.value.metric} as self, ${place.value.metric} as total,\n  space, objects, alloc_space, alloc_objects, space_error\nfrom heapwise_functions(${selectionArgs(t)})\nwhere demangle(name) = ${quote(name)} or name = ${quote(name)}`;
+  `select ${t.parts ? 'pid, ' : ''}demangle(name) as name, map_name, self_${place.value.metric} as self, ${place.value.metric} as total,\n  space, objects, alloc_space, alloc_objects, space_error\nfrom ${from('heapwise_functions', t)}\nwhere demangle(name) = ${quote(name)} or name = ${quote(name)}`;
 
 /** One node: its stack from the root, each with its figures. */
 export function nodeSql(t: Tracks, g: Graph, node: number): string {

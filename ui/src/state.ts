@@ -10,6 +10,7 @@ export interface Place {
   arg: string; // the number behind it: #!/live/4711
   trace: number;
   upid: number | null;
+  with: string; // further processes, added to it: upids with commas between
   heap: string;
   at: string; // ns, "peak" or "" = the server's choice
   max: boolean;
@@ -28,13 +29,13 @@ export interface Place {
   sql: string; // the query of the SQL page
   file: string; line: string; // of the Source page
   collapse: boolean; // direct recursion as one frame
-  group: string; // by what the graph is cut below its root: '', module, heap
+  group: string; // by what the graph is cut below its root: '', module, heap, process
   bottom: boolean; // the root stands at the bottom
   marks: string; // times on the timeline, in ns, joined by ','
 }
 
 const EMPTY: Place = {
-  page: '', arg: '', trace: 0, upid: null, heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
+  page: '', arg: '', trace: 0, upid: null, with: '', heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
   sql: '', file: '', line: '', collapse: false, group: '', bottom: false, marks: '',
@@ -44,12 +45,13 @@ type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '' };
+export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   trace: (t) => Math.max(0, Number(t) || 0),
   upid: (t) => (/^\d+$/.test(t) ? Number(t) : null),
+  with: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   at: (t) => (/^(peak|\d+)$/.test(t) ? t : ''),
   max: (t) => t === '1',
   from: (t) => (/^\d+$/.test(t) ? t : ''),
@@ -57,7 +59,7 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   invert: (t) => t === '1',
   collapse: (t) => t === '1',
   bottom: (t) => t === '1',
-  group: (t) => (/^(module|heap)$/.test(t) ? t : ''),
+  group: (t) => (/^(module|heap|process)$/.test(t) ? t : ''),
   marks: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   frames: (t) => (t === 'all' ? 'all' : 'site'),
   theme: (t) => (/^(light|dark|contrast)$/.test(t) ? t : ''),
@@ -140,6 +142,7 @@ export const selection = computed(() => {
   const p = place.value;
   const q = new URLSearchParams();
   if (p.upid !== null) q.set('upid', String(p.upid));
+  if (p.with) q.set('with', p.with);
   if (p.heap) q.set('heap', p.heap);
   if (p.at) q.set('at', p.at);
   if (p.max) q.set('max', '1');

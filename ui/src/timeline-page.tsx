@@ -2,10 +2,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Explorer } from './explore';
 import { clock } from './format';
-import { isTyping, type ProfileProps, SelectionBar } from './parts';
+import { isTyping, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, place } from './state';
-import { GUTTER, Ruler, snap, TrackGroup, type View, wholeView } from './timeline';
+import { retained } from './api';
+import { GUTTER, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
 import { ns } from './times';
+import { chosen } from './together';
 
 export function TimelinePage({ tracks, all }: ProfileProps) {
   const whole = wholeView(all);
@@ -21,7 +23,15 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
   };
   const [filter, setFilter] = useState('');
   const [said, setSaid] = useState('');
-  const shown = all.processes.filter((t) => !filter || `${t.name} ${t.pid} ${t.heaps.map((h) => h.heap).join(' ')}`.toLowerCase().includes(filter.toLowerCase()));
+  const kept = useAnswer(`retained ${place.value.trace}`, () => retained(place.value.trace)).value;
+  const looked = chosen(all);
+  const join = (upid: number, on: boolean) => {
+    const list = looked.map((t) => t.upid).filter((u) => u !== upid).concat(on ? [upid] : []);
+    if (list.length) go({ upid: list[0], with: list.slice(1).join(','), heap: '', max: false, zoom: '' });
+    else setSaid('One process stays: the graph below needs it.');
+  };
+  // The largest first; of equal ones the one that allocated more, as the server has them.
+  const shown = [...all.processes].sort((a, b) => size(b) - size(a)).filter((t) => !filter || `${t.name} ${t.pid} ${t.heaps.map((h) => h.heap).join(' ')}`.toLowerCase().includes(filter.toLowerCase()));
   const move = (by: number) => {
     const d = Math.max(whole.from - view.from, Math.min(whole.to - view.to, by));
     setView((v) => ({ from: v.from + d, to: v.to + d }));
@@ -79,7 +89,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
         const r = e.currentTarget.getBoundingClientRect();
         zoom(e.deltaY > 0 ? 1.2 : 1 / 1.2, view.from + (view.to - view.from) * ((e.clientX - r.left - GUTTER) / (r.width - GUTTER)));
       }}>
-        <div class="bar"><span class="dim hint" role="status">{said || 'Click a diamond for what was live then, a slice for what came in it; drag over a track for an interval.'}</span>
+        <div class="bar"><span class="dim hint" role="status">{said || 'Click a diamond for what was live then, a slice for what came in it; drag over a track for an interval, over several processes for their sum.'}</span>
           <input id="track-filter" type="search" aria-label="Find tracks" placeholder="Find tracks  (/)" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
           <input id="goto" type="text" class="short" aria-label="Go to a time" placeholder="mm:ss  (G)" onKeyDown={(e) => {
             if (e.key === 'Enter') { goTo(e.currentTarget.value); e.currentTarget.blur(); }
@@ -89,11 +99,11 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
           <button type="button" title="Zoom in (W)" aria-label="Zoom in" onClick={() => zoom(0.7)}>+</button>
           <button type="button" title="Zoom out (S)" aria-label="Zoom out" onClick={() => zoom(1 / 0.7)}>−</button>
           <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button></div>
-        <Ruler view={view} zero={all.processes[0]?.start ?? all.first_ns} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
-        {shown.map((t) => <TrackGroup tracks={t} view={view} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
+        <Ruler view={view} zero={tracks.start} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
+        {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
         {!shown.length && <p class="empty small">No track has '{filter}' in its name.</p>}
       </div>
-      <SelectionBar tracks={tracks} all={all} />
+      <SelectionBar tracks={tracks} all={all} sum />
       <Explorer tracks={tracks} />
     </div>
   );

@@ -1,7 +1,7 @@
 // Tracks over time: live heap, dumps as diamonds, memory counters. Canvas for the drawing, real
 // buttons laid over it for the dumps, so that keyboard and screen readers reach them.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Dump, Timeline, Tracks } from './api';
+import type { Dump, Kept, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
 import { compareWith } from './sides';
 import { go, place, scrubbing } from './state';
@@ -81,8 +81,16 @@ export function Chart({ lines, view, height, label, selected, band }: {
     if (band?.length) {
       ctx.fillStyle = css('--band');
       ctx.beginPath();
-      band.forEach((b, i) => (i ? ctx.lineTo(x(b.ts), y(b.value + b.error)) : ctx.moveTo(x(b.ts), y(b.value + b.error))));
-      [...band].reverse().forEach((b) => ctx.lineTo(x(b.ts), y(Math.max(0, b.value - b.error))));
+      // A step, as the line: between dumps the last one holds.
+      band.forEach((b, i) => {
+        if (i) ctx.lineTo(x(b.ts), y(band[i - 1].value + band[i - 1].error));
+        ctx.lineTo(x(b.ts), y(b.value + b.error));
+      });
+      for (let i = band.length - 1; i >= 0; i--) {
+        const low = y(Math.max(0, band[i].value - band[i].error));
+        if (i + 1 < band.length) ctx.lineTo(x(band[i + 1].ts), low);
+        ctx.lineTo(x(band[i].ts), low);
+      }
       ctx.fill();
     }
     for (const l of lines) {
@@ -114,21 +122,41 @@ export function Chart({ lines, view, height, label, selected, band }: {
 }
 
 export const liveLine = (t: Tracks): Line => ({
-  label: 'live heap', colour: '--accent', step: false,
+  label: 'live heap', colour: '--accent', step: true,
   points: t.moments.map((m) => [m.ts, m.space] as [number, number]),
 });
 export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
 
 /** A counter; of the allocator with its blocks of their own mmap, as the accounting has it. */
 function counter(t: Tracks, name: string): [number, number][] {
+  if (name === 'swapped too') return swapped(t);
   const own = t.counters[name] ?? [];
   const more = name.startsWith('malloc_info.') ? new Map(t.counters['malloc_info.mmap']) : null;
   return more?.size ? own.map(([ts, v]) => [ts, v + (more.get(ts) ?? 0)]) : own;
 }
 
+/** Swap on top of what is resident: an area above the other. Both are read at the same time. */
+function swapped(t: Tracks): [number, number][] {
+  const swap = t.counters['mem.swap'] ?? [];
+  if (!swap.some((x) => x[1] > 0)) return [];
+  const resident = new Map(t.counters['mem.rss']);
+  return swap.filter(([ts]) => resident.has(ts)).map(([ts, v]) => [ts, v + resident.get(ts)!]);
+}
+
+/** The most that was resident; without counters, the most that was live. */
+export const size = (t: Tracks): number => Math.max(0, ...(t.counters['mem.rss']?.length ? t.counters['mem.rss'].map((x) => x[1]) : [t.peak?.space ?? 0, ...t.moments.map((m) => m.space)]));
+
+/** Whether the profile has everything from the process's first allocation on. */
+export function since(t: Tracks): string {
+  const first = t.heaps.flatMap((h) => h.dumps).reduce((a: Dump | null, d) => (!a || d.start < a.start ? d : a), null);
+  if (!first) return '';
+  if (first.flags & 1) return 'from start';
+  const late = t.began > 0 && first.start > t.began ? first.start - t.began : 0;
+  return `attached${late ? ` +${late < 60e9 ? `${(late / 1e9).toFixed(1)} s` : clock(late)}` : ''}`;
+}
+
 const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
-  { label: 'Resident', lines: [['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--violet']] },
-  { label: 'Swapped', lines: [['mem.swap', 'swapped', '--violet']] },
+  { label: 'Resident', lines: [['swapped too', 'with what is swapped', '--violet'], ['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--green']] },
   { label: 'Allocator', lines: [['malloc_info.arena', 'mapped', '--blue'], ['malloc_info.in_use', 'in use', '--green']] },
 ];
 
@@ -140,7 +168,7 @@ function Ruler({ view, zero, marks = [], onPointerDown }: { view: View; zero: nu
   return (
     <div class="ruler" aria-hidden="true" data-from={view.from} onPointerDown={onPointerDown}>
       {marks.filter((t) => t >= view.from && t <= view.to).map((t) => <i class="mark" title={clock(t - zero)} style={{ left: `${((t - view.from) / total) * 100}%` }} />)}
-      {ticks.map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
+      {ticks.filter((t) => (t + zero - view.from) / total < 0.96).map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
     </div>
   );
 }
@@ -160,13 +188,22 @@ function marksOf(dumps: Dump[], view: View, width: number): Mark[] {
   return out;
 }
 
-function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
-  tracks: Tracks; heap: string; dumps: Dump[]; view: View; width: number; selected: View | null; onView(v: View): void;
+/** What a slice says: as much of it as there is room for. */
+function sliceWords(wide: number, kept: number | undefined, allocated: number, delta: number): string {
+  const parts = [`Δ ${delta > 0 ? '+' : ''}${bytes(delta)}`];
+  if (wide > 210) parts.unshift(`Allocated ${bytes(allocated)}`);
+  if (wide > 340 && kept !== undefined) parts.unshift(`Retained ≥ ${bytes(kept)}`);
+  return wide > 70 ? parts.join(' · ') : '';
+}
+
+function HeapTrack({ tracks, heap, dumps, kept, chosen, together, view, width, selected, onView }: {
+  tracks: Tracks; heap: string; dumps: Dump[]; kept: Map<number, number>; chosen: boolean; together: boolean; view: View; width: number; selected: View | null; onView(v: View): void;
 }) {
   const p = place.value;
   const one = tracks.heaps.length === 1;
-  const mine = (p.upid ?? tracks.upid) === tracks.upid && (one || p.heap === heap);
-  const pick = (d: Dump, from: string) => go({ upid: tracks.upid, heap: one ? '' : heap, at: ns(d.ts), max: (d.flags & 64) !== 0, from, zoom: '' });
+  const mine = chosen && (one || together || p.heap === heap);
+  // Among several processes a moment is one of all of them and all their heaps.
+  const pick = (d: Dump, from: string) => go({ ...(together ? { heap: '' } : { upid: tracks.upid, with: '', heap: one ? '' : heap }), at: ns(d.ts), max: !together && (d.flags & 64) !== 0, from, zoom: '' });
   const percent = (t: number) => ((t - view.from) / (view.to - view.from)) * 100;
   const plain = dumps.filter((d) => !(d.flags & 64));
   return (
@@ -177,13 +214,15 @@ function HeapTrack({ tracks, heap, dumps, view, width, selected, onView }: {
         if (wide < 6 || percent(d.ts) < 0 || percent(begin) > 100) return null;
         const before = i ? plain[i - 1] : null;
         const delta = d.space - (before?.space ?? 0);
-        const words = `Allocated ${bytes(d.alloc_space - (before?.alloc_space ?? 0))} · Δ ${delta < 0 ? '' : '+'}${bytes(delta)}`;
+        const allocated = d.alloc_space - (before?.alloc_space ?? 0);
+        const words = sliceWords(Infinity, kept.get(d.ts), allocated, delta);
         const left = Math.max(0, percent(begin));
         return (
           <button type="button" tabIndex={-1} class={`slice ${d.flags & LOSSY ? 'lossy' : ''} ${selected && selected.from === begin && selected.to === d.ts && mine ? 'on' : ''}`}
-            style={{ left: `${left}%`, width: `${Math.min(100, percent(d.ts)) - left}%` }} title={`${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}: ${words}`}
+            style={{ left: `${left}%`, width: `${Math.min(100, percent(d.ts)) - left}%` }}
+            title={`${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}: ${words}\nRetained: came in the interval and lives at its end; at least that, since a trace does not tell when freed memory had been allocated.\nΔ: allocated less all that was freed.`}
             aria-label={`Interval ${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}, ${words}`}
-            onClick={() => pick(d, String(begin))}>{wide > 70 ? words : ''}</button>
+            onClick={() => pick(d, String(begin))}>{sliceWords(((Math.min(100, percent(d.ts)) - left) / 100) * width, kept.get(d.ts), allocated, delta)}</button>
         );
       })}
       {marksOf(dumps, view, width).map((m) => {
@@ -219,7 +258,44 @@ function snap(t: Tracks, ts: number): number {
   return best;
 }
 
-export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tracks; view: View; onView(v: View): void; onPan(by: number): void; onSay(text: string): void }) {
+/** Moments that are no dump by the clock: beginnings, dumps that something asked for, losses, the end. */
+function events(t: Tracks): { ts: number; words: string; bad?: boolean }[] {
+  const out: { ts: number; words: string; bad?: boolean }[] = [{ ts: t.start, words: since(t) === 'from start' ? 'the program started, and its profile' : `the profile begins: ${since(t)}` }];
+  const said = new Set<string>();
+  const say = (ts: number, words: string, bad = false) => {
+    if (!said.has(`${ts} ${words}`)) out.push({ ts, words, bad });
+    said.add(`${ts} ${words}`);
+  };
+  for (const d of t.heaps.flatMap((h) => h.dumps)) {
+    if (d.trigger && !/^(continuous|final|exit|peak|checkpoint)$/.test(d.trigger)) say(d.ts, `dump: ${safe(d.trigger)}`);
+    const lost = flagWords(d.flags & (LOSSY | 2));
+    if (lost) say(d.ts, lost, true);
+    if (d.lost) say(d.ts, `${d.lost} samples lost before this dump`, true);
+    if (d.trigger === 'exit') say(d.ts, 'the process ended');
+  }
+  return out.sort((a, b) => a.ts - b.ts);
+}
+
+function EventTrack({ tracks, view }: { tracks: Tracks; view: View }) {
+  const list = events(tracks);
+  return (
+    <div class="track"><div class="name">Events<span class="dim">{list.length} {list.length === 1 ? 'flag' : 'flags'}</span></div>
+      <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>{list.filter((e) => e.ts >= view.from && e.ts <= view.to).map((e) => (
+        <li class={e.bad ? 'bad' : ''} style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }} title={`${clock(e.ts - tracks.start)} ${e.words}`}><span class="sr">{clock(e.ts - tracks.start)} {e.words}</span></li>
+      ))}</ul></div>
+  );
+}
+
+export interface GroupProps {
+  tracks: Tracks; view: View; kept: Kept | null;
+  chosen: boolean; // among what is looked at
+  several: boolean; // more than one process is
+  onJoin?(on: boolean): void; // to what is looked at, and away from it
+  onView(v: View): void; onPan(by: number): void; onSay(text: string): void;
+}
+
+export function TrackGroup({ tracks, view, kept, chosen, several, onJoin, onView, onPan, onSay }: GroupProps) {
+  const together = chosen && several;
   const p = place.value;
   const area = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
@@ -230,28 +306,33 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
     watch.observe(area.current!);
     return () => watch.disconnect();
   }, []);
-  const mine = (p.upid ?? tracks.upid) === tracks.upid;
   const last = tracks.moments[tracks.moments.length - 1]?.ts ?? tracks.start;
   const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? tracks.peak?.ts ?? last : last;
-  const selected: View | null = drag ?? (mine && p.from ? { from: Number(p.from), to } : null);
+  const selected: View | null = drag ?? (chosen && p.from ? { from: Number(p.from), to } : null);
   const time = (e: PointerEvent) => {
     const r = area.current!.getBoundingClientRect();
     return view.from + ((e.clientX - r.left - GUTTER) / (r.width - GUTTER)) * (view.to - view.from);
   };
-  const choose = (a: number, b: number, final: boolean) => {
+  /** Processes whose tracks lie between two heights of the window. */
+  const between = (y0: number, y1: number) => [...document.querySelectorAll<HTMLElement>('.tracks')]
+    .filter((el) => { const r = el.getBoundingClientRect(); return r.top <= Math.max(y0, y1) && r.bottom >= Math.min(y0, y1); }).map((el) => Number(el.dataset.upid));
+  const choose = (a: number, b: number, final: boolean, reach: number[] = []) => {
     const from = snap(tracks, Math.min(a, b));
     const end = snap(tracks, Math.max(a, b));
     scrubbing.value = !final;
     if (from === end) return;
     setDrag(final ? null : { from, to: end });
     // Every move is drawn at once: the graph below follows the hand.
-    go({ upid: tracks.upid, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
+    const others = reach.filter((u) => u !== tracks.upid);
+    const who = others.length ? { upid: tracks.upid, with: others.join(','), heap: '' } : together ? {} : { upid: tracks.upid, with: '' };
+    go({ ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
   };
   const counters = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => counter(tracks, name).some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
   return (
     <section class="tracks" data-upid={tracks.upid} ref={area} aria-label={`Tracks of ${safe(tracks.name)}`}>
-      <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.ended ? ' · ended while recorded' : ''}</span></h2>
-      {selected && !drag && mine && p.from && (
+      <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.uid >= 0 ? ` · uid ${tracks.uid}` : ''}{since(tracks) && ` · ${since(tracks)}`}{tracks.ended ? ' · ended while recorded' : ''}</span>
+        {onJoin && <label class="check join" title="its figures are added to those of the others that are ticked"><input type="checkbox" checked={chosen} onChange={(e) => onJoin(e.currentTarget.checked)} /> add up</label>}</h2>
+      {selected && !drag && chosen && p.from && (
         <div class="handles">
           {([['from', selected.from, selected.to], ['to', selected.to, selected.from]] as const).map(([which, ts, other]) => (
             <button type="button" class="handle" role="slider" aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'} aria-valuetext={clock(ts - tracks.start)} aria-valuenow={Math.round((ts - tracks.start) / 1e6)} aria-valuemin={0} aria-valuemax={Math.round((last - tracks.start) / 1e6)}
@@ -289,19 +370,20 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
         let last = time(e);
         start.current = last;
         const x0 = e.clientX;
+        const y0 = e.clientY;
         let moved = false;
         const move = (m: PointerEvent) => {
           moved ||= Math.abs(m.clientX - x0) > 4;
           if (pan) {
             onPan(last - time(m));
             last = time(m);
-          } else if (moved) choose(start.current, time(m), false);
+          } else if (moved) choose(start.current, time(m), false, between(y0, m.clientY));
         };
         const up = (m: PointerEvent) => {
           removeEventListener('pointermove', move);
           removeEventListener('pointerup', up);
           if (!moved) return;
-          if (!pan) choose(start.current, time(m), true);
+          if (!pan) choose(start.current, time(m), true, between(y0, m.clientY));
           setDrag(null);
           // The slice under the pointer is not what was meant.
           addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
@@ -313,9 +395,10 @@ export function TrackGroup({ tracks, view, onView, onPan, onSay }: { tracks: Tra
           <Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={90} selected={selected}
             label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`} /></div>
         {tracks.heaps.map((h) => (
-          <div class="track"><div class="name">{safe(h.heap)}<span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
-            <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} view={view} width={width} selected={selected} onView={onView} /></div>
+          <div class="track"><div class="name"><span class="cut" title={safe(h.heap)}>{safe(h.heap)}</span><span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
+            <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} kept={new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === h.heap)?.dumps)} chosen={chosen} together={together} view={view} width={width} selected={selected} onView={onView} /></div>
         ))}
+        <EventTrack tracks={tracks} view={view} />
         {counters.map((c) => (
           <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
             <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>

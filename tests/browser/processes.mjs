@@ -1,0 +1,174 @@
+// Several processes looked at as one, and what the timeline says of each, against SQL.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, done, inspect, recordFamily, serve, visit } from './lib.mjs';
+
+let server, page, timeline, upids;
+const json = async (path) => (await server.ask(path)).json();
+const settled = async () => {
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
+  await page.waitForTimeout(120);
+};
+const q = (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
+
+/** Header and first level of a graph. */
+async function graph(query) {
+  const r = await server.ask(`/api/v1/traces/1/flame?${query}`);
+  assert.equal(r.status, 200, r.status === 200 ? '' : await r.text());
+  const b = Buffer.from(await r.arrayBuffer());
+  const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
+  let o = 72;
+  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
+  const [, end, , name] = [take(4), take(4), take(2), take(4)];
+  take(4), take(1), take(8);
+  const cum = take(8);
+  take(4), take(4);
+  const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
+  const below = {};
+  for (let i = 1; i < n; i = b.readUInt32LE(end + 4 * i)) {
+    const k = b.readUInt32LE(name + 4 * i);
+    below[b.toString('utf8', texts + b.readUInt32LE(o + 4 * k), texts + b.readUInt32LE(o + 4 * (k + 1)))] = b.readDoubleLE(cum + 8 * i);
+  }
+  return { total: b.readDoubleLE(32), ts: b.readDoubleLE(56), below };
+}
+
+before(async () => {
+  server = await serve(recordFamily());
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+  timeline = await json('/api/v1/traces/1/timeline');
+  upids = timeline.processes.map((p) => p.upid);
+  assert.equal(upids.length, 3);
+});
+after(done);
+
+test('the sum of processes is that of SQL, metric by metric, at any moment', async () => {
+  const [first, ...rest] = upids;
+  const ends = timeline.processes.map((p) => p.moments.at(-1).ts);
+  for (const metric of ['space', 'objects', 'alloc_space', 'alloc_objects'])
+    for (const at of [null, ...timeline.processes[0].moments.slice(0, 3).map((m) => m.ts)]) {
+      const ts = at ?? Math.max(...ends);
+      const g = await graph(`upid=${first}&with=${rest}&group=process&metric=${metric}${at ? `&at=${at}` : ''}`);
+      const parts = {};
+      for (const p of timeline.processes) {
+        const [row] = await server.sql(`select ${metric} from heapwise_tree(${p.upid + 1}, ${ts}) where id = 0`);
+        if (row?.[0] > 0) parts[`${p.name} (${p.pid})`] = row[0];
+      }
+      assert.deepEqual(g.below, parts, `${metric} at ${at}`);
+      assert.equal(g.total, Object.values(parts).reduce((a, b) => a + b, 0));
+      assert.equal(g.ts, ts);
+      const f = await json(`/api/v1/traces/1/table/functions?upid=${first}&with=${rest}&metric=${metric}&limit=1000${at ? `&at=${at}` : ''}`);
+      const sql = await server.sql(`select demangle(name), sum(self_${metric}), sum(${metric}) from (${upids.map((u) => `select * from heapwise_functions(${u + 1}, ${ts})`).join(' union all ')}) group by name, map_name having sum(${metric}) > 0`);
+      assert.deepEqual(Object.fromEntries(f.data.map((r) => [r[0], [r[2], r[3]]])), Object.fromEntries(sql.map((r) => [r[0] || '', [r[1], r[2]]])));
+    }
+  // An interval, a heap that all have, a file.
+  const [from, at] = [timeline.processes[0].moments[0].ts, timeline.processes[0].moments[4].ts];
+  const alone = await Promise.all(upids.map((u) => graph(`upid=${u}&from=${from}&at=${at}&heap=libc.malloc`)));
+  assert.equal((await graph(`upid=${first}&with=${rest}&from=${from}&at=${at}&heap=libc.malloc`)).total, alone.reduce((a, g) => a + g.total, 0));
+  const folded = await (await server.ask(`/api/v1/export/folded?trace=1&upid=${first}&with=${rest}`)).text();
+  const whole = await graph(`upid=${first}&with=${rest}`);
+  assert.equal(folded.trim().split('\n').reduce((a, l) => a + Number(/ (\d+)$/.exec(l)[1]), 0), whole.total);
+  for (const bad of ['with=99', 'with=x', `with=${rest[0]}%3B1`]) assert.ok((await server.ask(`/api/v1/traces/1/flame?upid=${first}&${bad}`)).status >= 400, bad);
+});
+
+test('what an interval kept is what its graph draws', async () => {
+  for (const series of await json('/api/v1/traces/1/retained')) {
+    const p = timeline.processes.find((x) => x.upid === series.upid);
+    let from = p.start;
+    for (const [ts, bytes] of series.dumps) {
+      const g = await graph(`upid=${series.upid}&heap=${encodeURIComponent(series.heap)}&from=${from}&at=${ts}`);
+      assert.equal(bytes, g.total, `${series.heap} at ${ts}`);
+      from = ts;
+    }
+  }
+});
+
+test('timeline: the largest process first, with its user, and from when on it is known', async () => {
+  await visit(page, 'timeline');
+  const shown = await page.locator('.tracks').evaluateAll((all) => all.map((el) => Number(el.dataset.upid)));
+  const rss = (await server.sql(`select t.upid - 1, max(c.value) from counter c join process_counter_track t on t.id = c.track_id where t.name = 'mem.rss' group by 1 order by 2 desc`)).map((r) => r[0]);
+  assert.deepEqual(shown, rss);
+  const [[uid]] = await server.sql('select uid from process where upid > 0 limit 1');
+  const head = await page.locator('.tracks h2').first().textContent();
+  assert.ok(head.includes(`uid ${uid}`), head);
+  assert.match(head, /from start/);
+  const slice = page.locator('.slice').nth(1);
+  assert.match(await slice.getAttribute('title'), /Retained ≥ [\d.]+ KiB · Allocated [\d.]+ KiB · Δ/);
+  for (let i = 0; i < 5; i++) await page.keyboard.press('w');
+  await page.waitForFunction(() => [...document.querySelectorAll('.slice')].some((s) => /^Retained ≥ .* · Allocated .* · Δ/.test(s.textContent)));
+  await page.keyboard.press('0');
+  assert.match(await page.locator('.flags').first().textContent(), /the program started.*the process ended/);
+  // A process that ran when the profile began.
+  const other = await browse();
+  await other.route('**/timeline', async (route) => {
+    const answer = await route.fetch();
+    const t = await answer.json();
+    for (const p of t.processes) {
+      p.began = p.start - 12_300_000_000;
+      for (const h of p.heaps) for (const d of h.dumps) d.flags &= ~1;
+    }
+    await route.fulfill({ response: answer, body: JSON.stringify(t) });
+  });
+  await other.goto(server.url);
+  await other.waitForSelector('.figures');
+  await other.evaluate(() => (location.hash = '#!/timeline?trace=1'));
+  await other.waitForSelector('.tracks');
+  assert.match(await other.locator('.tracks h2').first().textContent(), /attached \+12\.3 s/);
+  await other.context().close();
+});
+
+test('timeline: ticked processes are one graph with a box each; so are those a drag goes over', async () => {
+  await visit(page, 'timeline', `&upid=${upids[0]}`);
+  const boxes = page.locator('.join input');
+  assert.equal(await boxes.count(), 3);
+  for (let i = 0; i < 3; i++) await boxes.nth(i).check();
+  await settled();
+  assert.deepEqual((await q('with')).split(',').map(Number).sort(), upids.slice(1).sort());
+  assert.match(await page.textContent('.explorer .statement'), /3 processes: /);
+  assert.match(await page.textContent('[aria-label=Selection]'), /3 processes/);
+  const live = await page.evaluate(() => document.querySelector('.flame canvas').dataset.key);
+  const [[sum]] = await server.sql(`select sum(size) from heap_profile_allocation`);
+  assert.equal(live.split(' ')[1], String(sum));
+  // A diamond is a moment of all of them.
+  await page.locator('.diamond').nth(2).click();
+  await settled();
+  assert.equal((await q('with')).split(',').length, 2);
+  assert.equal(await q('heap'), null);
+  // The last one stays.
+  for (let i = 0; i < 3; i++) await boxes.nth(i).uncheck().catch(() => {});
+  assert.equal(await q('with'), null);
+  assert.equal(await page.locator('.join input:checked').count(), 1);
+  const [one, two] = [await page.locator('.tracks .chart').first().boundingBox(), await page.locator('.tracks').nth(1).locator('.chart').first().boundingBox()];
+  await page.mouse.move(one.x + one.width * 0.2, one.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(two.x + two.width * 0.7, two.y + 40, { steps: 8 });
+  await page.mouse.up();
+  await settled();
+  assert.equal((await q('with')).split(',').length, 1);
+  assert.ok(await q('from'));
+  assert.equal(await page.locator('.handle').count(), 4);
+  assert.match(await page.textContent('.explorer .statement'), /2 processes: /);
+  // Every page of figures follows; those about one process say so.
+  await page.click('nav >> text=Functions');
+  await settled();
+  const rows = await page.textContent('.statement');
+  await page.click('button:text-is("SQL")');
+  await page.waitForSelector('.outcome, .grid');
+  assert.match(decodeURIComponent(await q('sql')), /union all/);
+  const result = await server.sql(await q('sql'));
+  assert.ok(rows.startsWith(`${result.length} functions`), `${rows} against ${result.length}`);
+  await page.goBack();
+  await page.click('nav >> text=Leaks');
+  await settled();
+  assert.match(await page.textContent('[aria-label=Selection]'), /without the other/);
+  await visit(page, 'flame', `&upid=${upids[0]}`);
+  await page.selectOption('[aria-label=Selection] select >> nth=0', 'all');
+  await settled();
+  assert.equal((await q('with')).split(',').length, 2);
+  assert.deepEqual(page.problems, []);
+});
+
+test('looks', async () => {
+  assert.deepEqual(await inspect(page, 'processes', () => visit(page, 'timeline', `&upid=${upids[0]}&with=${upids.slice(1)}&from=${timeline.processes[0].moments[1].ts}&at=${timeline.processes[0].moments[5].ts}`)), []);
+});

@@ -1,0 +1,48 @@
+// Several processes looked at as one: their sum, moment by moment.
+import type { Figures, Moment, Timeline, Tracks } from './api';
+import { place } from './state';
+
+/** Processes of the URL's selection, the first one first. */
+export function chosen(all: Timeline): Tracks[] {
+  const p = place.value;
+  const first = all.processes.find((x) => x.upid === p.upid) ?? all.processes[0];
+  const more = p.with.split(',').filter(Boolean).map(Number);
+  return first ? [first, ...all.processes.filter((x) => x !== first && more.includes(x.upid))] : [];
+}
+
+const METRICS = ['space', 'objects', 'alloc_space', 'alloc_objects'] as const;
+
+function add(to: Figures, m: Figures): void {
+  for (const k of METRICS) to[k] += m[k];
+  to.samples += m.samples;
+  to.error = Math.hypot(to.error, m.error); // sums add variances
+  to.errors = to.errors.map((e, i) => Math.hypot(e, m.errors[i])) as Figures['errors'];
+}
+
+/** Between its dumps a process holds what it held at the last; before its first, nothing. */
+function moments(parts: Tracks[]): Moment[] {
+  const times = [...new Set(parts.flatMap((t) => t.moments.filter((m) => !m.max).map((m) => m.ts)))].sort((a, b) => a - b);
+  const next = parts.map(() => 0);
+  return times.map((ts) => {
+    const sum: Moment = { ts, max: false, space: 0, objects: 0, alloc_space: 0, alloc_objects: 0, error: 0, errors: [0, 0, 0, 0], samples: 0 };
+    parts.forEach((t, i) => {
+      while (next[i] < t.moments.length && t.moments[next[i]].ts <= ts) next[i]++;
+      if (next[i] > 0) add(sum, t.moments[next[i] - 1]);
+    });
+    return sum;
+  });
+}
+
+let last = { parts: [] as Tracks[], sum: null as Tracks | null };
+
+/** What pages see in place of one process. The server adds up the same way (pages_select.c). */
+export function together(parts: Tracks[]): Tracks {
+  if (last.sum && parts.length === last.parts.length && parts.every((t, i) => t === last.parts[i])) return last.sum;
+  const heaps = [...new Set(parts.flatMap((t) => t.heaps.map((h) => h.heap)))];
+  const sum: Tracks = {
+    ...parts[0], name: parts.map((t) => t.name).join(', '), parts, peak: undefined, moments: moments(parts),
+    start: Math.min(...parts.map((t) => t.start)), interval: Math.max(...parts.map((t) => t.interval)), heaps: heaps.map((heap) => ({ heap, dumps: [] })),
+  };
+  last = { parts, sum };
+  return sum;
+}
