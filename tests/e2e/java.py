@@ -77,6 +77,13 @@ def children(pid):
     return [c for t in pathlib.Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
 
 
+def footprint(pid):
+    proc = pathlib.Path(f"/proc/{pid}")
+    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines() if ":" in line)
+    return {"descriptors": len(list((proc / "fd").iterdir())), "threads": int(status["Threads"]),
+            "rss_mb": int(status["VmRSS"].split()[0]) >> 10}
+
+
 def descendants(pid):
     return [d for c in children(pid) for d in (c, *descendants(c))]
 
@@ -202,12 +209,14 @@ def same_parallel(box):
 
 
 def in_a_row(box):
-    """A JVM under load is dumped again and again: each graph is whole, no child stays, the program lives."""
+    """A JVM under load is dumped again and again: each graph is whole, no child stays, the program lives and has
+    neither more descriptors nor threads nor memory than before."""
     hw.need("java", "javac")
     want = 1000 if os.environ.get("HW_LONG") else 4
-    n = 0
+    n, after_first, ended = 0, None, {}
     with Jvm(box, BUSY).ready() as jvm:
         while n < want:
+            began = time.monotonic()
             p = dump(box, jvm, "-c", "1ms", "-d", "20s" if want > 100 else "2s", timeout=120)
             hw.equal(jvm.children(), [], "children of the JVM")
             hw.true(jvm.p.poll() is None, "the program has ended")
@@ -216,7 +225,17 @@ def in_a_row(box):
             hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [],
                      "statistics")
             hw.true("failed" not in p.stderr.decode(), hw.tail(p.stderr))
-    print(f"  {n} dumps")
+            for line in p.stderr.decode().splitlines():
+                if line.startswith("not by the first way"):
+                    ended[line] = ended.get(line, 0) + 1
+            has = footprint(jvm.pid)
+            after_first = after_first or has
+            if want > 100:
+                print(f"  {n} dumps, {time.monotonic() - began:.0f} s, {has}", flush=True)
+        hw.true(has["descriptors"] <= after_first["descriptors"], f"descriptors: {after_first}, then {has}")
+        hw.true(has["threads"] <= after_first["threads"] + 2, f"threads: {after_first}, then {has}")
+        hw.true(has["rss_mb"] <= after_first["rss_mb"] * 1.25 + 32, f"memory: {after_first}, then {has}")
+    print(f"  {n} dumps; down the ladder: {ended or 'never'}")
 
 
 def exits_meanwhile(box):
