@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "daemon/java_dump.h"
 #include "daemon/process_packets.h"
+#include "import/import.h"
 #include "java/attach.h"
 #include "java/name.h"
 #include "proc/pid.h"
@@ -229,6 +230,7 @@ static int dump_graphs(struct job *j)
     struct hw_java_dump_options options = {
         .pid = &j->pid,
         .allow_pause = hw_opt_flag(o, HW_OPT_JAVA_PAUSE),
+        .read_hprof = hw_import_fd,
         .fail = (uint32_t)hw_opt_num(o, HW_OPT_JAVA_STALL),
         .stall_ms = hw_opt_num(o, HW_OPT_JAVA_STALL) ? STALL_MS : 0,
         .ignored_types = (const char *const *)ignore->list.v,

@@ -3,11 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "java/jvm_link.h"
+#include "java/own_dump.h"
+#include "model/profile.h"
 #include "proc/pid.h"
+#include "trace/graph_model.h"
 #include "trace/graph_writer.h"
 #include "trace/process_writer.h"
 #include "trace/writer.h"
@@ -20,7 +25,8 @@ struct hw_java_dump {
     struct hw_java_link *link; /* owned */
     struct hw_jgraph *graph;   /* owned */
     struct hw_java_taking taking;
-    int no_fork; /* why; enum hw_java_reason */
+    int no_fork;    /* why; enum hw_java_reason */
+    int no_library; /* why; then there is no link, and the JVM's own dump is taken */
 };
 
 static int begin(void *ctx, struct hw_java_classes *classes, struct hw_java_graph **out)
@@ -33,6 +39,18 @@ static int begin(void *ctx, struct hw_java_classes *classes, struct hw_java_grap
 static int code_of(int reason, const struct hw_error *err)
 {
     return reason > 0 ? (err && err->code ? err->code : HW_EUNSUPPORTED) : reason;
+}
+
+/* What the JVM's own dump is a way round. */
+static bool is_refusal(int reason)
+{
+    return reason == HW_JAVA_AGENT_DISABLED || reason == HW_JAVA_AGENT_OPEN ||
+           reason == HW_JAVA_UNSUPPORTED;
+}
+
+static bool may_own_dump(const struct hw_java_dump *d)
+{
+    return d->options.allow_pause && d->options.read_hprof;
 }
 
 int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump **out,
@@ -57,6 +75,11 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
         rc = hw_jgraph_new(o->ignored_types, o->n_ignored, &d->graph, err);
     if (rc == 0)
         rc = hw_java_link_open(&d->jvm, library, &d->link, err);
+    if (is_refusal(rc) && may_own_dump(d)) {
+        d->no_library = rc;
+        rc = 0;
+        *err = (struct hw_error){0};
+    }
     if (rc) {
         hw_java_dump_free(d);
         return code_of(rc, err);
@@ -78,12 +101,55 @@ void hw_java_dump_free(struct hw_java_dump *d)
     free(d);
 }
 
+/* A dump of one graph, or it is none. */
+static int import(struct hw_java_dump *d, int fd, struct hw_java_dump_figures *out,
+                  struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    struct hw_graph_model_sums sums;
+    struct stat st;
+    int rc = d->options.read_hprof(fd, "the JVM's heap dump", &p, err);
+    if (rc < 0)
+        return rc;
+    if (p->graphs.n != 1)
+        rc = hw_fail(err, HW_EFORMAT, 0, "the JVM's heap dump has no objects");
+    if (rc == 0)
+        rc = hw_graph_write_model(hw_jgraph_writer(d->graph), p->graphs.v[0],
+                                  hw_callsites_strings(p->callsites), d->options.ignored_types,
+                                  d->options.n_ignored, &sums, err);
+    hw_profile_free(p);
+    if (rc < 0)
+        return rc;
+    out->sums =
+        (struct hw_jgraph_sums){.objects = sums.objects, .refs = sums.refs, .bytes = sums.bytes};
+    out->stream_bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return HW_OK;
+}
+
+static int take_own_dump(struct hw_java_dump *d, struct hw_java_dump_figures *out,
+                         struct hw_error *err)
+{
+    hw_autofd int fd = -1;
+    *out = (struct hw_java_dump_figures){.mode = HW_JAVA_OWN_DUMP,
+                                         .boottime_ns = hw_now_boottime_ns()};
+    uint64_t begun = hw_now_monotonic_ns();
+    int rc = hw_java_own_dump(&d->jvm, &fd, err);
+    out->call_ns = out->walk_ns = hw_now_monotonic_ns() - begun;
+    return rc ? code_of(rc, err) : import(d, fd, out, err);
+}
+
 int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
                       struct hw_error *err)
 {
     struct hw_error own = {0};
     err = err ? err : &own;
+    if (!d->link)
+        return take_own_dump(d, out, err);
     int rc = hw_java_link_dump(d->link, &d->taking, err);
+    if (rc > 0 && rc != HW_JAVA_GONE && rc != HW_JAVA_RUNNING && may_own_dump(d)) {
+        *err = (struct hw_error){0};
+        return take_own_dump(d, out, err);
+    }
     *out = (struct hw_java_dump_figures){0};
     if (rc == 0)
         rc = hw_jgraph_end(d->graph, &out->sums, err);
@@ -104,6 +170,9 @@ void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out)
 {
     if (d->no_fork)
         hw_strbuf_addf(out, "no fork: %s", hw_java_reason_code(d->no_fork));
+    if (d->no_library)
+        hw_strbuf_addf(out, "%slibrary: %s", out->n ? "; " : "",
+                       hw_java_reason_code(d->no_library));
     for (unsigned i = 0; i < d->taking.n_steps; i++)
         if (d->taking.steps[i].reason)
             hw_strbuf_addf(out, "%s%s: %s", out->n ? "; " : "",

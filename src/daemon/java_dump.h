@@ -21,12 +21,16 @@
 
 struct hw_java_dump;
 struct hw_error;
+struct hw_profile;
 struct hw_pid;
 struct hw_trace_writer;
 
 struct hw_java_dump_options {
     const struct hw_pid *pid;
     bool allow_pause;        /* the JVM may stand still for the whole walk */
+    /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = the ladder ends before. With
+     * allow_pause the JVM's own heap dump is taken where our library is refused. */
+    int (*read_hprof)(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
     uint32_t fail, stall_ms; /* tests: java/jvm_link.h */
     const char *const *ignored_types;
     size_t n_ignored;

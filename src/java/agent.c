@@ -167,7 +167,7 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
     for (uint32_t mode = 0; mode < HW_JAVA_MODE_COUNT; mode++) {
         bool by_address = mode == HW_JAVA_FORK_ADDRESS || mode == HW_JAVA_PAUSED_ADDRESS;
         bool fork = mode == HW_JAVA_FORK_ADDRESS || mode == HW_JAVA_FORK_TAGS;
-        if (!(q->modes >> mode & 1))
+        if (!(q->modes >> mode & 1) || mode == HW_JAVA_OWN_DUMP)
             continue;
         if (by_address && !measured) {
             struct hw_java_say no = {

@@ -28,6 +28,7 @@ enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_TAGS,
                     HW_JAVA_PAUSED_ADDRESS,
                     HW_JAVA_PAUSED_TAGS,
+                    HW_JAVA_OWN_DUMP, /* no walk of ours: a file that the JVM writes */
                     HW_JAVA_MODE_COUNT
 };
 

@@ -44,6 +44,7 @@ const char *hw_java_mode_text(unsigned mode)
         [HW_JAVA_FORK_TAGS] = "fork, objects by tag",
         [HW_JAVA_PAUSED_ADDRESS] = "paused, objects by address",
         [HW_JAVA_PAUSED_TAGS] = "paused, objects by tag",
+        [HW_JAVA_OWN_DUMP] = "the JVM's own heap dump",
     };
     return mode < HW_JAVA_MODE_COUNT ? texts[mode] : "?";
 }

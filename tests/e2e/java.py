@@ -134,6 +134,11 @@ def ask(box, file, sql):
     return [tuple(r) for r in list(csv.reader(io.StringIO(p.stdout.decode())))[1:]]
 
 
+def attributes(box, file):
+    said = ask(box, file, "select name, str_value from metadata where name like 'trace_attribute%'")
+    return {n.rsplit(".", 1)[1]: v for n, v in said}
+
+
 CLASSES = """select c.name, count(*), sum(o.self_size) from heap_graph_object o
     join heap_graph_class c on o.type_id = c.id where o.self_size > 0 group by 1"""
 SUPERS = """select c.name, s.name, c.kind from heap_graph_class c join heap_graph_class s on c.superclass_id = s.id"""
@@ -348,8 +353,7 @@ def down_the_ladder(box):
     """A child that stands still is ended, twice tried again, then objects are told apart by tags."""
     hw.need("java", "javac", "jcmd")
     p = compare(box, dump_options=["--stall-modes", "1"], n=300)
-    said = ask(box, box.path("java.trace"), "select name, str_value from metadata where name like 'trace_attribute%'")
-    values = {n.rsplit(".", 1)[1]: v for n, v in said}
+    values = attributes(box, box.path("java.trace"))
     hw.equal(values["way"], "fork, objects by tag", "the way")
     hw.equal(values["failed_before"], "; ".join(["fork, objects by address: child_stalled"] * 3), "steps")
     hw.true(b"child_stalled" in p.stderr, p.stderr.decode())
@@ -428,6 +432,19 @@ def refused(box):
                 dump(box, jvm, "--hprof", box.path("own.hprof"))
                 rows = dict(r[:2] for r in ask(box, box.path("own.hprof"), CLASSES))
                 hw.equal(rows["Shapes$Item"], "10", "objects of the JVM's own dump")
+                p = dump(box, jvm, "--allow-pause", "--ignore-type", "java.util.ArrayList")
+                trace = box.path("java.trace")
+                hw.equal(attributes(box, trace), {"way": "the JVM's own heap dump",
+                                                  "failed_before": "library: agent_loading_disabled"}, "the way")
+                said = [sorted(r for r in ask(box, f, CLASSES) if r[0].startswith("Shapes"))
+                        for f in (trace, box.path("own.hprof"))]
+                hw.equal(said[0], said[1], "objects and bytes")
+                said = [sorted(r for r in ask(box, f, REFS) if r[0].startswith("Shapes") and "ArrayList" not in r[2])
+                        for f in (trace, box.path("own.hprof"))]
+                hw.true(said[0], "references")
+                hw.equal(said[0], said[1], "references of the program's objects")
+                hw.true("java.util.ArrayList" not in dict(r[:2] for r in ask(box, trace, CLASSES)), "ignored")
+                hw.equal([f for f in os.listdir("/tmp") if f.startswith(".heapwise-") and f.endswith(".hprof")], [], "files left in /tmp")
             hw.true(jvm.p.poll() is None, f"{options}: the JVM has ended")
     p = subprocess.Popen(["sleep", "60"])
     try:
