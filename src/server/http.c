@@ -321,7 +321,8 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     if (!req)
         return;
     hw_http_socket_free(req->socket);
-    for (size_t i = 0; i < req->endings.n; i++)
+    for (size_t i = req->endings.n;
+         i-- > 0;) /* what was borrowed last is part of what came first */
         req->endings.v[i].fn(req->endings.v[i].ctx);
     hw_vec_done(&req->endings);
     hw_strbuf_done(&req->body);

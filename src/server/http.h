@@ -87,8 +87,8 @@ struct hw_bytes hw_http_body(const struct hw_http_request *req);
 const char *hw_http_header(const struct hw_http_request *req, const char *name); /* NULL = none */
 const char *hw_http_query(const struct hw_http_request *req, const char *name);  /* NULL = none */
 void *hw_http_connection_data(struct hw_http_request *req);
-/* Calls fn when the request is over: what a handler borrows for its time. HW_ENOMEM: never. A
- * stream's producer may run longer. */
+/* Calls fn when the request is over, the last one given first: what a handler borrows for its time.
+ * HW_ENOMEM: never. A stream's producer may run longer. */
 int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx);
 
 /* ---- answers ---- */

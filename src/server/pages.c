@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "import/import.h"
+#include "server/pages_heap.h"
 #include "server/pages_internal.h"
 
 #include "base/banned.h"
@@ -205,6 +206,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         free(t->labels[i]);
     free(t->labels);
+    hw_page_heaps_free(t->heaps);
     hw_functions_free(t->functions);
     hw_demangler_free(t->demangler);
     hw_series_list_done(&t->list);
@@ -234,7 +236,7 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     t->name = strdup(name);
     t->begin_ns = hw_now_monotonic_ns();
     t->n_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    if (!t->path || !t->name) {
+    if (!t->path || !t->name || hw_page_heaps_new(&t->heaps) < 0) {
         hw_page_trace_free(t);
         return NULL;
     }
@@ -454,6 +456,12 @@ static void trace_question(struct hw_http_request *req, void *ctx)
                      {"table/diff", hw_page_diff_table},
                      {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');
+    if (slash && strncmp(slash, "/heap/", 6) == 0) {
+        struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
+        if (t)
+            hw_page_heap(req, t, slash + 6);
+        return;
+    }
     for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
         if (strcmp(slash + 1, questions[i].name) != 0)
             continue;

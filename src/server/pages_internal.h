@@ -29,9 +29,12 @@ enum { HW_PAGE_MAX_WITH = 63 };
 
 enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 
+struct hw_page_heaps;
+
 /* Everything but state is constant once state is not LOADING. */
 struct hw_page_trace {
     struct hw_pages *pages;
+    struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
     unsigned id;
     unsigned n_users;  /* pages' lock: the list, its reader, requests; the last one frees it */
     char *path;        /* what is opened */
