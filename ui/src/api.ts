@@ -63,7 +63,7 @@ const kept = new Map<string, Promise<unknown>>();
 const KEEP = 24;
 
 /** An answer about a frozen trace never changes, so the last ones are kept. */
-function once<T>(key: string, make: () => Promise<T>): Promise<T> {
+export function once<T>(key: string, make: () => Promise<T>): Promise<T> {
   let p = kept.get(key) as Promise<T> | undefined;
   if (p) kept.delete(key);
   else {
@@ -204,7 +204,9 @@ export function follow(): void {
   effect(() => {
     const s = status.value;
     const p = place.value;
-    if (s && s.traces.length && p.page === '') go({ page: 'overview', trace: p.trace || s.traces[0].id, filters: p.filters.length ? p.filters : fresh.filters }, true);
+    const first = s?.traces.find((t) => t.id === p.trace) ?? s?.traces[0];
+    const entry = first?.state === 'ready' && !first.processes?.length && first.heap_graphs ? 'heap' : 'overview';
+    if (s && s.traces.length && p.page === '' && first?.state !== 'loading') go({ page: entry, trace: p.trace || s.traces[0].id, filters: p.filters.length ? p.filters : fresh.filters }, true);
     else if (s && s.traces.length && p.page !== 'home' && !s.traces.some((t) => t.id === p.trace))
       go({ trace: s.traces[0].id }, true);
   });

@@ -36,8 +36,9 @@ function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; tra
   useDumpKeys(tracks);
   if (answer.error) return <Failed text={answer.error} />;
   if (!answer.value) return <Busy what="Reading dumps" />;
+  if (!tracks && row.graphs && trace.heap_graphs) return <row.graphs trace={trace} />;
   if (!tracks)
-    return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}: <code>heapwise graph</code> shows {trace.heap_graphs === 1 ? 'it' : 'them'}.</> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
+    return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}: <a href={href({ page: 'heap' })}>Managed heap</a></> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
   return <row.view tracks={tracks} all={answer.value} trace={trace} key={row.id} />;
 }
 

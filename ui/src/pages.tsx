@@ -4,6 +4,7 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trace } from './api';
 import { Explorer } from './explore';
+import { GraphTimeline } from './heap-track';
 import { Home } from './home';
 import { OverviewPage } from './overview';
 import { Busy, Failed, type ProfileProps, SelectionBar } from './parts';
@@ -21,7 +22,7 @@ interface Common {
 export type PageRow =
   | (Common & { needs: 'nothing'; view: ComponentType })
   | (Common & { needs: 'trace'; view: ComponentType<{ trace: Trace }> }) // any trace that could be read
-  | (Common & { needs: 'profile'; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one
+  | (Common & { needs: 'profile'; graphs?: ComponentType<{ trace: Trace }>; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one; graphs: what draws it when there are heap graphs only
 
 /** A page in a file of its own. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
@@ -49,7 +50,7 @@ export const PAGES: PageRow[] = [
   { id: 'record', label: 'Record', icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z', needs: 'nothing', view: lazy(async () => (await import('./record')).RecordPage) },
   { id: 'live', label: 'Live', icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z', needs: 'nothing', view: lazy(async () => (await import('./live')).LivePage) },
   { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
-  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage },
+  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage, graphs: GraphTimeline },
   { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', sum: true, view: FlamePage },
   { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', sum: true, view: Functions },
   { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', sum: true, view: CallTree },
@@ -57,6 +58,7 @@ export const PAGES: PageRow[] = [
   { id: 'leaks', label: 'Leaks', icon: 'M12 2l7 11a7 7 0 1 1-14 0zM9 14a3 3 0 0 0 3 3v-2a1 1 0 0 1-1-1z', needs: 'profile', view: lazy(async () => (await import('./leaks')).LeaksPage) },
   { id: 'sizes', label: 'Sizes', icon: 'M3 20h18v1H3zM4 14h3v5H4zM8 8h3v11H8zM12 4h3v15h-3zM16 10h3v9h-3z', needs: 'profile', view: lazy(async () => (await import('./sizes')).SizesPage) },
   { id: 'accounting', label: 'Accounting', icon: 'M3 20V4h2v14h16v2zM7 13h3v4H7zM12 9h3v8h-3zM17 5h3v12h-3z', needs: 'profile', view: lazy(async () => (await import('./accounting')).AccountingPage) },
+  { id: 'heap', label: 'Managed heap', icon: 'M12 2l4 4-4 4-4-4zM5 13l4 4-4 4-4-4zM19 13l4 4-4 4-4-4zM11 10h2v3h5v2H6v-2h5z', needs: 'trace', view: lazy(() => import('./heap').then((m) => m.HeapPage)), missing: (t) => (t.heap_graphs ? '' : 'the trace holds no dump of a managed heap') },
   { id: 'query', label: 'SQL', icon: 'M4 5c0-4 16-4 16 0v14c0 4-16 4-16 0zm2 3.2v2.6c3 2 9 2 12 0V8.2c-3 1.4-9 1.4-12 0z', needs: 'trace', view: lazy(() => import('./sql').then((m) => m.SqlPage)) },
   { id: 'source', label: 'Source', icon: 'M8 5l-6 7 6 7 1.8-1.5L5 12l4.8-5.5zM16 5l6 7-6 7-1.8-1.5L19 12l-4.8-5.5z', needs: 'profile', view: lazy(() => import('./source').then((m) => m.SourcePage)) },
   { id: 'symbols', label: 'Symbols', icon: 'M3 4h7l2 3h9v13H3zM7 11v2h10v-2zM7 15v2h7v-2z', needs: 'trace', view: lazy(() => import('./symbols').then((m) => m.SymbolsPage)) },
@@ -71,6 +73,6 @@ export const pageOf = (id: string): PageRow => PAGES.find((x) => x.id === id) ??
 export function whyMissing(row: PageRow, trace: Trace | null): string {
   if (row.needs === 'nothing') return '';
   if (trace?.state !== 'ready') return 'no trace is open';
-  if (row.needs === 'profile' && !trace.processes?.length) return 'the trace holds no native heap profile';
+  if (row.needs === 'profile' && !trace.processes?.length && !(row.graphs && trace.heap_graphs)) return 'the trace holds no native heap profile';
   return row.missing?.(trace) ?? '';
 }

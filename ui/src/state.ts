@@ -32,6 +32,9 @@ export interface Place {
   group: string; // by what the graph is cut below its root: '', module, heap, process
   bottom: boolean; // the root stands at the bottom
   marks: string; // times on the timeline, in ns, joined by ','
+  // The managed heap: its tab, dump (ns), metric, open objects, class and other conditions on objects, the
+  // object whose dominated ones are listed, references that are cut, the dump compared with, an incomplete one shown.
+  tab: string; graph: string; heapmetric: string; objs: string; cls: string; only: string; of: string; cut: string; against: string; anyway: boolean;
 }
 
 const EMPTY: Place = {
@@ -39,13 +42,15 @@ const EMPTY: Place = {
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
   sql: '', file: '', line: '', collapse: false, group: '', bottom: false, marks: '',
+  tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '' };
+export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '',
+  tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
@@ -54,6 +59,12 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   with: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   at: (t) => (/^(peak|\d+)$/.test(t) ? t : ''),
   max: (t) => t === '1',
+  anyway: (t) => t === '1',
+  graph: (t) => (/^\d+$/.test(t) ? t : ''),
+  heapmetric: (t) => (/^(object|dominated)_(size|count)$/.test(t) ? t : ''),
+  objs: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
+  cut: (t) => (/^[ro]\d+(,[ro]\d+)*$/.test(t) ? t : ''),
+  of: (t) => (/^\d+$/.test(t) ? t : ''),
   from: (t) => (/^\d+$/.test(t) ? t : ''),
   metric: (t) => METRICS.find((x) => x.id === t)?.id ?? 'space',
   invert: (t) => t === '1',

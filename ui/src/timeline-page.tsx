@@ -5,6 +5,7 @@ import { clock } from './format';
 import { isTyping, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, place } from './state';
 import { retained } from './api';
+import { GraphGroups } from './heap-track';
 import { GUTTER, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
 import { ns } from './times';
 import { chosen } from './together';
@@ -101,6 +102,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
           <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button></div>
         <Ruler view={view} zero={tracks.start} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
         {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
+        <GraphGroups known={all.processes.map((t) => t.upid)} view={view} zero={tracks.start} />
         {!shown.length && <p class="empty small">No track has '{filter}' in its name.</p>}
       </div>
       <SelectionBar tracks={tracks} all={all} sum />

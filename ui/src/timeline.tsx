@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Dump, Kept, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
+import { GraphTrack } from './heap-track';
 import { compareWith } from './sides';
 import { go, place, scrubbing } from './state';
 import { ns } from './times';
@@ -399,6 +400,7 @@ export function TrackGroup({ tracks, view, kept, chosen, several, onJoin, onView
             <HeapTrack tracks={tracks} heap={h.heap} dumps={h.dumps} kept={new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === h.heap)?.dumps)} chosen={chosen} together={together} view={view} width={width} selected={selected} onView={onView} /></div>
         ))}
         <EventTrack tracks={tracks} view={view} />
+        <GraphTrack upid={tracks.upid} view={view} zero={tracks.start} />
         {counters.map((c) => (
           <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
             <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
