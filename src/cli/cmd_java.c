@@ -148,6 +148,7 @@ static int end_trace(struct job *j, struct hw_error *err)
 static void tell(const struct job *j, const struct hw_java_dump_figures *f)
 {
     char objects[HW_UNIT_MAX], bytes[HW_UNIT_MAX], stop[HW_UNIT_MAX], walk[HW_UNIT_MAX];
+    char native[HW_UNIT_MAX];
     struct hw_strbuf steps = {0};
     if (hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
         return;
@@ -155,6 +156,9 @@ static void tell(const struct job *j, const struct hw_java_dump_figures *f)
             hw_fmt_count(objects, (double)f->sums.objects),
             hw_fmt_bytes(bytes, (double)f->sums.bytes), hw_fmt_duration(stop, (int64_t)f->call_ns),
             hw_fmt_duration(walk, (int64_t)f->walk_ns));
+    if (f->sums.native_bytes)
+        fprintf(stderr, "%s more outside of the heap belong to objects in it\n",
+                hw_fmt_bytes(native, (double)f->sums.native_bytes));
     hw_java_dump_steps(j->dump, &steps);
     if (steps.n)
         fprintf(stderr, "not by the first way: %s\n", steps.p);

@@ -56,6 +56,7 @@ struct hw_jgraph {
     HW_VEC(struct type) types;         /* [id - 1] */
     struct hw_map64 field_names;       /* field → name's number */
     uint64_t name_super, name_loader;
+    struct hw_java_natives *natives; /* owned */
     HW_VEC(uint64_t) refs, names, internals;
     struct hw_jgraph_sums sums;
 };
@@ -69,6 +70,8 @@ int hw_jgraph_new(const char *const *ignored_types, size_t n_ignored, struct hw_
     j->ignored_names = ignored_types;
     j->n_ignored_names = n_ignored;
     int rc = hw_graph_writer_new(&j->out, err);
+    if (rc == 0 && hw_java_natives_new(&j->natives) < 0)
+        rc = hw_fail(err, HW_ENOMEM, 0, "heap graph");
     if (rc < 0) {
         hw_jgraph_free(j);
         return rc;
@@ -99,6 +102,7 @@ void hw_jgraph_free(struct hw_jgraph *j)
         return;
     forget(j);
     hw_graph_writer_free(j->out);
+    hw_java_natives_free(j->natives);
     hw_vec_done(&j->types);
     hw_vec_done(&j->refs);
     hw_vec_done(&j->names);
@@ -242,6 +246,8 @@ static int take_object(void *ctx, const struct hw_java_object *o)
     j->sums.objects++;
     j->sums.refs += o->n_refs;
     j->sums.bytes += o->bytes;
+    if (rc == 0)
+        rc = hw_java_natives_object(j->natives, o);
     return rc < 0 ? rc : hw_graph_writer_object(j->out, &out);
 }
 
@@ -294,7 +300,7 @@ int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
         hw_graph_writer_name(j->out, "java.lang.ClassLoader java.lang.Class.classLoader");
     rc = hw_java_graph_new(classes, &sink, out);
     j->graph = rc == 0 ? *out : NULL;
-    return rc;
+    return rc < 0 ? rc : hw_java_natives_begin(j->natives, classes, j->graph);
 }
 
 static int write_type(struct hw_jgraph *j, uint32_t id)
@@ -325,11 +331,112 @@ static int write_type(struct hw_jgraph *j, uint32_t id)
     return rc;
 }
 
+/* ---- memory outside of the heap ---- */
+
+/*
+ * Readers know one way in which an object can own such memory, Android's:
+ *
+ *     owner <-referent- sun.misc.Cleaner -thunk-> CleanerThunk -this$0-> NativeAllocationRegistry
+ *
+ * So that they show the sizes, too, these three are made up, with numbers behind those of all
+ * objects and without a size; thunk and registry are shared by all blocks of one size. Our reader
+ * is told from which number on, and takes the blocks instead.
+ */
+struct made_up {
+    uint64_t next_id;
+    uint32_t cleaner, thunk, registry; /* types */
+    uint64_t referent, action, next, outer;
+    struct hw_map64 thunk_of; /* size → object */
+};
+
+static int write_made_up_types(struct hw_jgraph *j, const struct made_up *m)
+{
+    const struct hw_written_type types[] = {
+        {.id = m->cleaner, .name = "sun.misc.Cleaner", .kind = kinds[HW_JAVA_KIND_PHANTOM]},
+        {.id = m->thunk, .name = "libcore.util.NativeAllocationRegistry$CleanerThunk", .kind = 1},
+        {.id = m->registry, .name = "libcore.util.NativeAllocationRegistry", .kind = 1}};
+    int rc = HW_OK;
+    for (size_t i = 0; i < HW_ARRAY_LEN(types) && rc == 0; i++)
+        rc = hw_graph_writer_type(j->out, &types[i]);
+    return rc;
+}
+
+static int thunk_for(struct hw_jgraph *j, struct made_up *m, uint64_t bytes, uint64_t *out)
+{
+    uint64_t *thunk;
+    bool fresh;
+    if (hw_map64_at(&m->thunk_of, bytes, &thunk, &fresh) < 0)
+        return HW_ENOMEM;
+    if (!fresh) {
+        *out = *thunk;
+        return HW_OK;
+    }
+    uint64_t registry = m->next_id++;
+    struct hw_written_object r = {.id = registry, .type = m->registry, .native_bytes = bytes};
+    struct hw_written_object t = {.id = *out = *thunk = m->next_id++,
+                                  .type = m->thunk,
+                                  .refs = &registry,
+                                  .names = &m->outer,
+                                  .n_refs = 1};
+    int rc = hw_graph_writer_object(j->out, &r);
+    return rc < 0 ? rc : hw_graph_writer_object(j->out, &t);
+}
+
+static int write_cleaner(struct hw_jgraph *j, struct made_up *m, const struct hw_native_block *b)
+{
+    uint64_t refs[3] = {b->owner, 0, 0};
+    const uint64_t names[3] = {m->referent, m->action, m->next};
+    int rc =
+        thunk_for(j, m, (b->bytes + 1) & ~UINT64_C(1), &refs[1]); /* the lowest bit is a mark */
+    struct hw_written_object o = {
+        .id = m->next_id++, .type = m->cleaner, .refs = refs, .names = names, .n_refs = 3};
+    return rc < 0 ? rc : hw_graph_writer_object(j->out, &o);
+}
+
+static int write_natives(struct hw_jgraph *j)
+{
+    uint32_t type = (uint32_t)j->types.n;
+    struct made_up m = {.next_id = hw_java_graph_objects(j->graph) + 1,
+                        .cleaner = type + 1,
+                        .thunk = type + 2,
+                        .registry = type + 3};
+    int rc = hw_java_natives_end(j->natives);
+    const hw_native_blocks *blocks = hw_java_natives_blocks(j->natives);
+    if (rc < 0 || blocks->n == 0)
+        return rc;
+    m.referent = hw_graph_writer_name(j->out, "java.lang.Object java.lang.ref.Reference.referent");
+    m.action = hw_graph_writer_name(j->out, "java.lang.Runnable sun.misc.Cleaner.thunk");
+    m.next = hw_graph_writer_name(j->out, "sun.misc.Cleaner sun.misc.Cleaner.next");
+    m.outer =
+        hw_graph_writer_name(j->out, "libcore.util.NativeAllocationRegistry "
+                                     "libcore.util.NativeAllocationRegistry$CleanerThunk.this$0");
+    hw_graph_writer_made_up(j->out, m.next_id);
+    for (size_t i = 0; i < blocks->n && rc == 0; i++) {
+        const struct hw_native_block *b = &blocks->v[i];
+        rc = hw_graph_writer_block(j->out, b->owner, b->kind, b->bytes);
+        if (b->kind == HW_JAVA_NATIVE_MAPPED) {
+            j->sums.mapped_bytes += b->bytes;
+        } else {
+            j->sums.native_bytes += b->bytes;
+            rc = rc < 0 ? rc : write_cleaner(j, &m, b);
+        }
+    }
+    hw_map64_done(&m.thunk_of);
+    return rc < 0 ? rc : write_made_up_types(j, &m);
+}
+
+const hw_native_blocks *hw_jgraph_natives(const struct hw_jgraph *j)
+{
+    return hw_java_natives_blocks(j->natives);
+}
+
 int hw_jgraph_end(struct hw_jgraph *j, struct hw_jgraph_sums *out, struct hw_error *err)
 {
     int rc = HW_OK;
     for (uint32_t id = 1; id <= j->types.n && rc == 0; id++) /* grows by superclasses */
         rc = write_type(j, id);
+    if (rc == 0)
+        rc = write_natives(j);
     j->sums.stale = hw_java_graph_stale(j->graph);
     *out = j->sums;
     return rc < 0 ? hw_fail(err, rc, 0, "types of a heap graph") : HW_OK;

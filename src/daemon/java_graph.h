@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/java_native.h"
+
 struct hw_error;
 struct hw_graph_writer;
 struct hw_java_classes;
@@ -23,6 +25,7 @@ struct hw_jgraph;
 
 struct hw_jgraph_sums {
     uint64_t objects, refs, bytes, stale; /* stale: of classes that were not known yet */
+    uint64_t native_bytes, mapped_bytes;  /* outside of the heap, of objects in it */
 };
 
 int hw_jgraph_new(const char *const *ignored_types, size_t n_ignored, struct hw_jgraph **out,
@@ -33,6 +36,7 @@ int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
                     struct hw_java_graph **out);
 /* Writes the types. graph is the one that begin gave. */
 int hw_jgraph_end(struct hw_jgraph *j, struct hw_jgraph_sums *out, struct hw_error *err);
+const hw_native_blocks *hw_jgraph_natives(const struct hw_jgraph *j); /* after end */
 struct hw_graph_writer *hw_jgraph_writer(struct hw_jgraph *j);
 
 #endif

@@ -51,8 +51,7 @@ static int by_object(const void *pa, const void *pb)
     return (a->object > b->object) - (a->object < b->object);
 }
 
-/* Several cleaners of one object: their sum. */
-static void merge(struct hw_heap_graph *g)
+void hw_heap_graph_sum_natives(struct hw_heap_graph *g)
 {
     size_t n = 0;
     if (g->native.n)
@@ -101,6 +100,6 @@ int hw_heap_graph_add_natives(const struct hw_strings *strings, const struct hw_
     }
     hw_map64_done(&sizes);
     if (rc == HW_OK)
-        merge(g);
+        hw_heap_graph_sum_natives(g);
     return rc;
 }

@@ -31,4 +31,7 @@ typedef HW_VEC(struct hw_sized_id) hw_sized_ids;
 int hw_heap_graph_add_natives(const struct hw_strings *strings, const struct hw_graph_builder *b,
                               const hw_sized_ids *registries, struct hw_heap_graph *g);
 
+/* Sorts g->native; several of one object become their sum. Marks the objects. */
+void hw_heap_graph_sum_natives(struct hw_heap_graph *g);
+
 #endif

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "codec/pb.h"
+#include "import/heap_graph_blocks.h"
 #include "import/heap_graph_natives.h"
 #include "import/heap_graph_values.h"
 #include "model/heap_graph_build.h"
@@ -45,6 +46,9 @@ struct hw_graph_state {
     HW_VEC(struct type) types;
     HW_VEC(uint32_t) type_fields;
     hw_sized_ids natives;
+    hw_told_blocks blocks;
+    uint64_t made_up_from;          /* objects from this number on are left out; 0 = none */
+    HW_VEC(uint64_t) made_up_types; /* that only such have */
     hw_field_values values;
     HW_VEC(uint64_t) targets, names; /* of the object being read */
 };
@@ -63,6 +67,8 @@ static void state_clear(struct hw_graph_state *s)
     hw_vec_done(&s->types);
     hw_vec_done(&s->type_fields);
     hw_vec_done(&s->natives);
+    hw_vec_done(&s->blocks);
+    hw_vec_done(&s->made_up_types);
     hw_vec_done(&s->values);
     hw_vec_done(&s->targets);
     hw_vec_done(&s->names);
@@ -77,6 +83,7 @@ void hw_heap_graphs_done(struct hw_heap_graphs *d)
     }
     hw_vec_done(&d->states);
     hw_vec_done(&d->oomes);
+    hw_told_links_done(&d->links);
     hw_map64_done(&d->by_sequence);
 }
 
@@ -438,6 +445,26 @@ static int add_values(struct hw_graph_state *s, struct hw_bytes message, uint64_
     return HW_OK;
 }
 
+/* An object that stands in no heap; its type neither. */
+static int leave_out(struct hw_graph_state *s, const struct object *o)
+{
+    enum { MOST = 8 };
+    for (size_t i = 0; i < s->made_up_types.n; i++)
+        if (s->made_up_types.v[i] == o->o.class_id)
+            return HW_OK;
+    if (s->made_up_types.n >= MOST)
+        return HW_OK;
+    return hw_vec_push(&s->made_up_types, o->o.class_id) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static bool is_left_out(const struct hw_graph_state *s, uint64_t type)
+{
+    for (size_t i = 0; i < s->made_up_types.n; i++)
+        if (s->made_up_types.v[i] == type)
+            return true;
+    return false;
+}
+
 static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
 {
     struct object o;
@@ -447,6 +474,8 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
     if (rc < 0)
         return rc;
     s->last_id = o.o.id;
+    if (s->made_up_from && o.o.id >= s->made_up_from)
+        return leave_out(s, &o);
     o.o.heap_type = s->heap_type;
     rc = hw_graph_object(s->builder, &o.o);
     if (rc == HW_OK)
@@ -467,6 +496,8 @@ static int give_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
     for (size_t i = 0; rc == HW_OK && i < s->types.n; i++) {
         struct type *t = &s->types.v[i];
         uint64_t location = 0;
+        if (is_left_out(s, t->id))
+            continue;
         if (t->location && !hw_map64_get(&s->location_by_iid, map_key(t->location), &location))
             rc = count_error(d, "heap_graph_invalid_string_id", s, 1);
         t->class.location = (hw_str_id){(uint32_t)location};
@@ -505,7 +536,12 @@ static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct h
     g->ts_ns = s->ts_ns;
     g->truncated = s->truncated;
     g->heap_size = s->heap_size;
+    uint64_t lost = 0;
     int rc = hw_profile_process(d->profile, s->pid, &g->upid);
+    if (rc == HW_OK && s->blocks.n)
+        rc = hw_heap_graph_add_blocks(s->builder, &s->blocks, g, &lost);
+    if (rc == HW_OK)
+        rc = count_error(d, "heap_graph_malformed_packet", s, lost);
     if (rc == HW_OK)
         rc = hw_heap_graph_add_natives(hw_callsites_strings(d->profile->callsites), s->builder,
                                        &s->natives, g);
@@ -542,6 +578,7 @@ struct head {
     uint64_t index;
     bool continued, has_heap_size;
     int64_t heap_size;
+    uint64_t made_up_from;
 };
 
 static int read_head(struct hw_bytes message, struct head *out)
@@ -557,6 +594,8 @@ static int read_head(struct hw_bytes message, struct head *out)
             out->index = f.value;
         } else if (f.number == F_GRAPH(continued)) {
             out->continued = f.value != 0;
+        } else if (f.number == F_GRAPH(made_up_from)) {
+            out->made_up_from = f.value;
         } else if (f.number == F_GRAPH(heap_bytes_allocated)) {
             out->heap_size = (int64_t)f.value;
             out->has_heap_size = true;
@@ -576,6 +615,12 @@ static int begin(struct hw_heap_graphs *d, struct hw_graph_state *s, const struc
     s->ts_ns = ts_ns;
     s->heap_size = -1;
     return hw_graph_builder_new(hw_callsites_strings(d->profile->callsites), &s->builder);
+}
+
+static int read_block(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
+{
+    int rc = hw_heap_graph_read_block(message, &s->blocks);
+    return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 
 static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
@@ -602,6 +647,8 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
             rc = read_location(d, s, f.bytes);
         else if (f.number == F_GRAPH(roots))
             rc = read_root(d, s, f.bytes);
+        else if (f.number == F_GRAPH(native_blocks))
+            rc = read_block(d, s, f.bytes);
     }
     return rc < 0 ? rc : count_error(d, "heap_graph_non_finalized_graph", s, strays);
 }
@@ -622,6 +669,8 @@ int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, i
     s->next_index = h.index + 1;
     if (h.has_heap_size)
         s->heap_size = h.heap_size;
+    if (h.made_up_from)
+        s->made_up_from = h.made_up_from;
     if (rc == HW_OK)
         rc = read_body(d, s, p->data, h.pid == s->pid && ts_ns == s->ts_ns);
     return rc == HW_OK && !h.continued ? finish_graph(d, s) : rc;
@@ -638,7 +687,7 @@ int hw_heap_graphs_finish(struct hw_heap_graphs *d)
         if (rc == HW_OK)
             rc = finish_graph(d, s);
     }
-    return rc;
+    return rc < 0 ? rc : hw_told_links_finish(&d->links, d->profile);
 }
 
 /* ---- memory that ran out ---- */

@@ -14,6 +14,7 @@
 
 #include "base/map64.h"
 #include "base/vec.h"
+#include "import/heap_graph_blocks.h"
 #include "model/profile.h"
 #include "trace/reader.h"
 
@@ -32,6 +33,7 @@ struct hw_heap_graphs {
     HW_VEC(struct hw_graph_state *) states; /* owned */
     struct hw_map64 by_sequence;
     HW_VEC(struct hw_oome) oomes;
+    struct hw_told_links links;
 };
 
 void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile);

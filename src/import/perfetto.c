@@ -408,6 +408,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
         return hw_heap_graphs_packet(&im->graphs, p, ts);
+    case F(managed_links):
+        return hw_told_links_packet(&im->graphs.links, p, ts, &im->interned);
     case F(perf_sample):
         return hw_cpu_importer_sample(&im->cpu, p, ts);
     default:
@@ -448,6 +450,7 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(memory_tracker_snapshot):
     case F(service_event):
     case F(heap_graph):
+    case F(managed_links):
     case F(perf_sample):
         return read_timed(im, p);
     case F(art_process_metadata):

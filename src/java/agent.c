@@ -87,7 +87,8 @@ static int connect_to(const char *path)
 
 /* ---- one dump ---- */
 
-static bool table(struct agent *a, struct hw_java_say *done, uint32_t *n)
+static bool table(struct agent *a, struct agent_values *values, struct hw_java_say *done,
+                  uint32_t *n)
 {
     int fd = memfd_create("heapwise-classes", MFD_CLOEXEC);
     if (fd < 0) {
@@ -95,7 +96,7 @@ static bool table(struct agent *a, struct hw_java_say *done, uint32_t *n)
         done->detail = errno;
         return false;
     }
-    done->reason = agent_classes_write(a, fd, n);
+    done->reason = agent_classes_write(a, fd, values, n);
     struct hw_java_say out = {.type = HW_JAVA_CLASSES, .n = *n};
     bool ok = !done->reason && say(a, &out, fd);
     (void)close(fd);
@@ -158,7 +159,8 @@ static bool fresh_environment(struct agent *a, struct hw_java_say *done)
 
 /* Down the ladder until a walk is whole. done: the last reason. */
 static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
-                  const struct agent_known *known, struct hw_java_say *done)
+                  const struct agent_known *known, const struct agent_values *values,
+                  struct hw_java_say *done)
 {
     struct agent_cells cells;
     struct timespec rest = {0, RETRY_MS * 1000000};
@@ -180,6 +182,7 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
             struct agent_walk walk = {.mode = mode,
                                       .cells = measured ? cells : (struct agent_cells){0},
                                       .known = known,
+                                      .values = values,
                                       .n_classes = n_classes,
                                       .stall_ms = q->stall_ms,
                                       .fail = q->fail >> mode & 1};
@@ -201,6 +204,7 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
 static void dump(struct agent *a, const struct hw_java_request *q)
 {
     struct hw_java_say done = {.type = HW_JAVA_DONE};
+    struct agent_values values = {0};
     uint32_t n = 0;
     if (q->version != HW_JAVA_PROTOCOL || q->stall_ms > MAX_STALL_MS)
         done.reason = HW_JAVA_UNSUPPORTED;
@@ -209,14 +213,17 @@ static void dump(struct agent *a, const struct hw_java_request *q)
     else {
         if (agent_end_prepare())
             done.reason = HW_JAVA_UNSUPPORTED;
-        else if (fresh_environment(a, &done) && table(a, &done, &n)) {
+        else if (fresh_environment(a, &done) && table(a, &values, &done, &n)) {
             struct agent_known known;
             done.reason = agent_known_make(a, &known);
             if (!done.reason) {
-                climb(a, q, n, &known, &done);
+                (void)agent_values_probe(a, &values); /* without it nothing is read */
+                HW_JVM(a->jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(a->jni);
+                climb(a, q, n, &known, &values, &done);
                 agent_known_drop(a);
             }
         }
+        agent_values_done(&values);
         drop_environment(a);
         atomic_store(&busy, 0);
     }

@@ -6,7 +6,8 @@
  * Shapes:  agent.c comes in and serves requests, agent_lobby.c waits for them where
  *          the client brought us in; agent_classes.c writes the table of classes;
  *          agent_identity.c finds out where the JVM keeps the address of an object it reports;
- *          agent_walk.c walks (in a forked child or not); agent_end.c ends a child's walk.
+ *          agent_values.c knows which numbers to read out of which objects; agent_walk.c walks (in
+ *          a forked child or not); agent_end.c ends a child's walk.
  * Errors:  enum hw_java_reason.
  * Threads: one thread per connection; one walk at a time in the whole process.
  */
@@ -19,6 +20,7 @@
 #include <sys/types.h>
 
 #include "java/jvm_abi.h"
+#include "java/native.h"
 #include "java/protocol.h"
 #include "java/reason.h"
 #include "wire/java_entrance.h"
@@ -40,10 +42,47 @@ void agent_serve(hw_jvm_env vm, int connection);
  * asked for it. */
 extern struct hw_java_entrance *agent_client;
 
+/* ---- agent_values.c ---- */
+
+#define AGENT_VALUE_CLASSES 16
+#define AGENT_MAX_INNER     5
+
+struct agent_value_class {
+    int row;                /* of natives.def */
+    int32_t address, bytes; /* offsets in the object; -1 = no such field */
+};
+
+struct agent_values {
+    uint32_t n_classes, n;
+    uint32_t *super; /* owned; by class number */
+    uint8_t *row_of; /* owned; by class number: place in `of` + 1; 0 = nothing to read */
+    struct agent_value_class of[AGENT_VALUE_CLASSES];
+    hw_jobject probe;
+    int32_t probe_offset;
+};
+
+int agent_values_begin(struct agent_values *v, uint32_t n_classes);
+void agent_values_done(struct agent_values *v);
+void agent_values_class(struct agent_values *v, uint32_t number, uint32_t super,
+                        const char *signature);
+void agent_values_field(struct agent_values *v, uint32_t number, const char *name,
+                        const char *signature, bool is_static, const void *id);
+void agent_values_inherit(struct agent_values *v); /* when all classes are there */
+/* An object for the proof, in the caller's frame of local references; NULL = none could be made. */
+hw_jobject agent_values_probe(struct agent *a, struct agent_values *v);
+/* While the JVM stands still: are fields where we think? */
+bool agent_values_proved(const struct agent_values *v);
+/* Of an object whose class has a row. */
+bool agent_values_read(const struct agent_values *v, uint32_t number, uint64_t object,
+                       uint64_t *address, uint64_t *bytes);
+/* Other blocks that belong to the one at this address. */
+size_t agent_values_inner(const struct agent_values *v, uint32_t number, uint64_t address,
+                          uint64_t out[AGENT_MAX_INNER]);
+
 /* ---- agent_classes.c ---- */
 
-/* Tags all loaded classes from 1 and writes the table to fd. */
-int agent_classes_write(struct agent *a, int fd, uint32_t *n);
+/* Tags all loaded classes from 1 and writes the table to fd. values: begun here. */
+int agent_classes_write(struct agent *a, int fd, struct agent_values *values, uint32_t *n);
 
 /* ---- agent_identity.c ---- */
 
@@ -79,6 +118,7 @@ struct agent_walk {
     enum hw_java_mode mode;
     struct agent_cells cells;
     const struct agent_known *known;
+    const struct agent_values *values;
     int pipe; /* writing end */
     uint32_t n_classes;
     uint32_t stall_ms;

@@ -16,6 +16,7 @@ enum { BUFFER = 1 << 16, LOCALS = 64, MAX_TEXT = 1 << 16 };
 
 struct table {
     struct agent *a;
+    struct agent_values *values;
     int fd;
     bool failed;
     size_t n;
@@ -80,7 +81,7 @@ static void put_interfaces(struct table *t, hw_jobject c)
     give_back(t, list);
 }
 
-static void put_fields(struct table *t, hw_jobject c)
+static void put_fields(struct table *t, hw_jobject c, uint32_t number)
 {
     int32_t n = 0;
     void **list = NULL;
@@ -98,13 +99,15 @@ static void put_fields(struct table *t, hw_jobject c)
         put(t, (modifiers & HW_ACC_STATIC) != 0);
         put_text(t, name);
         put_text(t, signature);
+        agent_values_field(t->values, number, name, signature, (modifiers & HW_ACC_STATIC) != 0,
+                           list[i]);
         give_back(t, name);
         give_back(t, signature);
     }
     give_back(t, list);
 }
 
-static void put_class(struct table *t, hw_jobject c)
+static void put_class(struct table *t, hw_jobject c, uint32_t number)
 {
     hw_jvm_env jni = t->a->jni, ti = t->a->ti;
     int32_t status = 0;
@@ -116,11 +119,13 @@ static void put_class(struct table *t, hw_jobject c)
     hw_jobject super = HW_JVM(jni, HW_JNI_GET_SUPERCLASS, hw_jni_object_fn *)(jni, c);
     put(t, (array ? HW_JAVA_CLASS_ARRAY : 0u) | (prepared ? HW_JAVA_CLASS_PREPARED : 0u) |
                (!array && !super ? HW_JAVA_CLASS_INTERFACE : 0u));
-    put(t, number_of(t, super));
+    uint64_t super_number = number_of(t, super);
+    put(t, super_number);
     put_text(t, signature);
+    agent_values_class(t->values, number, (uint32_t)super_number, signature);
     if (prepared) {
         put_interfaces(t, c);
-        put_fields(t, c);
+        put_fields(t, c, number);
     } else {
         put(t, 0);
         put(t, 0);
@@ -128,7 +133,7 @@ static void put_class(struct table *t, hw_jobject c)
     give_back(t, signature);
 }
 
-int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
+int agent_classes_write(struct agent *a, int fd, struct agent_values *values, uint32_t *n_out)
 {
     hw_jvm_env jni = a->jni, ti = a->ti;
     int32_t n = 0;
@@ -137,6 +142,7 @@ int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
     if (!t)
         return HW_JAVA_FAILED;
     t->a = a;
+    t->values = values;
     t->fd = fd;
     t->failed = false;
     t->n = 0;
@@ -144,6 +150,7 @@ int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
         free(t);
         return HW_JAVA_FAILED;
     }
+    t->failed = agent_values_begin(values, (uint32_t)n) != HW_JAVA_OK;
     put(t, (uint64_t)n);
     for (int32_t i = 0; i < n && !t->failed; i++)
         t->failed = HW_JVM(ti, HW_TI_SET_TAG, hw_ti_set_tag_fn *)(ti, list[i], i + 1) != 0;
@@ -152,7 +159,7 @@ int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
             t->failed = true;
             break;
         }
-        put_class(t, list[i]);
+        put_class(t, list[i], (uint32_t)i + 1);
         (void)HW_JVM(jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(jni, NULL);
     }
     for (int32_t i = 0; i < n; i++)
@@ -160,6 +167,8 @@ int agent_classes_write(struct agent *a, int fd, uint32_t *n_out)
     flush(t);
     give_back(t, list);
     bool failed = t->failed;
+    if (!failed)
+        agent_values_inherit(values);
     free(t);
     *n_out = (uint32_t)n;
     return failed ? HW_JAVA_FAILED : HW_JAVA_OK;

@@ -34,7 +34,7 @@
 
 enum {
     BUFFER = 1 << 20,
-    OP_MAX = 64,      /* bytes of one callback's ops at most */
+    OP_MAX = 256,     /* bytes of one callback's ops at most */
     REGION_BITS = 25, /* one bitmap for so much of the address space */
     REGION_BYTES = 1 << (REGION_BITS - 3 - 3),
     N_REGIONS = 1 << (48 - REGION_BITS),
@@ -60,7 +60,7 @@ static struct walk {
     uint8_t *buffer;
     size_t n;
     uint64_t owner, next_tag, n_refs;
-    bool by_tag, paused, forked, met_known;
+    bool by_tag, paused, forked, met_known, reads;
     int failed; /* exit status */
     pid_t child;
     int fork_errno;
@@ -213,12 +213,15 @@ static bool begin(void)
     uint64_t before = agent_now_ns(CLOCK_MONOTONIC);
     w.started_ns = agent_now_ns(CLOCK_BOOTTIME);
     w.stop_ns = before;
-    if (w.paused)
+    if (w.paused) {
+        w.reads = w.by_tag || agent_values_proved(w.how->values);
         return true;
+    }
     w.forked = true;
     w.child = fork();
     if (w.child == 0) {
         become_child();
+        w.reads = w.by_tag || agent_values_proved(w.how->values);
         return true;
     }
     w.fork_errno = w.child < 0 ? errno : 0;
@@ -266,11 +269,69 @@ static int32_t put_reference(int32_t kind, const struct hw_jvm_reference_info *i
     return HW_TI_VISIT;
 }
 
+/* ---- numbers of the owner ---- */
+
+static bool is_read(int64_t class_tag)
+{
+    return w.reads && class_tag >= 1 && class_tag <= w.how->n_classes &&
+           w.how->values->row_of[class_tag];
+}
+
+static void put_value(uint32_t role, uint64_t value)
+{
+    w.buffer[w.n++] = HW_JAVA_OP_VALUE;
+    put(role);
+    put(value);
+}
+
+static void put_inner(uint32_t class, uint64_t address)
+{
+    uint64_t inner[AGENT_MAX_INNER];
+    size_t n = agent_values_inner(w.how->values, class, address, inner);
+    for (size_t i = 0; i < n; i++)
+        put_value(HW_JAVA_VALUE_INNER, inner[i]);
+}
+
+static void put_values(uint32_t class, uint64_t object)
+{
+    uint64_t address, bytes;
+    if (!agent_values_read(w.how->values, class, object, &address, &bytes))
+        return;
+    put_value(HW_JAVA_VALUE_ADDRESS, address);
+    if (bytes)
+        put_value(HW_JAVA_VALUE_BYTES, bytes);
+    put_inner(class, address);
+}
+
+static void put_owner(uint64_t owner)
+{
+    w.buffer[w.n++] = HW_JAVA_OP_OWNER;
+    put_signed((int64_t)(owner - w.owner));
+    w.owner = owner;
+}
+
+/* Of a walk by tags, which knows no addresses. */
+static int32_t on_primitive(int32_t kind, const struct hw_jvm_reference_info *info,
+                            int64_t class_tag, int64_t *tag, int64_t value, int32_t type, void *arg)
+{
+    (void)arg;
+    if (kind != HW_REF_FIELD || type != 'J' || !is_read(class_tag) || w.failed || *tag == 0)
+        return HW_TI_VISIT;
+    if (w.n > BUFFER - OP_MAX)
+        flush();
+    if ((uint64_t)*tag != w.owner)
+        put_owner((uint64_t)*tag);
+    put_value(HW_JAVA_VALUE_INDEX + (uint32_t)info->index, (uint64_t)value);
+    if (w.how->values->of[w.how->values->row_of[class_tag] - 1].bytes < 0) /* zlib: the address */
+        put_inner((uint32_t)class_tag, (uint64_t)value);
+    return HW_TI_VISIT;
+}
+
 static int32_t on_reference(int32_t kind, const struct hw_jvm_reference_info *info,
                             int64_t class_tag, int64_t referrer_class_tag, int64_t size,
                             int64_t *tag, int64_t *referrer_tag, int32_t length, void *arg)
 {
-    (void)referrer_class_tag, (void)length, (void)arg;
+    (void)length, (void)arg;
     if (!w.started_ns && !begin())
         return HW_TI_ABORT;
     if (w.failed)
@@ -296,9 +357,9 @@ static int32_t on_reference(int32_t kind, const struct hw_jvm_reference_info *in
                 return stop(EXIT_UNVERIFIED);
         }
         if (owner != w.owner) {
-            w.buffer[w.n++] = HW_JAVA_OP_OWNER;
-            put_signed((int64_t)(owner - w.owner));
-            w.owner = owner;
+            put_owner(owner);
+            if (!w.by_tag && is_read(referrer_class_tag))
+                put_values((uint32_t)referrer_class_tag, owner << 3);
         }
     }
     return put_reference(kind, info, id, known, class_tag, size);
@@ -390,7 +451,8 @@ static void watch(struct hw_java_say *out)
 
 static void walk_forked(struct agent *a, struct hw_java_say *out)
 {
-    const struct hw_jvm_callbacks callbacks = {.reference = on_reference};
+    const struct hw_jvm_callbacks callbacks = {.reference = on_reference,
+                                               .primitive = w.by_tag ? on_primitive : NULL};
     int rc = HW_JVM(a->ti, HW_TI_FOLLOW, hw_ti_follow_fn *)(a->ti, 0, NULL, NULL, &callbacks, NULL);
     out->call_ns = agent_now_ns(CLOCK_MONOTONIC) - out->call_ns;
     (void)close(w.how->pipe); /* the child has the only other one */
@@ -404,7 +466,8 @@ static void walk_forked(struct agent *a, struct hw_java_say *out)
 
 static void walk_paused(struct agent *a, struct hw_java_say *out)
 {
-    const struct hw_jvm_callbacks callbacks = {.reference = on_reference};
+    const struct hw_jvm_callbacks callbacks = {.reference = on_reference,
+                                               .primitive = w.by_tag ? on_primitive : NULL};
     int flags = fcntl(w.how->pipe, F_GETFL);
     (void)fcntl(w.how->pipe, F_SETFL, flags | O_NONBLOCK); /* else a write may last */
     int rc = HW_JVM(a->ti, HW_TI_FOLLOW, hw_ti_follow_fn *)(a->ti, 0, NULL, NULL, &callbacks, NULL);

@@ -13,11 +13,18 @@
 #include "base/vec.h"
 #include "java/classes.h"
 #include "java/jvm_abi.h"
+#include "java/native.h"
 #include "java/protocol.h"
 
 #include "base/banned.h"
 
-enum { OP_MAX = 64, DESCRIBED = 1u << 31, CLASS_OBJECT = 1u << 30, CLASS_BITS = CLASS_OBJECT - 1 };
+enum {
+    OP_MAX = 64,
+    MAX_VALUES = 64,
+    DESCRIBED = 1u << 31,
+    CLASS_OBJECT = 1u << 30,
+    CLASS_BITS = CLASS_OBJECT - 1
+};
 
 struct object {
     uint32_t of_class; /* and two bits */
@@ -35,8 +42,9 @@ struct hw_java_graph {
     HW_VEC(struct object) objects; /* [id - 1] */
     HW_VEC(struct class_object) class_objects;
     HW_VEC(struct hw_java_ref) refs; /* of the owner */
-    uint64_t owner_id;               /* the walk's */
-    uint64_t owner;                  /* ours; 0 = none yet */
+    HW_VEC(struct hw_java_value) values;
+    uint64_t owner_id; /* the walk's */
+    uint64_t owner;    /* ours; 0 = none yet */
     uint8_t rest[2 * OP_MAX];
     size_t n_rest;
     bool ended;
@@ -63,6 +71,7 @@ void hw_java_graph_free(struct hw_java_graph *g)
     hw_vec_done(&g->objects);
     hw_vec_done(&g->class_objects);
     hw_vec_done(&g->refs);
+    hw_vec_done(&g->values);
     free(g);
 }
 
@@ -99,10 +108,13 @@ static int give(struct hw_java_graph *g, uint64_t id)
                                  .stands_for = k ? k->stands_for : 0,
                                  .bytes = (uint64_t)(k ? k->words : o->words) << 3,
                                  .refs = g->refs.v,
-                                 .n_refs = g->refs.n};
+                                 .n_refs = g->refs.n,
+                                 .values = g->values.v,
+                                 .n_values = g->values.n};
     o->of_class |= DESCRIBED;
     int rc = g->sink.object(g->sink.ctx, &out);
     hw_vec_clear(&g->refs);
+    hw_vec_clear(&g->values);
     return rc;
 }
 
@@ -227,6 +239,20 @@ static int take_reference(struct hw_java_graph *g, uint8_t head, struct cursor *
     return g->owner ? add_ref(g, kind, (uint32_t)index, ours) : HW_EFORMAT;
 }
 
+static int take_value(struct hw_java_graph *g, struct cursor *c)
+{
+    struct hw_java_value v = {.role = (uint32_t)get(c), .value = get(c)};
+    uint32_t slot;
+    if (c->cut)
+        return HW_OK;
+    if (!g->owner || g->values.n >= MAX_VALUES)
+        return HW_EFORMAT;
+    if (v.role >= HW_JAVA_VALUE_INDEX)
+        v.field = hw_java_class_field(g->classes, g->objects.v[g->owner - 1].of_class & CLASS_BITS,
+                                      v.role - HW_JAVA_VALUE_INDEX, &slot);
+    return hw_vec_push(&g->values, v) < 0 ? HW_ENOMEM : HW_OK;
+}
+
 /* One op; c->cut when it is not whole yet, and nothing was done. */
 static int take(struct hw_java_graph *g, struct cursor *c)
 {
@@ -239,6 +265,8 @@ static int take(struct hw_java_graph *g, struct cursor *c)
         uint64_t delta = get_signed(c);
         return c->cut ? HW_OK : begin_owner(g, delta);
     }
+    case HW_JAVA_OP_VALUE:
+        return take_value(g, c);
     default:
         return take_reference(g, head, c);
     }

@@ -31,6 +31,12 @@ struct hw_java_ref {
     uint32_t slot;                     /* FIELD; else HW_JAVA_NO_SLOT */
 };
 
+struct hw_java_value {
+    uint32_t role;                     /* enum hw_java_value_role */
+    const struct hw_java_field *field; /* NULL: role says it */
+    uint64_t value;
+};
+
 struct hw_java_object {
     uint64_t id;
     uint32_t of_class;
@@ -38,6 +44,8 @@ struct hw_java_object {
     uint64_t bytes;
     const struct hw_java_ref *refs; /* none twice in one slot */
     size_t n_refs;
+    const struct hw_java_value *values; /* of objects that stand for other memory */
+    size_t n_values;
 };
 
 struct hw_java_sink {

@@ -31,6 +31,8 @@ enum hw_jni_place {
     HW_JNI_POP_FRAME = 20,
     HW_JNI_DELETE_LOCAL = 23,
     HW_JNI_ALLOC_OBJECT = 27,
+    HW_JNI_FIELD_ID = 94,
+    HW_JNI_SET_LONG = 110,
     HW_JNI_NEW_ARRAY = 172,
     HW_JNI_SET_ELEMENT = 174
 };
@@ -101,10 +103,16 @@ typedef int32_t hw_jvm_reference_fn(int32_t kind, const struct hw_jvm_reference_
                                     int64_t class_tag, int64_t referrer_class_tag, int64_t size,
                                     int64_t *tag, int64_t *referrer_tag, int32_t length, void *arg);
 
+/* value: a jvalue, eight bytes whatever its type. */
+typedef int32_t hw_jvm_primitive_fn(int32_t kind, const struct hw_jvm_reference_info *info,
+                                    int64_t class_tag, int64_t *tag, int64_t value, int32_t type,
+                                    void *arg);
+
 struct hw_jvm_callbacks {
     void *iteration;
     hw_jvm_reference_fn *reference;
-    void *others[14];
+    hw_jvm_primitive_fn *primitive;
+    void *others[13];
 };
 
 typedef int32_t hw_vm_fn(void *vm);
@@ -117,6 +125,8 @@ typedef void hw_jni_void_fn(void *env);
 typedef void hw_jni_delete_fn(void *env, hw_jobject o);
 typedef int32_t hw_jni_push_fn(void *env, int32_t n);
 typedef hw_jobject hw_jni_array_fn(void *env, int32_t n, hw_jobject element, hw_jobject first);
+typedef void *hw_jni_field_fn(void *env, hw_jobject c, const char *name, const char *signature);
+typedef void hw_jni_set_long_fn(void *env, hw_jobject o, void *field, int64_t value);
 typedef void hw_jni_set_fn(void *env, hw_jobject array, int32_t at, hw_jobject o);
 
 typedef int32_t hw_ti_fn(void *env);

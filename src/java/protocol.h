@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 1u
+#define HW_JAVA_PROTOCOL 2u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,
@@ -67,15 +67,17 @@ _Static_assert(sizeof(struct hw_java_say) == 64, "crosses processes");
  *   OWNER              id of the thing that the following references belong to, less that of the
  *                      owner before (zigzag)
  *   FIELD, STATIC      number of the field
- *   others but OWNER   id referred to, less the owner's (zigzag)
+ *   other kinds        id referred to, less the owner's (zigzag)
  *   FRESH              number of its class (0 unknown), bytes / 8; if CLASS_OBJECT, the number of
  *                      the class that it stands for
+ *   VALUE              role (native.h), number: of the object that is the owner
  *   END                nothing: the walk is complete
  */
 enum hw_java_op {
     HW_JAVA_OP_KIND = 0x1f,
     HW_JAVA_OP_FRESH = 0x20,
     HW_JAVA_OP_CLASS_OBJECT = 0x40,
+    HW_JAVA_OP_VALUE = 29,
     HW_JAVA_OP_OWNER = 30,
     HW_JAVA_OP_END = 31
 };

@@ -32,6 +32,8 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     free(g->fields);
     free(g->data_of);
     hw_vec_done(&g->native);
+    hw_vec_done(&g->blocks);
+    hw_vec_done(&g->links);
     hw_vec_done(&g->primitives);
     hw_vec_done(&g->data);
     hw_vec_done(&g->threads);
@@ -76,4 +78,14 @@ const char *hw_heap_type_name(enum hw_heap_type t)
     static const char *const names[] = {NULL, "HEAP_TYPE_APP", "HEAP_TYPE_ZYGOTE",
                                         "HEAP_TYPE_BOOT_IMAGE"};
     return (size_t)t < HW_ARRAY_LEN(names) ? names[t] : NULL;
+}
+
+const char *hw_block_kind_name(enum hw_block_kind k)
+{
+    static const char *const names[HW_BLOCK_COUNT] = {
+#define X(name, number, text) [number] = text,
+        HW_BLOCK_KINDS(X)
+#undef X
+    };
+    return k < HW_BLOCK_COUNT ? names[k] : names[HW_BLOCK_UNKNOWN];
 }

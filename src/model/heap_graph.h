@@ -99,6 +99,38 @@ struct hw_heap_native {
     int64_t size;
 };
 
+/* X(name, number in the trace): ManagedBlock.Kind; the names that SQL shows are in lower case. */
+#define HW_BLOCK_KINDS(X)                                                                          \
+    X(UNKNOWN, 0, "unknown")                                                                       \
+    X(BUFFER, 1, "buffer")                                                                         \
+    X(DEFLATER, 2, "deflater")                                                                     \
+    X(INFLATER, 3, "inflater")                                                                     \
+    X(SEGMENT, 4, "segment")                                                                       \
+    X(MAPPED, 5, "mapped")
+
+enum hw_block_kind {
+#define X(name, number, text) HW_BLOCK_##name = number,
+    HW_BLOCK_KINDS(X)
+#undef X
+        HW_BLOCK_COUNT
+};
+
+/* One piece of memory outside of the heap; an object may own several. What is mapped is not in the
+ * object's native size. */
+struct hw_heap_block {
+    uint32_t object;
+    uint8_t kind; /* enum hw_block_kind */
+    int64_t bytes;
+};
+
+/* An allocation that a native heap profile of the same time has sampled, and that belongs to a
+ * block. A stream of zlib is several allocations. */
+struct hw_heap_link {
+    uint32_t block;
+    hw_callsite_id callsite;
+    int64_t alloc_size, sample_size;
+};
+
 /* A field that is no reference: what dumps with contents know. */
 struct hw_heap_primitive {
     uint32_t set; /* groups the fields of an object; rises */
@@ -142,7 +174,8 @@ struct hw_heap_graph {
     uint32_t n_objects, n_refs, n_classes, n_fields, n_described;
     uint32_t number; /* of the graph; this and the first_… are set by freezing */
     uint32_t first_object, first_reference, first_class;
-    uint32_t first_primitive, first_primitive_set, first_data, first_thread;
+    uint32_t first_primitive, first_primitive_set, first_data, first_thread, first_block,
+        first_link;
 
     uint32_t *type;      /* by object: class */
     int64_t *self_size;  /* by object; -1 = referred to but never described */
@@ -154,6 +187,9 @@ struct hw_heap_graph {
     struct hw_heap_class *classes;
     struct hw_heap_field *fields;         /* [0] is the one without a name */
     HW_VEC(struct hw_heap_native) native; /* by object */
+    HW_VEC(struct hw_heap_block) blocks;
+    HW_VEC(struct hw_heap_link) links; /* by block */
+    bool is_linked;                    /* a native profile was asked for its samples */
 
     HW_VEC(struct hw_heap_primitive) primitives; /* by set */
     HW_VEC(struct hw_heap_data) data;
@@ -217,6 +253,7 @@ static inline hw_str_id hw_class_shown_name(const struct hw_heap_class *c)
 /* "ROOT_JNI_GLOBAL", "KIND_NORMAL", "HEAP_TYPE_APP"; NULL for the unknown heap. */
 const char *hw_root_type_name(enum hw_root_type t);
 const char *hw_class_kind_name(enum hw_class_kind k);
+const char *hw_block_kind_name(enum hw_block_kind k); /* "buffer" */
 const char *hw_heap_type_name(enum hw_heap_type t);
 
 #endif

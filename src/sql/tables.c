@@ -366,6 +366,8 @@ GRAPH_ROWS(references, reference, first_reference, n_refs)
 GRAPH_ROWS(primitives, primitive, first_primitive, primitives.n)
 GRAPH_ROWS(data, data, first_data, data.n)
 GRAPH_ROWS(threads, thread, first_thread, threads.n)
+GRAPH_ROWS(blocks, block, first_block, blocks.n)
+GRAPH_ROWS(links, link, first_link, links.n)
 
 /* A graph's own number as one of the whole table. */
 static uint32_t shift(uint32_t first, uint32_t number)

@@ -33,6 +33,7 @@ struct hw_graph_writer {
     bool failed;
     bool typed; /* heap type was said */
     uint64_t last_id;
+    uint64_t made_up;        /* first number of such; 0 = none */
     struct hw_pb piece, one; /* fields of HeapGraph; of one message in it */
     struct hw_strings *names;
     size_t n_names_written;
@@ -87,7 +88,7 @@ int hw_graph_writer_reset(struct hw_graph_writer *w, struct hw_error *err)
     hw_strings_free(w->names);
     w->names = NULL;
     w->failed = w->typed = false;
-    w->last_id = 0;
+    w->last_id = w->made_up = 0;
     w->n_names_written = 0;
     hw_pb_clear(&w->piece);
     hw_vec_clear(&w->sizes);
@@ -208,6 +209,19 @@ int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type)
     return type < N_ROOTS && hw_vec_push(&w->roots[type], id) == 0 ? HW_OK : HW_ENOMEM;
 }
 
+int hw_graph_writer_block(struct hw_graph_writer *w, uint64_t owner, uint32_t kind, uint64_t bytes)
+{
+    hw_pb_uint(&w->one, HW_F_ManagedBlock_object_id, owner);
+    hw_pb_uint(&w->one, HW_F_ManagedBlock_kind, kind);
+    hw_pb_uint(&w->one, HW_F_ManagedBlock_bytes, bytes);
+    return put(w, HW_F_HeapGraph_native_blocks);
+}
+
+void hw_graph_writer_made_up(struct hw_graph_writer *w, uint64_t first)
+{
+    w->made_up = first;
+}
+
 /* ---- names, types ---- */
 
 uint64_t hw_graph_writer_name(struct hw_graph_writer *w, const char *text)
@@ -267,7 +281,7 @@ int hw_graph_writer_type(struct hw_graph_writer *w, const struct hw_written_type
 
 static int write_packet(struct hw_trace_writer *trace, uint32_t sequence, uint64_t boottime_ns,
                         int32_t pid, uint64_t index, bool more, uint64_t heap_bytes,
-                        struct hw_bytes piece, struct hw_error *err)
+                        uint64_t made_up, struct hw_bytes piece, struct hw_error *err)
 {
     struct hw_pb *pb = hw_trace_begin(trace, sequence, boottime_ns);
     hw_pb_begin(pb, HW_F_TracePacket_heap_graph);
@@ -277,6 +291,8 @@ static int write_packet(struct hw_trace_writer *trace, uint32_t sequence, uint64
         hw_pb_uint(pb, HW_F_HeapGraph_continued, 1);
     else if (heap_bytes)
         hw_pb_uint(pb, HW_F_HeapGraph_heap_bytes_allocated, heap_bytes);
+    if (index == 0 && made_up)
+        hw_pb_uint(pb, HW_F_HeapGraph_made_up_from, made_up);
     hw_strbuf_add(&pb->buf, piece.p, piece.n);
     hw_pb_end(pb);
     return hw_trace_end(trace, err);
@@ -310,7 +326,7 @@ int hw_graph_writer_commit(struct hw_graph_writer *w, struct hw_trace_writer *tr
         }
         at += sizeof n + n;
         rc = write_packet(trace, sequence, boottime_ns, pid, index++, at < (uint64_t)end,
-                          heap_bytes, hw_bytes_of(piece.p, n), err);
+                          heap_bytes, w->made_up, hw_bytes_of(piece.p, n), err);
     }
     hw_strbuf_done(&piece);
     if (rc == HW_OK)

@@ -52,6 +52,11 @@ int hw_graph_writer_reset(struct hw_graph_writer *w, struct hw_error *err);
 uint64_t hw_graph_writer_name(struct hw_graph_writer *w, const char *text);
 int hw_graph_writer_object(struct hw_graph_writer *w, const struct hw_written_object *o);
 int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type);
+/* Memory outside of the heap that an object owns. kind: ManagedBlock.Kind. Blocks are numbered from
+ * 0 in this order. */
+int hw_graph_writer_block(struct hw_graph_writer *w, uint64_t owner, uint32_t kind, uint64_t bytes);
+/* Objects with this number and higher ones stand in no heap: they tell other readers of blocks. */
+void hw_graph_writer_made_up(struct hw_graph_writer *w, uint64_t first);
 /* After the objects: an object's size stands in its type when it is that of the first one. */
 int hw_graph_writer_type(struct hw_graph_writer *w, const struct hw_written_type *t);
 /* heap_bytes: the runtime's own figure, 0 = unknown. *bytes: what went into the trace. */

@@ -50,7 +50,8 @@ def built():
     with open(BUILD / "stage.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = STAGE / "stamp"
-        newest = max(f.stat().st_mtime for f in (exe, lib, lib32) if f.exists())
+        java = BUILD / "src/java/libheapwise_java.so"
+        newest = max(f.stat().st_mtime for f in (exe, lib, lib32, java) if f.exists())
         if not stamp.exists() or stamp.stat().st_mtime < newest:
             shutil.rmtree(STAGE)  # an earlier prefix may be in it
             STAGE.mkdir()
