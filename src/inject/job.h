@@ -68,6 +68,7 @@ int hw_job_by_raw(struct hw_job *j, struct hw_error *err);
 /* raw.c: before anything is stopped. */
 int hw_job_plan_raw(struct hw_job *j, struct hw_error *err);
 void hw_job_raw_done(struct hw_job *j);
+/* The error says what of the code it is, not whose. */
 int hw_raw_check(struct hw_process *p, struct hw_error *err);
 
 #endif

@@ -27,6 +27,7 @@
 #include "inject/inject.h"
 #include "inject/job.h"
 #include "inject/seccomp.h"
+#include "inject/verdicts.h"
 #include "proc/file.h"
 
 #include "base/banned.h"
@@ -439,7 +440,14 @@ static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
     }
     p->raw = true;
     p->allocator_path = m->path;
-    int rc = hw_allocator_read(fd, m, &p->allocator, &why);
+    int rc;
+    if (!p->checks || !hw_verdict_find(fd, m->offset, &rc, &why)) {
+        rc = hw_allocator_read(fd, m, &p->allocator, &why);
+        if (p->checks && rc == HW_OK)
+            rc = hw_raw_check(p, &why);
+        if (p->checks)
+            hw_verdict_keep(fd, m->offset, rc, &why);
+    }
     if (rc < 0)
         rc = hw_fail(err, rc == HW_ENOTFOUND ? HW_EUNSUPPORTED : rc, 0,
                      is_static ? "process %d runs '%s', which is linked statically: %s"
@@ -491,21 +499,32 @@ static void look_for(const uint8_t *code, size_t n, uint64_t at, const char *wha
         *out = at + (uint64_t)(found - code);
 }
 
+/* Of a mapping: in pieces, since what is looked for mostly stands in the first of them. */
+static void find_in(struct hw_process *p, const struct hw_map *m, uint8_t *code, size_t n_code)
+{
+    const size_t shared = sizeof RESTORER; /* one may lie across the end of a piece */
+    for (uint64_t at = m->start; at < m->end; at += n_code - shared) {
+        size_t n = m->end - at < n_code ? (size_t)(m->end - at) : n_code;
+        if (hw_process_read(p, at, code, n) < 0)
+            return;
+        look_for(code, n, at, SYSCALL, sizeof SYSCALL - 1, &p->syscall_at);
+        look_for(code, n, at, SYSCALL_RET, sizeof SYSCALL_RET - 1, &p->syscall_ret_at);
+        look_for(code, n, at, RESTORER, sizeof RESTORER - 1, &p->restorer_at);
+        if (p->syscall_at && (p->checks || (p->syscall_ret_at && p->restorer_at)))
+            return;
+    }
+}
+
 static int find_syscall(struct hw_process *p, struct hw_error *err)
 {
-    for (size_t i = 0; i < p->maps.maps.n; i++) {
+    size_t n_code = 1024u * 1024;
+    hw_autofree uint8_t *code = malloc(n_code);
+    for (size_t i = 0; code && i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
         bool vdso = strcmp(m->path, "[vdso]") == 0;
         bool libc = p->raw ? strcmp(m->path, p->allocator_path) == 0 : is_libc(m->path);
-        if (!(m->flags & HW_MAP_EXEC) || (!vdso && !libc) || m->end - m->start > MAX_CODE)
-            continue;
-        size_t n = (size_t)(m->end - m->start);
-        hw_autofree uint8_t *code = malloc(n);
-        if (!code || hw_process_read(p, m->start, code, n) < 0)
-            continue;
-        look_for(code, n, m->start, SYSCALL, sizeof SYSCALL - 1, &p->syscall_at);
-        look_for(code, n, m->start, SYSCALL_RET, sizeof SYSCALL_RET - 1, &p->syscall_ret_at);
-        look_for(code, n, m->start, RESTORER, sizeof RESTORER - 1, &p->restorer_at);
+        if ((m->flags & HW_MAP_EXEC) && (vdso || libc) && m->end - m->start <= MAX_CODE)
+            find_in(p, m, code, n_code);
     }
     return p->syscall_at ? HW_OK
                          : hw_fail(err, HW_EUNSUPPORTED, 0,
@@ -519,9 +538,9 @@ static int cmp_range(const void *a, const void *b)
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err)
+static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, struct hw_error *err)
 {
-    struct hw_process p = {.pid = pid};
+    struct hw_process p = {.pid = pid, .checks = checks};
 #if !defined(__x86_64__)
     return hw_fail(err, HW_EUNSUPPORTED, 0,
                    "attaching to a running process works on x86-64 only; start it with 'heapwise "
@@ -551,6 +570,11 @@ int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_
     return HW_OK;
 }
 
+int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err)
+{
+    return look(pid, /* checks = */ false, out, err);
+}
+
 void hw_process_done(struct hw_process *p)
 {
     hw_maps_done(&p->maps);
@@ -569,9 +593,7 @@ bool hw_process_forbids(const struct hw_process *p, uint64_t pc)
 int hw_inject_check(const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_process p = {0};
-    int rc = hw_process_look(pid, &p, err);
-    if (rc == HW_OK && p.raw)
-        rc = hw_raw_check(&p, err);
+    int rc = look(pid, /* checks = */ true, &p, err);
     hw_process_done(&p);
     return rc;
 }

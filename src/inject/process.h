@@ -36,8 +36,9 @@ struct hw_process {
     uint64_t syscall_ret_at, restorer_at; /* the same and ret; a signal frame's way back */
     uint64_t library;                     /* load address of an injected client; 0 = none */
     bool ignores_trap;                    /* SIGTRAP is ignored */
-    bool raw; /* no loader to ask, or no table to change: the bare client, by changed code */
-    struct hw_allocator allocator;          /* raw only */
+    bool raw;    /* no loader to ask, or no table to change: the bare client, by changed code */
+    bool checks; /* nothing comes of it but a verdict: what is known of the file will do */
+    struct hw_allocator allocator;          /* raw only, and empty where it was only checked */
     const char *allocator_path;             /* borrowed from maps */
     HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
 };

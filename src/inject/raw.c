@@ -68,15 +68,11 @@ static int make_plan(struct hw_process *p, struct hw_plan_in *in, struct hw_plan
                      struct hw_error *err)
 {
     const struct hw_allocator *a = &p->allocator;
-    struct hw_error why;
     *in = (struct hw_plan_in){
         .text = {a->text, a->text_bytes}, .text_at = a->text_at, .word = read_word, .arg = p};
     memcpy(in->entry, a->entry, sizeof in->entry);
     memcpy(in->end, a->end, sizeof in->end);
-    int rc = hw_plan_make(in, plan, &why);
-    return rc < 0 ? hw_fail(err, rc, 0, "process %d has its allocator in '%s', but %s", p->pid->pid,
-                            p->allocator_path, why.text)
-                  : HW_OK;
+    return hw_plan_make(in, plan, err);
 }
 
 int hw_raw_check(struct hw_process *p, struct hw_error *err)
@@ -108,7 +104,11 @@ int hw_job_plan_raw(struct hw_job *j, struct hw_error *err)
     for (uint32_t i = 0; i < HW_HOOKED_COUNT; i++)
         if (!hw_symbols_find(&r->image, ".dynsym", names[i], &r->hook_va[i]))
             r->hook_va[i] = 0;
-    return make_plan(&j->process, &r->in, &r->plan, err);
+    struct hw_error why;
+    rc = make_plan(&j->process, &r->in, &r->plan, &why);
+    return rc < 0 ? hw_fail(err, rc, 0, "process %d has its allocator in '%s': %s",
+                            j->process.pid->pid, j->process.allocator_path, why.text)
+                  : HW_OK;
 }
 
 void hw_job_raw_done(struct hw_job *j)
