@@ -170,11 +170,6 @@ static int add_chain(struct build *b, const struct hw_function_at *chain, size_t
     return rc;
 }
 
-static bool is_zero(const struct hw_value *v)
-{
-    return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects && !v->alloc_samples;
-}
-
 static uint32_t parent_node(const struct build *b, uint32_t callsite)
 {
     uint32_t parent = callsite_of(b, callsite)->parent.v;
@@ -185,7 +180,7 @@ static void mark(struct build *b)
 {
     const hw_values *values = b->q->values;
     for (size_t i = 0; i < values->n; i++) {
-        if (is_zero(&values->v[i].v))
+        if (hw_value_is_zero(&values->v[i].v))
             continue;
         struct hw_flame_end e = hw_flame_end_of(b->q, values->v[i].callsite);
         uint32_t whole = e.depth < e.n ? callsite_of(b, e.callsite)->parent.v : e.callsite;
@@ -219,7 +214,7 @@ static int top_down(struct build *b)
         b->node_of[c] = node + 1;
     }
     for (size_t i = 0; rc == 0 && i < values->n; i++) {
-        if (is_zero(&values->v[i].v))
+        if (hw_value_is_zero(&values->v[i].v))
             continue;
         struct hw_flame_end e = hw_flame_end_of(b->q, values->v[i].callsite);
         if (e.depth < e.n) {
@@ -260,7 +255,7 @@ static int by_paths(struct build *b, enum direction way)
     for (size_t i = 0; rc == 0 && i < q->values->n; i++) {
         size_t pivot = 0;
         uint32_t node;
-        if (is_zero(&q->values->v[i].v))
+        if (hw_value_is_zero(&q->values->v[i].v))
             continue;
         rc = hw_flame_path_of(q, q->values->v[i].callsite, &b->calls, &b->path);
         if (rc < 0 || (q->filters && !hw_filter_apply(q->filters, b->path.v, &b->path.n, &pivot)))

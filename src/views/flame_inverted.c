@@ -97,11 +97,6 @@ static const struct hw_value *value_of(const struct job *j, const struct row *r)
     return &j->q->values->v[r->value].v;
 }
 
-static bool is_zero(const struct hw_value *v)
-{
-    return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects && !v->alloc_samples;
-}
-
 /* 1 = the filters drop the stack. */
 static int filtered_row(struct job *j, hw_flame_path *calls, hw_flame_path *path, struct row *r)
 {
@@ -126,7 +121,7 @@ static int make_rows(struct job *j)
     int rc = HW_OK;
     for (size_t i = 0; rc >= 0 && i < j->q->values->n; i++) {
         struct row r = {.value = (uint32_t)i};
-        if (is_zero(&j->q->values->v[i].v))
+        if (hw_value_is_zero(&j->q->values->v[i].v))
             continue;
         if (j->q->filters) {
             rc = filtered_row(j, &calls, &path, &r);

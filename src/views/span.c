@@ -38,23 +38,6 @@ static int values_at(const struct hw_profile *p, const struct hw_series_list *li
                        : hw_process_values(p, list, s->upid, ts_ns, at_max, out);
 }
 
-static int64_t grown(int64_t now, int64_t before)
-{
-    int64_t d = hw_sat_sub(now, before);
-    return d > 0 ? d : 0;
-}
-
-static void subtract(struct hw_value *now, const struct hw_value *before)
-{
-    now->space = grown(now->space, before->space);
-    now->objects = grown(now->objects, before->objects);
-    now->alloc_space = grown(now->alloc_space, before->alloc_space);
-    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
-    now->samples = grown(now->samples, before->samples);
-    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
-    now->variance += before->variance;
-}
-
 int hw_span_values(const struct hw_profile *p, const struct hw_series_list *list,
                    const struct hw_span *s, hw_values *out)
 {
@@ -66,7 +49,7 @@ int hw_span_values(const struct hw_profile *p, const struct hw_series_list *list
         while (k < out->n && out->v[k].callsite.v < before.v[i].callsite.v)
             k++;
         if (k < out->n && out->v[k].callsite.v == before.v[i].callsite.v)
-            subtract(&out->v[k].v, &before.v[i].v);
+            hw_value_since(&out->v[k].v, &before.v[i].v);
     }
     hw_vec_done(&before);
     return rc;

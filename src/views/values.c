@@ -14,20 +14,34 @@
 
 #include "base/banned.h"
 
+enum { FIRST_SPACING = 4 };
+
 struct slot {
     struct hw_value v;
     uint32_t callsite;
     uint32_t variance_dump; /* of the row that set v.variance; two rows of a dump keep the larger */
 };
 
+/* The sum as it was before dump s->all[next]. */
+struct mark {
+    size_t next, n;
+    struct slot *slots; /* owned: n */
+    uint64_t interval_bytes;
+    bool knows_variance;
+};
+
 struct hw_sum {
     const struct hw_profile *p; /* borrowed */
     const struct hw_series *s;  /* borrowed */
     uint32_t *slot_of;          /* by callsite; slot index + 1, 0 = none */
-    HW_VEC(struct slot) slots;
-    size_t next; /* index into s->all */
+    HW_VEC(struct slot) slots;  /* in order of their first row, whatever way led there */
+    size_t next;                /* index into s->all */
     uint64_t interval_bytes;
     bool knows_variance;
+    HW_VEC(struct mark) marks; /* by rising next */
+    size_t marks_bytes, max_marks_bytes;
+    uint64_t new_rows; /* since the last mark, or the beginning */
+    unsigned spacing;  /* rows a slot between two marks */
 };
 
 int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out)
@@ -52,6 +66,9 @@ void hw_sum_free(struct hw_sum *t)
 {
     if (!t)
         return;
+    for (size_t i = 0; i < t->marks.n; i++)
+        free(t->marks.v[i].slots);
+    hw_vec_done(&t->marks);
     free(t->slot_of);
     hw_vec_done(&t->slots);
     free(t);
@@ -107,17 +124,113 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     return HW_OK;
 }
 
-int hw_sum_advance(struct hw_sum *t, uint32_t dump)
+/* ---- marks: copies of the sum, from which it goes on when it is sent back ---- */
+
+void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes)
 {
-    if (t->next && dump < t->s->all.v[t->next - 1])
-        return HW_EINVAL;
+    t->max_marks_bytes = max_bytes;
+    t->spacing = FIRST_SPACING;
+}
+
+static size_t bytes_of(const struct mark *m)
+{
+    return m->n * sizeof *m->slots;
+}
+
+/* Every second one goes; what is between them is twice as much from now on. */
+static void thin_out(struct hw_sum *t)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->marks.n; i++) {
+        if (i % 2) {
+            t->marks.v[kept++] = t->marks.v[i];
+            continue;
+        }
+        t->marks_bytes -= bytes_of(&t->marks.v[i]);
+        free(t->marks.v[i].slots);
+    }
+    t->marks.n = kept;
+    t->spacing *= 2;
+}
+
+/* Memory that is not there costs time later, nothing else. */
+static void put_mark(struct hw_sum *t)
+{
+    struct mark m = {t->next, t->slots.n, NULL, t->interval_bytes, t->knows_variance};
+    bool newer = t->marks.n == 0 || t->marks.v[t->marks.n - 1].next < t->next;
+    if (!newer || t->new_rows < (uint64_t)t->spacing * t->slots.n)
+        return;
+    t->new_rows = 0;
+    while (t->marks.n && t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
+        thin_out(t);
+    if (bytes_of(&m) == 0 || t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
+        return;
+    m.slots = malloc(bytes_of(&m));
+    if (!m.slots)
+        return;
+    memcpy(m.slots, t->slots.v, bytes_of(&m));
+    if (hw_vec_push(&t->marks, m) < 0)
+        free(m.slots);
+    else
+        t->marks_bytes += bytes_of(&m);
+}
+
+static void return_to(struct hw_sum *t, const struct mark *m)
+{
+    size_t n = m ? m->n : 0;
+    for (size_t i = n; i < t->slots.n; i++)
+        t->slot_of[t->slots.v[i].callsite] = 0;
+    if (n)
+        memcpy(t->slots.v, m->slots, bytes_of(m)); /* there were as many when it was made */
+    for (size_t i = t->slots.n; i < n; i++)
+        t->slot_of[t->slots.v[i].callsite] = (uint32_t)i + 1;
+    t->slots.n = n;
+    t->next = m ? m->next : 0;
+    t->interval_bytes = m ? m->interval_bytes : 1;
+    t->knows_variance = m && m->knows_variance;
+    t->new_rows = 0;
+}
+
+static int go_on(struct hw_sum *t, uint32_t dump)
+{
     while (t->next < t->s->all.n && t->s->all.v[t->next] <= dump) {
+        size_t first, n;
+        hw_profile_dump_rows(t->p, t->s->all.v[t->next], &first, &n);
         int rc = add_dump(t, t->s->all.v[t->next]);
         if (rc < 0)
             return rc;
         t->next++;
+        t->new_rows += n;
+        if (t->max_marks_bytes)
+            put_mark(t);
     }
     return HW_OK;
+}
+
+static bool is_past(const struct hw_sum *t, size_t next, uint32_t dump)
+{
+    return next && t->s->all.v[next - 1] > dump;
+}
+
+int hw_sum_seek(struct hw_sum *t, uint32_t dump)
+{
+    size_t n = t->marks.n;
+    while (n && is_past(t, t->marks.v[n - 1].next, dump))
+        n--;
+    if (is_past(t, t->next, dump) || (n && t->marks.v[n - 1].next > t->next))
+        return_to(t, n ? &t->marks.v[n - 1] : NULL);
+    return go_on(t, dump);
+}
+
+int hw_sum_advance(struct hw_sum *t, uint32_t dump)
+{
+    return is_past(t, t->next, dump) ? HW_EINVAL : go_on(t, dump);
+}
+
+size_t hw_sum_bytes(const struct hw_sum *t)
+{
+    return sizeof *t + hw_callsites_count(t->p->callsites) * sizeof *t->slot_of +
+           t->slots.cap * sizeof *t->slots.v + t->marks_bytes;
 }
 
 static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
@@ -136,6 +249,17 @@ static int by_callsite(const void *a, const void *b)
     uint32_t x = ((const struct hw_callsite_value *)a)->callsite.v;
     uint32_t y = ((const struct hw_callsite_value *)b)->callsite.v;
     return x < y ? -1 : x > y;
+}
+
+size_t hw_sum_count(const struct hw_sum *t)
+{
+    return t->slots.n;
+}
+
+struct hw_callsite_value hw_sum_get(const struct hw_sum *t, size_t i)
+{
+    const struct slot *s = &t->slots.v[i];
+    return (struct hw_callsite_value){{s->callsite}, finished(t, s)};
 }
 
 int hw_sum_values(const struct hw_sum *t, hw_values *out)
@@ -189,6 +313,28 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->alloc_samples = hw_sat_add(to->alloc_samples, v->alloc_samples);
     to->idle = hw_sat_add(to->idle, v->idle);
     to->variance += v->variance;
+}
+
+static int64_t grown(int64_t now, int64_t before)
+{
+    int64_t d = hw_sat_sub(now, before);
+    return d > 0 ? d : 0;
+}
+
+void hw_value_since(struct hw_value *now, const struct hw_value *before)
+{
+    now->space = grown(now->space, before->space);
+    now->objects = grown(now->objects, before->objects);
+    now->alloc_space = grown(now->alloc_space, before->alloc_space);
+    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
+    now->samples = grown(now->samples, before->samples);
+    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
+    now->variance += before->variance;
+}
+
+bool hw_value_is_zero(const struct hw_value *v)
+{
+    return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects && !v->alloc_samples;
 }
 
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m)
