@@ -203,6 +203,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
 {
     if (!t)
         return;
+    hw_page_scrubs_forget(t->pages->scrubs, t);
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         free(t->labels[i]);
     free(t->labels);
@@ -324,8 +325,10 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
 {
     struct hw_pages *p = calloc(1, sizeof *p);
-    if (!p)
+    if (!p || hw_page_scrubs_new(&p->scrubs) < 0) {
+        free(p);
         return hw_fail(err, HW_ENOMEM, 0, "pages");
+    }
     p->o = *o;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->names_lock, NULL);
@@ -362,6 +365,7 @@ bool hw_pages_free(struct hw_pages *p)
         return false;
     for (unsigned i = 0; i < p->n; i++)
         hw_page_trace_free(p->traces[i]);
+    hw_page_scrubs_free(p->scrubs);
     pthread_cond_destroy(&p->reader_ended);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->names_lock);

@@ -1,5 +1,5 @@
 /*
- * GET /api/v1/traces/ID/flame: a flamegraph as arrays, and the table of functions.
+ * GET /api/v1/traces/ID/flame: a flamegraph as arrays.
  *
  * Little endian, each array begins at a multiple of 8:
  *
@@ -41,6 +41,7 @@ struct arrays {
     const struct hw_flame *f;
     const char *group; /* what f's root is called; NULL: it is the root of all */
     double min;
+    bool is_pruned; /* what is small was merged when the tree was made */
     HW_VEC(int32_t) parent;
     HW_VEC(uint32_t) end, name, module, samples;
     HW_VEC(uint16_t) depth;
@@ -219,7 +220,10 @@ static int walk(struct arrays *a, int32_t parent)
         double value = next == HW_ID_NONE
                            ? 0
                            : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
-        if (stable && next != HW_ID_NONE && value < a->min) {
+        if (next != HW_ID_NONE && a->f->v.v[next].function == HW_FLAME_MERGED && a->is_pruned) {
+            rc = put_merged(a, next, (int32_t)top->place, /* all = */ false);
+            next = a->f->v.v[next].next_sibling;
+        } else if (stable && next != HW_ID_NONE && value < a->min) {
             top->n_small += value > 0;
             hw_value_add(&top->small, hw_flame_total(a->f, next));
             next = a->f->v.v[next].next_sibling;
@@ -366,18 +370,22 @@ static double sum_of(const hw_values *values, enum hw_metric m)
     return (double)sum;
 }
 
-/* callers: the half of a pivot that grows upwards. */
-static int build(struct hw_page_trace *t, const struct hw_page_selection *s,
-                 const hw_values *values, bool callers, double share, struct hw_flame *out,
-                 struct hw_error *err)
+unsigned hw_page_flame_flags(const struct hw_page_selection *s)
+{
+    return (unsigned)(s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
+           (unsigned)(s->flags & HW_PAGE_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
+}
+
+int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection *s,
+                        const hw_values *values, bool callers, double share, struct hw_flame *out,
+                        struct hw_error *err)
 {
     struct hw_filter_matches matches = {0};
     struct hw_namer namer = hw_page_namer(t);
     struct hw_flame_question q = {.cs = t->profile->callsites,
                                   .fns = t->functions,
                                   .values = values,
-                                  .flags = (s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
-                                           (s->flags & HW_PAGE_COLLAPSE ? HW_FLAME_COLLAPSE : 0)};
+                                  .flags = hw_page_flame_flags(s)};
     bool pivot = hw_filters_have_pivot(&s->filters);
     if (callers && !pivot)
         return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
@@ -536,7 +544,8 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
             group);
     }
     for (size_t i = 0; rc == HW_OK && i < out->n; i++)
-        rc = build(t, s, &out->v[i].values, callers, asked_share(req), &out->v[i].flame, err);
+        rc = hw_page_flame_build(t, s, &out->v[i].values, callers, asked_share(req),
+                                 &out->v[i].flame, err);
     enum hw_metric m = s->metric;
     if (rc == HW_OK && out->n > 1 && s->flags & HW_PAGE_STABLE)
         qsort(out->v, out->n, sizeof *out->v, by_name);
@@ -562,18 +571,19 @@ static int sum_unfiltered(const struct hw_page_trace *t, const struct hw_page_se
 }
 
 static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
-                       const struct hw_page_selection *s, const parts *p, double unfiltered)
+                       const struct hw_page_selection *s, const parts *p, bool is_pruned,
+                       double unfiltered)
 {
     struct hw_strbuf bytes = {0};
-    struct arrays a = {.t = t, .sel = s};
+    struct arrays a = {.t = t, .sel = s, .is_pruned = is_pruned};
     /* Without a wish everything, up to what a browser holds in 150 MB. */
-    double share = asked_share(req), total = 0;
+    double share = is_pruned ? 0 : asked_share(req), total = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
         n += p->v[i].flame.v.n;
         total += (double)hw_value_get(hw_flame_total(&p->v[i].flame, 0), s->metric);
     }
-    if (share == 0 && n > MAX_UNASKED)
+    if (share == 0 && n > MAX_UNASKED && !is_pruned)
         share = 1e-5;
     a.min = total * share;
     int rc = fill(&a, p, unfiltered, &bytes);
@@ -584,219 +594,59 @@ static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
     return rc;
 }
 
-void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
+static bool is_given(struct hw_http_request *req, const char *name)
 {
-    struct hw_page_selection sel;
+    const char *text = hw_http_query(req, name);
+    return text && *text;
+}
+
+/* A graph that moves. HW_ELIMIT: it cannot say. */
+static int reply_moved(struct hw_http_request *req, struct hw_page_trace *t,
+                       const struct hw_page_selection *s)
+{
+    const char *filters = hw_http_query(req, "filters");
+    struct part whole = {0};
+    const parts one = {&whole, 1, 1};
+    int64_t unfiltered = 0;
+    if (!hw_page_scrub_can(t, s) || is_given(req, "group") || is_given(req, "part"))
+        return HW_ELIMIT;
+    int rc = hw_page_scrub_move(t, s, filters ? filters : "", asked_share(req), &whole.flame,
+                                &unfiltered);
+    if (rc == HW_OK)
+        rc = reply_parts(req, t, s, &one, /* is_pruned = */ true, (double)unfiltered);
+    hw_flame_done(&whole.flame);
+    return rc;
+}
+
+static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
+                      const struct hw_page_selection *s, struct hw_error *err)
+{
     hw_values values = {0};
     parts made = {0};
     double unfiltered = 0;
-    struct hw_error err = {0};
-    int rc = hw_page_selection_init(&sel, t, req, &err);
+    int rc = hw_page_values(t, s, &values, err);
     if (rc == HW_OK)
-        rc = hw_page_values(t, &sel, &values, &err);
+        rc = sum_unfiltered(t, s, &values, &unfiltered, err);
     if (rc == HW_OK)
-        rc = sum_unfiltered(t, &sel, &values, &unfiltered, &err);
+        rc = make_parts(req, t, s, &values, &made, err);
     if (rc == HW_OK)
-        rc = make_parts(req, t, &sel, &values, &made, &err);
-    if (rc == HW_OK)
-        rc = reply_parts(req, t, &sel, &made, unfiltered);
-    if (rc < 0)
-        hw_page_reply_error(req, &err, rc);
+        rc = reply_parts(req, t, s, &made, /* is_pruned = */ false, unfiltered);
     parts_done(&made);
     hw_vec_done(&values);
-    hw_page_selection_done(&sel);
+    return rc;
 }
 
-/* ---- functions ---- */
-
-struct row {
-    const struct hw_function_value *v;
-    const char *name, *module;
-};
-
-enum column {
-    COLUMN_NAME,
-    COLUMN_MODULE,
-    COLUMN_SELF,
-    COLUMN_TOTAL,
-    COLUMN_COUNT,
-    COLUMN_ERROR,
-    COLUMN_AVERAGE
-};
-
-static struct {
-    const char *name;
-    enum column column;
-} const columns[] = {{"name", COLUMN_NAME},      {"module", COLUMN_MODULE}, {"self", COLUMN_SELF},
-                     {"total", COLUMN_TOTAL},    {"count", COLUMN_COUNT},   {"error", COLUMN_ERROR},
-                     {"average", COLUMN_AVERAGE}};
-
-struct order {
-    enum column column;
-    enum hw_metric metric;
-    uint64_t interval_bytes;
-    int sign;
-};
-
-static int64_t count_of(const struct hw_value *v, enum hw_metric m)
+void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    bool live = m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
-    return live ? v->objects : v->alloc_objects;
-}
-
-static int compare_numbers(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static double share_of_error(const struct hw_function_value *v, const struct order *o)
-{
-    return hw_value_error(&v->total, o->metric, o->interval_bytes) /
-           (double)hw_value_get(&v->total, o->metric); /* rows without any are left out */
-}
-
-static double average(const struct hw_value *v, enum hw_metric m)
-{
-    int64_t n = count_of(v, m);
-    return n ? (double)hw_value_get(v, m) / (double)n : 0;
-}
-
-static int compare(const void *pa, const void *pb, void *ctx)
-{
-    const struct row *a = pa, *b = pb;
-    const struct order *o = ctx;
-    int c = 0;
-    switch (o->column) {
-    case COLUMN_NAME:
-        c = strcmp(a->name, b->name);
-        break;
-    case COLUMN_MODULE:
-        c = strcmp(a->module, b->module);
-        break;
-    case COLUMN_SELF:
-        c = compare_numbers(hw_value_get(&a->v->self, o->metric),
-                            hw_value_get(&b->v->self, o->metric));
-        break;
-    case COLUMN_TOTAL:
-        c = compare_numbers(hw_value_get(&a->v->total, o->metric),
-                            hw_value_get(&b->v->total, o->metric));
-        break;
-    case COLUMN_ERROR: {
-        double x = share_of_error(a->v, o), y = share_of_error(b->v, o);
-        c = (x > y) - (x < y);
-        break;
-    }
-    case COLUMN_AVERAGE: {
-        double x = average(&a->v->total, o->metric), y = average(&b->v->total, o->metric);
-        c = (x > y) - (x < y);
-        break;
-    }
-    case COLUMN_COUNT:
-        c = compare_numbers(count_of(&a->v->total, o->metric), count_of(&b->v->total, o->metric));
-        break;
-    }
-    return c ? c * o->sign : compare_numbers(a->v->function, b->v->function);
-}
-
-static void put_row(struct hw_json *j, const struct row *r, const struct hw_page_selection *s)
-{
-    hw_json_begin_array(j);
-    hw_json_str(j, r->name);
-    hw_json_str(j, r->module);
-    hw_json_int(j, hw_value_get(&r->v->self, s->metric));
-    hw_json_int(j, hw_value_get(&r->v->total, s->metric));
-    hw_json_int(j, count_of(&r->v->total, s->metric));
-    hw_json_double(j, hw_value_error(&r->v->total, s->metric, s->interval_bytes));
-    hw_json_int(j, hw_value_samples(&r->v->total, s->metric));
-    hw_json_double(j, hw_value_error(&r->v->self, s->metric, s->interval_bytes));
-    hw_json_int(j, hw_value_samples(&r->v->self, s->metric));
-    hw_json_int(j, count_of(&r->v->self, s->metric));
-    hw_json_end_array(j);
-}
-
-typedef HW_VEC(struct row) rows;
-
-static int choose_rows(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                       const hw_function_values *values, const struct hw_pattern *pattern,
-                       rows *out)
-{
-    for (size_t i = 0; i < values->n; i++) {
-        const struct hw_function_value *v = &values->v[i];
-        struct row r = {v, t->labels[v->function],
-                        hw_page_string(t, hw_functions_get(t->functions, v->function)->module)};
-        if (hw_value_get(&v->total, s->metric) == 0 ||
-            (pattern && !hw_pattern_matches(pattern, r.name)))
-            continue;
-        if (hw_vec_push(out, r) < 0)
-            return HW_ENOMEM;
-    }
-    return HW_OK;
-}
-
-static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_t otherwise)
-{
-    const char *text = hw_http_query(req, name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
-static void reply_rows(struct hw_http_request *req, const struct hw_page_selection *s,
-                       int64_t total, rows *r)
-{
-    const char *sort = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
-    struct order o = {COLUMN_SELF, s->metric, s->interval_bytes,
-                      order && strcmp(order, "asc") == 0 ? 1 : -1};
-    uint64_t offset = parameter(req, "offset", 0), limit = parameter(req, "limit", 200);
-    struct hw_json j;
-    for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
-        if (strcmp(columns[i].name, sort) == 0)
-            o.column = columns[i].column;
-    if (r->n)
-        qsort_r(r->v, r->n, sizeof *r->v, compare, &o);
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_uint(&j, "rows", r->n);
-    hw_json_kv_int(&j, "total", total);
-    hw_json_key(&j, "data");
-    hw_json_begin_array(&j);
-    for (size_t i = offset; i < r->n && i - offset < limit; i++)
-        put_row(&j, &r->v[i], s);
-    hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    hw_page_reply_json(req, &j);
-}
-
-/* Rows [name, module, self, total, count, error of total, samples of total, error of self,
- * samples of self, count of self]; match=PATTERN of filter.h. */
-void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
-{
-    const char *match = hw_http_query(req, "match");
     struct hw_page_selection sel;
-    struct hw_flame flame = {0};
-    struct hw_pattern *pattern = NULL;
-    hw_function_values values = {0};
-    hw_values at = {0};
     struct hw_error err = {0};
-    rows chosen = {0};
     int rc = hw_page_selection_init(&sel, t, req, &err);
-    sel.flags &= ~(unsigned)HW_PAGE_INVERT;
-    if (rc == HW_OK && match && *match)
-        rc = hw_pattern_new(match, &pattern, &err);
-    if (rc == HW_OK)
-        rc = hw_page_values(t, &sel, &at, &err);
-    if (rc == HW_OK)
-        rc = build(t, &sel, &at, /* callers = */ false, /* share = */ 0, &flame, &err);
-    if (rc == HW_OK)
-        rc = hw_flame_by_function(&flame, t->n_labels, &values);
-    if (rc == HW_OK)
-        rc = choose_rows(t, &sel, &values, pattern, &chosen);
+    if (rc == HW_OK) {
+        rc = reply_moved(req, t, &sel);
+        if (rc == HW_ELIMIT)
+            rc = reply_made(req, t, &sel, &err);
+    }
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);
-    else
-        reply_rows(req, &sel, hw_value_get(hw_flame_total(&flame, 0), sel.metric), &chosen);
-    hw_vec_done(&chosen);
-    hw_pattern_free(pattern);
-    hw_vec_done(&values);
-    hw_flame_done(&flame);
-    hw_vec_done(&at);
     hw_page_selection_done(&sel);
 }

@@ -66,7 +66,8 @@ struct hw_pages {
     unsigned n, last_id;                               /* lock */
     unsigned n_readers;                                /* lock; threads that read a trace */
     pthread_cond_t reader_ended;
-    atomic_uint changes; /* counts what events tell of */
+    atomic_uint changes;           /* counts what events tell of */
+    struct hw_page_scrubs *scrubs; /* has a lock of its own */
     pthread_mutex_t live_lock;
     struct hw_page_live *live; /* live_lock; processes that are watched now */
 };
@@ -141,6 +142,27 @@ void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
                            struct hw_page_selection *out);
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err);
+
+/* ---- graphs ---- */
+
+unsigned hw_page_flame_flags(const struct hw_page_selection *s); /* enum hw_flame_flags */
+/* The selection's tree of these values, in the order asked for. callers: the half of a pivot that
+ * grows upwards. min_share: only for what is inverted. */
+int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection *s,
+                        const hw_values *values, bool callers, double min_share,
+                        struct hw_flame *out, struct hw_error *err);
+
+/* Graphs whose moment moves, kept between requests. */
+struct hw_page_scrubs;
+int hw_page_scrubs_new(struct hw_page_scrubs **out);
+void hw_page_scrubs_free(struct hw_page_scrubs *all); /* NULL is fine */
+void hw_page_scrubs_forget(struct hw_page_scrubs *all, const struct hw_page_trace *t);
+void hw_page_scrubs_age(struct hw_page_scrubs *all); /* drops what was not used for a minute */
+bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
+/* The selection as hw_scrub_move gives it. filters: the text of the selection's. */
+int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
+                       const char *filters, double min_share, struct hw_flame *out,
+                       int64_t *unfiltered);
 
 /* ---- endpoints ---- */
 
