@@ -208,6 +208,28 @@ static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_e
     return rc;
 }
 
+static uint64_t tick_ns(void)
+{
+    return SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/*
+ * The kernel tells a process's start in clock ticks. One that starts because its starter heard
+ * "started" must be later than the session by that clock, too, so the tick (10 ms at most) is
+ * waited for: a third of those seen came one tick later, and on a faster machine in the same.
+ */
+static void let_tick_pass(const struct hw_session *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->sources.n; i++)
+        any |= s->sources.v[i].config->all || s->sources.v[i].config->process_cmdline.n;
+    if (!any || (s->start.flags & HW_START_LAUNCHED))
+        return;
+    uint64_t next = (s->start_ticks + 1) * tick_ns();
+    for (uint64_t now; (now = hw_now_boottime_ns()) < next;)
+        (void)usleep((useconds_t)((next - now) / 1000 + 1)); /* a signal: once more */
+}
+
 int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
                    struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
                    struct hw_session **out, struct hw_error *err)
@@ -228,7 +250,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->generation = ++r->next_generation;
     s->root = HW_PID_NONE;
     s->started_ns = s->last_checkpoint_ns = now;
-    s->start_ticks = hw_now_boottime_ns() / (SEC / (uint64_t)sysconf(_SC_CLK_TCK));
+    s->start_ticks = hw_now_boottime_ns() / tick_ns();
     s->checkpoint_every_ns = period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
     s->guards_every_ns = period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
     s->next_guard_ns = now + s->guards_every_ns;
@@ -258,6 +280,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     hw_starts_add(s);
     hw_attach_scan(s); /* who starts behind "started" is not one that ran already */
     hw_clients_wake(r);
+    let_tick_pass(s);
     rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);
     if (rc < 0)
         hw_session_write_failed(s, rc, err);

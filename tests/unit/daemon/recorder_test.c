@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/arch.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "daemon/recorder.h"
@@ -292,6 +293,23 @@ static void test_workers_stop_at_once(void **state)
     alarm(0);
 }
 
+/* Who starts a program because the recording has begun finds it later by the kernel's clock. */
+static void test_started_is_later_than_the_start(void **state)
+{
+    (void)state;
+    uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+    for (int i = 0; i < 10; i++) {
+        int out = memfd_create("out", MFD_CLOEXEC);
+        uint64_t before = hw_now_boottime_ns();
+        int fd = served_record("process_cmdline: \"nobody\" no_startup: true", out);
+        assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
+        assert_in_range(hw_now_boottime_ns() / tick, before / tick + 1, UINT64_MAX);
+        close(fd);
+        close(out);
+        served_wait_for_no_session();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_disk),
@@ -302,6 +320,7 @@ int main(void)
                                        cmocka_unit_test(test_file_size_limit),
                                        cmocka_unit_test(test_end_is_heard_behind_unread_news),
                                        cmocka_unit_test(test_number_used_again),
-                                       cmocka_unit_test(test_workers_stop_at_once)};
+                                       cmocka_unit_test(test_workers_stop_at_once),
+                                       cmocka_unit_test(test_started_is_later_than_the_start)};
     return cmocka_run_group_tests(tests, served_start, served_stop);
 }
