@@ -182,25 +182,30 @@ bool served_shake_hands(struct hw_ring_writer *w)
     return hw_ring_attach(fds[1], w) == HW_OK;
 }
 
+void served_send_allocations(struct hw_ring_writer *w, int n)
+{
+    struct {
+        struct hw_rec_stack h;
+        uint64_t pc[2], exact;
+    } s = {.h = {.stack_id = 5, .n_frames = 2, .stop = HW_STOP_END}, .pc = {0x1111, 0x2222}};
+    uint64_t pos = hw_ring_reserve(w, sizeof s);
+    memcpy((char *)hw_ring_at(w, pos) + 8, (char *)&s + 8, sizeof s - 8);
+    hw_ring_commit(w, pos, sizeof s, HW_REC_STACK);
+    for (int i = 0; i < n; i++) {
+        struct hw_rec_alloc a = {.alloc_size = 10, .sample_size = 10, .stack_id = 5, .heap_id = 1};
+        while (!(pos = hw_ring_reserve(w, sizeof a)))
+            usleep(100);
+        memcpy((char *)hw_ring_at(w, pos) + 8, (char *)&a + 8, sizeof a - 8);
+        hw_ring_commit(w, pos, sizeof a, HW_REC_ALLOC);
+    }
+}
+
 void served_good_client(int n)
 {
     struct hw_ring_writer w;
     if (!served_shake_hands(&w))
         _exit(1);
-    struct {
-        struct hw_rec_stack h;
-        uint64_t pc[2], exact;
-    } s = {.h = {.stack_id = 5, .n_frames = 2, .stop = HW_STOP_END}, .pc = {0x1111, 0x2222}};
-    uint64_t pos = hw_ring_reserve(&w, sizeof s);
-    memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&s + 8, sizeof s - 8);
-    hw_ring_commit(&w, pos, sizeof s, HW_REC_STACK);
-    for (int i = 0; i < n; i++) {
-        struct hw_rec_alloc a = {.alloc_size = 10, .sample_size = 10, .stack_id = 5, .heap_id = 1};
-        while (!(pos = hw_ring_reserve(&w, sizeof a)))
-            usleep(100);
-        memcpy((char *)hw_ring_at(&w, pos) + 8, (char *)&a + 8, sizeof a - 8);
-        hw_ring_commit(&w, pos, sizeof a, HW_REC_ALLOC);
-    }
+    served_send_allocations(&w, n);
     if (write(served_done[1], "", 1) != 1)
         _exit(1);
     for (;;)

@@ -38,8 +38,9 @@ void served_wait_for_no_session(void);
 
 /* ---- clients ---- */
 bool served_shake_hands(struct hw_ring_writer *w);
-void served_good_client(int n);    /* n allocations of 10 bytes */
-void served_wait_until_done(void); /* a good one has sent them */
+void served_send_allocations(struct hw_ring_writer *w, int n); /* of 10 bytes */
+void served_good_client(int n);                                /* these, and then it stays */
+void served_wait_until_done(void);                             /* a good one has sent them */
 pid_t served_run(void (*fn)(int), int arg);
 void served_end(pid_t pid);
 
