@@ -506,7 +506,8 @@ def not_held(box):
     hw.exact(d, since(after, before), "from then on")
     hw.true(not d.from_startup, "from_startup")
     text = open(err).read()
-    hw.true("ms after its start on: what it allocated before is missing" in text, text)
+    hw.true("ms after its start on: what it allocated before is missing" in text,
+            f"no word about what is missing: {text!r}")
 
 
 def memory_without_an_answer(box):

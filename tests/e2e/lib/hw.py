@@ -231,6 +231,13 @@ def exact(dump, want, what=""):
          + f"\n  {len(dump.samples)} callstacks, {dump.heap_samples} samples, lost {dump.lost}")
 
 
+def reason(e):
+    """Never empty: what is wrong, and which line of the test says so."""
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__]
+    where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    return (str(e).strip() or "no reason given") + where
+
+
 def main(cases):
     """argv[1:] names cases (default: all). Exit 0, 1, or 77 when all were skipped."""
     if sys.argv[1:] == ["--list"]:
@@ -249,11 +256,11 @@ def main(cases):
             print(f"skip {name}: {e}")
         except (Failure, AssertionError) as e:
             failed, keep = failed + 1, True
-            print(f"FAILED {name}: {e}")
-        except Exception:
+            print(f"FAILED {name}: {reason(e)}")
+        except Exception as e:
             failed, keep = failed + 1, True
-            print(f"FAILED {name}:")
             traceback.print_exc(file=sys.stdout)
+            print(f"FAILED {name}: {type(e).__name__}: {reason(e)}")
         finally:
             box.close()
             if keep and os.environ.get("HW_KEEP"):
