@@ -1,5 +1,6 @@
 #include "daemon/java_dump.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +110,14 @@ static int import(struct hw_java_dump *d, int fd, struct hw_java_dump_figures *o
     struct hw_graph_model_sums sums;
     struct stat st;
     int rc = d->options.read_hprof(fd, "the JVM's heap dump", &p, err);
-    if (rc < 0)
+    if (rc == HW_ENOMEM)
         return rc;
+    if (rc < 0) {
+        struct hw_error read = *err;
+        return code_of(hw_java_fail(err, HW_JAVA_HPROF_MALFORMED, "at byte %" PRIu64 ": %.100s",
+                                    read.offset, read.text),
+                       err);
+    }
     if (p->graphs.n != 1)
         rc = hw_fail(err, HW_EFORMAT, 0, "the JVM's heap dump has no objects");
     if (rc == 0)
@@ -145,6 +152,12 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     err = err ? err : &own;
     if (!d->link)
         return take_own_dump(d, out, err);
+    int reason = hw_jvm_look(d->options.pid, &d->jvm, err); /* memory may have become short */
+    if (reason)
+        return code_of(reason, err);
+    d->taking.modes = hw_java_modes(&d->jvm, d->options.allow_pause, &d->no_fork);
+    if (!d->taking.modes)
+        return code_of(hw_java_fail(err, d->no_fork, "pid %d", d->options.pid->pid), err);
     int rc = hw_java_link_dump(d->link, &d->taking, err);
     if (rc > 0 && rc != HW_JAVA_GONE && rc != HW_JAVA_RUNNING && may_own_dump(d)) {
         *err = (struct hw_error){0};
@@ -168,6 +181,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
 
 void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out)
 {
+    char code[HW_JAVA_CODE_MAX];
     if (d->no_fork)
         hw_strbuf_addf(out, "no fork: %s", hw_java_reason_code(d->no_fork));
     if (d->no_library)
@@ -175,23 +189,29 @@ void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out)
                        hw_java_reason_code(d->no_library));
     for (unsigned i = 0; i < d->taking.n_steps; i++)
         if (d->taking.steps[i].reason)
-            hw_strbuf_addf(out, "%s%s: %s", out->n ? "; " : "",
-                           hw_java_mode_text(d->taking.steps[i].mode),
-                           hw_java_reason_code(d->taking.steps[i].reason));
+            hw_strbuf_addf(
+                out, "%s%s: %s", out->n ? "; " : "", hw_java_mode_text(d->taking.steps[i].mode),
+                hw_java_reason_with(d->taking.steps[i].reason, d->taking.steps[i].detail, code));
 }
 
 static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
                        const struct hw_java_dump_figures *f, struct hw_error *err)
 {
     struct hw_strbuf steps = {0};
-    char way[64], before[64];
+    char way[64], before[64], lacks[64], code[HW_JAVA_CODE_MAX];
     int32_t pid = d->options.pid->pid;
     hw_java_dump_steps(d, &steps);
     (void)snprintf(way, sizeof way, "java_heap_graph.%d.way", pid);
     (void)snprintf(before, sizeof before, "java_heap_graph.%d.failed_before", pid);
-    const struct hw_trace_attribute all[] = {{way, hw_java_mode_text(f->mode)},
-                                             {before, steps.n ? steps.p : ""}};
-    int rc = hw_trace_attributes(w, sequence, f->boottime_ns, all, steps.n ? 2 : 1, err);
+    (void)snprintf(lacks, sizeof lacks, "java_heap_graph.%d.lacks", pid);
+    struct hw_trace_attribute all[3] = {{way, hw_java_mode_text(f->mode)}};
+    size_t n = 1;
+    if (steps.n)
+        all[n++] = (struct hw_trace_attribute){before, steps.p};
+    if (f->sums.stale)
+        all[n++] = (struct hw_trace_attribute){
+            lacks, hw_java_reason_with(HW_JAVA_STALE_CLASSES, (int)f->sums.stale, code)};
+    int rc = hw_trace_attributes(w, sequence, f->boottime_ns, all, n, err);
     hw_strbuf_done(&steps);
     return rc;
 }

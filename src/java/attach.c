@@ -106,6 +106,7 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
         out->has_client |= slash && strcmp(slash, "/libheapprofd_glibc_preload.so") == 0;
         out->has_library |= slash && strcmp(slash, "/libheapwise_java.so") == 0;
         out->shared_heap |= is_heap_in_a_file(m);
+        out->zgc |= strstr(m->path, "/memfd:java_heap") != NULL;
     }
     hw_maps_done(&maps);
     if (!found)

@@ -26,6 +26,7 @@ struct hw_jvm {
     int32_t inner;                /* as it calls itself */
     uint32_t uid, gid;            /* effective */
     bool shared_heap;             /* a fork would not copy it */
+    bool zgc;                     /* and its references are no addresses */
     bool has_client, has_library; /* of ours: they may come in without the JVM's help */
     uint64_t anon_kb;             /* resident */
 };

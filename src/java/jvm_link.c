@@ -27,6 +27,7 @@
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/lobby.h"
+#include "proc/limits.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -389,23 +390,24 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
 
 /* ---- what may be tried ---- */
 
-static uint64_t available_kb(void)
+/* The copy's pages count where the JVM's do: in its memory groups, and in the machine. */
+static bool has_room(const struct hw_jvm *jvm)
 {
-    hw_autofree char *text = NULL;
-    size_t n;
-    if (hw_file_read(AT_FDCWD, "/proc/meminfo", 1 << 16, &text, &n, NULL) < 0)
-        return UINT64_MAX;
-    const char *at = strstr(text, "MemAvailable:");
-    return at ? strtoull(at + strlen("MemAvailable:"), NULL, 10) : UINT64_MAX;
+    struct hw_limits l;
+    hw_limits_init(&l, jvm->pid->dir, &hw_limits_usual);
+    uint64_t room = hw_limits_room(&l, &hw_limits_usual, NULL);
+    hw_limits_done(&l);
+    return room / 1024 >= jvm->anon_kb;
 }
 
 uint32_t hw_java_modes(const struct hw_jvm *jvm, bool allow_pause, int *why)
 {
     uint32_t modes = allow_pause ? 1u << HW_JAVA_PAUSED_ADDRESS | 1u << HW_JAVA_PAUSED_TAGS : 0;
-    *why = jvm->shared_heap                ? HW_JAVA_SHARED_HEAP
-           : available_kb() < jvm->anon_kb ? HW_JAVA_LOW_MEMORY
-                                           : HW_JAVA_OK;
-    if (jvm->shared_heap)
+    *why = jvm->zgc           ? HW_JAVA_UNSAFE_GC
+           : jvm->shared_heap ? HW_JAVA_SHARED_HEAP
+           : !has_room(jvm)   ? HW_JAVA_LOW_MEMORY
+                              : HW_JAVA_OK;
+    if (jvm->zgc)
         modes &= ~(1u << HW_JAVA_PAUSED_ADDRESS); /* ZGC's pointers are coloured */
     return *why ? modes : modes | 1u << HW_JAVA_FORK_ADDRESS | 1u << HW_JAVA_FORK_TAGS;
 }

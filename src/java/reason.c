@@ -1,7 +1,9 @@
 /* Texts of reasons.def and of the ladder. */
 #include "java/reason.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/bytes.h"
 #include "java/protocol.h"
@@ -35,6 +37,15 @@ const char *hw_java_reason_text(int reason)
 const char *hw_java_reason_remedy(int reason)
 {
     return reasons[place(reason)].remedy;
+}
+
+const char *hw_java_reason_with(int reason, int detail, char out[HW_JAVA_CODE_MAX])
+{
+    bool has = detail && (reason == HW_JAVA_CRASHED || reason == HW_JAVA_FORK_FAILED ||
+                          reason == HW_JAVA_FAILED || reason == HW_JAVA_STALE_CLASSES);
+    (void)snprintf(out, HW_JAVA_CODE_MAX, has ? "%s:%d" : "%s", hw_java_reason_code(reason),
+                   detail);
+    return out;
 }
 
 const char *hw_java_mode_text(unsigned mode)

@@ -17,6 +17,9 @@ enum hw_java_reason {
 const char *hw_java_reason_code(int reason);   /* "jvm_gone"; "?" for numbers that are none */
 const char *hw_java_reason_text(int reason);   /* one sentence */
 const char *hw_java_reason_remedy(int reason); /* "" = none */
-const char *hw_java_mode_text(unsigned mode);  /* "fork, objects by address" */
+/* "child_crashed:11": the code with its number, where that says more. Gives out. */
+#define HW_JAVA_CODE_MAX 64
+const char *hw_java_reason_with(int reason, int detail, char out[HW_JAVA_CODE_MAX]);
+const char *hw_java_mode_text(unsigned mode); /* "fork, objects by address" */
 
 #endif

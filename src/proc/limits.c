@@ -234,3 +234,23 @@ struct hw_limit_state hw_limits_nearest(const struct hw_limits *l, int proc_dir,
         look_at_machine(roots->meminfo, &best);
     return best;
 }
+
+uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots *roots,
+                        const char **what)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i <= l->n_groups; i++) {
+        struct hw_limit_state s = {0};
+        if (i < l->n_groups)
+            look_at_group(&l->groups[i], &s);
+        else if (l->has_machine)
+            look_at_machine(roots->meminfo, &s);
+        uint64_t left = !s.what ? UINT64_MAX : s.limit > s.used ? s.limit - s.used : 0;
+        if (left >= least)
+            continue;
+        least = left;
+        if (what)
+            *what = s.what;
+    }
+    return least;
+}

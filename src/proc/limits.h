@@ -51,6 +51,11 @@ void hw_limits_done(struct hw_limits *l);
 struct hw_limit_state hw_limits_nearest(const struct hw_limits *l, int proc_dir,
                                         const struct hw_limits_roots *roots);
 
+/* What all its pages together may still take: the least of what its memory groups and the machine
+ * have left; UINT64_MAX = nothing limits it. *what (may be NULL): which one. */
+uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots *roots,
+                        const char **what);
+
 static inline uint32_t hw_limit_percent(const struct hw_limit_state *s)
 {
     return s->limit ? (uint32_t)((unsigned __int128)s->used * 100 / s->limit) : 0;

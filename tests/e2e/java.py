@@ -367,7 +367,7 @@ def no_fork(box):
         raise hw.Skip("this JVM has no ZGC")
     with Jvm(box, SHAPES, 10, options=options).ready() as jvm:
         p = dump(box, jvm, check=77)
-        hw.true(" fork_unsafe_shared_heap: " in p.stderr.decode(), p.stderr.decode())
+        hw.true(" fork_unsafe_gc:ZGC: " in p.stderr.decode(), p.stderr.decode())
     compare(box, options, dump_options=["--allow-pause"], n=300, sizes=False)
 
 

@@ -90,6 +90,38 @@ static void expect(const struct fix *f, const char *what, uint64_t limit, uint64
     assert_int_equal(s.used, used);
 }
 
+/* What a copy of the process may take: the least of all groups above it and of the machine. */
+static void test_room(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up(&f);
+    struct hw_limits_roots roots = {f.cgroup, f.meminfo};
+    static const struct {
+        unsigned inner, inner_used, outer, outer_used; /* MiB */
+        uint64_t room;
+        const char *what;
+    } rows[] = {{1000000, 0, 1000000, 0, 900000 * 1024ull, "machine"},
+                {100, 40, 1000000, 0, 60 * MIB, "memory group"},
+                {100, 40, 200, 190, 10 * MIB, "memory group"},
+                {100, 140, 200, 190, 0, "memory group"}};
+    put(&f, "proc/cgroup", "0::/a/b\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct hw_limits l;
+        const char *what = "";
+        put(&f, "cgroup/a/b/memory.max", "%llu\n", rows[i].inner * (unsigned long long)MIB);
+        put(&f, "cgroup/a/b/memory.current", "%llu\n",
+            rows[i].inner_used * (unsigned long long)MIB);
+        put(&f, "cgroup/a/memory.max", "%llu\n", rows[i].outer * (unsigned long long)MIB);
+        put(&f, "cgroup/a/memory.current", "%llu\n", rows[i].outer_used * (unsigned long long)MIB);
+        hw_limits_init(&l, f.proc, &roots);
+        assert_int_equal(hw_limits_room(&l, &roots, &what), rows[i].room);
+        assert_string_equal(what, rows[i].what);
+        hw_limits_done(&l);
+    }
+    tear_down(&f);
+}
+
 static void test_machine(void **state)
 {
     (void)state;
@@ -202,9 +234,10 @@ static void test_ourselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_machine), cmocka_unit_test(test_rlimits),
-        cmocka_unit_test(test_v2),      cmocka_unit_test(test_v1),
-        cmocka_unit_test(test_hostile), cmocka_unit_test(test_ourselves),
+        cmocka_unit_test(test_machine),   cmocka_unit_test(test_room),
+        cmocka_unit_test(test_rlimits),   cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_v1),        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_ourselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
