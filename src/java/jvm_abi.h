@@ -61,8 +61,8 @@ enum {
     HW_TI_VISIT = 0x100,
     HW_TI_ABORT = 0x8000,
     HW_TI_PREPARED = 2,
-    HW_TI_ARRAY = 8,
-    HW_TI_PRIMITIVE = 16,
+    HW_TI_ARRAY = 16,
+    HW_TI_PRIMITIVE = 32,
     HW_ACC_STATIC = 8,
     HW_ACC_INTERFACE = 0x200
 };
