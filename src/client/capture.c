@@ -209,6 +209,7 @@ static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
     r->stack_id = o->stack_id;
     r->n_frames = n;
     r->stop = o->stop | (uint32_t)o->generation << HW_STACK_STOP_BITS;
+    r->time_ns = hw_sys_now_ns(hw_sandbox());
     uint64_t *p = (uint64_t *)(void *)(r + 1);
     memcpy(p, o->pcs, n * 8);
     memcpy(p + n, o->exact, words * 8);
@@ -465,6 +466,7 @@ static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint
         r->stack_id = STREAM_STACK_ID;
         r->n_frames = 0;
         r->stop = HW_STOP_END;
+        r->time_ns = now_ns;
         hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_STACK);
         atomic_store_explicit(&s->sent[STREAM_STACK_ID], STREAM_STACK_ID, memory_order_relaxed);
     }

@@ -23,6 +23,7 @@
 #include "daemon/drain.h"
 #include "daemon/feed.h"
 #include "daemon/frames.h"
+#include "daemon/jit.h"
 #include "daemon/look.h"
 #include "daemon/modules.h"
 #include "daemon/permission.h"
@@ -181,6 +182,8 @@ struct hw_target {
     uint64_t ring_bytes;
 
     struct hw_frames frames;
+    struct hw_jit jit;
+    int32_t inner_pid; /* as it knows itself; 0 = not asked yet */
     struct hw_maps maps;
     uint64_t maps_ns;      /* last reading */
     uint64_t maps_debt_ns; /* the rest that readings up to then have earned */
@@ -225,6 +228,8 @@ void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, s
 bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
+/* Before a dump: names for code that was made at run time. */
+void hw_target_name_generated(struct hw_target *t);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
 /* HW_ETIMEOUT: they cannot be read (look.h); what is known stays. */
 int hw_target_refresh_maps(struct hw_target *t, uint64_t now);

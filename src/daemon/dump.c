@@ -474,6 +474,7 @@ static void go_on(struct hw_target *t, uint64_t now)
     bool no_more = late || !t->with_thread || now - d->since_ns > MANAGED_WAIT_NS;
     if (!hw_target_settle_names(t, no_more))
         return;
+    hw_target_name_generated(t);
     if (!hw_frames_name(&t->frames, t->rec->modules) && !late)
         return;
     if (late)

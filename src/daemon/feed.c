@@ -23,9 +23,10 @@
 #define ASK_AGAIN_NS    5000000u
 #define QUICK_NS        2000000000u
 #define VAIN_NS         50000000u
-#define RELEASE_RECORDS 256u  /* space goes back this often within one drain */
-#define BATCH           48u   /* small records booked together */
-#define KNOWN           4096u /* 64 KiB */
+#define RELEASE_RECORDS 256u      /* space goes back this often within one drain */
+#define BATCH           48u       /* small records booked together */
+#define KNOWN           4096u     /* 64 KiB */
+#define COARSE_LAG_NS   10000000u /* the coarse clock's, at most */
 #define MAX_STACKS      (1u << 26)
 
 /* What ids and books would find, for most allocations with one load. A cell found once stays. */
@@ -65,11 +66,11 @@ static bool stop_is_complete(uint32_t stop)
     return hw_stop_is_complete(stop);
 }
 
-/* exact: (n + 63) / 64 words; mixed: as many for managed frames behind. stop: as in struct
- * hw_rec_stack. */
-static int add_stack_of(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
-                        const void *exact, bool mixed, uint64_t *out)
+/* exact: (n_frames + 63) / 64 words; mixed: as many for managed frames behind. */
+static int add_stack(struct hw_feed *f, const struct hw_rec_stack *h, const void *pcs,
+                     const void *exact, bool mixed, uint64_t *out)
 {
+    uint32_t n = h->n_frames, stop = h->stop;
     if (f->stacks.n >= MAX_STACKS)
         return HW_ELIMIT;
     size_t words = (size_t)(n + 63) / 64 * (mixed ? 2 : 1);
@@ -80,7 +81,8 @@ static int add_stack_of(struct hw_feed *f, uint64_t id, uint32_t stop, const voi
                            .n_frames = n,
                            .mixed = mixed,
                            .stop = (uint16_t)stop,
-                           .generation = (uint16_t)(stop >> HW_STACK_STOP_BITS)};
+                           .generation = (uint16_t)(stop >> HW_STACK_STOP_BITS),
+                           .time_ns = h->time_ns};
     stop = s->stop;
     if (n) {
         memcpy(s->pcs, pcs, n * sizeof(uint64_t));
@@ -89,7 +91,7 @@ static int add_stack_of(struct hw_feed *f, uint64_t id, uint32_t stop, const voi
     uint64_t value = s->index | (stop_is_complete(stop) ? 0 : INCOMPLETE);
     if (hw_vec_push(&f->stacks, s) < 0)
         return HW_ENOMEM;
-    if (hw_map64_put(&f->ids, id, value) < 0) {
+    if (hw_map64_put(&f->ids, h->stack_id, value) < 0) {
         f->stacks.n--;
         return HW_ENOMEM;
     }
@@ -97,10 +99,11 @@ static int add_stack_of(struct hw_feed *f, uint64_t id, uint32_t stop, const voi
     return HW_OK;
 }
 
-static int add_stack(struct hw_feed *f, uint64_t id, uint32_t stop, const void *pcs, uint32_t n,
-                     const void *exact, uint64_t *out)
+/* The one of samples whose stacks were lost. */
+static int add_lost(struct hw_feed *f, uint64_t *out)
 {
-    return add_stack_of(f, id, stop, pcs, n, exact, /* mixed = */ false, out);
+    struct hw_rec_stack h = {.stop = HW_FEED_STOP_LOST};
+    return add_stack(f, &h, NULL, NULL, /* mixed = */ false, out);
 }
 
 static void meet_managed(struct hw_feed *f, const struct hw_stack *s)
@@ -129,8 +132,7 @@ static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size, bool 
             f->n_collisions++;
         return true;
     }
-    if (add_stack_of(f, h.stack_id, h.stop, pcs, h.n_frames, pcs + h.n_frames * sizeof(uint64_t),
-                     mixed, &known) < 0)
+    if (add_stack(f, &h, pcs, pcs + h.n_frames * sizeof(uint64_t), mixed, &known) < 0)
         f->n_nomem++;
     else if (mixed)
         meet_managed(f, f->stacks.v[(uint32_t)known]);
@@ -232,8 +234,7 @@ static bool stack_of(struct hw_feed *f, uint64_t stack_id, uint64_t *stack)
     if (hw_likely(hw_map64_get(&f->ids, id, stack)))
         return true;
     f->n_lost_stacks += id != 0;
-    if (hw_map64_get(&f->ids, 0, stack) ||
-        add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, stack) == HW_OK)
+    if (hw_map64_get(&f->ids, 0, stack) || add_lost(f, stack) == HW_OK)
         return true;
     f->n_nomem++;
     return false;
@@ -446,8 +447,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
     }
     const uint8_t *bytes = rec + sizeof c + regs_bytes;
     if (c.arch != f->arch || !copy_regs(&c, rec + sizeof c, &regs)) {
-        if (!hw_map64_get(&f->ids, 0, &stack) &&
-            add_stack(f, 0, HW_FEED_STOP_LOST, NULL, 0, NULL, &stack) < 0)
+        if (!hw_map64_get(&f->ids, 0, &stack) && add_lost(f, &stack) < 0)
             return 1;
         book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
         return 1;
@@ -456,9 +456,12 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
     if (copy_stalls(f, &c, now_ns))
         return 0;
     struct hw_walk_out *w = f->walk;
+    struct hw_rec_stack h = {.stack_id = walked_id(w),
+                             .n_frames = w->n_frames,
+                             .stop = w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
+                             .time_ns = c.alloc.time_ns + COARSE_LAG_NS};
     if (!hw_map64_get(&f->ids, walked_id(w), &stack) &&
-        add_stack(f, walked_id(w), w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
-                  w->pcs, w->n_frames, w->exact, &stack) < 0) {
+        add_stack(f, &h, w->pcs, w->exact, /* mixed = */ false, &stack) < 0) {
         f->n_nomem++;
         return 1;
     }

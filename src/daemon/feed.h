@@ -34,6 +34,7 @@ struct hw_stack {
     uint16_t stop;       /* enum hw_walk_stop; HW_FEED_STOP_LOST */
     uint16_t generation; /* low bits of the snapshot's that it was walked with */
     bool mixed;          /* some entries are ids of managed frames */
+    uint64_t time_ns;    /* CLOCK_MONOTONIC: by then its code was there */
     /* Leaf first; behind them the words with the bits of exact ones; mixed: those of managed ones.
      */
     uint64_t pcs[];

@@ -9,6 +9,8 @@
 
 #include "base/banned.h"
 
+#define MAX_NAMELESS 100000u
+
 #define CLIENT_NAME "libheapprofd_glibc_preload.so"
 
 int hw_frames_init(struct hw_frames *f, uint32_t arch)
@@ -28,6 +30,7 @@ void hw_frames_done(struct hw_frames *f)
     hw_vec_done(&f->of_stack);
     hw_vec_done(&f->unnamed);
     hw_vec_done(&f->frame_seen);
+    hw_vec_done(&f->nameless);
     hw_vec_done(&f->path);
     hw_managed_frames_done(&f->managed);
 }
@@ -89,6 +92,8 @@ static int range_of(struct hw_frames *f, const struct hw_map *m, char *const *pr
                                    .filtered = has_prefix(m->path, prefixes, n),
                                    .ours = is_client(m->path),
                                    .file = m->path[0] == '/' ? open(ctx, m) : NULL};
+    out->generated = out->file ? !out->file->is_elf : m->path[0] != '/' && m->path[0] != '[';
+    out->generated |= strncmp(m->path, "[anon", 5) == 0; /* memory with a name */
     return make_mapping(f, m, out);
 }
 
@@ -196,9 +201,9 @@ static int intern_named(struct hw_frames *f, const char *name, hw_frame_id *out)
     return rc < 0 ? rc : hw_callsites_frame(f->cs, &row, out);
 }
 
-/* Frames without a name yet are put on the list once. */
+/* Frames without a name yet are put on one of the lists once. */
 static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_frame_range *r,
-                        uint64_t va)
+                        uint64_t at, uint64_t time_ns)
 {
     if (id.v < f->frame_seen.n && f->frame_seen.v[id.v])
         return HW_OK;
@@ -207,7 +212,12 @@ static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_fra
     while (f->frame_seen.n <= id.v)
         f->frame_seen.v[f->frame_seen.n++] = false;
     f->frame_seen.v[id.v] = true;
-    if (!r || !r->file)
+    if (!r || r->generated)
+        return f->nameless.n < MAX_NAMELESS &&
+                       hw_vec_push(&f->nameless, (struct hw_nameless){id, at, time_ns}) < 0
+                   ? HW_ENOMEM
+                   : HW_OK;
+    if (!r->file)
         return HW_OK;
     if (r->filtered) {
         hw_str_id name;
@@ -216,15 +226,64 @@ static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_fra
             hw_callsites_set_frame_name(f->cs, id, name);
         return rc;
     }
-    struct hw_unnamed u = {id, r->file, va};
+    struct hw_unnamed u = {id, r->file, at - r->bias};
     return hw_vec_push(&f->unnamed, u) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- generated code ---- */
+
+bool hw_frames_any_generated(const struct hw_frames *f, const struct hw_stack *s)
+{
+    for (uint32_t i = 0; i < s->n_frames; i++) {
+        const struct hw_frame_range *r = find_range(f, s->pcs[i] - f->pc_step);
+        if (!hw_stack_is_managed(s, i) && (!r || r->generated))
+            return true;
+    }
+    return false;
+}
+
+static int intern_str(struct hw_frames *f, const char *text, hw_str_id *out)
+{
+    return hw_strings_intern(hw_callsites_strings(f->cs), hw_bytes_str(text), out);
+}
+
+/* One mapping for all of it: where it lies changes with every page that is added. */
+static int generated_row(struct hw_frames *f, const struct hw_jit_range *r, uint64_t at,
+                         struct hw_frame *row)
+{
+    struct hw_mapping m = {0};
+    const struct hw_jit_line *line = hw_jit_line_of(r, at);
+    *row = (struct hw_frame){.rel_pc = at, .line = line ? line->line : 0};
+    int rc = intern_str(f, "[jit]", &m.path);
+    if (rc == HW_OK)
+        rc = hw_callsites_mapping(f->cs, &m, &row->mapping);
+    if (rc == HW_OK)
+        rc = intern_str(f, r->entry->name, &row->name);
+    return rc == HW_OK && line ? intern_str(f, line->file, &row->file) : rc;
+}
+
+void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < f->nameless.n; i++) {
+        struct hw_nameless u = f->nameless.v[i];
+        bool later = u.time_ns > until_ns;
+        const struct hw_jit_range *r = later || !f->jit ? NULL : hw_jit_code_find(f->jit, u.pc);
+        struct hw_frame row;
+        if (r && generated_row(f, r, u.pc, &row) == HW_OK)
+            hw_callsites_set_frame(f->cs, u.frame, &row);
+        else if (later || !forget)
+            f->nameless.v[left++] = u;
+    }
+    f->nameless.n = left;
 }
 
 #define NO_FRAME UINT32_MAX /* the client's own */
 
-static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, uint16_t generation,
+static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, const struct hw_stack *s,
                     hw_frame_id *out)
 {
+    uint16_t generation = s->generation;
     uint64_t at = exact ? pc : pc - f->pc_step, known;
     bool now = generation == f->generation || generation == 0; /* 0: not known */
     if (now && hw_map64_get(&f->frame_ids, at, &known)) {
@@ -241,10 +300,14 @@ static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, uint16_t gener
         row.mapping = r->mapping;
         row.rel_pc = at - r->bias;
     }
-    int rc = hw_callsites_frame(f->cs, &row, out);
+    bool generated = !r || r->generated;
+    const struct hw_jit_range *j = generated && f->jit ? hw_jit_code_find(f->jit, at) : NULL;
+    int rc = j ? generated_row(f, j, at, &row) : HW_OK;
     if (rc == HW_OK)
-        rc = note_unnamed(f, *out, r, row.rel_pc);
-    if (rc == HW_OK && now && at != HW_MAP64_NO_KEY)
+        rc = hw_callsites_frame(f->cs, &row, out);
+    if (rc == HW_OK && !j)
+        rc = note_unnamed(f, *out, r, at, s->time_ns);
+    if (rc == HW_OK && now && !generated && at != HW_MAP64_NO_KEY)
         rc = hw_map64_put(&f->frame_ids, at, out->v);
     return rc;
 }
@@ -309,7 +372,7 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
         uint64_t at = s->pcs[i - 1];
         rc = hw_stack_is_managed(s, i - 1)
                  ? hw_managed_frames_get(&f->managed, f->cs, at, &root_first[n])
-                 : frame_at(f, at, hw_stack_is_exact(s, i - 1), s->generation, &root_first[n]);
+                 : frame_at(f, at, hw_stack_is_exact(s, i - 1), s, &root_first[n]);
         n += rc == HW_OK && root_first[n].v != NO_FRAME;
     }
     hw_callsite_id leaf = {HW_ID_NONE};
@@ -361,5 +424,5 @@ size_t hw_frames_bytes(const struct hw_frames *f)
     return hw_callsites_bytes(f->cs) + hw_map64_bytes(&f->frame_ids) +
            hw_map64_bytes(&f->managed.frames) + (f->ranges.cap + f->gone.cap) * sizeof *f->gone.v +
            f->of_stack.cap * sizeof *f->of_stack.v + f->unnamed.cap * sizeof *f->unnamed.v +
-           f->frame_seen.cap * sizeof *f->frame_seen.v;
+           f->frame_seen.cap * sizeof *f->frame_seen.v + f->nameless.cap * sizeof *f->nameless.v;
 }

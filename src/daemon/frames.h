@@ -23,6 +23,7 @@
 #include "daemon/modules.h"
 #include "daemon/tables.h"
 #include "model/callsites.h"
+#include "proc/jit_code.h"
 #include "proc/maps.h"
 
 struct hw_frame_range {
@@ -32,6 +33,7 @@ struct hw_frame_range {
     uint64_t inode;
     uint64_t offset;
     bool filtered;            /* skip_symbol_prefix */
+    bool generated;           /* code may have been made here at run time */
     bool ours;                /* the client library: its frames are no part of the program */
     uint16_t last_generation; /* gone: of the tables when it was there */
 };
@@ -51,6 +53,13 @@ struct hw_frames {
     unnamed;
     HW_VEC(bool) frame_seen; /* by frame id */
     struct hw_managed_frames managed;
+    const struct hw_jit_code *jit; /* names of generated code; borrowed; NULL = none */
+    HW_VEC(struct hw_nameless {
+        hw_frame_id frame;
+        uint64_t pc;
+        uint64_t time_ns; /* first seen then */
+    })
+    nameless;         /* generated code that had no name yet; first seen first */
     uint32_t pc_step; /* 1, arm64: 4 */
     /* Path of the last stack, root first: the next one mostly begins with the same callsites. */
     HW_VEC(struct hw_path_step {
@@ -76,6 +85,11 @@ bool hw_frames_covers(const struct hw_frames *f, uint64_t pc);
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
 /* Did all names of the stack's managed frames come? Else resolving it now gives them none. */
 bool hw_frames_named(const struct hw_frames *f, const struct hw_stack *s);
+/* Does the stack lead through code of which no file tells the name? */
+bool hw_frames_any_generated(const struct hw_frames *f, const struct hw_stack *s);
+/* Names those of nameless that were seen up to until_ns, as far as jit knows them now; forget: no
+ * name will come for the others of them. */
+void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget);
 size_t hw_frames_bytes(const struct hw_frames *f); /* of memory */
 hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);
 

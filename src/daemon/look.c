@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -434,6 +435,98 @@ int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint
         return rc;
     rc = m->job.rc;
     job_free(&m->job);
+    return rc;
+}
+
+/* ---- a file that grows ---- */
+
+struct piece_job {
+    struct job job;
+    char *path;        /* own; NULL: of the map */
+    struct hw_map map; /* its path is own */
+    int fd;            /* the job's own */
+    bool opened;
+    uint8_t *bytes; /* own */
+    size_t max, n;
+    uint64_t offset, size, dev, inode;
+};
+
+static void run_piece(struct job *j)
+{
+    struct piece_job *p = (struct piece_job *)(void *)j;
+    struct stat st;
+    if (p->fd < 0) {
+        j->rc = p->path ? hw_proc_open_written(j->who.dir, j->who.uid, p->path, &p->fd, NULL)
+                        : hw_proc_open_mapping(j->who.dir, j->who.uid, &p->map, &p->fd, NULL);
+        p->opened = j->rc == HW_OK;
+    }
+    if (j->rc < 0)
+        return;
+    if (fstat(p->fd, &st) < 0) {
+        j->rc = HW_ESYS;
+        return;
+    }
+    p->size = (uint64_t)st.st_size;
+    p->dev = st.st_dev;
+    p->inode = st.st_ino;
+    if (p->offset >= p->size)
+        return;
+    ssize_t n = pread(p->fd, p->bytes, p->max, (off_t)p->offset);
+    if (n < 0)
+        j->rc = HW_ESYS;
+    else
+        p->n = (size_t)n;
+}
+
+static void drop_piece(struct job *j)
+{
+    struct piece_job *p = (struct piece_job *)(void *)j;
+    if (p->fd >= 0)
+        (void)close(p->fd); /* read only */
+    free(p->path);
+    free((char *)p->map.path);
+    free(p->bytes);
+}
+
+static struct piece_job *piece_job(const struct hw_look_who *who, const struct hw_look_piece *p)
+{
+    struct piece_job *j = job_new(sizeof *j, who, run_piece, drop_piece);
+    if (!j)
+        return NULL;
+    j->fd = *p->fd >= 0 ? fcntl(*p->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    j->offset = p->offset;
+    j->max = p->max;
+    j->bytes = malloc(p->max + 1);
+    if (*p->fd < 0 && p->path) {
+        j->path = strdup(p->path);
+    } else if (*p->fd < 0) {
+        j->map = *p->map;
+        j->map.path = strdup(p->map->path);
+    }
+    if (j->bytes && (*p->fd < 0 ? j->path || j->map.path : j->fd >= 0))
+        return j;
+    job_free(&j->job);
+    return NULL;
+}
+
+int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_piece *p)
+{
+    struct piece_job *j = piece_job(&who, p);
+    int rc = j ? look(l, &j->job) : HW_ENOMEM;
+    if (rc < 0)
+        return rc;
+    rc = j->job.rc;
+    if (j->opened) {
+        *p->fd = j->fd;
+        j->fd = -1;
+    }
+    memcpy(p->out, j->bytes, j->n);
+    p->n = j->n;
+    p->size = j->size;
+    p->dev = j->dev;
+    p->inode = j->inode;
+    p->cpu_ns = j->job.cpu_ns;
+    job_free(&j->job);
     return rc;
 }
 

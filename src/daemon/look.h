@@ -49,6 +49,22 @@ int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, v
 int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
                       const void *p, size_t n);
 
+/* A piece of a file of the target that grows: a path as the target sees it, or (path NULL) the file
+ * behind a mapping. */
+struct hw_look_piece {
+    const char *path; /* the last part no link */
+    const struct hw_map *map;
+    int *fd; /* -1: it is opened, and the caller's from then on; else the two above are unused */
+    uint64_t offset;
+    uint8_t *out;
+    size_t max;
+    size_t n;            /* out: read */
+    uint64_t size;       /* out: of the whole file */
+    uint64_t dev, inode; /* out */
+    uint64_t cpu_ns;     /* out */
+};
+int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_piece *p);
+
 /* A mapping that was opened before, and need not be again. */
 struct hw_look_known {
     uint64_t start, end, inode, offset;

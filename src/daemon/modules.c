@@ -125,6 +125,7 @@ static struct hw_module_file *make_row(const struct hw_module_facts *f, const ch
     m->build_id_len = f->build_id_len;
     m->load_bias = f->load_bias;
     memcpy(m->cache_key, f->cache_key, sizeof m->cache_key);
+    m->is_elf = f->is_elf;
     if (!f->is_elf)
         m->table_state = HW_TABLE_NONE; /* not an ELF file we know: frame pointers, no names */
     return m;

@@ -35,6 +35,7 @@ struct hw_module_file {
     uint8_t build_id[HW_BUILD_ID_MAX];
     uint32_t build_id_len;
     uint64_t load_bias;
+    bool is_elf;
     char cache_key[HW_CFI_KEY_MAX]; /* "" = none */
     enum hw_table_state table_state;
     void *table; /* owned; READY */

@@ -238,7 +238,7 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
 
 uint64_t hw_target_bytes(const struct hw_target *t)
 {
-    uint64_t n = hw_frames_bytes(&t->frames) + t->tables.used +
+    uint64_t n = hw_frames_bytes(&t->frames) + hw_jit_bytes(&t->jit) + t->tables.used +
                  t->unresolved.cap * sizeof *t->unresolved.v +
                  t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v;
     for (size_t i = 0; i < t->heaps.n; i++)
@@ -258,6 +258,56 @@ void hw_target_too_big(struct hw_target *t)
     hw_target_finish(t, HW_END_GUARDRAIL);
 }
 
+/* What the files about its generated code say up to a moment. */
+static bool read_jit(struct hw_target *t, uint64_t until_ns, bool again)
+{
+    struct hw_proc_status st;
+    if (t->inner_pid == 0 && hw_proc_status(t->pid.dir, &st) == HW_OK)
+        t->inner_pid = st.nspid;
+    bool ended = t->phase == HW_PHASE_FINISHING && t->end == HW_END_EXITED;
+    struct hw_jit_ask ask = {.who = hw_look_at(&t->pid, t->uid),
+                             .inner = ended ? 0 : t->inner_pid,
+                             .maps = &t->maps,
+                             .maps_ns = t->maps_ns,
+                             .until_ns = until_ns,
+                             .now = hw_now_monotonic_ns(),
+                             .again = again};
+    bool all = hw_jit_read(&t->jit, t->rec->looker, &ask);
+    if (t->jit.complaint[0]) {
+        hw_session_warn(t->session, "pid %d: %s", t->pid.pid, t->jit.complaint);
+        t->jit.complaint[0] = '\0';
+    }
+    return all;
+}
+
+/* In the order in which they were seen: an address may have meant other code later. */
+static void name_in_order(struct hw_target *t, bool again)
+{
+    struct hw_frames *f = &t->frames;
+    bool all = true;
+    while (all && f->nameless.n) {
+        uint64_t until_ns = f->nameless.v[0].time_ns;
+        all = read_jit(t, until_ns, again);
+        hw_frames_name_generated(f, until_ns, /* forget = */ all);
+        again = true;
+    }
+}
+
+void hw_target_name_generated(struct hw_target *t)
+{
+    if (t->frames.nameless.n == 0)
+        return;
+    name_in_order(t, /* again = */ true);
+    (void)read_jit(t, HW_JIT_END, /* again = */ true); /* names the rest as well as it can be */
+    hw_frames_name_generated(&t->frames, HW_JIT_END, /* forget = */ false);
+}
+
+static void learn_generated(struct hw_target *t, uint64_t until_ns)
+{
+    name_in_order(t, /* again = */ false);
+    (void)read_jit(t, until_ns, /* again = */ false); /* not all: named later */
+}
+
 static void resolve_list(struct hw_target *t)
 {
     for (size_t i = 0; i < t->unresolved.n; i++) {
@@ -267,10 +317,12 @@ static void resolve_list(struct hw_target *t)
             hw_target_too_big(t);
             break;
         }
-        if (!hw_frames_named(&t->frames, t->unresolved.v[i]) &&
-            hw_vec_push(&t->unnamed, t->unresolved.v[i]) == HW_OK)
+        const struct hw_stack *s = t->unresolved.v[i];
+        if (!hw_frames_named(&t->frames, s) && hw_vec_push(&t->unnamed, s) == HW_OK)
             continue;
-        if (hw_frames_resolve(&t->frames, t->unresolved.v[i]) < 0)
+        if (hw_frames_any_generated(&t->frames, s))
+            learn_generated(t, s->time_ns);
+        if (hw_frames_resolve(&t->frames, s) < 0)
             t->n_unresolved++; /* out of memory or ids: its bytes cannot be shown */
     }
     hw_vec_clear(&t->unresolved);
@@ -605,6 +657,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->hello = c->hello;
     t->filters = c->filters;
     t->pid = HW_PID_NONE;
+    hw_jit_init(&t->jit);
     t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
     t->idle.source = (struct hw_idle){.pagemap_fd = -1, .bitmap_fd = -1, .flags_fd = -1};
     t->key = ++r->next_key;
@@ -622,6 +675,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     if (rc == HW_OK) {
         learn_names(t);
         rc = hw_frames_init(&t->frames, t->hello.arch);
+        t->frames.jit = &t->jit.code;
     }
     if (rc == HW_OK && (hw_page_init(&t->page, hw_door_name(r, c->door)) < 0 ||
                         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
@@ -672,6 +726,7 @@ void hw_target_free(struct hw_target *t)
     hw_page_done(&t->page);
     hw_tables_done(&t->tables);
     hw_frames_done(&t->frames);
+    hw_jit_done(&t->jit);
     hw_maps_done(&t->maps);
     hw_vec_done(&t->unresolved);
     hw_vec_done(&t->unnamed);

@@ -307,6 +307,11 @@ void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_
     cs->frames.v[f.v].shown.name = name;
 }
 
+void hw_callsites_set_frame(struct hw_callsites *cs, hw_frame_id f, const struct hw_frame *shown)
+{
+    cs->frames.v[f.v].shown = *shown;
+}
+
 struct hw_symbol_sets *hw_callsites_symbol_sets(struct hw_callsites *cs)
 {
     return &cs->symbol_sets;

@@ -68,6 +68,8 @@ int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_
                        hw_callsite_id *out);
 /* Gives a frame a name later (symbols resolved after interning); identity does not change. */
 void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name);
+/* The same for all that is shown of it. */
+void hw_callsites_set_frame(struct hw_callsites *cs, hw_frame_id f, const struct hw_frame *shown);
 
 /* What is known of the frames' source; empty until a trace or an enricher brings it. */
 struct hw_symbol_sets *hw_callsites_symbol_sets(struct hw_callsites *cs);

@@ -88,10 +88,10 @@ static int check_regular(int fd, int proc_dir, uint32_t uid, struct stat *st, co
 }
 
 /* O_PATH first: opening a device or a pipe can do something, looking at it cannot. */
-static int open_checked(int at, int proc_dir, const char *path, uint64_t resolve, uint32_t uid,
-                        struct stat *st, int *out, struct hw_error *err)
+static int open_flags(int at, int proc_dir, const char *path, uint64_t flags, uint64_t resolve,
+                      uint32_t uid, struct stat *st, int *out, struct hw_error *err)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | flags, .resolve = resolve};
     hw_autofd int look = (int)syscall(SYS_openat2, at, path, &how, sizeof how);
     if (look < 0 && (errno == EACCES || errno == EPERM))
         return hw_fail(err, HW_EPERM, 0, "'%s': not permitted", path);
@@ -109,22 +109,36 @@ static int open_checked(int at, int proc_dir, const char *path, uint64_t resolve
     return HW_OK;
 }
 
-static int open_in_root(int proc_dir, uint32_t uid, const char *path, struct stat *st, int *out,
-                        struct hw_error *err)
+static int open_checked(int at, int proc_dir, const char *path, uint64_t resolve, uint32_t uid,
+                        struct stat *st, int *out, struct hw_error *err)
+{
+    return open_flags(at, proc_dir, path, 0, resolve, uid, st, out, err);
+}
+
+/* flags: O_NOFOLLOW or 0 */
+static int open_in_root(int proc_dir, uint32_t uid, const char *path, uint64_t flags,
+                        struct stat *st, int *out, struct hw_error *err)
 {
     hw_autofd int root = openat(proc_dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return errno == ENOENT || errno == ESRCH
                    ? hw_fail(err, HW_EGONE, 0, "the process has ended")
                    : hw_fail_sys(err, "root of the process");
-    return open_checked(root, proc_dir, path, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, uid, st, out,
-                        err);
+    return open_flags(root, proc_dir, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, uid, st,
+                      out, err);
 }
 
 int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err)
 {
     struct stat st;
-    return open_in_root(proc_dir, uid, path, &st, out, err);
+    return open_in_root(proc_dir, uid, path, 0, &st, out, err);
+}
+
+int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
+                         struct hw_error *err)
+{
+    struct stat st;
+    return open_in_root(proc_dir, uid, path, O_NOFOLLOW, &st, out, err);
 }
 
 static int open_map_file(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
@@ -159,7 +173,7 @@ int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int
         return open_map_file(proc_dir, uid, m, out, err);
     struct stat st;
     hw_autofd int fd = -1;
-    int rc = open_in_root(proc_dir, uid, m->path, &st, &fd, err);
+    int rc = open_in_root(proc_dir, uid, m->path, 0, &st, &fd, err);
     if (rc < 0)
         return open_map_file(proc_dir, uid, m, out, err) == HW_OK ||
                        open_in_ours(proc_dir, uid, m, out) == HW_OK

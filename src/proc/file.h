@@ -17,6 +17,10 @@ struct hw_map;
 
 /* path as the target sees it; uid: its owner's. */
 int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err);
+/* The same for a file that the target is said to have written in a folder where others write, too:
+ * the last part of the path is no link. */
+int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
+                         struct hw_error *err);
 /* The file behind a mapping, also when its path is gone (map_files, where the kernel lets us). */
 int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
                          struct hw_error *err);

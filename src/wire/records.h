@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 4u
+#define HW_WIRE_VERSION 5u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -124,10 +124,13 @@ struct hw_rec_stack {
     /* enum hw_walk_stop of unwind/walk.h: why the walk ended; above it 16 bits of the generation of
      * the snapshot: whose functions stood at these addresses then */
     uint32_t stop;
+    /* CLOCK_MONOTONIC, and not the coarse one, which can be 5 ms late: generated code is younger.
+     */
+    uint64_t time_ns;
     /* uint64_t pc[n_frames]; leaf first; all but the leaf of a signal are return addresses */
     /* then ceil(n_frames/64) words: bit i set = pc[i] is exact, not a return address */
 };
-_Static_assert(sizeof(struct hw_rec_stack) == 24, "ring layout");
+_Static_assert(sizeof(struct hw_rec_stack) == 32, "ring layout");
 
 #define HW_STACK_STOP_BITS 16
 
