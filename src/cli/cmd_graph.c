@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/json_out.h"
 #include "cli/cli.h"
+#include "cli/graph_native.h"
 #include "cli/show.h"
 #include "cli/units.h"
 #include "import/import.h"
@@ -498,7 +499,8 @@ static int show(const struct graph_page *pg, struct hw_error *err)
     const char *class = hw_opt_text(o, HW_OPT_GRAPH_PATH),
                *other = hw_opt_text(o, HW_OPT_GRAPH_DIFF);
     bool leaks = hw_opt_flag(o, HW_OPT_GRAPH_LEAKS),
-         dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS);
+         dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS),
+         native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE);
     int rc;
     if (pg->json) {
         hw_json_kv_str(pg->json, "form",
@@ -506,6 +508,7 @@ static int show(const struct graph_page *pg, struct hw_error *err)
                        : other      ? "diff"
                        : leaks      ? "leaks"
                        : dominators ? "dominators"
+                       : native     ? "native"
                                     : "classes");
     }
     put_head(pg);
@@ -515,8 +518,12 @@ static int show(const struct graph_page *pg, struct hw_error *err)
         rc = show_diff(pg, other, err);
     else if (leaks)
         rc = show_leaks(pg, err);
+    else if (native)
+        rc = hw_graph_show_native(pg->p, pg->g, pg->top, pg->json);
     else
         rc = show_classes(pg, dominators);
+    if (rc == HW_ENOTFOUND && native)
+        return hw_fail(err, rc, 0, "the graph knows of no memory outside of the heap");
     if (rc == HW_ENOTFOUND && class)
         return hw_fail(err, rc, 0, "no reachable object of class '%s'", class);
     return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "heap graph") : rc;
@@ -564,11 +571,11 @@ int hw_cmd_graph(struct hw_cli *cli)
     struct hw_error err = {0};
     int n_forms = o->v[HW_OPT_GRAPH_PATH].set + o->v[HW_OPT_GRAPH_DIFF].set +
                   hw_opt_flag(o, HW_OPT_GRAPH_LEAKS) + hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_CLASSES);
+                  hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE);
     if (o->n_args != 1 || n_forms > 1) {
         hw_cli_error(cli, NULL,
                      o->n_args != 1 ? "which trace?"
-                                    : "--classes, --dominators, --path, --diff, --leaks: "
+                                    : "--classes, --dominators, --path, --diff, --leaks, --native: "
                                       "one of them");
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);

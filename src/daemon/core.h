@@ -23,6 +23,7 @@
 #include "daemon/drain.h"
 #include "daemon/feed.h"
 #include "daemon/frames.h"
+#include "daemon/graph_links.h"
 #include "daemon/jit.h"
 #include "daemon/look.h"
 #include "daemon/modules.h"
@@ -200,7 +201,9 @@ struct hw_target {
         const char *trigger, *next_trigger;
         struct hw_snapshot *snap;
         uint64_t since_ns;
+        size_t n_questions; /* that the snapshot answers */
     } dump;
+    HW_VEC(struct hw_graph_question) questions; /* of heap graphs of this process */
     struct hw_target_triggers triggers;
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
@@ -245,6 +248,11 @@ void hw_dump_tick(struct hw_target *t, uint64_t now);
 /* Begins a look (HW_TRIGGER_LIVE) unless a dump is under way, which comes first. */
 #define HW_TRIGGER_LIVE "live"
 void hw_dump_live(struct hw_target *t);
+/* A heap graph of this process was written: a dump is made, and the samples are written that were
+ * allocated for its blocks. */
+#define HW_TRIGGER_GRAPH "heap-graph"
+void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
+                       const hw_native_blocks *blocks);
 /* What the look found, as a trace of its own. */
 int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s, int fd,
                        struct hw_error *err);
@@ -316,8 +324,9 @@ struct hw_session {
     uint64_t checkpoint_every_ns, clocks_every_ns, guards_every_ns;
     uint64_t cpu_start_us, ring_budget, ring_used;
     bool stopping, started_told, warned_budget;
-    bool closed; /* the file is complete: nothing more is written */
-    bool ended;  /* nobody names it any more */
+    bool targets_due; /* stopping: their last dumps wait for a heap graph */
+    bool closed;      /* the file is complete: nothing more is written */
+    bool ended;       /* nobody names it any more */
     uint64_t stop_deadline_ns;
     char reason[160];
     int status;

@@ -48,6 +48,7 @@ static void start(struct hw_target *t, const char *trigger, bool final)
         return;
     }
     d->active = true;
+    d->n_questions = t->questions.n;
     d->final = final;
     d->trigger = trigger;
     d->since_ns = hw_now_monotonic_ns();
@@ -396,8 +397,9 @@ static void find_idle(struct hw_target *t, const struct hw_snapshot *s)
 {
     struct hw_error err = {0};
     t->idle.known = false;
-    if (!t->feed->keeps_addresses || t->idle.failed || t->end == HW_END_EXITED ||
-        t->end == HW_END_EXECED || !hw_pid_alive(&t->pid))
+    if (!hw_session_wants_idle(t->session, t->source) || !t->feed->keeps_addresses ||
+        t->idle.failed || t->end == HW_END_EXITED || t->end == HW_END_EXECED ||
+        !hw_pid_alive(&t->pid))
         return;
     int rc = measure_idle(t, s, &err);
     if (rc == HW_OK || rc == HW_EGONE)
@@ -405,6 +407,67 @@ static void find_idle(struct hw_target *t, const struct hw_snapshot *s)
     t->idle.failed = true;
     hw_session_warn(t->session, "pid %d: idle allocations are not measured: %s", t->pid.pid,
                     err.text);
+}
+
+/* ---- blocks of heap graphs ---- */
+
+void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
+                       const hw_native_blocks *blocks)
+{
+    struct hw_graph_question q;
+    if (!t->with_thread || !t->feed->keeps_addresses)
+        return;
+    if (hw_graph_question_init(&q, graph_boottime_ns, blocks) < 0 ||
+        hw_vec_push(&t->questions, q) < 0) {
+        hw_graph_question_done(&q);
+        return;
+    }
+    hw_dump_request(t, HW_TRIGGER_GRAPH, /* final = */ false);
+}
+
+static int write_links(struct hw_target *t, const struct hw_snapshot *s,
+                       const struct hw_graph_question *q, struct hw_error *err)
+{
+    struct hw_profile_writer *w = t->session->sources.v[t->source].writer;
+    hw_graph_answers answers = {0};
+    HW_VEC(struct hw_dump_link) links = {0};
+    int rc = hw_graph_question_ask(q, s->idle.v, s->idle.n, &answers);
+    if (rc == HW_OK)
+        rc = hw_vec_reserve(&links, answers.n);
+    for (size_t i = 0; rc == HW_OK && i < answers.n; i++) {
+        const struct hw_idle_sample *x = &s->idle.v[answers.v[i].sample];
+        hw_callsite_id c = hw_frames_of(&t->frames, x->where);
+        if (c.v == HW_ID_NONE)
+            continue; /* could not be resolved, and was counted then */
+        links.v[links.n++] = (struct hw_dump_link){.block = answers.v[i].block,
+                                                   .callsite = c,
+                                                   .alloc_size = x->alloc_size,
+                                                   .sample_size = x->sample_size};
+    }
+    if (rc == HW_OK)
+        rc = hw_profile_links(w, (uint64_t)t->pid.pid, q->boottime_ns, links.v, links.n,
+                              t->frames.cs, t->key, err);
+    else
+        rc = hw_fail(err, rc, 0, "links of pid %d", t->pid.pid);
+    hw_vec_done(&answers);
+    hw_vec_done(&links);
+    return rc;
+}
+
+static int answer_questions(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
+{
+    size_t n = t->dump.n_questions;
+    int rc = HW_OK;
+    for (size_t i = 0; i < n; i++) {
+        if (rc == HW_OK && !t->session->closed)
+            rc = write_links(t, s, &t->questions.v[i], err);
+        hw_graph_question_done(&t->questions.v[i]);
+    }
+    t->questions.n -= n;
+    for (size_t i = 0; i < t->questions.n; i++)
+        t->questions.v[i] = t->questions.v[i + n];
+    t->dump.n_questions = 0;
+    return rc;
 }
 
 /* It ended before its first record was read: the trace says why, though of no heap. */
@@ -434,6 +497,8 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;
     if (t->dump.final && s->books.n == 0 && failed && !t->session->closed)
         rc = write_reason(t, s, &err);
+    if (rc == HW_OK)
+        rc = answer_questions(t, s, &err);
     bool cumulative = !t->session->sources.v[t->source].config->dump_at_max;
     if (t->dump.final && t->end == HW_END_EXECED && cumulative && !t->session->closed &&
         worth_writing(t, s))

@@ -226,3 +226,8 @@ int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32
                                     &figures->trace_bytes, err);
     return rc;
 }
+
+const hw_native_blocks *hw_java_dump_natives(const struct hw_java_dump *d)
+{
+    return hw_jgraph_natives(d->graph);
+}

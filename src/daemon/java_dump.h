@@ -27,7 +27,7 @@ struct hw_trace_writer;
 
 struct hw_java_dump_options {
     const struct hw_pid *pid;
-    bool allow_pause;        /* the JVM may stand still for the whole walk */
+    bool allow_pause; /* the JVM may stand still for the whole walk */
     /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = the ladder ends before. With
      * allow_pause the JVM's own heap dump is taken where our library is refused. */
     int (*read_hprof)(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
@@ -52,6 +52,8 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
 /* The graph taken last; also why it was not the ladder's first step, as attributes of the trace. */
 int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
                        struct hw_java_dump_figures *figures, struct hw_error *err);
+/* Of the graph taken last. */
+const hw_native_blocks *hw_java_dump_natives(const struct hw_java_dump *d);
 /* Steps of the last take that failed, "fork, objects by address: child_stalled" each; "" = none. */
 void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out);
 

@@ -233,6 +233,11 @@ static int write_graph(struct hw_java_source *j, struct jvm *v, struct hw_error 
                             err);
     if (rc == 0)
         rc = hw_java_dump_write(v->dump, s->writer, j->sequence, &v->figures, err);
+    for (size_t i = 0; rc == 0 && i < s->rec->targets.n; i++) {
+        struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->pid.pid == v->pid.pid && t->pid.start_ticks == v->pid.start_ticks)
+            hw_dump_for_graph(t, v->figures.boottime_ns, hw_java_dump_natives(v->dump));
+    }
     return rc;
 }
 

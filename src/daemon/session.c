@@ -598,6 +598,20 @@ static void dump_source(struct hw_session *s, uint32_t source, const char *trigg
     }
 }
 
+/* A heap graph that is under way asks for a dump of its process: that one comes first. */
+static void finish_targets(struct hw_session *s, uint64_t now)
+{
+    bool busy = false;
+    for (size_t i = 0; i < s->java.n; i++)
+        busy |= hw_java_source_busy(s->java.v[i]);
+    if (busy && s->status == HW_OK && now < s->stop_deadline_ns)
+        return;
+    s->targets_due = false;
+    for (size_t i = 0; i < s->rec->targets.n; i++)
+        if (s->rec->targets.v[i]->session == s)
+            hw_target_finish(s->rec->targets.v[i], HW_END_SESSION);
+}
+
 void hw_session_stop(struct hw_session *s, const char *reason, int status)
 {
     if (s->stopping)
@@ -608,9 +622,8 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status)
     (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
     uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
     s->stop_deadline_ns = hw_now_monotonic_ns() + wait_ms * MS;
-    for (size_t i = 0; i < s->rec->targets.n; i++)
-        if (s->rec->targets.v[i]->session == s)
-            hw_target_finish(s->rec->targets.v[i], HW_END_SESSION);
+    s->targets_due = true;
+    finish_targets(s, hw_now_monotonic_ns());
 }
 
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err)
@@ -764,6 +777,8 @@ static void tick_clocks(struct hw_session *s, uint64_t now)
 /* After the stop's time-out: what has not been drained is dropped, what has is written. */
 static void tick_stopping(struct hw_session *s, uint64_t now)
 {
+    if (s->targets_due)
+        finish_targets(s, now);
     size_t left = n_targets_left(s);
     if (left == 0)
         left = hw_inject_leave(s);

@@ -628,7 +628,8 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
-    t->feed->keeps_addresses = hw_session_wants_idle(s, t->source) && !c->dump_at_max;
+    t->feed->keeps_addresses =
+        (hw_session_wants_idle(s, t->source) || s->java.n) && !c->dump_at_max;
     t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
     return HW_OK;
 }
@@ -733,6 +734,9 @@ void hw_target_free(struct hw_target *t)
     for (size_t i = 0; i < t->heaps.n; i++)
         hw_tally_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);
+    for (size_t i = 0; i < t->questions.n; i++)
+        hw_graph_question_done(&t->questions.v[i]);
+    hw_vec_done(&t->questions);
     hw_snapshot_free(t->dump.snap);
     hw_idle_done(&t->idle.source);
     hw_map64_done(&t->idle.bytes);

@@ -535,3 +535,44 @@ int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_err
     hw_pb_end(pb);
     return hw_trace_end(p->trace, err);
 }
+
+/* ---- links to heap graphs ---- */
+
+static int put_link(struct hw_profile_writer *p, struct hw_pb *pb, const struct hw_dump_link *link)
+{
+    uint64_t iid;
+    int rc = site_iid(p, link->callsite, &iid);
+    if (rc < 0)
+        return rc;
+    hw_pb_begin(pb, HW_F_ManagedLinks_links);
+    hw_pb_uint(pb, HW_F_ManagedLinks_Link_block, link->block);
+    hw_pb_uint(pb, HW_F_ManagedLinks_Link_callstack_id, iid);
+    hw_pb_uint(pb, HW_F_ManagedLinks_Link_alloc_size, link->alloc_size);
+    hw_pb_uint(pb, HW_F_ManagedLinks_Link_sample_size, link->sample_size);
+    hw_pb_end(pb);
+    return HW_OK;
+}
+
+int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_boottime_ns,
+                     const struct hw_dump_link *links, size_t n, const struct hw_callsites *cs,
+                     uint64_t cs_key, struct hw_error *err)
+{
+    enum { IN_A_PACKET = 8192 };
+    int rc = source_get(p, cs_key, &p->source);
+    size_t at = 0;
+    p->cs = cs;
+    p->timestamp_boottime_ns = graph_boottime_ns;
+    do {
+        struct hw_pb *pb = hw_trace_begin(p->trace, p->sequence, graph_boottime_ns);
+        hw_pb_begin(pb, HW_F_TracePacket_managed_links);
+        hw_pb_uint(pb, HW_F_ManagedLinks_pid, pid);
+        for (size_t i = 0; rc == HW_OK && i < IN_A_PACKET && at < n; i++)
+            rc = put_link(p, pb, &links[at++]);
+        hw_pb_end(pb);
+        int ended = hw_trace_end(p->trace, err);
+        if (rc < 0)
+            return hw_fail(err, rc, 0, "links of pid %llu", (unsigned long long)pid);
+        rc = ended;
+    } while (rc == HW_OK && at < n);
+    return rc == HW_OK ? flush_interned(p, err) : rc;
+}

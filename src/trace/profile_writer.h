@@ -68,6 +68,15 @@ int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *
                       struct hw_error *err);
 int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
 /* The target is gone: forget what was interned for it (ids are not used again). */
+/* Samples of this process that belong to blocks of its heap graph of that time. */
+struct hw_dump_link {
+    uint32_t block; /* of the graph, from 0 */
+    hw_callsite_id callsite;
+    uint64_t alloc_size, sample_size;
+};
+int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_boottime_ns,
+                     const struct hw_dump_link *links, size_t n, const struct hw_callsites *cs,
+                     uint64_t cs_key, struct hw_error *err);
 void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
 /* A single ProcessHeapSamples {pid, rejected_concurrent}. */
 /* It may not be profiled: an empty dump that says why. */

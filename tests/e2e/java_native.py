@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Memory outside of a JVM's heap: which objects own how much of it, and which native callstacks allocated it."""
 import collections
+import json
+import os
 import sys
+import time
 import zlib
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -62,6 +65,30 @@ def beans(jvm):
         found.setdefault(line[0], (line[-2], line[-1]))
     return found
 
+
+# One buffer of before the recording; then, on a line of input, others and streams, by methods of their own.
+LATER = r"""
+import java.nio.*;
+import java.util.*;
+import java.util.zip.*;
+public class Later {
+    static final List<Object> kept = new ArrayList<>();
+    static void buffers() { for (int i = 1; i <= 50; i++) kept.add(ByteBuffer.allocateDirect(10000 * i)); }
+    static void streams() throws Exception {
+        for (int i = 0; i < 7; i++) {
+            Deflater d = new Deflater(); d.setInput(new byte[1000]); d.finish(); d.deflate(new byte[1000]); kept.add(d); }
+    }
+    public static void main(String[] a) throws Exception {
+        kept.add(ByteBuffer.allocateDirect(777));
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+        buffers();
+        streams();
+        System.out.println("done"); System.out.flush();
+        System.in.read();
+    }
+}
+"""
 
 BLOCKS = """select c.name, b.kind, count(*), sum(b.size) from heap_graph_native_block b join heap_graph_object o
     on o.id = b.object_id join heap_graph_class c on c.id = o.type_id group by 1, 2"""
@@ -141,5 +168,67 @@ def by_tags(box):
     owners(box, options, ["--allow-pause"])
 
 
+def near(got, want, share, what):
+    hw.true(abs(got - want) <= share * want, f"{what}: {got}, not {want}")
+
+
+SESSION = """buffers { size_kb: 65536 } duration_ms: 60000
+    data_sources { config { name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: %d pid: %d } } }
+    data_sources { config { name: "android.java_hprof" java_hprof_config { pid: %d } } }"""
+
+
+def join(box, interval, options=()):
+    """-> rows of graph --native after a recording of both kinds; the first graph came before there was anything."""
+    hw.need("java", "javac")
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+    service = box.start([hw.tool("traced")], env=env)
+    hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+    trace = box.path("joined.trace")
+    with Jvm(box, LATER, options=options).ready() as jvm:
+        (box.dir / "config").write_text(SESSION % (interval, jvm.pid, jvm.pid))
+        p = box.start([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", trace], env=env)
+        maps = lambda: (f"/proc/{jvm.pid}/maps", open(f"/proc/{jvm.pid}/maps").read())[1]
+        hw.wait_for(lambda: "heapprofd_glibc" in maps() and "libheapwise_java" in maps(), "both libraries", 30)
+        time.sleep(0.5)
+        jvm.p.stdin.write(b"\n")
+        jvm.p.stdin.flush()
+        hw.equal(jvm.p.stdout.readline(), b"done\n", "the program's second line")
+        time.sleep(0.3)  # the ring is emptied
+        service.send_signal(10)  # SIGUSR1: dumps now
+        time.sleep(0.2)
+        p.send_signal(2)
+        hw.equal(p.wait(30), 0, "the recorder's status")
+        hw.true(jvm.p.poll() is None, "the JVM has ended")
+    hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [], "statistics")
+    out = box.run([hw.tool("heapwise"), "graph", "--native", "--json", trace], check=0).stdout
+    page = json.loads(out)
+    hw.true(page["linked"], "the graph is not linked")
+    return page, {(r["class"], r["kind"]): r for r in page["rows"]}
+
+
+def joined(box):
+    """Every block that was allocated during the recording has its callstack; with NativeMemoryTracking, too."""
+    page, rows = join(box, 1, ["-XX:NativeMemoryTracking=summary"])
+    buffers, streams = rows["java.nio.DirectByteBuffer", "buffer"], rows["java.util.zip.Deflater", "deflater"]
+    size = sum(10000 * i for i in range(1, 51))
+    hw.equal([buffers[k] for k in ("blocks", "bytes", "linked_blocks", "linked_bytes")], [51, size + 777, 50, size],
+             "buffers, all but the one of before")
+    hw.true(size <= buffers["sampled_bytes"] <= size + 50 * 32, f"sampled: {buffers['sampled_bytes']}")
+    hw.equal([page["blocks_without_sample"], page["bytes_without_sample"]], [1, 777], "what has no sample")
+    hw.true(any("Unsafe_AllocateMemory" in f for f in buffers["stacks"][0]["frames"]), "the buffers' callstack")
+    hw.equal([streams["blocks"], streams["linked_blocks"]], [7, 7], "streams")
+    hw.equal(sum(s["samples"] for s in streams["stacks"]), 7 * 5, "allocations of streams: state, window, two tables, output")
+    near(streams["sampled_bytes"], streams["bytes"], 0.01, "what zlib took, against what it is taken for")
+    hw.true(all("Java_java_util_zip_Deflater_init" in s["frames"] for s in streams["stacks"]), "the streams' callstacks")
+
+
+def joined_sampled(box):
+    """At an interval of 64 KiB: bytes of samples are scaled, so they stand for all."""
+    _, rows = join(box, 65536)
+    buffers = rows["java.nio.DirectByteBuffer", "buffer"]
+    hw.true(44 <= buffers["linked_blocks"] <= 50, f"linked: {buffers['linked_blocks']}")
+    near(buffers["sampled_bytes"], buffers["bytes"], 0.05, "bytes of samples")
+
+
 if __name__ == "__main__":
-    hw.main({"owners": owners, "by-tags": by_tags})
+    hw.main({"owners": owners, "by-tags": by_tags, "joined": joined, "joined-sampled": joined_sampled})
