@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/progress.h"
 
 #include "base/banned.h"
 
@@ -90,9 +92,12 @@ int hw_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out, struct
     return rc < 0 ? rc : HW_OK;
 }
 
-int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_error *err)
+int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_progress *progress,
+                  struct hw_error *err)
 {
     z_stream z = {0};
+    struct stat st;
+    uint64_t size = progress && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     size_t limit;
     hw_autofree uint8_t *in = malloc(CHUNK);
     if (!in || limit_of(out, max_out, &limit) < 0 || inflateInit2(&z, WINDOW_ANY) != Z_OK)
@@ -111,6 +116,7 @@ int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_error
         z.next_in = in;
         z.avail_in = (uInt)n;
         rc = inflate_all_of(&z, limit, out, err);
+        hw_progress_at(progress, z.total_in, size);
     }
     inflateEnd(&z);
     return rc < 0 ? rc : HW_OK;

@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 
 struct hw_error;
+struct hw_progress;
 
 enum hw_gzip_wrapper { HW_GZIP_ZLIB, HW_GZIP_GZIP };
 
@@ -28,8 +29,9 @@ static inline bool hw_gzip_is(struct hw_bytes head)
 /* Appends the inflated content; the wrapper, zlib's or gzip's, is recognised. Several gzip members
  * one after the other are one content. */
 int hw_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out, struct hw_error *err);
-/* The same for the rest of a file. */
-int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_error *err);
+/* The same for the rest of a file. progress (NULL = nobody waits): packed bytes that were read. */
+int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_progress *progress,
+                  struct hw_error *err);
 int hw_deflate(struct hw_bytes in, enum hw_gzip_wrapper wrapper, struct hw_strbuf *out,
                struct hw_error *err);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -96,7 +97,7 @@ static int make(struct hw_source *out, int64_t (*read)(void *, void *, size_t, s
     if (!s)
         return HW_ENOMEM;
     s->fd = -1;
-    *out = (struct hw_source){.read = read, .ctx = s, .done = done};
+    *out = (struct hw_source){.read = read, .ctx = s, .done = done, .fd = -1};
     return HW_OK;
 }
 
@@ -104,7 +105,7 @@ int hw_source_fd(int fd, struct hw_source *out)
 {
     int rc = make(out, read_fd);
     if (rc == HW_OK)
-        ((struct state *)out->ctx)->fd = fd;
+        ((struct state *)out->ctx)->fd = out->fd = fd;
     return rc;
 }
 
@@ -114,7 +115,7 @@ int hw_source_gzip_fd(int fd, struct hw_source *out)
     if (rc < 0)
         return rc;
     struct state *s = out->ctx;
-    s->fd = fd;
+    s->fd = out->fd = fd;
     s->unpacks = inflateInit2(&s->z, WINDOW_GZIP) == Z_OK;
     if (s->unpacks)
         return HW_OK;
@@ -135,4 +136,15 @@ void hw_source_done(struct hw_source *s)
     if (s->done)
         s->done(s->ctx);
     *s = (struct hw_source){0};
+}
+
+bool hw_source_tell(const struct hw_source *s, uint64_t *at, uint64_t *size)
+{
+    struct stat st;
+    off_t here = s->fd < 0 ? -1 : lseek(s->fd, 0, SEEK_CUR);
+    if (here < 0 || fstat(s->fd, &st) < 0 || st.st_size <= 0)
+        return false;
+    *at = (uint64_t)here;
+    *size = (uint64_t)st.st_size;
+    return true;
 }

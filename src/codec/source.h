@@ -11,6 +11,7 @@
 #ifndef HW_CODEC_SOURCE_H
 #define HW_CODEC_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,11 +23,14 @@ struct hw_source {
     int64_t (*read)(void *ctx, void *p, size_t n, struct hw_error *err);
     void *ctx;
     void (*done)(void *ctx); /* NULL = nothing to do */
+    int fd;                  /* what it reads from, borrowed; -1 = memory */
 };
 
 int hw_source_fd(int fd, struct hw_source *out);      /* from where it stands */
 int hw_source_gzip_fd(int fd, struct hw_source *out); /* unpacks, several members too */
 int hw_source_bytes(struct hw_bytes b, struct hw_source *out);
+/* How far in its file it is, for progress; false: no file of known size. */
+bool hw_source_tell(const struct hw_source *s, uint64_t *at, uint64_t *size);
 void hw_source_done(struct hw_source *s);
 
 #endif

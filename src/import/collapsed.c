@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "base/vec.h"
 #include "codec/lines.h"
 #include "model/profile.h"
@@ -96,6 +97,7 @@ static int read_collapsed(struct hw_bytes file, struct hw_profile *into, struct 
             rc = value ? add_stack(&in, stack, value) : HW_OK;
         else
             in.n_bad++;
+        hw_progress_at(into->progress, lines.offset, file.n);
     }
     hw_vec_done(&in.path);
     if (rc == HW_OK && in.n_bad)

@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/map64.h"
+#include "base/progress.h"
 #include "base/vec.h"
 #include "codec/lines.h"
 #include "model/profile.h"
@@ -410,8 +411,10 @@ static int read_lines(struct heaptrack *h, struct hw_bytes file, struct hw_error
     struct hw_lines lines = hw_lines_of(file);
     struct hw_bytes line;
     int rc = HW_OK;
-    while (rc == HW_OK && hw_lines_next(&lines, &line))
+    while (rc == HW_OK && hw_lines_next(&lines, &line)) {
         rc = line.n ? read_line(h, line) : HW_OK;
+        hw_progress_at(h->p->progress, lines.offset, file.n);
+    }
     return rc < 0 ? hw_fail(err, rc, lines.offset, "line %llu", (unsigned long long)lines.number)
                   : HW_OK;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "base/strbuf.h"
 #include "import/hprof_classes.h"
 #include "import/hprof_contents.h"
@@ -259,8 +260,10 @@ static int add_all(struct hprof *h)
         rc = make_field(h, "runtimeInternalObjects", &h->internal_field);
     h->heap_type = HW_HEAP_TYPE_APP;
     hw_hprof_rewind(&h->file);
-    while (rc == HW_OK && hw_hprof_next(&h->file, &r))
+    while (rc == HW_OK && hw_hprof_next(&h->file, &r)) {
         rc = add_record(h, &r);
+        hw_progress_at(h->p->progress, h->file.pos, h->file.all.n);
+    }
     return rc;
 }
 

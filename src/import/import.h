@@ -13,6 +13,7 @@
 
 struct hw_error;
 struct hw_profile;
+struct hw_progress;
 struct hw_source;
 
 struct hw_importer {
@@ -34,5 +35,8 @@ const struct hw_importer *hw_importer_find(struct hw_bytes head);
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
 /* The same from an open descriptor, which stays the caller's; name is for messages. */
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
+/* The same; who waits sees in progress, whose total is the file's bytes, how much is read. */
+int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
+                      struct hw_profile **out, struct hw_error *err);
 
 #endif

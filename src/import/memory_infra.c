@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "codec/source.h"
 #include "import/json_events.h"
 #include "import/memory_infra_parts.h"
 
 #include "base/banned.h"
 
-enum { MAX_PLACED = 64 };
+enum { MAX_PLACED = 64, LOOK_EVERY = 1024 };
 
 int hw_infra_bad(struct hw_infra *in, const char *stat)
 {
@@ -282,15 +283,25 @@ static int take_event(struct hw_infra *in, struct hw_json_events *events,
     return rc;
 }
 
+static void tell_progress(const struct hw_profile *p, const struct hw_source *source)
+{
+    uint64_t at, size;
+    if (p->progress && hw_source_tell(source, &at, &size))
+        hw_progress_at(p->progress, at, size);
+}
+
 static int read_events(struct hw_infra *in, struct hw_source *source, struct hw_error *err)
 {
     struct hw_json_events *events;
     struct hw_json_event e;
     bool any = false;
+    unsigned n_events = 0;
     int rc = hw_json_events_new(source, &events);
     if (rc < 0)
         return hw_fail(err, rc, 0, "JSON trace");
     while ((rc = hw_json_events_next(events, &e, err)) == 1) {
+        if (n_events++ % LOOK_EVERY == 0)
+            tell_progress(in->p, source);
         any = true;
         if (is_wanted(&e) && (rc = take_event(in, events, &e)) < 0) {
             (void)hw_fail(err, rc, e.offset, "event at byte %llu", (unsigned long long)e.offset);

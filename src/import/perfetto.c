@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "base/strbuf.h"
 #include "codec/pb.h"
 #include "import/cpu_samples.h"
@@ -61,6 +62,17 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
     return rc;
 }
 
+enum { FIRST_TENTHS = 1 }; /* of the time: the first way through skips the samples */
+
+/* `tenths` of the work begin where `before` of them are done. */
+static void tell_progress(const struct import *im, uint64_t before, uint64_t tenths,
+                          uint64_t offset)
+{
+    uint64_t size = hw_trace_reader_size(im->reader);
+    if (size <= UINT64_MAX / 10)
+        hw_progress_at(im->p->progress, before * size + tenths * offset, 10 * size);
+}
+
 static int gather(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
@@ -70,6 +82,7 @@ static int gather(struct import *im, struct hw_error *err)
         rc = gather_packet(im, &p);
         if (rc < 0)
             return hw_fail(err, rc, p.offset, "trace packet");
+        tell_progress(im, 0, FIRST_TENTHS, p.offset);
     }
     return rc;
 }
@@ -469,6 +482,7 @@ static int read_all(struct import *im, struct hw_error *err)
         rc = read_packet(im, &p);
         if (rc < 0)
             return hw_fail(err, rc, p.offset, "trace packet");
+        tell_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
     }
     return rc;
 }

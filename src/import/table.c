@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/progress.h"
 #include "base/strbuf.h"
 #include "codec/gzip.h"
 #include "codec/source.h"
@@ -23,6 +24,7 @@
 #include "base/banned.h"
 
 enum { HEAD = 4096 };
+#define UNPACKING 0.3 /* of the time a packed file takes; measured on traces */
 static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
 
 const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,     &hw_import_pprof,
@@ -155,7 +157,10 @@ static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
     }
     if (lseek(fd, 0, SEEK_SET) != 0)
         return hw_fail_sys(err, "cannot read");
-    int rc = import_unpacked(hw_inflate_fd(fd, max_file, &content, err), &content, into, err);
+    hw_progress_part(into->progress, 0, UNPACKING);
+    int rc = hw_inflate_fd(fd, max_file, &content, into->progress, err);
+    hw_progress_part(into->progress, UNPACKING, 1);
+    rc = import_unpacked(rc, &content, into, err);
     hw_strbuf_done(&content);
     return rc;
 }
@@ -181,10 +186,17 @@ static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
 
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err)
 {
+    return hw_import_fd_with(fd, name, NULL, out, err);
+}
+
+int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
+                      struct hw_profile **out, struct hw_error *err)
+{
     struct hw_profile *p;
     int rc = hw_profile_new(&p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile");
+    p->progress = progress;
     rc = import_fd(fd, p, err);
     if (rc < 0) {
         if (err && (rc == HW_EFORMAT || rc == HW_ETRUNCATED) && err->offset)
@@ -196,6 +208,7 @@ int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_er
         hw_profile_free(p);
         return rc;
     }
+    p->progress = NULL;
     *out = p;
     return HW_OK;
 }

@@ -28,6 +28,8 @@
 #include "model/memory_dump.h"
 #include "model/system.h"
 
+struct hw_progress;
+
 struct hw_process {
     int64_t pid;
     hw_str_id name;    /* shown name: cmdline[0] as the spec cuts it; 0 = unknown */
@@ -118,6 +120,7 @@ struct hw_profile {
     hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
     int64_t first_ns, last_ns;
     bool frozen;
+    struct hw_progress *progress; /* told by who fills it; borrowed, NULL = nobody waits */
     struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
 };
 

@@ -75,10 +75,12 @@ static int make_labels(struct hw_page_trace *t)
 
 static void add_names(void *ctx, struct hw_profile *profile)
 {
-    const struct hw_page_trace *t = ctx;
+    struct hw_page_trace *t = ctx;
     struct hw_pages *p = t->pages;
     if (!p->o.add_names)
         return;
+    if (hw_callsites_count(profile->callsites)) /* none: before there is a trace */
+        atomic_store(&t->stage, HW_PAGE_NAMING);
     pthread_mutex_lock(&p->names_lock);
     p->o.add_names(p->o.ctx, profile, t->symbol_dirs);
     pthread_mutex_unlock(&p->names_lock);
@@ -130,7 +132,7 @@ static int look_over(struct hw_page_trace *t)
 static int read_trace(struct hw_page_trace *t, struct hw_error *err)
 {
     struct hw_processor_options o = {
-        .limits = t->pages->o.limits, .add_names = add_names, .ctx = t};
+        .limits = t->pages->o.limits, .add_names = add_names, .ctx = t, .progress = &t->progress};
     int rc = hw_processor_new(&o, &t->processor, err);
     if (rc == HW_OK)
         rc = hw_processor_load(t->processor, t->path, err);
@@ -138,6 +140,7 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
         rc = hw_processor_with(t->processor, NULL, borrow_profile, t, err);
     if (rc < 0)
         return rc;
+    atomic_store(&t->stage, HW_PAGE_SUMMING);
     rc = look_over(t);
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
@@ -237,6 +240,7 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     t->name = strdup(name);
     t->begin_ns = hw_now_monotonic_ns();
     t->n_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    hw_progress_init(&t->progress, t->n_bytes);
     if (!t->path || !t->name || hw_page_heaps_new(&t->heaps) < 0) {
         hw_page_trace_free(t);
         return NULL;

@@ -12,6 +12,8 @@
 
 enum { LOOK_MS = 100, HEARTBEAT_MS = 15000, RECORDINGS_MS = 250, MAX_POINTS = 2000 };
 
+static const char *const stages[] = {
+    [HW_PAGE_READING] = "reading", [HW_PAGE_NAMING] = "naming", [HW_PAGE_SUMMING] = "summing"};
 static const char *const states[] = {"loading", "ready", "failed"};
 
 /* ---- status ---- */
@@ -73,6 +75,12 @@ static void put_n_processes(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_kv_uint(j, "n_processes", n);
 }
 
+static void put_progress(struct hw_json *j, const struct hw_page_trace *t)
+{
+    hw_json_kv_uint(j, "read", hw_progress_done(&t->progress));
+    hw_json_kv_str(j, "stage", stages[atomic_load(&t->stage)]);
+}
+
 static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
 {
     int state = atomic_load_explicit(&t->state, memory_order_acquire);
@@ -85,6 +93,8 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         j, "seconds",
         (double)(state == HW_PAGE_LOADING ? hw_now_monotonic_ns() - t->begin_ns : t->took_ns) /
             1e9);
+    if (state == HW_PAGE_LOADING)
+        put_progress(j, t);
     if (state == HW_PAGE_FAILED) {
         struct hw_strbuf hex = {0};
         for (size_t i = 0; i < t->n_head; i++)
@@ -147,21 +157,65 @@ static int send_json(struct hw_http_stream *s, const char *event, struct hw_page
     return rc;
 }
 
+static bool is_loading(const struct hw_page_trace *t)
+{
+    return atomic_load_explicit(&t->state, memory_order_acquire) == HW_PAGE_LOADING;
+}
+
+/* What is being read: an array. */
+static void put_loading(struct hw_json *j, struct hw_pages *p)
+{
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
+    unsigned n = hw_page_traces(p, traces);
+    hw_json_begin_array(j);
+    for (unsigned i = 0; i < n; i++) {
+        if (is_loading(traces[i])) {
+            hw_json_begin_object(j);
+            hw_json_kv_uint(j, "id", traces[i]->id);
+            hw_json_kv_uint(j, "bytes", traces[i]->n_bytes);
+            put_progress(j, traces[i]);
+            hw_json_kv_double(j, "seconds",
+                              (double)(hw_now_monotonic_ns() - traces[i]->begin_ns) / 1e9);
+            hw_json_end_object(j);
+        }
+        hw_page_trace_unref(traces[i]);
+    }
+    hw_json_end_array(j);
+}
+
+/* A number that differs when what put_loading tells does; 0: nothing is being read. */
+static uint64_t loading_state(struct hw_pages *p)
+{
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
+    unsigned n = hw_page_traces(p, traces);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (is_loading(traces[i]))
+            sum += 1 + 3 * hw_progress_done(&traces[i]->progress) +
+                   (uint64_t)atomic_load(&traces[i]->stage);
+        hw_page_trace_unref(traces[i]);
+    }
+    return sum;
+}
+
 static unsigned recorder_changes(const struct hw_pages *p)
 {
     return p->o.recorder ? p->o.recorder->changes(p->o.recorder->ctx) : 0;
 }
 
 /* Event "status" with the text of /status, "recordings" with what is recorded: at once and at every
- * change, of recordings four times a second at most. */
+ * change, of recordings four times a second at most; "loading" with how far the traces are that are
+ * being read, ten times a second. */
 static void produce_events(struct hw_http_stream *s, void *ctx)
 {
     struct hw_pages *p = ctx;
     unsigned told = atomic_load(&p->changes) - 1, told_recordings = recorder_changes(p) - 1;
     unsigned since_ms = 0, recordings_ms = RECORDINGS_MS;
+    uint64_t told_loading = 0;
     int rc = HW_OK;
     while (rc == HW_OK) {
         unsigned now = atomic_load(&p->changes), recordings = recorder_changes(p);
+        uint64_t loading = loading_state(p);
         if (now != told) {
             rc = send_json(s, "status", p, put_status);
             told = now;
@@ -169,6 +223,9 @@ static void produce_events(struct hw_http_stream *s, void *ctx)
             rc = send_json(s, "recordings", p, hw_page_put_recordings);
             told_recordings = recordings;
             recordings_ms = 0;
+        } else if (loading && loading != told_loading) {
+            rc = send_json(s, "loading", p, put_loading);
+            told_loading = loading;
         } else if (since_ms >= HEARTBEAT_MS) {
             rc = hw_http_event_send(s, "alive", "");
             since_ms = 0;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/json_out.h"
+#include "base/progress.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
 #include "server/pages.h"
@@ -31,7 +32,10 @@ enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 
 struct hw_page_heaps;
 
-/* Everything but state is constant once state is not LOADING. */
+/* What a trace that is being read is at. */
+enum hw_page_stage { HW_PAGE_READING, HW_PAGE_NAMING, HW_PAGE_SUMMING };
+
+/* Everything but state, progress and stage is constant once state is not LOADING. */
 struct hw_page_trace {
     struct hw_pages *pages;
     struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
@@ -42,8 +46,10 @@ struct hw_page_trace {
     int upload_fd;     /* of an uploaded one; -1 */
     char *symbol_dirs; /* besides the server's, one a line; NULL = none */
     uint64_t n_bytes;
-    uint64_t begin_ns, took_ns; /* of reading; monotonic */
-    atomic_int state;           /* enum hw_page_trace_state; released by the thread that reads */
+    uint64_t begin_ns, took_ns;  /* of reading; monotonic */
+    struct hw_progress progress; /* of n_bytes */
+    atomic_int stage;            /* enum hw_page_stage, while it is loading */
+    atomic_int state;            /* enum hw_page_trace_state; released by the thread that reads */
     char *failure;
     uint8_t head[16]; /* first bytes of what failed */
     size_t n_head;

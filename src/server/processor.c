@@ -139,7 +139,7 @@ int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error 
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
-    int rc = hw_import_fd(fd, path, &profile, err);
+    int rc = hw_import_fd_with(fd, path, p->o.progress, &profile, err);
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&p->lock);

@@ -22,6 +22,7 @@
 struct hw_error;
 struct hw_processor;
 struct hw_profile;
+struct hw_progress;
 
 struct hw_processor_options {
     struct hw_sql_limits limits;            /* of each query */
@@ -30,6 +31,7 @@ struct hw_processor_options {
     /* Adds names to a profile just read; NULL = none. Called by one thread at a time. */
     void (*add_names)(void *ctx, struct hw_profile *p);
     void *ctx;
+    struct hw_progress *progress; /* of hw_processor_load; borrowed, NULL = nobody waits */
 };
 
 int hw_processor_new(const struct hw_processor_options *o, struct hw_processor **out,

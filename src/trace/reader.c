@@ -132,6 +132,11 @@ void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r)
     r->leaves_out_samples = r->fd >= 0;
 }
 
+uint64_t hw_trace_reader_size(const struct hw_trace_reader *r)
+{
+    return r->size;
+}
+
 const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r)
 {
     return &r->stats;

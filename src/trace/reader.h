@@ -66,6 +66,7 @@ void hw_trace_reader_rewind(struct hw_trace_reader *r); /* to the start, state a
 /* From here on large ProfilePackets with nothing but dumps in them come with empty `bytes` and
  * `data`, and are not read: for who wants everything else. Ends with a rewind. */
 void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r);
+uint64_t hw_trace_reader_size(const struct hw_trace_reader *r); /* of the file */
 const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r);
 
 #endif

@@ -9,6 +9,8 @@ export interface Process { upid: number; pid: number; name: string; cmdline: str
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
 export interface Trace {
   id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
+  /** While it is loading: bytes of the file that were read, and what is done now. */
+  read?: number; stage?: 'reading' | 'naming' | 'summing';
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
 }
 export interface Status { version: string; traces: Trace[]; records: boolean }
@@ -169,6 +171,12 @@ export function connect(): void {
   mine.addEventListener('status', (e) => {
     alive();
     status.value = JSON.parse((e as MessageEvent<string>).data);
+  });
+  mine.addEventListener('loading', (e) => {
+    alive();
+    const told = JSON.parse((e as MessageEvent<string>).data) as Partial<Trace>[];
+    const old = status.peek();
+    if (old) status.value = { ...old, traces: old.traces.map((t) => (t.state === 'loading' ? { ...t, ...told.find((n) => n.id === t.id) } : t)) };
   });
   mine.addEventListener('recordings', (e) => {
     alive();

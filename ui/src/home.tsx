@@ -3,12 +3,13 @@ import { useRef, useState } from 'preact/hooks';
 import { openFile, openPath, refresh, status, type Trace } from './api';
 import { base, bytes, count, safe } from './format';
 import { fresh, go, href } from './state';
+import { howFar } from './states';
 
 const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 /** A trace in a few words. */
 export const words = (t: Trace) =>
-  t.state === 'loading' ? `being read, ${t.seconds.toFixed(0)} s` : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
+  t.state === 'loading' ? howFar(t) : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
     : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !t.heap_graphs) && of(t.dumps ?? 0, 'dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
 
 export function Home() {

@@ -9,7 +9,7 @@ import { words } from './home';
 import { PAGES, pageOf, type PageRow, whyMissing } from './pages';
 import { Busy, currentTrace, Failed, isTyping, Losses, tracksOf, useDumpKeys, useTimeline } from './parts';
 import { fresh, go, href, place } from './state';
-import { Unnamed, Unreadable } from './states';
+import { Reading, Unnamed, Unreadable } from './states';
 import { remembered } from './store';
 
 const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path d={d} fill="currentColor" /></svg>;
@@ -70,7 +70,7 @@ function Page() {
     const Home = PAGES[0].view as ComponentType;
     return <Home />;
   }
-  if (trace.state === 'loading') return <Busy what={`Reading ${safe(base(trace.name))} (${bytes(trace.bytes)})`} />;
+  if (trace.state === 'loading') return <Reading trace={trace} />;
   if (trace.state === 'failed') return <Unreadable trace={trace} />;
   return <>{title}<Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
 }

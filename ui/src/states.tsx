@@ -6,6 +6,25 @@ import { href, place } from './state';
 
 const FORMATS = ['Perfetto traces (heapwise, heapprofd)', 'pprof profiles', 'heaptrack recordings', 'Java heap dumps (hprof)', 'memory-infra dumps (JSON)', 'folded stacks', 'any of them packed by gzip or zstd'];
 
+/** How much of a trace is read, in words. */
+export function howFar(t: Trace): string {
+  const read = t.read ?? 0;
+  if (t.stage === 'naming') return 'names of its frames are looked up';
+  if (t.stage === 'summing') return 'its dumps are added up';
+  const speed = t.seconds > 0.2 && read ? `, ${bytes(read / t.seconds)}/s` : '';
+  return t.bytes ? `${percent(Math.min(read, t.bytes), t.bytes)} read: ${bytes(read)} of ${bytes(t.bytes)}${speed}` : `being read, ${t.seconds.toFixed(0)} s`;
+}
+
+export function Reading({ trace }: { trace: Trace }) {
+  return (
+    <div class="empty">
+      <p><b>Reading {safe(base(trace.name))}</b></p>
+      <progress max={trace.bytes || undefined} value={trace.bytes ? trace.read ?? 0 : undefined} aria-label={`Reading ${safe(base(trace.name))}`} />
+      <p class="dim">{howFar(trace)}</p>
+    </div>
+  );
+}
+
 /** A file that no reader knows, or that is empty. */
 export function Unreadable({ trace }: { trace: Trace }) {
   const head = trace.head ?? '';
