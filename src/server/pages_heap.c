@@ -61,6 +61,17 @@ const struct hw_heap_graph *hw_page_graph(const struct hw_page_trace *t,
     return g;
 }
 
+struct hw_page_heap *hw_page_heap_asked(struct hw_http_request *req, struct hw_page_trace *t,
+                                        unsigned parts)
+{
+    struct hw_error err = {0};
+    const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
+    if (g)
+        return hw_page_heap_get(req, t, g, parts);
+    hw_page_reply_error(req, &err, HW_ENOTFOUND);
+    return NULL;
+}
+
 struct hw_bytes hw_page_class_name(const struct hw_page_heap *h, uint32_t class)
 {
     return hw_strings_get(hw_callsites_strings(h->p->callsites),
@@ -261,14 +272,8 @@ static void put_overview(struct hw_json *j, const struct hw_page_heap *h)
 
 static void overview(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    struct hw_error err = {0};
     struct hw_json j;
-    const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
-    if (!g) {
-        hw_page_reply_error(req, &err, HW_ENOTFOUND);
-        return;
-    }
-    struct hw_page_heap *h = hw_page_heap_get(req, t, g, HW_PAGE_NEED_DOMINATORS);
+    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_DOMINATORS);
     if (!h)
         return;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
@@ -394,21 +399,15 @@ static void put_classes(struct hw_json *j, struct hw_http_request *req,
 
 static void classes(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    struct hw_error err = {0};
     const char *by = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
-    const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
-    if (!g) {
-        hw_page_reply_error(req, &err, HW_ENOTFOUND);
-        return;
-    }
-    struct hw_page_heap *h = hw_page_heap_get(req, t, g, HW_PAGE_NEED_CLASSES);
+    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_CLASSES);
     if (!h)
         return;
     struct class_sort sort = {h, BY_RETAINED, !order || strcmp(order, "asc") != 0};
     for (size_t i = 0; by && i < HW_ARRAY_LEN(class_orders); i++)
         if (strcmp(by, class_orders[i]) == 0)
             sort.by = (enum class_order)i;
-    hw_autofree uint32_t *rows = malloc(((size_t)g->n_classes + 1) * sizeof *rows);
+    hw_autofree uint32_t *rows = malloc(((size_t)h->g->n_classes + 1) * sizeof *rows);
     if (!rows) {
         hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(HW_ENOMEM));
         return;
@@ -429,7 +428,15 @@ void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const ch
     } questions[] = {{"dumps", dumps},
                      {"overview", overview},
                      {"classes", classes},
-                     {"flame", hw_page_heap_flame}};
+                     {"flame", hw_page_heap_flame},
+                     {"paths", hw_page_heap_paths},
+                     {"objects", hw_page_heap_objects},
+                     {"strings", hw_page_heap_twins},
+                     {"arrays", hw_page_heap_twins},
+                     {"object", hw_page_heap_object},
+                     {"references", hw_page_heap_references},
+                     {"referrers", hw_page_heap_referrers},
+                     {"release", hw_page_heap_release}};
     for (size_t i = 0; i < HW_ARRAY_LEN(questions); i++)
         if (strcmp(name, questions[i].name) == 0) {
             questions[i].answer(req, t);

@@ -18,6 +18,7 @@
 #include "views/heap_links.h"
 #include "views/heap_paths.h"
 #include "views/heap_tree.h"
+#include "views/heap_twins.h"
 
 #define HW_PAGE_HEAPS 6u
 
@@ -28,6 +29,8 @@
     X(CLASSES, "sums by class")                                                                    \
     X(DOMINATED, "who dominates whom")                                                             \
     X(REFERRERS, "who refers to whom")                                                             \
+    X(STRINGS, "strings that are the same")                                                        \
+    X(ARRAYS, "arrays that are the same")                                                          \
     X(PATH_TREE, "the tree of paths")                                                              \
     X(PATH_TREE_FOLDED, "the tree of paths")                                                       \
     X(DOMINATOR_TREE, "the tree of dominators")                                                    \
@@ -46,7 +49,9 @@ enum {
     HW_PAGE_NEED_DOMINATORS = 1 << HW_PAGE_HEAP_DOMINATORS,
     HW_PAGE_NEED_CLASSES = HW_PAGE_NEED_DOMINATORS | 1 << HW_PAGE_HEAP_CLASSES,
     HW_PAGE_NEED_DOMINATED = HW_PAGE_NEED_DOMINATORS | 1 << HW_PAGE_HEAP_DOMINATED,
-    HW_PAGE_NEED_REFERRERS = 1 << HW_PAGE_HEAP_REFERRERS
+    HW_PAGE_NEED_REFERRERS = 1 << HW_PAGE_HEAP_REFERRERS,
+    HW_PAGE_NEED_STRINGS = 1 << HW_PAGE_HEAP_STRINGS,
+    HW_PAGE_NEED_ARRAYS = 1 << HW_PAGE_HEAP_ARRAYS
 };
 
 struct hw_page_heap {
@@ -57,6 +62,7 @@ struct hw_page_heap {
     struct hw_dominators dominators;
     struct hw_class_sum *classes; /* by class */
     struct hw_heap_links dominated, referrers;
+    hw_heap_twins strings, arrays;
     hw_heap_tree trees[HW_PAGE_HEAP_PART_COUNT]; /* of the parts that are trees */
     /* The rest is guarded by the trace's heaps. */
     struct hw_page_trace *trace;
@@ -92,9 +98,22 @@ void hw_page_put_sum(struct hw_json *j, const char *key, const struct hw_heap_su
 int hw_page_object(struct hw_http_request *req, const struct hw_heap_graph *g, const char *name,
                    uint32_t *out, struct hw_error *err);
 
+/* Contents of a string (at most 200 bytes of it), the length of an array, or "". */
+void hw_page_put_contents(struct hw_json *j, const struct hw_page_heap *h, uint32_t object);
+/* The dump of a request with its parts; NULL: it was answered. */
+struct hw_page_heap *hw_page_heap_asked(struct hw_http_request *req, struct hw_page_trace *t,
+                                        unsigned parts);
+
 /* ---- questions: GET /api/v1/traces/ID/heap/NAME ---- */
 
 void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_paths(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_objects(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_twins(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_object(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_references(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_referrers(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_release(struct hw_http_request *req, struct hw_page_trace *t);
 
 #endif

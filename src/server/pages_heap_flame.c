@@ -5,6 +5,11 @@
  * dominated_size|dominated_count (tree of dominators); collapse=1 (an object below one of its own
  * class stands in the same node); object=ID (only what stands below that object); min_share.
  * A node's module is the recorded name of its class when another one is shown.
+ *
+ * GET …/heap/paths: different paths by class, a row each: upid at; class=NAME (those that end
+ * there; none = all); collapse=1; sort=size|count|below, offset limit. {"rows", "count", "size",
+ * "data":
+ * [[names from the root], count, size, size with all below]…}; sums are of all rows.
  */
 #include "server/pages_heap.h"
 
@@ -190,4 +195,113 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
     hw_vec_done(&part);
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);
+}
+
+/* ---- paths ---- */
+
+enum path_order { BY_SIZE, BY_COUNT, BY_BELOW };
+
+struct path_sort {
+    const hw_heap_tree *tree;
+    enum path_order by;
+};
+
+static int64_t path_key(const struct path_sort *s, uint32_t node)
+{
+    const struct hw_heap_node *n = &s->tree->v[node];
+    return s->by == BY_SIZE ? n->size : s->by == BY_COUNT ? n->count : n->cumulative_size;
+}
+
+static int compare_paths(const void *pa, const void *pb, void *ctx)
+{
+    uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
+    int64_t x = path_key(ctx, a), y = path_key(ctx, b);
+    return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
+}
+
+/* A list of a million links has paths as long: the middle of a long one is left out. */
+enum { PATH_ENDS = 40 };
+
+static void put_path(struct hw_json *j, const struct hw_page_heap *h, const hw_heap_tree *tree,
+                     uint32_t node)
+{
+    HW_VEC(uint32_t) up = {0};
+    struct hw_strbuf text = {0};
+    for (uint32_t at = node; at != HW_ID_NONE; at = tree->v[at].parent)
+        if (hw_vec_push(&up, at) < 0)
+            j->error = HW_ENOMEM;
+    hw_json_begin_array(j);
+    for (size_t i = up.n; i-- > 0;) {
+        if (up.n > 2 * PATH_ENDS && i == up.n - 1 - PATH_ENDS) {
+            hw_strbuf_clear(&text);
+            hw_strbuf_addf(&text, "(%zu more)", up.n - 2 * PATH_ENDS);
+            hw_json_strn(j, text.p ? text.p : "", text.n);
+            i = PATH_ENDS; /* goes on with the one after it */
+            continue;
+        }
+        hw_strbuf_clear(&text);
+        hw_heap_node_name(h->p, h->g, &tree->v[up.v[i]], HW_FOLD_FLAME, &text);
+        hw_json_strn(j, text.p ? text.p : "", text.n);
+    }
+    hw_json_end_array(j);
+    hw_vec_done(&up);
+    hw_strbuf_done(&text);
+}
+
+static void put_paths(struct hw_json *j, struct hw_http_request *req, const struct hw_page_heap *h,
+                      const hw_heap_tree *tree, uint32_t *rows)
+{
+    const char *name = hw_http_query(req, "class"), *by = hw_http_query(req, "sort");
+    struct hw_bytes wish = hw_bytes_str(name ? name : "");
+    struct path_sort sort = {tree, by && strcmp(by, "count") == 0   ? BY_COUNT
+                                   : by && strcmp(by, "below") == 0 ? BY_BELOW
+                                                                    : BY_SIZE};
+    uint64_t offset = hw_page_number(req, "offset", 0), limit = hw_page_number(req, "limit", 200);
+    struct hw_heap_sum sum = {0};
+    size_t n = 0;
+    for (uint32_t i = 0; i < tree->n; i++) {
+        const struct hw_heap_node *node = &tree->v[i];
+        struct hw_bytes is = hw_page_class_name(h, node->class);
+        if (node->is_native || (wish.n && (is.n != wish.n || memcmp(is.p, wish.p, wish.n) != 0)))
+            continue;
+        sum.count += node->count;
+        sum.size += node->size;
+        rows[n++] = i;
+    }
+    if (n)
+        qsort_r(rows, n, sizeof *rows, compare_paths, &sort);
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "rows", n);
+    hw_json_kv_int(j, "count", sum.count);
+    hw_json_kv_int(j, "size", sum.size);
+    hw_json_key(j, "data");
+    hw_json_begin_array(j);
+    for (uint64_t i = offset; i < n && i - offset < limit; i++) {
+        hw_json_begin_array(j);
+        put_path(j, h, tree, rows[i]);
+        hw_json_int(j, tree->v[rows[i]].count);
+        hw_json_int(j, tree->v[rows[i]].size);
+        hw_json_int(j, tree->v[rows[i]].cumulative_size);
+        hw_json_end_array(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
+void hw_page_heap_paths(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    bool folded = hw_page_number(req, "collapse", 0) == 1;
+    enum hw_page_heap_part part = folded ? HW_PAGE_HEAP_PATH_TREE_FOLDED : HW_PAGE_HEAP_PATH_TREE;
+    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_PATHS | 1U << part);
+    if (!h)
+        return;
+    hw_autofree uint32_t *rows = malloc((h->trees[part].n + 1) * sizeof *rows);
+    if (!rows) {
+        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(HW_ENOMEM));
+        return;
+    }
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    put_paths(&j, req, h, &h->trees[part], rows);
+    hw_page_reply_json(req, &j);
 }

@@ -51,6 +51,8 @@ static void heap_free(struct hw_page_heap *x)
     hw_dominators_done(&x->dominators);
     hw_heap_links_done(&x->dominated);
     hw_heap_links_done(&x->referrers);
+    hw_vec_done(&x->strings);
+    hw_vec_done(&x->arrays);
     for (int i = 0; i < HW_PAGE_HEAP_PART_COUNT; i++)
         hw_vec_done(&x->trees[i]);
     free(x->path_position);
@@ -123,6 +125,10 @@ static int make_part(struct hw_page_heap *x, enum hw_page_heap_part part)
         return hw_heap_children(x->dominators.idom, x->dominators.n, &x->dominated);
     case HW_PAGE_HEAP_REFERRERS:
         return hw_heap_referrers(x->g, &x->referrers);
+    case HW_PAGE_HEAP_STRINGS:
+        return hw_heap_twins_find(x->p, x->g, HW_TWIN_STRINGS, &x->strings);
+    case HW_PAGE_HEAP_ARRAYS:
+        return hw_heap_twins_find(x->p, x->g, HW_TWIN_ARRAYS, &x->arrays);
     case HW_PAGE_HEAP_PATH_TREE:
     case HW_PAGE_HEAP_PATH_TREE_FOLDED:
     case HW_PAGE_HEAP_DOMINATOR_TREE:

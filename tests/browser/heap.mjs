@@ -172,8 +172,122 @@ test('diamonds lead to the dumps; brackets step through them', { skip }, async (
   await page.waitForFunction((t) => location.hash.includes(`graph=${t}`), String(ts[1]));
 });
 
+/** The number of the only object of a class in the last dump. */
+const only = async (cls, trace = 1) => (await server.sql(`select o.id from heap_graph_object o join heap_graph_class c on c.id = o.type_id where c.name = '${cls}' and graph_sample_ts = ${last} limit 1`, trace))[0][0];
+const DOMINATORS = 'include perfetto module android.memory.heap_graph.dominator_tree;';
+
+test('objects: picked and sorted as by SQL', { skip }, async () => {
+  const columns = 'o.id, ifnull(c.deobfuscated_name, c.name), max(o.self_size, 0), ifnull(d.dominated_size_bytes, 0), ifnull(d.dominated_obj_count, 0), o.reachable, ifnull(o.root_type, \'\')';
+  const sql = (cond, order) => server.sql(`${DOMINATORS} select ${columns} from heap_graph_object o join heap_graph_class c on c.id = o.type_id left join heap_graph_dominator_tree d on d.id = o.id where o.graph_sample_ts = ${last}${cond} order by ${order}, o.id limit 60`);
+  const cells = (r) => [r[0], r[1], r[3], r[5], r[7], r[8], r[10]];
+  for (const [query, cond, order] of [
+    ['sort=retained', '', '4 desc'], ['sort=size&order=asc', '', '3'], ['sort=class&order=asc', '', '2'], ['sort=retained_count&only=root', ' and root_type is not null', '5 desc'],
+    ['sort=size&class=Managed$Session', " and c.name = 'Managed$Session'", '3 desc'], ['sort=id&order=asc&only=ROOT_STICKY_CLASS', " and root_type = 'ROOT_STICKY_CLASS'", '1'],
+    ['of=top', ' and d.id is not null and idom_id is null', '4 desc'],
+  ]) assert.deepEqual((await json(`objects?limit=60&${query}`)).data.map(cells), await sql(cond, order), query);
+  const cache = await only('Managed$Cache');
+  assert.deepEqual((await json(`objects?limit=60&of=${cache}`)).data.map(cells), await sql(` and d.idom_id = ${cache}`, '4 desc'));
+  assert.equal((await json('objects?limit=1&class=Managed$Session')).rows, 400);
+  assert.equal((await api('objects?only=nothing')).status, 400);
+  await visit(page, 'heap', '&tab=objects&cls=Managed%24Session');
+  assert.match(await page.textContent('.statement'), /^400 rows/);
+  await page.click('.grid-body [role=row] a');
+  await page.waitForFunction(() => /tab=o\d+/.test(location.hash));
+  await page.waitForSelector('.object h1:has-text("Managed$Session")');
+});
+
+test('an object: path, dominators, both directions, values', { skip }, async () => {
+  const session = await only('Managed$Session');
+  const d = await json(`object?object=${session}`);
+  assert.deepEqual(d.path.map((x) => x[1]).slice(-2), ['java.util.HashMap$Node', 'Managed$Session']);
+  assert.equal(d.path.at(-1)[2], 'java.util.HashMap$Node.value');
+  assert.ok(d.path[0][3].startsWith('ROOT_'));
+  assert.deepEqual(d.classes.map((c) => c[1]), ['Managed$Session', 'java.lang.Object']);
+  const idoms = [session];
+  for (let id = session; id !== null;) {
+    [[id]] = await server.sql(`${DOMINATORS} select idom_id from heap_graph_dominator_tree where id = ${id}`);
+    if (id !== null) idoms.unshift(id);
+  }
+  assert.deepEqual(d.dominators.map((x) => x[0]), idoms);
+  const refs = await server.sql(`select r.id, r.field_name, r.owned_id from heap_graph_reference r where owner_id = ${session} order by 1`);
+  assert.deepEqual((await json(`references?object=${session}`)).data.map((r) => [r[0], r[1], r[3]]), refs);
+  const back = await server.sql(`select r.id, r.owner_id, r.field_name from heap_graph_reference r where owned_id = ${session} order by 1`);
+  const referrers = await json(`referrers?object=${session}&limit=1000`);
+  assert.deepEqual(referrers.data.map((r) => [r[0], r[1], r[3]]), back);
+  assert.equal(d.referrers, back.length);
+  const nodes = await graph(`metric=dominated_size&object=${session}`);
+  assert.equal(nodes[0].cum, d.retained.size + d.retained.native);
+  assert.equal((await api('object?object=99999999')).status, 400);
+  const entry = await only('Managed$Session', 2);
+  const values = await json(`object?object=${entry}`, 2);
+  const user = (await json(`references?object=${entry}`, 2)).data.find((r) => r[1].endsWith('.user'));
+  assert.equal(user[5], '"user of many"');
+  assert.ok(Array.isArray(values.fields));
+  // The page: what SQL retains is what the heading says.
+  await visit(page, 'heap', `&tab=o${session}&objs=${session}`);
+  const [[kept]] = await server.sql(`${DOMINATORS} select dominated_size_bytes + dominated_native_size_bytes from heap_graph_dominator_tree where id = ${session}`);
+  assert.equal(kept, d.retained.size + d.retained.native);
+  assert.ok((await page.textContent('.object .figures')).includes(`${d.retained.count} objects`));
+  await page.locator(`[role=tab][aria-selected=true]`).focus();
+  await page.keyboard.press('Delete');
+  await page.waitForFunction(() => location.hash.includes('tab=objects') && !location.hash.includes('objs='));
+});
+
+test('release simulation: cutting the only way frees what is dominated', { skip }, async () => {
+  const cache = await only('Managed$Cache');
+  const [[ref]] = await server.sql(`select id from heap_graph_reference where owned_id = ${cache}`);
+  const [[size, count]] = await server.sql(`${DOMINATORS} select dominated_size_bytes, dominated_obj_count from heap_graph_dominator_tree where id = ${cache}`);
+  const r = await json(`release?cut=r${ref}`);
+  assert.deepEqual([r.lost.size, r.lost.count], [size, count]);
+  assert.equal(r.data.reduce((a, x) => a + x[2], 0), size);
+  const [[first]] = await server.sql(`select o.id from heap_graph_object o where root_type is not null and graph_sample_ts = ${last} limit 1`);
+  assert.equal((await api(`release?cut=o${first}`)).status, 200);
+  for (const bad of ['x1', 'r', 'r99999999', 'o1;2']) assert.equal((await api(`release?cut=${bad}`)).status, 400, bad);
+  await visit(page, 'heap', `&tab=o${cache}&objs=${cache}`);
+  await page.click('[aria-label="Referrers"] input[type=checkbox]');
+  await page.waitForFunction(() => location.hash.includes('cut=r'));
+  await page.waitForSelector(`.release:has-text("${count.toLocaleString('en-US').replace(/,/g, '\u2009')} objects would become unreachable")`);
+  await page.click('text=Focus the flamegraph on this object');
+  await page.waitForSelector('.object .flame canvas');
+  assert.deepEqual(page.problems, []);
+});
+
+test('contents that occur again; a dump without contents has no such tabs', { skip }, async () => {
+  await visit(page, 'heap', '&tab=strings', 2);
+  assert.match(await page.locator('.grid-body [role=row]').first().textContent(), /"user of many".*40[01]/);
+  const rows = await server.sql(`select d.value_string, count(*) from heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id where o.reachable and d.value_string is not null group by 1 order by 2 desc, 1`, 2);
+  const strings = await json('strings?limit=100000', 2);
+  assert.equal(strings.rows, rows.length);
+  assert.equal(strings.objects, rows.reduce((a, r) => a + r[1], 0));
+  const arrays = await json('arrays?limit=100000', 2);
+  const kinds = await server.sql(`select count(*), sum(n), sum(bytes - bytes / n) from (select count(*) as n, sum(o.self_size) as bytes from heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id where o.reachable and d.array_element_count > 0 and d.value_string is null group by o.type_id, d.array_element_count, d.array_data_hash)`, 2);
+  assert.deepEqual([arrays.rows, arrays.objects, arrays.wasted], kinds[0]);
+  const same = strings.data[0][0];
+  assert.equal((await json(`objects?same=${same}`, 2)).rows, strings.data[0][3]);
+  assert.deepEqual((await page.locator('[role=tab]').allTextContents()).slice(-2), ['Strings', 'Arrays']);
+  await visit(page, 'heap', '');
+  assert.ok(!(await page.locator('[role=tab]').allTextContents()).includes('Strings'));
+});
+
+test('different paths by class', { skip }, async () => {
+  const all = await json('paths?limit=100000');
+  const [[n, size, count]] = await server.sql(`select count(*), sum(size), sum(count) from experimental_flamegraph(${last}, 1, 'graph') where name not like '[native]%'`);
+  assert.deepEqual([all.rows, all.size, all.count], [n, size, count]);
+  const one = await json('paths?class=Managed$Session');
+  assert.deepEqual([one.count, one.data[0][0].at(-1)], [400, 'Managed$Session']);
+  await visit(page, 'heap', '&tab=flame');
+  await page.focus('.flame canvas');
+  await page.keyboard.press(' ');
+  await page.click('[role=menuitem]:has-text("Reference paths by class")');
+  await page.waitForFunction(() => location.hash.includes('tab=paths'));
+  await settle();
+  assert.ok((await page.textContent('.statement')).startsWith(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
+});
+
 test('looks', { skip }, async () => {
-  for (const [label, query, trace] of [['heap-overview', '', 1], ['heap-flame', '&tab=flame', 1], ['heap-classes', '&tab=classes', 1], ['heap-overview-hprof', '', 2]])
+  for (const [label, query, trace] of [['heap-overview', '', 1], ['heap-flame', '&tab=flame', 1], ['heap-classes', '&tab=classes', 1], ['heap-overview-hprof', '', 2],
+    ['heap-objects', '&tab=objects', 1], ['heap-dominators', '&tab=dominators', 1], ['heap-paths', '&tab=paths', 1], ['heap-strings', '&tab=strings', 2],
+    ['heap-object', `&tab=o${await only('Managed$Cache')}`, 1]])
     assert.deepEqual(await inspect(page, label, () => visit(page, 'heap', query, trace)), []);
   assert.deepEqual(await inspect(page, 'heap-timeline', () => visit(page, 'timeline')), []);
   assert.deepEqual(page.problems, []);

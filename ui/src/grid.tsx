@@ -116,6 +116,8 @@ export function RowsMenu({ columns, rows, name, load }: { columns: GridColumn[];
 
 interface Place { row: number; column: number }
 
+let grids = 0;
+
 export function Grid({ columns, rows, label, onSort, height, empty, sort: given, total, onEnd, onFilter, isOn, onRow, onMenu }: {
   columns: GridColumn[]; rows: Cell[][]; label: string; height?: number; empty?: string;
   sort?: Sort[]; // how the rows come
@@ -128,6 +130,7 @@ export function Grid({ columns, rows, label, onSort, height, empty, sort: given,
   onSort?(by: Sort[]): boolean; // true: the rows will come sorted
 }) {
   const box = useRef<HTMLDivElement>(null);
+  const id = useMemo(() => `cell${++grids}`, []); // a page may have several
   const [order, setOrder] = useState<number[]>([]);
   const [widths, setWidths] = useState<number[]>([]);
   const [by, setBy] = useState<Sort[]>([]);
@@ -247,7 +250,7 @@ export function Grid({ columns, rows, label, onSort, height, empty, sort: given,
         if (to) location.hash = to;
       },
     };
-    const cell = document.getElementById(`cell-${at.row}-${at.column}`);
+    const cell = document.getElementById(`${id}-${at.row}-${at.column}`);
     if (onMenu && cell && shown[at.row]) acts[' '] = acts.ContextMenu = () => { const r = cell.getBoundingClientRect(); onMenu(shown[at.row], r.left + 20, r.bottom); };
     if (!acts[e.key] || (e.target as Element).closest('.grid-head')) return;
     e.preventDefault();
@@ -284,7 +287,7 @@ export function Grid({ columns, rows, label, onSort, height, empty, sort: given,
       </div>
       <div class="grid" role="grid" aria-label={label} aria-rowcount={Math.max(shown.length, total ?? 0) + 1} aria-colcount={visible.length} tabIndex={0} ref={box} onKeyDown={onKey}
         onScroll={(e) => { look(); const el = e.currentTarget; if (onEnd && el.scrollTop + el.clientHeight > el.scrollHeight - 400) onEnd(); }}
-        aria-activedescendant={shown.length ? `cell-${at.row}-${at.column}` : undefined} style={height ? { height: `${height}px` } : undefined}>
+        aria-activedescendant={shown.length ? `${id}-${at.row}-${at.column}` : undefined} style={height ? { height: `${height}px` } : undefined}>
         <div class="grid-head" role="rowgroup" style={{ minWidth: `${wide}px` }}>
           <div role="row" class="grid-row" style={{ gridTemplateColumns: template }}>
             {visible.map((i) => {
@@ -330,7 +333,7 @@ export function Grid({ columns, rows, label, onSort, height, empty, sort: given,
                   const value = text(columns[i], r[i], r);
                   const to = r[i] === null ? '' : columns[i].link?.(r[i], r) ?? '';
                   return (
-                    <span role="gridcell" id={`cell-${row}-${c}`} aria-selected={within(row, c)} class={`${columns[i].numeric ? 'num' : ''} ${r[i] === null ? 'null' : ''} ${row === at.row && c === at.column ? 'at' : ''}`}
+                    <span role="gridcell" id={`${id}-${row}-${c}`} aria-selected={within(row, c)} class={`${columns[i].numeric ? 'num' : ''} ${r[i] === null ? 'null' : ''} ${row === at.row && c === at.column ? 'at' : ''}`}
                       title={r[i] === null ? 'NULL' : columns[i].tip?.(r[i], r) ?? safe(String(r[i]))}
                       onPointerDown={(e) => {
                         if (e.button !== 0 || (e.target as Element).closest('a')) return;

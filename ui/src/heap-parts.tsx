@@ -15,6 +15,8 @@ export function explain(name: string): string {
   return '';
 }
 
+export const bare = (type: string) => type.replace(/^(ROOT|HEAP_TYPE|KIND)_/, '').toLowerCase().replace(/_/g, ' ');
+
 /** A class as text with the recorded name behind it. */
 export const classTip = (name: string, raw: string) => [safe(name), raw && `recorded as ${safe(raw)}`, explain(name)].filter(Boolean).join('\n');
 

@@ -5,7 +5,9 @@ import { base, bytes, count, exact, percent, safe } from './format';
 import type { Cell, GridColumn } from './grid';
 import { classHref, dumpOf, type HeapDump, type HeapDumps, type HeapGroup, heapQuestion, type HeapOverview, objectTabs, params, type Sum, where } from './heap-api';
 import { HeapFlame } from './heap-flame';
-import { classTip, countColumn, dumpTime, type Rows, ServerTable, sizeColumn, Working } from './heap-parts';
+import { Dominators, Objects, Paths, Twins, Wasted } from './heap-lists';
+import { ObjectTab } from './heap-object';
+import { bare, classTip, countColumn, dumpTime, type Rows, ServerTable, sizeColumn, Working } from './heap-parts';
 import { Busy, Failed, Figure, isTyping, useAnswer } from './parts';
 import { sqlHref } from './show-sql';
 import { go, href, place } from './state';
@@ -13,7 +15,6 @@ import { ns } from './times';
 
 export interface TabProps { dump: HeapDump; all: HeapDumps; trace: Trace }
 
-const bare = (type: string) => type.replace(/^(ROOT|HEAP_TYPE|KIND)_/, '').toLowerCase().replace(/_/g, ' ');
 const both = (s: Sum) => s.size + s.native;
 const at = (d: HeapDump) => `upid = ${d.upid + 1} and graph_sample_ts = ${ns(d.ts)}`;
 
@@ -75,9 +76,11 @@ function Overview({ dump }: TabProps) {
           {dump.oome.allocation >= 0 && <> An allocation of {bytes(dump.oome.allocation)} failed;</>}{dump.oome.free >= 0 && <> {bytes(dump.oome.free)} were free in all,</>}{dump.oome.until >= 0 && <> {bytes(dump.oome.until)} until the limit.</>} <a href={sqlHref('select * from heap_graph_thread_callsite')}>Stack of the thread</a></section>
       )}
       <Largest dump={dump} />
+      {dump.strings && <Wasted dump={dump} kind="strings" />}
+      {dump.arrays && <Wasted dump={dump} kind="arrays" />}
       <Groups title="Roots" what="what holds objects from outside of the heap, and what it keeps alive" rows={o.roots} extra={{ name: 'several roots together', retained: o.shared }} link={(g) => href({ tab: 'dominators', only: g.name, of: '' })}
         sql={`include perfetto module android.memory.heap_graph.dominator_tree;\nselect root_type, count(*) as roots, sum(dominated_obj_count) as retained_objects,\n  sum(dominated_size_bytes + dominated_native_size_bytes) as retained\nfrom heap_graph_object o join heap_graph_dominator_tree d using (id)\nwhere ${at(dump)} and d.idom_id is null\ngroup by 1 order by 4 desc`} />
-      <Groups title="Heaps" what="reachable objects by the heap they are in" rows={o.heaps} link={(g) => href({ tab: 'objects', cls: '', only: g.name })}
+      <Groups title="Heaps" what="reachable objects by the heap they are in" rows={o.heaps} link={(g) => href({ tab: 'objects', cls: '', only: g.name || 'HEAP_TYPE_UNKNOWN' })}
         sql={`select heap_type, count(*) as objects, sum(max(self_size, 0)) as managed, sum(native_size) as native\nfrom heap_graph_object\nwhere ${at(dump)} and reachable\ngroup by 1`} />
     </div>
   );
@@ -125,10 +128,15 @@ const TABS: Tab[] = [
   { id: '', label: 'Overview', view: (p) => <Overview {...p} /> },
   { id: 'flame', label: 'Flamegraph', view: (p) => <FlameTab {...p} /> },
   { id: 'classes', label: 'Classes', view: (p) => <Classes {...p} /> },
+  { id: 'objects', label: 'Objects', view: ({ dump }) => <Objects dump={dump} /> },
+  { id: 'dominators', label: 'Dominators', view: ({ dump }) => <Dominators dump={dump} /> },
+  { id: 'paths', label: 'Paths', view: ({ dump }) => <Paths dump={dump} /> },
+  { id: 'strings', label: 'Strings', view: ({ dump }) => <Twins dump={dump} kind="strings" />, missing: (d) => !d.strings },
+  { id: 'arrays', label: 'Arrays', view: ({ dump }) => <Twins dump={dump} kind="arrays" />, missing: (d) => !d.arrays },
 ];
 
 function Tabs({ tabs, on }: { tabs: Tab[]; on: string }) {
-  const open = objectTabs();
+  const open = on.startsWith('o') && on !== 'objects' && !objectTabs().includes(on.slice(1)) ? [...objectTabs(), on.slice(1)] : objectTabs();
   const ids = [...tabs.map((t) => t.id), ...open.map((o) => `o${o}`)];
   const close = (o: string) => {
     const left = open.filter((x) => x !== o);
@@ -137,7 +145,7 @@ function Tabs({ tabs, on }: { tabs: Tab[]; on: string }) {
   const onKey = (e: KeyboardEvent) => {
     const step = e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0;
     const here = ids.indexOf(on);
-    if (e.key === 'Delete' && on.startsWith('o')) close(on.slice(1));
+    if (e.key === 'Delete' && /^o\d/.test(on)) close(on.slice(1));
     else if (step) {
       go({ tab: ids[(here + step + ids.length) % ids.length], zoom: '', cut: '' });
       requestAnimationFrame(() => document.querySelector<HTMLElement>('.tabs [aria-selected=true]')?.focus());
@@ -159,7 +167,7 @@ function DumpBar({ dump, all }: { dump: HeapDump; all: HeapDump[] }) {
   const upids = [...new Map(all.map((d) => [d.upid, d])).values()];
   const mine = all.filter((d) => d.upid === dump.upid);
   const i = mine.indexOf(dump);
-  const pick = (d: HeapDump) => go({ upid: d.upid, graph: ns(d.ts), zoom: '', objs: '', of: '', cut: '', ...(place.peek().tab.startsWith('o') && place.peek().tab !== 'objects' ? { tab: 'objects' } : {}) });
+  const pick = (d: HeapDump) => go({ upid: d.upid, graph: ns(d.ts), zoom: '', objs: '', of: '', cut: '', ...(/^o\d/.test(place.peek().tab) ? { tab: 'objects' } : {}) });
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.altKey || e.metaKey || isTyping(e)) return;
@@ -209,7 +217,8 @@ export function HeapPage({ trace }: { trace: Trace }) {
   if (!dump) return <div class="empty"><p>{safe(base(trace.name))} holds no dump of a managed heap.</p><p class="dim"><code>heapwise java dump PID</code> makes one of a running JVM.</p></div>;
   const unfinished = answer.value.errors.some((e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid));
   const tabs = TABS.filter((t) => !t.missing?.(dump, answer.value!));
-  const tab = tabs.find((t) => t.id === p.tab) ?? tabs[0];
+  const object = /^o(\d+)$/.exec(p.tab)?.[1];
+  const tab: Tab = object ? { id: p.tab, label: '', view: ({ dump: d }) => <ObjectTab dump={d} id={Number(object)} /> } : tabs.find((t) => t.id === p.tab) ?? tabs[0];
   return (
     <div class="column heap">
       <DumpBar dump={dump} all={answer.value.dumps} />

@@ -10,7 +10,10 @@
 #include "model/profile.h"
 #include "views/dominators.h"
 #include "views/heap_classes.h"
+#include "views/heap_links.h"
+#include "views/heap_objects.h"
 #include "views/heap_paths.h"
+#include "views/heap_release.h"
 #include "views/heap_tree.h"
 
 enum { MAX_OBJECTS = 40, N_CLASSES = 6, N_GRAPHS = 3000 };
@@ -293,6 +296,109 @@ static void check_folded(const struct hw_heap_graph *g, const struct hw_dominato
     hw_vec_done(&tree);
 }
 
+/* ---- lists ---- */
+
+static void check_links(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    struct hw_heap_links in, below;
+    uint32_t n = 0;
+    assert_int_equal(hw_heap_referrers(g, &in), 0);
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        uint32_t k = in.first[o];
+        for (uint32_t r = 0; r < g->n_refs; r++)
+            if (g->ref_owned[r] == o)
+                assert_int_equal(in.item[k++], r);
+        assert_int_equal(k, in.first[o + 1]);
+    }
+    hw_heap_links_done(&in);
+    assert_int_equal(hw_heap_children(d->idom, d->n, &below), 0);
+    for (size_t above = 0; above <= d->n; above++)
+        for (uint32_t k = below.first[above]; k < below.first[above + 1]; k++, n++)
+            assert_int_equal(d->idom[below.item[k]], above == d->n ? HW_ID_NONE : (uint32_t)above);
+    assert_int_equal(n, d->n);
+    hw_heap_links_done(&below);
+}
+
+static bool keep_some(void *ctx, uint32_t o)
+{
+    return o % *(uint32_t *)ctx != 0;
+}
+
+static int64_t size_for(const struct hw_heap_graph *g, const struct hw_dominators *d, uint32_t o,
+                        enum hw_object_order by)
+{
+    return by == HW_OBJECTS_BY_RETAINED ? hw_object_retained(d, o).size : hw_object_weight(g, o);
+}
+
+/* Every object that passes stands before those that follow, and nobody is missing. */
+static void check_objects(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    uint32_t divisor = 2 + pick(3), n = 0;
+    struct hw_objects_question q = {.g = g,
+                                    .dominators = d,
+                                    .keep = keep_some,
+                                    .ctx = &divisor,
+                                    .by = pick(2) ? HW_OBJECTS_BY_RETAINED : HW_OBJECTS_BY_SIZE,
+                                    .down = pick(2),
+                                    .offset = pick(4),
+                                    .limit = pick(12)};
+    struct hw_objects found;
+    assert_int_equal(hw_objects_find(&q, &found), 0);
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        size_t place = 0;
+        if (!keep_some(&divisor, o))
+            continue;
+        n++;
+        for (uint32_t x = 0; x < g->n_objects; x++) {
+            int64_t a = size_for(g, d, x, q.by), b = size_for(g, d, o, q.by);
+            place += keep_some(&divisor, x) && (a != b ? (a > b) == q.down : x < o);
+        }
+        if (place >= q.offset && place - q.offset < q.limit)
+            assert_int_equal(found.v.v[place - q.offset], o);
+    }
+    size_t left = n > q.offset ? n - q.offset : 0;
+    assert_int_equal(found.n_all, n);
+    assert_int_equal(found.v.n, left < q.limit ? left : q.limit);
+    hw_objects_done(&found);
+}
+
+/* Some references are cut, some roots are none: who is reached then, by the slow way. */
+static void check_release(struct hw_heap_graph *g)
+{
+    struct hw_heap_release r;
+    uint32_t refs[3], roots[2], kept[3];
+    uint8_t reached[MAX_OBJECTS * 2], flags[MAX_OBJECTS * 2];
+    size_t n_refs = g->n_refs ? pick(4) : 0, n_roots = pick(3);
+    struct hw_heap_sum lost = {0};
+    for (size_t i = 0; i < n_refs; i++)
+        refs[i] = pick(g->n_refs);
+    for (size_t i = 0; i < n_roots; i++)
+        roots[i] = pick(g->n_objects);
+    assert_int_equal(hw_heap_release_find(g, refs, n_refs, roots, n_roots, &r), 0);
+    memcpy(flags, g->flags, g->n_objects);
+    for (size_t i = 0; i < n_roots; i++)
+        g->flags[roots[i]] &= (uint8_t)~HW_OBJECT_ROOT;
+    for (size_t i = 0; i < n_refs; i++) {
+        kept[i] = g->ref_owned[refs[i]];
+        g->ref_owned[refs[i]] = HW_ID_NONE;
+    }
+    reach(g, HW_ID_NONE, reached);
+    for (size_t i = n_refs; i-- > 0;)
+        g->ref_owned[refs[i]] = kept[i];
+    memcpy(g->flags, flags, g->n_objects);
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        bool is_lost = hw_object_is_reachable(g, o) && !reached[o];
+        assert_int_equal(r.is_lost[o], is_lost);
+        if (!is_lost)
+            continue;
+        lost.count++;
+        lost.size += hw_object_weight(g, o);
+        lost.native += hw_object_native_size(g, o);
+    }
+    assert_memory_equal(&lost, &r.lost, sizeof lost);
+    hw_heap_release_done(&r);
+}
+
 static void random_graphs(void **unused)
 {
     (void)unused;
@@ -312,6 +418,9 @@ static void random_graphs(void **unused)
         check_classes(g, &d);
         check_flame(p, g);
         check_folded(g, &d);
+        check_links(g, &d);
+        check_objects(g, &d);
+        check_release(p->graphs.v[p->graphs.n - 1]);
         hw_dominators_done(&d);
         hw_profile_free(p);
     }
