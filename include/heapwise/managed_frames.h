@@ -29,13 +29,17 @@ struct heapwise_native_stack {
     uint32_t n_pcs;
     const uint64_t *pcs;
     uint64_t pc, sp, fp; /* of malloc's caller, behind the call */
+    uint32_t is_whole;   /* the walk came to the thread's first function */
+    uint32_t in_handler; /* it leads through a signal handler's frame */
 };
 
 /* The answer: ids, leaf first, that take the place of pcs[at .. at + n_removed). */
 struct heapwise_managed_stack {
     uint32_t at, n_removed;
     uint32_t n_ids;
+    uint32_t ends; /* with them the stack is whole, wherever the walk had stopped */
     uint64_t ids[HEAPWISE_MANAGED_MAX_FRAMES];
+    uint64_t scratch[2 * HEAPWISE_MANAGED_MAX_FRAMES]; /* for the source; the stack is small */
 };
 
 struct heapwise_managed_source {

@@ -48,6 +48,8 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
     }
     if (q->idle_allocations)
         hw_pb_uint(w, H(idle_allocations), 1);
+    if (q->no_managed_frames)
+        hw_pb_uint(w, H(no_managed_frames), 1);
     for (size_t i = 0; i < q->n_dump_when; i++)
         hw_pb_str(w, H(dump_when), q->dump_when[i]);
     for (size_t i = 0; i < q->n_stop_when; i++)

@@ -20,6 +20,7 @@ struct hw_config_request {
     bool block_client, has_block_timeout;
     uint64_t block_client_timeout_us;
     bool no_startup, no_running, dump_at_max, disable_fork_teardown, all_heaps, idle_allocations;
+    bool no_managed_frames;
     bool all;             /* every process */
     const uint64_t *pids; /* borrowed, as all below */
     size_t n_pids;

@@ -101,6 +101,7 @@ static int build(struct hw_heap_profile *h, struct hw_error *err)
         .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
         .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
         .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
+        .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
         .pids = h->pids.v,
         .n_pids = h->pids.n,
         .names = names->list.v,

@@ -36,6 +36,7 @@ static const enum hw_option_id allowed[] = {
     HW_OPT_START_WHEN,
     HW_OPT_DUMP_WHEN,
     HW_OPT_IDLE,
+    HW_OPT_NATIVE_ONLY,
     HW_OPT_SMAPS,
     HW_OPT_MALLOC_INFO,
     HW_OPT_SHMEM_SIZE,

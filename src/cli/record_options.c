@@ -30,6 +30,7 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
         .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
         .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
+        .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
         .heaps = heaps->list.v,
         .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
         .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,

@@ -414,9 +414,11 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
         if (hw_unlikely(!slab->sure))
             (void)reach_further(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
-        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0))
+        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0) &&
+            (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
             slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->mixed);
-        return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(o->stop)};
+        uint32_t stop = slab->is_mixed ? slab->mixed.stop : o->stop;
+        return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(stop)};
     }
     hw_push_maps(s, e->site->pc, now_ns);
     slab->sure = false;
@@ -570,7 +572,7 @@ bool hw_record_alloc(const struct hw_event *e)
     uint32_t minfo = 0;
     hw_enter(&v);
     if (v.session) {
-        if (!v.nested)
+        if (!v.nested && hw_likely((hw_here.flags & HW_TLS_OURS) == 0))
             ok = record(v.session, e, &minfo);
         else if ((hw_here.flags & HW_TLS_OURS) == 0)
             hw_count(v.session, lost_nested, 1);

@@ -23,7 +23,10 @@ static struct {
 } real;
 
 static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
-                                           .bytes = sizeof entrance};
+                                           .bytes = sizeof entrance,
+                                           .set = heapwise_managed_set,
+                                           .name = heapwise_managed_name,
+                                           .hush = hw_managed_hush};
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
 

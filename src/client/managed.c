@@ -60,6 +60,14 @@ static uint64_t stack_id(const struct hw_mixed *m)
     return h | 1u;
 }
 
+static bool has_exact(const struct hw_walk_out *o)
+{
+    for (uint32_t i = 0; i < (o->n_frames + 63) / 64; i++)
+        if (o->exact[i])
+            return true;
+    return false;
+}
+
 static void ask_agent(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
                       struct hw_mixed *m)
 {
@@ -71,10 +79,19 @@ static void ask_agent(struct hw_session *s, const struct hw_site *site, const st
                                        .pcs = o->pcs,
                                        .pc = site->pc,
                                        .sp = site->sp,
-                                       .fp = site->fp};
-    m->answer.at = m->answer.n_removed = m->answer.n_ids = 0;
-    if (a->frames(a->ctx, &in, &m->answer) && m->answer.n_ids <= HEAPWISE_MANAGED_MAX_FRAMES)
-        hw_mixed_splice(m, m->answer.at, m->answer.n_removed, m->answer.ids, m->answer.n_ids);
+                                       .fp = site->fp,
+                                       .is_whole = hw_stop_is_complete(o->stop),
+                                       .in_handler = has_exact(o)};
+    struct heapwise_managed_stack *out = &m->answer;
+    out->at = out->n_removed = out->n_ids = out->ends = 0;
+    hw_here.flags |= HW_TLS_OURS; /* what the runtime allocates for an answer is our doing */
+    int answered = a->frames(a->ctx, &in, out);
+    hw_here.flags &= ~(uint32_t)HW_TLS_OURS;
+    if (!answered || out->n_ids > HEAPWISE_MANAGED_MAX_FRAMES)
+        return;
+    if (out->ends)
+        m->stop = HW_STOP_END;
+    hw_mixed_splice(m, out->at, out->n_removed, out->ids, out->n_ids);
 }
 
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
@@ -155,6 +172,11 @@ bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_manag
 }
 
 /* ---- what an agent calls ---- */
+
+void hw_managed_hush(void)
+{
+    hw_here.flags |= HW_TLS_OURS;
+}
 
 HW_EXPORT int heapwise_managed_set(const struct heapwise_managed_source *source)
 {

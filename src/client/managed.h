@@ -48,4 +48,7 @@ bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m);
 /* What an id is called; in a visit. false = no room. */
 bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_managed_text *text);
 
+/* This thread is ours from now on: what it allocates is no part of the program. */
+void hw_managed_hush(void);
+
 #endif

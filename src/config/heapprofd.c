@@ -178,6 +178,9 @@ static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fi
     case F(idle_allocations):
         c->idle_allocations = f->value != 0;
         break;
+    case F(no_managed_frames):
+        c->no_managed_frames = f->value != 0;
+        break;
     default:
         break; /* unknown fields are skipped */
     }

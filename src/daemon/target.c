@@ -390,7 +390,8 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                  (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
                  (c->stream_allocations ? HW_CC_STREAM : 0u) |
                  (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
-                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u);
+                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
+                 (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u);
     for (size_t i = 0; i < c->heaps.n && i < HW_MAX_HEAP_CHOICES; i++) {
         struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
         h->interval_bytes = c->heaps.v[i].interval_bytes;

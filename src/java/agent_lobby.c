@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "java/agent.h"
+#include "java/agent_stacks.h"
 #include "java/lobby.h"
 
 #include "base/banned.h"
@@ -152,6 +153,7 @@ void heapwise_java_enter(struct hw_java_entrance *client)
     (void)prctl(PR_SET_NAME, "heapwise");
     agent_client = client;
     hw_jvm_env vm = wait_for_jvm();
+    agent_stacks_begin(vm);
     int listener = listen_here();
     if (listener < 0)
         return;

@@ -91,7 +91,7 @@ hw_jobject agent_values_probe(struct agent *a, struct agent_values *v)
 {
     hw_jvm_env jni = a->jni;
     hw_jobject c = HW_JVM(jni, HW_JNI_FIND_CLASS, hw_jni_find_fn *)(jni, "java/lang/Long");
-    void *field = c ? HW_JVM(jni, HW_JNI_FIELD_ID, hw_jni_field_fn *)(jni, c, "value", "J") : NULL;
+    void *field = c ? HW_JVM(jni, HW_JNI_FIELD_ID, hw_jni_member_fn *)(jni, c, "value", "J") : NULL;
     hw_jobject o = field ? HW_JVM(jni, HW_JNI_ALLOC_OBJECT, hw_jni_object_fn *)(jni, c) : NULL;
     if (o)
         HW_JVM(jni, HW_JNI_SET_LONG, hw_jni_set_long_fn *)(jni, o, field, PROBE);

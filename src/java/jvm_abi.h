@@ -31,24 +31,38 @@ enum hw_jni_place {
     HW_JNI_POP_FRAME = 20,
     HW_JNI_DELETE_LOCAL = 23,
     HW_JNI_ALLOC_OBJECT = 27,
+    HW_JNI_OBJECT_CLASS = 31,
+    HW_JNI_METHOD_ID = 33,
+    HW_JNI_CALL_OBJECT = 36, /* with its arguments in an array */
     HW_JNI_FIELD_ID = 94,
+    HW_JNI_GET_LONG = 101,
     HW_JNI_SET_LONG = 110,
+    HW_JNI_STRING_BYTES = 169,
+    HW_JNI_STRING_BYTES_DONE = 170,
     HW_JNI_NEW_ARRAY = 172,
     HW_JNI_SET_ELEMENT = 174
 };
 
 enum hw_jvmti_place { /* a function's number in the specification, less one */
+                      HW_TI_EVENT_MODE = 1,
+                      HW_TI_CURRENT_THREAD = 17,
                       HW_TI_DEALLOCATE = 46,
                       HW_TI_CLASS_SIGNATURE = 47,
                       HW_TI_CLASS_STATUS = 48,
+                      HW_TI_SOURCE_FILE = 49,
+                      HW_TI_CLASS_METHODS = 51,
                       HW_TI_CLASS_FIELDS = 52,
                       HW_TI_INTERFACES = 53,
                       HW_TI_FIELD_NAME = 59,
                       HW_TI_FIELD_MODIFIERS = 61,
+                      HW_TI_METHOD_NAME = 63,
+                      HW_TI_METHOD_CLASS = 64,
+                      HW_TI_METHOD_LINES = 69,
                       HW_TI_LOADED_CLASSES = 77,
                       HW_TI_GET_TAG = 105,
                       HW_TI_SET_TAG = 106,
                       HW_TI_FOLLOW = 114,
+                      HW_TI_EVENT_CALLBACKS = 121,
                       HW_TI_DISPOSE = 126,
                       HW_TI_ADD_CAPABILITIES = 141
 };
@@ -58,6 +72,13 @@ enum {
     HW_TI_VERSION = 0x30010200,
     HW_TI_CAN_TAG = 1, /* first bit of the capabilities */
     HW_TI_CAPABILITY_BYTES = 16,
+    HW_TI_CAN_SOURCE_FILE = 11, /* bits */
+    HW_TI_CAN_LINES = 12,
+    HW_TI_EVENT_VM_DEATH = 51,
+    HW_TI_EVENT_CLASS_LOAD = 55,
+    HW_TI_EVENT_CLASS_PREPARE = 56,
+    HW_TI_FIRST_EVENT = 50,
+    HW_TI_EVENTS = 37,
     HW_TI_VISIT = 0x100,
     HW_TI_ABORT = 0x8000,
     HW_TI_PREPARED = 2,
@@ -115,6 +136,24 @@ struct hw_jvm_callbacks {
     void *others[13];
 };
 
+/* One entry of GetLineNumberTable. */
+struct hw_jvm_line {
+    int64_t start;
+    int32_t line;
+};
+
+/* AsyncGetCallTrace, which libjvm exports beside its interfaces. */
+struct hw_jvm_call {
+    int32_t bci; /* -3: a native method */
+    void *method;
+};
+struct hw_jvm_trace {
+    void *env;
+    int32_t n; /* <= 0: there is none, and why */
+    struct hw_jvm_call *calls;
+};
+typedef void hw_jvm_trace_fn(struct hw_jvm_trace *trace, int32_t depth, void *ucontext);
+
 typedef int32_t hw_vm_fn(void *vm);
 typedef int32_t hw_vm_get_env_fn(void *vm, void **env, int32_t version);
 typedef int32_t hw_vm_attach_fn(void *vm, void **env, struct hw_jvm_attach *args);
@@ -125,9 +164,14 @@ typedef void hw_jni_void_fn(void *env);
 typedef void hw_jni_delete_fn(void *env, hw_jobject o);
 typedef int32_t hw_jni_push_fn(void *env, int32_t n);
 typedef hw_jobject hw_jni_array_fn(void *env, int32_t n, hw_jobject element, hw_jobject first);
-typedef void *hw_jni_field_fn(void *env, hw_jobject c, const char *name, const char *signature);
+typedef void *hw_jni_member_fn(void *env, hw_jobject c, const char *name, const char *signature);
 typedef void hw_jni_set_long_fn(void *env, hw_jobject o, void *field, int64_t value);
 typedef void hw_jni_set_fn(void *env, hw_jobject array, int32_t at, hw_jobject o);
+
+typedef hw_jobject hw_jni_call_fn(void *env, hw_jobject o, void *method, const void *arguments);
+typedef int64_t hw_jni_get_long_fn(void *env, hw_jobject o, void *field);
+typedef const char *hw_jni_bytes_fn(void *env, hw_jobject string, uint8_t *is_copy);
+typedef void hw_jni_bytes_done_fn(void *env, hw_jobject string, const char *bytes);
 
 typedef int32_t hw_ti_fn(void *env);
 typedef int32_t hw_ti_free_fn(void *env, void *p);
@@ -142,6 +186,14 @@ typedef int32_t hw_ti_get_tag_fn(void *env, hw_jobject o, int64_t *out);
 typedef int32_t hw_ti_set_tag_fn(void *env, hw_jobject o, int64_t tag);
 typedef int32_t hw_ti_follow_fn(void *env, int32_t filter, hw_jobject klass, hw_jobject from,
                                 const struct hw_jvm_callbacks *callbacks, const void *arg);
+typedef int32_t hw_ti_thread_fn(void *env, hw_jobject *out);
+typedef int32_t hw_ti_method_name_fn(void *env, void *method, char **name, char **signature,
+                                     char **generic);
+typedef int32_t hw_ti_method_class_fn(void *env, void *method, hw_jobject *out);
+typedef int32_t hw_ti_lines_fn(void *env, void *method, int32_t *n, struct hw_jvm_line **out);
+typedef int32_t hw_ti_text_fn(void *env, hw_jobject c, char **out);
+typedef int32_t hw_ti_event_mode_fn(void *env, int32_t on, int32_t event, hw_jobject thread, ...);
+typedef int32_t hw_ti_callbacks_fn(void *env, void *const *callbacks, int32_t bytes);
 typedef int32_t hw_ti_capabilities_fn(void *env, const void *bits);
 
 #endif

@@ -69,7 +69,8 @@ enum hw_client_config_flags {
     HW_CC_ALL_HEAPS = 16,
     HW_CC_STREAM = 32, /* stream_allocations: no stacks wanted */
     HW_CC_MALLOC_INFO = 64,
-    HW_CC_ADDRESSES = 128 /* every sample with its address: no struct hw_rec_exact */
+    HW_CC_ADDRESSES = 128,  /* every sample with its address: no struct hw_rec_exact */
+    HW_CC_NATIVE_ONLY = 256 /* no managed frames in stacks */
 };
 
 /* One selected heap; interval 0 excludes it. */

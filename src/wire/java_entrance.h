@@ -17,11 +17,18 @@
 #include <stdint.h>
 
 #define HW_JAVA_ENTER            "heapwise_java_enter"
-#define HW_JAVA_ENTRANCE_VERSION 1u
+#define HW_JAVA_ENTRANCE_VERSION 2u
+
+struct heapwise_managed_source;
+struct heapwise_managed_text;
 
 struct hw_java_entrance {
     uint32_t version; /* HW_JAVA_ENTRANCE_VERSION: the two libraries are of one build */
     uint32_t bytes;   /* sizeof, the same */
+    /* heapwise/managed_frames.h */
+    int (*set)(const struct heapwise_managed_source *source);
+    int (*name)(uint32_t generation, uint64_t id, const struct heapwise_managed_text *text);
+    void (*hush)(void); /* this thread's allocations are no part of the program */
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);

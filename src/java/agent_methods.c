@@ -1,0 +1,355 @@
+/*
+ * A table of frames that were seen, from hooks and without a lock:
+ *
+ *     hook:  id = hash(method, bci) -> slot (linear probing, never emptied) -> is its name told to
+ *            this session?  no: note method and bci, put the slot's number into the queue, post
+ *     here:  take a number, ask the JVM once what it is called, tell the client
+ *
+ * A slot whose name could not be told (queue full, ring full) is asked for again at its next
+ * sight. A method of a class that was unloaded meanwhile has an id that the JVM does not know any
+ * more; JVMTI checks that, and the frame is called so.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "heapwise/managed_frames.h"
+#include "java/agent.h"
+#include "java/agent_stacks.h"
+#include "wire/records.h"
+
+#include "base/banned.h"
+
+enum {
+    SLOTS = 1 << 17,
+    PROBES = 64,
+    QUEUE = 1 << 13,
+    LOCALS = 16,
+    MAX_TEXT = 1024,
+    FINISH_MS = 500,
+    NOT_A_METHOD = -1000 /* bci: method is an enum agent_text */
+};
+
+struct slot {
+    _Atomic uint64_t id; /* 0 = free */
+    _Atomic(void *) method;
+    _Atomic int32_t bci;
+    _Atomic uint32_t asked; /* generation that has its name, or will */
+    char *text;             /* function, file, module; NUL between; our thread's */
+    uint32_t line;
+};
+
+static struct {
+    struct slot *slots;
+    _Atomic uint32_t queue[QUEUE]; /* slot + 1; 0 = not there yet */
+    _Atomic uint32_t head, tail, n_named;
+    sem_t work, done;
+    hw_jvm_env jni, ti;
+    void *get_module, *module_name, *get_domain, *get_source, *get_location, *get_file;
+} m;
+
+static atomic_bool ending;
+
+bool agent_methods_init(void)
+{
+    void *p = mmap(NULL, SLOTS * sizeof *m.slots, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || sem_init(&m.work, 0, 0) != 0 || sem_init(&m.done, 0, 0) != 0)
+        return false;
+    m.slots = p;
+    return true;
+}
+
+/* ---- in the hook ---- */
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static bool put(uint32_t number)
+{
+    uint32_t head = atomic_load_explicit(&m.head, memory_order_relaxed);
+    do {
+        if (head - atomic_load_explicit(&m.tail, memory_order_acquire) >= QUEUE)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&m.head, &head, head + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    /* Release: pairs with take()'s acquire, which then sees the slot's method. */
+    atomic_store_explicit(&m.queue[head % QUEUE], number + 1, memory_order_release);
+    (void)sem_post(&m.work);
+    return true;
+}
+
+static void ask(struct slot *s, uint32_t generation, void *method, int32_t bci)
+{
+    uint32_t before = atomic_load_explicit(&s->asked, memory_order_relaxed);
+    if (before == generation)
+        return;
+    atomic_store_explicit(&s->method, method, memory_order_relaxed);
+    atomic_store_explicit(&s->bci, bci, memory_order_relaxed);
+    if (atomic_compare_exchange_strong(&s->asked, &before, generation) &&
+        !put((uint32_t)(s - m.slots)))
+        atomic_store_explicit(&s->asked, 0, memory_order_relaxed);
+}
+
+uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci)
+{
+    uint64_t hash = mix((uint64_t)(uintptr_t)method ^ mix((uint64_t)(uint32_t)bci + 1));
+    uint64_t id = hw_managed_id(HW_MANAGED_JAVA, hash);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct slot *s = &m.slots[(hash + i) % SLOTS];
+        uint64_t there = atomic_load_explicit(&s->id, memory_order_relaxed);
+        if (there == 0 && atomic_compare_exchange_strong(&s->id, &there, id))
+            there = id;
+        if (there != id)
+            continue;
+        ask(s, generation, method, bci);
+        break;
+    }
+    return id; /* no slot: it stays without a name */
+}
+
+uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number)
+{
+    return agent_frame_id(generation, (void *)(uintptr_t)text, NOT_A_METHOD + number);
+}
+
+/* ---- names ---- */
+
+static void give_back(void *p)
+{
+    (void)HW_JVM(m.ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(m.ti, p); /* NULL is fine */
+}
+
+static hw_jobject call(hw_jobject o, void *method)
+{
+    hw_jobject r = NULL;
+    if (o && method)
+        r = HW_JVM(m.jni, HW_JNI_CALL_OBJECT, hw_jni_call_fn *)(m.jni, o, method, NULL);
+    HW_JVM(m.jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(m.jni);
+    return r;
+}
+
+static void *method_of(const char *class_name, const char *name, const char *signature)
+{
+    hw_jobject c = HW_JVM(m.jni, HW_JNI_FIND_CLASS, hw_jni_find_fn *)(m.jni, class_name);
+    void *id =
+        c ? HW_JVM(m.jni, HW_JNI_METHOD_ID, hw_jni_member_fn *)(m.jni, c, name, signature) : NULL;
+    HW_JVM(m.jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(m.jni);
+    return id;
+}
+
+/* Getters of final classes only: none runs the program's code. */
+static void find_getters(void)
+{
+    (void)HW_JVM(m.jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(m.jni, LOCALS);
+    m.get_module = method_of("java/lang/Class", "getModule", "()Ljava/lang/Module;");
+    m.module_name = method_of("java/lang/Module", "getName", "()Ljava/lang/String;");
+    m.get_domain =
+        method_of("java/lang/Class", "getProtectionDomain", "()Ljava/security/ProtectionDomain;");
+    m.get_source = method_of("java/security/ProtectionDomain", "getCodeSource",
+                             "()Ljava/security/CodeSource;");
+    m.get_location = method_of("java/security/CodeSource", "getLocation", "()Ljava/net/URL;");
+    m.get_file = method_of("java/net/URL", "getFile", "()Ljava/lang/String;");
+    (void)HW_JVM(m.jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(m.jni, NULL);
+}
+
+static bool text_of(hw_jobject string, const char *before, char *out, size_t size)
+{
+    if (!string)
+        return false;
+    const char *p = HW_JVM(m.jni, HW_JNI_STRING_BYTES, hw_jni_bytes_fn *)(m.jni, string, NULL);
+    if (!p)
+        return false;
+    (void)snprintf(out, size, "%s%s", before, p);
+    HW_JVM(m.jni, HW_JNI_STRING_BYTES_DONE, hw_jni_bytes_done_fn *)(m.jni, string, p);
+    return true;
+}
+
+/* "[java] " and the module, or the jar or folder that the class came from. */
+static void module_of(hw_jobject c, char *out, size_t size)
+{
+    char path[MAX_TEXT];
+    (void)snprintf(out, size, "[java]");
+    if (text_of(call(call(c, m.get_module), m.module_name), "[java] ", out, size))
+        return;
+    hw_jobject source = call(call(c, m.get_domain), m.get_source);
+    if (!text_of(call(call(source, m.get_location), m.get_file), "/", path, sizeof path))
+        return;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        path[--n] = '\0';
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(out, size, "[java] %s", slash ? slash + 1 : path);
+}
+
+/* "Lcom/x/Y$Z;" -> "com.x.Y$Z". */
+static void class_name(const char *signature, char *out, size_t size)
+{
+    size_t n = strnlen(signature, size - 1);
+    size_t from = n > 1 && signature[0] == 'L' ? 1 : 0;
+    size_t to = from && signature[n - 1] == ';' ? n - 1 : n;
+    for (size_t i = from; i < to; i++)
+        out[i - from] = signature[i] == '/' ? '.' : signature[i];
+    out[to - from] = '\0';
+}
+
+static uint32_t line_of(void *method, int32_t bci)
+{
+    int32_t n = 0;
+    struct hw_jvm_line *table = NULL;
+    int64_t best = -1;
+    uint32_t line = 0;
+    if (bci < 0 || HW_JVM(m.ti, HW_TI_METHOD_LINES, hw_ti_lines_fn *)(m.ti, method, &n, &table))
+        return 0;
+    for (int32_t i = 0; i < n; i++)
+        if (table[i].start <= bci && table[i].start > best) {
+            best = table[i].start;
+            line = (uint32_t)table[i].line;
+        }
+    give_back(table);
+    return line;
+}
+
+struct naming {
+    char function[MAX_TEXT], file[MAX_TEXT], module[MAX_TEXT];
+    uint32_t line;
+};
+
+static bool describe(void *method, int32_t bci, struct naming *x)
+{
+    char *name = NULL, *signature = NULL, *source = NULL;
+    hw_jobject c = NULL;
+    if (!method ||
+        HW_JVM(m.ti, HW_TI_METHOD_CLASS, hw_ti_method_class_fn *)(m.ti, method, &c) != 0 ||
+        HW_JVM(m.ti, HW_TI_CLASS_SIGNATURE, hw_ti_signature_fn *)(m.ti, c, &signature, NULL) != 0)
+        return false;
+    bool ok = HW_JVM(m.ti, HW_TI_METHOD_NAME, hw_ti_method_name_fn *)(m.ti, method, &name, NULL,
+                                                                      NULL) == 0;
+    if (ok) {
+        class_name(signature, x->function, sizeof x->function);
+        size_t n = strlen(x->function);
+        (void)snprintf(x->function + n, sizeof x->function - n, ".%s", name);
+        module_of(c, x->module, sizeof x->module);
+        x->line = line_of(method, bci);
+        const char *slash = strrchr(signature, '/');
+        int folder = slash && signature[0] == 'L' ? (int)(slash - signature) : 0;
+        if (HW_JVM(m.ti, HW_TI_SOURCE_FILE, hw_ti_text_fn *)(m.ti, c, &source) == 0)
+            (void)snprintf(x->file, sizeof x->file, "%.*s%s", folder, signature + 1, source);
+    }
+    give_back(name);
+    give_back(signature);
+    give_back(source);
+    return ok;
+}
+
+static void fixed_text(enum agent_text text, int32_t number, struct naming *x)
+{
+    switch (text) {
+    case AGENT_TEXT_GAP:
+        (void)snprintf(x->function, sizeof x->function, "[unwind gap]");
+        break;
+    case AGENT_TEXT_FAILED:
+        (void)snprintf(x->function, sizeof x->function, "[java unwind failed: %d]", (int)number);
+        break;
+    case AGENT_TEXT_COUNT:
+        break;
+    }
+}
+
+/* Once a slot: in a later session the class may be gone. */
+static void find_name(struct slot *s)
+{
+    struct naming x = {.line = 0};
+    void *method = atomic_load_explicit(&s->method, memory_order_relaxed);
+    int32_t bci = atomic_load_explicit(&s->bci, memory_order_relaxed);
+    (void)HW_JVM(m.jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(m.jni, LOCALS);
+    if (bci <= NOT_A_METHOD + 0 && bci > NOT_A_METHOD - 100)
+        fixed_text((enum agent_text)(uintptr_t)method, bci - NOT_A_METHOD, &x);
+    else if (!describe(method, bci, &x))
+        (void)snprintf(x.function, sizeof x.function, "[unloaded Java method]");
+    HW_JVM(m.jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(m.jni);
+    (void)HW_JVM(m.jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(m.jni, NULL);
+    size_t a = strlen(x.function) + 1, b = strlen(x.file) + 1, c = strlen(x.module) + 1;
+    char *text = malloc(a + b + c);
+    if (!text)
+        return;
+    memcpy(text, x.function, a);
+    memcpy(text + a, x.file, b);
+    memcpy(text + a + b, x.module, c);
+    s->line = x.line;
+    s->text = text;
+}
+
+static void name_it(struct slot *s)
+{
+    uint32_t generation = atomic_load_explicit(&s->asked, memory_order_relaxed);
+    if (!s->text)
+        find_name(s);
+    struct heapwise_managed_text t = {.line = s->line};
+    if (s->text) {
+        t.function = s->text;
+        t.n_function = strlen(t.function);
+        t.file = t.function + t.n_function + 1;
+        t.n_file = strlen(t.file);
+        t.module = t.file + t.n_file + 1;
+        t.n_module = strlen(t.module);
+    }
+    uint64_t id = atomic_load_explicit(&s->id, memory_order_relaxed);
+    if (!s->text || agent_client->name(generation, id, &t) != 0)
+        (void)atomic_compare_exchange_strong(&s->asked, &generation, 0);
+}
+
+/* ---- our thread ---- */
+
+static bool take(uint32_t *out)
+{
+    uint32_t tail = atomic_load_explicit(&m.tail, memory_order_relaxed);
+    uint32_t v = atomic_load_explicit(&m.queue[tail % QUEUE], memory_order_acquire);
+    if (v == 0)
+        return false;
+    atomic_store_explicit(&m.queue[tail % QUEUE], 0, memory_order_relaxed);
+    /* Release: the place is empty before a hook may fill it again. */
+    atomic_store_explicit(&m.tail, tail + 1, memory_order_release);
+    *out = v - 1;
+    return true;
+}
+
+void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
+{
+    uint32_t number;
+    m.jni = jni;
+    m.ti = ti;
+    find_getters();
+    for (;;) {
+        while (sem_wait(&m.work) != 0)
+            ; /* a signal */
+        while (take(&number)) {
+            name_it(&m.slots[number]);
+            atomic_fetch_add(&m.n_named, 1);
+        }
+        if (atomic_load(&ending))
+            (void)sem_post(&m.done);
+    }
+}
+
+void agent_methods_finish(void)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += FINISH_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    atomic_store(&ending, true);
+    (void)sem_post(&m.work);
+    while (atomic_load(&m.head) != atomic_load(&m.n_named) && sem_timedwait(&m.done, &until) == 0)
+        ;
+}

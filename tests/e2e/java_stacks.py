@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Native heap profiles of JVMs whose stacks run from C into Java methods: exact bytes at interval 1."""
+import csv
+import io
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+# Native memory by every way that Java code takes to it. It begins when our library is there, or at once.
+APP = r"""
+import java.nio.ByteBuffer;
+import java.util.*;
+import java.util.zip.*;
+public class App {
+    static final int ROUNDS = 300, DIRECT = 100_000, UNSAFE = 70_008, JNI = 50_000;
+    static final List<Object> kept = new ArrayList<>();
+    static sun.misc.Unsafe unsafe;
+    static native void jni(int n);
+    static class Work implements Runnable {
+        public void run() { for (int i = 0; i < ROUNDS; i++) { direct(); zip(); raw(); nested(3); } }
+        void direct() { kept.add(ByteBuffer.allocateDirect(DIRECT)); }
+        void zip() { Deflater d = new Deflater(); d.deflate(new byte[10]); d.end(); }
+        void raw() { unsafe.freeMemory(unsafe.allocateMemory(UNSAFE)); }
+        void nested(int depth) { if (depth > 0) nested(depth - 1); else jni(JNI); }
+    }
+    static boolean ready() {
+        for (Thread t : Thread.getAllStackTraces().keySet())
+            if (t.getName().equals("heapwise stacks")) return true;
+        return false;
+    }
+    public static void main(String[] a) throws Exception {
+        java.lang.reflect.Field f = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
+        f.setAccessible(true);
+        unsafe = (sun.misc.Unsafe) f.get(null);
+        System.load(a[0]);
+        if (a[1].equals("stdin")) {
+            new Deflater().end(); /* what is loaded later is hooked a moment later */
+            System.out.println("ready"); System.out.flush();
+            System.in.read();
+        }
+        if (!a[1].equals("now")) {
+            for (int i = 0; i < 1000 && !ready(); i++) { jni(1); Thread.sleep(10); }
+            Thread.sleep(300);
+        }
+        Thread t = new Thread(new Work(), "worker");
+        t.start(); t.join();
+        System.out.println("done"); System.out.flush();
+        if (a[1].equals("stdin")) System.in.read();
+    }
+}
+"""
+JNI = "#include <stdlib.h>\nvoid *kept;\nvoid Java_App_jni(void *env, void *c, int n) { kept = malloc(n); }\n"
+ROUNDS = 300
+
+
+def prepared(box):
+    """-> (folder of classes, library)"""
+    hw.need("java", "javac", "cc")
+    library = box.path("libapp.so")
+    if not os.path.exists(library):
+        (box.dir / "App.java").write_text(APP)
+        (box.dir / "app.c").write_text(JNI)
+        box.run(["cc", "-O1", "-g", "-shared", "-fPIC", "-o", library, box.dir / "app.c"], check=0)
+        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / "App.java"], timeout=120)
+        if not (box.dir / "App.class").exists():  # the release option hides sun.misc
+            box.run(["javac", "-XDignore.symbol.file", "-d", box.dir, box.dir / "App.java"], check=0, timeout=120)
+    return str(box.dir), library
+
+
+def ask(box, trace, sql):
+    p = box.run([hw.tool("heapwise"), "query", str(trace), sql], check=0, timeout=120)
+    return [tuple(r) for r in list(csv.reader(io.StringIO(p.stdout.decode())))[1:]]
+
+
+def java_of(stack):
+    """The Java part of a stack, root first."""
+    return [f for f in stack if f.startswith(("App", "java.", "jdk.", "sun."))]
+
+
+def check(trace, rounds=ROUNDS, failures=0):
+    d = hw.sound(trace).last()
+    hw.true(d is not None, "no dump")
+    sums, failed = {}, 0
+    for s in d.samples:
+        java = java_of(s.stack)
+        failed += s.allocs * any("unwind failed" in f or f in ("[unwind gap]", "[unnamed function]") for f in s.stack)
+        at = next((i for i, f in enumerate(java) if f.startswith("App$Work.") and f != "App$Work.run"), None)
+        if at is None:
+            continue
+        hw.equal((java[0], java[at - 1]), ("java.lang.Thread.run", "App$Work.run"), f"callers in {s.stack}")
+        native = s.stack[s.stack.index(java[-1]) + 1:]
+        key = java[at].split(".")[-1], native[0] if native else "", java[at:].count("App$Work.nested")
+        row = sums.setdefault(key, [0, 0, 0])
+        for i, n in enumerate((s.alloc, s.allocs, s.freed)):
+            row[i] += n
+    direct = {k: v for k, v in sums.items() if k[0] == "direct" and v[1] == rounds}
+    hw.true([rounds * 100_000, rounds, 0] in direct.values(), f"direct buffers: {sums}")
+    raw = [v for k, v in sums.items() if k[0] == "raw" and v[0] >= rounds * 70_008]
+    hw.equal(raw, [[rounds * 70_008, rounds, rounds * 70_008]], f"Unsafe: {sums}")
+    hw.equal(sums.get(("nested", "Java_App_jni", 4)), [rounds * 50_000, rounds, 0], f"JNI: {sums}")
+    zips = [v for k, v in sums.items() if k[0] == "zip" and "Deflater_init" in k[1]]
+    hw.true(len(zips) == 1 and zips[0][0] == zips[0][2] and zips[0][0] % rounds == 0 and
+            zips[0][0] // rounds > 250_000 and zips[0][1] % rounds == 0, f"Deflater: {sums}")
+    hw.true(failed <= failures, f"{failed} samples without their Java frames")
+    return d
+
+
+def recorded(*java_options, java="java", options=()):
+    def case(box):
+        folder, library = prepared(box)
+        trace = box.path("app.trace")
+        if java != "java" and not os.path.exists(java):
+            raise hw.Skip(f"no {java}")
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", *options, "-o", trace, "--", java, *java_options, "-cp",
+                     folder, "App", library, "wait"], check=0, timeout=200)
+        hw.true(b"done" in r.stdout, f"the program's output: {hw.tail(r.stdout)}")
+        check(trace)
+        rows = ask(box, trace, "select distinct f.name, m.name, s.source_file, s.line_number from stack_profile_frame f "
+                               "join stack_profile_mapping m on m.id = f.mapping join stack_profile_symbol s "
+                               "using (symbol_set_id) where f.name in ('App$Work.direct', "
+                               "'jdk.internal.misc.Unsafe.allocateMemory0')")
+        line = 1 + next(i for i, l in enumerate(APP.splitlines()) if "void direct()" in l)
+        hw.true(("App$Work.direct", f"/[java] {box.dir.name}", "App.java", str(line)) in rows, f"{rows}")
+        modules = ask(box, trace, "select distinct m.name from stack_profile_mapping m where m.name like '/[java] %'")
+        hw.true(("/[java] java.base",) in modules, f"{modules}")
+    return case
+
+
+def native_only(box):
+    """--no-managed-frames: no Java frame, and the library stays out."""
+    folder, library = prepared(box)
+    trace = box.path("app.trace")
+    box.run([hw.tool("heapwise"), "record", "-i", "1", "--no-managed-frames", "-o", trace, "--", "java", "-cp", folder,
+             "App", library, "now"], check=0, timeout=200)
+    d = hw.sound(trace).last()
+    hw.equal([s.stack for s in d.samples if java_of(s.stack)], [], "Java frames")
+    hw.equal(d.by_function(["Java_App_jni"])["Java_App_jni"][:2], [ROUNDS * 50_000, ROUNDS], "bytes of JNI")
+
+
+def attached(box):
+    """The same for a JVM that ran already."""
+    folder, library = prepared(box)
+    trace = box.path("app.trace")
+    with open(box.path("err"), "wb") as err:
+        jvm = subprocess.Popen(["java", "-cp", folder, "App", library, "stdin"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=err)
+    try:
+        hw.equal(jvm.stdout.readline(), b"ready\n", "the program's first line")
+        rec = box.start([hw.tool("heapwise"), "attach", "-i", "1", "-o", trace, str(jvm.pid)])
+        hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{jvm.pid}/maps").read(), "the client in the JVM", 30)
+        time.sleep(0.5)
+        jvm.stdin.write(b"\n")
+        jvm.stdin.flush()
+        hw.equal(jvm.stdout.readline(), b"done\n", "the program's second line")
+        rec.send_signal(2)
+        hw.equal(rec.wait(60), 0, "heapwise attach")
+        check(trace, failures=20)
+        hw.true(jvm.poll() is None, "the JVM has ended")
+    finally:
+        jvm.kill()
+        jvm.wait()
+
+
+CASES = {"compiled": recorded(), "interpreted": recorded("-Xint"), "c1": recorded("-XX:TieredStopAtLevel=1"),
+         "zgc": recorded("-XX:+UseZGC", "-Xmx256m"),
+         "jdk25": recorded(java="/usr/lib/jvm/temurin-25-jdk-amd64/bin/java"),
+         "native-only": native_only, "attached": attached}
+
+if __name__ == "__main__":
+    hw.main(CASES)
