@@ -552,6 +552,7 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
         hw_json_kv_str(j, "name", r->name);
         hw_json_kv_str(j, "user", hw_user_name(r->uid, user));
         hw_json_kv_uint(j, "rss", r->rss_kb * 1024);
+        hw_json_kv_str(j, "allocator", r->allocator);
         hw_json_kv_bool(j, "eligible", !r->why.code);
         hw_json_kv_str(j, "code", r->why.code);
         hw_json_kv_str(j, "reason", r->why.code ? r->why.text : NULL);

@@ -4,6 +4,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "proc/allocator.h"
+#include "proc/maps.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -43,8 +46,23 @@ static bool read_row(struct hw_process_row *row,
     return is_meant;
 }
 
-static void diagnose(int32_t pid, hw_processes_known *known, struct hw_finding *out)
+static const char *allocator_of(int32_t pid)
 {
+    struct hw_pid p;
+    struct hw_maps maps = {0};
+    const char *name = NULL;
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return NULL;
+    if (hw_maps_read(p.dir, &maps, NULL) == HW_OK)
+        name = hw_allocator_name(&maps);
+    hw_maps_done(&maps);
+    hw_pid_done(&p);
+    return name;
+}
+
+static void diagnose(struct hw_process_row *row, hw_processes_known *known)
+{
+    int32_t pid = row->pid;
     struct hw_pid p;
     uint64_t now = hw_now_monotonic_ns(), start = 0;
     if (known && hw_pid_open(pid, &p, NULL) == 0) {
@@ -55,14 +73,19 @@ static void diagnose(int32_t pid, hw_processes_known *known, struct hw_finding *
     for (size_t i = 0; known && i < known->n; i++) {
         const struct hw_process_known *k = &known->v[i];
         if (k->pid == pid && k->start_ticks == start && now < k->until_ns) {
-            *out = k->why;
+            if (!row->session)
+                row->why = k->why;
+            row->allocator = k->allocator;
             return;
         }
         if (k->pid == pid || now >= k->until_ns)
             slot = i;
     }
-    hw_diagnose_pid(pid, out);
-    struct hw_process_known k = {pid, start, now + KEPT_NS, *out};
+    if (!row->session) /* who is being profiled can be: no need to look */
+        hw_diagnose_pid(pid, &row->why);
+    if (known && !row->why.code)
+        row->allocator = allocator_of(pid);
+    struct hw_process_known k = {pid, start, now + KEPT_NS, row->why, row->allocator};
     if (known && slot < known->n)
         known->v[slot] = k;
     else if (known)
@@ -80,8 +103,8 @@ int hw_processes_find(const struct hw_recorders *all,
         if (!read_row(&row, meant, ctx))
             continue;
         find_session(all, &row);
-        if (!row.session) /* who is being profiled can be: no need to look */
-            diagnose(row.pid, known, &row.why);
+        if (!row.session || known)
+            diagnose(&row, known);
         if (!row.why.code || every)
             (void)hw_vec_push(out, row); /* out of memory: the list is shorter, nothing else */
     }

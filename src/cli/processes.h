@@ -21,8 +21,9 @@ struct hw_process_row {
     uint32_t uid;
     int32_t inside; /* its pid in a namespace of its own; 0 = it has none */
     uint64_t rss_kb;
-    char name[256];                           /* argv[0], else "[comm]" */
-    struct hw_finding why;                    /* code NULL = can be profiled */
+    const char *allocator; /* hw_allocator_name; NULL = not known. Of those that can be profiled */
+    char name[256];        /* argv[0], else "[comm]" */
+    struct hw_finding why; /* code NULL = can be profiled */
     const struct hw_recorder_seen *recorder;  /* NULL = not being profiled */
     const struct hw_service_session *session; /* likewise */
 };
@@ -34,6 +35,7 @@ struct hw_process_known {
     int32_t pid;
     uint64_t start_ticks, until_ns; /* monotonic */
     struct hw_finding why;
+    const char *allocator;
 };
 typedef HW_VEC(struct hw_process_known) hw_processes_known;
 

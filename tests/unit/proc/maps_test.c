@@ -1,11 +1,13 @@
 /* maps_test.c - lines as the kernel writes them, and lines it would never write */
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "proc/allocator.h"
 #include "proc/file.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
@@ -16,6 +18,34 @@ static struct hw_maps parse(const char *text)
     struct hw_maps m;
     assert_int_equal(hw_maps_parse(strdup(text), strlen(text), &m), HW_OK);
     return m;
+}
+
+static void test_allocators(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *paths[3], *name;
+    } cases[] = {
+        {{"/usr/lib/x86_64-linux-gnu/libc.so.6", "/bin/cat"}, "glibc"},
+        {{"/lib/libc-2.31.so"}, "glibc"},
+        {{"/lib/libc.so.6", "/opt/libjemalloc.so.2"}, "jemalloc"},
+        {{"/usr/lib/libtcmalloc_minimal.so.4", "/lib/libc.so.6"}, "tcmalloc"},
+        {{"/lib/libc.so.6", "/x/libmimalloc.so.2.1"}, "mimalloc"},
+        {{"/lib/ld-musl-x86_64.so.1"}, "musl"},
+        {{"/system/lib64/libc.so"}, "bionic"},
+        {{"/bin/static", "/lib/libcurl.so.4", "[heap]"}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512] = "";
+        for (size_t k = 0; k < 3 && cases[i].paths[k]; k++)
+            (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                           "%zx-%zx r-xp 00000000 fe:01 7 %s\n", (k + 1) << 12, (k + 2) << 12,
+                           cases[i].paths[k]);
+        struct hw_maps m = parse(text);
+        const char *name = hw_allocator_name(&m);
+        assert_string_equal(name ? name : "none", cases[i].name ? cases[i].name : "none");
+        hw_maps_done(&m);
+    }
 }
 
 static void test_lines(void **state)
@@ -160,6 +190,6 @@ static void test_shown_name(void **state)
         assert_string_equal(hw_proc_shown_name(rows[i][0]), rows[i][1]);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines),
+HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines), cmocka_unit_test(test_allocators),
              cmocka_unit_test(test_hostile), cmocka_unit_test(test_self),
              cmocka_unit_test(test_status_hostile))
