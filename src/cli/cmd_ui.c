@@ -204,13 +204,29 @@ static int serve_pages(const struct serving *s, struct hw_pages *pages, struct h
     return HW_OK;
 }
 
+/* For what the page keeps; the caller frees. NULL: a user without a home keeps nothing. */
+static char *state_dir(void)
+{
+    const char *xdg = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
+    struct hw_strbuf b = {0};
+    if (xdg && xdg[0] == '/')
+        hw_strbuf_addf(&b, "%s/heapwise", xdg);
+    else if (home && home[0] == '/')
+        hw_strbuf_addf(&b, "%s/.local/state/heapwise", home);
+    else
+        return NULL;
+    return hw_strbuf_take(&b);
+}
+
 static int serve(const struct serving *s, const struct hw_sql_limits *limits, char *const *traces,
                  size_t n, struct hw_error *err)
 {
     const struct hw_optval *sources = &s->cli->opts.v[HW_OPT_UI_SOURCES];
+    hw_autofree char *kept = state_dir();
     struct hw_pages_options o = {.limits = *limits,
                                  .add_names = add_names,
                                  .ctx = s->cli,
+                                 .kept_dir = kept,
                                  .symbols = hw_names_places(s->cli),
                                  .sources = (const char *const *)sources->list.v,
                                  .n_sources = sources->list.n};

@@ -22,7 +22,7 @@
 #include "base/banned.h"
 
 #define MAX_UPLOAD ((uint64_t)64 << 30)
-enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, END_S = 2 };
+enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, MAX_KEPT = 256 << 10, END_S = 2 };
 
 /* ---- names ---- */
 
@@ -631,6 +631,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_POST, "/api/v1/traces", 0, MAX_UPLOAD, open_trace, upload_piece},
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
     {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},
+    {HW_HTTP_GET, "/api/v1/kept", 0, 0, hw_page_kept, NULL},
+    {HW_HTTP_POST, "/api/v1/kept", 0, MAX_KEPT, hw_page_keep, NULL},
     {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},
     {HW_HTTP_GET, "/api/v1/export/*", 0, 0, hw_page_export, NULL},
     {HW_HTTP_GET, "/api/v1/live", 0, 0, hw_page_live_list, NULL},

@@ -64,7 +64,8 @@ struct hw_pages_options {
     void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs);
     void *ctx;
     struct hw_binaries_where symbols; /* where files with symbols are; its lists are borrowed */
-    const char *const *sources;       /* borrowed: directories with source files */
+    const char *kept_dir; /* borrowed: where the page keeps a user's own things; NULL = nowhere */
+    const char *const *sources; /* borrowed: directories with source files */
     size_t n_sources;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "server/pages_internal.h"
 #include "views/losses.h"
 #include "views/retained.h"
@@ -81,12 +82,20 @@ static void put_progress(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_kv_str(j, "stage", stages[atomic_load(&t->stage)]);
 }
 
+/* Where it can be opened again; null: it was sent, or is no file. */
+static void put_path(struct hw_json *j, const struct hw_page_trace *t)
+{
+    hw_autofree char *path = t->upload_fd < 0 ? realpath(t->path, NULL) : NULL;
+    hw_json_kv_str(j, "path", path);
+}
+
 static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
 {
     int state = atomic_load_explicit(&t->state, memory_order_acquire);
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "id", t->id);
     hw_json_kv_str(j, "name", t->name);
+    put_path(j, t);
     hw_json_kv_uint(j, "bytes", t->n_bytes);
     hw_json_kv_str(j, "state", states[state]);
     hw_json_kv_double(
