@@ -190,6 +190,8 @@ test('settings are kept: theme, units, filters', async () => {
   await other.waitForSelector('.chip:has-text("HS:load_table")');
   await other.close();
   await page.click('button:has-text("Forget all of it")');
+  await page.waitForSelector('[role=status]:has-text("is gone")');
+  assert.equal(await (await server.ask('/api/v1/kept')).text(), '');
   await page.reload();
   await page.waitForSelector('textarea');
   assert.equal(await page.inputValue('textarea'), '');

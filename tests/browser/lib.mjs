@@ -57,7 +57,7 @@ export const cli = (...args) => run(heapwise, args);
 
 /** A server; {url, origin, token, stop}. */
 export async function serve(...args) {
-  const child = spawn(heapwise, ['serve', ...args], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(heapwise, ['serve', ...args], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, XDG_STATE_HOME: join(dir, 'state') } });
   const ended = new Promise((ok) => child.on('exit', (code, signal) => ok({ code, signal })));
   ends.push(() => child.kill('SIGKILL'));
   let said = '';

@@ -5,6 +5,7 @@ import { Busy, Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from
 import { figureSql, sqlHref } from './show-sql';
 import { href, place, selection } from './state';
 import { Chart, GUTTER, Ruler } from './timeline';
+import { ns } from './times';
 
 type Step = { name: string; total: boolean; begin: number; end: number; bytes: number; at: number };
 type Point = [ts: number, ...bytes: (number | null)[]];
@@ -82,7 +83,7 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
   }));
   const view = { from: a.points[0]?.[0] ?? 0, to: Math.max(a.points[a.points.length - 1]?.[0] ?? 1, (a.points[0]?.[0] ?? 0) + 1e6) };
   const alone = shown.length === 1;
-  const steps = sqlHref(`select * from heapwise_accounting(${tracks.upid + 1}, ${a.ts})`);
+  const steps = sqlHref(`select * from heapwise_accounting(${tracks.upid + 1}, ${ns(a.ts)})`);
   return (
     <div class="findings" aria-busy={answer.busy}>
       <SelectionBar tracks={tracks} all={all} />

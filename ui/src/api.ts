@@ -3,12 +3,13 @@ import { effect, signal, untracked } from '@preact/signals';
 import type { Metric } from './format';
 import { decode, type Graph } from './graph';
 import { fresh, place, go, token } from './state';
+import { keeper, takeKept } from './store';
 import { readTimes } from './times';
 
 export interface Process { upid: number; pid: number; name: string; cmdline: string }
 export interface Loss { kind: string; upid: number; count: number; detail: string; incomplete: boolean }
 export interface Trace {
-  id: number; name: string; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
+  id: number; name: string; path: string | null; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
   /** While it is loading: bytes of the file that were read, and what is done now. */
   read?: number; stage?: 'reading' | 'naming' | 'summing';
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
@@ -141,6 +142,30 @@ export function save(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
 }
 
+const unsent = new Map<string, number>();
+keeper.sendNow = async (key, text) => {
+  clearTimeout(unsent.get(key));
+  unsent.delete(key);
+  if (token.peek()) await ask(`/api/v1/kept?key=${key}`, { method: 'POST', body: text }).catch(() => {}); // only convenience
+};
+keeper.send = (key, text) => {
+  clearTimeout(unsent.get(key)); // typing: the last is enough
+  unsent.set(key, setTimeout(() => void keeper.sendNow(key, text), 300));
+};
+
+/** What the user kept, before anything is drawn; a server that is slow with it is not waited for. */
+export async function loadKept(): Promise<void> {
+  if (!token.peek()) return;
+  try {
+    const r = await fetch('/api/v1/kept', { headers: { Authorization: `Bearer ${token.peek()}` }, signal: AbortSignal.timeout(1000) });
+    if (r.ok) takeKept(await r.text());
+  } catch {
+    /* the page works without */
+  }
+}
+
+export const closeTrace = (id: number): Promise<unknown> => ask(`/api/v1/traces/${id}`, { method: 'DELETE' });
+
 export async function refresh(): Promise<void> {
   status.value = await (await ask('/api/v1/status')).json();
 }
@@ -215,7 +240,7 @@ export function follow(): void {
     const first = s?.traces.find((t) => t.id === p.trace) ?? s?.traces[0];
     const entry = first?.state === 'ready' && !first.processes?.length && first.heap_graphs ? 'heap' : 'overview';
     if (s && s.traces.length && p.page === '' && first?.state !== 'loading') go({ page: entry, trace: p.trace || s.traces[0].id, filters: p.filters.length ? p.filters : fresh.filters }, true);
-    else if (s && s.traces.length && p.page !== 'home' && !s.traces.some((t) => t.id === p.trace))
+    else if (s && s.traces.length && !s.traces.some((t) => t.id === p.trace))
       go({ trace: s.traces[0].id }, true);
   });
 }

@@ -323,7 +323,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
         <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
         <Choice label="Layout" value={p.open as '' | 'sides'} onChange={(open) => go({ open })} options={[{ id: '', label: 'Merged' }, { id: 'sides', label: 'Side by side' }]} />
         {p.zoom && <button type="button" onClick={() => go({ zoom: '' })}>Zoom out</button>}
-        {plain && <button type="button" title="the query that gives these rows" onClick={() => showSql(`select demangle(name) as name, map_name, a, b, change, error, significant\nfrom heapwise_diff(${t!.a.upid + 1}, ${t!.a.ts}, ${t!.b.upid + 1}, ${t!.b.ts}, '${p.metric}')\norder by abs(change) desc`)}>SQL</button>}
+        {plain && <button type="button" title="the query that gives these rows" onClick={() => showSql(`select demangle(name) as name, map_name, a, b, change, error, significant\nfrom heapwise_diff(${t!.a.upid + 1}, ${ns(t!.a.ts)}, ${t!.b.upid + 1}, ${ns(t!.b.ts)}, '${p.metric}')\norder by abs(change) desc`)}>SQL</button>}
       </div>
       <FilterBar problem={answer.error} />
       {same && <p class="banner note" role="status">Both sides hold the same{t.a.trace === t.b.trace && t.a.upid === t.b.upid && t.a.ts === t.b.ts ? ': they are the same dump' : ''}.</p>}

@@ -19,7 +19,10 @@ export type Units = 'iec' | 'si' | 'raw';
 export const UNITS_CHOICES: { id: Units; label: string; hint: string }[] = [
   { id: 'iec', label: 'KiB, MiB', hint: 'powers of 1024' }, { id: 'si', label: 'kB, MB', hint: 'powers of 1000' }, { id: 'raw', label: 'bytes', hint: 'exact figures' },
 ];
-export const units = signal<Units>(UNITS_CHOICES.find((u) => u.id === remembered<string[]>('units', [])[0])?.id ?? 'iec');
+const rememberedUnits = (): Units => UNITS_CHOICES.find((u) => u.id === remembered<string[]>('units', [])[0])?.id ?? 'iec';
+export const units = signal<Units>(rememberedUnits());
+/** Again, when what was kept has come. */
+export const takeUnits = () => (units.value = rememberedUnits());
 
 const NAMES: Record<Units, string[]> = { iec: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'], si: ['B', 'kB', 'MB', 'GB', 'TB', 'PB'], raw: ['B'] };
 

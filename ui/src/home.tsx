@@ -1,9 +1,39 @@
 // The first page: what to open, what is open, how to record.
+import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
-import { openFile, openPath, refresh, status, type Trace } from './api';
+import { closeTrace, openFile, openPath, refresh, status, type Trace } from './api';
 import { base, bytes, count, safe } from './format';
 import { fresh, go, href } from './state';
 import { howFar } from './states';
+import { remember, remembered } from './store';
+
+/** Files that were open here, the last one first. */
+interface Recent { path: string; bytes: number; words: string; at: number }
+const recent = signal<Recent[]>([]);
+const MOST = 20;
+
+/** Notes every file that could be read. */
+export function keepRecent(): void {
+  const noted = new Set<string>();
+  recent.value = remembered<Recent[]>('recent', []).filter((r) => typeof r?.path === 'string');
+  effect(() => {
+    const fresh = (status.value?.traces ?? []).filter((t) => t.state === 'ready' && t.path && !noted.has(t.path));
+    if (!fresh.length) return;
+    for (const t of fresh) noted.add(t.path!);
+    const rows = fresh.reverse().map((t) => ({ path: t.path!, bytes: t.bytes, words: words(t), at: Date.now() }));
+    // Another page may have noted some meanwhile.
+    const old = remembered<Recent[]>('recent', []).filter((r) => typeof r?.path === 'string' && !rows.some((x) => x.path === r.path));
+    recent.value = [...rows, ...old].slice(0, MOST);
+    remember('recent', recent.value);
+  });
+}
+
+/** When, in few words. */
+function ago(at: number): string {
+  const days = Math.floor(Date.now() / 864e5) - Math.floor(at / 864e5);
+  const time = new Date(at);
+  return days <= 0 ? `today ${time.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' })}` : days === 1 ? 'yesterday' : time.toLocaleDateString();
+}
 
 const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
@@ -18,6 +48,7 @@ export function Home() {
   const [over, setOver] = useState(false);
   const input = useRef<HTMLInputElement>(null);
   const traces = status.value?.traces ?? [];
+  const closed = recent.value.filter((r) => !traces.some((t) => t.path === r.path));
   const open = (p: Promise<number>) => {
     setProblem('');
     p.then(
@@ -49,7 +80,14 @@ export function Home() {
       {traces.length > 0 && (
         <section><h2>Open traces</h2>
           <ul class="list">{traces.map((t) => (
-            <li><a href={href({ ...fresh, page: 'overview', trace: t.id })}><b>{safe(base(t.name))}</b> <span class="dim">{bytes(t.bytes)} · {words(t)}</span></a></li>
+            <li class="with-close"><a href={href({ ...fresh, page: 'overview', trace: t.id })} title={safe(t.path ?? t.name)}><b>{safe(base(t.name))}</b> <span class="dim">{bytes(t.bytes)} · {words(t)}</span></a>
+              <button type="button" aria-label={`Close ${safe(base(t.name))}`} title="Close; the file stays" onClick={() => void closeTrace(t.id)}>×</button></li>
+          ))}</ul></section>
+      )}
+      {closed.length > 0 && (
+        <section><h2>Recent <button type="button" class="small" onClick={() => { recent.value = []; remember('recent', []); }}>Forget them</button></h2>
+          <ul class="list" aria-label="Recent">{closed.map((r) => (
+            <li><button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}><b>{safe(base(r.path))}</b> <span class="dim">{bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} · {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}</span></button></li>
           ))}</ul></section>
       )}
       <section><h2>Record one</h2>

@@ -5,6 +5,7 @@ import { base, bytes, clock, count, duration, error, exact, percent, safe, certa
 import { Busy, Failed, FiltersAsleep, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { figureSql, sqlHref } from './show-sql';
 import { go, href, place } from './state';
+import { ns } from './times';
 
 interface Row {
   verdict: string; name: string; module: string; rest: boolean; path: string[];
@@ -80,7 +81,7 @@ function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
   const p = place.value;
   const first = l.moments[0];
   const last = l.moments[l.moments.length - 1];
-  const where = { page: 'flame', upid: tracks.upid, heap: '', at: String(last), max: false, metric: 'space' as const, invert: false, frames: 'site' as const, filters: [] as string[], zoom: r.path.join('\u001f'), search: '' };
+  const where = { page: 'flame', upid: tracks.upid, heap: '', at: ns(last), max: false, metric: 'space' as const, invert: false, frames: 'site' as const, filters: [] as string[], zoom: r.path.join('\u001f'), search: '' };
   const known = p.known.split('\n').filter(Boolean);
   return (
     <div class="details">
@@ -94,7 +95,7 @@ function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
       <p class="path dim">{r.path.length ? r.path.map(safe).join(' › ') : 'all stacks'}</p>
       <p class="bar">
         <a class="button" href={href(where)}>Flamegraph from here</a>
-        {first !== last && <a class="button" href={href({ ...where, from: String(first) })}>Only what grew</a>}
+        {first !== last && <a class="button" href={href({ ...where, from: ns(first) })}>Only what grew</a>}
         {r.name && <a class="button" href={href({ ...where, page: 'functions', fn: r.name, zoom: '' })}>Callers and callees</a>}
         {r.name && <button type="button" onClick={() => go({ known: [...known, `leak:^${r.name}$`].join('\n') })}>I know this one</button>}
       </p>
@@ -156,7 +157,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
           <div class="figures">
             <Figure label="Likely leaks" value={change(l.likely)} note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />
             <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${tracks.upid + 1})`)} />
-            <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: String(l.moments[n - 1]) }, 'space'))} />
+            <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: ns(l.moments[n - 1]) }, 'space'))} />
           </div>
           {out && <p class="statement left-out">{out}</p>}
           {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}

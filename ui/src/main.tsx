@@ -2,10 +2,10 @@
 import { effect } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { connect, nextTry, follow, status, type Trace, trouble } from './api';
-import { base, bytes, safe } from './format';
+import { closeTrace, connect, loadKept, nextTry, follow, status, type Trace, trouble } from './api';
+import { base, bytes, safe, takeUnits } from './format';
 import { Help, help } from './help';
-import { words } from './home';
+import { keepRecent, words } from './home';
 import { PAGES, pageOf, type PageRow, whyMissing } from './pages';
 import { Busy, currentTrace, Failed, isTyping, Losses, tracksOf, useDumpKeys, useTimeline } from './parts';
 import { fresh, go, href, place } from './state';
@@ -16,7 +16,7 @@ const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" heigh
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
-effect(() => {
+const applyTheme = () => effect(() => {
   const theme = place.value.theme || remembered<string[]>('theme', [])[0];
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
@@ -100,6 +100,7 @@ function App() {
         {traces.length > 1 && trace
           ? <select aria-label="Trace" value={String(trace.id)} onChange={(e) => go({ ...fresh, trace: Number(e.currentTarget.value) })}>{traces.map((t) => <option value={String(t.id)}>{safe(base(t.name))}</option>)}</select>
           : <b>{trace && p.page !== 'home' ? safe(base(trace.name)) : 'heapwise'}</b>}
+        {trace && p.page !== 'home' && <button type="button" class="close" aria-label={`Close ${safe(base(trace.name))}`} title="Close this trace; the file stays" onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>×</button>}
         {trace && p.page !== 'home' && <span class="dim about">{bytes(trace.bytes)} · {words(trace)}</span>}
         <span class="grow" />
         <button type="button" onClick={toggleTheme}>{(p.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}</button>
@@ -111,7 +112,11 @@ function App() {
   );
 }
 
+await loadKept();
+takeUnits();
+applyTheme();
 follow();
+keepRecent();
 const app = document.getElementById('app')!;
 app.replaceChildren(); // what stood there until now
 render(<App />, app);

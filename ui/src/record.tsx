@@ -6,9 +6,9 @@ import { ask, type Recording, recordings, status, trouble } from './api';
 import { base, bytes, count, duration, error, percent, safe } from './format';
 import { Choice, Failed, Figure, isTyping } from './parts';
 import { usePolled } from './polled';
-import { fresh, go, href } from './state';
+import { fresh, go, href, place } from './state';
 
-interface Process { pid: number; name: string; user: string; rss: number; eligible: boolean; code: string | null; reason: string | null; remedy: string | null; recording: string | null }
+interface Process { pid: number; name: string; user: string; rss: number; allocator: string | null; eligible: boolean; code: string | null; reason: string | null; remedy: string | null; recording: string | null }
 interface Check { state: 'ok' | 'warn' | 'bad'; what: string; text: string; code: string | null; remedy: string | null }
 interface Plan { commands: boolean; error: string | null; checks: Check[]; ready: boolean; command: string; config: string }
 
@@ -18,9 +18,33 @@ const FIELDS = {
 };
 type Form = typeof FIELDS & { kind: 'attach' | 'record'; pids: number[]; names: string; command: string };
 
-/** Kept while other pages are looked at. */
-const form = signal<Form>({ ...FIELDS, kind: 'attach', pids: [], names: '', command: '' });
-const set = (change: Partial<Form>) => (form.value = { ...form.peek(), ...change });
+const EMPTY_FORM: Form = { ...FIELDS, kind: 'attach', pids: [], names: '', command: '' };
+
+/** The form as text of the URL: what differs from an empty one. */
+export function writeForm(f: Form): string {
+  const q = new URLSearchParams();
+  for (const key of Object.keys(EMPTY_FORM) as (keyof Form)[]) if (String(f[key]) !== String(EMPTY_FORM[key])) q.set(key, String(f[key]));
+  return q.toString();
+}
+
+const CHOICES: { [K in keyof Form]?: readonly string[] } = { kind: ['attach', 'record'], dumps: ['end', 'every', 'max'], full: ['wait', 'end'], shmem: ['1M', '2M', '4M', '8M', '16M', '32M', '64M', '128M'] };
+
+export function readForm(text: string): Form {
+  const f: Record<string, unknown> = { ...EMPTY_FORM };
+  for (const [key, value] of new URLSearchParams(text)) {
+    const k = key as keyof Form;
+    if (!(k in EMPTY_FORM) || (CHOICES[k] && !CHOICES[k].includes(value))) continue;
+    f[k] = k === 'pids' ? value.split(',').map(Number).filter((n) => Number.isInteger(n) && n > 0) : typeof EMPTY_FORM[k] === 'boolean' ? value === 'true' : value;
+  }
+  return f as unknown as Form;
+}
+
+/** The URL has it; links to other pages leave it out, so it is kept here meanwhile. */
+const form = signal<Form>(place.peek().form ? readForm(place.peek().form) : EMPTY_FORM);
+const set = (change: Partial<Form>) => {
+  form.value = { ...form.peek(), ...change };
+  if (place.peek().page === 'record') go({ form: writeForm(form.peek()) }, true);
+};
 /** The recording that was started here: its trace is opened when it is there. */
 const awaited = signal(0);
 
@@ -157,13 +181,13 @@ function Processes({ list, problem }: { list: Process[] | null; problem: string 
         {f.pids.length > 0 && <button type="button" onClick={() => set({ pids: [] })}>Choose none</button>}
       </div>
       <div class="procs" tabIndex={0} role="region" aria-label="Processes">
-        <table><thead><tr><th scope="col">Process</th><th scope="col" class="num">PID</th><th scope="col">User</th><th scope="col" class="num">Resident</th><th scope="col">Profile</th></tr></thead>
+        <table><thead><tr><th scope="col">Process</th><th scope="col" class="num">PID</th><th scope="col">User</th><th scope="col" class="num">Resident</th><th scope="col" class="wide" title="whose malloc it uses">Allocator</th><th scope="col">Profile</th></tr></thead>
           <tbody>{rows.slice(0, 400).map((p) => {
             const free = p.eligible && !p.recording;
             return (
               <tr class={`${f.pids.includes(p.pid) ? 'on' : ''} ${free ? 'can' : 'cannot'}`} key={p.pid} onClick={(e) => free && !(e.target instanceof HTMLInputElement) && (e.preventDefault(), toggle(p.pid))}>
                 <td><label><input type="checkbox" disabled={!free} checked={f.pids.includes(p.pid)} onChange={() => toggle(p.pid)} /><b title={safe(p.name)}>{safe(p.name.startsWith('[') ? p.name : base(p.name) || p.name)}</b></label></td>
-                <td class="num">{p.pid}</td><td>{safe(p.user)}</td><td class="num">{bytes(p.rss)}</td>
+                <td class="num">{p.pid}</td><td>{safe(p.user)}</td><td class="num">{bytes(p.rss)}</td><td class="wide">{p.allocator ?? (p.eligible ? <span class="dim" title="no library with a malloc is mapped: it is linked into the program">its own</span> : '')}</td>
                 <td class="why">{p.recording ? <a href={href({ page: 'live', arg: String(p.pid) })}>in recording {safe(p.recording)}</a> : p.eligible ? 'possible' : <>{safe(p.reason ?? '')} {p.remedy && <span class="dim">{p.remedy}</span>}</>}</td>
               </tr>
             );
@@ -341,6 +365,13 @@ function Build() {
 const SAYS: Record<Recording['state'], string> = { running: 'is running', stopping: 'is ending', done: 'is complete', empty: 'recorded nothing', failed: 'failed', discarded: 'was thrown away' };
 
 export function RecordPage() {
+  // Back, a link, a reload: the form is what the URL says. Without anything there, what was typed last.
+  const text = place.value.form;
+  useEffect(() => {
+    if (text === writeForm(form.peek())) return;
+    if (text) form.value = readForm(text);
+    else go({ form: writeForm(form.peek()) }, true);
+  }, [text]);
   const all = recordings.value;
   const open = all.filter((r) => r.state === 'running' || r.state === 'stopping');
   const past = all.filter((r) => !open.includes(r)).reverse();

@@ -1,9 +1,9 @@
-// What a user likes, kept by this browser.
+// What a user likes, kept by the server and this browser.
 import { useState } from 'preact/hooks';
 import { status } from './api';
 import { bytes, type Units, UNITS_CHOICES, units } from './format';
 import { Choice } from './parts';
-import { remember, remembered } from './store';
+import { forgetAll, remember, remembered } from './store';
 import { go, place } from './state';
 
 const THEMES = [{ id: '', label: 'As the system' }, { id: 'light', label: 'Light' }, { id: 'dark', label: 'Dark' }, { id: 'contrast', label: 'High contrast' }];
@@ -12,9 +12,8 @@ export function SettingsPage() {
   const [filters, setFilters] = useState(remembered<string[]>('default-filters', []).join('\n'));
   const [said, setSaid] = useState('');
   const forget = () => {
-    for (const key of Object.keys(localStorage)) if (key.startsWith('heapwise.')) localStorage.removeItem(key);
-    setSaid('All that this page kept is gone.');
     setFilters('');
+    void forgetAll().then(() => setSaid('All that was kept is gone.'));
   };
   return (
     <div class="doc">
@@ -32,8 +31,8 @@ export function SettingsPage() {
       <p class="statement">One a line, as in the filter bar (<code>SS:</code> keep stacks, <code>HS:</code> hide stacks, <code>HF:</code> take frames out …). They are set when a trace is opened, stand as chips like any other, and can be taken away there.</p>
       <h2>Source files</h2>
       <p>The Source page shows files that the trace's symbols name, from where they were built, and from the directories that the server was given: <code>heapwise ui --sources DIR TRACE</code>. <code>--symbols DIR</code> is for files with debug info.</p>
-      <h2>What this browser keeps</h2>
-      <p>Queries, their history, named filters and these settings; no trace, and nothing leaves this machine.</p>
+      <h2>What is kept</h2>
+      <p>Paths of recent traces, queries and their history, named filters and these settings: by this browser, and by the server in <code>~/.local/state/heapwise/page</code>, so that they are there the next time. Nothing of a trace's contents.</p>
       <p><button type="button" onClick={forget}>Forget all of it</button> <span role="status">{said}</span></p>
       <p class="dim">heapwise {status.value?.version}</p>
     </div>

@@ -31,6 +31,7 @@ export interface Place {
   collapse: boolean; // direct recursion as one frame
   group: string; // by what the graph is cut below its root: '', module, heap, process
   bottom: boolean; // the root stands at the bottom
+  form: string; // of the Record page
   marks: string; // times on the timeline, in ns, joined by ','
   // The managed heap: its tab, dump (ns), metric, open objects, class and other conditions on objects, the
   // object whose dominated ones are listed, references that are cut, the dump compared with, an incomplete one shown.
@@ -41,7 +42,7 @@ const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, with: '', heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
-  sql: '', file: '', line: '', collapse: false, group: '', bottom: false, marks: '',
+  sql: '', file: '', line: '', collapse: false, group: '', bottom: false, form: '', marks: '',
   tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
 };
 
@@ -81,7 +82,7 @@ export function parse(hash: string): Place {
   const m = /^#!\/([a-z-]*)(?:\/(\d+))?(?:\?(.*))?$/s.exec(hash);
   if (!m) return p;
   const q = new URLSearchParams(m[3] ?? '');
-  p.page = m[1];
+  p.page = m[1] || 'home'; // no hash at all: no wish
   p.arg = m[2] ?? '';
   p.filters = q.getAll('f').filter((f) => f !== '');
   for (const key of KEYS) {
@@ -96,7 +97,7 @@ export function format(p: Place): string {
   for (const key of KEYS) if (p[key] !== EMPTY[key]) q.set(key, p[key] === true ? '1' : String(p[key]));
   for (const f of p.filters) q.append('f', f);
   const text = q.toString();
-  return `#!/${p.page}${p.arg ? `/${p.arg}` : ''}${text ? `?${text}` : ''}`;
+  return `#!/${p.page === 'home' ? '' : p.page}${p.arg ? `/${p.arg}` : ''}${text ? `?${text}` : ''}`;
 }
 
 /** The token comes behind the '#' of the printed address, also in a tab that is open already, and leaves
@@ -106,7 +107,7 @@ const tokenIn = (url: string) => /#token=([0-9a-f]+)/.exec(url)?.[1];
 function takeToken(): void {
   const here = tokenIn(location.hash);
   if (!here) return;
-  history.replaceState(null, '', location.pathname + '#!/');
+  history.replaceState(null, '', location.pathname);
   keepToken(here);
 }
 function keepToken(text: string): void {
@@ -127,7 +128,7 @@ addEventListener('hashchange', arrived);
 addEventListener('popstate', arrived);
 
 /** The number behind a page's name is that page's. */
-const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '', open: '' } : {}), ...change });
+const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '', open: '', form: '' } : {}), ...change });
 
 /** Goes somewhere; replace: no step for the back button (typing, dragging). */
 export function go(change: Partial<Place>, replace = false): void {

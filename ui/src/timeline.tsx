@@ -223,7 +223,7 @@ function HeapTrack({ tracks, heap, dumps, kept, chosen, together, view, width, s
             style={{ left: `${left}%`, width: `${Math.min(100, percent(d.ts)) - left}%` }}
             title={`${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}: ${words}\nRetained: came in the interval and lives at its end; at least that, since a trace does not tell when freed memory had been allocated.\nΔ: allocated less all that was freed.`}
             aria-label={`Interval ${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}, ${words}`}
-            onClick={() => pick(d, String(begin))}>{sliceWords(((Math.min(100, percent(d.ts)) - left) / 100) * width, kept.get(d.ts), allocated, delta)}</button>
+            onClick={() => pick(d, ns(begin))}>{sliceWords(((Math.min(100, percent(d.ts)) - left) / 100) * width, kept.get(d.ts), allocated, delta)}</button>
         );
       })}
       {marksOf(dumps, view, width).map((m) => {
@@ -243,7 +243,7 @@ function HeapTrack({ tracks, heap, dumps, kept, chosen, together, view, width, s
                 compareWith(tracks, one ? '' : heap, d.ts, peak);
               } else if (e.shiftKey && p.at && p.at !== 'peak') {
                 const a = Math.min(Number(p.at), d.ts);
-                go({ at: String(Math.max(Number(p.at), d.ts)), from: String(a), zoom: '' });
+                go({ at: ns(Math.max(Number(p.at), d.ts)), from: ns(a), zoom: '' });
               } else pick(d, '');
             }}><i />{m.dumps.length > 1 && <em>{m.dumps.length}</em>}</button>
         );

@@ -1,0 +1,137 @@
+// Home: what is open, what was; and what a page keeps from server to server. The form of Record in the URL.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { copyFileSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { browse, dir, done, inspect, record, serve } from './lib.mjs';
+
+let server, page, first, second;
+
+before(async () => {
+  first = record();
+  second = join(dir, 'other.trace');
+  copyFileSync(first, second);
+  server = await serve(first, second);
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+});
+after(done);
+
+const go = (hash) => page.evaluate((h) => (location.hash = h), hash);
+const kept = async () => (await (await server.ask('/api/v1/kept')).text()).split('\n').filter(Boolean).map((l) => l.split('\t'));
+
+test('#!/ is Home, an address without a wish is the first trace', async () => {
+  assert.match(page.url(), /#!\/overview/);
+  await go('#!/');
+  await page.waitForSelector('.home');
+  await page.reload();
+  await page.waitForSelector('.home');
+  assert.equal(await page.locator('nav [aria-current=page]').textContent(), 'Home');
+  await page.click('nav >> text=Timeline');
+  await page.waitForSelector('.tracks');
+  await page.click('.brand');
+  await page.waitForSelector('.home');
+  assert.match(page.url(), /#!\/(\?|$)/);
+});
+
+test('a trace is closed by its button, stays in the list of recent ones, and opens again', async () => {
+  await go('#!/');
+  await page.click('button[aria-label="Close other.trace"]');
+  await page.waitForFunction(() => document.querySelectorAll('.with-close').length === 1);
+  assert.equal((await (await server.ask('/api/v1/status')).json()).traces.length, 1);
+  assert.ok(existsSync(second), 'the file stays');
+  await page.waitForSelector('[aria-label=Recent] >> text=other.trace');
+  // The one that is looked at: by the button beside its name.
+  await page.click('nav >> text=Overview');
+  await page.click('header button[aria-label="Close grow.trace"]');
+  await page.waitForSelector('.home');
+  await page.waitForFunction(() => document.querySelectorAll('[aria-label=Recent] li').length === 2);
+  assert.equal(await page.locator('.with-close').count(), 0);
+  assert.deepEqual(await inspect(page, 'home-recent', () => page.waitForSelector('[aria-label=Recent]')), []);
+  await page.click('[aria-label=Recent] button:has-text("other.trace")');
+  await page.waitForSelector('.figures');
+  const s = await (await server.ask('/api/v1/status')).json();
+  assert.deepEqual(s.traces.map((t) => t.path), [second]);
+});
+
+test('what a user keeps is there with the next server, of another port; and goes on a wish', async () => {
+  await page.waitForTimeout(600);
+  assert.equal(statSync(join(dir, 'state/heapwise/page')).mode & 0o777, 0o600);
+  assert.deepEqual(JSON.parse((await kept()).find((l) => l[0] === 'recent')[1]).map((r) => r.path).sort(), [first, second].sort());
+  const next = await serve();
+  const p = await browse();
+  await p.goto(next.url);
+  await p.waitForSelector('[aria-label=Recent] >> text=other.trace');
+  assert.equal(await p.locator('[aria-label=Recent] li').count(), 2);
+  rmSync(second);
+  await p.click('[aria-label=Recent] button:has-text("other.trace")');
+  await p.waitForSelector('main [role=alert]');
+  await p.evaluate(() => (location.hash = '#!/'));
+  await p.click('button:has-text("Forget them")');
+  await p.waitForFunction(() => !document.querySelector('[aria-label=Recent]'));
+  await p.waitForTimeout(600);
+  assert.ok(!(await kept()).some((l) => l[0] === 'recent' && l[1] !== '[]'));
+  assert.deepEqual(p.problems, []);
+  await next.stop();
+});
+
+test('what is kept: keys, lines and size are checked, foreign text does no harm', async () => {
+  const put = (key, body) => server.ask(`/api/v1/kept?key=${encodeURIComponent(key)}`, { method: 'POST', body });
+  for (const key of ['', '../x', 'A', 'a\tb', 'x'.repeat(41)]) assert.equal((await put(key, '1')).status, 400, key);
+  assert.equal((await put('a', '1\nrecent\t[]')).status, 400);
+  assert.equal((await put('big', 'x'.repeat(300 << 10))).status, 413);
+  for (let i = 0; i < 3; i++) assert.equal((await put(`big${i}`, 'x'.repeat(200 << 10))).status, 204);
+  assert.equal((await put('recent', '[7,{"path":3},{"path":"<b>/x","words":{},"bytes":"y"}]')).status, 204);
+  assert.equal((await put('units', '{"broken')).status, 204);
+  const p = await browse();
+  await p.goto(server.url);
+  await p.waitForSelector('.figures');
+  await p.evaluate(() => (location.hash = '#!/'));
+  await p.waitForSelector('.home');
+  assert.deepEqual(p.problems, []);
+  for (let i = 0; i < 3; i++) assert.equal((await put(`big${i}`, '')).status, 204);
+  assert.ok(!(await kept()).some((l) => l[0].startsWith('big')));
+  // Many at once: none is lost.
+  await Promise.all(Array.from({ length: 12 }, (_, i) => put(`k${i}`, String(i))));
+  assert.deepEqual((await kept()).filter((l) => /^k\d/.test(l[0])).map((l) => l[1]).sort(), Array.from({ length: 12 }, (_, i) => String(i)).sort());
+});
+
+test('record: the form is in the URL; the allocator of each process is told', async () => {
+  const child = spawn('sleep', ['60'], { stdio: 'ignore' });
+  try {
+    await go('#!/record');
+    await page.fill('#find-process', String(child.pid));
+    const row = page.locator('.procs tbody tr', { hasText: String(child.pid) });
+    await row.waitFor();
+    const maps = readFileSync(`/proc/${child.pid}/maps`, 'utf8');
+    assert.ok(/libc\.so\.6/.test(maps));
+    assert.match(await row.textContent(), /glibc/);
+    await row.locator('input').check();
+    await page.fill('#f-interval', '64K');
+    await page.selectOption('label.field:has-text("Dumps") select', 'every');
+    await page.fill('#f-every', '2s');
+    const q = async () => new URLSearchParams(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1]).get('form'));
+    assert.deepEqual(Object.fromEntries(await q()), { interval: '64K', dumps: 'every', every: '2s', pids: String(child.pid) });
+    await page.reload();
+    await page.waitForFunction(() => document.getElementById('f-interval')?.value === '64K');
+    assert.equal(await page.inputValue('#f-every'), '2s');
+    await page.waitForFunction((pid) => document.querySelector('[aria-label="As a command"] pre, pre[aria-label="As a command"]')?.textContent.includes(`-i 64K -c 2s ${pid}`), child.pid);
+    await page.click('nav >> text=Home');
+    await page.waitForSelector('.home');
+    assert.ok(!page.url().includes('form='));
+    await page.click('nav >> text=Record');
+    await page.waitForFunction(() => document.getElementById('f-interval')?.value === '64K');
+    // Links with nonsense give an empty form, never a script.
+    await go(`#!/record?form=${encodeURIComponent('kind=x&dumps=never&shmem=3&pids=a,-1,7.5&interval=<script>&nothing=1')}`);
+    await page.waitForFunction(() => document.getElementById('f-interval')?.value === '<script>');
+    assert.equal(await page.locator('.procs input:checked').count(), 0);
+    await page.click('button:text-is("A command")');
+    await page.fill('#command', 'sleep 1');
+    assert.equal((await q()).get('command'), 'sleep 1');
+    assert.deepEqual(page.problems, []);
+  } finally {
+    child.kill();
+  }
+});
