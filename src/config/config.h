@@ -59,7 +59,7 @@ struct hw_java_config {
     HW_VEC(uint64_t) pids;
     HW_VEC(char *) ignored_types;
     uint32_t dump_phase_ms, dump_interval_ms;
-    uint32_t min_anonymous_memory_kb;
+    uint32_t min_anonymous_memory_kb, min_java_heap_size_kb;
     bool scan_pids_only_on_start, dump_smaps;
 };
 

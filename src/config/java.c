@@ -73,9 +73,7 @@ int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
                                   "looked at; mappings are written by name");
             break;
         case F(min_java_heap_size_kb):
-            if (f.value)
-                hw_config_warn(c, "java_hprof_config.min_java_heap_size_kb is not looked at; "
-                                  "min_anonymous_memory_kb is");
+            out->min_java_heap_size_kb = hw_config_u32(f.value);
             break;
         case F(dump_oome_callstack):
             if (f.value)

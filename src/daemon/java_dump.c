@@ -87,6 +87,7 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
     }
     d->taking.fail = o->fail;
     d->taking.stall_ms = o->stall_ms;
+    d->taking.min_heap_bytes = o->min_heap_bytes;
     d->taking.begin = begin;
     d->taking.ctx = d;
     *out = d;
@@ -175,6 +176,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     out->call_ns = e->call_ns;
     out->walk_ns = e->walk_ns;
     out->stream_bytes = d->taking.stream_bytes;
+    out->heap_bytes = d->taking.heap_bytes;
     out->mode = e->mode;
     return HW_OK;
 }
@@ -197,7 +199,7 @@ void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out)
 static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
                        const struct hw_java_dump_figures *f, struct hw_error *err)
 {
-    struct hw_strbuf steps = {0};
+    struct hw_strbuf steps = {0}, missing = {0};
     char way[64], before[64], lacks[64], code[HW_JAVA_CODE_MAX];
     int32_t pid = d->options.pid->pid;
     hw_java_dump_steps(d, &steps);
@@ -209,10 +211,16 @@ static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32
     if (steps.n)
         all[n++] = (struct hw_trace_attribute){before, steps.p};
     if (f->sums.stale)
-        all[n++] = (struct hw_trace_attribute){
-            lacks, hw_java_reason_with(HW_JAVA_STALE_CLASSES, (int)f->sums.stale, code)};
+        hw_strbuf_addf(&missing, "%s",
+                       hw_java_reason_with(HW_JAVA_STALE_CLASSES, (int)f->sums.stale, code));
+    if (f->sums.doubtful)
+        hw_strbuf_addf(&missing, "%s%s", missing.n ? "; " : "",
+                       hw_java_reason_with(HW_JAVA_FIELDS_UNVERIFIED, (int)f->sums.doubtful, code));
+    if (missing.n)
+        all[n++] = (struct hw_trace_attribute){lacks, missing.p};
     int rc = hw_trace_attributes(w, sequence, f->boottime_ns, all, n, err);
     hw_strbuf_done(&steps);
+    hw_strbuf_done(&missing);
     return rc;
 }
 
@@ -222,8 +230,8 @@ int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32
     int rc = write_steps(d, w, sequence, figures, err);
     if (rc == 0)
         rc = hw_graph_writer_commit(hw_jgraph_writer(d->graph), w, sequence, figures->boottime_ns,
-                                    d->options.pid->pid, /* heap_bytes = */ 0,
-                                    &figures->trace_bytes, err);
+                                    d->options.pid->pid, figures->heap_bytes, &figures->trace_bytes,
+                                    err);
     return rc;
 }
 

@@ -32,6 +32,7 @@ struct hw_java_dump_options {
      * allow_pause the JVM's own heap dump is taken where our library is refused. */
     int (*read_hprof)(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
     uint32_t fail, stall_ms; /* tests: java/jvm_link.h */
+    uint64_t min_heap_bytes; /* in use, or there is no dump */
     const char *const *ignored_types;
     size_t n_ignored;
 };
@@ -40,6 +41,7 @@ struct hw_java_dump_figures {
     struct hw_jgraph_sums sums;
     uint64_t boottime_ns;                        /* of the snapshot */
     uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_say */
+    uint64_t heap_bytes;                         /* in use, garbage included; 0 = unknown */
     uint64_t stream_bytes, trace_bytes;
     uint32_t mode; /* enum hw_java_mode */
 };

@@ -165,8 +165,9 @@ static uint64_t name_of_ref(struct hw_jgraph *j, const struct hw_java_object *o,
     if (r->kind == HW_REF_LOADER)
         return j->name_loader;
     struct hw_strbuf text = {0};
-    hw_strbuf_addf(&text, "%s.<unknown field>",
-                   hw_java_class_name(j->classes, o->stands_for ? o->stands_for : o->of_class));
+    hw_strbuf_addf(&text, "%s.<field#%u>",
+                   hw_java_class_name(j->classes, o->stands_for ? o->stands_for : o->of_class),
+                   r->index);
     uint64_t name = text.failed ? 0 : hw_graph_writer_name(j->out, text.p);
     hw_strbuf_done(&text);
     return name;
@@ -438,6 +439,7 @@ int hw_jgraph_end(struct hw_jgraph *j, struct hw_jgraph_sums *out, struct hw_err
     if (rc == 0)
         rc = write_natives(j);
     j->sums.stale = hw_java_graph_stale(j->graph);
+    j->sums.doubtful = hw_java_classes_doubtful(j->classes);
     *out = j->sums;
     return rc < 0 ? hw_fail(err, rc, 0, "types of a heap graph") : HW_OK;
 }

@@ -1,5 +1,6 @@
 #include "daemon/java_source.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +130,19 @@ static int take(struct hw_java_source *j, struct jvm *v)
     int rc = hw_proc_status(v->pid.dir, &st);
     if (rc < 0)
         return hw_fail(&v->error, rc, 0, "the process has ended");
+    uint64_t anon_kb = st.rss_anon_kb + st.vm_swap_kb;
+    if (anon_kb < j->config->min_anonymous_memory_kb)
+        return hw_fail(&v->error, HW_EUNSUPPORTED, 0,
+                       "it has %" PRIu64 " KiB of anonymous memory, less than "
+                       "min_anonymous_memory_kb asks for",
+                       anon_kb);
     rc = hw_permission_profile(&j->session->asking, &v->pid, &st, &v->error);
     if (rc == 0 && !v->dump) {
-        const struct hw_java_dump_options o = {.pid = &v->pid,
-                                               .ignored_types =
-                                                   (const char *const *)j->config->ignored_types.v,
-                                               .n_ignored = j->config->ignored_types.n};
+        const struct hw_java_dump_options o = {
+            .pid = &v->pid,
+            .min_heap_bytes = (uint64_t)j->config->min_java_heap_size_kb << 10,
+            .ignored_types = (const char *const *)j->config->ignored_types.v,
+            .n_ignored = j->config->ignored_types.n};
         rc = hw_java_dump_open(&o, &v->dump, &v->error);
     }
     if (rc == 0)

@@ -208,6 +208,8 @@ static void dump(struct agent *a, const struct hw_java_request *q)
     uint32_t n = 0;
     if (q->version != HW_JAVA_PROTOCOL || q->stall_ms > MAX_STALL_MS)
         done.reason = HW_JAVA_UNSUPPORTED;
+    else if ((done.heap_bytes = agent_heap_bytes(a)) < q->min_heap_bytes)
+        done.reason = HW_JAVA_SMALL;
     else if (atomic_exchange(&busy, 1))
         done.reason = HW_JAVA_RUNNING;
     else {

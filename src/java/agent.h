@@ -36,6 +36,10 @@ struct agent {
  * process is turned away. */
 void agent_serve(hw_jvm_env vm, int connection);
 
+/* ---- agent_heap.c ---- */
+
+uint64_t agent_heap_bytes(struct agent *a); /* in use, garbage included; 0 = unknown */
+
 /* ---- agent_lobby.c ---- */
 
 /* The client in this process; NULL where the library came in by the attach protocol and no client

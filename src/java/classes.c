@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "base/strings.h"
 #include "base/vec.h"
 #include "java/protocol.h"
 
@@ -36,6 +37,16 @@ struct class
     uint32_t n_own_slots; /* declared here */
     struct place *places; /* owned; NULL = not asked yet */
     size_t n_places, n_before;
+    hw_str_id name_id;
+    bool doubtful;
+};
+
+/* What a field may hold. */
+enum holds { HOLDS_UNKNOWN, HOLDS_ANYTHING, HOLDS_OBJECT_ARRAYS, HOLDS_NAMED };
+struct type {
+    enum holds holds;
+    hw_str_id name;   /* NAMED */
+    uint32_t last_ok; /* class that was found to fit */
 };
 
 struct hw_java_classes {
@@ -47,6 +58,11 @@ struct hw_java_classes {
     HW_VEC(struct hw_java_field) fields;
     HW_VEC(uint32_t) stamps; /* of classes, to count interfaces once */
     uint32_t stamp;
+    struct hw_strings *names; /* owned */
+    struct type *types;       /* of fields; owned */
+    uint32_t *by_name;        /* by name: class; owned */
+    size_t n_names;
+    size_t n_doubtful;
 };
 
 /* ---- reading ---- */
@@ -205,6 +221,21 @@ static void settle(struct hw_java_classes *c, struct class *k)
         k->kind = HW_JAVA_KIND_NO_REFERENCES;
 }
 
+static int index_names(struct hw_java_classes *c)
+{
+    int rc = hw_strings_new(&c->names);
+    for (uint32_t i = 1; i <= c->n && rc == 0; i++)
+        rc = hw_strings_intern(c->names, hw_bytes_str(c->all[i].name), &c->all[i].name_id);
+    c->n_names = rc == 0 ? hw_strings_count(c->names) : 0;
+    c->by_name = rc == 0 ? calloc(c->n_names + 1, sizeof *c->by_name) : NULL;
+    c->types = rc == 0 ? calloc(c->fields.n + 1, sizeof *c->types) : NULL;
+    if (!c->by_name || !c->types)
+        return HW_ENOMEM;
+    for (uint32_t i = (uint32_t)c->n; i >= 1; i--) /* of several the first */
+        c->by_name[c->all[i].name_id.v] = i;
+    return HW_OK;
+}
+
 int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out, struct hw_error *err)
 {
     int rc = HW_ENOMEM;
@@ -236,6 +267,9 @@ int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out, s
     }
     for (uint32_t i = 1; i <= c->n; i++)
         settle(c, &c->all[i]);
+    rc = index_names(c);
+    if (rc < 0)
+        goto fail;
     *out = c;
     return HW_OK;
 fail:
@@ -250,6 +284,9 @@ void hw_java_classes_free(struct hw_java_classes *c)
     for (size_t i = 0; c->all && i <= c->n; i++)
         free(c->all[i].places);
     free(c->all);
+    free(c->types);
+    free(c->by_name);
+    hw_strings_free(c->names);
     hw_vec_done(&c->interfaces);
     hw_vec_done(&c->fields);
     hw_vec_done(&c->stamps);
@@ -364,4 +401,68 @@ const struct hw_java_field *hw_java_class_field(struct hw_java_classes *c, uint3
     const struct place *p = &k->places[index - k->n_before];
     *slot = p->slot;
     return p->field;
+}
+
+/* ---- what fields hold ---- */
+
+uint32_t hw_java_class_find(struct hw_java_classes *c, const char *name)
+{
+    hw_str_id id;
+    if (hw_strings_intern(c->names, hw_bytes_str(name), &id) < 0)
+        return 0;
+    return id.v < c->n_names ? c->by_name[id.v] : 0; /* else it is new: no class's */
+}
+
+static enum holds holds(struct hw_java_classes *c, const struct hw_java_field *f, hw_str_id *name)
+{
+    struct hw_strbuf text = {0};
+    hw_java_type_name(f->signature, &text);
+    const char *type = text.failed || !text.p ? "" : text.p;
+    uint32_t declared = hw_java_class_find(c, type);
+    size_t n = f->signature.n;
+    enum holds h = HOLDS_NAMED;
+    if (n > 2 && f->signature.p[0] == '[' && (f->signature.p[1] == 'L' || f->signature.p[1] == '['))
+        h = HOLDS_OBJECT_ARRAYS;
+    else if (!declared || strcmp(type, "java.lang.Object") == 0 ||
+             (c->all[declared].bits & HW_JAVA_CLASS_INTERFACE))
+        h = HOLDS_ANYTHING;
+    *name = c->all[declared].name_id;
+    hw_strbuf_done(&text);
+    return h;
+}
+
+bool hw_java_class_fits(struct hw_java_classes *c, const struct hw_java_field *field,
+                        uint32_t number)
+{
+    struct type *t = &c->types[field - c->fields.v];
+    uint32_t depth = 0;
+    if (t->holds == HOLDS_UNKNOWN)
+        t->holds = holds(c, field, &t->name);
+    if (t->holds == HOLDS_ANYTHING || number == 0 || number > c->n || t->last_ok == number)
+        return true;
+    bool fits = t->holds == HOLDS_OBJECT_ARRAYS && c->all[number].kind == HW_JAVA_KIND_ARRAY;
+    for (uint32_t at = number; t->holds == HOLDS_NAMED && at && depth < MAX_DEPTH && !fits;
+         at = c->all[at].super, depth++)
+        fits = c->all[at].name_id.v == t->name.v;
+    if (fits)
+        t->last_ok = number;
+    return fits;
+}
+
+void hw_java_class_doubt(struct hw_java_classes *c, uint32_t number)
+{
+    if (number == 0 || number > c->n || c->all[number].doubtful)
+        return;
+    c->all[number].doubtful = true;
+    c->n_doubtful++;
+}
+
+bool hw_java_class_is_doubtful(const struct hw_java_classes *c, uint32_t number)
+{
+    return class_of(c, number)->doubtful;
+}
+
+size_t hw_java_classes_doubtful(const struct hw_java_classes *c)
+{
+    return c->n_doubtful;
 }

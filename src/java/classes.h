@@ -63,6 +63,17 @@ const struct hw_java_field *hw_java_class_fields(const struct hw_java_classes *c
 /* The field that an object of this class calls `index`, its slot in *slot; NULL = there is none. */
 const struct hw_java_field *hw_java_class_field(struct hw_java_classes *c, uint32_t number,
                                                 uint32_t index, uint32_t *slot);
+/* Whether a field may refer to an object of this class, by its declared type. True where that
+ * cannot be told: types that are not in the table, interfaces (the JVM does not check those). */
+bool hw_java_class_fits(struct hw_java_classes *c, const struct hw_java_field *field,
+                        uint32_t number);
+/* Numbers of fields are this JVM's: a class whose objects refer to what its fields cannot hold
+ * has others than we think, and no names are given to its fields any more. */
+void hw_java_class_doubt(struct hw_java_classes *c, uint32_t number);
+bool hw_java_class_is_doubtful(const struct hw_java_classes *c, uint32_t number);
+size_t hw_java_classes_doubtful(const struct hw_java_classes *c);
+/* By its name; 0 = there is none. */
+uint32_t hw_java_class_find(struct hw_java_classes *c, const char *name);
 /* "int[]" out of "[I". */
 struct hw_strbuf;
 void hw_java_type_name(struct hw_bytes signature, struct hw_strbuf *out);

@@ -49,6 +49,8 @@ struct hw_java_graph {
     size_t n_rest;
     bool ended;
     uint64_t n_stale;
+    uint32_t object_number; /* of the class java.lang.Object; 0 = it has none */
+    uint64_t object_class;  /* that class's object; 0 = not met */
 };
 
 int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink *sink,
@@ -58,6 +60,7 @@ int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink
     if (!g)
         return HW_ENOMEM;
     g->classes = classes;
+    g->object_number = hw_java_class_find(classes, "java.lang.Object");
     g->sink = *sink;
     *out = g;
     return HW_OK;
@@ -97,12 +100,48 @@ uint64_t hw_java_graph_stale(const struct hw_java_graph *g)
 
 /* ---- objects ---- */
 
+/*
+ * Fields come as numbers, by a rule that JVMs have got wrong before. An object proves it: what a
+ * field refers to must be of the field's type. Where it is not, names of that class are left out.
+ */
+static void verify(struct hw_java_graph *g, uint32_t class)
+{
+    bool good = !hw_java_class_is_doubtful(g->classes, class);
+    for (size_t i = 0; i < g->refs.n && good; i++)
+        good = !g->refs.v[i].field ||
+               hw_java_class_fits(g->classes, g->refs.v[i].field,
+                                  g->objects.v[g->refs.v[i].id - 1].of_class & CLASS_BITS);
+    if (good)
+        return;
+    hw_java_class_doubt(g->classes, class);
+    for (size_t i = 0; i < g->refs.n; i++) {
+        g->refs.v[i].field = NULL;
+        if (g->refs.v[i].kind == HW_REF_FIELD)
+            g->refs.v[i].slot = HW_JAVA_NO_SLOT;
+    }
+}
+
+/* HotSpot leaves the link to a superclass out where that is Object. */
+static int add_superclass(struct hw_java_graph *g, uint32_t class)
+{
+    if (!g->object_class || hw_java_class_super(g->classes, class) != g->object_number)
+        return HW_OK;
+    for (size_t i = 0; i < g->refs.n; i++)
+        if (g->refs.v[i].kind == HW_REF_SUPERCLASS)
+            return HW_OK;
+    struct hw_java_ref r = {
+        .id = g->object_class, .kind = HW_REF_SUPERCLASS, .slot = HW_JAVA_NO_SLOT};
+    return hw_vec_push(&g->refs, r) < 0 ? HW_ENOMEM : HW_OK;
+}
+
 /* Gives one object with the references collected. */
 static int give(struct hw_java_graph *g, uint64_t id)
 {
     struct object *o = &g->objects.v[id - 1];
     bool of_class = o->of_class & CLASS_OBJECT;
     const struct class_object *k = of_class ? &g->class_objects.v[o->words] : NULL;
+    verify(g, k ? k->stands_for : o->of_class & CLASS_BITS);
+    int rc = k ? add_superclass(g, k->stands_for) : HW_OK;
     struct hw_java_object out = {.id = id,
                                  .of_class = o->of_class & CLASS_BITS,
                                  .stands_for = k ? k->stands_for : 0,
@@ -112,7 +151,8 @@ static int give(struct hw_java_graph *g, uint64_t id)
                                  .values = g->values.v,
                                  .n_values = g->values.n};
     o->of_class |= DESCRIBED;
-    int rc = g->sink.object(g->sink.ctx, &out);
+    if (rc == 0)
+        rc = g->sink.object(g->sink.ctx, &out);
     hw_vec_clear(&g->refs);
     hw_vec_clear(&g->values);
     return rc;
@@ -142,6 +182,8 @@ static int add_object(struct hw_java_graph *g, uint64_t id, uint64_t of_class, u
         o.words = (uint32_t)g->class_objects.n;
         if (hw_vec_push(&g->class_objects, k) < 0)
             return HW_ENOMEM;
+        if (stands_for == g->object_number)
+            g->object_class = g->objects.n + 1;
     }
     if (hw_vec_push(&g->objects, o) < 0)
         return HW_ENOMEM;
@@ -157,7 +199,7 @@ static int add_object(struct hw_java_graph *g, uint64_t id, uint64_t of_class, u
 
 static int add_ref(struct hw_java_graph *g, uint32_t kind, uint32_t index, uint64_t id)
 {
-    struct hw_java_ref r = {.id = id, .kind = kind, .slot = HW_JAVA_NO_SLOT};
+    struct hw_java_ref r = {.id = id, .kind = kind, .index = index, .slot = HW_JAVA_NO_SLOT};
     const struct object *o = &g->objects.v[g->owner - 1];
     if (kind == HW_REF_FIELD)
         r.field = hw_java_class_field(g->classes, o->of_class & CLASS_BITS, index, &r.slot);

@@ -27,7 +27,8 @@ struct hw_java_graph;
 struct hw_java_ref {
     uint64_t id;
     uint32_t kind;                     /* enum hw_jvm_reference */
-    const struct hw_java_field *field; /* FIELD, STATIC; NULL = not known */
+    uint32_t index;                    /* FIELD, STATIC: as the JVM numbers it */
+    const struct hw_java_field *field; /* the same; NULL = not known */
     uint32_t slot;                     /* FIELD; else HW_JAVA_NO_SLOT */
 };
 

@@ -33,10 +33,13 @@ enum hw_jni_place {
     HW_JNI_ALLOC_OBJECT = 27,
     HW_JNI_OBJECT_CLASS = 31,
     HW_JNI_METHOD_ID = 33,
-    HW_JNI_CALL_OBJECT = 36, /* with its arguments in an array */
+    HW_JNI_CALL_OBJECT = 36, /* the calls take their arguments in an array */
+    HW_JNI_CALL_LONG = 54,
     HW_JNI_FIELD_ID = 94,
     HW_JNI_GET_LONG = 101,
     HW_JNI_SET_LONG = 110,
+    HW_JNI_STATIC_METHOD_ID = 113,
+    HW_JNI_CALL_STATIC_OBJECT = 116,
     HW_JNI_STRING_BYTES = 169,
     HW_JNI_STRING_BYTES_DONE = 170,
     HW_JNI_NEW_ARRAY = 172,
@@ -166,6 +169,7 @@ typedef int32_t hw_jni_push_fn(void *env, int32_t n);
 typedef hw_jobject hw_jni_array_fn(void *env, int32_t n, hw_jobject element, hw_jobject first);
 typedef void *hw_jni_member_fn(void *env, hw_jobject c, const char *name, const char *signature);
 typedef void hw_jni_set_long_fn(void *env, hw_jobject o, void *field, int64_t value);
+typedef int64_t hw_jni_call_long_fn(void *env, hw_jobject o, void *method, const void *arguments);
 typedef void hw_jni_set_fn(void *env, hw_jobject array, int32_t at, hw_jobject o);
 
 typedef hw_jobject hw_jni_call_fn(void *env, hw_jobject o, void *method, const void *arguments);

@@ -350,7 +350,8 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
     struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
                                 .modes = t->modes,
                                 .fail = t->fail,
-                                .stall_ms = t->stall_ms ? t->stall_ms : DEFAULT_STALL_MS};
+                                .stall_ms = t->stall_ms ? t->stall_ms : DEFAULT_STALL_MS,
+                                .min_heap_bytes = t->min_heap_bytes};
     struct hw_error broken = {0};
     bool whole = false;
     t->n_steps = 0;
@@ -376,6 +377,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
             note(t, m.mode, m.reason ? m.reason : whole ? 0 : HW_JAVA_INCOMPLETE, m.detail);
             break;
         case HW_JAVA_DONE:
+            t->heap_bytes = m.heap_bytes;
             if (whole)
                 return 0;
             return hw_java_fail(err, m.reason ? m.reason : HW_JAVA_INCOMPLETE, "%s",

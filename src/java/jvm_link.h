@@ -39,6 +39,7 @@ struct hw_java_taking {
     uint32_t modes;    /* as in struct hw_java_request */
     uint32_t fail;     /* tests */
     uint32_t stall_ms; /* 0 = 2 s */
+    uint64_t min_heap_bytes;
     /* Each walk begins with it; what was given before is void. 0 or HW_E…. */
     int (*begin)(void *ctx, struct hw_java_classes *classes, struct hw_java_graph **out);
     void *ctx;
@@ -48,6 +49,7 @@ struct hw_java_taking {
     struct hw_java_step steps[8];
     unsigned n_steps;
     uint64_t stream_bytes;
+    uint64_t heap_bytes; /* in use before it, garbage included; 0 = unknown */
 };
 
 /* 0: the graph that the last begin made is whole. classes and graph are the link's until the next

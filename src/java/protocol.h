@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 2u
+#define HW_JAVA_PROTOCOL 3u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,
@@ -34,9 +34,10 @@ enum hw_java_mode { /* the ladder, from the best to the last */
 
 struct hw_java_request {
     uint32_t version;
-    uint32_t modes;    /* bits (1 << mode) that may be tried */
-    uint32_t fail;     /* tests: bits of modes whose walk is stopped half way */
-    uint32_t stall_ms; /* without progress for that long a child is ended */
+    uint32_t modes;          /* bits (1 << mode) that may be tried */
+    uint32_t fail;           /* tests: bits of modes whose walk is stopped half way */
+    uint32_t stall_ms;       /* without progress for that long a child is ended */
+    uint64_t min_heap_bytes; /* in use, or there is no walk */
 };
 
 enum hw_java_say_type {
@@ -59,8 +60,9 @@ struct hw_java_say {
     uint64_t call_ns;    /* of the whole call, the way to the safepoint included */
     uint64_t walk_ns;    /* until the child had ended */
     uint64_t started_ns; /* CLOCK_BOOTTIME of the snapshot */
+    uint64_t heap_bytes; /* DONE: in use before the walk, as the JVM says; 0 = unknown */
 };
-_Static_assert(sizeof(struct hw_java_say) == 64, "crosses processes");
+_Static_assert(sizeof(struct hw_java_say) == 72, "crosses processes");
 
 /*
  * One byte: kind of reference (jvm_abi.h) or HW_JAVA_OP_*, and bits. Then, in this order:

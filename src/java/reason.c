@@ -42,7 +42,8 @@ const char *hw_java_reason_remedy(int reason)
 const char *hw_java_reason_with(int reason, int detail, char out[HW_JAVA_CODE_MAX])
 {
     bool has = detail && (reason == HW_JAVA_CRASHED || reason == HW_JAVA_FORK_FAILED ||
-                          reason == HW_JAVA_FAILED || reason == HW_JAVA_STALE_CLASSES);
+                          reason == HW_JAVA_FAILED || reason == HW_JAVA_STALE_CLASSES ||
+                          reason == HW_JAVA_FIELDS_UNVERIFIED);
     (void)snprintf(out, HW_JAVA_CODE_MAX, has ? "%s:%d" : "%s", hw_java_reason_code(reason),
                    detail);
     return out;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Heap graphs of running JVMs, compared with what the JVM itself writes about the same objects."""
+import contextlib
 import csv
 import io
 import os
@@ -74,7 +75,11 @@ def compiled(box, source):
 
 
 def children(pid):
-    return [c for t in pathlib.Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
+    found = []
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += (thread / "children").read_text().split()
+    return found
 
 
 def footprint(pid):
@@ -188,6 +193,15 @@ def compare(box, options=(), java=None, jcmd=None, dump_options=(), n=2000, size
              [r for r in mine(theirs) if r[0].startswith("Shapes")], "references of the program's objects")
     near(ours, theirs, "references", 3)
     hw.equal(sorted(ask(box, trace, STATICS)), sorted(ask(box, hprof, STATICS)), "static fields")
+    hw.equal(set(attributes(box, trace)) - {"way", "failed_before"}, set(), "what the graph lacks")
+    used = int(ask(box, trace, "select heap_size from heap_graph")[0][0])
+    reached = int(ask(box, trace, "select sum(self_size) from heap_graph_object")[0][0])
+    hw.true(0.9 * reached < used < 512 << 20, f"bytes that the JVM says are in use: {used}, reached {reached}")
+    links = """select count(*) from heap_graph_reference r join heap_graph_object t on r.owned_id = t.id
+        join heap_graph_class c on t.type_id = c.id where r.field_name = 'java.lang.Class.superClass'
+        and c.name = 'java.lang.Class<java.lang.Object>'"""
+    ours, theirs = (int(ask(box, f, links)[0][0]) for f in (trace, hprof))
+    hw.true(0.75 * theirs < ours < 1.1 * theirs, f"classes whose superclass is Object: {ours}, {theirs} of the JVM's (with archived ones)")
     supers = [r for r in ask(box, trace, SUPERS) if r[0].startswith("Shapes")]
     hw.true(("Shapes$Item", "Shapes$Base", "KIND_NORMAL") in supers, f"superclasses: {supers}")
     kinds = {r[0]: r[1] for r in ask(box, trace, "select name, kind from heap_graph_class")}
@@ -412,6 +426,15 @@ def by_configuration(box):
                         env=env, check=0)
             hw.equal(b"no JVM" in p.stderr, name == "Circles", p.stderr.decode())
         hw.equal(jvm.children(), [], "children of the JVM")
+        for limit in "min_java_heap_size_kb", "min_anonymous_memory_kb":
+            for n_kb, dumped in ((500, True), (4000000, False)):
+                (box.dir / "config").write_text(f"""buffers {{ size_kb: 65536 }} duration_ms: 500 data_sources {{ config {{
+                    name: "android.java_hprof" java_hprof_config {{ pid: {jvm.pid} {limit}: {n_kb} }} }} }}""")
+                p = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("limit.trace")],
+                            env=env, check=0)
+                hw.equal(ask(box, box.path("limit.trace"), "select count(*) from heap_graph")[0][0], str(int(dumped)),
+                         f"dumps with {limit}: {n_kb}: {p.stderr.decode()}")
+                hw.equal(limit.encode() in p.stderr, not dumped, p.stderr.decode())
     rows = ask(box, box.path("Shapes.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item'), sum(c.name =
         'Shapes$Item[]') from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
     hw.true(len(rows) >= 2, f"one dump at the start and others: {rows}")
