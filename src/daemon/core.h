@@ -304,8 +304,9 @@ struct hw_session {
     struct hw_asking asking;
     HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
-    bool has_rule;        /* starts.c: the finder knows whom it means */
-    uint64_t start_ticks; /* who started later is one that starts during the session */
+    bool has_rule;         /* starts.c: the finder knows whom it means */
+    uint64_t start_ticks;  /* who started later is one that starts during the session */
+    uint64_t last_exec_ns; /* time of the last dump of an image that made way for another */
     struct hw_control_start start;
     struct hw_trace_config config;
     int fd; /* owned */

@@ -355,6 +355,41 @@ static int write_freed(struct hw_target *t, const struct hw_snapshot *s,
     return write_rows(t, h, &head, /* all = */ true, err);
 }
 
+/* ---- images of one process: written in their order, with times in that order ---- */
+
+static bool is_image_before(const struct hw_target *a, const struct hw_target *t)
+{
+    return a->session == t->session && a->pid.pid == t->pid.pid &&
+           a->pid.start_ticks == t->pid.start_ticks && a->key < t->key;
+}
+
+/* The image before this one whose last dump is still to be written; NULL = none. */
+static const struct hw_target *image_before(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        const struct hw_target *a = t->rec->targets.v[i];
+        if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING && !a->launcher)
+            return a;
+    }
+    return NULL;
+}
+
+/* The next image begins behind the last dump of this one, also where both are within one tick of
+ * the coarse clock. */
+static void begin_next_image(const struct hw_target *t)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < t->heaps.n; i++)
+        last = t->heaps.v[i].last_ts_ns > last ? t->heaps.v[i].last_ts_ns : last;
+    if (last > t->session->last_exec_ns)
+        t->session->last_exec_ns = last;
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        struct hw_target *b = t->rec->targets.v[i];
+        if (is_image_before(t, b) && b->since_coarse_ns < last)
+            b->since_coarse_ns = last;
+    }
+}
+
 /* An image that did nothing but start another (env, nice, a shell's exec) is not shown. */
 static bool worth_writing(const struct hw_target *t, const struct hw_snapshot *s)
 {
@@ -504,6 +539,8 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
         worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_freed(t, s, &s->books.v[i], &err);
+    if (t->dump.final && t->end == HW_END_EXECED)
+        begin_next_image(t);
     if (rc < 0)
         hw_session_write_failed(t->session, rc, &err);
 }
@@ -544,7 +581,11 @@ static void go_on(struct hw_target *t, uint64_t now)
         return;
     if (late)
         hw_frames_give_up_names(&t->frames);
-    if (d->trigger == live_trigger && !d->final)
+    bool live = d->trigger == live_trigger && !d->final;
+    const struct hw_target *before = live ? NULL : image_before(t);
+    if (before && (!late || before->dump.snap))
+        return; /* its names take longer */
+    if (live)
         hw_live_view_answer(t, d->snap);
     else if (d->snap)
         write_snapshot(t, d->snap);

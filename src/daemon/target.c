@@ -434,6 +434,8 @@ static void tell_missing_start(struct hw_target *t)
 static void start_running(struct hw_target *t)
 {
     t->since_coarse_ns = hw_now_monotonic_coarse_ns();
+    if (t->since_coarse_ns < t->session->last_exec_ns) /* by nanoseconds: perhaps its own image */
+        t->since_coarse_ns = t->session->last_exec_ns;
     hw_proc_poll_target(t->session,
                         t); /* while it waits: a short program is gone the next moment */
     /* Release: ring and tables are ready before a hook sees the generation. */

@@ -272,6 +272,20 @@ def managed(box):
     hw.true("vm.Main.method0" in text, f"tree: {text}")
 
 
+def images(box):
+    """A large program makes way for a small one, whose names are found sooner: the dumps of the one
+    process are in the order of its images all the same, and what the first held is freed."""
+    hw.need("/usr/bin/python3")
+    code = f"import os, json, sqlite3, decimal, ssl; os.execv({hw.target('die')!r}, ['die', 'return'])"
+    for i in range(2):
+        r = hw.record(box, ["/usr/bin/python3", "-S", "-E", "-c", code], trace=f"{i}.trace",
+                      env={"PYTHONMALLOC": "malloc"})
+        dumps = [d for d in hw.sound(r.trace).of() if d.trigger != "peak"]
+        hw.equal([d.trigger for d in dumps], ["exec", "freed-by-exec", "exit"], "order of dumps")
+        hw.equal(dumps[1].total("alloc") - dumps[1].total("freed"), 0, "live bytes of the first image")
+        hw.exact(dumps[2], {"fn_a": [1010, 101, 1010, 101]}, "the second image")
+
+
 CASES = {"managed": managed, **{n: plain_target(n) for n in PLAIN},
          **{n + "32": plain_target(n, "32") for n in TWINS_32}, "started32": started_32,
          "dlloop": plug_in("dlloop"), "runpath": plug_in("runpath"), "reload": plug_in("reload"), "extensions": extensions,
@@ -279,7 +293,7 @@ CASES = {"managed": managed, **{n: plain_target(n) for n in PLAIN},
          **{"end-" + e: ending(e) for e in ENDS},
          "whole-stacks": whole_stacks, "roots": roots, "sampled": sampled, "peak": peak,
          "jemalloc": allocator("libjemalloc.so.2"), "tcmalloc": allocator("libtcmalloc_minimal.so.4"),
-         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "custom-heaps": custom_heaps, "follow-fork": follow_fork}
+         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "custom-heaps": custom_heaps, "images": images, "follow-fork": follow_fork}
 
 if __name__ == "__main__":
     hw.main(CASES)

@@ -211,7 +211,12 @@ def sound(path, allow=("disconnected",)):
     true(not t.truncated, f"{path} ends in the middle of a packet")
     true(not t.problems, f"{path}: {t.problems[:10]} ({len(t.problems)} problems)")
     true(t.uuid, f"{path}: no trace_uuid")
+    last = {}
     for d in t.dumps:
+        if d.ts and not d.rejected:
+            true(d.ts > last.get((d.pid, d.heap), 0), f"{path}: process {d.pid} heap {d.heap}: {d.trigger} is not "
+                 "behind the dump before it")
+            last[d.pid, d.heap] = d.ts
         bad = [f for f in d.flags() if f not in allow]
         true(not bad, f"{path}: process {d.pid} heap {d.heap} has {bad}")
     if shutil.which("protoc"):
