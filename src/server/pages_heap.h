@@ -104,6 +104,15 @@ void hw_page_put_contents(struct hw_json *j, const struct hw_page_heap *h, uint3
 struct hw_page_heap *hw_page_heap_asked(struct hw_http_request *req, struct hw_page_trace *t,
                                         unsigned parts);
 
+/* Which tree of a graph, in which figures: metric and collapse (pages_heap_flame.c). */
+struct hw_page_heap_question {
+    bool dominators, count, collapse;
+};
+int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *q,
+                     struct hw_error *err);
+enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_heap_question *q);
+unsigned hw_page_heap_made_of(const struct hw_page_heap_question *q); /* parts it needs first */
+
 /* ---- questions: GET /api/v1/traces/ID/heap/NAME ---- */
 
 void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
@@ -114,6 +123,8 @@ void hw_page_heap_twins(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_object(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_references(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_referrers(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_diff(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_diff_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_release(struct hw_http_request *req, struct hw_page_trace *t);
 
 #endif

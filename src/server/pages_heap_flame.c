@@ -22,11 +22,8 @@
 
 #include "base/banned.h"
 
-struct question {
-    bool dominators, count, collapse;
-};
-
-static int ask(struct hw_http_request *req, struct question *q, struct hw_error *err)
+int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *q,
+                     struct hw_error *err)
 {
     static const char *const metrics[] = {"object_size", "object_count", "dominated_size",
                                           "dominated_count"};
@@ -36,20 +33,20 @@ static int ask(struct hw_http_request *req, struct question *q, struct hw_error 
         m++;
     if (m == HW_ARRAY_LEN(metrics))
         return hw_fail(err, HW_EINVAL, 0, "a heap graph has no metric '%.40s'", metric);
-    *q = (struct question){.dominators = m >= 2,
-                           .count = m % 2 == 1,
-                           .collapse = hw_page_number(req, "collapse", 0) == 1};
+    *q = (struct hw_page_heap_question){.dominators = m >= 2,
+                                        .count = m % 2 == 1,
+                                        .collapse = hw_page_number(req, "collapse", 0) == 1};
     return HW_OK;
 }
 
-static enum hw_page_heap_part tree_of(const struct question *q)
+enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_heap_question *q)
 {
     if (q->dominators)
         return q->collapse ? HW_PAGE_HEAP_DOMINATOR_TREE_FOLDED : HW_PAGE_HEAP_DOMINATOR_TREE;
     return q->collapse ? HW_PAGE_HEAP_PATH_TREE_FOLDED : HW_PAGE_HEAP_PATH_TREE;
 }
 
-static unsigned made_of(const struct question *q)
+unsigned hw_page_heap_made_of(const struct hw_page_heap_question *q)
 {
     return q->dominators ? HW_PAGE_NEED_DOMINATORS : HW_PAGE_NEED_PATHS;
 }
@@ -57,8 +54,8 @@ static unsigned made_of(const struct question *q)
 /* ---- below one object ---- */
 
 /* The part of a tree at and below a position. Parents stand before children: one pass. */
-static int tree_below(const struct hw_page_heap *h, const struct question *q, uint32_t top,
-                      hw_heap_tree *out)
+static int tree_below(const struct hw_page_heap *h, const struct hw_page_heap_question *q,
+                      uint32_t top, hw_heap_tree *out)
 {
     const uint32_t *object = q->dominators ? h->dominators.object : h->paths.object;
     const uint32_t *parent = q->dominators ? h->dominators.idom : h->paths.parent;
@@ -125,7 +122,7 @@ static int name_node(struct hw_page_tree *t, const struct hw_page_heap *h, struc
 }
 
 static int add_nodes(struct hw_page_tree *t, const struct hw_page_heap *h, const hw_heap_tree *tree,
-                     const struct question *q)
+                     const struct hw_page_heap_question *q)
 {
     struct names names = {0};
     int rc = hw_vec_reserve(&t->v, tree->n) < 0 ? HW_ENOMEM : HW_OK;
@@ -148,7 +145,7 @@ static int add_nodes(struct hw_page_tree *t, const struct hw_page_heap *h, const
 }
 
 static int reply(struct hw_http_request *req, const struct hw_page_heap *h,
-                 const hw_heap_tree *tree, const struct question *q)
+                 const hw_heap_tree *tree, const struct hw_page_heap_question *q)
 {
     const char *share = hw_http_query(req, "min_share");
     struct hw_page_tree t;
@@ -171,15 +168,16 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
     const char *object = hw_http_query(req, "object");
     bool below = object && *object;
     struct hw_error err = {0};
-    struct question q = {0};
+    struct hw_page_heap_question q = {0};
     uint32_t o = 0;
     const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
-    int rc = g ? ask(req, &q, &err) : HW_ENOTFOUND;
+    int rc = g ? hw_page_heap_ask(req, &q, &err) : HW_ENOTFOUND;
     if (rc == HW_OK && below)
         rc = hw_page_object(req, g, "object", &o, &err);
     struct hw_page_heap *h = NULL;
     if (rc == HW_OK) {
-        h = hw_page_heap_get(req, t, g, made_of(&q) | (below ? 0 : 1U << tree_of(&q)));
+        h = hw_page_heap_get(
+            req, t, g, hw_page_heap_made_of(&q) | (below ? 0 : 1U << hw_page_heap_tree_of(&q)));
         if (!h)
             return;
     }
@@ -191,7 +189,7 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
                                : tree_below(h, &q, top, &part);
     }
     if (rc == HW_OK)
-        rc = reply(req, h, below ? &part : &h->trees[tree_of(&q)], &q);
+        rc = reply(req, h, below ? &part : &h->trees[hw_page_heap_tree_of(&q)], &q);
     hw_vec_done(&part);
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);

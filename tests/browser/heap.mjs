@@ -284,9 +284,40 @@ test('different paths by class', { skip }, async () => {
   assert.ok((await page.textContent('.statement')).startsWith(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
 });
 
+test('two dumps side by side: classes and paths that changed', { skip }, async () => {
+  const [[first], [end]] = [...(await server.sql('select min(ts) from heap_graph')), ...(await server.sql('select max(ts) from heap_graph'))];
+  const side = (ts) => `select ifnull(c.deobfuscated_name, c.name) as name, count(*) as n, sum(max(self_size, 0) + native_size) as bytes from heap_graph_object o join heap_graph_class c on c.id = o.type_id where graph_sample_ts = ${ts} and reachable group by 1`;
+  const rows = await server.sql(`with a as (${side(first)}), b as (${side(end)}) select name, sum(an), sum(bn), sum(ab), sum(bb) from (select name, n as an, 0 as bn, bytes as ab, 0 as bb from a union all select name, 0, n, 0, bytes from b) group by 1 having sum(an) <> sum(bn) or sum(ab) <> sum(bb) order by 1`);
+  const query = `upid=0&at=${end}&a_upid=0&a_at=${first}`;
+  const d = await json(`diff?${query}&sort=name&order=asc&limit=10000`);
+  assert.deepEqual(d.data, rows);
+  assert.ok(rows.some((r) => r[0] === 'Managed$Entry' && r[2] - r[1] >= 500));
+  const top = (await json(`diff?${query}&limit=3`)).data.map((r) => r[4] - r[3]);
+  assert.deepEqual(top, rows.map((r) => r[4] - r[3]).sort((x, y) => y - x).slice(0, 3));
+  // The tree of both: sides are those of each dump's own tree.
+  const b = Buffer.from(await (await api(`diff-flame?${query}&metric=object_size`)).arrayBuffer());
+  const n = b.readUInt32LE(12);
+  assert.equal(b.readUInt32LE(8) & 16, 16);
+  let o = 72;
+  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
+  take(4), take(4), take(2), take(4), take(4), take(1), take(8);
+  take(8), take(4), take(4);
+  const [before, after] = [take(8), take(8)];
+  assert.equal(b.readDoubleLE(before), (await graph(`upid=0&at=${first}`))[0].cum);
+  assert.equal(b.readDoubleLE(after), (await graph(`upid=0&at=${end}`))[0].cum);
+  // Against the JVM's own file: another trace.
+  assert.ok((await json(`diff?${query.replace(/a_upid.*/, '')}a_trace=2`)).rows > 0);
+  await visit(page, 'heap', '&tab=diff');
+  await page.waitForSelector('[role=grid][aria-label="Classes that changed"]');
+  assert.match(await page.textContent('.heap-changes .statement'), /before, .* after: \+/);
+  await page.click('[aria-label="Swap both"]');
+  await page.waitForFunction(() => /after: −/.test(document.querySelector('.heap-changes .statement')?.textContent ?? ''));
+  assert.deepEqual(page.problems, []);
+});
+
 test('looks', { skip }, async () => {
   const cache = await only('Managed$Cache');
-  const some = [['heap-overview-hprof', '', 2], ['heap-flame', '&tab=flame', 1], ['heap-object', `&tab=o${cache}`, 1]];
+  const some = [['heap-overview-hprof', '', 2], ['heap-flame', '&tab=flame', 1], ['heap-object', `&tab=o${cache}`, 1], ['heap-diff', '&tab=diff', 1]];
   const others = [['heap-overview', '', 1], ['heap-classes', '&tab=classes', 1], ['heap-objects', '&tab=objects', 1], ['heap-dominators', '&tab=dominators', 1],
     ['heap-paths', '&tab=paths', 1], ['heap-strings', '&tab=strings', 2], ['heap-arrays', '&tab=arrays', 2]];
   for (const [label, query, trace] of [...some, ...(long ? others : [])]) assert.deepEqual(await inspect(page, label, () => visit(page, 'heap', query, trace)), []);

@@ -2,6 +2,7 @@
 // difference and says what of it is more than sampling noise.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ask, flame, openFile, question, refresh, smallFlame, status, timeline, type Timeline } from './api';
+import { changeFill } from './diff-fill';
 import { Flame, type Look } from './flame';
 import { amount, base, bytes, clock, count, fit, isBytes, percent, safe, certainty } from './format';
 import { decode, find, type Graph, MERGED, nameOf, ONLY_A, ONLY_B, path } from './graph';
@@ -112,13 +113,9 @@ function lookOf(g: Graph): Look {
   const a = g.a!, b = g.b!;
   const delta = (i: number) => b[i] - a[i];
   const sure = (i: number) => Math.abs(delta(i)) > g.err[i];
-  const strength = (i: number) => Math.min(1, Math.abs(delta(i)) / Math.max(a[i], b[i], 1e-12));
   return {
     fill(i, dark) {
-      if (!sure(i) || delta(i) === 0) return dark ? 'hsl(30 3% 27%)' : 'hsl(30 8% 88%)';
-      const k = Math.round(6 * strength(i)) / 6;
-      if (delta(i) > 0) return dark ? `hsl(24 ${38 + 24 * k}% ${28 + 8 * k}%)` : `hsl(28 ${78 + 14 * k}% ${88 - 20 * k}%)`;
-      return dark ? `hsl(212 ${30 + 24 * k}% ${29 + 9 * k}%)` : `hsl(210 ${62 + 12 * k}% ${89 - 18 * k}%)`;
+      return changeFill(sure(i) ? delta(i) : 0, Math.max(a[i], b[i]), dark);
     },
     mark: (i) => (!sure(i) || delta(i) === 0 ? '' : delta(i) > 0 ? '▲ ' : '▼ '),
     hatched: (i) => (g.flags[i] & (ONLY_A | ONLY_B)) !== 0,

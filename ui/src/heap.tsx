@@ -1,10 +1,11 @@
 // The managed heap: one dump, seen from tabs. Each tab is a row of TABS; objects open tabs of their own.
 import { useEffect } from 'preact/hooks';
-import type { Trace } from './api';
+import { status, type Trace } from './api';
 import { base, bytes, count, exact, percent, safe } from './format';
 import type { Cell, GridColumn } from './grid';
 import { classHref, dumpOf, type HeapDump, type HeapDumps, type HeapGroup, heapQuestion, type HeapOverview, objectTabs, params, type Sum, where } from './heap-api';
 import { HeapFlame } from './heap-flame';
+import { DiffTab } from './heap-diff';
 import { Dominators, Objects, Paths, Twins, Wasted } from './heap-lists';
 import { ObjectTab } from './heap-object';
 import { bare, classTip, countColumn, dumpTime, type Rows, ServerTable, sizeColumn, Working } from './heap-parts';
@@ -130,6 +131,7 @@ const TABS: Tab[] = [
   { id: 'classes', label: 'Classes', view: (p) => <Classes {...p} /> },
   { id: 'objects', label: 'Objects', view: ({ dump }) => <Objects dump={dump} /> },
   { id: 'dominators', label: 'Dominators', view: ({ dump }) => <Dominators dump={dump} /> },
+  { id: 'diff', label: 'Diff', view: ({ dump }) => <DiffTab dump={dump} />, missing: (_, all) => all.dumps.length < 2 && (status.value?.traces.filter((t) => t.heap_graphs).length ?? 0) < 2 },
   { id: 'paths', label: 'Paths', view: ({ dump }) => <Paths dump={dump} /> },
   { id: 'strings', label: 'Strings', view: ({ dump }) => <Twins dump={dump} kind="strings" />, missing: (d) => !d.strings },
   { id: 'arrays', label: 'Arrays', view: ({ dump }) => <Twins dump={dump} kind="arrays" />, missing: (d) => !d.arrays },
