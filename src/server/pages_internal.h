@@ -16,6 +16,7 @@
 #include "views/functions.h"
 #include "views/process.h"
 #include "views/series.h"
+#include "views/stack_mask.h"
 
 enum {
     HTTP_OK = 200,
@@ -148,6 +149,15 @@ void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
                            struct hw_page_selection *out);
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err);
+
+/* Which callstacks the selection's filters let through; .mask is NULL without filters. */
+struct hw_page_mask {
+    struct hw_filter_matches matches;
+    struct hw_stack_mask *mask;
+};
+int hw_page_mask_init(struct hw_page_mask *m, struct hw_page_trace *t,
+                      const struct hw_page_selection *s);
+void hw_page_mask_done(struct hw_page_mask *m);
 
 /* ---- graphs ---- */
 

@@ -1,7 +1,7 @@
 /*
  * GET /api/v1/traces/ID/leaks: what grew from dump to dump, judged by views/leaks.h.
  *
- * Parameters: upid; known=LINES (suppressions as in views/suppress.h); limit (rows).
+ * Parameters: upid, filters; known=LINES (suppressions as in views/suppress.h); limit (rows).
  * The path of a row is that of a flamegraph without allocator frames, so that the page can go
  * there by names alone.
  */
@@ -114,21 +114,26 @@ static void put_all(struct hw_json *j, const struct hw_page_trace *t, const stru
     hw_json_end_object(j);
 }
 
-static int find(struct hw_page_trace *t, hw_upid upid, const struct hw_suppressions *known,
-                struct hw_leaks *out, struct hw_error *err)
+static int find(struct hw_page_trace *t, const struct hw_page_selection *sel,
+                const struct hw_suppressions *known, struct hw_leaks *out, struct hw_error *err)
 {
+    struct hw_page_mask mask;
     struct hw_namer namer = hw_page_namer(t);
-    const struct hw_process_view *view = hw_page_view(t, upid);
-    int rc = HW_ENOTFOUND;
-    if (view) {
+    const struct hw_process_view *view = hw_page_view(t, sel->upid);
+    int rc = hw_page_mask_init(&mask, t, sel);
+    if (rc == HW_OK && !view)
+        rc = HW_ENOTFOUND;
+    if (rc == HW_OK) {
         struct hw_leaks_question q = {.p = t->profile,
                                       .list = &t->list,
                                       .view = view,
                                       .fns = t->functions,
                                       .namer = &namer,
-                                      .suppressions = known};
+                                      .suppressions = known,
+                                      .mask = mask.mask};
         rc = hw_leaks_find(&q, out);
     }
+    hw_page_mask_done(&mask);
     return rc < 0 ? hw_fail(err, rc, 0, "leaks") : HW_OK;
 }
 
@@ -143,7 +148,7 @@ void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t)
     if (rc == HW_OK && text)
         rc = hw_suppressions_read(hw_bytes_of(text, strlen(text)), &known, &err);
     if (rc == HW_OK)
-        rc = find(t, sel.upid, &known, &leaks, &err);
+        rc = find(t, &sel, &known, &leaks, &err);
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc == HW_EFORMAT ? HW_EINVAL : rc);
     } else {

@@ -170,8 +170,9 @@ static int make(struct hw_page_trace *t, const struct hw_page_selection *s, stru
 
 bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s)
 {
-    return t->processor && s->flags & HW_PAGE_STABLE && !(s->flags & HW_PAGE_INVERT) &&
-           !s->at_max && !hw_filters_have_pivot(&s->filters) && !hw_filters_have_heap(&s->filters);
+    return t->processor && s->n_with == 0 && s->flags & HW_PAGE_STABLE &&
+           !(s->flags & HW_PAGE_INVERT) && !s->at_max && !hw_filters_have_pivot(&s->filters) &&
+           !hw_filters_have_heap(&s->filters);
 }
 
 int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,

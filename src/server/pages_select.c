@@ -199,6 +199,25 @@ void hw_page_selection_done(struct hw_page_selection *s)
     hw_filters_done(&s->filters);
 }
 
+int hw_page_mask_init(struct hw_page_mask *m, struct hw_page_trace *t,
+                      const struct hw_page_selection *s)
+{
+    struct hw_namer namer = hw_page_namer(t);
+    *m = (struct hw_page_mask){0};
+    if (s->filters.n == 0)
+        return HW_OK;
+    int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer, &m->matches);
+    return rc < 0 ? rc
+                  : hw_stack_mask_new(t->profile, t->functions, &m->matches,
+                                      hw_page_flame_flags(s) & HW_FLAME_SITES, &m->mask);
+}
+
+void hw_page_mask_done(struct hw_page_mask *m)
+{
+    hw_stack_mask_free(m->mask);
+    hw_filter_matches_done(&m->matches);
+}
+
 /* ---- values ---- */
 
 static int values_of_one(const struct hw_page_trace *t, const struct hw_page_selection *s,

@@ -155,15 +155,19 @@ void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_selection sel;
     struct hw_error err = {0};
+    struct hw_page_mask mask = {0};
     hw_size_rows rows = {0};
     int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK)
+        rc = hw_page_mask_init(&mask, t, &sel);
     if (rc == HW_OK) {
         struct hw_sizes_question q = {.p = t->profile,
                                       .list = &t->list,
                                       .fns = t->functions,
                                       .upid = sel.upid,
                                       .ts_ns = sel.ts_ns,
-                                      .at_max = sel.at_max};
+                                      .at_max = sel.at_max,
+                                      .mask = mask.mask};
         rc = hw_sizes_find(&q, &rows);
     }
     if (rc < 0) {
@@ -175,6 +179,7 @@ void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t)
         hw_page_reply_json(req, &j);
     }
     hw_vec_done(&rows);
+    hw_page_mask_done(&mask);
     hw_page_selection_done(&sel);
 }
 
@@ -220,8 +225,11 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_selection sel;
     struct hw_error err = {0};
+    struct hw_page_mask mask = {0};
     struct hw_lifetimes l = {0};
     int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK)
+        rc = hw_page_mask_init(&mask, t, &sel);
     const struct hw_process_view *v = rc == HW_OK ? hw_page_view(t, sel.upid) : NULL;
     if (v) {
         struct hw_lifetimes_question q = {.p = t->profile,
@@ -229,7 +237,8 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
                                           .fns = t->functions,
                                           .upid = sel.upid,
                                           .heap_name = sel.heap_id,
-                                          .start_ns = v->start_ns};
+                                          .start_ns = v->start_ns,
+                                          .mask = mask.mask};
         rc = hw_lifetimes_find(&q, &l);
     }
     if (rc < 0) {
@@ -241,5 +250,6 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
         hw_page_reply_json(req, &j);
     }
     hw_lifetimes_done(&l);
+    hw_page_mask_done(&mask);
     hw_page_selection_done(&sel);
 }

@@ -1,4 +1,5 @@
 #include "views/leaks.h"
+#include "views/stack_mask.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,16 +73,43 @@ static int pick_moments(struct find *f)
 
 /* ---- sites ---- */
 
+static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_series *s)
+{
+    (void)p;
+    return hw_stack_mask_keeps_heap(ctx, s);
+}
+
+/* The process's values at a moment, of what the mask keeps. */
+static int values_at(const struct hw_leaks_question *q, int64_t ts_ns, hw_values *out)
+{
+    int rc = hw_process_values_of(q->p, q->list, q->view->upid, ts_ns, /* at_max = */ false, keeps,
+                                  q->mask, out);
+    if (rc == HW_OK) {
+        hw_stack_mask_apply(q->mask, out);
+        rc = hw_stack_mask_error(q->mask);
+    }
+    return rc;
+}
+
+static struct hw_value sum_of(const hw_values *values)
+{
+    struct hw_value sum = {0};
+    for (size_t i = 0; i < values->n; i++)
+        hw_value_add(&sum, &values->v[i].v);
+    return sum;
+}
+
 static int make_tree(struct find *f)
 {
     const struct hw_leaks_question *q = f->q;
     struct hw_leaks *l = f->out;
     int rc = HW_OK;
     if (l->ts_ns.n)
-        rc = hw_process_values(q->p, q->list, q->view->upid, l->ts_ns.v[l->ts_ns.n - 1],
-                               /* at_max = */ false, &f->last);
+        rc = values_at(q, l->ts_ns.v[l->ts_ns.n - 1], &f->last);
     if (rc < 0)
         return rc;
+    if (q->mask)
+        l->total = sum_of(&f->last);
     f->node_of_value = calloc(f->last.n + 1, sizeof *f->node_of_value);
     if (!f->node_of_value)
         return HW_ENOMEM;
@@ -144,8 +172,9 @@ static int split(struct find *f)
         return HW_ENOMEM;
     int rc = HW_OK;
     if (l->ts_ns.n)
-        rc = hw_process_values(q->p, q->list, q->view->upid, l->ts_ns.v[0], /* at_max = */ false,
-                               &first);
+        rc = values_at(q, l->ts_ns.v[0], &first);
+    if (q->mask)
+        l->total_first = (double)sum_of(&first).space;
     if (rc == 0)
         add_growth(f, &first);
     hw_vec_done(&first);
@@ -240,7 +269,8 @@ static int make_history(struct find *f)
         return HW_ENOMEM;
     }
     for (size_t i = 0; i < f->q->list->v.n; i++)
-        if (f->q->list->v.v[i].upid.v == f->q->view->upid.v)
+        if (f->q->list->v.v[i].upid.v == f->q->view->upid.v &&
+            hw_stack_mask_keeps_heap(f->q->mask, &f->q->list->v.v[i]))
             add_series(f, &f->q->list->v.v[i], live);
     free(live);
     return HW_OK;

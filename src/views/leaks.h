@@ -31,6 +31,8 @@
 #include "views/suppress.h"
 #include "views/trend.h"
 
+struct hw_stack_mask;
+
 enum hw_leak_verdict {
     HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples */
     HW_LEAK_GROWING,
@@ -75,6 +77,7 @@ struct hw_leaks_question {
     const struct hw_functions *fns;
     const struct hw_namer *namer;               /* for suppressions; may be NULL */
     const struct hw_suppressions *suppressions; /* NULL = none */
+    struct hw_stack_mask *mask; /* NULL = every callstack; totals are of what it keeps */
 };
 
 int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out);

@@ -9,6 +9,7 @@
 #include "model/profile.h"
 #include "views/functions.h"
 #include "views/series.h"
+#include "views/stack_mask.h"
 #include "views/values.h"
 
 #include "base/banned.h"
@@ -96,6 +97,7 @@ static int follow(struct find *f, const struct hw_series *s)
         rc = hw_sum_advance(sum, s->shown.v[i]);
         if (rc == HW_OK)
             rc = hw_sum_values(sum, &values);
+        hw_stack_mask_apply(f->q->mask, &values);
         if (rc == HW_OK)
             step(f, &values, seconds);
         if (rc == HW_OK && i + 1 == s->shown.n)
@@ -155,9 +157,12 @@ int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < q->list->v.n; i++) {
         const struct hw_series *s = &q->list->v.v[i];
-        if (s->upid.v == q->upid.v && (q->heap_name.v == 0 || s->heap_name.v == q->heap_name.v))
+        if (s->upid.v == q->upid.v && (q->heap_name.v == 0 || s->heap_name.v == q->heap_name.v) &&
+            hw_stack_mask_keeps_heap(q->mask, s))
             rc = follow(&f, s);
     }
+    if (rc == HW_OK)
+        rc = hw_stack_mask_error(q->mask);
     if (rc == HW_OK)
         rc = sum_up(&f, n_functions);
     free(f.by_function);

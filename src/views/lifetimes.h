@@ -30,6 +30,7 @@
 struct hw_functions;
 struct hw_profile;
 struct hw_series_list;
+struct hw_stack_mask;
 
 #define HW_LIFETIME_BUCKETS 24u /* 1 us to some 3 days; the last one takes all above */
 
@@ -53,8 +54,9 @@ struct hw_lifetimes_question {
     const struct hw_series_list *list;
     const struct hw_functions *fns;
     hw_upid upid;
-    hw_str_id heap_name; /* 0 = all heaps */
-    int64_t start_ns;    /* of the recording: everything was 0 then */
+    hw_str_id heap_name;        /* 0 = all heaps */
+    int64_t start_ns;           /* of the recording: everything was 0 then */
+    struct hw_stack_mask *mask; /* NULL = every callstack */
 };
 
 int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out);

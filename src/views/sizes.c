@@ -8,6 +8,7 @@
 #include "views/functions.h"
 #include "views/process.h"
 #include "views/series.h"
+#include "views/stack_mask.h"
 #include "views/values.h"
 
 #include "base/banned.h"
@@ -53,6 +54,8 @@ static int add_dump(struct job *j, uint32_t dump)
         struct hw_alloc_row r = hw_alloc_row_of(&j->q->p->allocs, dump, i);
         if (r.size < 0 || r.count < 0 || r.samples < 0 || (r.size == 0 && r.count == 0))
             continue; /* frees, as in values.c */
+        if (!hw_stack_mask_keeps(j->q->mask, r.callsite))
+            continue;
         struct hw_size_value *v = value_of(j, r.callsite, class_of(r.size, r.count));
         if (!v)
             return HW_ENOMEM;
@@ -70,7 +73,8 @@ static int add_live(struct job *j, const struct hw_series *s, uint32_t dump)
     int rc = hw_values_at(j->q->p, s, dump, &values);
     for (size_t i = 0; rc == HW_OK && i < values.n; i++) {
         const struct hw_value *at = &values.v[i].v;
-        if (at->space == 0 && at->objects == 0)
+        if ((at->space == 0 && at->objects == 0) ||
+            !hw_stack_mask_keeps(j->q->mask, values.v[i].callsite))
             continue;
         struct hw_size_value *v =
             value_of(j, values.v[i].callsite, class_of(at->space, at->objects));
@@ -120,12 +124,15 @@ int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out)
     int rc = HW_OK;
     hw_vec_clear(out);
     for (uint32_t i = 0; i < q->list->v.n && rc == HW_OK; i++) {
-        if (q->list->v.v[i].upid.v != q->upid.v)
+        if (q->list->v.v[i].upid.v != q->upid.v ||
+            !hw_stack_mask_keeps_heap(q->mask, &q->list->v.v[i]))
             continue;
         j.series = i;
         rc = add_series(&j, &q->list->v.v[i]);
         hw_map64_done(&j.row_of);
     }
+    if (rc == HW_OK)
+        rc = hw_stack_mask_error(q->mask);
     if (rc == HW_OK && out->n)
         qsort(out->v, out->n, sizeof *out->v, compare);
     return rc;

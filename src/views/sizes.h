@@ -24,6 +24,7 @@
 struct hw_functions;
 struct hw_profile;
 struct hw_series_list;
+struct hw_stack_mask;
 
 #define HW_SIZE_CLASSES 64
 
@@ -51,6 +52,7 @@ struct hw_sizes_question {
     hw_upid upid;
     int64_t ts_ns; /* a moment of views/process.h */
     bool at_max;
+    struct hw_stack_mask *mask; /* NULL = every callstack */
 };
 
 int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);

@@ -2,9 +2,9 @@
 import { useState } from 'preact/hooks';
 import { question, type Tracks } from './api';
 import { base, bytes, clock, count, duration, error, exact, percent, safe, certainty } from './format';
-import { Busy, Failed, FiltersAsleep, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { Busy, Figure, FilterBar, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { figureSql, sqlHref } from './show-sql';
-import { go, href, place } from './state';
+import { filtered, go, href, place } from './state';
 import { ns } from './times';
 
 interface Row {
@@ -139,7 +139,7 @@ function leftOut(l: Leaks, tracks: Tracks): string {
 export function LeaksPage({ tracks, all }: ProfileProps) {
   const p = place.value;
   const [limit, setLimit] = useState(100);
-  const query = new URLSearchParams({ upid: String(tracks.upid), limit: String(limit), ...(p.known ? { known: p.known } : {}) }).toString();
+  const query = new URLSearchParams({ upid: String(tracks.upid), limit: String(limit), ...(p.known ? { known: p.known } : {}), ...filtered() }).toString();
   const answer = useAnswer(`leaks ${p.trace}?${query}`, () => question<Leaks>(p.trace, 'leaks', query));
   const l = answer.value;
   const open = p.open;
@@ -149,8 +149,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
   return (
     <div class="findings" aria-busy={answer.busy}>
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
-      <FiltersAsleep what="every place that grew" />
-      {answer.error && <Failed text={answer.error} />}
+      <FilterBar problem={answer.error} />
       {!l && answer.busy && <Busy what="Comparing dumps" />}
       {l && n > 0 && (
         <>

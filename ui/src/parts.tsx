@@ -294,13 +294,6 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
   );
 }
 
-/** For pages about whole processes, which filters of stacks do not change. */
-export function FiltersAsleep({ what }: { what: string }) {
-  const n = place.value.filters.length;
-  if (!n) return null;
-  return <p class="banner note" role="status"><span>{n === 1 ? 'The filter' : `The ${count(n)} filters`} {place.value.filters.map(safe).join(' ')} {n === 1 ? 'does' : 'do'} not act on this page: it shows {what}.</span> <button type="button" onClick={() => go({ filters: [] })}>Take away</button></p>;
-}
-
 // ---- menu ----
 
 export interface Item { label: string; key?: string; act(): void }

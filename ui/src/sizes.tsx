@@ -2,9 +2,9 @@
 import { useRef } from 'preact/hooks';
 import { question } from './api';
 import { amount, base, bytes, count, isBytes, METRICS, percent, safe } from './format';
-import { Busy, Failed, FiltersAsleep, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
+import { Busy, Failed, FilterBar, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { quote, sqlHref } from './show-sql';
-import { go, href, place, selection } from './state';
+import { filtered, go, href, place, selection } from './state';
 
 type Value = [allocObjects: number, allocSpace: number, objects: number, space: number];
 interface Sizes { classes: [cls: number, upTo: number, ...Value, exact: number][]; total: number; rows: number; functions: [name: string, module: string, ...Value][] }
@@ -71,7 +71,6 @@ const Share = ({ part, whole }: { part: number; whole: number }) => (
 function SizesPart({ upid }: { upid: number }) {
   const p = place.value;
   const q = new URLSearchParams(selection.value);
-  q.delete('filters');
   const m = /^(\d+)-(\d+)$/.exec(p.sizes);
   const range: [number, number] | null = m ? [Number(m[1]), Number(m[2])] : null;
   if (range) {
@@ -117,7 +116,7 @@ function SizesPart({ upid }: { upid: number }) {
 
 function LifetimesPart({ upid }: { upid: number }) {
   const p = place.value;
-  const q = new URLSearchParams({ upid: String(upid), ...(p.heap ? { heap: p.heap } : {}) }).toString();
+  const q = new URLSearchParams({ upid: String(upid), ...(p.heap ? { heap: p.heap } : {}), ...filtered() }).toString();
   const answer = useAnswer(`lifetimes ${p.trace}?${q}`, () => question<Lifetimes>(p.trace, 'lifetimes', q));
   const l = answer.value;
   if (!l) return answer.error ? <Failed text={answer.error} /> : <Busy what="Following allocations" />;
@@ -152,7 +151,7 @@ export function SizesPage({ tracks, all }: ProfileProps) {
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar"><MetricChoice /><span class="dim">{[!isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates', tracks.interval > 1 && `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`].filter(Boolean).join(' · ')}</span></div>
-      <FiltersAsleep what="the whole process, function by function" />
+      <FilterBar problem="" />
       <SizesPart upid={tracks.upid} />
       <LifetimesPart upid={tracks.upid} />
       <p class="statement">Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that were asked for, are not in them.</p>

@@ -150,6 +150,12 @@ export const INVERTED = '&invert=1&min_share=0.0001';
 /** While an interval is dragged, boxes keep their order. */
 export const scrubbing = signal(false);
 
+/** Filters and what they see, for questions that have no whole selection. */
+export function filtered(): Record<string, string> {
+  const p = place.value;
+  return p.filters.length ? { filters: p.filters.join('\n'), ...(p.frames === 'all' ? { frames: 'all' } : {}) } : {};
+}
+
 export const selection = computed(() => {
   const p = place.value;
   const q = new URLSearchParams();
