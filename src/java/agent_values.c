@@ -155,8 +155,9 @@ static size_t inside(uint64_t stream, bool packs, uint64_t out[AGENT_MAX_INNER])
     }
     uint32_t mode = (uint32_t)s.words[1], wbits = (uint32_t)s.words[7];
     uint32_t wsize = (uint32_t)(s.words[7] >> 32);
-    if (!packs && mode >= MODE_FIRST && mode <= MODE_LAST && wbits <= 15 && s.words[9] &&
-        is_power(wsize, wbits))
+    bool reset = wsize == 0 && wbits >= 8 && wbits <= 15; /* keeps its window */
+    if (!packs && mode >= MODE_FIRST && mode <= MODE_LAST && s.words[9] &&
+        (reset || is_power(wsize, wbits)))
         out[n++] = s.words[9];
     return n;
 }

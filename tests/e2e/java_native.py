@@ -32,7 +32,8 @@ public class Owners {
             Deflater d = new Deflater(); d.setInput(new byte[100000]); d.finish(); n = d.deflate(packed); to.add(d); }
         Deflater closed = new Deflater(); closed.end(); to.add(closed);
         for (int i = 0; i < 5; i++) {
-            Inflater f = new Inflater(); f.setInput(packed, 0, n); if (i > 1) f.inflate(new byte[100]); to.add(f); }
+            Inflater f = new Inflater(); f.setInput(packed, 0, n); if (i > 1) f.inflate(new byte[100]); if (i > 3) f.reset();
+            to.add(f); }
     }
     public static void main(String[] a) throws Exception {
         make(new ArrayList<>());
