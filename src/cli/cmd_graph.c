@@ -14,6 +14,7 @@
 #include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/graph_native.h"
+#include "cli/names.h"
 #include "cli/show.h"
 #include "cli/units.h"
 #include "import/import.h"
@@ -312,7 +313,8 @@ static void put_way(const struct graph_page *pg, const hw_heap_tree *tree, const
     }
 }
 
-/* The ways on which objects of the class are reached, by the classes on them. */
+/* The ways on which objects of the class are reached, by the classes on them. A list of a thousand
+ * elements is one way, not a thousand. */
 static int show_ways(const struct graph_page *pg, const hw_heap_tree *tree, const char *wanted)
 {
     HW_VEC(struct tree_row) rows = {0};
@@ -345,7 +347,7 @@ static int show_path(const struct graph_page *pg, const char *wanted)
     hw_heap_tree tree = {0};
     int rc = hw_heap_paths_build(pg->p, pg->g, &t);
     if (rc == HW_OK)
-        rc = hw_heap_tree_fold(pg->g, t.object, t.parent, t.n, HW_FOLD_FLAME, &tree);
+        rc = hw_heap_tree_fold(pg->g, t.object, t.parent, t.n, HW_FOLD_CLASSES, &tree);
     if (rc == HW_OK)
         rc = show_ways(pg, &tree, wanted);
     for (size_t at = 0; rc == HW_OK && at < t.n; at++)
@@ -450,6 +452,8 @@ static int show_diff(const struct graph_page *pg, const char *path, struct hw_er
     struct hw_profile *other = NULL;
     hw_class_changes rows = {0};
     int rc = hw_import_file(hw_input_path(path), &other, err);
+    if (rc == HW_OK)
+        hw_names_by_environment(pg->cli, other);
     const struct hw_heap_graph *g = rc == HW_OK ? pick(other, &pg->cli->opts) : NULL;
     if (rc == HW_OK && !g)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has no heap graph of the process", path);
@@ -588,6 +592,8 @@ int hw_cmd_graph(struct hw_cli *cli)
     if (pg.top == 0)
         pg.top = SIZE_MAX;
     int rc = hw_import_file(hw_input_path(o->args[0]), &pg.p, &err);
+    if (rc == HW_OK)
+        hw_names_by_environment(cli, pg.p);
     pg.g = rc == HW_OK ? pick(pg.p, o) : NULL;
     if (rc == HW_OK && !pg.g)
         rc = hw_fail(&err, HW_ENOTFOUND, 0, "no heap graph in '%s'%s", o->args[0],

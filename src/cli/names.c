@@ -210,6 +210,16 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
     return rc;
 }
 
+static void by_map(const struct hw_cli *cli, struct hw_profile *p, const char *word)
+{
+    struct hw_error err = {0};
+    hw_autofree char *all = NULL; /* of all packages */
+    if (!strchr(word, '=') && asprintf(&all, "=%s", word) < 0)
+        all = NULL;
+    if (hw_names_deobfuscate(all ? all : word, p, NULL, &err) < 0)
+        hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
+}
+
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
 {
     struct hw_error err = {0};
@@ -220,6 +230,9 @@ void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
     if (hw_names_map_asked() &&
         hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, NULL, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
+    const struct hw_optval *maps = &cli->opts.v[HW_OPT_NAME_MAPS];
+    for (size_t i = 0; i < maps->list.n; i++)
+        by_map(cli, p, maps->list.v[i]);
 }
 
 /* ---- at the end of a recording ---- */

@@ -42,7 +42,7 @@ struct mapping {
     bool runs; /* a process of the package is in the trace: its JIT code is the package's */
     HW_VEC(struct class) classes;
     struct hw_map64 by_name;     /* hash -> newest class + 1 */
-    HW_VEC(uint8_t) concerns;    /* by mapping of the profile */
+    HW_VEC(uint8_t) concerns;    /* by mapping of the profile: enum concern */
     HW_VEC(struct member) found; /* the entries of one method, as in the packet */
     HW_VEC(struct hw_bytes) names;
     HW_VEC(struct hw_symbol_line) chain;
@@ -304,6 +304,30 @@ static bool is_of_package(const struct mapping *m, hw_upid upid)
            (name.n == m->package.n || name.p[m->package.n] == ':');
 }
 
+/* On Linux nothing tells which package code belongs to but the names of its classes, old or new. */
+enum concern { NO_CONCERN, CONCERNS, BY_CLASS_NAME };
+
+static bool begins_with(struct hw_bytes name, struct hw_bytes package)
+{
+    return package.n && name.n >= package.n && memcmp(name.p, package.p, package.n) == 0 &&
+           (name.n == package.n || name.p[package.n] == '.');
+}
+
+static bool is_in_package(const struct mapping *m, const struct class *c)
+{
+    return m->package.n == 0 || begins_with(c->original, m->package) ||
+           begins_with(c->obfuscated, m->package);
+}
+
+/* Frames that a JVM named, with or without an archive. */
+static bool is_of_jvm(struct hw_bytes path)
+{
+    static const char java[] = "[java]";
+    if (path.n && path.p[0] == '/') /* what joins the parts of paths puts one in front */
+        path = hw_bytes_of(path.p + 1, path.n - 1);
+    return path.n >= sizeof java - 1 && memcmp(path.p, java, sizeof java - 1) == 0;
+}
+
 static int see_what_concerns(struct mapping *m)
 {
     const struct hw_callsites *cs = m->p->callsites;
@@ -312,7 +336,8 @@ static int see_what_concerns(struct mapping *m)
     for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
         struct hw_bytes path = text_of(m, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path);
         bool yes = names_package(path, m->package) || (m->runs && is_jit(path));
-        if (hw_vec_push(&m->concerns, yes) < 0)
+        enum concern what = yes ? CONCERNS : is_of_jvm(path) ? BY_CLASS_NAME : NO_CONCERN;
+        if (hw_vec_push(&m->concerns, (uint8_t)what) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -334,12 +359,13 @@ static int name_frame(struct mapping *m, hw_frame_id id)
     const struct hw_frame f = *hw_callsites_get_frame(m->p->callsites, id);
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(m->p->callsites);
     struct hw_bytes class_name, method;
-    bool concerns = f.mapping.v == HW_ID_NONE ? m->runs : m->concerns.v[f.mapping.v];
-    const struct class *c = concerns && split(text_of(m, f.name), &class_name, &method)
+    enum concern concern = f.mapping.v == HW_ID_NONE ? (m->runs ? CONCERNS : NO_CONCERN)
+                                                     : (enum concern)m->concerns.v[f.mapping.v];
+    const struct class *c = concern != NO_CONCERN && split(text_of(m, f.name), &class_name, &method)
                                 ? find_class(m, class_name)
                                 : NULL;
     hw_str_id name;
-    if (!c)
+    if (!c || (concern == BY_CLASS_NAME && !is_in_package(m, c)))
         return HW_OK;
     int rc = find_members(m, c, method, HW_F_ObfuscatedClass_obfuscated_methods);
     if (rc == HW_OK && m->found.n == 0 && /* a method that kept its name */
@@ -383,13 +409,13 @@ static struct hw_bytes undecorated(struct hw_bytes name, size_t *before)
     return name;
 }
 
-static int name_class(struct mapping *m, struct hw_heap_class *c)
+static int name_class(struct mapping *m, struct hw_heap_class *c, bool by_name)
 {
     struct hw_bytes whole = text_of(m, c->name);
     size_t before;
     struct hw_bytes inner = undecorated(whole, &before);
     const struct class *found = find_class(m, inner);
-    if (!found)
+    if (!found || (by_name && !is_in_package(m, found)))
         return HW_OK;
     hw_strbuf_clear(&m->text);
     hw_strbuf_add(&m->text, whole.p, before);
@@ -399,13 +425,13 @@ static int name_class(struct mapping *m, struct hw_heap_class *c)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &c->clear_name);
 }
 
-static int name_field(struct mapping *m, struct hw_heap_field *f)
+static int name_field(struct mapping *m, struct hw_heap_field *f, bool by_name)
 {
     struct hw_bytes class_name, name;
     if (!split(text_of(m, f->name), &class_name, &name))
         return HW_OK;
     const struct class *c = find_class(m, class_name);
-    if (!c)
+    if (!c || (by_name && !is_in_package(m, c)))
         return HW_OK;
     int rc = find_members(m, c, name, HW_F_ObfuscatedClass_obfuscated_members);
     if (rc < 0)
@@ -416,11 +442,22 @@ static int name_field(struct mapping *m, struct hw_heap_field *f)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &f->clear_name);
 }
 
+/* Android's graphs tell where classes came from, a JVM's do not. */
+static bool tells_locations(const struct hw_heap_graph *g)
+{
+    for (uint32_t i = 0; i < g->n_classes; i++)
+        if (g->classes[i].location.v)
+            return true;
+    return false;
+}
+
 /* A field belongs to a class of that name; names say nothing of where the class came from, so the
  * process decides, or any class of the graph that is the package's. */
 static int name_graph(struct mapping *m, struct hw_heap_graph *g)
 {
-    bool all = m->package.n == 0 || is_of_package(m, g->upid), any = all;
+    bool by_name = !is_of_package(m, g->upid) && !tells_locations(g);
+    bool all = by_name || m->package.n == 0 || is_of_package(m, g->upid);
+    bool any = all;
     int rc = HW_OK;
     for (uint32_t i = 0; i < g->n_classes && rc == HW_OK; i++) {
         struct hw_heap_class *c = &g->classes[i];
@@ -429,10 +466,10 @@ static int name_graph(struct mapping *m, struct hw_heap_graph *g)
               (all && is_jit(location))))
             continue;
         any = true;
-        rc = name_class(m, c);
+        rc = name_class(m, c, by_name);
     }
     for (uint32_t i = 0; any && i < g->n_fields && rc == HW_OK; i++)
-        rc = name_field(m, &g->fields[i]);
+        rc = name_field(m, &g->fields[i], by_name);
     return rc;
 }
 

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""What is said of the graph of a live JVM: retained sizes against their definition, original names, a real program."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from java import SHAPES, Jvm, ask, dump
+from lib import hw
+
+EDGES = """select r.owner_id, r.owned_id from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id
+    join heap_graph_class c on c.id = o.type_id where r.owned_id is not null and o.reachable and not
+    (r.field_name = 'java.lang.ref.Reference.referent' and c.kind in
+     ('KIND_WEAK_REFERENCE', 'KIND_PHANTOM_REFERENCE', 'KIND_FINALIZER_REFERENCE'))"""
+OBJECTS = "select id, self_size, native_size, root_type is not null from heap_graph_object where reachable"
+LARGEST = """include perfetto module android.memory.heap_graph.dominator_tree;
+    select id, dominated_size_bytes, dominated_native_size_bytes, dominated_obj_count from heap_graph_dominator_tree
+    order by dominated_size_bytes desc, id limit %d"""
+
+
+def numbers(box, file, sql):
+    return [tuple(map(int, r)) for r in ask(box, file, sql)]
+
+
+def brute_force(box, file, n):
+    """Of the n objects that retain most: what cannot be reached any more without them."""
+    objects = {o: (size, native, root) for o, size, native, root in numbers(box, file, OBJECTS)}
+    below = {}
+    for owner, owned in numbers(box, file, EDGES):
+        below.setdefault(owner, []).append(owned)
+    roots = [o for o, v in objects.items() if v[2]]
+
+    def reach(without):
+        seen = {without} | {o for o in roots if o != without}
+        todo = [o for o in roots if o != without]
+        while todo:
+            for t in below.get(todo.pop(), ()):
+                if t not in seen:
+                    seen.add(t)
+                    todo.append(t)
+        seen.discard(without)
+        return seen
+
+    hw.equal(len(reach(-1)), len(objects), "reachable objects")
+    for o, size, native, count in numbers(box, file, LARGEST % n):
+        lost = objects.keys() - reach(o)
+        want = sum(max(objects[x][0], 0) for x in lost), sum(objects[x][1] for x in lost), len(lost)
+        hw.equal((size, native, count), want, f"what object {o} retains")
+    print(f"  {n} objects of {len(objects)}")
+
+
+def retained(box):
+    """The first hundred by retained size, in a graph of ours and in the same JVM's .hprof."""
+    hw.need("java", "javac", "jcmd")
+    n = 100 if os.environ.get("HW_LONG") else 30
+    with Jvm(box, SHAPES, 200).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", "-all", box.path("jvm.hprof")], check=0, timeout=120)
+    brute_force(box, box.path("java.trace"), n)
+    brute_force(box, box.path("jvm.hprof"), n)
+
+
+OBFUSCATED = """package a.b;
+public class A {
+    Object c; A d; Object[] e = new Object[3];
+    static A f;
+    static class B { long g; }
+    public static void main(String[] x) throws Exception {
+        for (int i = 0; i < 100; i++) { A n = new A(); n.d = f; n.c = new B(); f = n; n.e[0] = new B[]{new B()}; }
+        System.out.println("ready"); System.out.flush(); System.in.read();
+    }
+}
+"""
+MAP = """# compiler: R8
+com.example.shop.Order -> a.b.A:
+    java.lang.Object customer -> c
+    com.example.shop.Order next -> d
+    java.lang.Object[] lines -> e
+    com.example.shop.Order all -> f
+    1:9:void main(java.lang.String[]) -> main
+com.example.shop.Order$Line -> a.b.A$B:
+    long price -> g
+"""
+
+
+def original_names(box):
+    """Classes, arrays, class objects and fields of a live graph get the names of a map: by option, by environment, of
+    this package or of all, not of another one; also in the .hprof made of it."""
+    hw.need("java", "javac")
+    (box.dir / "A.java").write_text(OBFUSCATED)
+    (box.dir / "map.txt").write_text(MAP)
+    box.run(["javac", "-d", box.dir, box.dir / "A.java"], check=0, timeout=120)
+    p = subprocess.Popen(["java", "-cp", box.dir, "a.b.A"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+        box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("a.trace"), str(p.pid)], check=0)
+    finally:
+        p.communicate(b"\n", timeout=20)
+    trace, names = box.path("a.trace"), box.path("map.txt")
+
+    def classes(*options, env=None):
+        out = box.run([hw.tool("heapwise"), "graph", "--json", "--top", "0", *options, trace], env=env, check=0).stdout
+        return {r["class"]: r["objects"] for r in json.loads(out)["rows"] if "example" in r["class"]}
+
+    want = {"com.example.shop.Order": 100, "com.example.shop.Order$Line": 200, "com.example.shop.Order$Line[]": 100,
+            "java.lang.Class<com.example.shop.Order>": 1, "java.lang.Class<com.example.shop.Order$Line>": 1}
+    hw.equal(classes("--proguard-map", names), want, "by option")
+    hw.equal(classes("--proguard-map", "com.example.shop=" + names), want, "by option, of this package")
+    hw.equal(classes(env={"PERFETTO_PROGUARD_MAP": "com.example=" + names}), want, "by environment")
+    hw.equal(classes("--proguard-map", "com.exam=" + names), {}, "of another package")
+    hw.equal(classes(), {}, "without a map")
+    shutil.copy(trace, box.path("named.trace"))
+    box.run([hw.tool("heapwise"), "deobfuscate", box.path("named.trace")],
+            env={"PERFETTO_PROGUARD_MAP": "=" + names}, check=0)
+    fields = ask(box, box.path("named.trace"), """select distinct field_name, deobfuscated_field_name
+        from heap_graph_reference where field_name like 'a.b.A.%' order by 1""")
+    hw.equal(fields, [("a.b.A.c", "com.example.shop.Order.customer"), ("a.b.A.d", "com.example.shop.Order.next"),
+                      ("a.b.A.e", "com.example.shop.Order.lines"), ("a.b.A.f", "com.example.shop.Order.all")], "fields")
+    path = box.run([hw.tool("heapwise"), "graph", "--path", "com.example.shop.Order$Line", box.path("named.trace")], check=0)
+    hw.true(b"by com.example.shop.Order.customer" in path.stdout, path.stdout.decode())
+    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", box.path("named.trace"), box.path("named.hprof")], check=0)
+    hw.equal(ask(box, box.path("named.hprof"), """select count(*) from heap_graph_object o join heap_graph_class c
+        on c.id = o.type_id where c.name = 'com.example.shop.Order'"""), [("100",)], "objects of the .hprof")
+
+
+N_CLASSES = 300
+
+
+def compiler(box):
+    """The Java compiler at work on some hundred classes: what it holds is what a compiler holds."""
+    hw.need("java", "javac")
+    for i in range(N_CLASSES):
+        (box.dir / f"C{i}.java").write_text(f"public class C{i} {{\n" + "".join(
+            f"    int f{k}(int a, String b) {{ return a + b.length() + new C{(i + k) % N_CLASSES}().hashCode() + {k}; }}\n"
+            for k in range(10)) + "}\n")
+    out = box.dir / "out"
+    p = subprocess.Popen([shutil.which("javac"), "-J-Xmx512m", "-d", out, *sorted(map(str, box.dir.glob("C*.java")))],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        said = None
+        for i in range(200):
+            hw.true(p.poll() is None, "the compiler was too fast")
+            r = box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("javac.trace"), str(p.pid)])
+            found = re.match(rb"([\d.]+) k objects", r.stderr)
+            if r.returncode == 0 and found and float(found[1]) > 60:
+                said = r.stderr
+                break
+            time.sleep(0.05)
+        hw.true(said, "no graph of a compiler that works")
+        hw.equal(p.wait(120), 0, f"the compiler's status: {p.stderr.read().decode()}")
+    finally:
+        p.kill()
+        p.wait()
+    print("  " + said.decode().splitlines()[0])
+    hw.equal(len(list(out.glob("C*.class"))), N_CLASSES, "classes compiled while it was dumped")
+    trace = box.path("javac.trace")
+    hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [], "statistics")
+    rows = json.loads(box.run([hw.tool("heapwise"), "graph", "--json", "--dominators", "--top", "0", trace], check=0).stdout)
+    by_class = {r["class"]: r for r in rows["rows"]}
+    total = rows["reachable"]["size"]
+    hw.equal(sum(r["size"] for r in rows["rows"]), total, "own bytes of all classes")
+    own = sum(r["size"] for r in rows["rows"] if r["class"].startswith("com.sun.tools.javac."))
+    hw.true(own > 0.1 * total, f"the compiler's own objects: {own} of {total}")
+    symbols = by_class["com.sun.tools.javac.code.Symbol$ClassSymbol"]
+    hw.true(symbols["objects"] > N_CLASSES / 2 and symbols["retained"] > symbols["size"], f"symbols: {symbols}")
+    size = os.path.getsize(trace)
+    objects = rows["all"]["objects"]
+    hw.true(size <= 12 * objects, f"{size} bytes of trace for {objects} objects")
+    print(f"  {size / objects:.1f} bytes of trace an object")
+
+
+if __name__ == "__main__":
+    hw.main({"retained": retained, "original-names": original_names, "compiler": compiler})
