@@ -414,9 +414,10 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
         if (hw_unlikely(!slab->sure))
             (void)reach_further(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
-        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0) &&
+        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
+                        hw_python_is_on()) &&
             (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
-            slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->mixed);
+            slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->python, &slab->mixed);
         uint32_t stop = slab->is_mixed ? slab->mixed.stop : o->stop;
         return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(stop)};
     }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "client/managed.h"
+#include "client/python.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
 #include "wire/handshake.h"
@@ -110,6 +111,7 @@ struct hw_slab {
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     struct hw_mixed mixed; /* untouched where no runtime is asked */
+    struct hw_python python;
     /* the walker's cache follows, 64-byte aligned */
 };
 
@@ -120,7 +122,8 @@ static inline struct hw_walk_cache *hw_slab_cache(struct hw_slab *s)
 
 /* ---- one session ---- */
 
-#define HW_SENT_SLOTS 65536u
+#define HW_SENT_SLOTS  65536u
+#define HW_NAMED_SLOTS 8192u
 
 struct hw_session {
     struct hw_ring_writer ring;
@@ -142,7 +145,8 @@ struct hw_session {
     struct hw_session *next;         /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
-    _Atomic uint64_t sent[HW_SENT_SLOTS]; /* stack ids whose frames are in the ring */
+    _Atomic uint64_t sent[HW_SENT_SLOTS];   /* stack ids whose frames are in the ring */
+    _Atomic uint64_t named[HW_NAMED_SLOTS]; /* managed ids whose names are */
 };
 
 /*

@@ -95,10 +95,12 @@ static void ask_agent(struct hw_session *s, const struct hw_site *site, const st
 }
 
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
-                    struct hw_mixed *m)
+                    struct hw_python *python, struct hw_mixed *m)
 {
     begin(m, o);
     ask_agent(s, site, o, m);
+    if (hw_python_is_on())
+        hw_python_mix(s, python, m);
     if (m->n_managed == 0)
         return false;
     m->stack_id = stack_id(m);

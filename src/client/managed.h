@@ -18,6 +18,7 @@
 #include "heapwise/managed_frames.h"
 #include "unwind/walk.h"
 
+struct hw_python;
 struct hw_session;
 struct hw_site;
 
@@ -39,7 +40,7 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 
 /* Builds *m from what was walked; false: no runtime had anything to say. */
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
-                    struct hw_mixed *m);
+                    struct hw_python *python, struct hw_mixed *m);
 /* Puts ids in the place of entries at .. at + n_removed (cut to what there is). */
 void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids);

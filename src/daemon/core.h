@@ -178,7 +178,9 @@ struct hw_target {
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
     bool warned_room;
-    struct hw_feed *feed; /* owned; with a drain thread while with_thread */
+    bool warned_python;
+    const struct hw_module_file *python; /* whose interpreter the client was told of */
+    struct hw_feed *feed;                /* owned; with a drain thread while with_thread */
     bool with_thread;
     uint64_t ring_bytes;
 

@@ -46,6 +46,8 @@ struct hw_module_file {
     HW_VEC(uint64_t) wanted; /* for the next job */
     bool names_running;
     bool control_asked, control_known;
+    bool python_asked, python_known;
+    struct hw_python_symbols python;
     bool used;           /* marked before hw_modules_sweep */
     uint64_t control_va; /* of the client's control page; 0 = it has none */
 };
@@ -77,6 +79,9 @@ void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Asks where the client library keeps its control page. */
 void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m);
+
+/* Asks whether it is an interpreter of Python's, and where. */
+void hw_modules_want_python(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
  * the next hw_modules_ask_names. The names stay valid until hw_modules_free. */

@@ -26,6 +26,7 @@
 #include "daemon/java_entrance.h"
 #include "daemon/memory.h"
 #include "daemon/permission.h"
+#include "daemon/python.h"
 #include "trace/profile_writer.h"
 
 #include "base/banned.h"
@@ -123,7 +124,7 @@ static bool tables_ready(const struct hw_target *t)
 {
     for (size_t i = 0; i < t->frames.ranges.n; i++) {
         const struct hw_module_file *f = t->frames.ranges.v[i].file;
-        if (f && f->table_state == HW_TABLE_COMPILING)
+        if (f && (f->table_state == HW_TABLE_COMPILING || f->python_asked))
             return false;
     }
     return true;
@@ -181,6 +182,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     image.maps = (struct hw_maps){0};
     hw_look_image_done(&image);
     hw_java_entrance_tell(t);
+    hw_python_tell(t);
     if (publish_tables(t) && rc >= 0 && quiet)
         hw_tables_seen(&t->tables, begun);
     return HW_OK;
@@ -229,6 +231,7 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
         if (t->frames.ranges.v[i].file != m)
             continue;
         (void)publish_tables(t);
+        hw_python_tell(t);
         answer_maps(t);
         return;
     }

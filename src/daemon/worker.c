@@ -169,6 +169,30 @@ static int do_control(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error 
     return rc;
 }
 
+static int do_python(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
+{
+    struct hw_python_symbols s = {0};
+    struct hw_elf *e;
+    uint64_t va, size;
+    int rc = hw_elf_open(elf_fd, &e, err);
+    if (rc < 0)
+        return rc;
+    if (!hw_elf_find_sized(e, "_PyRuntime", &s.runtime, &size) ||
+        !hw_elf_find_sized(e, "PyCode_Type", &s.code_type, &size) ||
+        !hw_elf_find_sized(e, "_PyEval_EvalFrameDefault", &s.eval, &s.eval_bytes))
+        s.eval = 0;
+    else if (!hw_elf_find_sized(e, "_PyEval_EvalFrameDefault.cold", &s.cold, &s.cold_bytes))
+        s.cold = 0;
+    if (s.eval && hw_elf_find_sized(e, "Py_Version", &va, &size) &&
+        hw_elf_read_at(e, va, &s.version, sizeof s.version, NULL) < 0)
+        s.version = 0;
+    hw_elf_close(e);
+    if (hw_fd_write_all(memfd, &s, sizeof s) < 0)
+        rc = hw_fail_sys(err, "write");
+    *n_bytes = sizeof s;
+    return rc;
+}
+
 static void send_answer(int sock, struct hw_job_answer *a)
 {
     (void)send(sock, a, sizeof *a, MSG_NOSIGNAL); /* the recorder is gone: so are we soon */
@@ -202,6 +226,9 @@ _Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int mem
         break;
     case HW_JOB_CONTROL:
         a.rc = do_control(elf_fd, memfd, &a.n_bytes, &err);
+        break;
+    case HW_JOB_PYTHON:
+        a.rc = do_python(elf_fd, memfd, &a.n_bytes, &err);
         break;
     }
     (void)snprintf(a.text, sizeof a.text, "%.150s", err.text);

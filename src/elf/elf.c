@@ -141,10 +141,30 @@ bool hw_elf_is_folded(struct hw_elf *e, uint64_t va)
     return s && s->folded;
 }
 
-bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va)
+bool hw_elf_find_sized(struct hw_elf *e, const char *name, uint64_t *va, uint64_t *size)
 {
-    if (hw_symbols_find(&e->image, ".dynsym", name, va))
+    if (hw_symbols_find_sized(&e->image, ".dynsym", name, va, size))
         return true;
     const struct hw_image *full = symtab_image(e);
-    return full && hw_symbols_find(full, ".symtab", name, va);
+    return full && hw_symbols_find_sized(full, ".symtab", name, va, size);
+}
+
+bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va)
+{
+    uint64_t size;
+    return hw_elf_find_sized(e, name, va, &size);
+}
+
+int hw_elf_read_at(struct hw_elf *e, uint64_t va, void *out, size_t n, struct hw_error *err)
+{
+    uint64_t off, left;
+    uint8_t *bytes;
+    if (!hw_image_offset(&e->image, va, &off, &left) || left < n)
+        return hw_fail(err, HW_ENOTFOUND, va, "no such bytes in the file");
+    int rc = hw_image_read(&e->image, off, n, n, &bytes, err);
+    if (rc < 0)
+        return rc;
+    memcpy(out, bytes, n);
+    free(bytes);
+    return HW_OK;
 }

@@ -52,5 +52,8 @@ const char *hw_elf_function_at(struct hw_elf *e, uint64_t va, uint64_t *start);
 bool hw_elf_is_folded(struct hw_elf *e, uint64_t va);
 /* Address of a defined function or object symbol; dynamic symbols first. */
 bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va);
+bool hw_elf_find_sized(struct hw_elf *e, const char *name, uint64_t *va, uint64_t *size);
+/* Bytes of its image as the file has them. */
+int hw_elf_read_at(struct hw_elf *e, uint64_t va, void *out, size_t n, struct hw_error *err);
 
 #endif

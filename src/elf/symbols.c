@@ -249,6 +249,13 @@ void hw_symbols_done(struct hw_symbols *s)
 bool hw_symbols_find(const struct hw_image *img, const char *section, const char *name,
                      uint64_t *va)
 {
+    uint64_t size;
+    return hw_symbols_find_sized(img, section, name, va, &size);
+}
+
+bool hw_symbols_find_sized(const struct hw_image *img, const char *section, const char *name,
+                           uint64_t *va, uint64_t *size)
+{
     struct table t;
     if (table_read(img, section, &t) < 0)
         return false;
@@ -262,6 +269,7 @@ bool hw_symbols_find(const struct hw_image *img, const char *section, const char
             strcmp(t.names + s.st_name, name) != 0)
             continue;
         *va = s.st_value;
+        *size = s.st_size;
         found = true;
     }
     table_free(&t);

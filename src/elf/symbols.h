@@ -51,6 +51,8 @@ const struct hw_symbol *hw_symbols_at(const struct hw_symbols *s, uint64_t va);
 /* Is there a defined function or object of that name in the section? O(symbols). */
 bool hw_symbols_find(const struct hw_image *img, const char *section, const char *name,
                      uint64_t *va);
+bool hw_symbols_find_sized(const struct hw_image *img, const char *section, const char *name,
+                           uint64_t *va, uint64_t *size);
 /* Is the name in the section's string table, defined or not? */
 bool hw_symbols_mention(const struct hw_image *img, const char *section, const char *name);
 

@@ -47,7 +47,17 @@ struct hw_control_page {
      * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. */
     _Atomic uint64_t java_lo, java_hi;
     char java_library[512];
-    uint8_t pad[4096 - 680];
+    /* The process runs CPython: where its interpreter is. eval_hi is stored last, 0 = none, or none
+     * whose frames are wanted. */
+    struct hw_python_place {
+        _Atomic uint64_t eval_lo, eval_hi; /* the function that runs bytecode */
+        _Atomic uint64_t cold_lo, cold_hi; /* its rare part; 0 = not known */
+        _Atomic uint64_t runtime;          /* _PyRuntime */
+        _Atomic uint64_t code_type;        /* PyCode_Type */
+        _Atomic uint32_t minor;            /* of 3.minor */
+        uint32_t reserved;
+    } python;
+    uint8_t pad[4096 - 680 - 56];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

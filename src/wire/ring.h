@@ -57,7 +57,8 @@ enum hw_client_error {
     X(blocked, "times a thread waited for space")                                                  \
     X(adopted_frames, "frames taken over from the previous sample")                                \
     X(walked_frames, "frames walked")                                                              \
-    X(no_slab, "samples taken without per-thread cache")
+    X(no_slab, "samples taken without per-thread cache")                                           \
+    X(python_unclear, "stacks of Python whose frames did not fit: the native ones are shown")
 
 struct hw_ring_counters {
 #define X(name, text) _Atomic uint64_t name;

@@ -1,0 +1,47 @@
+/*
+ * python.h - Python's functions in the place of the interpreter's own
+ *
+ * Why:     of a Python program a native stack says _PyEval_EvalFrameDefault all the way. What each
+ *          of them ran stands in the thread's chain of frames, which we read ourselves: no call
+ *          into the interpreter, no lock, no allocation.
+ * Shapes:  ids as in wire/records.h; the same function and line has the same id.
+ * Owns:    nothing; struct hw_python lies in each thread's slab, all zero at first.
+ * Errors:  a chain that does not fit the native stack leaves it as it is, and is counted.
+ * Threads: one struct hw_python has one thread. Inside a visit.
+ * Source:  doc/design/python.md
+ */
+#ifndef HW_CLIENT_PYTHON_H
+#define HW_CLIENT_PYTHON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "wire/records.h"
+
+struct hw_mixed;
+struct hw_session;
+
+#define HW_PYTHON_CALLS 512u /* places in code that are remembered, a power of two */
+
+struct hw_python_call {
+    uint64_t code, print; /* and what it looked like: memory is used again */
+    uint64_t id;
+    int64_t at; /* instruction */
+};
+
+struct hw_python {
+    uint32_t generation; /* of the session that was told of the calls below */
+    uint32_t n_parts;
+    uint32_t n_ids;
+    uint16_t ends[HW_MAX_FRAMES]; /* of the part of each evaluation, innermost first */
+    uint64_t ids[HW_MAX_FRAMES];
+    struct hw_python_call calls[HW_PYTHON_CALLS];
+    char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is no ASCII */
+};
+
+/* The interpreter is known and its frames are wanted. */
+bool hw_python_is_on(void);
+void hw_python_mix(struct hw_session *s, struct hw_python *p, struct hw_mixed *m);
+
+#endif

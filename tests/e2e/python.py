@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Python's functions in native stacks: every stack of a known block is compared, function by function and
+line by line, with what the interpreter itself says of it (f_back, co_qualname, f_lineno)."""
+import csv
+import glob
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+INTERVAL = 1 if os.environ.get("HW_LONG") else 1000  # larger blocks are counted exactly
+KNOWN = ("3.11", "3.12", "3.13")
+
+APP = r'''
+import asyncio, functools, json, os, sys, threading, time
+keep, told = [], []
+last = 200000
+
+def size():
+    global last
+    last += 48
+    return last
+
+def where(n):
+    f, r = sys._getframe(1), []
+    while f:
+        r.append((f.f_code.co_qualname, f.f_code.co_filename, f.f_lineno))
+        f = f.f_back
+    told.append((n, r[::-1]))
+
+def leaf():
+    n = size(); keep.append((bytearray(n), where(n)))
+
+def deep(k):
+    return deep(k - 1) if k else leaf()
+
+class Thing:
+    def __init__(self): leaf()
+    def __len__(self):
+        leaf()
+        return 1
+    def __del__(self): leaf()
+    @property
+    def value(self): return leaf()
+    @staticmethod
+    def fixed(): return [leaf() for _ in range(2)]
+
+def inner():
+    for i in range(2):
+        leaf()
+        yield i
+
+def generator():
+    yield from inner()
+    leaf()
+    yield 9
+
+async def task(k):
+    leaf()
+    await asyncio.sleep(0)
+    leaf()
+    async def more():
+        await asyncio.sleep(0)
+        leaf()
+    await more()
+
+async def tasks():
+    await asyncio.gather(task(1), task(2))
+
+def größe_日本():
+    leaf()
+
+def decorated(f):
+    @functools.wraps(f)
+    def wrapper(*a, **k):
+        return f(*a, **k)
+    return wrapper
+
+@decorated
+@decorated
+def twice(*a, key=None):
+    leaf()
+
+def fails():
+    try:
+        raise ValueError("x")
+    except ValueError:
+        leaf()
+    finally:
+        leaf()
+
+def made():
+    """Code objects that come and go at the same addresses."""
+    for i in range(300):
+        text = "\n" * (i % 5) + f"def made{i % 7}():\n    n = size(); keep.append((bytearray(n), where(n)))\nmade{i % 7}()"
+        exec(compile(text, f"<made {i % 11}>", "exec"), globals())
+
+def called_back():
+    try:
+        import ctypes
+    except ImportError:
+        return
+    callback = ctypes.CFUNCTYPE(None)(lambda: leaf())
+    callback()
+
+def all_of_it():
+    leaf()
+    deep(40)
+    t = Thing()
+    len(t)
+    t.value
+    t.fixed()
+    del t
+    list(generator())
+    sorted([3, 1, 2], key=lambda x: leaf() or x)
+    functools.reduce(lambda a, b: leaf() or b, [1, 2, 3])
+    asyncio.run(tasks())
+    größe_日本()
+    twice(1, key=2)
+    fails()
+    made()
+    called_back()
+    import imported
+
+if __name__ == "__main__":
+    if "wait" in sys.argv:
+        print("ready", flush=True)
+        sys.stdin.readline()
+    all_of_it()
+    t = threading.Thread(target=all_of_it, name="other")
+    t.start()
+    t.join()
+    with open(os.environ["TOLD"], "w") as f:
+        json.dump(told, f)
+    print("done", flush=True)
+    if "wait" in sys.argv:
+        sys.stdin.readline()
+'''
+
+MODULE = "from __main__ import leaf\ndef at_import():\n    leaf()\nat_import()\n"
+
+EMBED = r'''
+#include <Python.h>
+int main(int argc, char **argv)
+{
+    FILE *f = fopen(argv[1], "r");
+    if (!f)
+        return 2;
+    Py_Initialize();
+    int rc = PyRun_SimpleFile(f, argv[1]);
+    return Py_FinalizeEx() < 0 ? 3 : rc;
+}
+'''
+
+SUB = r'''
+import sys
+try:
+    import _xxsubinterpreters as sub
+except ImportError:
+    import _interpreters as sub
+i = sub.create()
+sub.run_string(i, """
+keep = []
+def inside():
+    keep.append(bytearray(777001))
+def outside():
+    inside()
+outside()
+""") if hasattr(sub, "run_string") else None
+def mine():
+    global b
+    b = bytearray(555001)
+mine()
+print("done")
+'''
+
+
+def interpreters():
+    found = [p for p in os.environ.get("HW_PYTHONS", "").split(":") if p]
+    for v in KNOWN:
+        p = shutil.which("python" + v, path="/usr/bin:/usr/local/bin")
+        found += [p] if p else []
+    if not found:
+        raise hw.Skip("no Python of " + ", ".join(KNOWN))
+    return found
+
+
+def prepared(box):
+    app = box.dir / "app.py"
+    app.write_text(APP)
+    (box.dir / "imported.py").write_text(MODULE)
+    return app
+
+
+def ask(box, trace, sql):
+    p = box.run([hw.tool("heapwise"), "query", str(trace), sql], check=0, timeout=120)
+    return list(csv.reader(io.StringIO(p.stdout.decode())))[1:]
+
+
+def stacks(box, trace):
+    """-> [(bytes, number, [(function, file, line) of Python, root first], all names)]"""
+    frames = {int(i): (name, mapping, file, int(line) if line.isdigit() else 0) for i, name, mapping, file, line in ask(
+        box, trace, "select f.id, f.name, m.name, s.source_file, s.line_number from stack_profile_frame f left join "
+        "stack_profile_mapping m on m.id = f.mapping left join stack_profile_symbol s using (symbol_set_id)")}
+    sites = {int(i): (int(parent) if parent.isdigit() else None, int(frame)) for i, parent, frame in ask(
+        box, trace, "select id, parent_id, frame_id from stack_profile_callsite")}
+    out = []
+    for site, n, size in ask(box, trace, "select callsite_id, sum(count), sum(size) from heap_profile_allocation where "
+                                         "size > 0 group by 1"):
+        at, path = int(site), []
+        while at is not None:
+            at, frame = sites[at]
+            path.append(frames[frame])
+        path.reverse()
+        python = [(name, file, line) for name, mapping, file, line in path if mapping == "/[python]"]
+        out.append((int(size), int(n), python, [f[0] for f in path]))
+    return out
+
+
+def compare(box, trace, told):
+    """Bytes and number of the blocks of each stack of Python, exactly."""
+    want, have = {}, {}
+    for n, stack in told:
+        row = want.setdefault(tuple(tuple(f) for f in stack), [0, 0])
+        row[0] += n + 1
+        row[1] += 1
+    for size, n, python, names in stacks(box, trace):
+        ours = python and (python[-1][1].endswith("/app.py") or python[-1][1].startswith("<made"))
+        if ours and any("ByteArray" in f or "bytearray" in f for f in names):
+            row = have.setdefault(tuple(python), [0, 0])
+            row[0] += size
+            row[1] += n
+    wrong = [(k, v, have.get(k)) for k, v in want.items() if have.get(k) != v]
+    other = [k for k in have if k not in want]
+    hw.true(not wrong and not other, f"{len(wrong)} of {len(want)} stacks differ, {len(other)} are others; the first:\n  "
+            f"{wrong[:1]}\n  {other[:1]}")
+    print(f"  {len(told)} blocks, {len(want)} stacks, all as the interpreter says")
+
+
+def record_with(box, argv, *options, env=None, trace="app.trace"):
+    told = box.path("told.json")
+    r = hw.record(box, argv, *options, env={"TOLD": told, **(env or {})}, trace=trace, timeout=200, interval=INTERVAL)
+    hw.true(b"done" in r.target_stdout, f"the program's output: {hw.tail(r.target_stdout)} {hw.tail(r.stderr)}")
+    hw.sound(r.trace)
+    return r, json.load(open(told))
+
+
+def exact(box):
+    app = prepared(box)
+    for i, python in enumerate(interpreters()):
+        print(f"  {python}")
+        r, told = record_with(box, [python, app], trace=f"{i}.trace")
+        hw.true(b"did not fit" not in r.stderr, hw.tail(r.stderr))
+        compare(box, r.trace, told)
+
+
+def attached(box):
+    app = prepared(box)
+    told = box.path("told.json")
+    p = box.start([interpreters()[0], app, "wait"], env={"TOLD": told}, stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "the program")
+    trace = box.path("attached.trace")
+    a = box.start([hw.tool("heapwise"), "attach", "-i", str(INTERVAL), "-o", trace, str(p.pid)])
+    hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{p.pid}/maps").read(), "the client", 30)
+    time.sleep(0.5)
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    hw.equal(p.stdout.readline(), b"done\n", "the program")
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    p.wait(30)
+    hw.equal(a.wait(60), 0, "heapwise attach")
+    compare(box, trace, json.load(open(told)))
+
+
+def embedded(box):
+    """In a program of another name: with libpython, and where it is there, the static library."""
+    app = prepared(box)
+    hw.need("cc", "python3.11-config")
+    (box.dir / "embed.c").write_text(EMBED)
+    flags = box.run(["python3.11-config", "--includes"], check=0).stdout.decode().split()
+    libs = box.run(["python3.11-config", "--ldflags", "--embed"], check=0).stdout.decode().split()
+    ways = [libs]
+    for a in glob.glob("/usr/lib/*/libpython3.11.a"):
+        ways.append([a if w == "-lpython3.11" else w for w in libs] + ["-rdynamic", "-lexpat", "-lz"])
+    for i, way in enumerate(ways):
+        exe = box.path(f"embed{i}")
+        if box.run(["cc", "-o", exe, box.dir / "embed.c", *flags, *way]).returncode:
+            hw.true(i > 0, "embed.c does not compile")
+            continue
+        r, told = record_with(box, [exe, app], env={"PYTHONPATH": str(box.dir)}, trace=f"{i}.trace")
+        compare(box, r.trace, told)
+
+
+def subinterpreter(box):
+    (box.dir / "sub.py").write_text(SUB)
+    for i, python in enumerate(interpreters()):
+        r = hw.record(box, [python, box.dir / "sub.py"], trace=f"{i}.trace", interval=INTERVAL)
+        if b"done" not in r.target_stdout:
+            continue  # no subinterpreters in this one
+        seen = {}
+        for size, n, python_frames, names in stacks(box, r.trace):
+            if size in (777002, 555002):
+                seen[size] = [f[0] for f in python_frames]
+        hw.equal(seen.get(555002, [])[-2:], ["<module>", "mine"], "the main one")
+        if 777002 in seen:  # none is right as well
+            hw.true(seen[777002][-3:] in ([], ["<module>", "outside", "inside"]), f"inside: {seen[777002]}")
+
+
+def switched_off(box):
+    app = prepared(box)
+    python = interpreters()[0]
+    r, told = record_with(box, [python, app], "--no-managed-frames")
+    hw.true(not any(python_frames for _, _, python_frames, _ in stacks(box, r.trace)), "no Python frames")
+
+
+def unknown(box):
+    """Older than what we know: said, and the stacks are native."""
+    old = os.environ.get("HW_OLD_PYTHON", "").split(":") + [shutil.which("python3." + v) or "" for v in ("10", "9", "8")]
+    python = next((p for p in old if p and box.run([p, "-c", "1"]).returncode == 0), None)
+    if not python:
+        raise hw.Skip("no Python before 3.11")
+    r = hw.record(box, [python, "-c", "x = bytearray(300000); print('done')"])
+    hw.equal(r.target_stdout, b"done\n", "output")
+    hw.true(b"is not known here" in r.stderr, hw.tail(r.stderr))
+
+
+CASES = {"exact": exact, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
+         "switched-off": switched_off, "unknown": unknown}
+
+if __name__ == "__main__":
+    hw.main(CASES)
