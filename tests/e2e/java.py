@@ -355,6 +355,42 @@ def by_the_client(box):
     hw.true(int(ask(box, box.path("record.trace"), "select count(*) from heap_profile_allocation")[0][0]) > 50, "samples")
 
 
+def in_a_container(box):
+    """Another mount and pid namespace, a /tmp of its own, our library hidden from it, another user: by the attach
+    protocol, and nothing is left in that /tmp."""
+    hw.need("java", "javac", "unshare", "setpriv")
+    if os.geteuid() != 0:
+        raise hw.Skip("namespaces need root")
+    compiled(box, SHAPES)
+    box.dir.chmod(0o755)
+    hidden = pathlib.Path(hw.tool("heapwise")).resolve().parents[1]
+    inside = f"""mount -t tmpfs tmp /tmp && mkdir {box.dir} && mount --bind /mnt {box.dir} && umount /mnt &&
+        mount -t tmpfs none {hidden} && cd / &&
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups java -Xmx128m -cp {box.dir} Shapes 300"""
+    p = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                          f"mount --bind {box.dir} /mnt && {inside}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+        pid = next(int(c) for c in descendants(p.pid) if pathlib.Path(f"/proc/{c}/comm").read_text() == "java\n")
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        hw.true("\nUid:\t65534" in status and f"\nNSpid:\t{pid}\t" in status, status)
+        hw.equal(os.listdir(f"/proc/{pid}/root{hidden}"), [], "what the JVM sees of us")
+        for _ in range(2):
+            box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("java.trace"), str(pid)], check=0)
+            hw.equal(dict(r[:2] for r in ask(box, box.path("java.trace"), CLASSES))["Shapes$Item"], "300", "objects")
+        left = [f for f in os.listdir(f"/proc/{pid}/root/tmp") if f.startswith((".heapwise", ".attach"))]
+        hw.equal(left, [], "files left in its /tmp")
+        hw.equal(children(pid), [], "children of the JVM")
+        # A user who is neither root nor the JVM's is told so, and the JVM is not touched.
+        r = box.run(["setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", hw.tool("heapwise"), "java", "dump",
+                     "-o", "/dev/null", str(pid)])
+        hw.equal(r.returncode, 77, r.stderr.decode())
+        hw.true(" attach_denied_uid: " in r.stderr.decode(), r.stderr.decode())
+    finally:
+        p.stdin.close()
+        p.wait(20)
+
+
 def no_signal(box):
     """-Xrs: no signal is handled; the JVM listens from its start instead, and none is sent."""
     hw.need("java", "javac")
@@ -481,7 +517,7 @@ def refused(box):
 
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
-             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "refused": refused, "no-signal": no_signal,
+             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "in-a-container": in_a_container, "refused": refused, "no-signal": no_signal,
              "by-configuration": by_configuration,
              "down-the-ladder": down_the_ladder, "no-fork": no_fork, "same-shenandoah": same_shenandoah,
              "classic": classic})
