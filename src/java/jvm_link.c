@@ -295,6 +295,8 @@ static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct h
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
         c->cmsg_len == CMSG_LEN(sizeof *fd))
         memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    if (m->reason < 0 || m->reason >= HW_JAVA_REASON_COUNT)
+        m->reason = HW_JAVA_FAILED;
     return n == (ssize_t)sizeof *m ? 0 : gone(l, err);
 }
 

@@ -44,6 +44,61 @@ public class Shapes {
 }
 """
 
+# No JVM, but it looks like one with our library in it. What it answers is its argument.
+LIAR = r"""
+import array, mmap, os, socket, struct, sys
+what = sys.argv[1]
+f = open("libjvm.so", "r+b")
+m = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(f"\0heapwise-java-{sys.argv[2]}-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}")
+s.listen()
+print("ready", flush=True)
+c = s.accept()[0]
+HELLO, CLASSES, ATTEMPT, ENDED, DONE = range(1, 6)
+def say(kind, fd=None, reason=0, n=0):
+    with_it = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))] if fd is not None else []
+    c.sendmsg([struct.pack("<IIiiIiQQQQQQ", kind, 77, reason, -5, n, 1, *[2**64 - 1] * 6)], with_it)
+def file_of(data):
+    fd = os.memfd_create("x")
+    os.write(fd, data)
+    return fd
+def pipe_of(data):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        try:
+            for _ in range(100000):
+                os.write(w, data)
+        finally:
+            os._exit(0)
+    os.close(w)
+    return r
+c.recv(4096)
+try:
+    if what == "noise":
+        for n in range(200):
+            c.send(os.urandom(72))
+    elif what == "short":
+        c.send(b"x")
+    elif what == "done":
+        say(DONE)
+    elif what == "reasons":
+        say(DONE, reason=-2**31)
+    elif what == "no-table":
+        say(CLASSES, n=9)
+    elif what == "table":
+        say(CLASSES, fd=file_of(b"\xff" * 100000), n=2**32 - 1)
+    elif what == "early":
+        say(ATTEMPT, fd=pipe_of(b"\0" * 4096))
+    elif what == "walk":
+        say(CLASSES, fd=file_of(b"\1\4\0\3LA;\0\0"), n=1)
+        say(ATTEMPT, fd=pipe_of(os.urandom(4096)))
+        say(ENDED)
+        say(DONE)
+except OSError:
+    pass
+"""
+
 # Two threads that allocate and let go as fast as they can.
 BUSY = r"""
 import java.util.*;
@@ -351,7 +406,8 @@ def by_the_client(box):
         hw.equal(recording.wait(30), 0, "the recording")
     rows = ask(box, box.path("record.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item')
         from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
-    hw.true(rows and {r[1] for r in rows} == {"500"}, f"graphs beside the native profile: {rows}")
+    rows.sort()  # the first one may be of a JVM that has just begun
+    hw.true(len(rows) > 1 and {r[1] for r in rows[1:]} == {"500"}, f"graphs beside the native profile: {rows}")
     hw.true(int(ask(box, box.path("record.trace"), "select count(*) from heap_profile_allocation")[0][0]) > 50, "samples")
 
 
@@ -389,6 +445,23 @@ def in_a_container(box):
     finally:
         p.stdin.close()
         p.wait(20)
+
+
+def lies(box):
+    """Whatever a process answers that claims to be a JVM with our library in it: a reason, soon, and no file."""
+    (box.dir / "libjvm.so").write_bytes(b"\0" * 4096)
+    (box.dir / "liar.py").write_text(LIAR)
+    header = (pathlib.Path(__file__).parents[2] / "src/java/protocol.h").read_text()
+    version = header.split("#define HW_JAVA_PROTOCOL ")[1].split("u")[0]
+    for what in "noise", "short", "done", "reasons", "no-table", "table", "early", "walk", "close":
+        liar = box.start([sys.executable, "-B", box.path("liar.py"), what, version])
+        hw.equal(liar.stdout.readline(), b"ready\n", what)
+        r = box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("lie.trace"), str(liar.pid)], timeout=30)
+        hw.true(r.returncode in (1, 77) and b"heapwise" in r.stderr, f"{what}: {r.returncode} {r.stderr.decode()}")
+        hw.true(not os.path.exists(box.path("lie.trace")), f"{what}: a file was left")
+        print(f"  {what}: {r.stderr.decode().splitlines()[0][:110]}")
+        liar.kill()
+        liar.wait()
 
 
 def no_signal(box):
@@ -517,7 +590,7 @@ def refused(box):
 
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
-             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "in-a-container": in_a_container, "refused": refused, "no-signal": no_signal,
+             "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "lies": lies, "in-a-container": in_a_container, "refused": refused, "no-signal": no_signal,
              "by-configuration": by_configuration,
              "down-the-ladder": down_the_ladder, "no-fork": no_fork, "same-shenandoah": same_shenandoah,
              "classic": classic})
