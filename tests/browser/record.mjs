@@ -145,7 +145,7 @@ test('a command: it is started, recorded to its end, and opened', async () => {
   await page.goto(`${server.origin}/#!/record`);
   await page.click('button:has-text("A command")');
   await page.fill('#command', `python3 -c "x = [bytes(3000) for i in range(3000)]"`);
-  await page.waitForFunction(() => /heapwise record (-i 512 )?-- python3 -c .*'x = \[bytes/.test(document.querySelector('[aria-label="As a command"] pre')?.textContent ?? ''));
+  await page.waitForFunction(() => /heapwise record .*-- python3 -c .*'x = \[bytes/.test(document.querySelector('[aria-label="As a command"] pre')?.textContent ?? ''));
   await page.waitForSelector('button.go:not(:disabled)');
   await page.click('button.go');
   await page.waitForFunction(() => location.hash.startsWith('#!/overview') && /trace=2/.test(location.hash), null, { timeout: 30_000 });
