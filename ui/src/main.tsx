@@ -8,6 +8,7 @@ import { Help, help } from './help';
 import { keepRecent, words } from './home';
 import { PAGES, pageOf, type PageRow, whyMissing } from './pages';
 import { Busy, currentTrace, Failed, isTyping, Losses, tracksOf, useDumpKeys, useTimeline } from './parts';
+import { Omnibox, Share, UnitsToggle } from './omnibox';
 import { fresh, go, href, place } from './state';
 import { Reading, Unnamed, Unreadable } from './states';
 import { remembered } from './store';
@@ -103,6 +104,9 @@ function App() {
         {trace && p.page !== 'home' && <button type="button" class="close" aria-label={`Close ${safe(base(trace.name))}`} title="Close this trace; the file stays" onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>×</button>}
         {trace && p.page !== 'home' && <span class="dim about">{bytes(trace.bytes)} · {words(trace)}</span>}
         <span class="grow" />
+        <Omnibox trace={trace} />
+        <UnitsToggle />
+        <Share />
         <button type="button" onClick={toggleTheme}>{(p.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}</button>
         <button type="button" aria-label="Help" title="Help (?)" onClick={() => (help.value = true)}>?</button>
       </header>

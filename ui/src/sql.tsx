@@ -22,7 +22,9 @@ const LIMIT = 10_000;
 const MOST = 1_000_000;
 const HISTORY = 100;
 
-const BYTES = /(^|_)(size|space|bytes|self|total|value|rss|live|freed|slope|space_error)$/;
+const BYTES = /(^|_)(size|space|bytes|self|total|rss|live|freed|slope|space_error)$/;
+/** A value is one of bytes where it belongs to a callstack or a tree; elsewhere it may be anything. */
+const isBytesColumn = (name: string, all: string[]) => BYTES.test(name) || (name === 'value' && all.some((c) => /^(parent_id|callsite_id|self)$/.test(c)));
 
 /** How a column's cells are shown and where they lead, by its name and its values. */
 function columnsOf(r: Result, inBytes: boolean, trace: number): GridColumn[] {
@@ -33,7 +35,7 @@ function columnsOf(r: Result, inBytes: boolean, trace: number): GridColumn[] {
   const at = (name: string) => r.columns.indexOf(name);
   return r.columns.map((name, i) => {
     const c: GridColumn = { name, numeric: has[i] };
-    if (has[i] && inBytes && BYTES.test(name)) c.show = (v) => bytes(Number(v));
+    if (has[i] && inBytes && isBytesColumn(name, r.columns)) c.show = (v) => bytes(Number(v));
     else if (has[i]) c.show = (v) => (typeof v === 'number' && !Number.isInteger(v) ? String(Number(v.toPrecision(6))) : String(v));
     const upid = (row: Cell[]) => (at('upid') >= 0 && row[at('upid')] ? Number(row[at('upid')]) - 1 : null);
     if (/^ts(_end)?$/.test(name)) {

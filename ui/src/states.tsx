@@ -1,8 +1,8 @@
 // What a page says when there is nothing to show: no trace, no names.
-import { query, type Trace } from './api';
+import { closeTrace, query, type Trace } from './api';
 import { base, bytes, count, percent, safe } from './format';
 import { useAnswer } from './parts';
-import { href, place } from './state';
+import { fresh, go, href, place } from './state';
 
 const FORMATS = ['Perfetto traces (heapwise, heapprofd)', 'pprof profiles', 'heaptrack recordings', 'Java heap dumps (hprof)', 'memory-infra dumps (JSON)', 'folded stacks', 'any of them packed by gzip or zstd'];
 
@@ -21,6 +21,7 @@ export function Reading({ trace }: { trace: Trace }) {
       <p><b>Reading {safe(base(trace.name))}</b></p>
       <progress max={trace.bytes || undefined} value={trace.bytes ? trace.read ?? 0 : undefined} aria-label={`Reading ${safe(base(trace.name))}`} />
       <p class="dim">{howFar(trace)}</p>
+      <p><button type="button" onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>Cancel</button></p>
     </div>
   );
 }
