@@ -91,6 +91,9 @@ void *hw_http_connection_data(struct hw_http_request *req);
  * HW_ENOMEM: never. A stream's producer may run longer. */
 int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx);
 
+/* Whether the client has left, or the server ends: what a long handler asks between its steps. */
+bool hw_http_gone(struct hw_http_request *req);
+
 /* ---- answers ---- */
 
 /* Before the answer: one more header. */

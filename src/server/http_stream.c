@@ -41,11 +41,23 @@ static void wait_ms(struct hw_http_stream *s, unsigned ms)
     (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
 }
 
+static bool has_left(const struct hw_http *server, int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return server->stopping ||
+           (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
 static bool client_left(const struct hw_http_stream *s)
 {
-    struct pollfd p = {.fd = s->fd, .events = POLLRDHUP};
-    return s->server->stopping ||
-           (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+    return has_left(s->server, s->fd);
+}
+
+bool hw_http_gone(struct hw_http_request *req)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info && has_left(req->server, info->connect_fd);
 }
 
 /* Called with the lock held; tells the producer without it. */

@@ -519,6 +519,12 @@ static int by_name(const void *pa, const void *pb)
     return strcmp(((const struct part *)pa)->name, ((const struct part *)pb)->name);
 }
 
+/* Asked between two steps: a graph that nobody waits for any more is not made. */
+static int go_on(struct hw_http_request *req)
+{
+    return hw_http_gone(req) ? HW_EGONE : HW_OK;
+}
+
 /* Takes the values over when there are no groups. */
 static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
                       const struct hw_page_selection *s, hw_values *values, parts *out,
@@ -543,9 +549,12 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
             "group=%.40s: samples have a process, a module and a heap, neither thread nor type",
             group);
     }
-    for (size_t i = 0; rc == HW_OK && i < out->n; i++)
-        rc = hw_page_flame_build(t, s, &out->v[i].values, callers, asked_share(req),
-                                 &out->v[i].flame, err);
+    for (size_t i = 0; rc == HW_OK && i < out->n; i++) {
+        rc = go_on(req);
+        if (rc == HW_OK)
+            rc = hw_page_flame_build(t, s, &out->v[i].values, callers, asked_share(req),
+                                     &out->v[i].flame, err);
+    }
     enum hw_metric m = s->metric;
     if (rc == HW_OK && out->n > 1 && s->flags & HW_PAGE_STABLE)
         qsort(out->v, out->n, sizeof *out->v, by_name);
@@ -629,6 +638,8 @@ static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
         rc = sum_unfiltered(t, s, &values, &unfiltered, err);
     if (rc == HW_OK)
         rc = make_parts(req, t, s, &values, &made, err);
+    if (rc == HW_OK)
+        rc = go_on(req);
     if (rc == HW_OK)
         rc = reply_parts(req, t, s, &made, /* is_pruned = */ false, unfiltered);
     parts_done(&made);

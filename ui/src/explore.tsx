@@ -1,6 +1,6 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { flame, query, save, smallFlame, type Tracks } from './api';
+import { abandon, flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from './graph';
@@ -82,6 +82,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
   const group = p.group || (tracks.parts ? 'process' : '');
   const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
+  useEffect(() => abandon(p.trace, query), [p.trace, query]);
   const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));

@@ -51,7 +51,7 @@ export function useFollowing<T>(key: string, make: () => Promise<T>): Answer<T> 
     const busy = () => newest.current.key !== asked;
     newest.current.make().then(
       (value) => { if (there.current) set({ value, error: '', busy: busy() }); next(); },
-      (e: Error) => { if (there.current) set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: busy() }); next(); },
+      (e: Error) => { if (there.current && e.name !== 'AbortError') set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: busy() }); next(); },
     );
   };
   const round = returns.value;

@@ -17,7 +17,7 @@
 
 struct state {
     pthread_mutex_t lock;
-    unsigned cancelled, done, connections;
+    unsigned begun, cancelled, done, connections;
     size_t taken; /* of streamed bodies */
 };
 
@@ -145,7 +145,24 @@ static void silent(struct hw_http_request *req, void *ctx)
     (void)ctx;
 }
 
+/* Works in steps, and gives up when nobody waits any more. */
+static void toil(struct hw_http_request *req, void *ctx)
+{
+    struct state *s = ctx;
+    bump(s, &s->begun);
+    for (int i = 0; i < 1000; i++) {
+        if (hw_http_gone(req)) {
+            bump(s, &s->cancelled);
+            break;
+        }
+        usleep(10000);
+    }
+    bump(s, &s->done);
+    hw_http_reply_text(req, 200, "done");
+}
+
 static const struct hw_http_route routes[] = {
+    {HW_HTTP_GET, "/toil", 0, 0, toil, NULL},
     {HW_HTTP_GET, "/hello/*", 0, 0, hello, NULL},
     {HW_HTTP_GET, "/assets/*", HW_HTTP_OPEN, 0, asset, NULL},
     {HW_HTTP_POST, "/echo", 0, 1000, echo, NULL},
@@ -339,6 +356,30 @@ static void test_streams(void **unused)
     close(full);
 }
 
+/* A handler learns that its client has left, or that the server ends. */
+static void test_gone(void **unused)
+{
+    static const char ask_toil[] = "GET /toil?token=sesame HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    struct hw_http *h = start();
+    (void)unused;
+    state.begun = state.done = state.cancelled = 0;
+    int fd = dial(h);
+    assert_true(send(fd, ask_toil, sizeof ask_toil - 1, MSG_NOSIGNAL) > 0);
+    wait_until(&state.begun, 1);
+    usleep(50000);
+    assert_int_equal(state.done, 0); /* as long as someone waits, it goes on */
+    close(fd);
+    wait_until(&state.done, 1);
+    assert_int_equal(state.cancelled, 1);
+    fd = dial(h);
+    assert_true(send(fd, ask_toil, sizeof ask_toil - 1, MSG_NOSIGNAL) > 0);
+    wait_until(&state.begun, 2);
+    hw_http_stop(h);
+    assert_int_equal(state.done, 2);
+    assert_int_equal(state.cancelled, 2);
+    close(fd);
+}
+
 /* Connections that say nothing, or half a request: whoever has the token is answered all the same.
  */
 static void test_half_open(void **unused)
@@ -453,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_streams),    cmocka_unit_test(test_stream_memory),
         cmocka_unit_test(test_no_path),    cmocka_unit_test(test_close_codes),
         cmocka_unit_test(test_accept_key), cmocka_unit_test(test_half_open),
+        cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
