@@ -1,5 +1,6 @@
 /*
- * GET /api/v1/traces/ID/diff and …/table/diff: two selections side by side (views/diff.h).
+ * GET /api/v1/traces/ID/diff: two selections side by side (views/diff.h); the table of them is in
+ * pages_diff_table.c.
  *
  * Side B is the selection of the request, side A that of the same parameters with `a_` before them
  * and a_trace (none: the same trace). Also: mode (none = figures as they are, share = of each
@@ -16,34 +17,17 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "server/pages_internal.h"
-#include "views/diff.h"
+#include "server/pages_diff.h"
 
 #include "base/banned.h"
 
-enum { A, B, N_SIDES };
 enum { GRAPH_SIDES = 16 };                          /* of the header's flags */
 enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* of a node's */
-enum { HEADER_BYTES = 72, MAX_UNASKED = 1500000, DEFAULT_ROWS = 200 };
+enum { HEADER_BYTES = 72, MAX_UNASKED = 1500000 };
 
-struct side {
-    struct hw_page_trace *t;
-    struct hw_page_selection sel;
-    hw_values values;
-    struct hw_filter_matches matches;
-    struct hw_namer namer;
-    int64_t begin_ns;
-};
-
-struct question {
-    struct side side[N_SIDES];
-    struct hw_diff diff;
-    enum hw_metric metric;
-};
-
-static void question_done(struct question *q)
+void hw_page_diff_done(struct hw_page_diff *q)
 {
-    for (int i = A; i < N_SIDES; i++) {
+    for (int i = HW_PAGE_A; i < HW_PAGE_SIDES; i++) {
         hw_filter_matches_done(&q->side[i].matches);
         hw_vec_done(&q->side[i].values);
         hw_page_selection_done(&q->side[i].sel);
@@ -53,13 +37,13 @@ static void question_done(struct question *q)
 
 /* ---- both sides ---- */
 
-static void find_begin(struct side *s)
+static void find_begin(struct hw_page_diff_side *s)
 {
     const struct hw_process_view *v = hw_page_view(s->t, s->sel.upid);
     s->begin_ns = s->sel.has_from || !v ? s->sel.from_ns : v->start_ns;
 }
 
-static int open_side(struct side *s, struct hw_http_request *req, const char *prefix,
+static int open_side(struct hw_page_diff_side *s, struct hw_http_request *req, const char *prefix,
                      struct hw_error *err)
 {
     int rc = hw_page_side_init(&s->sel, s->t, req, prefix, err);
@@ -76,19 +60,19 @@ static int open_side(struct side *s, struct hw_http_request *req, const char *pr
 }
 
 /* Two dumps of one process, forwards in time: only then is A's sample part of B's. */
-static bool is_same_run(const struct side *a, const struct side *b)
+static bool is_same_run(const struct hw_page_diff_side *a, const struct hw_page_diff_side *b)
 {
     return a->t == b->t && a->sel.upid.v == b->sel.upid.v &&
            strcmp(a->sel.heap, b->sel.heap) == 0 && a->sel.ts_ns <= b->sel.ts_ns &&
            !a->sel.at_max && !b->sel.at_max && !a->sel.has_from && !b->sel.has_from;
 }
 
-static double seconds_of(const struct side *s)
+double hw_page_diff_seconds(const struct hw_page_diff_side *s)
 {
     return (double)hw_sat_sub(s->sel.ts_ns, s->begin_ns) / 1e9;
 }
 
-static int set_mode(struct question *q, const char *mode, struct hw_error *err)
+static int set_mode(struct hw_page_diff *q, const char *mode, struct hw_error *err)
 {
     const struct hw_diff_value *all = &q->diff.nodes.v[0].total;
     double a = 1, b = 1;
@@ -98,8 +82,8 @@ static int set_mode(struct question *q, const char *mode, struct hw_error *err)
         a = hw_diff_side_a(&q->diff, all, q->metric);
         b = hw_diff_side_b(&q->diff, all, q->metric);
     } else if (strcmp(mode, "rate") == 0) {
-        a = seconds_of(&q->side[A]);
-        b = seconds_of(&q->side[B]);
+        a = hw_page_diff_seconds(&q->side[HW_PAGE_A]);
+        b = hw_page_diff_seconds(&q->side[HW_PAGE_B]);
         if (a <= 0 || b <= 0)
             return hw_fail(err, HW_EINVAL, 0,
                            "a side has no length in time, so nothing of it is by second");
@@ -110,15 +94,15 @@ static int set_mode(struct question *q, const char *mode, struct hw_error *err)
     return HW_OK;
 }
 
-static int make(struct question *q, struct hw_http_request *req, struct hw_error *err)
+static int make(struct hw_page_diff *q, struct hw_http_request *req, struct hw_error *err)
 {
     const char *frames = hw_http_query(req, "frames"), *key = hw_http_query(req, "key");
-    struct hw_diff_side in[N_SIDES];
+    struct hw_diff_side in[HW_PAGE_SIDES];
     unsigned flags = (frames && strcmp(frames, "all") == 0 ? HW_DIFF_ALL_FRAMES : 0) |
                      (key && strcmp(key, "name") == 0 ? HW_DIFF_BY_NAME : 0) |
-                     (is_same_run(&q->side[A], &q->side[B]) ? HW_DIFF_SAME_RUN : 0);
-    for (int i = A; i < N_SIDES; i++) {
-        const struct side *s = &q->side[i];
+                     (is_same_run(&q->side[HW_PAGE_A], &q->side[HW_PAGE_B]) ? HW_DIFF_SAME_RUN : 0);
+    for (int i = HW_PAGE_A; i < HW_PAGE_SIDES; i++) {
+        const struct hw_page_diff_side *s = &q->side[i];
         in[i] = (struct hw_diff_side){.p = s->t->profile,
                                       .fns = s->t->functions,
                                       .namer = &s->namer,
@@ -126,22 +110,22 @@ static int make(struct question *q, struct hw_http_request *req, struct hw_error
                                       .filters = s->sel.filters.n ? &s->matches : NULL,
                                       .interval_bytes = s->sel.interval_bytes};
     }
-    q->metric = q->side[B].sel.metric;
-    int rc = hw_diff_make(&in[A], &in[B], flags, &q->diff);
+    q->metric = q->side[HW_PAGE_B].sel.metric;
+    int rc = hw_diff_make(&in[HW_PAGE_A], &in[HW_PAGE_B], flags, &q->diff);
     return rc < 0 ? hw_fail(err, rc, 0, "difference") : HW_OK;
 }
 
 /* False: the request was answered. */
-static bool ask(struct question *q, struct hw_http_request *req, struct hw_page_trace *t)
+bool hw_page_diff_ask(struct hw_page_diff *q, struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *base = hw_http_query(req, "a_trace");
     struct hw_error err = {0};
-    *q = (struct question){.side = {{.t = t}, {.t = t}}};
-    if (base && *base && !(q->side[A].t = hw_page_trace_get(t->pages, req, base)))
+    *q = (struct hw_page_diff){.side = {{.t = t}, {.t = t}}};
+    if (base && *base && !(q->side[HW_PAGE_A].t = hw_page_trace_get(t->pages, req, base)))
         return false;
-    int rc = open_side(&q->side[B], req, "", &err);
+    int rc = open_side(&q->side[HW_PAGE_B], req, "", &err);
     if (rc == HW_OK)
-        rc = open_side(&q->side[A], req, "a_", &err);
+        rc = open_side(&q->side[HW_PAGE_A], req, "a_", &err);
     if (rc == HW_OK)
         rc = make(q, req, &err);
     if (rc == HW_OK)
@@ -149,14 +133,14 @@ static bool ask(struct question *q, struct hw_http_request *req, struct hw_page_
     if (rc == HW_OK)
         return true;
     hw_page_reply_error(req, &err, rc);
-    question_done(q);
+    hw_page_diff_done(q);
     return false;
 }
 
 /* ---- the graph ---- */
 
 struct graph {
-    const struct question *q;
+    const struct hw_page_diff *q;
     double *width, *self; /* by node of the diff */
     uint32_t *order;      /* nodes by parent, wide ones first */
     uint32_t *first;      /* by node: where its children begin in order; [n] = the end */
@@ -274,7 +258,7 @@ struct box {
 
 static int put_box(struct graph *g, int32_t parent, const struct box *x)
 {
-    const struct question *q = g->q;
+    const struct hw_page_diff *q = g->q;
     double a = hw_diff_side_a(&q->diff, &x->total, q->metric);
     double b = hw_diff_side_b(&q->diff, &x->total, q->metric);
     int64_t samples = hw_sat_add(hw_value_samples(&x->total.a, q->metric),
@@ -371,7 +355,7 @@ _Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offs
 static void put_arrays(struct graph *g, struct hw_strbuf *out)
 {
     size_t n = g->parent.n;
-    const struct hw_page_selection *b = &g->q->side[B].sel;
+    const struct hw_page_selection *b = &g->q->side[HW_PAGE_B].sel;
     const struct header h = {.magic = {'H', 'F', 'G', '1'},
                              .version = 1,
                              .flags = GRAPH_SIDES,
@@ -403,9 +387,9 @@ static void put_arrays(struct graph *g, struct hw_strbuf *out)
 
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    struct question q;
+    struct hw_page_diff q;
     struct hw_strbuf bytes = {0};
-    if (!ask(&q, req, t))
+    if (!hw_page_diff_ask(&q, req, t))
         return;
     struct graph g = {.q = &q};
     int rc = arrange(&g);
@@ -425,195 +409,5 @@ void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
         hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
     hw_strbuf_done(&bytes);
     graph_done(&g);
-    question_done(&q);
-}
-
-/* ---- the table ---- */
-
-enum column { COLUMN_CHANGE, COLUMN_NAME, COLUMN_MODULE, COLUMN_A, COLUMN_B, COLUMN_PERCENT };
-
-static struct {
-    const char *name;
-    enum column column;
-} const columns[] = {{"change", COLUMN_CHANGE}, {"name", COLUMN_NAME}, {"module", COLUMN_MODULE},
-                     {"a", COLUMN_A},           {"b", COLUMN_B},       {"percent", COLUMN_PERCENT}};
-
-struct rows {
-    const struct question *q;
-    HW_VEC(uint32_t) v; /* rows of the diff */
-    bool total;         /* of what a function calls, too; else what it asked for itself */
-    enum column column;
-    int sign;
-    size_t n_hidden; /* changes within their error */
-};
-
-static const struct hw_diff_value *value_of(const struct rows *r, uint32_t row)
-{
-    const struct hw_diff_row *x = &r->q->diff.rows.v[row];
-    return r->total ? &x->total : &x->self;
-}
-
-static double number_of(const struct rows *r, uint32_t row)
-{
-    const struct hw_diff_value *v = value_of(r, row);
-    double a = hw_diff_side_a(&r->q->diff, v, r->q->metric);
-    double b = hw_diff_side_b(&r->q->diff, v, r->q->metric);
-    switch (r->column) {
-    case COLUMN_A:
-        return a;
-    case COLUMN_B:
-        return b;
-    case COLUMN_PERCENT:
-        return a > 0 ? (b - a) / a : HUGE_VAL;
-    case COLUMN_CHANGE:
-        return fabs(b - a);
-    case COLUMN_NAME:
-    case COLUMN_MODULE:
-        break;
-    }
-    return 0;
-}
-
-static int compare(const void *pa, const void *pb, void *ctx)
-{
-    const struct rows *r = ctx;
-    const struct hw_diff *d = &r->q->diff;
-    uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-    const struct hw_diff_function *fa = &d->functions.v[d->rows.v[a].function];
-    const struct hw_diff_function *fb = &d->functions.v[d->rows.v[b].function];
-    int c = 0;
-    if (r->column == COLUMN_NAME || r->column == COLUMN_MODULE) {
-        bool name = r->column == COLUMN_NAME;
-        c = strcmp(hw_strings_cstr(d->strings, name ? fa->name : fa->module),
-                   hw_strings_cstr(d->strings, name ? fb->name : fb->module));
-    } else {
-        double x = number_of(r, a), y = number_of(r, b);
-        c = (x > y) - (x < y);
-    }
-    return c ? c * r->sign : (a > b) - (a < b);
-}
-
-static int choose(struct rows *r, const struct hw_pattern *pattern, bool all)
-{
-    const struct hw_diff *d = &r->q->diff;
-    for (uint32_t i = 0; i < d->rows.n; i++) {
-        const struct hw_diff_value *v = value_of(r, i);
-        const struct hw_diff_function *f = &d->functions.v[d->rows.v[i].function];
-        if (fabs(hw_diff_change(d, v, r->q->metric)) <= 0 ||
-            (pattern && !hw_pattern_matches(pattern, hw_strings_cstr(d->strings, f->name))))
-            continue;
-        if (!all && !hw_diff_is_significant(d, v, r->q->metric))
-            r->n_hidden++;
-        else if (hw_vec_push(&r->v, i) < 0)
-            return HW_ENOMEM;
-    }
-    if (r->v.n)
-        qsort_r(r->v.v, r->v.n, sizeof *r->v.v, compare, r);
-    return HW_OK;
-}
-
-/* a, b, change, error, significant, samples of A and of B */
-static void put_figures(struct hw_json *j, const struct question *q, const struct hw_diff_value *v)
-{
-    hw_json_double(j, hw_diff_side_a(&q->diff, v, q->metric));
-    hw_json_double(j, hw_diff_side_b(&q->diff, v, q->metric));
-    hw_json_double(j, hw_diff_change(&q->diff, v, q->metric));
-    hw_json_double(j, hw_diff_error(&q->diff, v, q->metric));
-    hw_json_bool(j, hw_diff_is_significant(&q->diff, v, q->metric));
-    hw_json_int(j, hw_value_samples(&v->a, q->metric));
-    hw_json_int(j, hw_value_samples(&v->b, q->metric));
-}
-
-static void put_side(struct hw_json *j, const struct side *s, const char *key)
-{
-    const struct hw_process *proc = &s->t->profile->processes.v[s->sel.upid.v];
-    hw_json_key(j, key);
-    hw_json_begin_object(j);
-    hw_json_kv_uint(j, "trace", s->t->id);
-    hw_json_kv_str(j, "file", s->t->name);
-    hw_json_kv_uint(j, "upid", s->sel.upid.v);
-    hw_json_kv_int(j, "pid", proc->pid);
-    hw_json_kv_str(j, "name", hw_page_string(s->t, proc->name));
-    hw_json_kv_int(j, "ts", s->sel.ts_ns);
-    hw_json_kv_bool(j, "max", s->sel.at_max);
-    hw_json_kv_uint(j, "interval", s->sel.interval_bytes);
-    hw_json_kv_double(j, "seconds", seconds_of(s));
-    hw_json_end_object(j);
-}
-
-static void put_table(struct hw_json *j, const struct rows *r, uint64_t offset, uint64_t limit)
-{
-    const struct question *q = r->q;
-    hw_json_begin_object(j);
-    put_side(j, &q->side[A], "a");
-    put_side(j, &q->side[B], "b");
-    hw_json_kv_bool(j, "same_run", q->diff.same_run);
-    hw_json_key(j, "total");
-    hw_json_begin_array(j);
-    put_figures(j, q, &q->diff.nodes.v[0].total);
-    hw_json_end_array(j);
-    hw_json_kv_uint(j, "rows", r->v.n);
-    hw_json_kv_uint(j, "hidden", r->n_hidden);
-    hw_json_key(j, "data");
-    hw_json_begin_array(j);
-    for (size_t i = offset; i < r->v.n && i - offset < limit; i++) {
-        const struct hw_diff *d = &q->diff;
-        const struct hw_diff_function *f = &d->functions.v[d->rows.v[r->v.v[i]].function];
-        hw_json_begin_array(j);
-        hw_json_str(j, hw_strings_cstr(d->strings, f->name));
-        hw_json_str(j, hw_strings_cstr(d->strings, f->module));
-        put_figures(j, q, value_of(r, r->v.v[i]));
-        hw_json_end_array(j);
-    }
-    hw_json_end_array(j);
-    hw_json_end_object(j);
-}
-
-static bool asks(struct hw_http_request *req, const char *name, const char *value)
-{
-    const char *text = hw_http_query(req, name);
-    return text && strcmp(text, value) == 0;
-}
-
-static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_t otherwise)
-{
-    const char *text = hw_http_query(req, name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
-/* Rows [name, module, a, b, change, error, significant, samples of A, of B]. Parameters: by=total
- * (with what a function calls), all=1 (also changes within their error), match, sort, order,
- * offset, limit. */
-void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t)
-{
-    const char *match = hw_http_query(req, "match"), *sort = hw_http_query(req, "sort");
-    struct question q;
-    struct hw_pattern *pattern = NULL;
-    struct hw_error err = {0};
-    int rc = match && *match ? hw_pattern_new(match, &pattern, &err) : HW_OK;
-    if (rc < 0) {
-        hw_page_reply_error(req, &err, rc);
-        return;
-    }
-    if (!ask(&q, req, t)) {
-        hw_pattern_free(pattern);
-        return;
-    }
-    struct rows r = {
-        .q = &q, .total = asks(req, "by", "total"), .sign = asks(req, "order", "asc") ? 1 : -1};
-    for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
-        if (strcmp(columns[i].name, sort) == 0)
-            r.column = columns[i].column;
-    rc = choose(&r, pattern, asks(req, "all", "1"));
-    if (rc < 0) {
-        hw_page_reply_error(req, &err, rc);
-    } else {
-        struct hw_json j;
-        hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_table(&j, &r, parameter(req, "offset", 0), parameter(req, "limit", DEFAULT_ROWS));
-        hw_page_reply_json(req, &j);
-    }
-    hw_vec_done(&r.v);
-    hw_pattern_free(pattern);
-    question_done(&q);
+    hw_page_diff_done(&q);
 }

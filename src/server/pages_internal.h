@@ -96,6 +96,13 @@ struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_reque
 /* One trace being read from a descriptor, taken over. */
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err);
+/* The same file once more, with names from these directories (one a line), too: a trace in use
+ * never changes. */
+int hw_pages_open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
+                        unsigned *id, struct hw_error *err);
+/* It leaves the list at once, its memory when nobody uses it any more. False: none of that number.
+ */
+bool hw_pages_close(struct hw_pages *p, const char *id);
 const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
 /* The process's moments; borrowed, the same as long as the trace. NULL: no such process. */
 const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid);
