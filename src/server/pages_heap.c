@@ -438,6 +438,8 @@ void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const ch
                      {"referrers", hw_page_heap_referrers},
                      {"diff", hw_page_heap_diff},
                      {"diff-flame", hw_page_heap_diff_flame},
+                     {"whole", hw_page_heap_whole},
+                     {"whole-flame", hw_page_heap_whole_flame},
                      {"release", hw_page_heap_release}};
     for (size_t i = 0; i < HW_ARRAY_LEN(questions); i++)
         if (strcmp(name, questions[i].name) == 0) {

@@ -113,6 +113,13 @@ int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *
 enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_heap_question *q);
 unsigned hw_page_heap_made_of(const struct hw_page_heap_question *q); /* parts it needs first */
 
+struct hw_page_tree;
+/* Adds a tree of a graph below a node (HW_ID_NONE: below the root); more: flags of its [native]
+ * nodes. */
+int hw_page_heap_add_tree(struct hw_page_tree *t, const struct hw_page_heap *h,
+                          const hw_heap_tree *tree, const struct hw_page_heap_question *q,
+                          uint32_t below, uint8_t more);
+
 /* ---- questions: GET /api/v1/traces/ID/heap/NAME ---- */
 
 void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
@@ -125,6 +132,8 @@ void hw_page_heap_references(struct hw_http_request *req, struct hw_page_trace *
 void hw_page_heap_referrers(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_diff(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_diff_flame(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_whole(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_heap_whole_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_heap_release(struct hw_http_request *req, struct hw_page_trace *t);
 
 #endif

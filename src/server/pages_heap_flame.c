@@ -121,18 +121,23 @@ static int name_node(struct hw_page_tree *t, const struct hw_page_heap *h, struc
     return rc;
 }
 
-static int add_nodes(struct hw_page_tree *t, const struct hw_page_heap *h, const hw_heap_tree *tree,
-                     const struct hw_page_heap_question *q)
+int hw_page_heap_add_tree(struct hw_page_tree *t, const struct hw_page_heap *h,
+                          const hw_heap_tree *tree, const struct hw_page_heap_question *q,
+                          uint32_t below, uint8_t more)
 {
     struct names names = {0};
-    int rc = hw_vec_reserve(&t->v, tree->n) < 0 ? HW_ENOMEM : HW_OK;
+    size_t first = t->v.n;
+    if (first + tree->n >= HW_ID_NONE)
+        return HW_ELIMIT;
+    int rc = hw_vec_reserve(&t->v, first + tree->n) < 0 ? HW_ENOMEM : HW_OK;
     for (size_t i = 0; rc == HW_OK && i < tree->n; i++) {
         struct hw_heap_node n = tree->v[i];
-        struct hw_page_node node = {.parent = n.parent,
-                                    .flags = HW_PAGE_NODE_MANAGED |
-                                             (n.is_native ? HW_PAGE_NODE_NATIVE : 0),
-                                    .self = (double)(q->count ? n.count : n.size),
-                                    .samples = (double)n.count};
+        struct hw_page_node node = {
+            .parent = n.parent == HW_ID_NONE ? below : (uint32_t)first + n.parent,
+            .flags =
+                (uint8_t)(HW_PAGE_NODE_MANAGED | (n.is_native ? HW_PAGE_NODE_NATIVE | more : 0)),
+            .self = (double)(q->count ? n.count : n.size),
+            .samples = (double)n.count};
         if (q->collapse && n.depth > 0)
             n.root = 0;
         rc = name_node(t, h, &names, &n, &node.name, &node.module);
@@ -153,7 +158,7 @@ static int reply(struct hw_http_request *req, const struct hw_page_heap *h,
     int rc = hw_page_tree_init(&t);
     t.ts_ns = (double)h->g->ts_ns;
     if (rc == HW_OK)
-        rc = add_nodes(&t, h, tree, q);
+        rc = hw_page_heap_add_tree(&t, h, tree, q, HW_ID_NONE, 0);
     if (rc == HW_OK)
         rc = hw_page_tree_put(&t, share ? strtod(share, NULL) : 0, &bytes);
     if (rc == HW_OK)

@@ -27,6 +27,7 @@
 enum {
     HW_PAGE_NODE_MERGED = 1,
     HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside of the heap that an object registered */
+    HW_PAGE_NODE_TWICE = 4,   /* perhaps counted in another part, too */
     HW_PAGE_NODE_UNNAMED = 8, /* a native frame without a name */
     HW_PAGE_NODE_ONLY_A = 16, /* of a difference */
     HW_PAGE_NODE_ONLY_B = 32,

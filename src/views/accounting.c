@@ -242,25 +242,26 @@ static uint64_t bytes_of(uint64_t kb)
     return kb == HW_SMAPS_UNKNOWN ? 0 : kb > UINT64_MAX / 1024 ? UINT64_MAX : kb * 1024;
 }
 
-static void find_kinds(struct find *f, int64_t ts_ns)
+bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
+                         struct hw_account_mappings out[HW_ACCOUNT_KIND_COUNT], int64_t *at_ns)
 {
-    const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
-    struct hw_accounting *a = f->out;
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     double best = INFINITY;
-    for (size_t i = 0; i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+    for (int k = 0; k < HW_ACCOUNT_KIND_COUNT; k++)
+        out[k] = (struct hw_account_mappings){0};
+    for (size_t i = 0; i < p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[i];
         struct reading at = {r->ts_ns, 0};
-        if (r->upid.v != f->view->upid.v || away(&at, ts_ns) >= best)
+        if (r->upid.v != upid.v || away(&at, ts_ns) >= best)
             continue;
         best = away(&at, ts_ns);
-        a->kinds_ns = r->ts_ns;
-        a->has_kinds = true;
+        *at_ns = r->ts_ns;
     }
-    for (size_t i = 0; a->has_kinds && i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
-        if (r->upid.v != f->view->upid.v || r->ts_ns != a->kinds_ns)
+    for (size_t i = 0; best < INFINITY && i < p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[i];
+        if (r->upid.v != upid.v || r->ts_ns != *at_ns)
             continue;
-        struct hw_account_mappings *k = &a->kinds[kind_of(hw_strings_get(strings, r->path))];
+        struct hw_account_mappings *k = &out[kind_of(hw_strings_get(strings, r->path))];
         k->n += r->aggregate_count == HW_SMAPS_UNKNOWN || r->aggregate_count == 0
                     ? 1
                     : r->aggregate_count;
@@ -268,6 +269,7 @@ static void find_kinds(struct find *f, int64_t ts_ns)
         k->rss += bytes_of(r->rss_kb);
         k->swap += bytes_of(r->swap_kb);
     }
+    return best < INFINITY;
 }
 
 /* ---- notes ---- */
@@ -345,7 +347,7 @@ int hw_accounting_find(const struct hw_profile *p, const struct hw_process_view 
         rc = find_points(&f);
     }
     if (rc == HW_OK) {
-        find_kinds(&f, ts_ns);
+        out->has_kinds = hw_account_kinds_at(p, v->upid, ts_ns, out->kinds, &out->kinds_ns);
         find_notes(&f);
     }
     for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)

@@ -100,6 +100,9 @@ size_t hw_accounting_steps(const struct hw_accounting *a,
 /* v: a moment's process; ts_ns: the moment. */
 int hw_accounting_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,
                        const struct hw_value *live, struct hw_accounting *out);
+/* Mappings by kind in the smaps record next to a time; false: the process has none. */
+bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
+                         struct hw_account_mappings out[HW_ACCOUNT_KIND_COUNT], int64_t *at_ns);
 void hw_accounting_done(struct hw_accounting *a);
 const char *hw_account_line_name(enum hw_account_line l); /* "requested", … */
 const char *hw_account_kind_name(enum hw_account_kind k); /* "heap", … */

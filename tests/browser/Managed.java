@@ -1,5 +1,6 @@
 // A heap with a shape to walk: sessions in a map, a chain, a cache that grows, strings and arrays that
-// occur many times, buffers outside of the heap. Each line on standard input makes the cache larger.
+// occur many times, buffers outside of the heap. Each line on standard input makes the cache larger and
+// allocates a buffer.
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -37,6 +38,7 @@ public class Managed {
             System.out.flush();
             if (System.in.read() < 0) return;
             grow(500);
+            buffers.add(ByteBuffer.allocateDirect(2 << 20));
         }
     }
 }

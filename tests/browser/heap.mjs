@@ -1,6 +1,7 @@
 // The managed heap, on dumps of a running JVM and on a file that the JVM wrote itself, against SQL.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { browse, dir, done, heapwise, here, inspect, long, serve, visit } from './lib.mjs';
@@ -27,10 +28,39 @@ async function dumpJvm() {
   jvm.kill();
 }
 
+/** both.trace: native samples, heap graphs and mappings of one JVM; one of its buffers has a sample. */
+async function recordBoth() {
+  const env = { ...process.env, PERFETTO_PRODUCER_SOCK_NAME: join(dir, 'p'), PERFETTO_CONSUMER_SOCK_NAME: join(dir, 'c') };
+  const tool = (name) => join(process.env.HW_BUILD, 'src/cli', name);
+  const service = spawn(tool('traced'), [], { env, stdio: 'ignore' });
+  const jvm = spawn('java', ['-Xmx128m', '-cp', dir, 'Managed'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const line = () => new Promise((ok, no) => { jvm.stdout.once('data', ok); jvm.once('exit', () => no(new Error('the JVM ended'))); });
+  const until = async (there) => { for (let i = 0; i < 400 && !there(); i++) await new Promise((ok) => setTimeout(ok, 50)); };
+  await line();
+  await until(() => existsSync(env.PERFETTO_CONSUMER_SOCK_NAME));
+  writeFileSync(join(dir, 'config'), `buffers { size_kb: 65536 } duration_ms: 60000
+    data_sources { config { name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: 4096 pid: ${jvm.pid} } } }
+    data_sources { config { name: "android.java_hprof" java_hprof_config { pid: ${jvm.pid} dump_smaps: true } } }`);
+  const recorder = spawn(tool('perfetto'), ['-c', join(dir, 'config'), '--txt', '-o', join(dir, 'both.trace')], { env, stdio: 'ignore' });
+  const ended = new Promise((ok) => recorder.on('exit', ok));
+  await until(() => { const maps = readFileSync(`/proc/${jvm.pid}/maps`, 'utf8'); return maps.includes('heapprofd_glibc') && maps.includes('libheapwise_java'); });
+  await new Promise((ok) => setTimeout(ok, 500));
+  jvm.stdin.write('\n');
+  await line();
+  await new Promise((ok) => setTimeout(ok, 300));
+  service.kill('SIGUSR1');
+  await new Promise((ok) => setTimeout(ok, 400));
+  recorder.kill('SIGINT');
+  assert.equal(await ended, 0);
+  jvm.kill();
+  service.kill();
+}
+
 before(async () => {
   if (skip) return;
   await dumpJvm();
-  server = await serve(join(dir, 'three.trace'), join(dir, 'one.hprof'));
+  await recordBoth();
+  server = await serve(join(dir, 'three.trace'), join(dir, 'one.hprof'), join(dir, 'both.trace'));
   page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
   await page.goto(server.url);
   await page.waitForSelector('.figures');
@@ -315,9 +345,36 @@ test('two dumps side by side: classes and paths that changed', { skip }, async (
   assert.deepEqual(page.problems, []);
 });
 
+test('a whole process: each part is that of its source, what is known twice counts once', { skip }, async () => {
+  const w = await json('whole?', 3);
+  const part = (kind) => w.parts.filter((x) => x[0] === kind).reduce((a, x) => a + x[2], 0);
+  const [[managed, registered, lost]] = await server.sql(`select sum(iif(reachable, max(self_size, 0), 0)), sum(iif(reachable, native_size, 0)), sum(iif(reachable, 0, max(self_size, 0))) from heap_graph_object where graph_sample_ts = ${last}`, 3);
+  assert.equal(part('managed'), managed + registered + lost);
+  assert.equal(w.registered, registered);
+  const [[space]] = await server.sql(`select sum(size) from heap_profile_allocation where heap_name <> 'com.android.art' and ts <= ${w.native_at}`, 3);
+  assert.equal(part('native') + w.linked, space);
+  assert.ok(w.linked >= 2 << 20, `linked: ${w.linked}`);
+  assert.equal(w.unlinked, Math.max(0, registered - w.linked));
+  const [[rss, swap, others]] = await server.sql(`select sum(rss_kb) * 1024, sum(swap_kb) * 1024, sum(iif(path like '[heap]%' or path like '[anon%' or path = '', 0, rss_kb + swap_kb)) * 1024 from profiler_smaps where ts = ${w.mappings_at}`, 3);
+  assert.deepEqual([w.resident, w.swapped, part('mapping')], [rss, swap, others]);
+  assert.equal(part('unexplained') - w.over, rss + swap - part('native') - part('managed') - others);
+  await visit(page, 'heap', '&tab=whole', 3);
+  const whole = w.parts.reduce((a, x) => a + x[2], 0);
+  assert.equal(Number((await page.getAttribute('.flame canvas', 'data-key')).split(' ')[1]), whole);
+  assert.equal(await page.locator('[aria-label="Parts of the process"] tbody tr').count(), w.parts.length);
+  assert.match(await page.textContent('.explorer'), /possibly counted twice/);
+  await visit(page, 'heap', '&tab=whole', 1);
+  assert.match(await page.textContent('.explorer'), /No native heap profile/);
+  // Beside a native profile the diamond stands among its tracks.
+  await visit(page, 'timeline', '', 3);
+  await page.locator('.diamond.managed').last().click();
+  await page.waitForFunction(() => location.hash.startsWith('#!/heap'));
+  assert.deepEqual(page.problems, []);
+});
+
 test('looks', { skip }, async () => {
   const cache = await only('Managed$Cache');
-  const some = [['heap-overview-hprof', '', 2], ['heap-flame', '&tab=flame', 1], ['heap-object', `&tab=o${cache}`, 1], ['heap-diff', '&tab=diff', 1]];
+  const some = [['heap-overview-hprof', '', 2], ['heap-flame', '&tab=flame', 1], ['heap-object', `&tab=o${cache}`, 1], ['heap-diff', '&tab=diff', 1], ['heap-whole', '&tab=whole', 3]];
   const others = [['heap-overview', '', 1], ['heap-classes', '&tab=classes', 1], ['heap-objects', '&tab=objects', 1], ['heap-dominators', '&tab=dominators', 1],
     ['heap-paths', '&tab=paths', 1], ['heap-strings', '&tab=strings', 2], ['heap-arrays', '&tab=arrays', 2]];
   for (const [label, query, trace] of [...some, ...(long ? others : [])]) assert.deepEqual(await inspect(page, label, () => visit(page, 'heap', query, trace)), []);

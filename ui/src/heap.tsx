@@ -8,6 +8,7 @@ import { HeapFlame } from './heap-flame';
 import { DiffTab } from './heap-diff';
 import { Dominators, Objects, Paths, Twins, Wasted } from './heap-lists';
 import { ObjectTab } from './heap-object';
+import { WholeTab } from './heap-whole';
 import { bare, classTip, countColumn, dumpTime, type Rows, ServerTable, sizeColumn, Working } from './heap-parts';
 import { Busy, Failed, Figure, isTyping, useAnswer } from './parts';
 import { sqlHref } from './show-sql';
@@ -132,6 +133,7 @@ const TABS: Tab[] = [
   { id: 'objects', label: 'Objects', view: ({ dump }) => <Objects dump={dump} /> },
   { id: 'dominators', label: 'Dominators', view: ({ dump }) => <Dominators dump={dump} /> },
   { id: 'diff', label: 'Diff', view: ({ dump }) => <DiffTab dump={dump} />, missing: (_, all) => all.dumps.length < 2 && (status.value?.traces.filter((t) => t.heap_graphs).length ?? 0) < 2 },
+  { id: 'whole', label: 'Whole process', view: ({ dump }) => <WholeTab dump={dump} /> },
   { id: 'paths', label: 'Paths', view: ({ dump }) => <Paths dump={dump} /> },
   { id: 'strings', label: 'Strings', view: ({ dump }) => <Twins dump={dump} kind="strings" />, missing: (d) => !d.strings },
   { id: 'arrays', label: 'Arrays', view: ({ dump }) => <Twins dump={dump} kind="arrays" />, missing: (d) => !d.arrays },
