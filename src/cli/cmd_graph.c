@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/json_out.h"
 #include "cli/cli.h"
+#include "cli/graph_duplicates.h"
 #include "cli/graph_native.h"
 #include "cli/names.h"
 #include "cli/show.h"
@@ -504,7 +505,8 @@ static int show(const struct graph_page *pg, struct hw_error *err)
                *other = hw_opt_text(o, HW_OPT_GRAPH_DIFF);
     bool leaks = hw_opt_flag(o, HW_OPT_GRAPH_LEAKS),
          dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS),
-         native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE);
+         native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE),
+         duplicates = hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES);
     int rc;
     if (pg->json) {
         hw_json_kv_str(pg->json, "form",
@@ -513,6 +515,7 @@ static int show(const struct graph_page *pg, struct hw_error *err)
                        : leaks      ? "leaks"
                        : dominators ? "dominators"
                        : native     ? "native"
+                       : duplicates ? "duplicates"
                                     : "classes");
     }
     put_head(pg);
@@ -524,8 +527,14 @@ static int show(const struct graph_page *pg, struct hw_error *err)
         rc = show_leaks(pg, err);
     else if (native)
         rc = hw_graph_show_native(pg->p, pg->g, pg->top, pg->json);
+    else if (duplicates)
+        rc = hw_graph_show_duplicates(pg->p, pg->g, pg->top, pg->json);
     else
         rc = show_classes(pg, dominators);
+    if (rc == HW_ENOTFOUND && duplicates)
+        return hw_fail(err, rc, 0,
+                       "contents of arrays are not known: traces have none, of an .hprof they are "
+                       "read up to two million objects");
     if (rc == HW_ENOTFOUND && native)
         return hw_fail(err, rc, 0, "the graph knows of no memory outside of the heap");
     if (rc == HW_ENOTFOUND && class)
@@ -575,12 +584,15 @@ int hw_cmd_graph(struct hw_cli *cli)
     struct hw_error err = {0};
     int n_forms = o->v[HW_OPT_GRAPH_PATH].set + o->v[HW_OPT_GRAPH_DIFF].set +
                   hw_opt_flag(o, HW_OPT_GRAPH_LEAKS) + hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE);
+                  hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE) +
+                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES);
     if (o->n_args != 1 || n_forms > 1) {
-        hw_cli_error(cli, NULL,
-                     o->n_args != 1 ? "which trace?"
-                                    : "--classes, --dominators, --path, --diff, --leaks, --native: "
-                                      "one of them");
+        hw_cli_error(
+            cli, NULL,
+            o->n_args != 1
+                ? "which trace?"
+                : "--classes, --dominators, --path, --diff, --leaks, --native, --duplicates: "
+                  "one of them");
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }

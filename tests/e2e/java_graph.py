@@ -64,6 +64,31 @@ def retained(box):
     brute_force(box, box.path("jvm.hprof"), n)
 
 
+SAME = """select c.name, d.array_element_count, count(*), sum(o.self_size), sum(o.self_size) - max(o.self_size)
+    from heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id
+    join heap_graph_class c on c.id = o.type_id where d.array_data_hash is not null and o.reachable
+    group by o.type_id, d.array_element_count, d.array_data_hash having count(*) > 1"""
+
+
+def duplicates(box):
+    """Arrays that hold the same, against SQLite's grouping of the same hashes, and known ones of the program."""
+    hw.need("java", "javac", "jcmd")
+    with Jvm(box, SHAPES, 1000).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=120)
+    graph = [hw.tool("heapwise"), "graph", "--duplicates", "--json", "--top", "0"]
+    page = json.loads(box.run([*graph, box.path("jvm.hprof")], check=0).stdout)
+    rows = [(r["class"], str(r["length"]), str(r["copies"]), str(r["bytes"]), str(r["spare"])) for r in page["rows"]]
+    hw.equal(sorted(rows), sorted(ask(box, box.path("jvm.hprof"), SAME)), "contents that stand more than once")
+    hw.equal(page["spare"], sum(int(r[4]) for r in rows), "sum")
+    hw.equal([int(r[4]) for r in rows], sorted((int(r[4]) for r in rows), reverse=True), "order")
+    zeros = [int(r[2]) for r in rows if r[:2] == ("byte[]", "97")]
+    hw.true(zeros and max(zeros) >= 10, f"arrays of 97 zeros: {zeros}")
+    hw.true(any(len(r.get("text", "")) > 8 for r in page["rows"]), "no texts")
+    p = box.run([*graph, box.path("java.trace")], check=1)
+    hw.true(b"traces have none" in p.stderr, p.stderr.decode())
+
+
 OBFUSCATED = """package a.b;
 public class A {
     Object c; A d; Object[] e = new Object[3];
@@ -174,4 +199,4 @@ def compiler(box):
 
 
 if __name__ == "__main__":
-    hw.main({"retained": retained, "original-names": original_names, "compiler": compiler})
+    hw.main({"retained": retained, "duplicates": duplicates, "original-names": original_names, "compiler": compiler})
