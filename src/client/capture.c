@@ -573,9 +573,10 @@ bool hw_record_alloc(const struct hw_event *e)
     uint32_t minfo = 0;
     hw_enter(&v);
     if (v.session) {
-        if (!v.nested && hw_likely((hw_here.flags & HW_TLS_OURS) == 0))
+        bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+        if (hw_likely(!v.nested && !ours))
             ok = record(v.session, e, &minfo);
-        else if ((hw_here.flags & HW_TLS_OURS) == 0)
+        else if (!ours)
             hw_count(v.session, lost_nested, 1);
     }
     hw_leave(&v);

@@ -65,7 +65,8 @@ struct hw_site {
 enum hw_tls_flags {
     HW_TLS_ENDED = 1,     /* the slab was given back: one is borrowed for each later sample */
     HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
-    HW_TLS_OURS = 4       /* libc allocates because we asked it for something */
+    HW_TLS_OURS = 4,      /* libc allocates because we asked it for something */
+    HW_TLS_HUSHED = 8     /* a thread of ours: nothing it does is the program's */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
@@ -344,6 +345,10 @@ void hw_java_bring_in(void); /* once a process; outside of any visit; keeps noth
 
 void hw_heaps_select(struct hw_session *s);   /* fills s->interval */
 void hw_heaps_announce(struct hw_session *s); /* writes the heaps' records */
+/* For java.c: see wire/java_entrance.h. */
+uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void));
+bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight);
+void hw_heaps_notice(uint32_t id);
 
 /* ---- env.c, say.c ---- */
 

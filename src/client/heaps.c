@@ -26,6 +26,7 @@ struct AHeapInfo {
     void *enabled_data;
     void (*disabled)(void *, const AHeapProfileDisableCallbackInfo *);
     void *disabled_data;
+    bool quiet; /* told of only when a session wants it */
     _Atomic uint32_t registered;
     _Atomic uint32_t told; /* generation for which it was told "enabled"; 0 = disabled */
 };
@@ -57,12 +58,18 @@ void hw_heaps_select(struct hw_session *s)
             atomic_store(&s->interval[i], interval_for(&s->config, heaps[i].name));
 }
 
+static void announce(struct hw_session *s, uint32_t id, uint64_t interval)
+{
+    if (interval != 0 || !heaps[id].quiet)
+        hw_push_heap(s, id, heaps[id].name, interval);
+}
+
 void hw_heaps_announce(struct hw_session *s)
 {
     hw_push_heap(s, HW_HEAP_ID_LIBC, "libc.malloc", atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
     for (uint32_t i = 2; i < n_used(); i++)
         if (atomic_load(&heaps[i].registered))
-            hw_push_heap(s, i, heaps[i].name, atomic_load(&s->interval[i]));
+            announce(s, i, atomic_load(&s->interval[i]));
 }
 
 /* ---- what the heap knows of it ---- */
@@ -163,7 +170,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
     if (v.session) {
         uint64_t interval = interval_for(&v.session->config, heap->name);
         atomic_store(&v.session->interval[id], interval);
-        hw_push_heap(v.session, id, heap->name, interval);
+        announce(v.session, id, interval);
     }
     hw_leave(&v);
     notice(id);
@@ -209,6 +216,39 @@ HW_EXPORT bool AHeapProfile_reportSample(uint32_t heap_id, uint64_t alloc_id, ui
 {
     HW_SITE(site);
     return size != 0 && report(heap_id, alloc_id, size, size, &site);
+}
+
+bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight)
+{
+    HW_SITE(site);
+    return weight != 0 && report(id, alloc_id, size, weight, &site);
+}
+
+static void tell_enabled(void *fn, const AHeapProfileEnableCallbackInfo *info)
+{
+    ((void (*)(uint64_t))fn)(info->interval);
+}
+
+static void tell_disabled(void *fn, const AHeapProfileDisableCallbackInfo *info)
+{
+    (void)info;
+    ((void (*)(void))fn)();
+}
+
+uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void))
+{
+    AHeapInfo *h = AHeapInfo_create(name);
+    if (!h)
+        return 0;
+    h->quiet = true;
+    (void)AHeapInfo_setEnabledCallback(h, tell_enabled, (void *)enabled);
+    (void)AHeapInfo_setDisabledCallback(h, tell_disabled, (void *)disabled);
+    return AHeapProfile_registerHeap(h);
+}
+
+void hw_heaps_notice(uint32_t id)
+{
+    notice(id);
 }
 
 HW_EXPORT void AHeapProfile_reportFree(uint32_t heap_id, uint64_t alloc_id)

@@ -13,6 +13,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/sys.h"
+#include "heapwise/heap_profile.h"
 #include "wire/java_entrance.h"
 
 static struct {
@@ -26,7 +27,11 @@ static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
                                            .bytes = sizeof entrance,
                                            .set = heapwise_managed_set,
                                            .name = heapwise_managed_name,
-                                           .hush = hw_managed_hush};
+                                           .hush = hw_managed_hush,
+                                           .heap = hw_heaps_make,
+                                           .sample = hw_heaps_sample,
+                                           .gone = AHeapProfile_reportFree,
+                                           .notice = hw_heaps_notice};
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
 

@@ -177,7 +177,7 @@ bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_manag
 
 void hw_managed_hush(void)
 {
-    hw_here.flags |= HW_TLS_OURS;
+    hw_here.flags |= HW_TLS_HUSHED;
 }
 
 HW_EXPORT int heapwise_managed_set(const struct heapwise_managed_source *source)

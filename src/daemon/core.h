@@ -182,6 +182,8 @@ struct hw_target {
     const struct hw_module_file *python; /* whose interpreter the client was told of */
     struct hw_feed *feed;                /* owned; with a drain thread while with_thread */
     bool with_thread;
+    bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */
+    bool wants_java; /* a heap of Java objects was asked for by name */
     uint64_t ring_bytes;
 
     struct hw_frames frames;

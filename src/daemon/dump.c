@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/java_entrance.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
 
@@ -245,6 +246,8 @@ static int write_live_book(struct hw_target *t, const struct hw_snapshot *s,
                            const struct hw_snap_book *b, struct hw_profile_writer *w,
                            struct hw_error *err)
 {
+    if (t->hides_libc && b->heap_id == HW_HEAP_ID_LIBC)
+        return HW_OK;
     struct hw_heap_tally *h = find_heap(t, b);
     struct hw_tally now = {0};
     if (!h)
@@ -295,6 +298,8 @@ static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 static int write_book(struct hw_target *t, const struct hw_snapshot *s,
                       const struct hw_snap_book *b, struct hw_error *err)
 {
+    if (t->hides_libc && b->heap_id == HW_HEAP_ID_LIBC)
+        return HW_OK;
     struct hw_heap_tally *h = find_heap(t, b);
     if (!h)
         return hw_fail(err, HW_ENOMEM, 0, "heap of pid %d", t->pid.pid);
@@ -526,6 +531,8 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     t->session->n_lost += lost - t->n_lost;
     t->n_lost = lost;
     find_idle(t, s);
+    if (t->dump.final && worth_writing(t, s))
+        hw_java_heap_missing(t, s);
     if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);

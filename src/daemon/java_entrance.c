@@ -10,6 +10,70 @@
 
 #include "base/banned.h"
 
+#define USUAL         (512 * 1024) /* HotSpot's own */
+#define MALLOC_USUAL  4096         /* ours, for other heaps: not asked for */
+#define ENTRANCE_ONLY (64 * 1024)
+#define COSTLY        (16 * 1024)
+
+static struct hw_heap_choice *choice_of(struct hw_client_config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_heaps; i++)
+        if (strcmp(c->heaps[i].name, name) == 0)
+            return &c->heaps[i];
+    return NULL;
+}
+
+static struct hw_heap_choice *add_choice(struct hw_client_config *c, const char *name,
+                                         uint64_t interval_bytes)
+{
+    if (c->n_heaps == HW_MAX_HEAP_CHOICES)
+        return NULL;
+    struct hw_heap_choice *h = &c->heaps[c->n_heaps++];
+    *h = (struct hw_heap_choice){.interval_bytes = interval_bytes};
+    memcpy(h->name, name, strlen(name) + 1);
+    return h;
+}
+
+static const char *const names[] = {"com.android.art", "java.alloc"};
+
+void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++) {
+        struct hw_heap_choice *h = choice_of(c, names[i]);
+        if (!h && (c->flags & HW_CC_ALL_HEAPS))
+            h = add_choice(c, names[i], c->default_interval_bytes);
+        if (!h || h->interval_bytes == 0)
+            continue;
+        any = true;
+        if (h->interval_bytes == MALLOC_USUAL)
+            h->interval_bytes = USUAL;
+        if (h->interval_bytes <= COSTLY)
+            hw_session_warn(
+                t->session,
+                "pid %d: samples of Java objects every %llu bytes slow the JVM down, to "
+                "a third at 4096; 524288 is usual",
+                t->pid.pid, (unsigned long long)h->interval_bytes);
+    }
+    t->wants_java = any && !(c->flags & HW_CC_ALL_HEAPS);
+    if (any && !choice_of(c, "libc.malloc") && !(c->flags & HW_CC_ALL_HEAPS))
+        t->hides_libc = add_choice(c, "libc.malloc", ENTRANCE_ONLY) != NULL;
+}
+
+void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
+{
+    if (!t->wants_java)
+        return;
+    for (size_t i = 0; i < s->books.n; i++)
+        for (size_t k = 0; k < HW_ARRAY_LEN(names); k++)
+            if (strcmp(s->books.v[i].name, names[k]) == 0)
+                return;
+    hw_session_warn(t->session,
+                    "pid %d: java_alloc_unsupported: no heap of Java objects was found: it needs "
+                    "HotSpot of JDK 11 or newer that runs for a second, and managed frames",
+                    t->pid.pid);
+}
+
 static bool is_libjvm(const struct hw_map *m)
 {
     const char *slash = strrchr(m->path, '/');

@@ -8,7 +8,15 @@
 #ifndef HW_DAEMON_JAVA_ENTRANCE_H
 #define HW_DAEMON_JAVA_ENTRANCE_H
 
+struct hw_client_config;
+struct hw_snapshot;
 struct hw_target;
+
+/* What a choice of a heap of Java objects means: its own usual interval, and that the client
+ * must come upon libjvm for it, by samples of libc.malloc. */
+void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c);
+/* With the last snapshot: says so when a heap of Java objects was asked for and never came. */
+void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s);
 
 void hw_java_entrance_tell(struct hw_target *t);
 

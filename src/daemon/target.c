@@ -374,7 +374,16 @@ void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t 
 
 /* ---- the welcome ---- */
 
-static void client_config(const struct hw_target *t, struct hw_client_config *out)
+static void choose_heap(struct hw_client_config *out, const char *name, uint64_t interval_bytes)
+{
+    if (out->n_heaps == HW_MAX_HEAP_CHOICES)
+        return;
+    struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
+    h->interval_bytes = interval_bytes;
+    (void)snprintf(h->name, sizeof h->name, "%s", name);
+}
+
+static void client_config(struct hw_target *t, struct hw_client_config *out)
 {
     const struct hw_session *s = t->session;
     const struct hw_heapprofd_config *c = s->sources.v[t->source].config;
@@ -395,11 +404,9 @@ static void client_config(const struct hw_target *t, struct hw_client_config *ou
                  (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
                  (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
                  (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u);
-    for (size_t i = 0; i < c->heaps.n && i < HW_MAX_HEAP_CHOICES; i++) {
-        struct hw_heap_choice *h = &out->heaps[out->n_heaps++];
-        h->interval_bytes = c->heaps.v[i].interval_bytes;
-        (void)snprintf(h->name, sizeof h->name, "%s", c->heaps.v[i].name);
-    }
+    for (size_t i = 0; i < c->heaps.n; i++)
+        choose_heap(out, c->heaps.v[i].name, c->heaps.v[i].interval_bytes);
+    hw_java_heap_choices(t, out);
 }
 
 static bool send_welcome(struct hw_target *t)

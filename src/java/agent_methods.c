@@ -20,6 +20,7 @@
 
 #include "heapwise/managed_frames.h"
 #include "java/agent.h"
+#include "java/agent_alloc.h"
 #include "java/agent_stacks.h"
 #include "wire/records.h"
 
@@ -32,6 +33,8 @@ enum {
     LOCALS = 16,
     MAX_TEXT = 1024,
     FINISH_MS = 500,
+    POLL_MS = 500,
+    IS_A_CLASS = 0x636c6173,
     NOT_A_METHOD = -1000 /* bci: method is an enum agent_text */
 };
 
@@ -40,7 +43,7 @@ struct slot {
     _Atomic(void *) method;
     _Atomic int32_t bci;
     _Atomic uint32_t asked; /* generation that has its name, or will */
-    char *text;             /* function, file, module; NUL between; our thread's */
+    _Atomic(char *) text;   /* function, file, module; NUL between */
     uint32_t line;
 };
 
@@ -100,21 +103,94 @@ static void ask(struct slot *s, uint32_t generation, void *method, int32_t bci)
         atomic_store_explicit(&s->asked, 0, memory_order_relaxed);
 }
 
-uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci)
+/* ---- classes ---- */
+
+static const char *primitive(char letter)
 {
-    uint64_t hash = mix((uint64_t)(uintptr_t)method ^ mix((uint64_t)(uint32_t)bci + 1));
+    static const char *const names[] = {"Zboolean", "Bbyte", "Cchar",  "Sshort",
+                                        "Iint",     "Jlong", "Ffloat", "Ddouble"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i][0] == letter)
+            return names[i] + 1;
+    return "?";
+}
+
+/* "Lcom/x/Y$Z;" -> "com.x.Y$Z", "[[I" -> "int[][]". */
+static void class_name(const char *signature, char *out, size_t size)
+{
+    size_t rank = strspn(signature, "[");
+    const char *p = signature + rank;
+    size_t n = strlen(p);
+    if (p[0] == 'L' && n > 2)
+        (void)snprintf(out, size, "%.*s", (int)(n - 2), p + 1);
+    else
+        (void)snprintf(out, size, "%s", primitive(p[0]));
+    for (char *q = out; *q; q++)
+        if (*q == '/')
+            *q = '.';
+    for (n = strlen(out); rank && n + 3 < size; rank--, n += 2)
+        memcpy(out + n, "[]", 3);
+}
+
+static char *class_text(const char *signature)
+{
+    char name[MAX_TEXT];
+    class_name(signature, name, sizeof name);
+    size_t n = strlen(name);
+    char *text = calloc(1, n + sizeof "\0\0[java]");
+    if (!text)
+        return NULL;
+    memcpy(text, name, n);
+    memcpy(text + n + 2, "[java]", sizeof "[java]");
+    return text;
+}
+
+static struct slot *find_slot(uint64_t hash)
+{
     uint64_t id = hw_managed_id(HW_MANAGED_JAVA, hash);
     for (uint32_t i = 0; i < PROBES; i++) {
         struct slot *s = &m.slots[(hash + i) % SLOTS];
         uint64_t there = atomic_load_explicit(&s->id, memory_order_relaxed);
         if (there == 0 && atomic_compare_exchange_strong(&s->id, &there, id))
-            there = id;
-        if (there != id)
-            continue;
-        ask(s, generation, method, bci);
-        break;
+            return s;
+        if (there == id)
+            return s;
     }
-    return id; /* no slot: it stays without a name */
+    return NULL;
+}
+
+uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci)
+{
+    uint64_t hash = mix((uint64_t)(uintptr_t)method ^ mix((uint64_t)(uint32_t)bci + 1));
+    struct slot *s = find_slot(hash);
+    if (s)
+        ask(s, generation, method, bci);
+    return hw_managed_id(HW_MANAGED_JAVA, hash); /* no slot: it stays without a name */
+}
+
+/* The class's text is made here, so that our thread need not ask the JVM for it. */
+uint32_t agent_class_slot(const char *signature)
+{
+    char *none = NULL, *text = NULL;
+    uint64_t hash = mix(IS_A_CLASS);
+    for (const char *p = signature; *p; p++)
+        hash = mix(hash ^ (unsigned char)*p);
+    struct slot *s = find_slot(hash);
+    if (!s)
+        return AGENT_NO_CLASS - 1; /* a class without a name */
+    if (!atomic_load_explicit(&s->text, memory_order_acquire) && (text = class_text(signature)) &&
+        !atomic_compare_exchange_strong(&s->text, &none, text))
+        free(text); /* another thread was faster */
+    return (uint32_t)(s - m.slots);
+}
+
+uint64_t agent_class_id(uint32_t generation, uint32_t slot)
+{
+    if (slot >= SLOTS)
+        return hw_managed_id(HW_MANAGED_JAVA, 1);
+    struct slot *s = &m.slots[slot];
+    ask(s, generation, NULL, 0);
+    return atomic_load_explicit(&s->id, memory_order_relaxed);
 }
 
 uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number)
@@ -189,17 +265,6 @@ static void module_of(hw_jobject c, char *out, size_t size)
         path[--n] = '\0';
     const char *slash = strrchr(path, '/');
     (void)snprintf(out, size, "[java] %s", slash ? slash + 1 : path);
-}
-
-/* "Lcom/x/Y$Z;" -> "com.x.Y$Z". */
-static void class_name(const char *signature, char *out, size_t size)
-{
-    size_t n = strnlen(signature, size - 1);
-    size_t from = n > 1 && signature[0] == 'L' ? 1 : 0;
-    size_t to = from && signature[n - 1] == ';' ? n - 1 : n;
-    for (size_t i = from; i < to; i++)
-        out[i - from] = signature[i] == '/' ? '.' : signature[i];
-    out[to - from] = '\0';
 }
 
 static uint32_t line_of(void *method, int32_t bci)
@@ -286,17 +351,18 @@ static void find_name(struct slot *s)
     memcpy(text + a, x.file, b);
     memcpy(text + a + b, x.module, c);
     s->line = x.line;
-    s->text = text;
+    atomic_store_explicit(&s->text, text, memory_order_release);
 }
 
 static void name_it(struct slot *s)
 {
     uint32_t generation = atomic_load_explicit(&s->asked, memory_order_relaxed);
-    if (!s->text)
+    if (!atomic_load_explicit(&s->text, memory_order_acquire))
         find_name(s);
+    const char *text = atomic_load_explicit(&s->text, memory_order_acquire);
     struct heapwise_managed_text t = {.line = s->line};
-    if (s->text) {
-        t.function = s->text;
+    if (text) {
+        t.function = text;
         t.n_function = strlen(t.function);
         t.file = t.function + t.n_function + 1;
         t.n_file = strlen(t.file);
@@ -304,7 +370,7 @@ static void name_it(struct slot *s)
         t.n_module = strlen(t.module);
     }
     uint64_t id = atomic_load_explicit(&s->id, memory_order_relaxed);
-    if (!s->text || agent_client->name(generation, id, &t) != 0)
+    if (!text || agent_client->name(generation, id, &t) != 0)
         (void)atomic_compare_exchange_strong(&s->asked, &generation, 0);
 }
 
@@ -323,6 +389,27 @@ static bool take(uint32_t *out)
     return true;
 }
 
+static struct timespec later(long ms)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += ms * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    return t;
+}
+
+/* Not with each method that is named. */
+static void poll_allocations(void)
+{
+    static uint64_t next_ns;
+    uint64_t now = agent_now_ns(CLOCK_MONOTONIC);
+    if (now < next_ns)
+        return;
+    next_ns = now + POLL_MS * 1000000ull / 2;
+    agent_alloc_poll(m.jni);
+}
+
 void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
 {
     uint32_t number;
@@ -330,24 +417,22 @@ void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
     m.ti = ti;
     find_getters();
     for (;;) {
-        while (sem_wait(&m.work) != 0)
-            ; /* a signal */
+        struct timespec until = later(POLL_MS);
+        (void)sem_timedwait(&m.work, &until); /* also after a signal: it looks */
         while (take(&number)) {
             name_it(&m.slots[number]);
             atomic_fetch_add(&m.n_named, 1);
         }
         if (atomic_load(&ending))
             (void)sem_post(&m.done);
+        else
+            poll_allocations();
     }
 }
 
 void agent_methods_finish(void)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += FINISH_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    struct timespec until = later(FINISH_MS);
     atomic_store(&ending, true);
     (void)sem_post(&m.work);
     while (atomic_load(&m.head) != atomic_load(&m.n_named) && sem_timedwait(&m.done, &until) == 0)

@@ -19,6 +19,7 @@
 
 #include "heapwise/managed_frames.h"
 #include "java/agent.h"
+#include "java/agent_alloc.h"
 
 #include "base/banned.h"
 
@@ -90,11 +91,9 @@ static int failed(const struct heapwise_native_stack *in, uint32_t at, int32_t w
  * did not get there, a frame says so. No Java frames in a stack that leads into generated code is a
  * thread that enters or leaves Java just now, or one that cannot be walked.
  */
-static int frames(void *ctx, const struct heapwise_native_stack *in,
-                  struct heapwise_managed_stack *out)
+static int java_frames(const struct heapwise_native_stack *in, struct heapwise_managed_stack *out)
 {
     void *env = NULL;
-    (void)ctx;
     if (in->in_handler || atomic_load_explicit(&java.over, memory_order_relaxed) ||
         HW_JVM(java.vm, HW_VM_GET_ENV, hw_vm_get_env_fn *)(java.vm, &env, HW_JNI_VERSION) != 0 ||
         !env)
@@ -122,6 +121,28 @@ static int frames(void *ctx, const struct heapwise_native_stack *in,
         out->ids[out->n_ids++] = agent_frame_id(in->generation, t.calls[i].method, t.calls[i].bci);
     out->ends = t.n < most;
     return 1;
+}
+
+/* An object's stack begins with its class; what the JVM does to make it is left out. */
+static int object_frames(const struct agent_object *o, const struct heapwise_native_stack *in,
+                         struct heapwise_managed_stack *out)
+{
+    out->ids[out->n_ids++] = agent_class_id(in->generation, o->class_slot);
+    for (int32_t i = 0; i < o->n_frames; i++) {
+        const struct hw_jvm_frame *f = &o->frames[i];
+        out->ids[out->n_ids++] = agent_frame_id(in->generation, f->method, (int32_t)f->bci);
+    }
+    out->n_removed = in->n_pcs;
+    out->ends = 1;
+    return 1;
+}
+
+static int frames(void *ctx, const struct heapwise_native_stack *in,
+                  struct heapwise_managed_stack *out)
+{
+    const struct agent_object *o = agent_alloc_object();
+    (void)ctx;
+    return o ? object_frames(o, in, out) : java_frames(in, out);
 }
 
 /* ---- what libjvm says of itself ---- */
@@ -292,6 +313,7 @@ static void *run(void *unused)
     hw_jvm_env jni = env;
     if (listen_to_classes() && find_anchor(jni)) {
         loaded_classes(jni);
+        (void)agent_alloc_begin(java.vm); /* before JDK 11 there is none */
         if (agent_client->set(&source) == 0)
             agent_methods_serve(jni, java.ti);
     }

@@ -29,6 +29,9 @@ uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci);
 /* One of the fixed texts below, the same way. number: what is shown with it. */
 enum agent_text { AGENT_TEXT_GAP, AGENT_TEXT_FAILED, AGENT_TEXT_COUNT };
 uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number);
+/* A class by its signature: a slot, and in the hook its id. Not in hooks: it may allocate. */
+uint32_t agent_class_slot(const char *signature);
+uint64_t agent_class_id(uint32_t generation, uint32_t slot);
 /* Names what was asked for, for ever. */
 void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti) __attribute__((noreturn));
 /* The JVM ends: waits a moment until everything asked for is named. */

@@ -30,6 +30,7 @@ enum hw_jni_place {
     HW_JNI_PUSH_FRAME = 19,
     HW_JNI_POP_FRAME = 20,
     HW_JNI_DELETE_LOCAL = 23,
+    HW_JNI_IS_SAME = 24,
     HW_JNI_ALLOC_OBJECT = 27,
     HW_JNI_OBJECT_CLASS = 31,
     HW_JNI_METHOD_ID = 33,
@@ -43,7 +44,9 @@ enum hw_jni_place {
     HW_JNI_STRING_BYTES = 169,
     HW_JNI_STRING_BYTES_DONE = 170,
     HW_JNI_NEW_ARRAY = 172,
-    HW_JNI_SET_ELEMENT = 174
+    HW_JNI_SET_ELEMENT = 174,
+    HW_JNI_NEW_WEAK = 226,
+    HW_JNI_DELETE_WEAK = 227
 };
 
 enum hw_jvmti_place { /* a function's number in the specification, less one */
@@ -64,10 +67,12 @@ enum hw_jvmti_place { /* a function's number in the specification, less one */
                       HW_TI_LOADED_CLASSES = 77,
                       HW_TI_GET_TAG = 105,
                       HW_TI_SET_TAG = 106,
+                      HW_TI_STACK = 103,
                       HW_TI_FOLLOW = 114,
                       HW_TI_EVENT_CALLBACKS = 121,
                       HW_TI_DISPOSE = 126,
-                      HW_TI_ADD_CAPABILITIES = 141
+                      HW_TI_ADD_CAPABILITIES = 141,
+                      HW_TI_HEAP_INTERVAL = 155
 };
 
 enum {
@@ -77,9 +82,11 @@ enum {
     HW_TI_CAPABILITY_BYTES = 16,
     HW_TI_CAN_SOURCE_FILE = 11, /* bits */
     HW_TI_CAN_LINES = 12,
+    HW_TI_CAN_SAMPLE = 43,
     HW_TI_EVENT_VM_DEATH = 51,
     HW_TI_EVENT_CLASS_LOAD = 55,
     HW_TI_EVENT_CLASS_PREPARE = 56,
+    HW_TI_EVENT_SAMPLED = 86,
     HW_TI_FIRST_EVENT = 50,
     HW_TI_EVENTS = 37,
     HW_TI_VISIT = 0x100,
@@ -145,6 +152,12 @@ struct hw_jvm_line {
     int32_t line;
 };
 
+/* One of GetStackTrace. */
+struct hw_jvm_frame {
+    void *method;
+    int64_t bci; /* -1: a native method */
+};
+
 /* AsyncGetCallTrace, which libjvm exports beside its interfaces. */
 struct hw_jvm_call {
     int32_t bci; /* -3: a native method */
@@ -190,6 +203,10 @@ typedef int32_t hw_ti_get_tag_fn(void *env, hw_jobject o, int64_t *out);
 typedef int32_t hw_ti_set_tag_fn(void *env, hw_jobject o, int64_t tag);
 typedef int32_t hw_ti_follow_fn(void *env, int32_t filter, hw_jobject klass, hw_jobject from,
                                 const struct hw_jvm_callbacks *callbacks, const void *arg);
+typedef uint8_t hw_jni_is_same_fn(void *env, hw_jobject a, hw_jobject b);
+typedef int32_t hw_ti_interval_fn(void *env, int32_t bytes);
+typedef int32_t hw_ti_stack_fn(void *env, hw_jobject thread, int32_t from, int32_t most,
+                               struct hw_jvm_frame *out, int32_t *n);
 typedef int32_t hw_ti_thread_fn(void *env, hw_jobject *out);
 typedef int32_t hw_ti_method_name_fn(void *env, void *method, char **name, char **signature,
                                      char **generic);

@@ -14,6 +14,7 @@
 #ifndef HW_WIRE_JAVA_ENTRANCE_H
 #define HW_WIRE_JAVA_ENTRANCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HW_JAVA_ENTER            "heapwise_java_enter"
@@ -29,6 +30,12 @@ struct hw_java_entrance {
     int (*set)(const struct heapwise_managed_source *source);
     int (*name)(uint32_t generation, uint64_t id, const struct heapwise_managed_text *text);
     void (*hush)(void); /* this thread's allocations are no part of the program */
+    /* A heap whose samples the caller draws itself; its id, 0 = no room. The two are called, on any
+     * thread outside of hooks, when a session wants it and when none does any more. */
+    uint32_t (*heap)(const char *name, void (*enabled)(uint64_t interval), void (*disabled)(void));
+    bool (*sample)(uint32_t heap, uint64_t id, uint64_t size, uint64_t weight);
+    void (*gone)(uint32_t heap, uint64_t id);
+    void (*notice)(uint32_t heap); /* looks whether a session began or ended */
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);

@@ -166,7 +166,89 @@ def attached(box):
         jvm.wait()
 
 
-CASES = {"compiled": recorded(), "interpreted": recorded("-Xint"), "c1": recorded("-XX:TieredStopAtLevel=1"),
+# Objects of known classes, numbers and sizes; some stay.
+CHURN = r"""
+import java.util.*;
+public class Churn {
+    static volatile Object sink;
+    static class Node { Object a; long b; }
+    static final List<Object> kept = new ArrayList<>();
+    static void small() { sink = new byte[1000]; }
+    static void node() { sink = new Node(); }
+    static void keep() { kept.add(new int[1000]); }
+    static void work(int n) { for (int i = 0; i < n; i++) { small(); node(); if (i % 10 == 0) keep(); } }
+    static boolean ready() {
+        for (Thread t : Thread.getAllStackTraces().keySet())
+            if (t.getName().equals("heapwise stacks")) return true;
+        return false;
+    }
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 1000 && !ready(); i++) Thread.sleep(10);
+        Thread.sleep(700);
+        for (int i = 0; i < 16000; i++) sink = new byte[1000]; /* an interval holds from the next sample on */
+        work(Integer.parseInt(a[0]));
+        sink = null;
+        System.gc();
+        Thread.sleep(1100);
+    }
+}
+"""
+
+
+def churned(box, heap, n, *options):
+    hw.need("java", "javac")
+    if not (box.dir / "Churn.class").exists():
+        (box.dir / "Churn.java").write_text(CHURN)
+        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / "Churn.java"], check=0,
+                timeout=120)
+    trace = box.path("churn.trace")
+    r = box.run([hw.tool("heapwise"), "record", "--heap", heap, *options, "-f", "-o", trace, "--", "java", "-Xmx300m",
+                 "-cp", box.dir, "Churn", str(n)], check=0, timeout=200)
+    t = hw.sound(trace)
+    hw.equal({d.heap for d in t.dumps}, {heap}, "heaps in the trace")
+    d = t.last(heap=heap)
+    sums = {}
+    for s in d.samples:
+        if "Churn.work" not in s.stack:
+            continue
+        row = sums.setdefault(";".join(s.stack[s.stack.index("Churn.main"):]), [0, 0, 0])
+        for i, v in enumerate((s.alloc, s.allocs, s.alloc - s.freed)):
+            row[i] += v
+    return d, sums, r
+
+
+def every_object(box):
+    """At interval 1 each object is there, with its class below the method that made it, and goes again."""
+    n = 2000
+    for heap in ("com.android.art", "java.alloc"):
+        d, sums, r = churned(box, heap, n, "-i", "1")
+        path = "Churn.main;Churn.work;Churn."
+        live = heap == "java.alloc"
+        want = {"small;byte[]": (1016, n, 0), "node;Churn$Node": (24, n, 0), "keep;int[]": (4016, n // 10, 1)}
+        for key, (size, count, kept) in want.items():
+            row = [size * count, count, size * count * kept if live else size * count]
+            hw.equal(sums.get(path + key), row, f"{heap}: {key}: {sums}")
+        hw.true(b"524288 is usual" in r.stderr, hw.tail(r.stderr))
+
+
+def sampled_objects(box):
+    """The default is 512 KiB for Java objects; sums are right within their error."""
+    d, sums, r = churned(box, "com.android.art", 300000)
+    hw.equal(d.interval, 512 * 1024, "interval")
+    have = sum(v[0] for k, v in sums.items())
+    want = 300000 * (1016 + 24) + 30000 * 4016
+    hw.true(abs(have - want) < 0.2 * want, f"{have} bytes of {want}: {sums}")
+
+
+def no_java(box):
+    """A Java heap of something that is no JVM: said, not silent."""
+    r = box.run([hw.tool("heapwise"), "record", "--heap", "java.alloc", "-f", "-o", box.path("no.trace"), "--",
+                 hw.target("truth")])
+    hw.true(b"java_alloc_unsupported" in r.stderr, hw.tail(r.stderr))
+
+
+CASES = {"every-object": every_object, "sampled-objects": sampled_objects, "no-java": no_java,
+         "compiled": recorded(), "interpreted": recorded("-Xint"), "c1": recorded("-XX:TieredStopAtLevel=1"),
          "zgc": recorded("-XX:+UseZGC", "-Xmx256m"),
          "jdk25": recorded(java="/usr/lib/jvm/temurin-25-jdk-amd64/bin/java"),
          "native-only": native_only, "attached": attached}
