@@ -30,7 +30,7 @@
 
 #include "base/banned.h"
 
-enum { N_SEQUENCES = 1, MAX_NAME = 256, STALL_MS = 300 };
+enum { N_SEQUENCES = 1, MAX_NAME = 256, STALL_MS = 300, FORK_FELT_NS = 50000000 };
 
 struct job {
     struct hw_cli *cli;
@@ -159,6 +159,9 @@ static void tell(const struct job *j, const struct hw_java_dump_figures *f)
     if (f->sums.native_bytes)
         fprintf(stderr, "%s more outside of the heap belong to objects in it\n",
                 hw_fmt_bytes(native, (double)f->sums.native_bytes));
+    if (f->fork_ns > FORK_FELT_NS && j->n_dumps == 1)
+        hw_cli_hint("a fork copies a table entry for each page in memory; with "
+                    "-XX:+UseTransparentHugePages there are few");
     hw_java_dump_steps(j->dump, &steps);
     if (steps.n)
         fprintf(stderr, "not by the first way: %s\n", steps.p);
