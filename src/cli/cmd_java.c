@@ -30,7 +30,14 @@
 
 #include "base/banned.h"
 
-enum { N_SEQUENCES = 1, MAX_NAME = 256, STALL_MS = 300, FORK_FELT_NS = 50000000 };
+enum {
+    N_SEQUENCES = 1,
+    MAX_NAME = 256,
+    STALL_MS = 300,
+    MAX_FAILED = 3,
+    AFTER_FAILURE_NS = 500000000,
+    FORK_FELT_NS = 50000000
+};
 
 struct job {
     struct hw_cli *cli;
@@ -210,6 +217,7 @@ static int dump_repeatedly(struct job *j, struct hw_error *err)
     uint64_t every = hw_opt_num(o, HW_OPT_JAVA_INTERVAL) * 1000000;
     uint64_t all = hw_opt_num(o, HW_OPT_JAVA_DURATION) * 1000000;
     uint64_t begun = hw_now_monotonic_ns(), next = begun;
+    unsigned n_failed = 0; /* in a row */
     sigset_t ends;
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
@@ -218,12 +226,22 @@ static int dump_repeatedly(struct job *j, struct hw_error *err)
         (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* waited for between dumps */
     for (;;) {
         int rc = dump_once(j, err);
-        if (rc < 0)
-            return j->n_dumps && !hw_pid_alive(&j->pid) ? HW_OK : rc;
+        n_failed = rc < 0 ? n_failed + 1 : 0;
+        if (rc < 0 && (!every || j->n_dumps == 0))
+            return rc;
+        if (rc < 0) { /* what was taken stays */
+            if (hw_pid_alive(&j->pid))
+                fprintf(stderr, "one dump is missing: %s\n", err->text);
+            if (n_failed == MAX_FAILED || !hw_pid_alive(&j->pid))
+                return HW_OK;
+            *err = (struct hw_error){0};
+        }
         uint64_t now = hw_now_monotonic_ns();
         next += every;
         if (next < now)
             next = now; /* dumps that take longer than the time between them */
+        if (n_failed && next < now + AFTER_FAILURE_NS)
+            next = now + AFTER_FAILURE_NS;
         if (!every || (all && next - begun > all) || !wait_for(next - now, &ends))
             return HW_OK;
     }

@@ -165,20 +165,24 @@ static void take_nearer(struct hw_limit_state *best, const char *what, uint64_t 
         *best = s;
 }
 
-/* Pages of files that were not used lately go before anybody is killed. */
-static uint64_t droppable(int dir, bool v2)
+/* Pages of files go before anybody is killed: those that were not used lately without being
+ * missed, in the end all. */
+static uint64_t droppable(int dir, bool v2, bool all)
 {
     char *text;
     size_t n;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, active = 0;
     if (hw_file_read(dir, "memory.stat", MAX_TEXT, &text, &n, NULL) < 0)
         return 0;
     (void)number_of(text, v2 ? "inactive_file" : "total_inactive_file", &bytes); /* or none */
+    if (all)
+        (void)number_of(text, v2 ? "active_file" : "total_active_file", &active);
     free(text);
-    return bytes;
+    return bytes + active < bytes ? bytes : bytes + active;
 }
 
-static void look_at_group(const struct hw_limits_group *g, struct hw_limit_state *best)
+static void look_at_group(const struct hw_limits_group *g, bool all_files,
+                          struct hw_limit_state *best)
 {
     uint64_t limit, used;
     if (!number_in(g->dir, g->v2 ? "memory.max" : "memory.limit_in_bytes", &limit) ||
@@ -186,7 +190,7 @@ static void look_at_group(const struct hw_limits_group *g, struct hw_limit_state
         limit == 0 || limit >= HUGE)
         return;
     if (used > limit / 2) { /* else it is not near in any case */
-        uint64_t files = droppable(g->dir, g->v2);
+        uint64_t files = droppable(g->dir, g->v2, all_files);
         used = used > files ? used - files : 0;
     }
     take_nearer(best, "memory group", limit, used);
@@ -229,7 +233,7 @@ struct hw_limit_state hw_limits_nearest(const struct hw_limits *l, int proc_dir,
     struct hw_limit_state best = {0};
     look_at_rlimits(l, proc_dir, &best);
     for (size_t i = 0; i < l->n_groups; i++)
-        look_at_group(&l->groups[i], &best);
+        look_at_group(&l->groups[i], /* all_files = */ false, &best);
     if (l->has_machine)
         look_at_machine(roots->meminfo, &best);
     return best;
@@ -242,7 +246,7 @@ uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots 
     for (size_t i = 0; i <= l->n_groups; i++) {
         struct hw_limit_state s = {0};
         if (i < l->n_groups)
-            look_at_group(&l->groups[i], &s);
+            look_at_group(&l->groups[i], /* all_files = */ true, &s);
         else if (l->has_machine)
             look_at_machine(roots->meminfo, &s);
         uint64_t left = !s.what ? UINT64_MAX : s.limit > s.used ? s.limit - s.used : 0;

@@ -104,7 +104,8 @@ static void test_room(void **state)
     } rows[] = {{1000000, 0, 1000000, 0, 900000 * 1024ull, "machine"},
                 {100, 40, 1000000, 0, 60 * MIB, "memory group"},
                 {100, 40, 200, 190, 10 * MIB, "memory group"},
-                {100, 140, 200, 190, 0, "memory group"}};
+                {100, 140, 200, 190, 0, "memory group"},
+                {100, 90, 1000000, 0, 50 * MIB, "memory group"}}; /* of it 40 in files */
     put(&f, "proc/cgroup", "0::/a/b\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct hw_limits l;
@@ -114,6 +115,9 @@ static void test_room(void **state)
             rows[i].inner_used * (unsigned long long)MIB);
         put(&f, "cgroup/a/memory.max", "%llu\n", rows[i].outer * (unsigned long long)MIB);
         put(&f, "cgroup/a/memory.current", "%llu\n", rows[i].outer_used * (unsigned long long)MIB);
+        if (i == 4)
+            put(&f, "cgroup/a/b/memory.stat", "inactive_file %llu\nactive_file %llu\n", 10ull * MIB,
+                30ull * MIB);
         hw_limits_init(&l, f.proc, &roots);
         assert_int_equal(hw_limits_room(&l, &roots, &what), rows[i].room);
         assert_string_equal(what, rows[i].what);
