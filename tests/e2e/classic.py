@@ -156,7 +156,7 @@ def print_config_pipe(box):
 
 def session(box, name, *options, seconds=60, trace="session.trace", interval=1):
     """A running session made by the classic commands; ended by SIGINT."""
-    cfg = box.run([hw.tool("heap_profile"), "-n", box.names.get(name, name), "-i", str(interval), "-d", str(seconds * 1000),
+    cfg = box.run([hw.tool("heap_profile"), "-n", box.named(name), "-i", str(interval), "-d", str(seconds * 1000),
                    *options, "--print-config"], check=0).stdout
     pathlib.Path(box.path(trace + ".cfg")).write_bytes(cfg)
     r, w = os.pipe()

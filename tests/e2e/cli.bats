@@ -13,6 +13,8 @@ setup() {
     export PERFETTO_PRODUCER_SOCK_NAME=$BOX/producer PERFETTO_CONSUMER_SOCK_NAME=$BOX/consumer
     unset LD_PRELOAD HEAPWISE_INTERVAL HEAPWISE_LOG
     SERVICE=
+    STEPS_NAME=t_steps.$$ # recordings of other tests on this machine look for names, too
+    ln -s "$BUILD/tests/targets/t_steps" "$STEPS_NAME"
 }
 
 teardown() {
@@ -515,8 +517,9 @@ END
     profile 'process_cmdline: "no_such_thing"' "no process named 'no_such_thing' ran [no-process]"
     profile '' "the configuration has no process_cmdline, pid or all"
     profile 'pid: 1' "process 1 is never profiled"
-    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so sleep 30 &
-    profile 'process_cmdline: "sleep" no_running: true' "the process ran already, and --no-running"
+    ln -s "$(command -v sleep)" "sleep.$$" # others sleep, too, on this machine
+    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "./sleep.$$" 30 &
+    profile 'process_cmdline: "sleep.'$$'" no_running: true' "the process ran already, and --no-running"
     kill $!
 }
 
@@ -534,11 +537,10 @@ END
     [ "$status" -eq 1 ]
     has "no recording runs"
     printf 'buffers {}\ndata_sources { config { name: "android.heapprofd" heapprofd_config {' >c
-    printf ' sampling_interval_bytes: 1 process_cmdline: "t_steps" } } }\n' >>c
+    printf ' sampling_interval_bytes: 1 process_cmdline: "%s" } } }\n' "$STEPS_NAME" >>c
     perfetto -c c --txt -o x -D >pid
     mkfifo in
-    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "$BUILD/tests/targets/t_steps" \
-        <in >steps.out &
+    LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "./$STEPS_NAME" <in >steps.out &
     exec 8>in
     echo 'a 10' >&8
     for _ in $(seq 100); do
@@ -564,7 +566,7 @@ END
 # A program that allocates until its input ends: `steps NAME`, then lines to descriptor 8.
 steps() {
     mkfifo in
-    LD_PRELOAD=${PRELOAD:-} "$@" "$BUILD/tests/targets/t_steps" <in >steps.out 2>steps.err &
+    LD_PRELOAD=${PRELOAD:-} "$@" "$BOX/$STEPS_NAME" <in >steps.out 2>steps.err &
     STEPS=$!
     exec 8>in
     echo 'a 10' >&8
@@ -686,7 +688,7 @@ END
 
 @test "perfetto: detach, attach, is_detached, stop" {
     service heapprofd
-    config_for t_steps night >c
+    config_for "$STEPS_NAME" night >c
     run perfetto -c c --txt -o x --detach k
     [ "$status" -eq 0 ]
     perfetto --is_detached k
@@ -732,7 +734,7 @@ END
 
 @test "perfetto: a clone is a whole trace, the original goes on" {
     service heapprofd
-    config_for t_steps night >c
+    config_for "$STEPS_NAME" night >c
     perfetto -c c --txt -o x --detach k
     PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so steps env
     wait_for profiled

@@ -154,7 +154,7 @@ def recorders_in_turn(box):
 
 def configured(box, heapprofd="", more="", seconds=60, trace="session.trace", options=(), name="t_steps"):
     """A session by perfetto -c from a config of one's own; ended by finish()."""
-    name = box.names.get(name, name)
+    name = box.named(name)
     target = f'process_cmdline: "{name}"' if name else ""
     cfg = box.path(trace + ".cfg")
     pathlib.Path(cfg).write_text(
@@ -185,7 +185,9 @@ def guardrail_memory(box):
     service(box)
     s = preloaded(box, box.own("steps"))
     p = configured(box, "max_heapprofd_memory_kb: 64")
-    s.join().do("a 10", "s 700", "a 10")
+    s.join().do("a 10")
+    hw.wait_for(lambda: "max_heapprofd_memory_kb" in said(box), "the limit")
+    s.do("s 100", "a 10")
     t = finish(box, p, allow=("guardrail", "disconnected"))
     d = t.last(s.p.pid)
     hw.true(d and d.guardrail, "hit_guardrail")
@@ -195,16 +197,18 @@ def guardrail_memory(box):
 
 
 def guardrail_cpu(box):
-    """max_heapprofd_cpu_secs: the same for the recorder's CPU time."""
+    """max_heapprofd_cpu_secs: the same for the recorder's CPU time, of which new callstacks take most."""
     shortened(box, GUARDRAIL=100)
     service(box)
-    p = configured(box, "max_heapprofd_cpu_secs: 1 block_client: true", name="t_saturate")
-    s = box.start([hw.target("saturate"), "2", "0"], env={"LD_PRELOAD": hw.preload_library()})
-    hw.wait_for(lambda: "max_heapprofd_cpu_secs" in said(box), "the limit", 40)
+    p = configured(box, "max_heapprofd_cpu_secs: 1 block_client: true", seconds=300, name="t_stacks")
+    s = box.start([box.own("stacks"), "20", "100000"], env={"LD_PRELOAD": hw.preload_library()})
+    hw.wait_for(lambda: "max_heapprofd_cpu_secs" in said(box), "the limit", 200)
     time.sleep(0.3)
     hw.true(s.poll() is None, "the target goes on")
-    t = finish(box, p, allow=("guardrail", "disconnected", "overran"))
-    hw.true(t.last(s.pid) and t.last(s.pid).guardrail, "hit_guardrail")
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=60)
+    heads = [message(d) for m, _ in packets(box.path("session.trace"), 37) for d in m[5]]
+    hw.true(any(d[1][0] == s.pid and 1 in d[10] for d in heads), f"hit_guardrail: {len(heads)} dumps")
     s.terminate()
     s.communicate(timeout=30)
 
@@ -411,7 +415,7 @@ def adaptive(box):
     service(box)
     p = configured(box, "shmem_size_bytes: 65536 adaptive_sampling_shmem_threshold: 65536 "
                    "adaptive_sampling_max_sampling_interval_bytes: 4096 block_client: true", name="t_saturate")
-    s = box.start([hw.target("saturate"), "2", "200000"], env={"LD_PRELOAD": hw.preload_library()})
+    s = box.start([box.own("saturate"), "2", "200000"], env={"LD_PRELOAD": hw.preload_library()})
     s.communicate(timeout=60)
     t = finish(box, p)
     d = t.last(s.pid)
@@ -429,7 +433,7 @@ def chosen_heaps(box):
              {"test.other", "libc.malloc"}),
             ('all_heaps: true exclude_heaps: "test.pool"', {"test.other", "libc.malloc"}))):
         p = configured(box, cfg, name="t_custom", trace=f"{i}.trace")
-        r = box.run([hw.target("custom")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
+        r = box.run([box.own("custom")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
         t = finish(box, p, f"{i}.trace")
         expected = hw.expectations(r.stdout)
         have = {d.heap for d in t.dumps if d.samples}
@@ -446,7 +450,7 @@ def overrun(box):
     service(box)
     want = box.run([hw.target("saturate"), "2", "100000"]).stdout
     p = configured(box, "shmem_size_bytes: 8192 block_client: false", name="t_saturate")
-    s = box.start([hw.target("saturate"), "2", "100000"], env={"LD_PRELOAD": hw.preload_library()})
+    s = box.start([box.own("saturate"), "2", "100000"], env={"LD_PRELOAD": hw.preload_library()})
     out, _ = s.communicate(timeout=60)
     hw.equal(out, want, "output")
     d = finish(box, p, allow=("overran", "disconnected")).last(s.pid)

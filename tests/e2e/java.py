@@ -129,6 +129,13 @@ def compiled(box, source):
     return name
 
 
+def own(box, source):
+    """The program under a class name of this box's own: recordings of tests that run beside this one go by names, too."""
+    name = source.split("public class ")[1].split()[0]
+    tag = "".join(c for c in box.dir.name if c.isalnum())
+    return name + tag, source.replace(name, name + tag)
+
+
 def children(pid):
     found = []
     for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
@@ -393,19 +400,31 @@ def by_the_client(box):
         jvm.end()
         said = pathlib.Path(box.path("recorded.err")).read_text()
         hw.equal([w for w in ("WARNING", "OpenJDK", "Picked up", "agent") if w in said], [], f"the JVM's words: {said}")
-    (box.dir / "config").write_text("""buffers { size_kb: 65536 } duration_ms: 2500
+    name, source = own(box, SHAPES)
+    compiled(box, source)
+    java = box.dir / f"java_{name}"
+    java.symlink_to(os.path.realpath(shutil.which("java")))
+    (box.dir / "config").write_text("""buffers { size_kb: 65536 } duration_ms: 60000
         data_sources { config { name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: 4096
-            process_cmdline: "java" } } }
-        data_sources { config { name: "android.java_hprof" java_hprof_config { process_cmdline: "Shapes"
-            continuous_dump_config { dump_phase_ms: 600 dump_interval_ms: 600 } } } }""")
+            process_cmdline: "%s" } } }
+        data_sources { config { name: "android.java_hprof" java_hprof_config { process_cmdline: "%s"
+            continuous_dump_config { dump_phase_ms: 600 dump_interval_ms: 600 } } } }""" % (java.name, name))
     env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
     box.start([hw.tool("traced")], env=env)
     hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
     recording = box.start([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("record.trace")], env=env)
-    with Jvm(box, SHAPES, 500, options=LOCKED, env={**env, "LD_PRELOAD": str(hw.preload_library())}).ready():
+
+    def graphs():
+        with contextlib.suppress(hw.Failure):  # there may be nothing to read yet
+            return ask(box, box.path("record.trace"), f"""select graph_sample_ts, sum(c.name = '{name}$Item')
+                from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
+        return []
+
+    with Jvm(box, source, 500, options=LOCKED, java=str(java), env={**env, "LD_PRELOAD": str(hw.preload_library())}).ready():
+        hw.wait_for(lambda: len(graphs()) > 2, "three graphs", 50)
+        recording.send_signal(signal.SIGINT)
         hw.equal(recording.wait(30), 0, "the recording")
-    rows = ask(box, box.path("record.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item')
-        from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
+    rows = graphs()
     rows.sort()  # the first one may be of a JVM that has just begun
     hw.true(len(rows) > 1 and {r[1] for r in rows[1:]} == {"500"}, f"graphs beside the native profile: {rows}")
     hw.true(int(ask(box, box.path("record.trace"), "select count(*) from heap_profile_allocation")[0][0]) > 50, "samples")
@@ -525,12 +544,13 @@ def by_configuration(box):
     env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
     box.start([hw.tool("traced")], env=env)
     hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+    own_name, source = own(box, SHAPES)
     config = """buffers { size_kb: 65536 } duration_ms: 2500
         data_sources { config { name: "android.java_hprof" java_hprof_config { process_cmdline: "%s" dump_smaps: true
-            ignored_types: "Shapes$Item[]" continuous_dump_config { dump_interval_ms: 700 } } } }"""
-    with Jvm(box, SHAPES, 500).ready() as jvm:
-        for name in "Shapes", "Circles":
-            (box.dir / "config").write_text(config % name)
+            ignored_types: "%s$Item[]" continuous_dump_config { dump_interval_ms: 700 } } } }"""
+    with Jvm(box, source, 500).ready() as jvm:
+        for name in own_name, "Circles":
+            (box.dir / "config").write_text(config % (name, own_name))
             p = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path(f"{name}.trace")],
                         env=env, check=0)
             hw.equal(b"no JVM" in p.stderr, name == "Circles", p.stderr.decode())
@@ -544,11 +564,11 @@ def by_configuration(box):
                 hw.equal(ask(box, box.path("limit.trace"), "select count(*) from heap_graph")[0][0], str(int(dumped)),
                          f"dumps with {limit}: {n_kb}: {p.stderr.decode()}")
                 hw.equal(limit.encode() in p.stderr, not dumped, p.stderr.decode())
-    rows = ask(box, box.path("Shapes.trace"), """select graph_sample_ts, sum(c.name = 'Shapes$Item'), sum(c.name =
-        'Shapes$Item[]') from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
+    rows = ask(box, box.path(f"{own_name}.trace"), f"""select graph_sample_ts, sum(c.name = '{own_name}$Item'), sum(c.name =
+        '{own_name}$Item[]') from heap_graph_object o join heap_graph_class c on o.type_id = c.id group by 1""")
     hw.true(len(rows) >= 2, f"one dump at the start and others: {rows}")
     hw.equal({r[1:] for r in rows}, {("500", "0")}, "objects of each dump, ignored ones left out")
-    hw.true(int(ask(box, box.path("Shapes.trace"), "select count(*) from profiler_smaps")[0][0]) > 50, "mappings")
+    hw.true(int(ask(box, box.path(f"{own_name}.trace"), "select count(*) from profiler_smaps")[0][0]) > 50, "mappings")
 
 
 def refused(box):

@@ -95,7 +95,6 @@ class Box:
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hw."))
         self.children = []
-        self.names = {}
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("HEAPWISE", "PERFETTO", "LD_PRELOAD"))}
         bindir = shutil.which("heapwise")
@@ -115,8 +114,11 @@ class Box:
         link = self.dir / f"t_{name}.{self.dir.name.split('.')[-1]}"
         if not link.exists():
             link.symlink_to(target(name))
-            self.names[f"t_{name}"] = link.name
         return str(link)
+
+    def named(self, name):
+        """What a recorder shall look for where t_STEPS is meant: this box's own."""
+        return os.path.basename(self.own(name[2:])) if name.startswith("t_") else name
 
     def path(self, name):
         return str(self.dir / name)
