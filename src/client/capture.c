@@ -436,7 +436,7 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
                               const struct capture *c, uint64_t now_ns)
 {
     const struct hw_walk_out *o = &slab->out;
-    const struct hw_mixed *m = &slab->mixed;
+    struct hw_mixed *m = &slab->mixed;
     bool mixed = slab->is_mixed;
     uint64_t id = mixed ? m->stack_id : o->stack_id;
     uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
@@ -449,9 +449,12 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
         flags |= HW_ALLOC_TRUNCATED;
     if (stop == HW_STOP_LIMIT)
         hw_count(s, truncated, 1);
-    if (atomic_load_explicit(&s->sent[id % HW_SENT_SLOTS], memory_order_relaxed) != id &&
-        !(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
-        return 0;
+    if (atomic_load_explicit(&s->sent[id % HW_SENT_SLOTS], memory_order_relaxed) != id) {
+        if (mixed && !m->is_built)
+            hw_managed_build(o, &slab->python, m);
+        if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
+            return 0;
+    }
     if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
         (s->config.flags & HW_CC_ADDRESSES) == 0)
         return push_exact(s, e, id, now_ns);

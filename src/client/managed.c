@@ -94,13 +94,36 @@ static void ask_agent(struct hw_session *s, const struct hw_site *site, const st
     hw_mixed_splice(m, out->at, out->n_removed, out->ids, out->n_ids);
 }
 
+void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
+                      struct hw_mixed *m)
+{
+    begin(m, o);
+    hw_python_put_in(python, m);
+    m->is_built = true;
+}
+
+/* Python alone: most stacks are known to the recorder, and of those only the id is wanted. */
+static bool mix_python(const struct hw_walk_out *o, const struct hw_python *python, uint64_t hash,
+                       struct hw_mixed *m)
+{
+    bool too_deep = o->n_frames + python->n_ids - python->n_evals > HW_MAX_FRAMES;
+    m->is_built = false;
+    m->stop = too_deep ? (uint32_t)HW_STOP_LIMIT : o->stop;
+    m->stack_id = ((o->stack_id ^ hash) * HASH_ENTRY) | 1u;
+    return true;
+}
+
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
                     struct hw_python *python, struct hw_mixed *m)
 {
+    uint64_t hash = hw_python_is_on() ? hw_python_look(s, o, python) : 0;
+    if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
+        return hash != 0 && mix_python(o, python, hash, m);
     begin(m, o);
+    m->is_built = true;
     ask_agent(s, site, o, m);
-    if (hw_python_is_on())
-        hw_python_mix(s, python, m);
+    if (m->n_managed == 0 && hash != 0)
+        hw_python_put_in(python, m);
     if (m->n_managed == 0)
         return false;
     m->stack_id = stack_id(m);

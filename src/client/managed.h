@@ -29,6 +29,7 @@ struct hw_mixed {
     uint32_t n_managed;
     uint32_t stop; /* enum hw_walk_stop */
     uint16_t generation;
+    bool is_built; /* else only stop and stack_id are there */
     uint64_t stack_id;
     uint64_t at[HW_MAX_FRAMES]; /* pc or id */
     uint8_t entry[HW_MAX_FRAMES];
@@ -38,9 +39,11 @@ struct hw_mixed {
 /* Is there a runtime to be asked? */
 extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 
-/* Builds *m from what was walked; false: no runtime had anything to say. */
+/* What was walked with what runtimes say of it; false: nothing. *m may be yet to be built. */
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
                     struct hw_python *python, struct hw_mixed *m);
+void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
+                      struct hw_mixed *m);
 /* Puts ids in the place of entries at .. at + n_removed (cut to what there is). */
 void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids);

@@ -82,18 +82,19 @@ static bool readable(uint64_t at)
     return syscall(SYS_rt_sigprocmask, -1, (uintptr_t)at, NULL, 8) != 0 && errno == EINVAL;
 }
 
-static bool may_load(struct look *k, uint64_t at)
+static HW_COLD bool may_load(struct look *k, uint64_t at)
 {
-    if (hw_unlikely(k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !readable(at)))) {
+    if (k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !readable(at)))
         k->bad = true;
-        return false;
-    }
-    return true;
+    return !k->bad;
 }
 
+/* Once the layout is proved, an address that is no null leads somewhere. */
 static inline uint64_t word_at(struct look *k, uint64_t at)
 {
-    return may_load(k, at) ? *(const volatile uint64_t *)(uintptr_t)at : 0;
+    if ((hw_unlikely(k->careful) || hw_unlikely(at < 4096)) && !may_load(k, at))
+        return 0;
+    return *(const volatile uint64_t *)(uintptr_t)at;
 }
 
 static inline uint32_t u32_at(struct look *k, uint64_t at)
@@ -219,16 +220,17 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
  * What a code object looks like: its place and name and file may be another one's a moment later,
  * their lengths, hashes and the size of its table of lines are hardly the same then.
  */
-static uint64_t print_of(struct look *k, uint64_t code)
+static inline uint64_t print_of(struct look *k, uint64_t code)
 {
     const struct layout *l = k->l;
     uint64_t name = word_at(k, code + l->qualname), file = word_at(k, code + l->file);
     uint64_t lines = word_at(k, code + l->lines), plain = word_at(k, code + l->name);
-    uint64_t h = mix(name, word_at(k, name + HASH_AT));
-    h = mix(h, word_at(k, name + SIZE_AT) ^ word_at(k, plain + HASH_AT));
-    h = mix(h, file ^ word_at(k, file + HASH_AT));
-    h = mix(h, word_at(k, file + SIZE_AT) ^ lines);
-    return mix(h, word_at(k, lines + SIZE_AT) ^ (uint64_t)u32_at(k, code + l->first_line) << 32);
+    uint64_t sizes = word_at(k, name + SIZE_AT) << 40 ^ word_at(k, file + SIZE_AT) << 20 ^
+                     word_at(k, lines + SIZE_AT);
+    uint64_t hashes = word_at(k, plain + HASH_AT) ^ word_at(k, name + HASH_AT) * 3 ^
+                      word_at(k, file + HASH_AT) * 5;
+    uint64_t places = name ^ file * 0x9e3779b97f4a7c15u ^ lines * 0xd6e8feb86659fd93u;
+    return mix(places ^ sizes, hashes ^ (uint64_t)u32_at(k, code + l->first_line) << 32);
 }
 
 static bool tell(struct hw_session *s, struct hw_python *p, struct look *k, uint64_t code,
@@ -274,7 +276,7 @@ static void add_frame(struct hw_session *s, struct hw_python *p, struct look *k,
 {
     const struct layout *l = k->l;
     uint64_t code = word_at(k, frame + l->code);
-    if (word_at(k, code + TYPE_AT) != k->code_type)
+    if (code >> 47 || code % 8 || word_at(k, code + TYPE_AT) != k->code_type)
         k->bad = true;
     if (k->bad)
         return;
@@ -295,6 +297,8 @@ static bool walk(struct hw_session *s, struct hw_python *p, struct look *k, uint
     for (uint32_t i = 0; frame && !k->bad; i++) {
         if (p->n_ids == HW_MAX_FRAMES || p->n_parts == HW_MAX_FRAMES || i == 2 * HW_MAX_FRAMES)
             return false;
+        if (frame >> 47 || frame % 8)
+            break;
         uint32_t owner = byte_at(k, frame + l->owner);
         bool marks = l->is_entry == HW_PYTHON_NONE && owner == ON_STACK;
         if (!marks)
@@ -303,6 +307,7 @@ static bool walk(struct hw_session *s, struct hw_python *p, struct look *k, uint
             end_part(p);
         frame = word_at(k, frame + l->previous);
     }
+    k->bad |= frame != 0;
     return true;
 }
 
@@ -338,35 +343,61 @@ static bool begin_look(struct look *k, uint64_t eval)
            !(k->careful && hw_sandbox());
 }
 
-static bool is_eval(const struct hw_python_place *at, uint64_t pc)
+struct evals {
+    uint64_t lo, n_bytes, cold_lo, n_cold;
+};
+
+static struct evals evals_of(const struct hw_python_place *at)
 {
     uint64_t lo = atomic_load_explicit(&at->eval_lo, memory_order_relaxed);
-    uint64_t hi = atomic_load_explicit(&at->eval_hi, memory_order_relaxed);
     uint64_t cold_lo = atomic_load_explicit(&at->cold_lo, memory_order_relaxed);
-    uint64_t cold_hi = atomic_load_explicit(&at->cold_hi, memory_order_relaxed);
-    return pc - 1 - lo < hi - lo || pc - 1 - cold_lo < cold_hi - cold_lo;
+    return (struct evals){lo, atomic_load_explicit(&at->eval_hi, memory_order_relaxed) - lo,
+                          cold_lo,
+                          atomic_load_explicit(&at->cold_hi, memory_order_relaxed) - cold_lo};
 }
 
-static uint32_t count_evals(const struct hw_python_place *at, const struct hw_mixed *m)
+static inline bool is_eval(const struct evals *e, uint64_t pc)
 {
+    return pc - 1 - e->lo < e->n_bytes || pc - 1 - e->cold_lo < e->n_cold;
+}
+
+/* How many evaluations a native stack has; its id says what it looks like. */
+static uint32_t count_evals(struct hw_python *p, const struct evals *e, const struct hw_walk_out *o)
+{
+    struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    if (hw_likely(known->stack_id == o->stack_id))
+        return known->n_evals;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->n_frames; i++)
-        n += m->entry[i] == HW_ENTRY_RETURN && is_eval(at, m->at[i]);
+    for (uint32_t i = 0; i < o->n_frames; i++)
+        n += !(o->exact[i / 64] >> i % 64 & 1) && is_eval(e, o->pcs[i]);
+    *known = (struct hw_python_native){o->stack_id, n, 0};
     return n;
 }
 
 /* From the root on, so that what is yet to be done keeps its place. */
-static void put_in(const struct hw_python_place *at, const struct hw_python *p, uint32_t n_evals,
-                   struct hw_mixed *m)
+void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m)
 {
-    for (uint32_t i = m->n_frames; i > 0 && n_evals > 0; i--) {
-        if (m->entry[i - 1] != HW_ENTRY_RETURN || !is_eval(at, m->at[i - 1]))
+    struct evals e = evals_of(&hw_control.python);
+    uint32_t left = p->n_evals;
+    for (uint32_t i = m->n_frames; i > 0 && left > 0; i--) {
+        if (m->entry[i - 1] != HW_ENTRY_RETURN || !is_eval(&e, m->at[i - 1]))
             continue;
-        n_evals--;
-        uint32_t first = n_evals ? p->ends[n_evals - 1] : 0;
-        if (n_evals < p->n_parts && p->ends[n_evals] > first)
-            hw_mixed_splice(m, i - 1, 1, p->ids + first, p->ends[n_evals] - first);
+        left--;
+        uint32_t first = left ? p->ends[left - 1] : 0;
+        if (left < p->n_parts && p->ends[left] > first)
+            hw_mixed_splice(m, i - 1, 1, p->ids + first, p->ends[left] - first);
     }
+}
+
+/* Of what stands in the evaluations' place. */
+static uint64_t hash_of(const struct hw_python *p)
+{
+    uint64_t h = p->n_parts;
+    for (uint32_t i = 0; i < p->n_ids; i++)
+        h = mix(h, p->ids[i]);
+    for (uint32_t i = 0; i < p->n_parts; i++)
+        h = h * 31 + p->ends[i];
+    return h;
 }
 
 bool hw_python_is_on(void)
@@ -374,36 +405,37 @@ bool hw_python_is_on(void)
     return atomic_load_explicit(&hw_control.python.eval_hi, memory_order_acquire) != 0;
 }
 
-void hw_python_mix(struct hw_session *s, struct hw_python *p, struct hw_mixed *m)
+uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p)
 {
     const struct hw_python_place *at = &hw_control.python;
-    uint64_t eval = atomic_load_explicit(&at->eval_lo, memory_order_relaxed);
     struct look k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
                      .code_type = atomic_load_explicit(&at->code_type, memory_order_relaxed)};
-    uint32_t n_evals = count_evals(at, m);
-    if (n_evals == 0 || !k.l || !begin_look(&k, eval))
-        return;
-    uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
-    if (state == 0)
-        return;
+    struct evals e = evals_of(at);
     if (p->generation != s->generation) {
         memset(p->calls, 0, sizeof p->calls);
+        memset(p->natives, 0, sizeof p->natives);
         p->generation = s->generation;
     }
+    p->n_evals = count_evals(p, &e, o);
+    if (p->n_evals == 0 || !k.l || !begin_look(&k, e.lo))
+        return 0;
+    uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
+    if (state == 0)
+        return 0;
     bool all = walk(s, p, &k, state);
-    if (!all && p->n_parts < n_evals)
+    if (!all && p->n_parts < p->n_evals)
         end_part(p); /* the part that was cut */
-    bool whole = hw_stop_is_complete(m->stop) && all;
-    bool fits = whole ? n_evals == p->n_parts : !all || n_evals <= p->n_parts;
+    bool whole = hw_stop_is_complete(o->stop) && all;
+    bool fits = whole ? p->n_evals == p->n_parts : !all || p->n_evals <= p->n_parts;
     if (k.bad || !fits) {
         hw_count(s, python_unclear, 1);
         if (k.bad)
             atomic_fetch_add_explicit(&proof.n_bad, 1, memory_order_relaxed);
-        return;
+        return 0;
     }
     if (k.careful)
         atomic_fetch_add_explicit(&proof.n_good, 1, memory_order_relaxed);
-    put_in(at, p, n_evals, m);
+    return p->n_ids ? hash_of(p) | 1 : 0;
 }
 
 #else
@@ -413,9 +445,15 @@ bool hw_python_is_on(void)
     return false;
 }
 
-void hw_python_mix(struct hw_session *s, struct hw_python *p, struct hw_mixed *m)
+uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p)
 {
-    (void)s, (void)p, (void)m;
+    (void)s, (void)o, (void)p;
+    return 0;
+}
+
+void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m)
+{
+    (void)p, (void)m;
 }
 
 #endif
