@@ -7,6 +7,7 @@
 #   make fuzz       longer fuzzing with libFuzzer (FUZZ_SECONDS an entry, default 60)
 #   make bench      our figures beside those of other profilers (see bench/README.md)
 #   make screenshots  the pictures of README.md, of redis-server in a headless Chromium
+#   make dist       the release archive, with the built page: building from it takes no Node
 #   make install    PREFIX=dir (default /usr/local), DESTDIR=
 BUILD        ?= build
 PREFIX       ?= /usr/local
@@ -51,6 +52,9 @@ bench: build
 screenshots: build
 	HW_BUILD=$(abspath $(BUILD)) tests/browser/run pictures.mjs
 
+dist: build
+	$(MESON) dist -C $(BUILD) --no-tests --formats gztar
+
 format:
 	tools/check-format --fix
 
@@ -63,4 +67,4 @@ clean:
 	$(MAKE) -C bench clean
 
 comma := ,
-.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install clean
+.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install dist clean
