@@ -194,6 +194,17 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, focus: number, hover: nu
   return boxes;
 }
 
+/** The deepest row in which anything is drawn: what is narrower than a box hides all below it. */
+function deepestDrawn(g: Graph, root: number, width: number): number {
+  const scale = g.cum[root] > 0 ? width / g.cum[root] : 0;
+  let deepest = g.depth[root];
+  for (let i = root + 1; i < g.end[root];) {
+    if (g.depth[i] > deepest) deepest = g.depth[i];
+    i = g.cum[i] * scale < MIN_WIDTH ? g.end[i] : i + 1;
+  }
+  return deepest;
+}
+
 export function describe(g: Graph, i: number, m: Metric): string {
   return `${safe(nameOf(g, i))}, ${amount(g.cum[i], m)}, ${percent(g.cum[i], g.total)} of all, self ${amount(g.self[i], m)}`;
 }
@@ -232,7 +243,8 @@ export function Flame(p: FlameProps) {
   const [top, setTop] = useState(0);
   const [size, setSize] = useState(0);
   const found = useMemo(() => search(g, p.searchText ?? ''), [g, p.searchText]);
-  const depth = g.maxDepth + 1;
+  const width = canvas.current?.clientWidth ?? 0;
+  const depth = useMemo(() => (width ? deepestDrawn(g, p.zoom, width) : g.maxDepth), [g, p.zoom, width]) + 1;
   // Never taller than the window: canvases end at 32767 px, and rows out of sight cost time.
   const height = Math.min(depth * ROW, p.height ?? Math.max(16 * ROW, innerHeight - 290));
   const most = Math.max(0, depth * ROW - height);
@@ -240,8 +252,8 @@ export function Flame(p: FlameProps) {
 
   useEffect(() => {
     setFocus(p.zoom);
-    setTop((t) => Math.min(t, most));
   }, [g, p.zoom]);
+  useEffect(() => setTop((t) => Math.min(t, most)), [g, p.zoom, most]);
   useEffect(() => {
     const el = canvas.current!;
     const again = () => setSize((s) => s + 1);
