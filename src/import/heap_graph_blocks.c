@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "codec/pb.h"
 #include "import/heap_graph_natives.h"
 #include "model/heap_graph_build.h"
@@ -121,14 +122,38 @@ int hw_told_links_packet(struct hw_told_links *l, const struct hw_packet *p, int
     return HW_OK;
 }
 
-static struct hw_heap_graph *graph_of(const struct hw_profile *p, int64_t pid, int64_t ts_ns)
+/* Graphs by time and process; a file may have as many of them as links. */
+struct known_graph {
+    int64_t ts_ns, pid;
+    struct hw_heap_graph *g;
+};
+
+static int by_time(const void *pa, const void *pb)
 {
-    for (size_t i = 0; i < p->graphs.n; i++) {
+    const struct known_graph *a = pa, *b = pb;
+    if (a->ts_ns != b->ts_ns)
+        return a->ts_ns < b->ts_ns ? -1 : 1;
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static struct known_graph *list_graphs(const struct hw_profile *p)
+{
+    struct known_graph *all = calloc(p->graphs.n + 1, sizeof *all);
+    for (size_t i = 0; all && i < p->graphs.n; i++) {
         struct hw_heap_graph *g = p->graphs.v[i];
-        if (g->ts_ns == ts_ns && p->processes.v[g->upid.v].pid == pid)
-            return g;
+        all[i] = (struct known_graph){g->ts_ns, p->processes.v[g->upid.v].pid, g};
     }
-    return NULL;
+    if (all && p->graphs.n)
+        qsort(all, p->graphs.n, sizeof *all, by_time);
+    return all;
+}
+
+static struct hw_heap_graph *graph_of(const struct known_graph *all, size_t n, int64_t pid,
+                                      int64_t ts_ns)
+{
+    const struct known_graph key = {.ts_ns = ts_ns, .pid = pid};
+    const struct known_graph *found = n ? bsearch(&key, all, n, sizeof *all, by_time) : NULL;
+    return found ? found->g : NULL;
 }
 
 static int by_block(const void *pa, const void *pb)
@@ -168,24 +193,22 @@ static int drop_strays(struct hw_heap_graph *g)
 
 int hw_told_links_finish(struct hw_told_links *l, struct hw_profile *p)
 {
-    struct hw_heap_graph *g = NULL;
-    int64_t pid = 0;
-    int rc = HW_OK;
-    for (size_t i = 0; i < l->graphs.n; i++)
-        if ((g = graph_of(p, l->graphs.v[i].pid, l->graphs.v[i].ts_ns)))
+    hw_autofree struct known_graph *all = list_graphs(p);
+    size_t n = p->graphs.n;
+    struct hw_heap_graph *g;
+    int rc = all ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; i < l->graphs.n && rc == HW_OK; i++)
+        if ((g = graph_of(all, n, l->graphs.v[i].pid, l->graphs.v[i].ts_ns)))
             g->is_linked = true;
-    g = NULL;
     for (size_t i = 0; i < l->v.n && rc == HW_OK; i++) {
         const struct hw_told_link *t = &l->v.v[i];
-        if (!g || g->ts_ns != t->ts_ns || pid != t->pid)
-            g = graph_of(p, t->pid, t->ts_ns);
-        pid = t->pid;
+        g = graph_of(all, n, t->pid, t->ts_ns);
         if (!g || t->link.block >= g->blocks.n)
             l->n_broken++;
         else if (hw_vec_push(&g->links, t->link) < 0)
             rc = HW_ENOMEM;
     }
-    for (size_t i = 0; i < p->graphs.n && rc == HW_OK; i++)
+    for (size_t i = 0; i < n && rc == HW_OK; i++)
         rc = drop_strays(p->graphs.v[i]);
     if (rc == HW_OK && l->n_broken)
         rc = hw_profile_stat_add(p, "heap_graph_malformed_packet", -1, HW_STAT_ERROR,
