@@ -81,10 +81,11 @@ static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_i
 {
     const struct hw_strings *s = strings_of(f->cs);
     struct hw_function_at at = {.file = file, .line = line};
-    struct hw_bytes name = hw_strings_get(s, fn->name);
-    fn->kind = (uint8_t)(hw_function_is_wrapper(name, f->wrappers)
-                             ? HW_FUNCTION_ALLOCATOR
-                             : hw_function_kind_of(name, hw_strings_get(s, fn->module)));
+    struct hw_bytes name = hw_strings_get(s, fn->name), module = hw_strings_get(s, fn->module);
+    fn->language = (uint8_t)hw_function_language_of(module);
+    fn->kind =
+        (uint8_t)(hw_function_is_wrapper(name, f->wrappers) ? HW_FUNCTION_ALLOCATOR
+                                                            : hw_function_kind_of(name, module));
     int rc = function_intern(f, fn, &at.function);
     if (rc == HW_OK && hw_vec_push(&f->at, at) < 0)
         rc = HW_ENOMEM;
@@ -156,35 +157,57 @@ static bool belongs_to_allocator(const struct hw_functions *f, uint32_t at, uint
     return fn->name.v == 0 && fn->module.v && fn->module.v == parent->module.v;
 }
 
+/* What is known of a callsite while the sites of those below it are looked for. */
+struct standing {
+    uint8_t kind;      /* of its own frame, by its place too */
+    uint8_t site_kind; /* of the code that it was asked for by */
+    bool managed;      /* a function that some runtime runs, or below one */
+};
+
+static struct standing stand(const struct hw_functions *f, uint32_t at, const struct standing *up,
+                             uint32_t up_at)
+{
+    const struct hw_function *fn = &f->v.v[f->at.v[at].function];
+    struct standing s = {fn->kind, fn->kind,
+                         fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
+    if (s.managed && s.kind == HW_FUNCTION_PLAIN && fn->language == HW_FUNCTION_RUNTIME)
+        s.kind = HW_FUNCTION_STD;
+    if (up && up->kind == HW_FUNCTION_ALLOCATOR && belongs_to_allocator(f, at, up_at))
+        s.kind = HW_FUNCTION_ALLOCATOR;
+    s.site_kind = s.kind;
+    return s;
+}
+
 /* A parent is interned before its children, so one pass in order of id sees it first. */
 static int sites_find(struct hw_functions *f)
 {
     size_t n = hw_callsites_count(f->cs);
     f->site = calloc(n ? n : 1, sizeof *f->site);
     f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
-    uint8_t *kinds = calloc(n ? n : 1, 1); /* of the callsite's own frame, by its place too */
-    if (!f->site || !f->site_at || !kinds) {
-        free(kinds);
+    struct standing *stands = calloc(n ? n : 1, sizeof *stands);
+    if (!f->site || !f->site_at || !stands) {
+        free(stands);
         return HW_ENOMEM;
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
+        uint32_t own = best_of_frame(f, c->frame.v), parent = c->parent.v;
         f->site[i] = i;
-        uint32_t own = f->site_at[i] = best_of_frame(f, c->frame.v);
-        kinds[i] = kind_at(f, own);
-        if (c->parent.v >= i)
+        f->site_at[i] = own;
+        if (parent >= i) {
+            stands[i] = stand(f, own, NULL, 0);
             continue;
+        }
         const struct hw_callsite *p = hw_callsites_get(f->cs, c->parent);
-        if (kinds[c->parent.v] == HW_FUNCTION_ALLOCATOR &&
-            belongs_to_allocator(f, own, best_of_frame(f, p->frame.v)))
-            kinds[i] = HW_FUNCTION_ALLOCATOR;
-        uint32_t up = f->site_at[c->parent.v];
-        if (kind_at(f, up) < kinds[i]) { /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
-            f->site[i] = f->site[c->parent.v];
-            f->site_at[i] = up;
+        stands[i] = stand(f, own, &stands[parent], best_of_frame(f, p->frame.v));
+        /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
+        if (stands[parent].site_kind < stands[i].site_kind) {
+            stands[i].site_kind = stands[parent].site_kind;
+            f->site[i] = f->site[parent];
+            f->site_at[i] = f->site_at[parent];
         }
     }
-    free(kinds);
+    free(stands);
     return HW_OK;
 }
 

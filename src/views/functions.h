@@ -11,7 +11,9 @@
  *          callsite's *site* is the function that asked: going up from the leaf, the first that is
  *          none of these (a nameless function that an allocator of its file calls is one of them);
  *          the std function nearest the leaf when there is nothing else; the
- *          allocator itself when it has no caller.
+ *          allocator itself when it has no caller. Below a managed function (Java's, Python's) code
+ *          of its language's runtime counts as std: who called Unsafe.allocateMemory asked for a
+ *          direct buffer, not libjvm.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + callsites), once.
@@ -36,11 +38,18 @@ enum hw_function_kind {
     HW_FUNCTION_KIND_COUNT
 };
 
+enum hw_function_language {
+    HW_FUNCTION_NATIVE,
+    HW_FUNCTION_RUNTIME, /* native code of an interpreter or virtual machine */
+    HW_FUNCTION_MANAGED, /* a function that such a one runs */
+};
+
 struct hw_function {
     hw_str_id name;   /* raw; 0 = unknown */
     hw_str_id module; /* path; 0 = unknown */
     uint64_t rel_pc;  /* only when the name is unknown */
     uint8_t kind;     /* enum hw_function_kind */
+    uint8_t language; /* enum hw_function_language */
 };
 
 /* A function with the line a frame is at in it: where it calls the next one, or stands itself. */
@@ -78,6 +87,7 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
                                                   size_t *depth_in_frame);
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
+enum hw_function_language hw_function_language_of(struct hw_bytes module);
 bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
 
 /* How a name is shown: demanglers live on another floor, so the caller brings one.

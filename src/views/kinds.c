@@ -81,6 +81,33 @@ static bool is_allocator_library(struct hw_bytes module)
     return starts_any(module, names);
 }
 
+/* Managed functions stand in mappings "[java] java.base", "[java] app.jar", "[python]", which a
+ * trace's paths have as "/[python]". */
+#define JAVA   "/[java]"
+#define PYTHON "/[python]"
+
+/* A managed frame that says why there is none: "[java unwind failed: -3]". */
+static bool is_note(struct hw_bytes name)
+{
+    return starts(name, "[") && name.p[name.n - 1] == ']';
+}
+
+/* Modules of the JDK itself, by name. */
+static bool is_jdk(struct hw_bytes module)
+{
+    return starts(module, JAVA " java.") || starts(module, JAVA " jdk.");
+}
+
+enum hw_function_language hw_function_language_of(struct hw_bytes module)
+{
+    static const char *const runtimes[] = {"libjvm.so", "libjava.so",   "libzip.so", "libnio.so",
+                                           "libnet.so", "libjimage.so", "libjli.so", "libpython",
+                                           "python2",   "python3",      NULL};
+    if (starts(module, JAVA) || starts(module, PYTHON))
+        return HW_FUNCTION_MANAGED;
+    return starts_any(base_of(module), runtimes) ? HW_FUNCTION_RUNTIME : HW_FUNCTION_NATIVE;
+}
+
 /* ---- wrappers in C: a known prefix, what is wrapped, a known tail ---- */
 
 /* "" covers malloc itself and what any library calls strdup. */
@@ -441,6 +468,8 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
         memcmp(raw_name.p + raw_name.n - n_mark, HW_FOLDED_MARK, n_mark) == 0)
         raw_name.n -= n_mark;
     struct hw_bytes base = base_of(module);
+    if (hw_function_language_of(module) == HW_FUNCTION_MANAGED)
+        return is_jdk(module) || is_note(raw_name) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     if (is_profiler(base) || is_allocator_library(base))
         return HW_FUNCTION_ALLOCATOR;
     if (raw_name.n == 0)

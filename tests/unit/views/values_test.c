@@ -98,6 +98,21 @@ static void sites_name_the_code_that_asked(void **state)
         {"main;_ZN4core4loadEv;malloc", "_ZN4core4loadEv"}, /* C++, not Rust's core */
         {"main;parse;_ZN5alloc7raw_vec11finish_grow17h0123456789abcdefE;__rust_alloc", "parse"},
         {"main;listAdd;zrealloc_usable;realloc", "listAdd"},
+        /* below a managed function the runtime's own code did not ask */
+        {"main;App.run@/[java] app.jar;java.nio.Bits.reserve@/[java] java.base;"
+         "Unsafe_AllocateMemory0@/jre/libjvm.so;malloc",
+         "App.run"},
+        {"main;App.zip@/[java] "
+         "app.jar;Java_Deflater_init@/jre/libzip.so;deflateInit2_@/lib/libz.so;"
+         "malloc",
+         "deflateInit2_"}, /* somebody's library: it is what asked */
+        {"main@/usr/bin/python3.11;_PyEval_EvalFrame@/usr/bin/python3.11;leak@/[python];"
+         "PyByteArray_Resize@/usr/bin/python3.11;malloc",
+         "leak"},
+        {"main@/usr/bin/python3.11;new_interp@/usr/bin/python3.11;malloc", "new_interp"},
+        {"main;App.run@/[java] app.jar;[java unwind failed: "
+         "-3]@/[java];os_grow@/jre/libjvm.so;malloc",
+         "App.run"},
         {"main;@0x44;malloc", ""},
     };
     struct hw_profile *p;
