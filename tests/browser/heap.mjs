@@ -56,11 +56,28 @@ async function recordBoth() {
   service.kill();
 }
 
+/** A dump that did not end, one with clear names, and one whose class names are an attacker's. */
+function spoil() {
+  const whole = readFileSync(join(dir, 'three.trace'));
+  writeFileSync(join(dir, 'cut.trace'), whole.subarray(0, Math.floor(whole.length * 0.55)));
+  writeFileSync(join(dir, 'map.txt'), 'com.example.Real -> Managed$Session:\n    java.lang.String login -> user\n');
+  const r = spawnSync(heapwise, ['deobfuscate', 'three.trace', 'names'], { cwd: dir, env: { ...process.env, PERFETTO_PROGUARD_MAP: 'java=map.txt' }, encoding: 'utf8' });
+  assert.equal(r.status, 0, r.stderr);
+  writeFileSync(join(dir, 'names.trace'), Buffer.concat([whole, readFileSync(join(dir, 'names'))]));
+  let text = readFileSync(join(dir, 'one.hprof')).toString('latin1');
+  for (const [from, to] of [['Managed$Session', '<img/src=x/a=1>'], ['Managed$Cache', '\xe2\x80\xae=1.<b>\x1b[31'], ['user of many', '<svg onload>']]) {
+    assert.equal(from.length, to.length);
+    text = text.replaceAll(from, to);
+  }
+  writeFileSync(join(dir, 'hostile.hprof'), Buffer.from(text, 'latin1'));
+}
+
 before(async () => {
   if (skip) return;
   await dumpJvm();
   await recordBoth();
-  server = await serve(join(dir, 'three.trace'), join(dir, 'one.hprof'), join(dir, 'both.trace'));
+  spoil();
+  server = await serve(...['three.trace', 'one.hprof', 'both.trace', 'cut.trace', 'names.trace', 'hostile.hprof'].map((f) => join(dir, f)));
   page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
   await page.goto(server.url);
   await page.waitForSelector('.figures');
@@ -367,8 +384,42 @@ test('a whole process: each part is that of its source, what is known twice coun
   assert.match(await page.textContent('.explorer'), /No native heap profile/);
   // Beside a native profile the diamond stands among its tracks.
   await visit(page, 'timeline', '', 3);
+  assert.equal(await page.locator('.diamond.managed').count(), (await server.sql('select count(*) from heap_graph', 3))[0][0]);
   await page.locator('.diamond.managed').last().click();
   await page.waitForFunction(() => location.hash.startsWith('#!/heap'));
+  assert.deepEqual(page.problems, []);
+});
+
+test('a dump that did not end says so before it shows anything', { skip }, async () => {
+  await visit(page, 'heap', '', 4);
+  await page.waitForSelector('[role=alert]:has-text("did not end")');
+  assert.equal(await page.locator('.figures').count(), 0);
+  await page.click('summary:has-text("Show errors")');
+  assert.match(await page.textContent('[role=alert]'), /heap_graph_non_finalized_graph: 1/);
+  await page.click('text=View anyway');
+  await page.waitForFunction(() => location.hash.includes('anyway=1'));
+  await page.waitForSelector('.figures');
+});
+
+test('clear names are shown, recorded ones are told', { skip }, async () => {
+  await visit(page, 'heap', '&tab=objects&cls=com.example.Real', 5);
+  assert.match(await page.textContent('.statement'), /^400 rows/);
+  assert.match(await page.locator('.grid-body [role=gridcell][title*="recorded as Managed$Session"]').first().textContent(), /com\.example\.Real/);
+  const id = await only('Managed$Session', 5);
+  await visit(page, 'heap', `&tab=o${id}`, 5);
+  assert.match(await page.textContent('.object'), /recorded as Managed\$Session/);
+  assert.match(await page.textContent('[aria-label="Fields"]'), /login/);
+});
+
+test('names of an attacker are text', { skip }, async () => {
+  for (const tab of ['', 'flame', 'classes', 'objects', 'dominators', 'paths', 'strings']) await visit(page, 'heap', `&tab=${tab}`, 6);
+  assert.match(await page.textContent('.grid-body'), /<svg onload>/);
+  const [[id]] = await server.sql("select o.id from heap_graph_object o join heap_graph_class c on c.id = o.type_id where c.name = '<img.src=x.a=1>' limit 1", 6);
+  await visit(page, 'heap', `&tab=o${id}`, 6);
+  assert.match(await page.textContent('.object h1'), /<img\.src=x\.a=1>/);
+  await visit(page, 'heap', '&tab=classes&match=%3D1.%3Cb', 6);
+  assert.match(await page.textContent('.grid-body'), /\\u202e=1\.<b>\\x1b\[31/);
+  assert.equal(await page.locator('main img, main svg[onload], main b:has-text("\u001b")').count(), 0);
   assert.deepEqual(page.problems, []);
 });
 

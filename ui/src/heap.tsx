@@ -219,7 +219,8 @@ export function HeapPage({ trace }: { trace: Trace }) {
   if (!answer.value) return answer.error ? <Failed text={answer.error} /> : <Busy what="Reading dumps" />;
   const dump = dumpOf(answer.value.dumps);
   if (!dump) return <div class="empty"><p>{safe(base(trace.name))} holds no dump of a managed heap.</p><p class="dim"><code>heapwise java dump PID</code> makes one of a running JVM.</p></div>;
-  const unfinished = answer.value.errors.some((e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid));
+  // The reader says of which process; it is the last dump that did not end.
+  const unfinished = dump === answer.value.dumps.filter((d) => d.upid === dump.upid).at(-1) && answer.value.errors.some((e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid));
   const tabs = TABS.filter((t) => !t.missing?.(dump, answer.value!));
   const object = /^o(\d+)$/.exec(p.tab)?.[1];
   const tab: Tab = object ? { id: p.tab, label: '', view: ({ dump: d }) => <ObjectTab dump={d} id={Number(object)} /> } : tabs.find((t) => t.id === p.tab) ?? tabs[0];

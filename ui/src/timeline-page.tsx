@@ -5,14 +5,16 @@ import { clock } from './format';
 import { isTyping, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, place } from './state';
 import { retained } from './api';
-import { GraphGroups } from './heap-track';
+import { GraphGroups, useHeapDumps, withDumps } from './heap-track';
 import { GUTTER, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
 import { ns } from './times';
 import { chosen } from './together';
 
 export function TimelinePage({ tracks, all }: ProfileProps) {
-  const whole = wholeView(all);
+  const graphs = useHeapDumps().value?.dumps ?? [];
+  const whole = withDumps(wholeView(all), graphs);
   const [view, setView] = useState<View>(whole);
+  useEffect(() => { if (graphs.length) setView(whole); }, [graphs.length]); // they come later
   const zoom = (factor: number, middle = (view.from + view.to) / 2) => {
     const from = middle - (middle - view.from) * factor;
     const to = middle + (view.to - middle) * factor;
