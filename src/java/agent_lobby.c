@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,7 +111,8 @@ static hw_jvm_env wait_for_jvm(void)
 static int listen_here(void)
 {
     struct sockaddr_un at;
-    struct stat st;
+    char space[64] = ""; /* "pid:[4026531836]" */
+    unsigned long long inode;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
@@ -121,8 +121,9 @@ static int listen_here(void)
         (void)close(fd);
         fd = high;
     }
-    if (stat("/proc/self/ns/pid", &st) == 0) {
-        socklen_t n = hw_java_lobby(st.st_ino, getpid(), &at);
+    if (readlink("/proc/self/ns/pid", space, sizeof space - 1) > 0 &&
+        sscanf(space, "pid:[%llu]", &inode) == 1) {
+        socklen_t n = hw_java_lobby(inode, getpid(), &at);
         if (bind(fd, (struct sockaddr *)&at, n) == 0 && listen(fd, BACKLOG) == 0)
             return fd;
     }
