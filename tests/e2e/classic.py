@@ -139,12 +139,12 @@ def print_config_pipe(box):
     """heap_profile -n NAME --print-config | perfetto -c - --txt -o FILE, with traced running, then
     LD_PRELOAD=libheapprofd_glibc_preload.so NAME."""
     service(box, "traced")
-    line = (f"{hw.tool('heap_profile')} -n t_truth -i 1 -d 4000 --print-config | "
+    line = (f"{hw.tool('heap_profile')} -n {box.named('t_truth')} -i 1 -d 4000 --print-config | "
             f"{hw.tool('perfetto')} -c - --txt -o {box.path('pipe.trace')}")
     p = box.start(["sh", "-c", line])
-    time.sleep(1)
+    hw.wait_for(lambda: os.path.exists(box.path("pipe.trace")) and os.path.getsize(box.path("pipe.trace")), "the session")
     plain = box.run([hw.target("truth")])
-    r = box.run([hw.target("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
+    r = box.run([box.own("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
     hw.equal(r.stdout, plain.stdout, "the target's output")
     out, err = p.communicate(timeout=40)
     hw.equal(p.returncode, 0, f"perfetto: {hw.tail(out)} {hw.tail(err)}")

@@ -269,14 +269,14 @@ def closing(box):
 
 def duration(box):
     """record -d: says that the recording is over, that it waits, for whom, and how to end it."""
-    p = box.start([hw.tool("heapwise"), "record", "-d", "300ms", "-o", "d.trace", "--", "sleep", "4"])
+    p = box.start([hw.tool("heapwise"), "record", "-d", "300ms", "-o", "d.trace", "--", "sleep", "60"])
     said = b""
     start = time.monotonic()
     while b"to end it from elsewhere" not in said:
         line = p.stderr.readline()
         hw.true(line, f"said before the end: {hw.tail(said)}")
         said += line
-    hw.true(time.monotonic() - start < 3.5, "said at once, not at the program's end")
+    hw.true(time.monotonic() - start < 40, "said at once, not at the program's end")
     pid = int(re.search(rb"kill (\d+)", said)[1])
     hw.true(b"waits for its end" in said and f"pid {pid}".encode() in said, f"{said}")
     os.kill(pid, signal.SIGTERM)
