@@ -38,12 +38,12 @@ TABLES = {
         "HW_TI_FIELD_NAME": "GetFieldName", "HW_TI_FIELD_MODIFIERS": "GetFieldModifiers",
         "HW_TI_METHOD_NAME": "GetMethodName", "HW_TI_METHOD_CLASS": "GetMethodDeclaringClass",
         "HW_TI_METHOD_LINES": "GetLineNumberTable", "HW_TI_THREAD_INFO": "GetThreadInfo",
-        "HW_TI_ALL_THREADS": "GetAllThreads", "HW_TI_CURRENT_THREAD": "GetCurrentThread", "HW_TI_STACK_TRACE": "GetStackTrace",
+        "HW_TI_ALL_THREADS": "GetAllThreads", "HW_TI_CURRENT_THREAD": "GetCurrentThread", "HW_TI_STACK": "GetStackTrace",
         "HW_TI_LOADED_CLASSES": "GetLoadedClasses", "HW_TI_GET_TAG": "GetTag", "HW_TI_SET_TAG": "SetTag",
         "HW_TI_FOLLOW": "FollowReferences", "HW_TI_EVENT_CALLBACKS": "SetEventCallbacks",
         "HW_TI_DISPOSE": "DisposeEnvironment", "HW_TI_PHASE": "GetPhase",
         "HW_TI_ADD_CAPABILITIES": "AddCapabilities", "HW_TI_OBJECT_SIZE": "GetObjectSize",
-        "HW_TI_SAMPLING_INTERVAL": "SetHeapSamplingInterval"}),
+        "HW_TI_HEAP_INTERVAL": "SetHeapSamplingInterval"}),
 }
 SAME = {
     "HW_JNI_VERSION": "JNI_VERSION_1_6", "HW_TI_VISIT": "JVMTI_VISIT_OBJECTS", "HW_TI_ABORT": "JVMTI_VISIT_ABORT",
@@ -69,7 +69,7 @@ SAME = {
     "offsetof(struct hw_jvm_reference_info, index)": "offsetof(jvmtiHeapReferenceInfo, field.index)",
 }
 # Bits of the capabilities.
-BITS = {"HW_TI_CAN_SOURCE_FILE": "can_get_source_file_name", "HW_TI_CAN_LINES": "can_get_line_numbers"}
+BITS = {"HW_TI_CAN_SAMPLE": "can_generate_sampled_object_alloc_events", "HW_TI_CAN_SOURCE_FILE": "can_get_source_file_name", "HW_TI_CAN_LINES": "can_get_line_numbers"}
 
 
 def enums_of(text):
