@@ -247,11 +247,19 @@ def no_java(box):
     hw.true(b"java_alloc_unsupported" in r.stderr, hw.tail(r.stderr))
 
 
+def long_only(case):
+    def run(box):
+        if not os.environ.get("HW_LONG"):
+            raise hw.Skip("HW_LONG=1 runs it")
+        case(box)
+    return run
+
+
 CASES = {"every-object": every_object, "sampled-objects": sampled_objects, "no-java": no_java,
-         "compiled": recorded(), "interpreted": recorded("-Xint"), "c1": recorded("-XX:TieredStopAtLevel=1"),
-         "zgc": recorded("-XX:+UseZGC", "-Xmx256m"),
-         "jdk25": recorded(java="/usr/lib/jvm/temurin-25-jdk-amd64/bin/java"),
-         "native-only": native_only, "attached": attached}
+         "compiled": recorded(), "interpreted": recorded("-Xint"), "native-only": native_only, "attached": attached,
+         **{name: long_only(recorded(*options, **kw)) for name, options, kw in (
+             ("c1", ["-XX:TieredStopAtLevel=1"], {}), ("zgc", ["-XX:+UseZGC", "-Xmx256m"], {}),
+             ("jdk25", [], {"java": "/usr/lib/jvm/temurin-25-jdk-amd64/bin/java"}))}}
 
 if __name__ == "__main__":
     hw.main(CASES)
