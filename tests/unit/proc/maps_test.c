@@ -190,6 +190,6 @@ static void test_shown_name(void **state)
         assert_string_equal(hw_proc_shown_name(rows[i][0]), rows[i][1]);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines), cmocka_unit_test(test_allocators),
-             cmocka_unit_test(test_hostile), cmocka_unit_test(test_self),
-             cmocka_unit_test(test_status_hostile))
+HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines),
+             cmocka_unit_test(test_allocators), cmocka_unit_test(test_hostile),
+             cmocka_unit_test(test_self), cmocka_unit_test(test_status_hostile))
