@@ -236,8 +236,9 @@ static void put_runtimes(struct notes *n)
                  "them one by one");
     if (has_module(n->d, "libjvm.so"))
         put_note(n, "note", "33",
-                 "this is the JVM's own memory: Java objects, class data and compiled code come "
-                 "from mmap and are not in this report");
+                 "malloc's heap is the JVM's own memory: Java objects, class data and compiled "
+                 "code come from mmap; 'heapwise java dump' shows the objects, 'record --heap "
+                 "java.alloc' who allocates them");
     if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
         put_note(n, "note", "33",
                  "JavaScript objects are V8's, in memory from mmap, and are not in this report; "

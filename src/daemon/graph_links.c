@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/bytes.h"
+#include "base/error.h"
 
 #include "base/banned.h"
 
