@@ -341,6 +341,14 @@ int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *er
     return send_message(c, HW_CTL_LIVE, 0, (struct part){&pid, sizeof pid}, nothing, -1, err);
 }
 
+int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,
+                       const char *text, struct hw_error *err)
+{
+    struct hw_control_mark m = {.boottime_ns = boottime_ns};
+    return send_message(c, HW_CTL_MARK, session, (struct part){&m, sizeof m},
+                        (struct part){text, strlen(text)}, -1, err);
+}
+
 int hw_controller_take_fd(struct hw_controller *c)
 {
     int fd = c->received;

@@ -59,6 +59,9 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
                         struct hw_error *err);
 /* How that process's heaps are now: event LIVE_REPLY, then hw_controller_take_fd. */
 int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err);
+/* Names a moment in a session's file; 0 = the session of this connection. */
+int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,
+                       const char *text, struct hw_error *err);
 /* The descriptor that came with the last event, now the caller's; -1 = none. */
 int hw_controller_take_fd(struct hw_controller *c);
 int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err);

@@ -38,6 +38,11 @@ enum state { RUNNING, STOPPING, DONE, EMPTY, FAILED, DISCARDED };
 static const char *const state_names[] = {"running", "stopping", "done",
                                           "empty",   "failed",   "discarded"};
 
+struct desk_mark {
+    uint64_t boottime_ns;
+    char text[HW_MARK_MAX_BYTES + 1];
+};
+
 struct recording {
     struct hw_desk *desk;
     unsigned id;
@@ -52,6 +57,9 @@ struct recording {
     atomic_bool stop, dump, discard, end_program, give_up; /* orders */
     uint64_t next_status_ns;
 
+    /* under the desk's lock: marks to be made */
+    HW_VEC(struct desk_mark) due;
+
     /* under the desk's lock: what is shown */
     enum state state;
     struct hw_control_progress progress;
@@ -59,7 +67,7 @@ struct recording {
     struct hw_service_state seen; /* targets */
     HW_VEC(char *) warnings;
     char *file; /* owned; NULL = none yet */
-    unsigned trace;
+    unsigned trace, n_marks;
     bool program_runs;
     char error[512];
     const char *code; /* of explain.def */
@@ -116,9 +124,25 @@ static void on_warning(void *ctx, struct hw_bytes text)
     changed(x->desk);
 }
 
+static void take_marks(struct recording *x)
+{
+    struct hw_error ignored;
+    pthread_mutex_lock(&x->desk->lock);
+    for (size_t i = 0; i < x->due.n && !x->r.is_ended; i++)
+        x->n_marks +=
+            hw_controller_mark(x->controller, 0, x->due.v[i].boottime_ns, x->due.v[i].text,
+                               &ignored) == HW_OK; /* its death ends the loop */
+    bool any = x->due.n > 0;
+    hw_vec_clear(&x->due);
+    pthread_mutex_unlock(&x->desk->lock);
+    if (any)
+        changed(x->desk);
+}
+
 static void take_orders(struct recording *x)
 {
     struct hw_error ignored;
+    take_marks(x); /* before the end that may be due, too */
     if (atomic_exchange(&x->stop, false))
         hw_recording_stop(&x->r);
     if (atomic_exchange(&x->dump, false) && !x->r.is_ended)
@@ -307,6 +331,7 @@ static void recording_free(struct recording *x)
     for (size_t i = 0; i < x->warnings.n; i++)
         free(x->warnings.v[i]);
     hw_vec_done(&x->warnings);
+    hw_vec_done(&x->due);
     hw_desk_words_done(&x->words);
     free(x->library);
     free(x->program);
@@ -443,6 +468,24 @@ static int act(void *ctx, unsigned id, enum hw_page_act what, struct hw_error *e
     return HW_OK;
 }
 
+static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *err)
+{
+    struct hw_desk *d = ctx;
+    struct desk_mark m = {.boottime_ns = hw_now_boottime_ns()};
+    if (!text.n || text.n > HW_MARK_MAX_BYTES || memchr(text.p, '\0', text.n))
+        return hw_fail(err, HW_EINVAL, 0, "a mark needs a name of 1 to %u bytes",
+                       HW_MARK_MAX_BYTES);
+    memcpy(m.text, text.p, text.n);
+    pthread_mutex_lock(&d->lock);
+    struct recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
+    int rc = !x                    ? hw_fail(err, HW_ENOTFOUND, 0, "no recording has number %u", id)
+             : x->state != RUNNING ? hw_fail(err, HW_EBUSY, 0, "recording %u has ended", id)
+             : hw_vec_push(&x->due, m) < 0 ? hw_fail(err, HW_ENOMEM, 0, "mark")
+                                           : HW_OK;
+    pthread_mutex_unlock(&d->lock);
+    return rc;
+}
+
 /* ---- what is shown ---- */
 
 static uint64_t rss_kb(int32_t pid)
@@ -499,6 +542,7 @@ static void put_recording(struct hw_json *j, const struct recording *x)
     hw_json_kv_uint(j, "samples", x->progress.n_samples);
     hw_json_kv_uint(j, "lost", x->progress.n_lost);
     hw_json_kv_uint(j, "dumps", x->progress.n_dumps);
+    hw_json_kv_uint(j, "marks", x->n_marks);
     hw_json_kv_str(j, "file", x->file);
     hw_json_kv_uint(j, "trace", x->trace);
     hw_json_kv_str(j, "error", x->error[0] ? x->error : NULL);
@@ -688,6 +732,7 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .plan = put_plan,
                                        .start = start,
                                        .act = act,
+                                       .mark = mark,
                                        .state = put_state,
                                        .changes = changes,
                                        .watched = put_watched,

@@ -203,7 +203,7 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         hw_session_set_root(s, c->root_pid);
 }
 
-static struct hw_session *find_session(struct hw_control_conn *c, uint64_t id)
+struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
 {
     if (id == 0)
         return c->session;
@@ -263,7 +263,7 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         on_start(c, body, fd);
         break;
     case HW_CTL_STOP:
-        s = find_session(c, h->session);
+        s = hw_control_session(c, h->session);
         if (s)
             hw_session_stop(s, "stopped", HW_OK);
         else
@@ -289,6 +289,9 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         break;
     case HW_CTL_LIVE:
         hw_live_view_ask(c, body);
+        break;
+    case HW_CTL_MARK:
+        hw_mark_ask(c, h->session, body);
         break;
     case HW_CTL_FLUSH: /* every packet is written when it is complete: nothing is held back */
         break;

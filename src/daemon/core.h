@@ -319,9 +319,10 @@ struct hw_session {
     HW_VEC(struct hw_java_source *) java; /* owned */
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_waiting) waiting;
-    bool signalled;   /* SIGUSR1, since the last look */
-    hw_pid_list scan; /* attach.c: processes not looked at yet */
-    int32_t root_pid; /* HW_START_LAUNCHED */
+    uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
+    bool signalled;                  /* SIGUSR1, since the last look */
+    hw_pid_list scan;                /* attach.c: processes not looked at yet */
+    int32_t root_pid;                /* HW_START_LAUNCHED */
     struct hw_pid root;
     uint32_t generation;
     uint64_t next_trigger_ns, pressure_ns;
@@ -484,6 +485,8 @@ int hw_control_add(struct hw_recorder *r, int fd, bool controller);
 void hw_control_fail(struct hw_control_conn *c, const char *text);
 /* What answers HW_CTL_STATUS. */
 void hw_control_status(struct hw_control_conn *c);
+/* A session of those this user may steer; 0 = the connection's own. NULL: there is none. */
+struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id);
 /* NULL connection: nothing happens. */
 void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
                      const void *body, size_t n, const char *text);
@@ -493,6 +496,7 @@ void hw_control_done(struct hw_recorder *r);
 
 void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
 void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
 void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 

@@ -184,10 +184,10 @@ static void tell_missing(struct hw_session *s)
         hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
 }
 
-/* One for each data source, one for its streaming events, one for procpoll.c. */
+/* One for each data source, one for its streaming events, one for procpoll.c, one for marks. */
 static uint32_t n_sequences(const struct hw_session *s)
 {
-    uint32_t n = 1 + (uint32_t)s->config.java.n;
+    uint32_t n = 2 + (uint32_t)s->config.java.n;
     for (size_t i = 0; i < s->config.heapprofd.n; i++)
         n += 1 + s->config.heapprofd.v[i].stream_allocations;
     return n;

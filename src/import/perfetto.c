@@ -20,6 +20,7 @@
 #include "import/heap_graphs.h"
 #include "import/import.h"
 #include "import/interned.h"
+#include "import/marks.h"
 #include "import/memory_tracker.h"
 #include "import/processes.h"
 #include "import/symbols.h"
@@ -417,6 +418,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_malloc_info(im->p, p->data, ts);
     case F(smaps_packet):
         return hw_import_smaps(im->p, p->data, ts);
+    case F(track_event):
+        return hw_import_mark(im->p, p->data, ts);
     case F(memory_tracker_snapshot):
         return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
@@ -462,6 +465,7 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(smaps_packet):
     case F(memory_tracker_snapshot):
     case F(service_event):
+    case F(track_event):
     case F(heap_graph):
     case F(managed_links):
     case F(perf_sample):

@@ -40,6 +40,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->smaps);
     hw_vec_done(&p->metadata);
     hw_vec_done(&p->packages);
+    hw_vec_done(&p->marks);
     hw_vec_done(&p->threads.rows);
     hw_map64_done(&p->threads.by_tid);
     hw_vec_done(&p->args.rows);
@@ -242,6 +243,13 @@ static int number_graphs(struct hw_profile *p)
     return HW_OK;
 }
 
+static int mark_order(const void *a, const void *b)
+{
+    const struct hw_mark_row *x = a, *y = b;
+    return x->ts_ns != y->ts_ns ? (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns)
+                                : (x->name.v > y->name.v) - (x->name.v < y->name.v);
+}
+
 int hw_profile_freeze(struct hw_profile *p)
 {
     if (p->frozen)
@@ -261,6 +269,8 @@ int hw_profile_freeze(struct hw_profile *p)
         if (rc < 0)
             return rc;
     }
+    if (p->marks.n)
+        qsort(p->marks.v, p->marks.n, sizeof *p->marks.v, mark_order);
     p->frozen = true;
     return HW_OK;
 }

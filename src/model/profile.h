@@ -112,6 +112,7 @@ struct hw_profile {
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
     HW_VEC(struct hw_package_row) packages;
+    HW_VEC(struct hw_mark_row) marks; /* by time once frozen */
     struct hw_threads threads;
     struct hw_args args;
     struct hw_memory_dumps memory;

@@ -1,5 +1,5 @@
 /*
- * system.h - what a trace says of the system beside heaps: threads, installed packages
+ * system.h - what a trace says beside heaps: threads, installed packages, marks
  *
  * Owns:    its rows; strings belong to the profile.
  * Source:  spec/sql.md 2, 5; spec/trace-format.md 10
@@ -33,6 +33,11 @@ struct hw_package_row {
     hw_str_id name;
     int64_t uid, version_code;
     bool debuggable, profileable_from_shell;
+};
+
+struct hw_mark_row { /* a moment that somebody named while it was recorded */
+    int64_t ts_ns;
+    hw_str_id name;
 };
 
 /* Finds or adds a thread of a process; name 0 leaves the one it has. */

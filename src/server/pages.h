@@ -49,6 +49,8 @@ struct hw_page_recorder {
     int (*plan)(void *ctx, struct hw_bytes words, struct hw_json *j, struct hw_error *err);
     int (*start)(void *ctx, struct hw_bytes words, unsigned *id, struct hw_error *err);
     int (*act)(void *ctx, unsigned id, enum hw_page_act act, struct hw_error *err);
+    /* Names this moment in the trace; text: 1 to 200 bytes. */
+    int (*mark)(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *err);
     void (*state)(void *ctx, struct hw_json *j); /* an array: recordings of this server */
     unsigned (*changes)(void *ctx);              /* counts those of state */
     /* Processes that are recorded, by whomever: an array */

@@ -414,7 +414,20 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     return rc;
 }
 
-/* Per process: moments (all heaps together), dumps heap by heap, memory counters. */
+static void put_marks(struct hw_json *j, const struct hw_page_trace *t)
+{
+    hw_json_key(j, "marks");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < t->profile->marks.n; i++) {
+        hw_json_begin_object(j);
+        hw_json_kv_int(j, "ts", t->profile->marks.v[i].ts_ns);
+        hw_json_kv_str(j, "name", hw_page_string(t, t->profile->marks.v[i].name));
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+}
+
+/* Marks, and per process: moments (all heaps together), dumps heap by heap, memory counters. */
 void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_json j;
@@ -423,6 +436,7 @@ void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
     hw_json_begin_object(&j);
     hw_json_kv_int(&j, "first_ns", t->profile->first_ns);
     hw_json_kv_int(&j, "last_ns", t->profile->last_ns);
+    put_marks(&j, t);
     hw_json_key(&j, "processes");
     hw_json_begin_array(&j);
     for (size_t i = 0; rc == HW_OK && i < t->processes.n; i++)

@@ -80,19 +80,38 @@ static void start(struct hw_http_request *req, const struct hw_page_recorder *r)
         reply_id(req, id);
 }
 
-static void act(struct hw_http_request *req, const struct hw_page_recorder *r, enum hw_page_act a)
+/* The recording that is meant; 0 = none can be. */
+static unsigned id_of(struct hw_http_request *req)
 {
     const char *text = hw_http_query(req, "id");
-    struct hw_error err = {0};
     unsigned long id = text ? strtoul(text, NULL, 10) : 0;
-    int rc = id && id <= UINT32_MAX ? r->act(r->ctx, (unsigned)id, a, &err) : HW_ENOTFOUND;
-    if (rc < 0)
-        reply_refused(req, &err, rc);
-    else
-        reply_id(req, (unsigned)id);
+    return id <= UINT32_MAX ? (unsigned)id : 0;
 }
 
-/* POST /api/v1/record/VERB: plan and start take words, the others ?id= of a recording. */
+static void reply_done(struct hw_http_request *req, unsigned id, const struct hw_error *err, int rc)
+{
+    if (rc < 0)
+        reply_refused(req, err, rc);
+    else
+        reply_id(req, id);
+}
+
+static void act(struct hw_http_request *req, const struct hw_page_recorder *r, enum hw_page_act a)
+{
+    struct hw_error err = {0};
+    unsigned id = id_of(req);
+    reply_done(req, id, &err, id ? r->act(r->ctx, id, a, &err) : HW_ENOTFOUND);
+}
+
+static void mark(struct hw_http_request *req, const struct hw_page_recorder *r)
+{
+    struct hw_error err = {0};
+    unsigned id = id_of(req);
+    reply_done(req, id, &err, id ? r->mark(r->ctx, id, hw_http_body(req), &err) : HW_ENOTFOUND);
+}
+
+/* POST /api/v1/record/VERB: plan and start take words, the others ?id= of a recording; mark takes
+ * the moment's name, too. */
 void hw_page_record(struct hw_http_request *req, void *ctx)
 {
     static const struct {
@@ -112,6 +131,10 @@ void hw_page_record(struct hw_http_request *req, void *ctx)
     }
     if (strcmp(verb, "start") == 0) {
         start(req, r);
+        return;
+    }
+    if (strcmp(verb, "mark") == 0) {
+        mark(req, r);
         return;
     }
     for (size_t i = 0; i < HW_ARRAY_LEN(acts); i++)

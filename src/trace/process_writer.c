@@ -288,3 +288,30 @@ int hw_trace_attributes(struct hw_trace_writer *w, uint32_t sequence, uint64_t b
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }
+
+#define MARK_TRACK UINT64_C(0x6865617077697365) /* no track of the kernel or a process has it */
+
+int hw_trace_mark(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                  const char *name, bool describe, struct hw_error *err)
+{
+    struct hw_pb *pb;
+    int rc = HW_OK;
+    if (describe) {
+        pb = hw_trace_begin(w, sequence, boottime_ns);
+        hw_pb_begin(pb, HW_F_TracePacket_track_descriptor);
+        hw_pb_uint(pb, HW_F_TrackDescriptor_uuid, MARK_TRACK);
+        hw_pb_str(pb, HW_F_TrackDescriptor_name, "Marks");
+        hw_pb_end(pb);
+        rc = hw_trace_end(w, err);
+    }
+    if (rc < 0)
+        return rc;
+    pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_track_event);
+    hw_pb_uint(pb, HW_F_TrackEvent_type, HW_V_TrackEvent_Type_TYPE_INSTANT);
+    hw_pb_uint(pb, HW_F_TrackEvent_track_uuid, MARK_TRACK);
+    hw_pb_str(pb, HW_F_TrackEvent_categories, HW_MARK_CATEGORY);
+    hw_pb_str(pb, HW_F_TrackEvent_name, name);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}

@@ -122,4 +122,13 @@ struct hw_malloc_info {
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                          const struct hw_malloc_info *m, struct hw_error *err);
 
+/*
+ * A moment that somebody named: an instant event of category HW_MARK_CATEGORY on a track of the
+ * whole trace, so that other readers draw it, too. describe: writes that track's name before it,
+ * once a trace.
+ */
+#define HW_MARK_CATEGORY "heapwise.mark"
+int hw_trace_mark(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                  const char *name, bool describe, struct hw_error *err);
+
 #endif

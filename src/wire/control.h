@@ -34,6 +34,7 @@ enum hw_control_type {
     HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
     HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
     HW_CTL_LIVE = 10,  /* body: i32 pid, of any session one may see. How its heaps are now */
+    HW_CTL_MARK = 11,  /* body: struct hw_control_mark + text of a moment. 0 = of this connection */
     /* recorder → command */
     HW_CTL_STARTED =
         32, /* body: u64 session id; all data sources run, targets known so far profiled */
@@ -85,6 +86,12 @@ struct hw_control_start {
 struct hw_control_target {
     int32_t pid;
     uint32_t reserved;
+};
+
+#define HW_MARK_MAX_BYTES 200u
+
+struct hw_control_mark {
+    uint64_t boottime_ns; /* when; 0 or a time outside of the session = now */
 };
 
 enum hw_target_state {

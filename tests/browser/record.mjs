@@ -94,6 +94,12 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   assert.equal(rival.ready, false);
   assert.match(rival.checks[0].text, /recording .* has it/);
   await page.click('button:has-text("Dump now")');
+  await page.fill('[aria-label="Name of the mark"]', 'cache <warm>');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /1 mark|Marked 'cache <warm>'/.test(document.querySelector('.markform').textContent));
+  const id = Number(/Recording (\d+)/.exec(await page.getAttribute('.rec', 'aria-label'))[1]);
+  for (const bad of ['', 'x'.repeat(201)]) assert.equal((await server.ask(`/api/v1/record/mark?id=${id}`, { method: 'POST', body: bad })).status, 400);
+  assert.equal((await server.ask('/api/v1/record/mark?id=99', { method: 'POST', body: 'x' })).status, 400);
   await page.waitForTimeout(400);
   await page.reload(); // the tab may go: the recording does not
   await page.waitForSelector('.rec.running');
@@ -103,6 +109,14 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   assert.equal(await recordings(), 0);
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   assert.match(await page.textContent('.figures'), new RegExp(`· ${String(live).replace(/\B(?=(\d{3})+$)/g, '\\u2009')} B`));
+  // The mark is between the dump that was asked for before it and the last one.
+  const [[name, before, after]] = await server.sql('select name, (select count(distinct ts) from heap_profile where ts < m.ts) > 0, (select max(ts) from heap_profile) > m.ts from profiler_mark m');
+  assert.deepEqual([name, before, after], ['cache <warm>', 1, 1]);
+  await page.click('nav a:has-text("Timeline")');
+  await page.click('.named button:has-text("cache <warm>")');
+  await page.waitForFunction(() => /at=\d/.test(location.hash));
+  assert.deepEqual(await axe(page), []);
+  await bothThemes('marks');
   const file = readdirSync(dir).find((f) => /^heap\.redis-server.*\.trace$/.test(f));
   assert.ok(file, 'the file has its final name');
   assert.match(cli('report', join(dir, file)), /redis-server/);

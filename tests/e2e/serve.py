@@ -22,6 +22,7 @@ ROUTES = [("GET", p) for p in ("/api/v1/status", "/api/v1/events", "/api/v1/proc
                                "/api/v1/export/pprof?trace=1")] + \
          [("POST", p) for p in ("/api/v1/traces?path=/etc/passwd", "/api/v1/query?trace=1", "/api/v1/kept?key=x", "/api/v1/record/plan", "/api/v1/record/start",
                                 "/api/v1/record/stop?id=1", "/api/v1/record/dump?id=1", "/api/v1/record/discard?id=1",
+                                "/api/v1/record/mark?id=1",
                                 "/api/v1/record/end?id=1")] + \
          [("DELETE", "/api/v1/traces/1")]
 

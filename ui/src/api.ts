@@ -19,7 +19,7 @@ export interface Target { pid: number; name: string; state: string; samples: num
 export interface Recording {
   id: number; state: 'running' | 'stopping' | 'done' | 'empty' | 'failed' | 'discarded'; command: string; target: string;
   launched: boolean; program: number; program_runs: boolean; elapsed_ms: number; duration_ms: number; interval: number; shmem: number;
-  bytes: number; samples: number; lost: number; dumps: number; file: string | null; trace: number;
+  bytes: number; samples: number; lost: number; dumps: number; marks: number; file: string | null; trace: number;
   error: string | null; code: string | null; remedy: string | null; warnings: string[]; targets: Target[];
 }
 export type Figures = Record<Metric, number> & { error: number; errors: [number, number, number, number]; samples: number };
@@ -33,7 +33,9 @@ export interface Tracks {
   counters: Record<string, [number, number][]>;
   parts?: Tracks[]; // several processes as one (together.ts)
 }
-export interface Timeline { first_ns: number; last_ns: number; processes: Tracks[] }
+/** A moment that was named while it was recorded. */
+export interface Named { ts: number; name: string }
+export interface Timeline { first_ns: number; last_ns: number; marks: Named[]; processes: Tracks[] }
 export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number];
 export interface Functions { rows: number; total: number; data: FunctionRow[] }
 

@@ -6,6 +6,7 @@ import { Flame } from './flame';
 import { base, bytes, count, duration, error, exact, METRICS, type Metric, percent, safe } from './format';
 import { decode, find, type Graph, path } from './graph';
 import { Spark } from './leaks';
+import { MarkForm } from './mark';
 import { Busy, Choice, Failed, Figure, isTyping, useAnswer } from './parts';
 import { fresh, href, place, token } from './state';
 import { usePolled } from './polled';
@@ -169,6 +170,7 @@ function Watch({ pid }: { pid: number }) {
         <button type="button" aria-pressed={paused} title="Space" onClick={() => setPaused(!paused)} disabled={!!over}>{paused ? 'Go on' : 'Pause'}</button>
         <button type="button" title="B: growth is counted from now" onClick={acts.current.b}>Set baseline</button>
         {mine && <button type="button" title="D" onClick={() => void dump()}>Dump now</button>}
+        {mine && <MarkForm id={mine.id} made={mine.marks} />}
         {mine && <a class="button" href={href({ page: 'record' })}>The recording</a>}</div>
       <p class="sr" role="status">{paused ? 'Paused' : said}</p>
       <div class="figures">

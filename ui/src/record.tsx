@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, type Recording, recordings, status, trouble } from './api';
 import { base, bytes, count, duration, error, percent, safe } from './format';
+import { MarkForm } from './mark';
 import { Choice, Failed, Figure, isTyping } from './parts';
 import { usePolled } from './polled';
 import { fresh, go, href, place } from './state';
@@ -137,6 +138,7 @@ function Running({ r }: { r: Recording }) {
         <button type="button" class="primary" disabled={stopping} onClick={() => send('stop')}>Stop and open</button>
         {r.targets.length > 0 && <a class="button" href={href({ page: 'live', arg: String(r.targets[0].pid) })}>Watch live</a>}
         <button type="button" disabled={stopping} onClick={() => send('dump')} title="D">Dump now</button>
+        <MarkForm id={r.id} made={r.marks} off={stopping} />
         <button type="button" disabled={stopping} onClick={() => confirm('Throw away what was recorded?') && send('discard')}>Discard</button>
         {r.program_runs && <button type="button" onClick={() => send('end')}>End the program</button>}
         <span class="dim">{r.launched ? '' : 'The process runs on when the recording ends.'}</span>

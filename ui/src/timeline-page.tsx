@@ -6,7 +6,7 @@ import { isTyping, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, place } from './state';
 import { retained } from './api';
 import { GraphGroups, useHeapDumps, withDumps } from './heap-track';
-import { GUTTER, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
+import { GUTTER, NamedTrack, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
 import { ns } from './times';
 import { chosen } from './together';
 
@@ -103,6 +103,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
           <button type="button" title="Zoom out (S)" aria-label="Zoom out" onClick={() => zoom(1 / 0.7)}>−</button>
           <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button></div>
         <Ruler view={view} zero={tracks.start} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
+        {all.marks.length > 0 && <NamedTrack marks={all.marks} view={view} zero={tracks.start} onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })} />}
         {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
         <GraphGroups known={all.processes.map((t) => t.upid)} view={view} zero={tracks.start} />
         {!shown.length && <p class="empty small">No track has '{filter}' in its name.</p>}

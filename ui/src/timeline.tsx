@@ -1,7 +1,7 @@
 // Tracks over time: live heap, dumps as diamonds, memory counters. Canvas for the drawing, real
 // buttons laid over it for the dumps, so that keyboard and screen readers reach them.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Dump, Kept, Timeline, Tracks } from './api';
+import type { Dump, Kept, Named, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
 import { GraphTrack } from './heap-track';
 import { compareWith } from './sides';
@@ -283,6 +283,17 @@ function EventTrack({ tracks, view }: { tracks: Tracks; view: View }) {
     <div class="track"><div class="name">Events<span class="dim">{list.length} {list.length === 1 ? 'flag' : 'flags'}</span></div>
       <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>{list.filter((e) => e.ts >= view.from && e.ts <= view.to).map((e) => (
         <li class={e.bad ? 'bad' : ''} style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }} title={`${clock(e.ts - tracks.start)} ${e.words}`}><span class="sr">{clock(e.ts - tracks.start)} {e.words}</span></li>
+      ))}</ul></div>
+  );
+}
+
+/** What was named while it was recorded; a click leads to the dump next to it. */
+export function NamedTrack({ marks, view, zero, onPick }: { marks: Named[]; view: View; zero: number; onPick(ts: number): void }) {
+  const at = (ts: number) => (100 * (ts - view.from)) / (view.to - view.from);
+  return (
+    <div class="track named"><div class="name">Marks<span class="dim">{marks.length} named while it ran</span></div>
+      <ul aria-label="Marks">{marks.filter((m) => m.ts >= view.from && m.ts <= view.to).map((m) => (
+        <li style={{ left: `${at(m.ts)}%` }}><button type="button" title={`${clock(m.ts - zero)} ${safe(m.name)}: select the dump next to it`} onClick={() => onPick(m.ts)}>{safe(m.name)}</button></li>
       ))}</ul></div>
   );
 }
