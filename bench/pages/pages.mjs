@@ -29,8 +29,14 @@ async function dumps(what) {
   const there = performance.now() - begin;
   const t = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0];
   const at = t.moments.filter((_, i) => i % Math.ceil(t.moments.length / 40) === 0).map((m) => String(m.ts));
+  // The page prepares the drag as soon as the interval stands (ui/src/warm.ts).
+  const warm = page.waitForResponse((r) => r.url().includes('stable=1'), { timeout: 120_000 }).then((r) => r.finished());
+  const chosen = performance.now();
   await page.evaluate(([u, m]) => (location.hash = `#!/timeline?trace=1&upid=${u}&from=${m[0]}&at=${m.at(-1)}`), [t.upid, at]);
   await page.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes);
+  const graph = performance.now() - chosen;
+  await warm;
+  const prepared = performance.now() - chosen;
   await page.waitForTimeout(500);
   const handle = await page.locator('.handle').nth(1).boundingBox();
   const nodes = await page.evaluate(() => Number(document.querySelector('.flame canvas').dataset.nodes));
@@ -53,8 +59,9 @@ async function dumps(what) {
   }
   const took = performance.now() - started;
   await page.mouse.up();
-  const graphs = (await page.evaluate(() => window.drawn.length)) - 1;
-  console.log(`${what}: overview ${there.toFixed(0)} after the start; ${nodes} nodes, scrubbing ${((graphs * 1000) / took).toFixed(1)} graphs/s`);
+  const seen = await page.evaluate(() => window.drawn.map((d) => d.at));
+  const graphs = seen.length - 1;
+  console.log(`${what}: overview ${there.toFixed(0)} after the start; ${nodes} nodes after ${graph.toFixed(0)}, prepared for dragging after ${prepared.toFixed(0)}; longest wait for a frame ${Math.max(0, ...seen.slice(1).map((t, i) => t - (i ? seen[i] : t))).toFixed(0)}, scrubbing ${((graphs * 1000) / took).toFixed(1)} graphs/s`);
   await page.context().close();
   await server.stop();
 }

@@ -98,6 +98,28 @@ test('timeline: zoom and pan by keys, wheel and Shift+drag', async () => {
   await page.keyboard.press('0');
 });
 
+test('timeline: an interval is prepared for dragging as soon as it stands, once', async () => {
+  const asked = [];
+  const note = (r) => r.url().includes('stable=1') && asked.push(new URL(r.url()).searchParams);
+  page.on('request', note);
+  await at('timeline', `&from=${moments[0]}&at=${moments.at(-1)}`);
+  await settled();
+  await page.waitForTimeout(400);
+  assert.deepEqual(asked.map((q) => [q.get('from'), q.get('at')]), [[moments[0], moments.at(-1)]]);
+  await page.locator('.handle').nth(1).hover(); // still warm
+  await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}`);
+  await settled();
+  await page.waitForTimeout(400);
+  assert.equal(asked.length, 1, 'other times are the same preparation');
+  await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}&f=P:main`);
+  await settled();
+  await at('timeline', `&at=${moments.at(-1)}`);
+  await settled();
+  await page.waitForTimeout(400);
+  assert.equal(asked.length, 1, 'no drag can follow');
+  page.off('request', note);
+});
+
 test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhile', async () => {
   await at('timeline');
   const ruler = await page.locator('.ruler').boundingBox();

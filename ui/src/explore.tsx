@@ -7,6 +7,7 @@ import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from 
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, nameOfTracks, useAnswer, useFollowing } from './parts';
 import { nodeSql, quote, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
+import { STABLE, warmUp } from './warm';
 
 const SEPARATOR = '\u001f';
 export const zoomOf = (names: string[]) => names.join(SEPARATOR);
@@ -81,9 +82,18 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
   const group = p.group || (tracks.parts ? 'process' : '');
-  const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? '&stable=1&min_share=0.0005' : '');
+  const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? STABLE : '');
   useEffect(() => abandon(p.trace, query), [p.trace, query]);
   const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
+  const there = answer.value !== null && !answer.busy;
+  useEffect(() => {
+    if (!there || scrubbing.value) return;
+    const warm = () => warmUp(p.trace, query);
+    const soon = setTimeout(warm, 100); // the graph is drawn first
+    const near = (e: PointerEvent) => (e.target as Element).closest?.('.handle') && warm();
+    addEventListener('pointerover', near);
+    return () => { clearTimeout(soon); removeEventListener('pointerover', near); };
+  }, [p.trace, query, there, scrubbing.value]);
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
     pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
   const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
