@@ -114,6 +114,9 @@ void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
 /* 400 for what the asker did wrong, 500 otherwise. */
 void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
 
+/* A value of SQL: integers beyond 2^53 are texts, blobs hex behind "0x". */
+void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c);
+
 /* An array of a binary answer: little endian, filled up to a multiple of 8. */
 void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
 
@@ -205,6 +208,8 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
+/* A table of SQL; a NAME of its own kind has its own function. */
+void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);
 void hw_page_record(struct hw_http_request *req, void *ctx);

@@ -58,7 +58,7 @@ static void put_blob(struct hw_json *j, const uint8_t *p, size_t n)
     hw_strbuf_done(&b);
 }
 
-static void put_cell(struct hw_json *j, const struct hw_sql_cell *c)
+void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c)
 {
     char text[24];
     switch (c->type) {
@@ -95,7 +95,7 @@ static int put_row(void *ctx, size_t n, const struct hw_sql_cell *cells)
     q->rows++;
     hw_json_begin_array(&q->j);
     for (size_t i = 0; i < n; i++)
-        put_cell(&q->j, &cells[i]);
+        hw_page_put_cell(&q->j, &cells[i]);
     hw_json_end_array(&q->j);
     return q->j.error;
 }

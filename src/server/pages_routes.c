@@ -49,6 +49,12 @@ static void trace_question(struct hw_http_request *req, void *ctx)
             questions[i].answer(req, t);
         return;
     }
+    if (slash && strncmp(slash, "/table/", 7) == 0) {
+        struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
+        if (t)
+            hw_page_table(req, t, slash + 7);
+        return;
+    }
     hw_http_reply_text(req, HTTP_NOT_FOUND, "no such question about a trace\n");
 }
 

@@ -15,6 +15,29 @@ before(async () => {
 });
 after(done);
 
+test('table/NAME: any table, sorted, filtered, a window of it; as SQL has it', async () => {
+  const table = async (name, params = {}) => {
+    const r = await server.ask(`/api/v1/traces/1/table/${name}?${new URLSearchParams(params)}`);
+    return r.ok ? r.json() : r.status;
+  };
+  const rows = (t) => (t.columns[0]?.values ?? []).map((_, i) => t.columns.map((c) => c.values[i]));
+  const cases = [
+    ['process', {}, 'select * from process'],
+    ['heap_profile_allocation', { sort: '-size,id', offset: '3', limit: '5', filter: 'size>1KiB\ncount>=1' }, 'select * from heap_profile_allocation where size > 1024 and count >= 1 order by size desc, id limit 5 offset 3', 'select count(*) from heap_profile_allocation where size > 1024 and count >= 1'],
+    ['stack_profile_frame', { sort: 'name', filter: 'name~^main$' }, "select * from stack_profile_frame where name = 'main' order by name"],
+    ['stack_profile_frame', { filter: 'name:MAI\nname!=main', limit: '10000' }, "select * from stack_profile_frame where name like '%mai%' and name <> 'main'"],
+    ['stack_profile_callsite', { filter: 'parent_id=null' }, 'select * from stack_profile_callsite where parent_id is null'],
+  ];
+  for (const [name, params, text, n] of cases) {
+    const t = await table(name, params);
+    const want = await server.sql(text);
+    assert.deepEqual(rows(t), want, `${name} ${JSON.stringify(params)}`);
+    assert.equal(t.rows, n ? (await server.sql(n))[0][0] : want.length);
+  }
+  for (const [name, params] of [['none', {}], ['process]; drop', {}], ['process', { sort: 'none' }], ['process', { filter: 'none>1' }], ['process', { filter: 'none~x' }], ['process', { filter: 'pid' }], ['process', { filter: 'pid>x' }], ['process', { filter: 'name~(' }]])
+    assert.equal(await table(encodeURIComponent(name), params), 400, `${name} ${JSON.stringify(params)}`);
+});
+
 const at = async (name, query = '') => {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
   await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
