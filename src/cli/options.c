@@ -19,9 +19,9 @@
 #define C(id) (1ull << HW_CMD_##id)
 #define ALL   UINT64_MAX
 #define FRONT                                                                                      \
-    (ALL &                                                                                         \
-     ~(C(HEAP_PROFILE) | C(DIFF_HEAP) | C(PERFETTO) | C(HEAPPROFD) | C(TRACED) | C(TRACECONV) |    \
-       C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR) | C(JAVA_HEAP_DUMP))) /* no classic ones */
+    (ALL & ~(C(HEAP_PROFILE) | C(DIFF_HEAP) | C(SYMBOLIZE_TRACE) | C(PERFETTO) | C(HEAPPROFD) |    \
+             C(TRACED) | C(TRACECONV) | C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR) |                    \
+             C(JAVA_HEAP_DUMP))) /* no classic ones */
 #define COMMON  HW_OF_COMMON
 #define HIDDEN  HW_OF_HIDDEN
 #define ANDROID HW_OF_ANDROID
