@@ -387,12 +387,13 @@ static int add_elsewhere(struct hw_heap_series *s, const struct hw_heap_samples_
 }
 
 static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
-                             struct hw_bytes message, const uint8_t *readable_end)
+                             struct hw_bytes message, const uint8_t *readable_end, bool *estimated)
 {
     struct sample in;
     if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in))
         decode_any(message, &in);
     complete(&in);
+    *estimated |= in.has_est || in.has_est_max;
     struct hw_sample_history *h =
         hw_unlikely(in.at_max) ? NULL : history_near(s, in.iid, at->generation);
     return hw_likely(h) ? add_difference(s, at, h, &in) : add_elsewhere(s, at, &in);
@@ -404,19 +405,23 @@ int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_
     struct hw_pb_reader r = hw_pb_read(process_dump);
     struct hw_bytes message;
     struct hw_pb_field f;
+    bool estimated = false;
     for (;;) {
         const uint8_t *next = sample_at(r.pos, r.end, &message);
         if (hw_likely(next)) {
             r.pos = next;
         } else {
             if (hw_pb_next(&r, &f) != 1)
-                return HW_OK;
+                break;
             if (f.number != F_SAMPLES || f.wire != HW_PB_BYTES)
                 continue;
             message = f.bytes;
         }
-        int rc = add_sample(s, at, message, r.end);
+        int rc = add_sample(s, at, message, r.end, &estimated);
         if (rc < 0)
             return rc;
     }
+    if (estimated) /* whoever writes these counts writes variances too, where there are any */
+        at->profile->dumps.v[s->dump].flags |= HW_DUMP_KNOWS_VARIANCE;
+    return HW_OK;
 }

@@ -1,8 +1,8 @@
 /*
- * A row's variance is the callstack's as of its dump, not a change. A recorder that knows the
- * variance writes it for some callstack of the heap; then a callstack without one is exact. A trace
- * in which no row has one comes from a recorder that does not know it: interval² for each live
- * sample stands in.
+ * A row's variance is the callstack's as of its dump, not a change. Where its recorder knows the
+ * variance (HW_DUMP_KNOWS_VARIANCE, or some row has one), a callstack without one is exact: all its
+ * allocations are as large as the interval. From other recorders interval² for each live sample
+ * stands in.
  */
 #include "views/values.h"
 
@@ -116,6 +116,7 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     size_t first, n;
     hw_profile_dump_rows(t->p, dump, &first, &n);
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
+    t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
     for (size_t i = first; i < first + n; i++) {
         struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
         if (add_row(t, &r) < 0)
