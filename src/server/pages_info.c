@@ -266,6 +266,7 @@ static void put_value(struct hw_json *j, const struct hw_value *v, uint64_t inte
         hw_json_double(j, hw_value_error(v, (enum hw_metric)m, interval_bytes));
     hw_json_end_array(j);
     hw_json_kv_int(j, "samples", v->samples);
+    hw_json_kv_int(j, "alloc_samples", v->alloc_samples);
 }
 
 static void put_dump(struct hw_json *j, const struct hw_page_trace *t, uint32_t dump,

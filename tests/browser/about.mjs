@@ -168,6 +168,9 @@ test('info: metadata, configuration, processes', async () => {
   const [[dumps]] = await server.sql('select count(*) from heap_profile');
   assert.match(await page.locator('.plain-table').last().textContent(), /libc\.malloc|heap/);
   assert.ok(dumps > 0);
+  const recorded = /samples (\d+)/.exec(cli('stats', join(dir, 'lines.trace')))[1]; // all of them, not only what still lives
+  const row = await page.locator('.plain-table:has(th:text-is("Samples")) tbody tr').first().locator('td').allTextContents();
+  assert.equal(row[4].replace(/\D/g, ''), recorded);
   assert.deepEqual(await looks(page, 'info'), []);
 });
 

@@ -22,7 +22,7 @@ export interface Recording {
   bytes: number; samples: number; lost: number; dumps: number; marks: number; file: string | null; trace: number;
   error: string | null; code: string | null; remedy: string | null; warnings: string[]; targets: Target[];
 }
-export type Figures = Record<Metric, number> & { error: number; errors: [number, number, number, number]; samples: number };
+export type Figures = Record<Metric, number> & { error: number; errors: [number, number, number, number]; samples: number; alloc_samples: number };
 export interface Moment extends Figures { ts: number; max: boolean; peak?: boolean; for_peak?: boolean }
 export interface Dump extends Figures {
   ts: number; start: number; flags: number; trigger: string; interval: number; lost: number;

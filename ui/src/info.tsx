@@ -52,7 +52,7 @@ export function InfoPage({ trace }: { trace: Trace }) {
               const flags = h.dumps.reduce((x, d) => x | (d.flags & ~(64 | 128)), 0);
               const last = h.dumps[h.dumps.length - 1];
               return (
-                <tr><td>{safe(p.name)} <span class="dim">{p.pid}</span></td><td><code>{safe(h.heap)}</code></td><td class="num">{last ? bytes(last.interval) : ''}</td><td class="num">{count(h.dumps.length)}</td><td class="num">{last ? count(last.samples) : ''}</td>
+                <tr><td>{safe(p.name)} <span class="dim">{p.pid}</span></td><td><code>{safe(h.heap)}</code></td><td class="num">{last ? bytes(last.interval) : ''}</td><td class="num">{count(h.dumps.length)}</td><td class="num">{count(h.dumps.reduce((x, d) => Math.max(x, d.alloc_samples), 0))}</td>
                   <td class="num">{count(h.dumps.reduce((x, d) => Math.max(x, d.lost), 0))}</td><td>{h.dumps[0]?.start ? `${clock(h.dumps[0].start - (trace.first_ns ?? h.dumps[0].start))}` : '–'}</td>
                   <td>{[flags ? flagWords(flags) : '', p.ended ? 'ended while recorded' : ''].filter(Boolean).join(', ') || 'nothing unusual'}</td></tr>
               );
