@@ -77,6 +77,17 @@ test('the menu of a row: by button, by key; copies, SQL, graph', async () => {
   await page.waitForFunction(() => location.hash.startsWith('#!/flame') && location.hash.includes('SFF'));
 });
 
+test('no figure is cut, and bars begin at one edge', async () => {
+  await page.setViewportSize({ width: 1600, height: 900 });
+  for (const metric of ['space', 'alloc_objects']) {
+    await visit(page, 'functions', `&metric=${metric}`);
+    const cut = await page.$$eval('.grid-body [role=gridcell]:nth-child(n+3)', (all) => all.filter((c) => c.scrollWidth > c.clientWidth).map((c) => c.textContent));
+    assert.deepEqual(cut, []);
+    const edges = await page.$$eval('.grid-body .share', (all) => [...new Set(all.map((x) => Math.round(x.getBoundingClientRect().left)))]);
+    assert.equal(edges.length, 1);
+  }
+});
+
 test('looks', async () => {
   assert.deepEqual(await inspect(page, 'functions', () => visit(page, 'functions')), []);
   assert.deepEqual(page.problems, []);

@@ -46,13 +46,13 @@ function columnsOf(tracks: Tracks, total: number, onMenu: (row: Cell[], x: numbe
   const m = place.value.metric;
   const n = (v: Cell) => Number(v);
   return [
-    { name: 'Function', hint: 'the function, as its symbol says', numeric: false, width: 220, draw: (v, row) => (
+    { name: 'Function', hint: 'the function, as its symbol says', numeric: false, width: 210, draw: (v, row) => (
       <span class="with-menu"><span>{safe(String(v))}</span><button type="button" tabIndex={-1} aria-haspopup="menu" aria-label={`Menu of ${safe(String(v))}`} onClick={(e) => { e.stopPropagation(); const r = e.currentTarget.getBoundingClientRect(); onMenu(row, r.left, r.bottom); }}>⋯</button></span>) },
-    { name: 'Module', hint: 'the file it is in', numeric: false, width: 90, show: (v) => safe(base(String(v))) },
-    { name: 'Self', hint: 'what it asked for itself', numeric: true, width: 112, tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval), draw: (v) => <>{amount(n(v), m)} <small class="dim">{percent(n(v), total)}</small></> },
-    { name: 'Total', hint: 'what it and all it calls asked for; recursion counts once', numeric: true, width: 150, draw: (v, r) => <><Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]))} />{amount(n(v), m)}</> },
+    { name: 'Module', hint: 'the file it is in', numeric: false, width: 114, show: (v) => safe(base(String(v))) },
+    { name: 'Self', hint: 'what it asked for itself', numeric: true, width: 126, tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval), draw: (v) => <>{amount(n(v), m)} <small class="dim">{percent(n(v), total)}</small></> },
+    { name: 'Total', hint: 'what it and all it calls asked for; recursion counts once', numeric: true, width: 150, draw: (v, r) => <><Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]))} /> {amount(n(v), m)}</> },
     { name: 'Error', hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples', numeric: true, width: 92, tip: (_, r) => `${count(n(r[7]))} samples`, show: (v, r) => `${isRough(n(r[7]), n(v)) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}` },
-    { name: 'Count', hint: 'allocations behind the total', numeric: true, width: 66, show: (v) => count(n(v)) },
+    { name: 'Count', hint: 'allocations behind the total', numeric: true, width: 82, show: (v) => count(n(v)) },
     { name: 'Each', hint: 'total by count', numeric: true, width: 84, draw: (v) => (isBytes(m) && v !== null ? bytes(n(v)) : '') },
   ];
 }
