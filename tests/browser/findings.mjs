@@ -565,12 +565,16 @@ test('by keys alone: from the overview to the top leak, its graph and a file', a
   assert.match(file.suggestedFilename(), /^heap\./);
 });
 
-test('narrow windows lose nothing: 390 px', async () => {
-  await page.setViewportSize({ width: 390, height: 844 });
-  for (const name of ['overview', 'diff', 'leaks', 'sizes', 'accounting']) {
-    await at(name);
-    const over = await page.evaluate(() => { const m = document.getElementById('main'); return m.scrollWidth - m.clientWidth; });
-    assert.ok(over <= 0, `${name} is ${over} px too wide`);
+test('narrow windows lose nothing: 390 px and 320 px', async () => {
+  for (const [width, names] of [[390, ['overview', 'diff', 'leaks', 'sizes', 'accounting']], [320, ['overview', 'flame', 'leaks']]]) {
+    await page.setViewportSize({ width, height: 844 });
+    for (const name of names) {
+      await at(name);
+      const over = await page.evaluate(() => { const m = document.getElementById('main'); return Math.max(m.scrollWidth - m.clientWidth, document.documentElement.scrollWidth - innerWidth); });
+      assert.ok(over <= 0, `${name} is ${over} px too wide at ${width}`);
+      const out = await page.$$eval('header button, header input, header select', (all) => all.filter((e) => { const r = e.getBoundingClientRect(); return r.left < 0 || r.right > innerWidth || r.width < 24; }).map((e) => e.getAttribute('aria-label') || e.textContent));
+      assert.deepEqual(out, [], `out of sight at ${width}`);
+    }
   }
   await page.setViewportSize({ width: 1600, height: 900 });
 });

@@ -160,7 +160,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         </select></label>
         <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
       </div>
-      <FilterBar problem={answer.error}>
+      <FilterBar problem={g || p.filters.length ? answer.error : ''}>
         <Choice label="Colour" value={by} onChange={(v: "module" | "name") => setBy(v)} options={[{ id: 'module', label: 'By module' }, { id: 'name', label: 'By function' }]} />
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
