@@ -47,7 +47,8 @@ void hw_java_init(void)
 
 static void *enter(void *unused)
 {
-    enum { NOW = 2 }; /* RTLD_NOW; nobody else sees its names */
+    enum { NOW = 2 };  /* RTLD_NOW; nobody else sees its names */
+    hw_managed_hush(); /* loading allocates, too */
     void *handle = real.dlopen(library, NOW);
     hw_java_enter_fn *fn = NULL;
     if (handle)

@@ -263,6 +263,8 @@ static void *run(void *arg)
     struct agent a = {.vm = s->vm};
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
+    if (agent_client)
+        agent_client->hush();
     a.socket = s->socket >= 0 ? s->socket : connect_to(s->path);
     if (a.socket >= 0 &&
         HW_JVM(a.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(a.vm, &env, &attach) == 0) {

@@ -128,6 +128,10 @@ def recorded(*java_options, java="java", options=()):
         hw.true(("App$Work.direct", f"/[java] {box.dir.name}", "App.java", str(line)) in rows, f"{rows}")
         modules = ask(box, trace, "select distinct m.name from stack_profile_mapping m where m.name like '/[java] %'")
         hw.true(("/[java] java.base",) in modules, f"{modules}")
+        # Methods get their ids on the program's threads: that memory is the JVM's. What our own threads do is not.
+        ours = ask(box, trace, "select distinct f.name from stack_profile_frame f join stack_profile_mapping m on "
+                               "m.id = f.mapping where m.name like '%/libheapwise_java.so'")
+        hw.true(set(ours) <= {("make_ids",), ("on_class_prepare",)}, f"our own doing in the profile: {ours}")
     return case
 
 
