@@ -96,3 +96,20 @@ test('the overview says why something may be missing', async () => {
   assert.match(await page.getAttribute('.missing a', 'href'), /^#!\/info/);
   assert.deepEqual(await inspect(page, 'overview-missing', open), []);
 });
+
+test('SQL beside a graph in groups gives its boxes', async () => {
+  for (const group of ['heap', 'module'])
+    for (const more of ['', '&invert=1', '&metric=alloc_objects']) {
+      await page.evaluate((h) => (location.hash = h), `#!/flame?trace=1&upid=${upid}&group=${group}${more}`);
+      await page.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes && !document.querySelector('[aria-busy=true]'));
+      await page.click('.explorer button:text-is("SQL")');
+      await page.waitForFunction(() => location.hash.startsWith('#!/query'));
+      const sql = await page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).get('sql'));
+      assert.ok(sql, 'the query is in the address');
+      const { results: [{ columns, rows }], error } = await (await server.ask('/api/v1/query?trace=1', { method: 'POST', body: sql })).json();
+      assert.equal(error, null, sql);
+      const value = columns.indexOf('value'), parent = columns.indexOf('parent_id');
+      const boxes = Object.fromEntries(rows.filter((r) => parent < 0 || r[parent] === null).map((r) => [r[0], r[value]]));
+      assert.deepEqual(boxes, (await graph(`group=${group}${more}`)).below, `${group}${more}`);
+    }
+});

@@ -5,7 +5,7 @@ import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from './graph';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, nameOfTracks, useAnswer, useFollowing } from './parts';
-import { nodeSql, quote, showSql, treeSql } from './show-sql';
+import { graphSql, nodeSql, quote, showSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
 import { STABLE, warmUp } from './warm';
 
@@ -165,7 +165,7 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
         <input id="search" type="search" aria-label="Search" placeholder="Search  (/)" value={p.search} onInput={(e) => go({ search: e.currentTarget.value }, true)}
           onKeyDown={(e) => (e.key === 'Enter' || e.key === 'Escape') && document.querySelector<HTMLElement>('.flame canvas')?.focus()} />
         <ExportButton picture={picture} />
-        <button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button>
+        <button type="button" title="the query that gives these numbers" onClick={() => showSql(graphSql(tracks, p.invert, group))}>SQL</button>
       </FilterBar>
       {g && (
         <div class="line">

@@ -33,6 +33,21 @@ export const figureSql = (t: Tracks, s: Asked, column: string) =>
 export const treeSql = (t: Tracks, invert: boolean) =>
   `select ${t.parts ? 'pid, ' : ''}id, parent_id, depth, demangle(name) as name, map_name,\n  self_${place.value.metric} as self, ${place.value.metric} as value\nfrom ${from('heapwise_tree', t, place.value, ...(invert && !hasPivot(place.value) ? ['invert'] : []))}\nwhere ${place.value.metric} > 0\norder by ${t.parts ? 'pid, ' : ''}id`;
 
+/** A graph in groups: of heaps a tree for each; of modules what each box below the root holds, which is what its
+ *  functions asked for themselves. */
+export function graphSql(t: Tracks, invert: boolean, group: string): string {
+  const m = place.value.metric;
+  const p = place.value;
+  if (group === 'module' && !hasPivot(p))
+    return `-- the boxes below the root, by the module of the function that asked\nselect ifnull(nullif(map_name, ''), 'unknown') as module, sum(self_${m}) as value\nfrom ${from('heapwise_tree', t)}\nwhere self_${m} > 0\ngroup by 1 order by 2 desc`;
+  if (group === 'heap' && !hasPivot(p)) {
+    const heaps = [...new Set((t.parts ?? [t]).flatMap((x) => x.heaps.map((h) => h.heap)))].filter((h) => !p.heap || h === p.heap);
+    const one = (heap: string) => `select ${quote(heap)} as heap, * from ${from('heapwise_tree', t, { ...p, heap }, ...(invert ? ['invert'] : []))}`;
+    return `select heap, ${t.parts ? 'pid, ' : ''}id, parent_id, depth, demangle(name) as name, map_name,\n  self_${m} as self, ${m} as value\nfrom (${heaps.map(one).join('\n  union all ')})\nwhere ${m} > 0\norder by heap, ${t.parts ? 'pid, ' : ''}id`;
+  }
+  return treeSql(t, invert);
+}
+
 export function functionsSql(t: Tracks, match: string): string {
   const m = place.value.metric;
   const [column, order] = (place.value.sort || 'self desc').split(' ');
