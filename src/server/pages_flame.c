@@ -21,8 +21,8 @@
 
 #include "base/error.h"
 #include "base/map64.h"
+#include "server/pages_groups.h"
 #include "server/pages_internal.h"
-#include "views/flame_path.h"
 
 #include "base/banned.h"
 
@@ -296,27 +296,8 @@ static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
     hw_strbuf_add(b, a->texts.p, a->texts.n);
 }
 
-/* One tree of the answer: all of it, or one group. */
-struct part {
-    const char *name; /* borrowed; NULL = no groups */
-    char *owned;      /* the name, where nobody else has it */
-    hw_values values;
-    struct hw_flame flame;
-};
-typedef HW_VEC(struct part) parts;
-
-static void parts_done(parts *p)
-{
-    for (size_t i = 0; i < p->n; i++) {
-        free(p->v[i].owned);
-        hw_vec_done(&p->v[i].values);
-        hw_flame_done(&p->v[i].flame);
-    }
-    hw_vec_done(p);
-}
-
 /* A root over the groups' roots. */
-static int put_root(struct arrays *a, const parts *p)
+static int put_root(struct arrays *a, const hw_page_parts *p)
 {
     struct figures all = {0};
     for (size_t i = 0; i < p->n; i++) {
@@ -327,7 +308,7 @@ static int put_root(struct arrays *a, const parts *p)
     return put(a, -1, &all);
 }
 
-static int walk_parts(struct arrays *a, const parts *p)
+static int walk_parts(struct arrays *a, const hw_page_parts *p)
 {
     bool grouped = p->n != 1 || p->v[0].name;
     int rc = grouped ? put_root(a, p) : HW_OK;
@@ -342,7 +323,7 @@ static int walk_parts(struct arrays *a, const parts *p)
     return rc;
 }
 
-static int fill(struct arrays *a, const parts *p, double unfiltered, struct hw_strbuf *b)
+static int fill(struct arrays *a, const hw_page_parts *p, double unfiltered, struct hw_strbuf *b)
 {
     static const char all[] = "all";
     uint32_t zero;
@@ -417,97 +398,9 @@ static double asked_share(struct hw_http_request *req)
 
 /* ---- groups ---- */
 
-static int part_for(parts *out, struct hw_map64 *at, hw_str_id key, const char *name,
-                    struct part **part)
-{
-    uint64_t i;
-    if (!hw_map64_get(at, (uint64_t)key.v + 1, &i)) {
-        i = out->n;
-        if (hw_vec_push(out, (struct part){.name = *name ? name : "unknown"}) < 0 ||
-            hw_map64_put(at, (uint64_t)key.v + 1, i) < 0)
-            return HW_ENOMEM;
-    }
-    *part = &out->v[i];
-    return HW_OK;
-}
-
-/* By the module of the function that asked. */
-static int by_module(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                     const hw_values *values, parts *out)
-{
-    const struct hw_flame_question q = {.cs = t->profile->callsites,
-                                        .fns = t->functions,
-                                        .flags =
-                                            s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
-    hw_flame_path calls = {0}, path = {0};
-    struct hw_map64 at = {0};
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
-        hw_str_id module = {0};
-        struct part *part = NULL;
-        rc = hw_flame_path_of(&q, values->v[i].callsite, &calls, &path);
-        if (rc == HW_OK && path.n)
-            module = hw_functions_get(t->functions, path.v[path.n - 1])->module;
-        if (rc == HW_OK)
-            rc = part_for(out, &at, module, hw_page_string(t, module), &part);
-        if (rc == HW_OK)
-            rc = hw_vec_push(&part->values, values->v[i]);
-    }
-    hw_map64_done(&at);
-    hw_vec_done(&calls);
-    hw_vec_done(&path);
-    return rc;
-}
-
-static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection *s, parts *out,
-                   struct hw_error *err)
-{
-    struct hw_map64 at = {0};
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < t->list.v.n; i++) {
-        const struct hw_series *series = &t->list.v.v[i];
-        const char *name = hw_page_string(t, series->heap_name);
-        struct hw_page_selection one = *s;
-        size_t before = out->n;
-        struct part *part = NULL;
-        if (!hw_page_selects(s, series->upid) || (*s->heap && series->heap_name.v != s->heap_id.v))
-            continue;
-        rc = part_for(out, &at, series->heap_name, name, &part);
-        one.heap = *name ? name : "?"; /* the id counts; empty would mean all */
-        one.heap_id = series->heap_name;
-        if (rc == HW_OK && out->n > before)
-            rc = hw_page_values(t, &one, &part->values, err);
-    }
-    hw_map64_done(&at);
-    return rc;
-}
-
-/* Names of processes may be the same: their numbers tell them apart. */
-static int by_process(const struct hw_page_trace *t, const struct hw_page_selection *s, parts *out,
-                      struct hw_error *err)
-{
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i <= s->n_with; i++) {
-        hw_upid upid = i ? s->with[i - 1] : s->upid;
-        const struct hw_process *proc = &t->profile->processes.v[upid.v];
-        struct hw_page_selection one;
-        struct hw_strbuf name = {0};
-        hw_page_selection_one(s, upid, &one);
-        hw_strbuf_addf(&name, "%s (%lld)", hw_page_string(t, proc->name), (long long)proc->pid);
-        struct part part = {.owned = hw_strbuf_take(&name)};
-        part.name = part.owned;
-        if (!part.owned || hw_vec_push(out, part) < 0) {
-            free(part.owned);
-            return HW_ENOMEM;
-        }
-        rc = hw_page_values(t, &one, &out->v[out->n - 1].values, err);
-    }
-    return rc;
-}
-
 static int by_total(const void *pa, const void *pb, void *ctx)
 {
-    const struct part *a = pa, *b = pb;
+    const struct hw_page_part *a = pa, *b = pb;
     enum hw_metric m = *(const enum hw_metric *)ctx;
     int64_t x = hw_value_get(hw_flame_total(&a->flame, 0), m);
     int64_t y = hw_value_get(hw_flame_total(&b->flame, 0), m);
@@ -516,7 +409,7 @@ static int by_total(const void *pa, const void *pb, void *ctx)
 
 static int by_name(const void *pa, const void *pb)
 {
-    return strcmp(((const struct part *)pa)->name, ((const struct part *)pb)->name);
+    return strcmp(((const struct hw_page_part *)pa)->name, ((const struct hw_page_part *)pb)->name);
 }
 
 /* Asked between two steps: a graph that nobody waits for any more is not made. */
@@ -525,30 +418,13 @@ static int go_on(struct hw_http_request *req)
     return hw_http_gone(req) ? HW_EGONE : HW_OK;
 }
 
-/* Takes the values over when there are no groups. */
 static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
-                      const struct hw_page_selection *s, hw_values *values, parts *out,
+                      const struct hw_page_selection *s, hw_values *values, hw_page_parts *out,
                       struct hw_error *err)
 {
     const char *group = hw_http_query(req, "group"), *part = hw_http_query(req, "part");
     bool callers = part && strcmp(part, "callers") == 0;
-    int rc = HW_OK;
-    if (!group || !*group) {
-        rc = hw_vec_push(out, (struct part){.values = *values}) < 0 ? HW_ENOMEM : HW_OK;
-        if (rc == HW_OK)
-            *values = (hw_values){0};
-    } else if (strcmp(group, "module") == 0) {
-        rc = by_module(t, s, values, out);
-    } else if (strcmp(group, "heap") == 0) {
-        rc = by_heap(t, s, out, err);
-    } else if (strcmp(group, "process") == 0) {
-        rc = by_process(t, s, out, err);
-    } else {
-        rc = hw_fail(
-            err, HW_EINVAL, 0,
-            "group=%.40s: samples have a process, a module and a heap, neither thread nor type",
-            group);
-    }
+    int rc = hw_page_parts_by(group, t, s, values, out, err);
     for (size_t i = 0; rc == HW_OK && i < out->n; i++) {
         rc = go_on(req);
         if (rc == HW_OK)
@@ -580,7 +456,7 @@ static int sum_unfiltered(const struct hw_page_trace *t, const struct hw_page_se
 }
 
 static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
-                       const struct hw_page_selection *s, const parts *p, bool is_pruned,
+                       const struct hw_page_selection *s, const hw_page_parts *p, bool is_pruned,
                        double unfiltered)
 {
     struct hw_strbuf bytes = {0};
@@ -614,8 +490,8 @@ static int reply_moved(struct hw_http_request *req, struct hw_page_trace *t,
                        const struct hw_page_selection *s)
 {
     const char *filters = hw_http_query(req, "filters");
-    struct part whole = {0};
-    const parts one = {&whole, 1, 1};
+    struct hw_page_part whole = {0};
+    const hw_page_parts one = {&whole, 1, 1};
     int64_t unfiltered = 0;
     if (!hw_page_scrub_can(t, s) || is_given(req, "group") || is_given(req, "part"))
         return HW_ELIMIT;
@@ -631,7 +507,7 @@ static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
                       const struct hw_page_selection *s, struct hw_error *err)
 {
     hw_values values = {0};
-    parts made = {0};
+    hw_page_parts made = {0};
     double unfiltered = 0;
     int rc = hw_page_values(t, s, &values, err);
     if (rc == HW_OK)
@@ -642,7 +518,7 @@ static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
         rc = go_on(req);
     if (rc == HW_OK)
         rc = reply_parts(req, t, s, &made, /* is_pruned = */ false, unfiltered);
-    parts_done(&made);
+    hw_page_parts_done(&made);
     hw_vec_done(&values);
     return rc;
 }
