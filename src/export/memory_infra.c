@@ -17,18 +17,10 @@
 #include "codec/gzip.h"
 #include "export/export.h"
 #include "export/memory_infra_heaps.h"
+#include "views/global_dumps.h"
 #include "views/process.h"
 
 #include "base/banned.h"
-
-static const int64_t one_moment_ns = 50 * 1000 * 1000;
-
-struct item { /* a heap dump, or a process of a memory dump */
-    int64_t ts_ns;
-    hw_upid upid;
-    uint32_t series, dump; /* HW_ID_NONE: none */
-    uint32_t process;      /* of the model's memory dumps; HW_ID_NONE */
-};
 
 struct region {
     hw_upid upid;
@@ -43,7 +35,7 @@ struct job {
     struct hw_json j;
     struct hw_series_list list;
     HW_VEC(struct hw_typed_sum) sums; /* by series */
-    HW_VEC(struct item) items;
+    hw_global_items items;
     HW_VEC(struct region) regions;
     struct hw_infra_out *heaps;
     uint64_t guid_seed, n_dumps;
@@ -57,68 +49,14 @@ static struct hw_bytes str(const struct job *w, hw_str_id id)
     return hw_strings_get(hw_callsites_strings(w->p->callsites), id);
 }
 
-/* ---- what is written when ---- */
-
-static int compare_items(const void *pa, const void *pb)
-{
-    const struct item *a = pa, *b = pb;
-    if (a->ts_ns != b->ts_ns)
-        return a->ts_ns < b->ts_ns ? -1 : 1;
-    if (a->upid.v != b->upid.v)
-        return a->upid.v < b->upid.v ? -1 : 1;
-    return a->dump < b->dump ? -1 : a->dump > b->dump;
-}
-
 static int by_process(const void *pa, const void *pb)
 {
-    const struct item *a = pa, *b = pb;
+    const struct hw_global_item *a = pa, *b = pb;
     if (a->upid.v != b->upid.v)
         return a->upid.v < b->upid.v ? -1 : 1;
-    return compare_items(pa, pb);
-}
-
-static int find_items(struct job *w)
-{
-    hw_moment_list moments = {0};
-    int rc = hw_moments(w->p, &w->list, &moments);
-    for (size_t i = 0; rc == HW_OK && i < moments.n; i++) {
-        const struct hw_moment *m = &moments.v[i];
-        const struct hw_heap_dump *d = &w->p->dumps.v[m->dump];
-        struct item x = {d->ts_ns, d->upid, m->series, m->dump, HW_ID_NONE};
-        if (hw_vec_push(&w->items, x) < 0)
-            rc = HW_ENOMEM;
-    }
-    hw_vec_done(&moments);
-    const struct hw_memory_dumps *mem = &w->p->memory;
-    for (uint32_t i = 0; rc == HW_OK && i < mem->processes.n; i++) {
-        int64_t ts = mem->snapshots.v[mem->processes.v[i].snapshot].ts_ns;
-        struct item x = {ts, mem->processes.v[i].upid, HW_ID_NONE, HW_ID_NONE, i};
-        if (x.upid.v != HW_ID_NONE && hw_vec_push(&w->items, x) < 0)
-            rc = HW_ENOMEM;
-    }
-    if (rc == HW_OK && w->items.n)
-        qsort(w->items.v, w->items.n, sizeof *w->items.v, compare_items);
-    return rc;
-}
-
-static bool same_thing(const struct item *a, const struct item *b)
-{
-    return a->upid.v == b->upid.v && a->series == b->series &&
-           (a->series != HW_ID_NONE || a->process != HW_ID_NONE);
-}
-
-/* The items from i on that are one moment. */
-static size_t group_end(const struct job *w, size_t i)
-{
-    size_t end = i + 1;
-    for (; end < w->items.n; end++) {
-        if (hw_sat_sub(w->items.v[end].ts_ns, w->items.v[i].ts_ns) > one_moment_ns)
-            return end;
-        for (size_t k = i; k < end; k++)
-            if (same_thing(&w->items.v[k], &w->items.v[end]))
-                return end;
-    }
-    return end;
+    if (a->ts_ns != b->ts_ns)
+        return a->ts_ns < b->ts_ns ? -1 : 1;
+    return a->dump < b->dump ? -1 : a->dump > b->dump;
 }
 
 /* ---- mappings ---- */
@@ -483,17 +421,6 @@ static void put_edges(struct job *w, uint32_t process)
     hw_json_end_array(&w->j);
 }
 
-/* The process of all in the same snapshot, told with the first process. */
-static uint32_t global_process(const struct job *w, uint32_t process)
-{
-    const struct hw_memory_dumps *m = &w->p->memory;
-    uint32_t snapshot = m->processes.v[process].snapshot;
-    for (uint32_t i = 0; i < m->processes.n; i++)
-        if (m->processes.v[i].snapshot == snapshot && m->processes.v[i].upid.v == HW_ID_NONE)
-            return i;
-    return HW_ID_NONE;
-}
-
 static void put_allocators(struct job *w, hw_upid upid, int64_t ts, uint32_t process,
                            bool first_process, const struct hw_infra_heap *heaps, size_t n,
                            const struct hw_infra_folded *folded)
@@ -503,8 +430,8 @@ static void put_allocators(struct job *w, hw_upid upid, int64_t ts, uint32_t pro
     hw_json_begin_object(&w->j);
     if (process != HW_ID_NONE) {
         put_nodes(w, process);
-        if (first_process && global_process(w, process) != HW_ID_NONE)
-            put_nodes(w, global_process(w, process));
+        if (first_process && hw_global_process(w->p, process) != HW_ID_NONE)
+            put_nodes(w, hw_global_process(w->p, process));
     }
     for (size_t i = 0; i < n; i++)
         if (process == HW_ID_NONE || !has_root(w, process, heaps[i].name))
@@ -606,7 +533,7 @@ static void process_dump_done(struct process_dump *d)
     hw_vec_done(&d->names);
 }
 
-static int add_heap(struct job *w, const struct item *x, struct process_dump *d)
+static int add_heap(struct job *w, const struct hw_global_item *x, struct process_dump *d)
 {
     struct hw_infra_heap heap = {0};
     struct hw_strbuf name = {0};
@@ -637,8 +564,8 @@ static bool has_rows(const struct process_dump *d)
     return false;
 }
 
-static int put_process_dump(struct job *w, const struct item *x, const struct process_dump *d,
-                            const char *level, bool first_process)
+static int put_process_dump(struct job *w, const struct hw_global_item *x,
+                            const struct process_dump *d, const char *level, bool first_process)
 {
     static const char *const types[] = {"periodic_interval", "explicitly_triggered"};
     struct hw_json *j = &w->j;
@@ -672,31 +599,17 @@ static int put_process_dump(struct job *w, const struct item *x, const struct pr
     return rc;
 }
 
-static const char *level_of(const struct job *w, const struct item *v, size_t n)
+/* One global dump: what happened at one moment, process by process. */
+static int put_group(struct job *w, struct hw_global_item *v, size_t n)
 {
     static const char *const words[] = {"detailed", "light", "background"};
-    const struct hw_memory_dumps *m = &w->p->memory;
-    unsigned level = HW_MEMORY_BACKGROUND;
-    for (size_t i = 0; i < n; i++) {
-        unsigned l = HW_MEMORY_DETAILED;
-        if (v[i].dump == HW_ID_NONE)
-            l = m->snapshots.v[m->processes.v[v[i].process].snapshot].detail;
-        if (l < level)
-            level = l;
-    }
-    return words[level];
-}
-
-/* One global dump: what happened at one moment, process by process. */
-static int put_group(struct job *w, struct item *v, size_t n)
-{
+    const char *level = words[hw_global_detail(w->p, v, n)];
     int rc = HW_OK;
-    const char *level = level_of(w, v, n);
     w->n_dumps++;
     qsort(v, n, sizeof *v, by_process);
     for (size_t i = 0, end; rc == HW_OK && i < n; i = end) {
         struct process_dump d = {.process = HW_ID_NONE};
-        struct item head = v[i];
+        struct hw_global_item head = v[i];
         for (end = i; rc == HW_OK && end < n && v[end].upid.v == v[i].upid.v; end++) {
             if (v[end].process != HW_ID_NONE)
                 d.process = v[end].process;
@@ -765,7 +678,7 @@ static int put_all(struct job *w)
     hw_json_begin_array(&w->j);
     put_processes(w);
     for (size_t i = 0, end; rc == HW_OK && i < w->items.n; i = end) {
-        end = group_end(w, i);
+        end = hw_global_end(&w->items, i);
         rc = put_group(w, &w->items.v[i], end - i);
     }
     if (w->v1)
@@ -792,7 +705,7 @@ static int prepare(struct job *w)
         if (hw_vec_push(&w->sums, (struct hw_typed_sum){0}) < 0)
             rc = HW_ENOMEM;
     if (rc == HW_OK)
-        rc = find_items(w);
+        rc = hw_global_items_init(w->p, &w->list, &w->items);
     if (rc == HW_OK)
         rc = find_regions(w);
     return rc < 0 ? rc : hw_infra_out_new(w->in, pc_of, w, &w->heaps);
