@@ -205,6 +205,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
     if (!t)
         return;
     hw_page_scrubs_forget(t->pages->scrubs, t);
+    hw_page_infra_forget(t->pages->infra, t);
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         free(t->labels[i]);
     free(t->labels);
@@ -343,7 +344,9 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
 {
     struct hw_pages *p = calloc(1, sizeof *p);
-    if (!p || hw_page_scrubs_new(&p->scrubs) < 0) {
+    if (!p || hw_page_scrubs_new(&p->scrubs) < 0 || hw_page_infra_new(&p->infra) < 0) {
+        if (p)
+            hw_page_scrubs_free(p->scrubs);
         free(p);
         return hw_fail(err, HW_ENOMEM, 0, "pages");
     }
@@ -384,6 +387,7 @@ bool hw_pages_free(struct hw_pages *p)
     for (unsigned i = 0; i < p->n; i++)
         hw_page_trace_free(p->traces[i]);
     hw_page_scrubs_free(p->scrubs);
+    hw_page_infra_free(p->infra);
     pthread_cond_destroy(&p->reader_ended);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->names_lock);

@@ -117,6 +117,7 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         hw_json_kv_int(j, "last_ns", t->profile->last_ns);
         hw_json_kv_uint(j, "dumps", t->profile->dumps.n);
         hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
+        hw_json_kv_uint(j, "memory_dumps", t->profile->memory.snapshots.n);
         put_n_processes(j, t);
         hw_json_key(j, "processes");
         hw_json_begin_array(j);

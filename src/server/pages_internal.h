@@ -75,6 +75,7 @@ struct hw_pages {
     pthread_cond_t reader_ended;
     atomic_uint changes;           /* counts what events tell of */
     struct hw_page_scrubs *scrubs; /* has a lock of its own */
+    struct hw_page_infra *infra;   /* the same */
     pthread_mutex_t live_lock;
     struct hw_page_live *live; /* live_lock; processes that are watched now */
 };
@@ -190,6 +191,12 @@ int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *
                        const char *filters, double min_share, struct hw_flame *out,
                        int64_t *unfiltered);
 
+/* Heap details of memory-infra, kept between requests. */
+struct hw_page_infra;
+int hw_page_infra_new(struct hw_page_infra **out);
+void hw_page_infra_free(struct hw_page_infra *all); /* NULL is fine */
+void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace *t);
+
 /* ---- endpoints ---- */
 
 void hw_page_status(struct hw_http_request *req, void *ctx);
@@ -201,6 +208,7 @@ void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);

@@ -41,6 +41,12 @@ static void trace_question(struct hw_http_request *req, void *ctx)
             hw_page_heap(req, t, slash + 6);
         return;
     }
+    if (slash && strncmp(slash, "/infra/", 7) == 0) {
+        struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
+        if (t)
+            hw_page_infra(req, t, slash + 7);
+        return;
+    }
     for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
         if (strcmp(slash + 1, questions[i].name) != 0)
             continue;

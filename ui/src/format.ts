@@ -50,7 +50,7 @@ export function count(v: number): string {
   const sign = v < 0 ? '−' : '';
   if (x >= 999.5e6) return `${sign}${three(x / 1e9)} G`;
   if (x >= 999.5e3) return `${sign}${three(x / 1e6)} M`;
-  return exact(v);
+  return sign + exact(x);
 }
 
 export const amount = (v: number, m: Metric) => (isBytes(m) ? bytes(v) : count(v));

@@ -36,6 +36,9 @@ export interface Place {
   // The managed heap: its tab, dump (ns), metric, open objects, class and other conditions on objects, the
   // object whose dominated ones are listed, references that are cut, the dump compared with, an incomplete one shown.
   tab: string; graph: string; heapmetric: string; objs: string; cls: string; only: string; of: string; cut: string; against: string; anyway: boolean;
+  // MemoryInfra: dump and the one compared with (ns), cell as `upid heap`, dimensions, small ones, root and row
+  // of the details (keys), order of the table.
+  dump: string; since: string; cell: string; dims: string; rule: string; root: string; row: string; order: string;
 }
 
 const EMPTY: Place = {
@@ -44,6 +47,7 @@ const EMPTY: Place = {
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
   sql: '', file: '', line: '', collapse: false, group: '', bottom: false, form: '', marks: '',
   tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
+  dump: '', since: '', cell: '', dims: '', rule: '', root: '', row: '', order: '',
 };
 
 type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
@@ -51,7 +55,7 @@ const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !
 
 /** What another trace begins with. */
 export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '',
-  tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false };
+  tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false, dump: '', since: '', cell: '', root: '', row: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
@@ -66,6 +70,10 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   objs: (t) => (/^\d+(,\d+)*$/.test(t) ? t : ''),
   cut: (t) => (/^[ro]\d+(,[ro]\d+)*$/.test(t) ? t : ''),
   of: (t) => (/^\d+$/.test(t) ? t : ''),
+  dump: (t) => (/^-?\d+$/.test(t) ? t : ''),
+  since: (t) => (/^-?\d+$/.test(t) ? t : ''),
+  dims: (t) => (/^(frames|types)$/.test(t) ? t : ''),
+  rule: (t) => (/^(fraction|rows|all)$/.test(t) ? t : ''),
   from: (t) => (/^\d+$/.test(t) ? t : ''),
   metric: (t) => METRICS.find((x) => x.id === t)?.id ?? 'space',
   invert: (t) => t === '1',

@@ -10,10 +10,10 @@ import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type
 import { functionSql, functionsSql, showSql, treeSql } from './show-sql';
 import { go, INVERTED, place, selection } from './state';
 
-const ROW = 26;
+export const ROW = 26;
 const PAGE = 200;
 
-function useWindow(rows: number) {
+export function useWindow(rows: number) {
   const ref = useRef<HTMLDivElement>(null);
   const [range, set] = useState({ first: 0, n: 60 });
   const look = () => {

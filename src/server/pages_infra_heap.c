@@ -1,0 +1,319 @@
+/*
+ * GET /api/v1/traces/ID/infra/details?upid=&heap=: what is below a place of a heap, by callstack
+ * and by type.
+ *
+ *     dump, base   as in pages_infra.c; with a base there are figures of both
+ *     by           frames, types or both (both: what is below it in either dimension)
+ *     place        keys from the root, with '/' between; none: the root
+ *     rule, min    what becomes <other> (views/heap_details.h)
+ *
+ *     {"path": [{"kind", "label", "key", figures}…] from the root, "rows": [the same, "folded",
+ *      "more": whether there is something below it…], "cut": rows left out}
+ *
+ * A key is the kind's letter and a hash of the label: it names the same place in another dump.
+ * Details are made once for a heap at a dump against a base, and a few of them kept.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "server/pages_infra.h"
+#include "views/heap_details.h"
+
+#include "base/banned.h"
+
+enum { MAX_KEPT = 4, MAX_ROWS = 2000, MAX_DEPTH = 4096, KEY_CHARS = 18 };
+
+struct kept {
+    const struct hw_page_trace *t;
+    size_t now, base;
+    hw_upid upid;
+    char *heap; /* owned */
+    struct hw_heap_details *d;
+};
+
+struct hw_page_infra {
+    pthread_mutex_t lock;
+    HW_VEC(struct kept) v; /* lock; the one used last stands last */
+};
+
+int hw_page_infra_new(struct hw_page_infra **out)
+{
+    struct hw_page_infra *all = calloc(1, sizeof *all);
+    if (!all)
+        return HW_ENOMEM;
+    pthread_mutex_init(&all->lock, NULL);
+    *out = all;
+    return HW_OK;
+}
+
+static void drop(struct hw_page_infra *all, size_t i)
+{
+    free(all->v.v[i].heap);
+    hw_heap_details_free(all->v.v[i].d);
+    memmove(&all->v.v[i], &all->v.v[i + 1], (all->v.n - i - 1) * sizeof *all->v.v);
+    all->v.n--;
+}
+
+void hw_page_infra_free(struct hw_page_infra *all)
+{
+    if (!all)
+        return;
+    while (all->v.n)
+        drop(all, all->v.n - 1);
+    hw_vec_done(&all->v);
+    pthread_mutex_destroy(&all->lock);
+    free(all);
+}
+
+void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace *t)
+{
+    if (!all)
+        return;
+    pthread_mutex_lock(&all->lock);
+    for (size_t i = all->v.n; i-- > 0;)
+        if (all->v.v[i].t == t)
+            drop(all, i);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- making them ---- */
+
+static int add_side(struct hw_heap_details *d, struct hw_page_trace *t,
+                    const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
+                    size_t dump, enum hw_detail_side side, bool *found)
+{
+    struct hw_namer namer = hw_page_namer(t);
+    struct hw_bytes heap = hw_bytes_str(asked->heap ? asked->heap : "malloc");
+    for (size_t i = dumps->begins.v[dump]; i < dumps->begins.v[dump + 1]; i++) {
+        const struct hw_global_item *it = &dumps->items.v[i];
+        struct hw_typed_sum sum = {0};
+        hw_typed_values values = {0};
+        if (it->series == HW_ID_NONE || it->upid.v != asked->upid.v ||
+            !hw_bytes_equal(hw_infra_heap_name(t, &t->list.v.v[it->series]), heap))
+            continue;
+        *found = true;
+        int rc = hw_typed_sum_at(&sum, t->profile, &t->list.v.v[it->series], it->dump, &values);
+        if (rc == HW_OK)
+            rc = hw_heap_details_add(d, t->profile, &values, &namer, side);
+        hw_typed_sum_done(&sum);
+        hw_vec_done(&values);
+        return rc;
+    }
+    return HW_OK; /* not there at that time: it holds nothing */
+}
+
+static int make(struct hw_page_trace *t, const struct hw_infra_dumps *dumps,
+                const struct hw_infra_asked *asked, struct kept *out, struct hw_error *err)
+{
+    bool found = false;
+    int rc = hw_heap_details_new(&out->d);
+    if (rc == HW_OK)
+        rc = add_side(out->d, t, dumps, asked, asked->now, HW_DETAIL_NOW, &found);
+    if (rc == HW_OK && asked->base != SIZE_MAX)
+        rc = add_side(out->d, t, dumps, asked, asked->base, HW_DETAIL_EARLIER, &found);
+    if (rc == HW_OK && !found)
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "that process has no heap dump of '%.80s' there",
+                     asked->heap ? asked->heap : "malloc");
+    if (rc == HW_OK)
+        rc = hw_heap_details_finish(out->d);
+    out->heap = strdup(asked->heap ? asked->heap : "malloc");
+    if (rc == HW_OK && !out->heap)
+        rc = HW_ENOMEM;
+    if (rc < 0) {
+        hw_heap_details_free(out->d);
+        free(out->heap);
+    }
+    return rc;
+}
+
+/* The details, made now or before; with the lock held. */
+static int find(struct hw_page_infra *all, struct hw_page_trace *t,
+                const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
+                const struct hw_heap_details **out, struct hw_error *err)
+{
+    struct kept k = {.t = t, .now = asked->now, .base = asked->base, .upid = asked->upid};
+    for (size_t i = 0; i < all->v.n; i++) {
+        struct kept *x = &all->v.v[i];
+        if (x->t != t || x->now != k.now || x->base != k.base || x->upid.v != k.upid.v ||
+            strcmp(x->heap, asked->heap ? asked->heap : "malloc") != 0)
+            continue;
+        k = *x;
+        memmove(x, x + 1, (all->v.n - i - 1) * sizeof *x);
+        all->v.v[all->v.n - 1] = k;
+        *out = k.d;
+        return HW_OK;
+    }
+    if (all->v.n == MAX_KEPT)
+        drop(all, 0);
+    if (hw_vec_reserve(&all->v, MAX_KEPT) < 0)
+        return HW_ENOMEM;
+    int rc = make(t, dumps, asked, &k, err);
+    if (rc < 0)
+        return rc;
+    all->v.v[all->v.n++] = k;
+    *out = k.d;
+    return HW_OK;
+}
+
+/* ---- places ---- */
+
+static void key_of(const struct hw_detail_row *r, char out[KEY_CHARS])
+{
+    static const char letters[] = {'r', 'f', 't', 's', 'o'};
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a: names a place, guards nothing */
+    for (size_t i = 0; i < r->label.n; i++)
+        h = (h ^ r->label.p[i]) * 0x100000001b3u;
+    (void)snprintf(out, KEY_CHARS, "%c%016llx", letters[r->kind], (unsigned long long)h);
+}
+
+struct question {
+    const struct hw_heap_details *d;
+    enum hw_detail_rule rule;
+    int64_t threshold;
+    bool frames, types, diff;
+    hw_detail_rows path; /* from the root to the place */
+    hw_detail_rows below;
+};
+
+/* One step down: the row of that key. */
+static int step(struct question *q, const char *key, size_t n)
+{
+    struct hw_detail_row at = q->path.v[q->path.n - 1];
+    hw_detail_rows rows = {0};
+    int rc = n == KEY_CHARS - 1 ? HW_OK : HW_ENOTFOUND;
+    if (rc == HW_OK && key[0] == 'f')
+        rc = hw_heap_details_frames(q->d, &at, HW_DETAIL_ALL, 0, &rows);
+    else if (rc == HW_OK)
+        rc = hw_heap_details_types(q->d, &at, HW_DETAIL_ALL, 0, &rows);
+    size_t i = 0;
+    for (; rc == HW_OK && i < rows.n; i++) {
+        char have[KEY_CHARS];
+        key_of(&rows.v[i], have);
+        if (memcmp(have, key, n) == 0)
+            break;
+    }
+    if (rc == HW_OK && i == rows.n)
+        rc = HW_ENOTFOUND;
+    if (rc == HW_OK && hw_vec_push(&q->path, rows.v[i]) < 0)
+        rc = HW_ENOMEM;
+    hw_vec_done(&rows);
+    return rc;
+}
+
+static int walk(struct question *q, const char *place, struct hw_error *err)
+{
+    int rc = hw_vec_push(&q->path, hw_heap_details_root(q->d)) < 0 ? HW_ENOMEM : HW_OK;
+    while (rc == HW_OK && *place) {
+        size_t n = strcspn(place, "/");
+        rc = q->path.n < MAX_DEPTH ? step(q, place, n) : HW_ELIMIT;
+        place += n + (place[n] == '/');
+    }
+    return rc == HW_ENOTFOUND ? hw_fail(err, rc, 0, "that place is not in this dump") : rc;
+}
+
+static int look_below(struct question *q)
+{
+    const struct hw_detail_row *at = &q->path.v[q->path.n - 1];
+    int rc = HW_OK;
+    if (q->frames)
+        rc = hw_heap_details_frames(q->d, at, q->rule, q->threshold, &q->below);
+    if (rc == HW_OK && q->types)
+        rc = hw_heap_details_types(q->d, at, q->rule, q->threshold, &q->below);
+    return rc;
+}
+
+/* ---- the answer ---- */
+
+static void put_row(struct hw_json *j, const struct question *q, const struct hw_detail_row *r,
+                    bool is_below)
+{
+    static const char *const kinds[] = {"root", "frame", "type", "self", "other"};
+    char key[KEY_CHARS];
+    key_of(r, key);
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "kind", kinds[r->kind]);
+    hw_json_key(j, "label");
+    hw_json_strn(j, r->label.p, r->label.n);
+    hw_json_kv_str(j, "key", key);
+    hw_json_kv_int(j, "size", r->v.size[HW_DETAIL_NOW]);
+    hw_json_kv_int(j, "count", r->v.count[HW_DETAIL_NOW]);
+    if (q->diff) {
+        hw_json_kv_int(j, "size_before", r->v.size[HW_DETAIL_EARLIER]);
+        hw_json_kv_int(j, "count_before", r->v.count[HW_DETAIL_EARLIER]);
+    }
+    if (r->kind == HW_DETAIL_OTHER)
+        hw_json_kv_uint(j, "folded", r->n_folded);
+    if (is_below)
+        hw_json_kv_bool(j, "more", r->kind == HW_DETAIL_FRAME || r->kind == HW_DETAIL_TYPE);
+    hw_json_end_object(j);
+}
+
+static void put_rows(struct hw_json *j, const char *name, const struct question *q,
+                     const hw_detail_rows *rows, bool is_below)
+{
+    hw_json_key(j, name);
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < rows->n && (!is_below || i < MAX_ROWS); i++)
+        put_row(j, q, &rows->v[i], is_below);
+    hw_json_end_array(j);
+}
+
+static int read_options(struct question *q, struct hw_http_request *req, struct hw_error *err)
+{
+    static const char *const rules[] = {"threshold", "fraction", "rows", "all"};
+    const char *rule = hw_http_query(req, "rule"), *min = hw_http_query(req, "min");
+    const char *by = hw_http_query(req, "by");
+    char *end = NULL;
+    q->rule = HW_DETAIL_THRESHOLD;
+    for (size_t i = 0; rule && i < HW_ARRAY_LEN(rules); i++)
+        if (strcmp(rule, rules[i]) == 0) {
+            q->rule = (enum hw_detail_rule)i;
+            rule = NULL;
+        }
+    if (rule)
+        return hw_fail(err, HW_EINVAL, 0, "rule is threshold, fraction, rows or all");
+    q->threshold = min ? strtoll(min, &end, 10) : 1024;
+    if (end && (end == min || *end))
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number of bytes for min", min);
+    q->frames = !by || strcmp(by, "both") == 0 || strcmp(by, "frames") == 0;
+    q->types = !by || strcmp(by, "both") == 0 || strcmp(by, "types") == 0;
+    return q->frames || q->types ? HW_OK
+                                 : hw_fail(err, HW_EINVAL, 0, "by is frames, types or both");
+}
+
+void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
+                           const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked)
+{
+    struct hw_page_infra *all = t->pages->infra;
+    struct question q = {.diff = asked->base != SIZE_MAX};
+    const char *place = hw_http_query(req, "place");
+    struct hw_error err = {0};
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    int rc = read_options(&q, req, &err);
+    pthread_mutex_lock(&all->lock);
+    if (rc == HW_OK)
+        rc = find(all, t, dumps, asked, &q.d, &err);
+    if (rc == HW_OK)
+        rc = walk(&q, place ? place : "", &err);
+    if (rc == HW_OK)
+        rc = look_below(&q);
+    if (rc == HW_OK) { /* labels are the details' */
+        hw_json_begin_object(&j);
+        put_rows(&j, "path", &q, &q.path, /* is_below = */ false);
+        put_rows(&j, "rows", &q, &q.below, /* is_below = */ true);
+        hw_json_kv_uint(&j, "cut", q.below.n > MAX_ROWS ? q.below.n - MAX_ROWS : 0);
+        hw_json_end_object(&j);
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (rc == HW_OK) {
+        hw_page_reply_json(req, &j);
+    } else {
+        hw_json_done(&j);
+        hw_page_reply_error(req, &err, rc);
+    }
+    hw_vec_done(&q.path);
+    hw_vec_done(&q.below);
+}

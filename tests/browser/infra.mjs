@@ -1,0 +1,160 @@
+// The MemoryInfra page: figures against the command line and the file's own, keys, what survives a change
+// of dump, traces recorded here. HW_SHOTS=dir keeps screenshots.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { browse, cli, done, here, inspect, record, serve, visit } from './lib.mjs';
+
+const golden = (name) => join(here, '../golden/memory_infra', name);
+let server, page, recorded;
+
+before(async () => {
+  recorded = record('grow.trace', '-c', '250ms', '--malloc-info', '100ms', '--smaps', '200ms');
+  server = await serve(golden('v2.json'), golden('processes.json'), recorded);
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('nav.side');
+});
+after(done);
+
+const at = (query = '', trace = 1) => visit(page, 'memory-infra', query, trace);
+const about = async (query, trace = 1) => (await server.ask(`/api/v1/traces/${trace}/infra/${query}`)).json();
+const lines = () => page.locator('.infra-tree [role=treeitem]').evaluateAll((all) => all.map((x) => [...x.children].map((c) => c.textContent.replace(/\s+/g, ' ').trim()).join(' | ')));
+const settled = () => page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+/** heapwise infra: lines of bytes, objects, place. */
+const said = (...args) => cli('infra', '-q', ...args).trim().split('\n').slice(1).map((l) => l.trim().split(/\s+/));
+
+test('the table: cells are effective sizes and totals of the file', async () => {
+  await at();
+  const cells = await page.locator('table.infra tbody tr').first().evaluate((tr) => [...tr.cells].map((c) => c.textContent.trim()));
+  const heads = await page.locator('table.infra thead th').allTextContents();
+  assert.deepEqual(heads.map((h) => h.replace(/ [▴▾]$/, '')), ['Process', 'malloc', 'tracing', 'resident', 'peak resident', 'PSS', 'private dirty', 'swapped']);
+  assert.match(cells[0], /^demo \(100\) a,b$/);
+  // 0x120000 − 0x2000 of tracing; 0x2000; 0xa00000; 0xb00000; 0x2000
+  assert.deepEqual(cells.slice(1, 6), ['1.12 MiB☰', '8.00 KiB', '10.0 MiB', '11.0 MiB', '8.00 KiB']);
+  const [[effective]] = await server.sql("select n.effective_size from memory_snapshot_node n where path = 'malloc' order by n.id desc limit 1");
+  assert.equal((await about('table')).rows[0].cells[0].now, effective);
+});
+
+test('a figure of another dump is not told as one of this', async () => {
+  const t = await about('table?dump=200000000');
+  assert.deepEqual(t.columns.map((c) => c.name), ['malloc', 'tracing', 'resident']);
+});
+
+test('heap details are those of the command, in each order', async () => {
+  await at();
+  await page.locator('table.infra .menu-cell').click();
+  await page.waitForSelector('.infra-tree [role=treeitem]');
+  await settled();
+  for (const [dims, by, first] of [['both', 'backtrace,type', /ƒfunction: main$/], ['frames', 'backtrace', /ƒfunction: main$/], ['types', 'type,backtrace', /Ttype: Node$/]]) {
+    const want = said('--by', by, '--max-depth', '1', golden('v2.json'));
+    const q = `details?upid=0&heap=malloc&by=${dims}`;
+    const have = await about(q);
+    assert.deepEqual([have.path[0], ...have.rows].map((r) => [String(r.size), String(r.count)]), want.map((w) => w.slice(0, 2)), by);
+    await at(`&cell=0+malloc${dims === 'both' ? '' : `&dims=${dims}`}`);
+    assert.equal((await lines()).length, want.length);
+    assert.match((await lines())[1], first);
+  }
+  const whole = await about('details?upid=0&heap=malloc&dump=200000000');
+  assert.deepEqual([whole.path[0].size, whole.path[0].count], [406064, 2004]); // the file's sums
+});
+
+test('keys: open, close, make it the root, back', async () => {
+  await at('&cell=0+malloc');
+  await page.locator('.infra-tree [role=tree]').focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+  await settled();
+  const open = await lines();
+  assert.ok(open.some((l) => /parse$/.test(l)), open.join('\n'));
+  await page.keyboard.press('Enter');
+  await settled();
+  assert.match((await lines())[0], /main$/);
+  assert.match(await page.textContent('.crumbs'), /malloc › ƒmain/);
+  await page.keyboard.press('Backspace');
+  await settled();
+  assert.match((await lines())[0], /malloc$/);
+  assert.equal(await page.locator('.infra-tree [aria-selected=true]').count(), 1);
+  await page.keyboard.press('End');
+  assert.equal(await page.locator('.infra-tree [role=treeitem]').last().getAttribute('aria-selected'), 'true');
+});
+
+test('order, what is open and the chosen row survive a change of dump', async () => {
+  await at('&cell=0+malloc&order=malloc-');
+  const tree = page.locator('.infra-tree [role=tree]');
+  await tree.focus();
+  await page.keyboard.press('Home');
+  await page.keyboard.press('ArrowDown'); // main, opened before
+  if (!(await lines()).some((l) => /parse$/.test(l))) await page.keyboard.press('ArrowRight');
+  await settled();
+  await page.keyboard.press('ArrowDown');
+  const chosen = () => page.locator('.infra-tree [aria-selected=true]').evaluate((x) => x.lastElementChild.textContent);
+  const before = await chosen();
+  assert.match(before, /parse/);
+  await page.locator('.m').first().click();
+  await settled();
+  assert.equal(await chosen(), before);
+  assert.ok((await lines()).some((l) => /391 KiB \| 2\s?000 \| .*parse$/.test(l)), (await lines()).join('\n'));
+  assert.equal(await page.locator('table.infra thead th').nth(1).getAttribute('aria-sort'), 'descending');
+});
+
+test('ctrl+click: changes in every cell and in the details', async () => {
+  await at('&cell=0+malloc');
+  await page.locator('.m').first().click({ modifiers: ['Control'] });
+  await settled();
+  const cells = await page.locator('table.infra tbody tr').first().evaluate((tr) => [...tr.cells].map((c) => c.textContent.trim()));
+  assert.deepEqual(cells.slice(1, 5), ['+572 KiB☰', '+4.00 KiB', '+2.00 MiB', '–']); // no peak was told before
+  const want = said('--diff', '1', '--max-depth', '1', golden('v2.json'));
+  const have = await about('details?upid=0&heap=malloc&base=200000000');
+  assert.deepEqual([have.path[0], ...have.rows].map((r) => r.size - r.size_before), want.map((w) => Number(w[0])));
+  assert.match((await lines())[0], /^\+635 KiB \| \+4\s999/);
+  await page.locator('.m').first().click({ modifiers: ['Control'] });
+  await settled();
+  assert.doesNotMatch((await lines())[0], /\+/);
+});
+
+test('<other> says what it stands for', async () => {
+  await at('&cell=0+malloc&rule=rows');
+  const text = (await lines()).join('\n');
+  const d = await about('details?upid=0&heap=malloc&rule=rows');
+  const other = d.rows.find((r) => r.kind === 'other');
+  if (other) assert.ok(text.includes(`<other> (${other.folded}`), text);
+  const small = await about('details?upid=0&heap=malloc&by=types&min=100000');
+  assert.deepEqual(small.rows.map((r) => [r.kind, r.folded ?? 0]), [['type', 0], ['other', 1]]);
+});
+
+test('processes without memory dumps, and traces of ours', async () => {
+  await at('', 2);
+  assert.equal(await page.locator('table.infra tbody tr').count(), 2);
+  assert.match(await page.textContent('.infra-page'), /\* no memory dump was written/);
+  await at('', 3);
+  const t = await about('table', 3);
+  const malloc = t.columns.findIndex((c) => c.name === 'malloc');
+  assert.equal(t.rows[0].cells[malloc].source, 'malloc_info');
+  await page.locator('table.infra .menu-cell').first().click();
+  await page.waitForSelector('.infra-tree [role=treeitem]');
+  await settled();
+  const d = await about(`details?upid=${t.rows[0].upid}&heap=malloc`, 3);
+  const [[live]] = await server.sql(`select sum(size) from heap_profile_allocation where ts <= ${t.ts}`, 3);
+  assert.equal(d.path[0].size, live);
+  assert.match(await page.textContent('[role=note]'), /The cell is what the allocator took/);
+  const body = await page.textContent('body');
+  assert.ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(body));
+});
+
+test('wrong questions are answered with a reason', async () => {
+  for (const q of ['table?dump=5', 'details?upid=9', 'details?upid=0&heap=none', 'details?upid=0&place=f', 'details?upid=0&place=x/../y', 'details?upid=0&rule=q', 'details?upid=0&min=x', 'details?upid=0&by=q', 'details'])
+    assert.equal((await server.ask(`/api/v1/traces/1/infra/${q}`)).status, 400, q);
+  assert.equal((await server.ask('/api/v1/traces/1/infra/none')).status, 404);
+  await at('&dump=5');
+  assert.match(await page.textContent('main'), /There is no dump at that time/);
+});
+
+test('looks: rules of accessibility, both themes, both sizes', async () => {
+  const broken = [];
+  broken.push(...await inspect(page, 'infra', () => at('')));
+  broken.push(...await inspect(page, 'infra-details', () => at('&cell=0+malloc')));
+  broken.push(...await inspect(page, 'infra-diff', () => at('&cell=0+malloc&since=200000000')));
+  assert.deepEqual(broken, []);
+  assert.deepEqual(page.problems, []);
+});

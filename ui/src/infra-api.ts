@@ -1,0 +1,26 @@
+// What the server tells of memory-infra's dumps (src/server/pages_infra.c).
+import { ask, once, question } from './api';
+import { readTimes } from './times';
+
+export interface InfraDump { ts: number; detail: 'detailed' | 'light' | 'background'; heaps: boolean }
+export interface Cell { now?: number; base?: number; heap: boolean; at?: number; source?: 'heap' | 'malloc_info' }
+export interface InfraTable {
+  ts: number; base: number | null; columns: { name: string; total: boolean }[];
+  rows: { upid: number; pid: number; name: string; labels: string; cells: (Cell | null)[] }[];
+}
+export interface Part {
+  kind: 'root' | 'frame' | 'type' | 'self' | 'other'; label: string; key: string; size: number; count: number;
+  size_before?: number; count_before?: number; folded?: number; more?: boolean;
+}
+export interface Place { path: Part[]; rows: Part[]; cut: number }
+export interface Nodes { rows: { path: string; size?: number; effective?: number; base?: number }[] }
+
+export const infraDumps = (trace: number): Promise<InfraDump[]> =>
+  once(`infra dumps ${trace}`, async () => {
+    const text = await (await ask(`/api/v1/traces/${trace}/infra/dumps`)).text();
+    readTimes(text);
+    return JSON.parse(text).dumps;
+  });
+export const infraTable = (trace: number, query: string) => question<InfraTable>(trace, 'infra/table', query);
+export const infraNodes = (trace: number, query: string) => question<Nodes>(trace, 'infra/nodes', query);
+export const infraPlace = async (trace: number, query: string): Promise<Place> => (await ask(`/api/v1/traces/${trace}/infra/details?${query}`)).json();
