@@ -50,6 +50,12 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
         hw_pb_uint(w, H(idle_allocations), 1);
     if (q->no_managed_frames)
         hw_pb_uint(w, H(no_managed_frames), 1);
+    if (q->stack_mode)
+        hw_pb_uint(w, H(stack_mode), q->stack_mode);
+    for (size_t i = 0; i < q->n_scope_categories; i++)
+        hw_pb_str(w, H(scope_categories), q->scope_categories[i]);
+    if (q->record_types)
+        hw_pb_uint(w, H(record_types), 1);
     for (size_t i = 0; i < q->n_dump_when; i++)
         hw_pb_str(w, H(dump_when), q->dump_when[i]);
     for (size_t i = 0; i < q->n_stop_when; i++)

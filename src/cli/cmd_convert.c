@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/export_file.h"
 #include "cli/show.h"
 #include "cli/units.h"
-#include "codec/gzip.h"
 #include "enrich/demangle.h"
 #include "export/export.h"
 #include "import/import.h"
@@ -68,48 +68,6 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
-/* A stream whose bytes go through gzip, for names that end in .gz: of any format. */
-struct packed {
-    struct hw_gzip_writer *gzip;
-    struct hw_error *err;
-};
-
-static ssize_t packed_write(void *cookie, const char *p, size_t n)
-{
-    struct packed *z = cookie;
-    return hw_gzip_write(z->gzip, hw_bytes_of(p, n), z->err) == HW_OK ? (ssize_t)n : 0;
-}
-
-static int write_packed(const struct hw_exporter *e, const struct hw_export_input *in, FILE *file,
-                        struct hw_error *err)
-{
-    struct packed z = {.err = err};
-    int rc = hw_gzip_writer_new(fileno(file), &z.gzip, err);
-    if (rc < 0)
-        return rc;
-    FILE *out = fopencookie(&z, "w", (cookie_io_functions_t){.write = packed_write});
-    rc = out ? e->write(in, out, err) : hw_fail(err, HW_ENOMEM, 0, "gzip");
-    if (out && fclose(out) != 0 && rc == HW_OK)
-        rc = HW_ESYS; /* packed_write has filled err */
-    if (rc == HW_OK)
-        rc = hw_gzip_writer_end(z.gzip, err);
-    hw_gzip_writer_free(z.gzip);
-    return rc;
-}
-
-static int write_file(const struct hw_exporter *e, const struct hw_export_input *in,
-                      const char *out_path, struct hw_error *err)
-{
-    bool to_stdout = strcmp(out_path, "-") == 0;
-    FILE *out = to_stdout ? stdout : fopen(out_path, "we");
-    if (!out)
-        return hw_fail_sys(err, "cannot create '%s'", out_path);
-    int rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
-    if (!to_stdout && fclose(out) != 0 && rc == 0)
-        rc = hw_fail_sys(err, "cannot write '%s'", out_path);
-    return rc;
-}
-
 /* All processes and dumps of a file. */
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
@@ -133,7 +91,7 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
         struct hw_namer namer = {hw_demangle_shown, demangler};
         in.profile = p;
         in.namer = &namer;
-        rc = write_file(e, &in, out_path, &err);
+        rc = hw_export_to(e, &in, out_path, &err);
     }
     hw_demangler_free(demangler);
     hw_profile_free(p);
@@ -175,7 +133,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
         in.peak = &at_peak;
         in.peak_ts_ns = peak->ts_ns;
     }
-    rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s'", in_path) : write_file(e, &in, out_path, &err);
+    rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s'", in_path) : hw_export_to(e, &in, out_path, &err);
     hw_vec_done(&at_peak);
     hw_show_done(&s);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;

@@ -19,6 +19,7 @@
 #include "cli/build_config.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
+#include "cli/export_file.h"
 #include "cli/names.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
@@ -42,6 +43,7 @@ struct record {
     struct hw_controller *controller;
     struct hw_launch launch;
     struct hw_output output;
+    int infra_rc; /* of --memory-infra */
     struct hw_recording recording;
     hw_running_pids pids; /* attach: the processes that are meant */
     bool all, attach, launched;
@@ -341,6 +343,24 @@ static void add_names(const struct record *r)
         fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
 }
 
+static void write_memory_infra(struct record *r)
+{
+    const char *path = hw_opt_text(&r->cli->opts, HW_OPT_MEMORY_INFRA);
+    struct hw_error err = {0};
+    if (!path)
+        return;
+    if (r->output.to_stdout)
+        r->infra_rc = hw_fail(&err, HW_EINVAL, 0,
+                              "--memory-infra reads the trace, which went to standard output: "
+                              "name a file with -o");
+    else
+        r->infra_rc = hw_export_file(&hw_export_memory_infra, r->output.final_name, path, &err);
+    if (r->infra_rc < 0)
+        (void)hw_cli_fail(r->cli, &err);
+    else if (!hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        fprintf(stderr, "wrote %s\n", path);
+}
+
 static bool is_empty(const struct record *r)
 {
     return hw_recording_is_empty(&r->recording, r->target);
@@ -364,6 +384,7 @@ static void tell(struct record *r)
         hw_diagnose_print(r->cli, &f);
     } else {
         add_names(r);
+        write_memory_infra(r);
         show_report(r);
         if (r->target && hw_recording_is_starter(r->target) && !hw_opt_flag(o, HW_OPT_QUIET))
             fprintf(
@@ -387,6 +408,8 @@ static int finish(struct record *r)
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
         write_summary(r, r->target, program_exit(&r->recording));
     int status = final_status(r, is_empty(r));
+    if (r->infra_rc < 0 && status == HW_EXIT_OK)
+        status = HW_EXIT_FAILED;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_OPEN) && !is_empty(r)) {
         (void)fflush(stdout);
         int shown = hw_ui_show(r->cli, r->output.final_name);

@@ -1,13 +1,16 @@
 #include "cli/record_options.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "cli/build_config.h"
 #include "cli/options.h"
 #include "config/config.h"
+#include "wire/handshake.h"
 
 #include "base/banned.h"
 
-enum { PROCESS_STATS_MS = 1000 };
+enum { PROCESS_STATS_MS = 1000, MEMORY_INFRA_MS = 1000 };
 
 /* `record -n`: processes of that name, no command. */
 static bool is_named(const struct hw_record_words *w)
@@ -15,10 +18,35 @@ static bool is_named(const struct hw_record_words *w)
     return !w->attach && w->opts->v[HW_OPT_NAME].list.n;
 }
 
+static const char *const stack_modes[] = {
+    [HW_STACKS_NATIVE] = "native",
+    [HW_STACKS_THREADS] = "native-with-thread-names",
+    [HW_STACKS_PSEUDO] = "pseudo",
+    [HW_STACKS_MIXED] = "mixed",
+};
+
+/* HW_STACKS_COUNT: none of them. */
+static uint32_t stack_mode(const struct hw_opts *o)
+{
+    const char *word = hw_opt_text(o, HW_OPT_STACK_MODE);
+    uint32_t i = 0;
+    if (o->v[HW_OPT_MEMORY_INFRA].set && !o->v[HW_OPT_STACK_MODE].set)
+        return HW_STACKS_MIXED;
+    while (i < HW_STACKS_COUNT && strcmp(stack_modes[i], word) != 0)
+        i++;
+    return i;
+}
+
+static uint32_t every_ms(const struct hw_opts *o, enum hw_option_id option)
+{
+    bool implied = o->v[HW_OPT_MEMORY_INFRA].set && !o->v[option].set;
+    return implied ? MEMORY_INFRA_MS : (uint32_t)hw_opt_num(o, option);
+}
+
 static struct hw_config_request request_of(const struct hw_record_words *w)
 {
     const struct hw_opts *o = w->opts;
-    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
+    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP], *scopes = &o->v[HW_OPT_SCOPES];
     return (struct hw_config_request){
         .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
         .sampling_interval_bytes =
@@ -31,6 +59,10 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
         .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
         .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
+        .stack_mode = stack_mode(o),
+        .scope_categories = scopes->list.v,
+        .n_scope_categories = scopes->list.n,
+        .record_types = hw_opt_flag(o, HW_OPT_RECORD_TYPES) || o->v[HW_OPT_MEMORY_INFRA].set,
         .heaps = heaps->list.v,
         .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
         .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
@@ -70,8 +102,8 @@ struct hw_control_start hw_record_start(const struct hw_record_words *w)
     bool follow = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
     struct hw_control_start s = {
         .flags = HW_START_CHECKPOINTS,
-        .smaps_ms = (uint32_t)hw_opt_num(o, HW_OPT_SMAPS),
-        .malloc_info_ms = (uint32_t)hw_opt_num(o, HW_OPT_MALLOC_INFO),
+        .smaps_ms = every_ms(o, HW_OPT_SMAPS),
+        .malloc_info_ms = every_ms(o, HW_OPT_MALLOC_INFO),
         .process_stats_ms = PROCESS_STATS_MS,
         .seed = hw_opt_num(o, HW_OPT_SEED),
     };
@@ -115,5 +147,11 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
         wrong = "--no-running and --no-startup are for --name and --all";
     else if ((w->all || is_named(w)) && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))
         wrong = "--python-allocators is for a command started here";
+    if (!wrong && stack_mode(o) == HW_STACKS_COUNT)
+        return hw_fail(
+            err, HW_EINVAL, 0,
+            "--stack-mode '%s' is not known; native, native-with-thread-names, pseudo or "
+            "mixed",
+            hw_opt_text(o, HW_OPT_STACK_MODE));
     return wrong ? hw_fail(err, HW_EINVAL, 0, "%s", wrong) : HW_OK;
 }

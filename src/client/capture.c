@@ -406,9 +406,16 @@ struct capture {
 static struct capture capture(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
                               uint64_t now_ns)
 {
-    struct bounds b = stack_bounds(slab, e->site);
     struct hw_walk_out *o = &slab->out;
     slab->is_mixed = false;
+    if (hw_unlikely(hw_marks_alone(s))) {
+        slab->sure = false;
+        o->n_frames = 0;
+        o->generation = 0;
+        slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
+        return (struct capture){0, false};
+    }
+    struct bounds b = stack_bounds(slab, e->site);
     if (hw_tables_snapshot(s->tables)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
@@ -418,6 +425,8 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
                         hw_python_is_on()) &&
             (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
             slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->python, &slab->mixed);
+        if (hw_unlikely(hw_marks_wanted(s)))
+            slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
         uint32_t stop = slab->is_mixed ? slab->mixed.stop : o->stop;
         return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(stop)};
     }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "client/managed.h"
+#include "client/marks.h"
 #include "client/python.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
@@ -113,6 +114,7 @@ struct hw_slab {
     struct hw_walk_out out;
     struct hw_mixed mixed; /* untouched where no runtime is asked */
     struct hw_python python;
+    struct hw_marks marks;
     /* the walker's cache follows, 64-byte aligned */
 };
 

@@ -130,6 +130,19 @@ bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const stru
     return true;
 }
 
+bool hw_managed_mark(struct hw_session *s, const struct hw_walk_out *o, const struct hw_slab *slab,
+                     struct hw_mixed *m)
+{
+    if (!slab->is_mixed)
+        begin(m, o);
+    else if (!m->is_built)
+        hw_managed_build(o, &slab->python, m);
+    m->is_built = true;
+    hw_marks_put_in(s, &slab->marks, m);
+    m->stack_id = stack_id(m);
+    return m->n_managed != 0;
+}
+
 bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m)
 {
     uint32_t n = m->n_frames, words = (n + 63) / 64;

@@ -18,6 +18,7 @@
 #include "heapwise/managed_frames.h"
 #include "unwind/walk.h"
 
+struct hw_slab;
 struct hw_python;
 struct hw_session;
 struct hw_site;
@@ -42,6 +43,9 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 /* What was walked with what runtimes say of it; false: nothing. *m may be yet to be built. */
 bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
                     struct hw_python *python, struct hw_mixed *m);
+/* The stack of all that, or of the walk alone, with the program's marks in it. */
+bool hw_managed_mark(struct hw_session *s, const struct hw_walk_out *o, const struct hw_slab *slab,
+                     struct hw_mixed *m);
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
                       struct hw_mixed *m);
 /* Puts ids in the place of entries at .. at + n_removed (cut to what there is). */

@@ -117,6 +117,7 @@ static bool retire(struct hw_session *s)
     struct hw_session *expected = s;
     if (!atomic_compare_exchange_strong(&hw_live.session, &expected, NULL))
         return false;
+    hw_marks_stop(s);
     struct hw_session *head = atomic_load(&given_up);
     do
         s->next = head;
@@ -428,6 +429,7 @@ static bool session_open(const struct exchange *x)
     hw_heaps_announce(s);
     atomic_store(&own.last_flags, s->config.flags);
     hw_session_last = s;
+    hw_marks_start(s);
     atomic_store_explicit(&hw_live.session, s, memory_order_release);
     return true;
 }

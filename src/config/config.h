@@ -44,7 +44,10 @@ struct hw_heapprofd_config {
     uint64_t max_heapprofd_cpu_secs;
     uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
     bool all, block_client, no_startup, no_running, dump_at_max, disable_fork_teardown,
-        disable_vfork_detection, all_heaps, stream_allocations, idle_allocations, no_managed_frames;
+        disable_vfork_detection, all_heaps, stream_allocations, idle_allocations, no_managed_frames,
+        record_types;
+    uint32_t stack_mode;        /* enum hw_stack_mode of wire/handshake.h */
+    char scope_categories[256]; /* with commas between them */
 };
 
 struct hw_process_stats_config {

@@ -14,6 +14,7 @@
 enum {
     MAX_HEAPS = 64,
     MAX_HEAP_NAME = 63, /* bytes, without the NUL */
+    MAX_STACK_MODE = 3,
 };
 static const uint64_t default_shmem_bytes = 8ull << 20;
 static const uint64_t max_shmem_bytes = 500ull << 20;
@@ -50,6 +51,20 @@ void hw_heapprofd_raw_done(struct hw_heapprofd_raw *raw)
 /* ---- fields ---- */
 
 #define F(name) HW_F_HeapprofdConfig_##name
+
+static int add_category(struct hw_heapprofd_config *c, struct hw_bytes text, struct hw_error *err)
+{
+    size_t n = strlen(c->scope_categories);
+    if (text.n == 0 || memchr(text.p, 0, text.n))
+        return hw_fail(err, HW_EINVAL, 0, "a scope category is empty or has a zero byte");
+    if (text.n + (n > 0) >= sizeof c->scope_categories - n)
+        return hw_fail(err, HW_ELIMIT, 0, "scope categories take more than %zu bytes together",
+                       sizeof c->scope_categories - 1);
+    if (n)
+        c->scope_categories[n++] = ',';
+    memcpy(c->scope_categories + n, text.p, text.n);
+    return HW_OK;
+}
 
 static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *c)
 {
@@ -93,6 +108,8 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
         return HW_CONFIG_PUSH_STRING(&raw->c.skip_symbol_prefix, f->bytes, err);
     case F(heaps):
         return HW_CONFIG_PUSH_STRING(&raw->heaps, f->bytes, err);
+    case F(scope_categories):
+        return add_category(&raw->c, f->bytes, err);
     case F(exclude_heaps):
         return HW_CONFIG_PUSH_STRING(&raw->exclude_heaps, f->bytes, err);
     case F(continuous_dump_config):
@@ -180,6 +197,17 @@ static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fi
         break;
     case F(no_managed_frames):
         c->no_managed_frames = f->value != 0;
+        break;
+    case F(stack_mode):
+        if (f->value > MAX_STACK_MODE)
+            return hw_fail(err, HW_EINVAL, 0,
+                           "stack_mode %llu is not known; 0 native, 1 with thread names, 2 pseudo, "
+                           "3 mixed",
+                           (unsigned long long)f->value);
+        c->stack_mode = (uint32_t)f->value;
+        break;
+    case F(record_types):
+        c->record_types = f->value != 0;
         break;
     default:
         break; /* unknown fields are skipped */

@@ -396,14 +396,16 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
     bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||
                   (c->all && !(s->start.flags & HW_START_LAUNCHED));
     bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
-    out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
-                 (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
-                 (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
-                 (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
-                 (c->stream_allocations ? HW_CC_STREAM : 0u) |
-                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
-                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
-                 (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u);
+    out->flags =
+        (c->block_client ? HW_CC_BLOCK : 0u) |
+        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
+        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
+        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
+        (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
+        (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) | (c->record_types ? HW_CC_TYPES : 0u);
+    out->stack_mode = c->stack_mode;
+    (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)
         choose_heap(out, c->heaps.v[i].name, c->heaps.v[i].interval_bytes);
     hw_java_heap_choices(t, out);

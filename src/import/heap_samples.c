@@ -399,6 +399,29 @@ static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samp
     return hw_likely(h) ? add_difference(s, at, h, &in) : add_elsewhere(s, at, &in);
 }
 
+/*
+ * The recorder writes what an allocation is of as its innermost frame, in a mapping of its own:
+ * here it becomes the rows' type. Done afterwards, since few traces have any.
+ */
+static int split_types(const struct hw_heap_samples_place *at, size_t first)
+{
+    const struct hw_callsites *cs = at->profile->callsites;
+    struct hw_alloc_rows *rows = &at->profile->allocs;
+    for (size_t i = first; i < rows->n; i++) {
+        const struct hw_callsite *leaf = hw_callsites_get(cs, (hw_callsite_id){rows->callsite[i]});
+        const struct hw_frame *f = hw_callsites_get_frame(cs, leaf->frame);
+        if (!hw_callsites_is_type(cs, f) || leaf->parent.v == HW_ID_NONE)
+            continue;
+        struct hw_alloc_row row = hw_alloc_row_get(rows, i);
+        row.type = f->name;
+        row.callsite = leaf->parent;
+        int rc = hw_alloc_rows_set(rows, i, &row);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
 int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
                          struct hw_bytes process_dump)
 {
@@ -406,6 +429,7 @@ int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_
     struct hw_bytes message;
     struct hw_pb_field f;
     bool estimated = false;
+    size_t first = at->profile->allocs.n;
     for (;;) {
         const uint8_t *next = sample_at(r.pos, r.end, &message);
         if (hw_likely(next)) {
@@ -423,5 +447,5 @@ int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_
     }
     if (estimated) /* whoever writes these counts writes variances too, where there are any */
         at->profile->dumps.v[s->dump].flags |= HW_DUMP_KNOWS_VARIANCE;
-    return HW_OK;
+    return hw_callsites_has_types(at->profile->callsites) ? split_types(at, first) : HW_OK;
 }

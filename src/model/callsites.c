@@ -45,6 +45,7 @@ struct hw_callsites {
     uint32_t *site_slots; /* of roots and later children: site + 1, 0 = free; owned */
     size_t site_mask;     /* number of slots - 1 */
     size_t n_indexed;     /* slots in use */
+    hw_str_id types_path; /* 0: no such mapping */
     struct hw_symbol_sets symbol_sets;
 };
 
@@ -115,7 +116,23 @@ int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw
         return HW_ENOMEM;
     out->v = (uint32_t)cs->mappings.n;
     cs->mappings.v[cs->mappings.n++] = (struct mapping_row){*m, (uint32_t)first};
+    struct hw_bytes path = hw_strings_get(cs->strings, m->path);
+    if (path.n && path.p[0] == '/') /* as paths of traces begin */
+        path = hw_bytes_of(path.p + 1, path.n - 1);
+    if (path.n == sizeof HW_TYPES_MAPPING - 1 && memcmp(path.p, HW_TYPES_MAPPING, path.n) == 0)
+        cs->types_path = m->path;
     return HW_OK;
+}
+
+bool hw_callsites_has_types(const struct hw_callsites *cs)
+{
+    return cs->types_path.v != 0;
+}
+
+bool hw_callsites_is_type(const struct hw_callsites *cs, const struct hw_frame *f)
+{
+    return cs->types_path.v && f->mapping.v != HW_ID_NONE &&
+           cs->mappings.v[f->mapping.v].m.path.v == cs->types_path.v;
 }
 
 int hw_callsites_frame(struct hw_callsites *cs, const struct hw_frame *f, hw_frame_id *out)

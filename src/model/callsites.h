@@ -49,6 +49,10 @@ struct hw_callsite {
     uint32_t depth;
 };
 
+/* The mapping of frames that are no function but the type of what was allocated: recorded
+ * leaf-most, taken out of the stack again by readers that keep types beside it. */
+#define HW_TYPES_MAPPING "[types]"
+
 struct hw_callsites;
 
 int hw_callsites_new(struct hw_callsites **out);
@@ -80,6 +84,8 @@ size_t hw_callsites_n_frames(const struct hw_callsites *cs);
 size_t hw_callsites_count(const struct hw_callsites *cs);
 size_t hw_callsites_bytes(const struct hw_callsites *cs); /* of memory, symbols left out */
 /* Borrowed until the next interning call. Ids must be in range: callers got them from here. */
+bool hw_callsites_has_types(const struct hw_callsites *cs); /* is there such a mapping? */
+bool hw_callsites_is_type(const struct hw_callsites *cs, const struct hw_frame *f);
 const struct hw_mapping *hw_callsites_get_mapping(const struct hw_callsites *cs, hw_mapping_id id);
 const struct hw_frame *hw_callsites_get_frame(const struct hw_callsites *cs, hw_frame_id id);
 const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_callsite_id id);

@@ -69,8 +69,18 @@ enum hw_client_config_flags {
     HW_CC_ALL_HEAPS = 16,
     HW_CC_STREAM = 32, /* stream_allocations: no stacks wanted */
     HW_CC_MALLOC_INFO = 64,
-    HW_CC_ADDRESSES = 128,  /* every sample with its address: no struct hw_rec_exact */
-    HW_CC_NATIVE_ONLY = 256 /* no managed frames in stacks */
+    HW_CC_ADDRESSES = 128,   /* every sample with its address: no struct hw_rec_exact */
+    HW_CC_NATIVE_ONLY = 256, /* no managed frames in stacks */
+    HW_CC_TYPES = 512        /* what the program says of its allocations' types */
+};
+
+/* What a stack is made of. */
+enum hw_stack_mode {
+    HW_STACKS_NATIVE = 0,
+    HW_STACKS_THREADS = 1, /* the same below the thread's name */
+    HW_STACKS_PSEUDO = 2,  /* the thread's name and the scopes it is in */
+    HW_STACKS_MIXED = 3,   /* native, each scope inside the function that began it */
+    HW_STACKS_COUNT
 };
 
 /* One selected heap; interval 0 excludes it. */
@@ -80,6 +90,7 @@ struct hw_heap_choice {
 };
 
 #define HW_MAX_HEAP_CHOICES 64u
+#define HW_MAX_SCOPE_TEXT   256u
 
 struct hw_client_config {
     uint32_t flags; /* enum hw_client_config_flags */
@@ -90,8 +101,11 @@ struct hw_client_config {
     uint64_t adaptive_max_interval_bytes;
     uint64_t seed; /* 0 = from the kernel; else fixed, for tests */
     uint32_t max_frames;
-    uint32_t reserved;
+    uint32_t stack_mode; /* enum hw_stack_mode */
     struct hw_heap_choice heaps[HW_MAX_HEAP_CHOICES];
+    /* Categories of scopes that are wanted, with commas; a * at the end of one stands for any text.
+     * "" = all. */
+    char scopes[HW_MAX_SCOPE_TEXT];
 };
 
 struct hw_welcome {

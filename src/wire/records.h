@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 5u
+#define HW_WIRE_VERSION 6u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -144,6 +144,8 @@ enum hw_managed_kind {
     HW_MANAGED_NONE = 0,
     HW_MANAGED_JAVA = 1,
     HW_MANAGED_PYTHON = 2,
+    HW_MANAGED_SCOPE = 3, /* the program's own words, include/heapwise/marks.h */
+    HW_MANAGED_TYPE = 4,  /* the same, of what was allocated; always the leaf */
     HW_MANAGED_KIND_COUNT
 };
 

@@ -1,0 +1,47 @@
+/*
+ * marks.h - the scopes and types that the program tells us (include/heapwise/marks.h)
+ *
+ * Why:     beside the stack of functions a sample can have the program's own words.
+ * Shapes:  each thread has two stacks of marks in its slab: scopes and types. Deeper than there is
+ *          room they are counted, so that ends stay balanced.
+ * Owns:    nothing; the program's marks live as long as its code.
+ * Threads: struct hw_marks has one thread, and the signal handlers on it.
+ * Source:  spec/memory-infra.md 9.4, 9.5, 10
+ */
+#ifndef HW_CLIENT_MARKS_H
+#define HW_CLIENT_MARKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HW_MAX_SCOPES 128u
+#define HW_MAX_TYPES  16u
+
+struct heapwise_mark;
+struct hw_mixed;
+struct hw_session;
+
+struct hw_open_mark {
+    struct heapwise_mark *mark;
+    uint64_t return_address, sp; /* of the function that began it */
+};
+
+struct hw_marks {
+    uint32_t generation; /* of the session in which they were begun */
+    uint32_t n_scopes, n_types;
+    uint32_t pad;
+    struct hw_open_mark scopes[HW_MAX_SCOPES];
+    struct hw_open_mark types[HW_MAX_TYPES];
+};
+
+/* Finds the program's notes and lets them lead to us. Takes the loader's lock. */
+void hw_marks_start(struct hw_session *s);
+void hw_marks_stop(const struct hw_session *s);
+/* Do stacks of this session have more in them than functions? */
+bool hw_marks_wanted(const struct hw_session *s);
+/* Is nothing wanted of the native stack? */
+bool hw_marks_alone(const struct hw_session *s);
+/* Puts the marks of this thread into its stack, and tells their names. */
+void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m);
+
+#endif

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""What a program says of its allocations: scopes and types, exact, in the JSON that others read."""
+import collections
+import gzip
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+ROUNDS = 30
+# tests/targets/marks.c: scopes, type -> count, bytes; of one round
+DOCUMENT = {
+    (("Document", "Parser", "ParseAuthorStyleSheet"), "StringImpl"): (3, 300),
+    (("Document", "Parser", "ParseAuthorStyleSheet"), "Node"): (2, 128),
+    (("Document", "Parser", "ParseHTML"), "Node"): (5, 320),
+    (("Document", "Parser", "ParseHTML"), "[unknown]"): (1, 48),
+    (("Document",) + ("Layout",) * 1, "LayoutBox"): (1, 80),
+    (("Document",) + ("Layout",) * 2, "LayoutBox"): (1, 80),
+    (("Document",) + ("Layout",) * 3, "LayoutBox"): (1, 80),
+    (("Document",) + ("Layout",) * 4, "LayoutBox"): (1, 80),
+}
+SCOPES = {name for scopes, _ in DOCUMENT for name in scopes} | {"Worker", "Level"}
+
+
+def rows(path):
+    """heaps_v2 of the last dump, maps of all: [(stack, type, count, size)], root first."""
+    data = open(path, "rb").read()
+    trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    strings, nodes, types, last = {}, {}, {}, None
+    for e in trace["traceEvents"]:
+        heaps = e["ph"] == "v" and e["args"]["dumps"].get("heaps_v2")
+        if heaps:
+            strings.update((s["id"], s["string"]) for s in heaps["maps"]["strings"])
+            nodes.update((n["id"], (n["name_sid"], n.get("parent"))) for n in heaps["maps"]["nodes"])
+            types.update((t["id"], t["name_sid"]) for t in heaps["maps"]["types"])
+            last = heaps["allocators"]["malloc"]
+
+    def stack(n):
+        found = []
+        while n is not None:
+            found.append(strings[nodes[n][0]])
+            n = nodes[n][1]
+        return tuple(reversed(found))
+    return [(stack(n), strings[types[t]], c, s)
+            for n, t, c, s in zip(last["nodes"], last["types"], last["counts"], last["sizes"])]
+
+
+def record(box, *options, program="marks", args=(str(ROUNDS),), name="dump.json"):
+    r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-f", "-o", box.path("t.trace"), "--memory-infra",
+                 box.path(name), *options, "--", program if "/" in str(program) else hw.target(program), *args],
+                check=0)
+    return rows(box.path(name)), r
+
+
+def by_scopes(found):
+    sums = collections.defaultdict(lambda: (0, 0))
+    for stack, kind, count, size in found:
+        key = tuple(f for f in stack if f in SCOPES), kind
+        sums[key] = sums[key][0] + count, sums[key][1] + size
+    return {k: v for k, v in sums.items() if k[0]}
+
+
+def wanted(keep=lambda name: True):
+    sums = collections.defaultdict(lambda: (0, 0))
+    for (scopes, kind), (count, size) in DOCUMENT.items():
+        key = tuple(s for s in scopes if keep(s)), kind
+        sums[key] = sums[key][0] + count * ROUNDS, sums[key][1] + size * ROUNDS
+    return {k: v for k, v in sums.items() if k[0]}
+
+
+def total(found):
+    return sum(r[2] for r in found), sum(r[3] for r in found)
+
+
+def pseudo(box):
+    """Thread, scopes and types, and nothing native."""
+    found, _ = record(box, "--stack-mode", "pseudo")
+    got = by_scopes(found)
+    got.pop((("Worker",), "Node"), None)  # below the threshold: <other>
+    hw.equal(got, wanted(), "scopes and types")
+    roots = {stack[0] for stack, _, _, _ in found}
+    hw.true(all(r.startswith("[Thread: ") or r == "<other>" for r in roots), roots)
+    frames = {f for stack, _, _, _ in found for f in stack[1:]}
+    hw.true(frames <= SCOPES | {"<other>"}, frames)
+
+
+def mixed(box):
+    """Each scope directly inside the function that began it; native frames as without scopes."""
+    found, _ = record(box)
+    hw.equal(by_scopes(found), wanted(), "scopes and types")
+    inside = {"Document": "document", "Parser": "parse", "ParseAuthorStyleSheet": "parse_sheet",
+              "ParseHTML": "parse_html", "Layout": "layout"}
+    for stack, _, _, _ in found:
+        for i, f in enumerate(stack):
+            if f in inside:
+                hw.equal(stack[i - 1], inside[f], f"what {f} is in: {stack}")
+    native, _ = record(box, "--stack-mode", "native", name="native.json")
+    hw.equal(total(found), total(native), "sum")
+    bare = collections.Counter()
+    for stack, kind, count, _ in found:
+        bare[tuple(f for f in stack if f not in SCOPES), kind] += count
+    hw.equal(bare, collections.Counter({(s, k): c for s, k, c, _ in native}), "native frames")
+
+
+def categories(box):
+    found, _ = record(box, "--stack-mode", "pseudo", "--scopes", "pag*,layout")
+    hw.equal({k for k in by_scopes(found) if "Worker" not in k[0]},
+             set(wanted(lambda s: s in ("Document", "Layout"))), "scopes of two categories")
+
+
+def off(box):
+    """Without being asked for there are neither, and the stacks are those of the functions."""
+    box.run([hw.tool("heapwise"), "record", "-i", "1", "-f", "-o", box.path("t.trace"), "--", hw.target("marks")],
+            check=0)
+    r = box.run([hw.tool("heapwise"), "query", box.path("t.trace"),
+                 "select count(*) from stack_profile_frame where name in ('Document', 'Node')"], check=0)
+    hw.true(b"0" in r.stdout.split(), r.stdout)
+    hw.equal(box.run([hw.target("marks")], check=0).stdout, b"kept 18\n", "without us")
+
+
+def gz_and_types(box):
+    """Packed, and the types' bytes, in either order, as `heapwise infra` shows them."""
+    found, _ = record(box, name="dump.json.gz")
+    kinds = collections.Counter()
+    for _, kind, _, size in found:
+        kinds[kind] += size
+    r = box.run([hw.tool("heapwise"), "infra", box.path("dump.json.gz"), "--heap", "malloc", "--by",
+                 "type"], check=0)
+    shown = {w[-1]: int(w[0]) for w in (line.split() for line in r.stdout.decode().splitlines()[1:])
+             if w[-1] in kinds}
+    hw.equal(shown, dict(kinds), "types")
+    hw.equal((kinds["Node"], kinds["StringImpl"], kinds["LayoutBox"]),
+             (7 * 64 * ROUNDS + 64, 300 * ROUNDS, 320 * ROUNDS), "bytes of each type")
+
+
+CPP = r"""
+#include <cstdlib>
+#include <string>
+#include <vector>
+#include "heapwise/heap_profile.h"
+struct Sheet { HEAPWISE_TYPED_NEW(Sheet) char bytes[2000]; };
+template <class A, class B> struct Pair { A a; B b; char bytes[3000]; };
+void *volatile keep[64]; int n;
+static void thrown() {
+    try { HEAPWISE_TRACE_EVENT("cc", "Thrown"); throw 1; } catch (int) {}
+}
+int main() {
+    HEAPWISE_TRACE_EVENT("cc", "Main");
+    thrown();
+    for (int i = 0; i < 4; i++) keep[n++] = new Sheet;
+    auto *v = new std::vector<Pair<int, char>, heapwise::typed_allocator<Pair<int, char>>>(1);
+    keep[n++] = v;
+    keep[n++] = HEAPWISE_TYPED(Raw, malloc(5000));
+    keep[n++] = HEAPWISE_TYPED(Other, malloc(6000));
+    return 0;
+}
+"""
+
+
+def cpp(box):
+    """C++11 with both compilers: RAII, exceptions, names by the compiler; a list of types to keep."""
+    src = pathlib.Path(box.path("a.cc"))
+    src.write_text(CPP)
+    for compiler in ("g++", "clang++"):
+        hw.need(compiler)
+        for std, extra in (("c++11", ()), ("c++17", ('-DHEAPWISE_TYPES="Raw,Sheet"',))):
+            box.run([compiler, f"-std={std}", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2", "-no-pie" if extra else "-fPIE",
+                     *extra, "-I", str(hw.ROOT / "include"), "-o", box.path("a.out"), str(src)], check=0)
+            found, _ = record(box, "--stack-mode", "pseudo", program=box.path("a.out"), args=())
+            got = {(kind, count, size) for stack, kind, count, size in found if kind != "[unknown]"}
+            pair = {x for x in got if x[0].startswith("Pair<int, char>") or x[0].startswith("Pair<int,char>")}
+            hw.true(len(pair) == 1 and list(pair)[0][1:] == (1, 3008), f"{compiler} {std}: {got}")
+            want = {("Sheet", 4, 8000), ("Raw", 1, 5000)} | (set() if extra else {("Other", 1, 6000)})
+            hw.equal(got - pair, want, f"{compiler} {std}")
+            hw.true(all("Thrown" not in stack for stack, *_ in found), "a scope left by an exception has ended")
+
+
+def c99(box):
+    """The header alone, as old and as strict as promised, linked with nothing."""
+    src = pathlib.Path(box.path("a.c"))
+    src.write_text('#include "heapwise/heap_profile.h"\n#include <stdlib.h>\n'
+                   'int main(void) { HEAPWISE_TRACE_EVENT("a", "b"); HEAPWISE_TYPE_SCOPE("T");\n'
+                   'void *p = HEAPWISE_TYPED(struct s, malloc(10)); free(p); return 0; }\n')
+    for compiler in ("gcc", "clang"):
+        for options in (["-O2"], ["-O0", "-static"], ["-DHEAPWISE_NO_MARKS"], ["-DHEAPWISE_NO_TYPES"]):
+            box.run([compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *options, "-I",
+                     str(hw.ROOT / "include"), "-o", box.path("a.out"), str(src)], check=0)
+            box.run([box.path("a.out")], check=0)
+
+
+def wrong(box):
+    r = box.run([hw.tool("heapwise"), "record", "--stack-mode", "both", "--", "true"])
+    hw.true(r.returncode != 0 and b"native-with-thread-names" in r.stderr, r.stderr)
+    r = box.run([hw.tool("heapwise"), "record", "--memory-infra", "/nowhere/x", "-o", box.path("t"), "--",
+                 hw.target("marks")])
+    hw.true(r.returncode != 0 and b"/nowhere/x" in r.stderr, r.stderr)
+
+
+CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
+         ("rows", "record", "by_scopes", "wanted", "total")}
+
+if __name__ == "__main__":
+    hw.main(CASES)
