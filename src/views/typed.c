@@ -11,14 +11,42 @@ void hw_typed_sum_done(struct hw_typed_sum *t)
     hw_map64_done(&t->at);
 }
 
+/* Heaps of Java objects: a recorder of ours puts an object's class below the method that made it.
+ */
+static bool is_of_objects(struct hw_bytes heap)
+{
+    return hw_bytes_equal(heap, hw_bytes_str("com.android.art")) ||
+           hw_bytes_equal(heap, hw_bytes_str("java.alloc"));
+}
+
+static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)
+{
+    struct hw_callsites *cs = p->callsites;
+    const struct hw_callsite *leaf = hw_callsites_get(cs, row->callsite);
+    const struct hw_frame *f = hw_callsites_get_frame(cs, leaf->frame);
+    if (row->type.v || !f->name.v || f->mapping.v == HW_ID_NONE || leaf->parent.v == HW_ID_NONE)
+        return;
+    struct hw_bytes module =
+        hw_strings_get(hw_callsites_strings(cs), hw_callsites_get_mapping(cs, f->mapping)->path);
+    if (!hw_bytes_equal(module, hw_bytes_str("/[java]")) &&
+        !hw_bytes_equal(module, hw_bytes_str("[java]")))
+        return; /* of a method there is more: its module or file */
+    row->type = f->name;
+    row->callsite = leaf->parent;
+}
+
 static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
+    bool objects = is_of_objects(
+        hw_strings_get(hw_callsites_strings(p->callsites), p->dumps.v[dump].heap_name));
     hw_profile_dump_rows(p, dump, &first, &n);
     for (size_t i = first; i < first + n; i++) {
         struct hw_alloc_row row = hw_alloc_row_of(&p->allocs, dump, i);
         uint64_t *at;
         bool fresh;
+        if (objects)
+            take_class(p, &row);
         if (hw_vec_reserve(&t->v, t->v.n + 1) < 0)
             return HW_ENOMEM;
         int rc = hw_map64_at(&t->at, (uint64_t)row.callsite.v << 32 | row.type.v, &at, &fresh);

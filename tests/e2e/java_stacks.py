@@ -233,6 +233,12 @@ def every_object(box):
             row = [size * count, count, size * count * kept if live else size * count]
             hw.equal(sums.get(path + key), row, f"{heap}: {key}: {sums}")
         hw.true(b"524288 is usual" in r.stderr, hw.tail(r.stderr))
+        shown = box.run([hw.tool("heapwise"), "infra", "--by", "type,backtrace", "--heap", heap, box.path("churn.trace")],
+                        check=0).stdout.decode().splitlines()
+        types = {w[3]: (int(w[0]), int(w[1])) for w in (line.split() for line in shown) if w[2:3] == ["Ⓣ"]}
+        node = types.get("Churn$Node")
+        hw.equal(node, None if live else (24 * n, n), f"bytes and objects of a class: {types}")
+        hw.equal(types["int[]"] >= (4016 * n // 10, n // 10), True, f"of an array: {types}")
 
 
 def sampled_objects(box):
