@@ -78,5 +78,6 @@ extern const struct hw_exporter hw_export_massif;
 extern const struct hw_exporter hw_export_hprof;
 extern const struct hw_exporter hw_export_memory_infra;
 extern const struct hw_exporter hw_export_memory_infra_v1;
+extern const struct hw_exporter hw_export_perfetto;
 
 #endif

@@ -186,6 +186,18 @@ static bool counter(const struct job *w, hw_upid upid, const char *name, int64_t
 
 /* ---- totals and mappings ---- */
 
+static const int64_t together_ns = 50 * 1000 * 1000;
+
+/* A peak that was told at another moment than the resident bytes is that moment's. */
+static bool told_together(const struct job *w, hw_upid upid, int64_t ts)
+{
+    int64_t rss_ns, peak_ns;
+    double v;
+    return hw_process_counter(w->p, upid, "mem.rss", ts, &v, &rss_ns) &&
+           hw_process_counter(w->p, upid, "mem.rss.watermark", ts, &v, &peak_ns) &&
+           hw_sat_sub(rss_ns, peak_ns) <= together_ns && hw_sat_sub(peak_ns, rss_ns) <= together_ns;
+}
+
 static void put_totals(struct job *w, hw_upid upid, int64_t ts)
 {
     struct hw_json *j = &w->j;
@@ -195,7 +207,7 @@ static void put_totals(struct job *w, hw_upid upid, int64_t ts)
     hw_json_key(j, "process_totals");
     hw_json_begin_object(j);
     put_hex(j, "resident_set_bytes", rss);
-    if (counter(w, upid, "mem.rss.watermark", ts, &peak)) {
+    if (told_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
         (void)counter(w, upid, "mem.rss.watermark_is_since_last_dump", ts, &reset);
         put_hex(j, "peak_resident_set_bytes", peak);
         hw_json_kv_bool(j, "is_peak_rss_resetable", reset != 0);

@@ -19,6 +19,7 @@ const struct hw_exporter *const hw_exporters[] = {
     &hw_export_hprof,
     &hw_export_memory_infra,
     &hw_export_memory_infra_v1,
+    &hw_export_perfetto,
     NULL,
 };
 
