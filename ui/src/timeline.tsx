@@ -19,8 +19,9 @@ export interface View { from: number; to: number }
 
 interface Line { label: string; points: [number, number][]; colour: string; step: boolean }
 
+/** Between two labels of the ruler: six at most, fewer where there is no room for them. */
 function steps(total: number): number {
-  const raw = total / 6;
+  const raw = total / Math.max(1, Math.min(6, Math.floor((innerWidth - 240) / 70)));
   const power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw)!;
 }
@@ -82,14 +83,14 @@ export function Chart({ lines, view, height, label, selected, band }: {
     if (band?.length) {
       ctx.fillStyle = css('--band');
       ctx.beginPath();
-      // A step, as the line: between dumps the last one holds.
+      const stepped = lines.some((l) => l.step); // as the line: between dumps the last one holds
       band.forEach((b, i) => {
-        if (i) ctx.lineTo(x(b.ts), y(band[i - 1].value + band[i - 1].error));
+        if (i && stepped) ctx.lineTo(x(b.ts), y(band[i - 1].value + band[i - 1].error));
         ctx.lineTo(x(b.ts), y(b.value + b.error));
       });
       for (let i = band.length - 1; i >= 0; i--) {
         const low = y(Math.max(0, band[i].value - band[i].error));
-        if (i + 1 < band.length) ctx.lineTo(x(band[i + 1].ts), low);
+        if (stepped && i + 1 < band.length) ctx.lineTo(x(band[i + 1].ts), low);
         ctx.lineTo(x(band[i].ts), low);
       }
       ctx.fill();
