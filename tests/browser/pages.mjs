@@ -409,6 +409,17 @@ test('bad traces are told, good ones opened beside them', async () => {
   await p.waitForSelector('.banner.gone');
 });
 
+test('an address with a trace that is not open says what is shown in its place', async () => {
+  await page.evaluate(() => (location.hash = '#!/flame?trace=99'));
+  await page.waitForSelector('.banner:has-text("Trace 99 of this address is not open here; this is grow.trace")');
+  await at('overview');
+  await page.setViewportSize({ width: 320, height: 844 });
+  await at('timeline');
+  const labels = await page.$$eval('.ruler span', (all) => all.map((x) => x.getBoundingClientRect()).map((r) => [r.left, r.right]));
+  assert.ok(labels.length > 0 && labels.every(([left], i) => i === 0 || left >= labels[i - 1][1]), 'labels of the ruler lie on each other');
+  await page.setViewportSize({ width: 1600, height: 900 });
+});
+
 test('two pages at once, and the end', async () => {
   const other = await browse();
   await other.goto(server.url);

@@ -43,6 +43,8 @@ export const status = signal<Status | null>(null);
 /** What this server records or has recorded, oldest first. */
 export const recordings = signal<Recording[]>([]);
 /** '' = fine; otherwise why the server cannot be asked. */
+/** What the address named and what is shown, when that is another trace. */
+export const strayed = signal<{ wanted: number; shown: number } | null>(null);
 export const trouble = signal('');
 
 export class ApiError extends Error {
@@ -249,7 +251,9 @@ export function follow(): void {
     const first = s?.traces.find((t) => t.id === p.trace) ?? s?.traces[0];
     const entry = first?.state === 'ready' && !first.processes?.length && first.heap_graphs ? 'heap' : 'overview';
     if (s && s.traces.length && p.page === '' && first?.state !== 'loading') go({ page: entry, trace: p.trace || s.traces[0].id, filters: p.filters.length ? p.filters : fresh.filters }, true);
-    else if (s && s.traces.length && !s.traces.some((t) => t.id === p.trace))
+    else if (s && s.traces.length && !s.traces.some((t) => t.id === p.trace)) {
+      if (p.trace && p.page !== 'home') strayed.value = { wanted: p.trace, shown: s.traces[0].id };
       go({ trace: s.traces[0].id }, true);
+    }
   });
 }

@@ -2,7 +2,7 @@
 import { effect } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { closeTrace, connect, loadKept, nextTry, follow, status, type Trace, trouble } from './api';
+import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type Trace, trouble } from './api';
 import { base, bytes, safe, takeUnits } from './format';
 import { Help, help } from './help';
 import { keepRecent, words } from './home';
@@ -59,6 +59,13 @@ function Gone() {
   );
 }
 
+/** The address named a trace that is closed, or of another server: what is shown is not what was asked for. */
+function Strayed({ trace }: { trace: Trace }) {
+  const s = strayed.value;
+  if (s?.shown !== trace.id) return null;
+  return <div class="banner note" role="status">Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}. <a href={href({ page: 'home' })}>Open traces</a></div>;
+}
+
 function Page() {
   const trace = currentTrace();
   const row = pageOf(place.value.page);
@@ -73,7 +80,7 @@ function Page() {
   }
   if (trace.state === 'loading') return <Reading trace={trace} />;
   if (trace.state === 'failed') return <Unreadable trace={trace} />;
-  return <>{title}<Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
+  return <>{title}<Strayed trace={trace} /><Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
 }
 
 function App() {
@@ -101,7 +108,7 @@ function App() {
         {traces.length > 1 && trace
           ? <select aria-label="Trace" value={String(trace.id)} onChange={(e) => go({ ...fresh, trace: Number(e.currentTarget.value) })}>{traces.map((t) => <option value={String(t.id)}>{safe(base(t.name))}</option>)}</select>
           : <b>{trace && p.page !== 'home' ? safe(base(trace.name)) : 'heapwise'}</b>}
-        {trace && p.page !== 'home' && <button type="button" class="close" aria-label={`Close ${safe(base(trace.name))}`} title="Close this trace; the file stays" onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>×</button>}
+        {trace && p.page !== 'home' && <button type="button" class="close" aria-label={`Close ${safe(base(trace.name))}`} title="Close this trace; the file stays" onClick={() => void closeTrace(trace.id).then(() => { go({ ...fresh, page: 'home', trace: 0 }); strayed.value = null; })}>×</button>}
         {trace && p.page !== 'home' && <span class="dim about">{bytes(trace.bytes)} · {words(trace)}</span>}
         <span class="grow" />
         <Omnibox trace={trace} />
