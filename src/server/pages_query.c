@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "export/export.h"
+#include "server/pages_groups.h"
 #include "server/pages_internal.h"
 
 #include "base/banned.h"
@@ -195,9 +196,48 @@ static bool is_packed(const struct hw_exporter *e)
     return strcmp(e->name, "pprof") == 0;
 }
 
-static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
-                        const struct hw_page_selection *s, char **bytes, size_t *n,
+/* Each line of a part's stacks begins with the part's name, as its box stands below the root. */
+static void put_part(FILE *out, const char *name, const char *lines, size_t n)
+{
+    for (const char *p = lines, *end = lines + n; p < end;) {
+        const char *next = memchr(p, '\n', (size_t)(end - p));
+        next = next ? next + 1 : end;
+        for (const char *c = name; *c; c++) /* as the format's frames */
+            fputc(*c == ';' ? ':' : (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c, out);
+        fputc(';', out);
+        (void)fwrite(p, 1, (size_t)(next - p), out); /* its end tells of errors */
+        p = next;
+    }
+}
+
+/* One line a stack, group by group. */
+static int write_groups(const struct hw_exporter *e, const struct hw_export_input *in,
+                        const char *group, const struct hw_page_trace *t,
+                        const struct hw_page_selection *s, hw_values *values, FILE *out,
                         struct hw_error *err)
+{
+    hw_page_parts parts = {0};
+    int rc = hw_page_parts_by(group, t, s, values, &parts, err);
+    for (size_t i = 0; rc == HW_OK && i < parts.n; i++) {
+        struct hw_export_input one = *in;
+        char *lines = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&lines, &n);
+        one.values = &parts.v[i].values;
+        rc = f ? e->write(&one, f, err) : HW_ENOMEM;
+        if (f && fclose(f) != 0 && rc == HW_OK)
+            rc = HW_ENOMEM;
+        if (rc == HW_OK)
+            put_part(out, parts.v[i].name, lines, n);
+        free(lines);
+    }
+    hw_page_parts_done(&parts);
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups") : rc;
+}
+
+static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
+                        const struct hw_page_selection *s, const char *group, char **bytes,
+                        size_t *n, struct hw_error *err)
 {
     hw_values values = {0};
     struct hw_namer namer = hw_page_namer(t);
@@ -216,12 +256,17 @@ static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
                        e->name);
     if (hw_filters_have_pivot(&s->filters))
         return hw_fail(err, HW_EINVAL, 0, "a pivot is not written to files; take it away");
+    bool grouped = group && *group;
+    if (grouped && e != &hw_export_folded)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "%s has no groups: save folded stacks, or take the group away", e->name);
     FILE *out = open_memstream(bytes, n);
     if (!out)
         return hw_fail(err, HW_ENOMEM, 0, "export");
     int rc = hw_page_values(t, s, &values, err);
     if (rc == HW_OK)
-        rc = e->write(&in, out, err);
+        rc = grouped ? write_groups(e, &in, group, t, s, &values, out, err)
+                     : e->write(&in, out, err);
     if (fclose(out) != 0 && rc == HW_OK)
         rc = hw_fail(err, HW_ENOMEM, 0, "export");
     hw_vec_done(&values);
@@ -244,7 +289,7 @@ void hw_page_export(struct hw_http_request *req, void *ctx)
         return;
     int rc = hw_page_selection_init(&sel, t, req, &err);
     if (rc == HW_OK)
-        rc = write_export(e, t, &sel, &bytes, &n, &err);
+        rc = write_export(e, t, &sel, hw_http_query(req, "group"), &bytes, &n, &err);
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc);
     } else {

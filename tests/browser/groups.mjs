@@ -113,3 +113,25 @@ test('SQL beside a graph in groups gives its boxes', async () => {
       assert.deepEqual(boxes, (await graph(`group=${group}${more}`)).below, `${group}${more}`);
     }
 });
+
+test('folded stacks honour groups: a frame for each, the sums of its box', async () => {
+  const folded = (group) => server.ask(`/api/v1/export/folded?trace=1&upid=${upid}&group=${group}`);
+  const plain = (await (await folded('')).text()).trim().split('\n');
+  for (const group of ['heap', 'module']) {
+    const lines = (await (await folded(group)).text()).trim().split('\n');
+    const sums = {};
+    for (const l of lines) {
+      const name = l.slice(0, l.indexOf(';'));
+      sums[name] = (sums[name] ?? 0) + Number(l.slice(l.lastIndexOf(' ') + 1));
+    }
+    const boxes = (await graph(`group=${group}&frames=all`)).below;
+    // What a line cannot say is a space there.
+    if (group === 'heap') assert.deepEqual(sums, Object.fromEntries(Object.entries(boxes).map(([k, v]) => [k.replace(/[\x00-\x1f\x7f]/g, ' '), v])));
+    const total = (all) => all.reduce((a, l) => a + Number(l.slice(l.lastIndexOf(' ') + 1)), 0);
+    assert.equal(total(lines), total(plain));
+    const inside = new Set(plain.map((l) => l.slice(0, l.lastIndexOf(' '))));
+    assert.ok(lines.every((l) => inside.has(l.slice(l.indexOf(';') + 1, l.lastIndexOf(' ')))), group);
+  }
+  assert.equal((await server.ask(`/api/v1/export/svg?trace=1&upid=${upid}&group=heap`)).status, 400);
+  assert.equal((await folded('thread')).status, 400);
+});

@@ -351,7 +351,7 @@ export function ExportButton({ picture }: { picture?: () => void }) {
           label,
           act: () => {
             setProblem('');
-            download(id, place.peek().trace, selection.peek()).catch((e: Error) => setProblem(e.message));
+            download(id, place.peek().trace, selection.peek() + (picture && place.peek().group ? `&group=${place.peek().group}` : '')).catch((e: Error) => setProblem(e.message));
           },
         }))]} />}
       {problem && <span class="bad" role="alert">{safe(problem)}</span>}
