@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/show.h"
 #include "enrich/demangle.h"
+#include "export/large_stacks.h"
 #include "import/import.h"
 #include "views/heap_details.h"
 
@@ -27,17 +27,11 @@ struct side {
     struct hw_series_list list;
 };
 
-struct leak {
-    int64_t size, count;
-    char *json; /* owned: the record */
-};
-
 struct run {
     const struct hw_cli *cli;
     struct side old, now; /* old: the first of two traces */
     bool two;
-    int64_t min_count, min_size;
-    HW_VEC(struct leak) leaks;
+    struct hw_large_stacks leaks;
     struct hw_error err;
 };
 
@@ -64,67 +58,6 @@ static void close_side(struct side *s)
     hw_profile_free(s->p);
 }
 
-/* ---- records ---- */
-
-static int64_t change(const int64_t v[HW_DETAIL_SIDES])
-{
-    return hw_sat_sub(v[HW_DETAIL_NOW], v[HW_DETAIL_EARLIER]);
-}
-
-static void put_by_type(struct hw_json *j, const char *key, const struct hw_detail_stack *s,
-                        bool sizes)
-{
-    hw_json_key(j, key);
-    hw_json_begin_object(j);
-    for (size_t i = 0; i < s->n_types; i++) {
-        int64_t v = change(sizes ? s->types[i].v.size : s->types[i].v.count);
-        if (v == 0)
-            continue;
-        hw_json_keyn(j, s->types[i].label.p, s->types[i].label.n);
-        hw_json_int(j, v);
-    }
-    hw_json_end_object(j);
-}
-
-static int take_stack(void *ctx, const struct hw_detail_stack *s)
-{
-    struct run *r = ctx;
-    struct leak leak = {.size = change(s->v.size), .count = change(s->v.count)};
-    struct hw_json j;
-    if (leak.count <= r->min_count || leak.size <= r->min_size)
-        return HW_OK;
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "count", leak.count);
-    hw_json_kv_int(&j, "size", leak.size);
-    put_by_type(&j, "count_by_type", s, /* sizes = */ false);
-    put_by_type(&j, "size_by_type", s, /* sizes = */ true);
-    hw_json_key(&j, "stackframes");
-    hw_json_begin_array(&j);
-    for (size_t i = 0; i < s->n_frames; i++)
-        hw_json_strn(&j, s->frames[i].p, s->frames[i].n);
-    hw_json_end_array(&j);
-    hw_json_end_object(&j);
-    int rc = hw_json_finish(&j);
-    leak.json = rc == HW_OK ? hw_strbuf_take(&j.buf) : NULL;
-    hw_json_done(&j);
-    if (!leak.json || hw_vec_push(&r->leaks, leak) < 0) {
-        free(leak.json);
-        return HW_ENOMEM;
-    }
-    return HW_OK;
-}
-
-static int compare_leaks(const void *pa, const void *pb)
-{
-    const struct leak *a = pa, *b = pb;
-    if (a->size != b->size)
-        return a->size > b->size ? -1 : 1;
-    if (a->count != b->count)
-        return a->count > b->count ? -1 : 1;
-    return strcmp(a->json, b->json);
-}
-
 static int write_leaks(struct run *r, int64_t pid, const char *heap)
 {
     struct hw_strbuf name = {0}, path = {0};
@@ -137,20 +70,23 @@ static int write_leaks(struct run *r, int64_t pid, const char *heap)
     hw_strbuf_done(&name);
     if (path.failed)
         return hw_fail(&r->err, HW_ENOMEM, 0, "output");
+    struct hw_strbuf text = {0};
+    if (hw_large_stacks_text(&r->leaks, &text) < 0) {
+        hw_strbuf_done(&path);
+        return hw_fail(&r->err, HW_ENOMEM, 0, "output");
+    }
     int rc = HW_OK;
     FILE *f = mkdir("output", 0777) == 0 || errno == EEXIST ? fopen(path.p, "we") : NULL;
     if (!f) {
         rc = hw_fail_sys(&r->err, "cannot create '%s'", path.p);
     } else {
-        qsort(r->leaks.v, r->leaks.n, sizeof *r->leaks.v, compare_leaks);
-        for (size_t i = 0; i < r->leaks.n; i++)
-            fprintf(f, "%s%s", i ? ",\n " : "[", r->leaks.v[i].json);
-        fputs("]\n", f);
+        (void)fwrite(text.p, 1, text.n, f); /* the stream remembers a failure */
         bool failed = ferror(f) != 0;
         if (fclose(f) != 0 || failed)
             rc = hw_fail_sys(&r->err, "cannot write '%s'", path.p);
     }
     hw_strbuf_done(&path);
+    hw_strbuf_done(&text);
     return rc;
 }
 
@@ -190,13 +126,6 @@ static int add_side(struct run *r, const struct side *s, hw_upid upid, const cha
     return rc;
 }
 
-static void forget_leaks(struct run *r)
-{
-    for (size_t i = 0; i < r->leaks.n; i++)
-        free(r->leaks.v[i].json);
-    hw_vec_clear(&r->leaks);
-}
-
 static int do_heap(struct run *r, hw_upid old, hw_upid now, int64_t pid, const char *heap)
 {
     struct hw_heap_details *d;
@@ -210,15 +139,14 @@ static int do_heap(struct run *r, hw_upid old, hw_upid now, int64_t pid, const c
     if (rc == HW_OK)
         rc = hw_heap_details_finish(d);
     if (rc == HW_OK)
-        rc = hw_heap_details_stacks(d, take_stack, r);
+        rc = hw_large_stacks_find(&r->leaks, d);
     hw_heap_details_free(d);
     if (rc < 0)
         return r->err.code ? rc : hw_fail(&r->err, rc, 0, "heap '%s'", heap);
-    if (r->leaks.n) {
-        printf("  %s: %zu potential leaks found.\n", heap, r->leaks.n);
+    if (r->leaks.v.n) {
+        printf("  %s: %zu potential leaks found.\n", heap, r->leaks.v.n);
         rc = write_leaks(r, pid, heap);
     }
-    forget_leaks(r);
     return rc;
 }
 
@@ -303,17 +231,16 @@ int hw_cmd_diff_heap_profiler(struct hw_cli *cli)
         return hw_cli_usage_exit(cli);
     }
     r.two = n == 2;
-    r.min_count = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_COUNT);
-    r.min_size = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_SIZE);
-    if (r.min_count == 0 && r.min_size == 0)
-        r.min_count = 1000;
+    r.leaks.min_count = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_COUNT);
+    r.leaks.min_size = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_SIZE);
+    if (r.leaks.min_count == 0 && r.leaks.min_size == 0)
+        r.leaks.min_count = 1000;
     int rc = r.two ? open_side(&r, cli->opts.args[0], &r.old) : HW_OK;
     if (rc == HW_OK)
         rc = open_side(&r, cli->opts.args[n - 1], &r.now);
     if (rc == HW_OK)
         rc = do_all(&r);
-    forget_leaks(&r);
-    hw_vec_done(&r.leaks);
+    hw_large_stacks_done(&r.leaks);
     close_side(&r.now);
     close_side(&r.old);
     return rc < 0 ? hw_cli_fail(cli, &r.err) : HW_EXIT_OK;
