@@ -142,6 +142,21 @@ test('processes without memory dumps, and traces of ours', async () => {
   assert.ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(body));
 });
 
+test('the timeline: an M for each memory dump, with Ctrl what changed since', async () => {
+  await visit(page, 'timeline');
+  assert.equal(await page.locator('.m-mark').count(), 2);
+  await page.locator('.m-mark').first().click();
+  await page.waitForSelector('table.infra');
+  assert.match(page.url(), /memory-infra\?.*dump=200000000/);
+  await visit(page, 'timeline', '&dump=700000000');
+  await page.locator('.m-mark').first().click({ modifiers: ['Control'] });
+  await page.waitForSelector('table.infra .up');
+  assert.match(page.url(), /dump=700000000/);
+  assert.match(page.url(), /since=200000000/);
+  await visit(page, 'timeline', '', 3);
+  assert.equal(await page.locator('.m-mark').count(), 0); // no memory dumps were written
+});
+
 test('wrong questions are answered with a reason', async () => {
   for (const q of ['table?dump=5', 'details?upid=9', 'details?upid=0&heap=none', 'details?upid=0&place=f', 'details?upid=0&place=x/../y', 'details?upid=0&rule=q', 'details?upid=0&min=x', 'details?upid=0&by=q', 'details'])
     assert.equal((await server.ask(`/api/v1/traces/1/infra/${q}`)).status, 400, q);
@@ -153,6 +168,7 @@ test('wrong questions are answered with a reason', async () => {
 test('looks: rules of accessibility, both themes, both sizes', async () => {
   const broken = [];
   broken.push(...await inspect(page, 'infra', () => at('')));
+  broken.push(...await inspect(page, 'infra-timeline', () => visit(page, 'timeline')));
   broken.push(...await inspect(page, 'infra-details', () => at('&cell=0+malloc')));
   broken.push(...await inspect(page, 'infra-diff', () => at('&cell=0+malloc&since=200000000')));
   assert.deepEqual(broken, []);

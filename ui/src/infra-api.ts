@@ -1,6 +1,7 @@
 // What the server tells of memory-infra's dumps (src/server/pages_infra.c).
 import { ask, once, question } from './api';
-import { readTimes } from './times';
+import { go, place } from './state';
+import { ns, readTimes } from './times';
 
 export interface InfraDump { ts: number; detail: 'detailed' | 'light' | 'background'; heaps: boolean }
 export interface Cell { now?: number; base?: number; heap: boolean; at?: number; source?: 'heap' | 'malloc_info' }
@@ -24,3 +25,15 @@ export const infraDumps = (trace: number): Promise<InfraDump[]> =>
 export const infraTable = (trace: number, query: string) => question<InfraTable>(trace, 'infra/table', query);
 export const infraNodes = (trace: number, query: string) => question<Nodes>(trace, 'infra/nodes', query);
 export const infraPlace = async (trace: number, query: string): Promise<Place> => (await ask(`/api/v1/traces/${trace}/infra/details?${query}`)).json();
+
+/** The dump a place names; none: the last one with heaps, as the server has it. */
+export const dumpOf = (all: InfraDump[], ts: string): InfraDump | undefined =>
+  ts ? all.find((d) => ns(d.ts) === ts) : [...all].reverse().find((d) => d.heaps) ?? all[all.length - 1];
+
+/** Chosen; with Ctrl the one that the chosen one is compared with. */
+export function pickDump(all: InfraDump[], d: InfraDump, compare: boolean): void {
+  const p = place.peek();
+  const now = dumpOf(all, p.dump);
+  if (!compare || d === now) go({ page: 'memory-infra', dump: ns(d.ts), since: p.since === ns(d.ts) ? '' : p.since });
+  else go({ page: 'memory-infra', dump: now ? ns(now.ts) : '', since: p.since === ns(d.ts) ? '' : ns(d.ts) });
+}

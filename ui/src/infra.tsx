@@ -1,7 +1,7 @@
 // MemoryInfra: global dumps, what each process's allocators hold, and below a cell the heap's details.
 import type { Trace } from './api';
 import { base, bytes, clock, exact, safe } from './format';
-import { infraDumps, infraNodes, type InfraDump, type InfraTable, infraTable, type Cell } from './infra-api';
+import { dumpOf, infraDumps, infraNodes, type InfraDump, type InfraTable, infraTable, type Cell, pickDump } from './infra-api';
 import { Change, HeapDetails } from './infra-details';
 import { Busy, Failed, useAnswer } from './parts';
 import { go, place } from './state';
@@ -10,18 +10,6 @@ import { ns } from './times';
 const SHOWN = 60; // dumps as buttons; the lists beside them have all
 
 export const DETAIL: Record<InfraDump['detail'], string> = { detailed: 'detailed', light: 'light: totals and few nodes', background: 'background: totals only' };
-
-/** The dump a place names; none: the last one with heaps, as the server has it. */
-export const dumpOf = (all: InfraDump[], ts: string): InfraDump | undefined =>
-  ts ? all.find((d) => ns(d.ts) === ts) : [...all].reverse().find((d) => d.heaps) ?? all[all.length - 1];
-
-/** Chosen; with Ctrl the one that the chosen one is compared with. */
-export function pickDump(all: InfraDump[], d: InfraDump, compare: boolean): void {
-  const p = place.peek();
-  const now = dumpOf(all, p.dump);
-  if (!compare || d === now) go({ page: 'memory-infra', dump: ns(d.ts), since: p.since === ns(d.ts) ? '' : p.since });
-  else go({ page: 'memory-infra', dump: now ? ns(now.ts) : '', since: p.since === ns(d.ts) ? '' : ns(d.ts) });
-}
 
 function Dumps({ all, now, start }: { all: InfraDump[]; now: InfraDump; start: number }) {
   const p = place.value;

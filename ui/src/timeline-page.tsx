@@ -7,10 +7,11 @@ import { go, place } from './state';
 import { retained } from './api';
 import { GraphGroups, useHeapDumps, withDumps } from './heap-track';
 import { GUTTER, NamedTrack, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
+import { MemoryTrack } from './infra-track';
 import { ns } from './times';
 import { chosen } from './together';
 
-export function TimelinePage({ tracks, all }: ProfileProps) {
+export function TimelinePage({ tracks, all, trace }: ProfileProps) {
   const graphs = useHeapDumps().value?.dumps ?? [];
   const whole = withDumps(wholeView(all), graphs);
   const [view, setView] = useState<View>(whole);
@@ -105,6 +106,7 @@ export function TimelinePage({ tracks, all }: ProfileProps) {
         <Ruler view={view} zero={tracks.start} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
         {all.marks.length > 0 && <NamedTrack marks={all.marks} view={view} zero={tracks.start} onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })} />}
         {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
+        <MemoryTrack trace={trace} view={view} zero={tracks.start} />
         <GraphGroups known={all.processes.map((t) => t.upid)} view={view} zero={tracks.start} />
         {!shown.length && <p class="empty small">No track has '{filter}' in its name.</p>}
       </div>
