@@ -1,11 +1,11 @@
 /*
  * GET /api/v1/traces/ID/infra/…: memory-infra's dumps, processes × allocators, heap details.
  *
- *     dumps     {"dumps": [{"ts", "detail", "heaps"}…]}
- *     table     {"ts", "base" (or null), "columns": [{"name", "total"}…],
- *                "rows": [{"upid", "pid", "name", "cells": [null or {"now", "base", "heap",
- * "at"}…]}]} nodes     {"rows": [{"path", "depth", "size", "effective", "base"}…]}: an allocator's
- * tree details   pages_infra_heap.c
+ *     dumps    {"dumps": [{"ts", "detail", "heaps"}…]}
+ *     table    {"ts", "base" (or null), "columns": [{"name", "total"}…], "rows": [{"upid", "pid",
+ *              "name", "labels", "cells": [null or {"now", "base", "heap", "at", "source"}…]}…]}
+ *     nodes    {"rows": [{"path", "size", "effective", "base"}…]}: an allocator's tree
+ *     details, large: pages_infra_heap.c
  *
  * A cell of an allocator is its root's effective size. Where a trace has no memory dump of that
  * moment, malloc's cell is what malloc said of itself, and that of another heap what lives on it:
@@ -520,8 +520,10 @@ void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const c
         const char *name;
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t,
                        const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);
-    } questions[] = {
-        {"table", answer_table}, {"nodes", answer_nodes}, {"details", hw_page_infra_details}};
+    } questions[] = {{"table", answer_table},
+                     {"nodes", answer_nodes},
+                     {"details", hw_page_infra_details},
+                     {"large", hw_page_infra_large}};
     struct hw_infra_dumps d = {0};
     struct hw_infra_asked asked;
     struct hw_error err = {0};

@@ -37,4 +37,9 @@ struct hw_bytes hw_infra_heap_name(const struct hw_page_trace *t, const struct h
 void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
                            const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);
 
+/* Its callstacks that hold much, as a file (export/large_stacks.h): parameters min_count, min_size.
+ */
+void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
+                         const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);
+
 #endif

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "export/large_stacks.h"
 #include "server/pages_infra.h"
 #include "views/heap_details.h"
 
@@ -260,12 +261,23 @@ static void put_rows(struct hw_json *j, const char *name, const struct question 
     hw_json_end_array(j);
 }
 
+static int read_limit(struct hw_http_request *req, const char *name, int64_t *out,
+                      struct hw_error *err)
+{
+    const char *text = hw_http_query(req, name);
+    char *end = NULL;
+    if (!text)
+        return HW_OK;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end)
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number for %s", text, name);
+    return HW_OK;
+}
+
 static int read_options(struct question *q, struct hw_http_request *req, struct hw_error *err)
 {
     static const char *const rules[] = {"threshold", "fraction", "rows", "all"};
-    const char *rule = hw_http_query(req, "rule"), *min = hw_http_query(req, "min");
-    const char *by = hw_http_query(req, "by");
-    char *end = NULL;
+    const char *rule = hw_http_query(req, "rule"), *by = hw_http_query(req, "by");
     q->rule = HW_DETAIL_THRESHOLD;
     for (size_t i = 0; rule && i < HW_ARRAY_LEN(rules); i++)
         if (strcmp(rule, rules[i]) == 0) {
@@ -274,9 +286,10 @@ static int read_options(struct question *q, struct hw_http_request *req, struct 
         }
     if (rule)
         return hw_fail(err, HW_EINVAL, 0, "rule is threshold, fraction, rows or all");
-    q->threshold = min ? strtoll(min, &end, 10) : 1024;
-    if (end && (end == min || *end))
-        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number of bytes for min", min);
+    q->threshold = 1024;
+    int rc = read_limit(req, "min", &q->threshold, err);
+    if (rc < 0)
+        return rc;
     q->frames = !by || strcmp(by, "both") == 0 || strcmp(by, "frames") == 0;
     q->types = !by || strcmp(by, "both") == 0 || strcmp(by, "types") == 0;
     return q->frames || q->types ? HW_OK
@@ -316,4 +329,34 @@ void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
     }
     hw_vec_done(&q.path);
     hw_vec_done(&q.below);
+}
+
+void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
+                         const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked)
+{
+    struct hw_page_infra *all = t->pages->infra;
+    struct hw_large_stacks large = {0};
+    const struct hw_heap_details *d;
+    struct hw_strbuf text = {0};
+    struct hw_error err = {0};
+    int rc = read_limit(req, "min_count", &large.min_count, &err);
+    if (rc == HW_OK)
+        rc = read_limit(req, "min_size", &large.min_size, &err);
+    pthread_mutex_lock(&all->lock);
+    if (rc == HW_OK)
+        rc = find(all, t, dumps, asked, &d, &err);
+    if (rc == HW_OK)
+        rc = hw_large_stacks_find(&large, d);
+    pthread_mutex_unlock(&all->lock);
+    if (rc == HW_OK)
+        rc = hw_large_stacks_text(&large, &text);
+    if (rc == HW_OK) {
+        hw_http_add_header(req, "Content-Disposition",
+                           "attachment; filename=\"large-allocations.json\"");
+        hw_http_reply(req, HTTP_OK, "application/json", text.p, text.n);
+    } else {
+        hw_page_reply_error(req, &err, rc);
+    }
+    hw_strbuf_done(&text);
+    hw_large_stacks_done(&large);
 }

@@ -1,16 +1,17 @@
 // The MemoryInfra page: figures against the command line and the file's own, keys, what survives a change
 // of dump, traces recorded here. HW_SHOTS=dir keeps screenshots.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, cli, done, here, inspect, record, serve, visit } from './lib.mjs';
+import { browse, cli, dir, done, here, inspect, record, serve, visit } from './lib.mjs';
 
 const golden = (name) => join(here, '../golden/memory_infra', name);
 let server, page, recorded;
 
 before(async () => {
   recorded = record('grow.trace', '-c', '250ms', '--malloc-info', '100ms', '--smaps', '200ms');
-  server = await serve(golden('v2.json'), golden('processes.json'), recorded);
+  server = await serve(golden('v2.json'), golden('processes.json'), recorded, golden('v2_second.json'));
   page = await browse();
   await page.goto(server.url);
   await page.waitForSelector('nav.side');
@@ -121,6 +122,20 @@ test('<other> says what it stands for', async () => {
   if (other) assert.ok(text.includes(`<other> (${other.folded}`), text);
   const small = await about('details?upid=0&heap=malloc&by=types&min=100000');
   assert.deepEqual(small.rows.map((r) => [r.kind, r.folded ?? 0]), [['type', 0], ['other', 1]]);
+});
+
+test('large allocations: the file that diff_heap_profiler writes', async () => {
+  cli('diff_heap_profiler', '--threshold', '1', golden('v2_second.json'));
+  const want = JSON.parse(readFileSync(join(dir, 'output/process_100_malloc-leaks.json'), 'utf8'));
+  const large = await (await server.ask('/api/v1/traces/4/infra/large?upid=0&heap=malloc&dump=700000000&min_count=1')).json();
+  assert.deepEqual(large, want);
+  await at('&cell=0+malloc');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.locator('text=Extract large allocations').click()]);
+  const saved = JSON.parse(readFileSync(await file.path(), 'utf8'));
+  assert.deepEqual(saved.map((r) => [r.count, r.size, r.stackframes[0]]), [[5000, 1000000, 'parse'], [2000, 50000, 'late']]);
+  const grown = await about('large?upid=0&heap=malloc&base=200000000&min_count=1000');
+  assert.deepEqual(grown.map((r) => [r.count, r.size]), [[3000, 600000], [2000, 50000]]);
+  assert.equal((await server.ask('/api/v1/traces/1/infra/large?upid=0&min_size=x')).status, 400);
 });
 
 test('processes without memory dumps, and traces of ours', async () => {

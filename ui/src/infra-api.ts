@@ -24,6 +24,8 @@ export const infraDumps = (trace: number): Promise<InfraDump[]> =>
   });
 export const infraTable = (trace: number, query: string) => question<InfraTable>(trace, 'infra/table', query);
 export const infraNodes = (trace: number, query: string) => question<Nodes>(trace, 'infra/nodes', query);
+/** Callstacks that hold much, as diff_heap_profiler writes them. */
+export const infraLarge = async (trace: number, query: string): Promise<Blob> => (await ask(`/api/v1/traces/${trace}/infra/large?${query}`)).blob();
 export const infraPlace = async (trace: number, query: string): Promise<Place> => (await ask(`/api/v1/traces/${trace}/infra/details?${query}`)).json();
 
 /** The dump a place names; none: the last one with heaps, as the server has it. */

@@ -2,9 +2,9 @@
 // Places have keys that do not depend on the dump, so what is open stays open when the dump changes.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError } from './api';
+import { ApiError, save } from './api';
 import { bytes, count, exact, safe } from './format';
-import { type Cell, infraPlace, type Part, type Place } from './infra-api';
+import { type Cell, infraLarge, infraPlace, type Part, type Place } from './infra-api';
 import { Busy, Choice, Failed } from './parts';
 import { go, place } from './state';
 import { ROW, useWindow } from './tables';
@@ -146,6 +146,30 @@ function Children({ answer, diff, at, name }: { answer: Place | undefined; diff:
   );
 }
 
+/** The file that diff_heap_profiler writes: callstacks with more objects, and more bytes, than so many. */
+function Large({ trace, query, diff }: { trace: number; query: string; diff: boolean }) {
+  const [objects, setObjects] = useState('1000');
+  const [size, setSize] = useState('0');
+  const [said, say] = useState('');
+  const number = (text: string) => /^\d{1,15}$/.test(text.trim());
+  const extract = () => {
+    say('');
+    infraLarge(trace, `${query}&min_count=${objects.trim()}&min_size=${size.trim()}`).then(async (b) => {
+      const n = JSON.parse(await b.text()).length;
+      if (n) save(b, 'large-allocations.json');
+      say(n ? `${count(n)} callstacks saved` : 'No callstack holds as much.');
+    }, (e: Error) => say(e.message));
+  };
+  return (
+    <div class="bar" role="group" aria-label="Extract large allocations">
+      <label>Callstacks {diff ? 'that grew by' : 'with'} more than <input class="short" type="text" inputMode="numeric" aria-label="Objects" value={objects} onInput={(e) => setObjects(e.currentTarget.value)} /> objects</label>
+      <label>and <input class="short" type="text" inputMode="numeric" aria-label="Bytes" value={size} onInput={(e) => setSize(e.currentTarget.value)} /> bytes</label>
+      <button type="button" onClick={extract} disabled={!number(objects) || !number(size)}>Extract large allocations</button>
+      <span class="dim" role="status">{safe(said)}</span>
+    </div>
+  );
+}
+
 /** Why the details do not add up to the cell. */
 function Note({ root, cell }: { root: Part; cell: Cell }) {
   const rest = (cell.now ?? 0) - root.size;
@@ -213,6 +237,7 @@ export function HeapDetails({ trace, query, diff, name, cell }: { trace: number;
           <div class="infra-children"><Children answer={find(chosen)} diff={diff} at={chosen} name={name} /></div>
         </div>
       )}
+      {first && <Large trace={trace} query={query} diff={diff} />}
       {first && p.root === '' && !diff && <Note root={first.path[0]} cell={cell} />}
     </div>
   );

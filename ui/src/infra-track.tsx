@@ -40,7 +40,7 @@ export function MemoryTrack({ trace, view, zero }: { trace: Trace; view: View; z
             const d = m.dumps[m.dumps.length - 1];
             const one = `M: memory dump at ${clock(d.ts - zero)}, ${d.detail}${d.heaps ? ', with heap dumps' : ''}`;
             return (
-              <a class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`} style={{ left: `${m.x * 100}%` }} href={href({ page: 'memory-infra', dump: ns(d.ts) })}
+              <a class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`} style={{ left: `clamp(13px, ${m.x * 100}%, calc(100% - 13px))` }} href={href({ page: 'memory-infra', dump: ns(d.ts) })}
                 aria-label={m.dumps.length > 1 ? `M: ${m.dumps.length} memory dumps up to ${clock(d.ts - zero)}; the last of them` : one} title={`${one}\nCtrl+click: what changed since it`}
                 onClick={(e) => {
                   if (e.button !== 0 || e.shiftKey) return;
