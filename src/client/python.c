@@ -45,7 +45,8 @@
 #define HASH_AT   24u
 #define STATE_AT  32u
 #define BYTES_AT  32u
-#define GENERATOR 1u /* owners of frames */
+#define NAME_AT   24u /* of types: the text's address */
+#define GENERATOR 1u  /* owners of frames */
 #define ON_STACK  3u
 
 #define STATE_COMPACT 0x20u
@@ -65,7 +66,8 @@ static const struct layout layouts[] = {
 };
 
 static struct {
-    _Atomic uint64_t eval; /* of which interpreter the two below speak */
+    _Atomic uint64_t eval;      /* of which interpreter the others speak */
+    _Atomic uint64_t type_name; /* where its type of code objects has its name */
     _Atomic uint32_t n_good, n_bad;
 } proof;
 
@@ -335,6 +337,7 @@ static bool begin_look(struct look *k, uint64_t eval)
     if (atomic_load_explicit(&proof.eval, memory_order_relaxed) != eval) {
         atomic_store_explicit(&proof.n_good, 0, memory_order_relaxed);
         atomic_store_explicit(&proof.n_bad, 0, memory_order_relaxed);
+        atomic_store_explicit(&proof.type_name, 0, memory_order_relaxed);
         atomic_store_explicit(&proof.eval, eval, memory_order_relaxed);
     }
     uint32_t n_good = atomic_load_explicit(&proof.n_good, memory_order_relaxed);
@@ -361,15 +364,40 @@ static inline bool is_eval(const struct evals *e, uint64_t pc)
     return pc - 1 - e->lo < e->n_bytes || pc - 1 - e->cold_lo < e->n_cold;
 }
 
-/* How many evaluations a native stack has; its id says what it looks like. */
+/*
+ * A host may have unloaded it, and something else may lie where its code was: then what the
+ * recorder said of it leads nowhere. Asked for stacks that are new.
+ */
+static HW_COLD bool is_still_there(const struct hw_python_place *at)
+{
+    uint64_t type = atomic_load_explicit(&at->code_type, memory_order_relaxed), none = 0;
+    if (hw_sandbox())
+        return true; /* the kernel cannot be asked */
+    if (!readable(atomic_load_explicit(&at->runtime, memory_order_relaxed)) ||
+        !readable(type + NAME_AT))
+        return false;
+    uint64_t name = *(const volatile uint64_t *)(uintptr_t)(type + NAME_AT);
+    return atomic_compare_exchange_strong(&proof.type_name, &none, name) || none == name;
+}
+
+/* How many evaluations a native stack has; its id says what it looks like. An evaluation that a
+ * signal's handler interrupted may be half way between two frames: such a stack has none. */
 static uint32_t count_evals(struct hw_python *p, const struct evals *e, const struct hw_walk_out *o)
 {
     struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
     if (hw_likely(known->stack_id == o->stack_id))
         return known->n_evals;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < o->n_frames; i++)
-        n += !(o->exact[i / 64] >> i % 64 & 1) && is_eval(e, o->pcs[i]);
+    bool interrupted = false;
+    for (uint32_t i = 0; i < o->n_frames; i++) {
+        bool eval = is_eval(e, o->pcs[i]);
+        interrupted |= eval && (o->exact[i / 64] >> i % 64 & 1);
+        n += eval;
+    }
+    if (interrupted)
+        n = 0;
+    if (n && !is_still_there(&hw_control.python))
+        return 0;
     *known = (struct hw_python_native){o->stack_id, n, 0};
     return n;
 }
@@ -416,8 +444,10 @@ uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struc
         memset(p->natives, 0, sizeof p->natives);
         p->generation = s->generation;
     }
+    if (!k.l || !begin_look(&k, e.lo))
+        return 0;
     p->n_evals = count_evals(p, &e, o);
-    if (p->n_evals == 0 || !k.l || !begin_look(&k, e.lo))
+    if (p->n_evals == 0)
         return 0;
     uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
     if (state == 0)

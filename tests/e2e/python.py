@@ -331,8 +331,69 @@ def unknown(box):
     hw.true(b"is not known here" in r.stderr, hw.tail(r.stderr))
 
 
+# An interpreter that comes and goes; then generated code lies where its evaluation was.
+UNLOADED = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int argc, char **argv)
+{
+    static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd6, 0x5d, 0xc3}; /* calls its second argument */
+    void *h = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL) : NULL;
+    if (!h)
+        return 77;
+    void (*begin)(int) = (void (*)(int))dlsym(h, "Py_InitializeEx");
+    int (*run)(const char *) = (int (*)(const char *))dlsym(h, "PyRun_SimpleString");
+    int (*end)(void) = (int (*)(void))dlsym(h, "Py_FinalizeEx");
+    char *eval = dlsym(h, "_PyEval_EvalFrameDefault");
+    begin(0);
+    run("import time\ndef f():\n  for i in range(500): bytearray(900 + i)\nfor i in range(30): f(); time.sleep(.02)\n");
+    end();
+    while (dlclose(h) == 0)
+        ;
+    void *page = mmap((void *)((uintptr_t)eval & ~4095ul), 8192, PROT_READ | PROT_WRITE | PROT_EXEC,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (page == MAP_FAILED)
+        return 77; /* it stays loaded */
+    memcpy(eval + 16, code, sizeof code);
+    void *(*made)(size_t, void *(*)(size_t)) = (void *(*)(size_t, void *(*)(size_t)))(eval + 16);
+    for (int i = 0; i < 1000; i++)
+        free(made(5000, malloc));
+    puts("over");
+    return 0;
+}
+"""
+
+
+def unloaded(box):
+    hw.need("cc")
+    if os.uname().machine != "x86_64":
+        raise hw.Skip("its generated code is x86-64's")
+    (box.dir / "unloaded.c").write_text(UNLOADED)
+    box.run(["cc", "-w", "-o", box.path("unloaded"), box.dir / "unloaded.c", "-ldl"], check=0)
+    n = 0
+    for exe in interpreters():
+        home = os.path.dirname(os.path.dirname(os.path.realpath(exe)))
+        for library in glob.glob(home + "/lib/libpython3.1?.so.1.0") + \
+                glob.glob(home + "/lib/*-linux-gnu/libpython3.1?.so.1.0"):
+            argv, env = [box.path("unloaded"), library], {"PYTHONHOME": home}
+            if box.run(argv, env=env).returncode != 0:
+                continue  # it cannot be unloaded
+            trace = box.path(f"unloaded{n}.trace")
+            r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", trace, "--", *argv], env=env, timeout=100)
+            hw.true(r.returncode == 0 and b"over" in r.stdout, f"{library}: {r.returncode} {hw.tail(r.stderr)}")
+            hw.true(ask(box, trace, "select 1 from stack_profile_frame where name = 'f'"), "no frame of Python's")
+            n += 1
+    if n == 0:
+        raise hw.Skip("no libpython here that can be unloaded")
+
+
 CASES = {"exact": exact, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
-         "switched-off": switched_off, "unknown": unknown}
+         "switched-off": switched_off, "unknown": unknown, "unloaded": unloaded}
 
 if __name__ == "__main__":
     hw.main(CASES)
