@@ -148,6 +148,7 @@ static struct hw_slab *slab_claim(void)
             s->stack_hi = 0;
             s->generation = 0;
             s->n_rounds = 0;
+            s->marks.generation = 0; /* what another thread left open */
             return s;
         }
     }

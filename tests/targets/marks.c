@@ -83,9 +83,20 @@ NOINLINE static void overflow(int depth)
         overflow(depth - 1);
 }
 
+/* Ends without leaving its scope, as pthread_exit does in C: the next thread may get its memory. */
+static void *leaver(void *arg)
+{
+    (void)arg;
+    HEAPWISE_TRACE_EVENT("page", "Lost");
+    HEAPWISE_TYPE_SCOPE("LostType");
+    free(malloc(16));
+    pthread_exit(NULL);
+}
+
 static void *worker(void *arg)
 {
     (void)arg;
+    keep(HEAPWISE_TYPED(Fresh, malloc(2000))); /* in no scope */
     HEAPWISE_TRACE_EVENT("page", "Worker");
     keep(HEAPWISE_TYPED(Node, malloc(64)));
     return NULL;
@@ -101,6 +112,8 @@ int main(int argc, char **argv)
         keep(malloc(1000));
     }
     pthread_t t;
+    if (pthread_create(&t, NULL, leaver, NULL) == 0)
+        pthread_join(t, NULL);
     if (pthread_create(&t, NULL, worker, NULL) == 0)
         pthread_join(t, NULL);
     printf("kept %d\n", n_kept);
