@@ -36,6 +36,7 @@ struct node {
 struct process_ids {
     struct hw_map64 strings, types, nodes; /* version 2: id → hw_str_id, id of string, node */
     struct hw_map64 v1_types, v1_nodes;    /* id → hw_str_id, node */
+    struct hw_map64 shown_types[2]; /* [is version 1]: id → name as shown, once looked up */
 };
 
 struct raw_row {
@@ -99,6 +100,8 @@ void hw_infra_heaps_free(struct hw_infra_heaps *h)
         hw_map64_done(&ids->nodes);
         hw_map64_done(&ids->v1_types);
         hw_map64_done(&ids->v1_nodes);
+        hw_map64_done(&ids->shown_types[0]);
+        hw_map64_done(&ids->shown_types[1]);
     }
     for (size_t i = 0; i < h->dumps.n; i++)
         hw_vec_done(&h->dumps.v[i].rows);
@@ -433,18 +436,23 @@ static int clean_type(struct hw_infra *in, hw_str_id raw, uint32_t *out)
     return rc;
 }
 
-/* 0 = none, also when it is defined nowhere. */
+/* 0 = none, also when it is defined nowhere. Rows are many, types few: each is cleaned once. */
 static int type_of(struct hw_infra *in, const struct heap_dump *d, uint64_t id, uint32_t *out)
 {
-    const struct process_ids *ids = &in->heaps->processes.v[d->upid.v];
+    struct process_ids *ids = &in->heaps->processes.v[d->upid.v];
+    struct hw_map64 *shown = &ids->shown_types[d->flags & IS_V1];
     uint64_t name = 0;
-    *out = 0;
+    const uint64_t *known = hw_map64_find(shown, id);
+    *out = known ? (uint32_t)*known : 0;
+    if (known)
+        return HW_OK;
     bool found = d->flags & IS_V1 ? hw_map64_get(&ids->v1_types, id, &name)
                                   : hw_map64_get(&ids->types, id, &name) &&
                                         hw_map64_get(&ids->strings, name, &name);
     if (!found)
         return hw_infra_bad(in, "memory_infra_undefined_id");
-    return clean_type(in, (hw_str_id){(uint32_t)name}, out);
+    int rc = clean_type(in, (hw_str_id){(uint32_t)name}, out);
+    return rc < 0 ? rc : hw_map64_put(shown, id, *out);
 }
 
 static int child_named(struct hw_infra *in, uint32_t parent, hw_str_id name, uint32_t *out)
