@@ -15,6 +15,7 @@ const METRICS = ['space', 'objects', 'alloc_space', 'alloc_objects'] as const;
 function add(to: Figures, m: Figures): void {
   for (const k of METRICS) to[k] += m[k];
   to.samples += m.samples;
+  to.alloc_samples += m.alloc_samples;
   to.error = Math.hypot(to.error, m.error); // sums add variances
   to.errors = to.errors.map((e, i) => Math.hypot(e, m.errors[i])) as Figures['errors'];
 }
@@ -24,7 +25,7 @@ function moments(parts: Tracks[]): Moment[] {
   const times = [...new Set(parts.flatMap((t) => t.moments.filter((m) => !m.max).map((m) => m.ts)))].sort((a, b) => a - b);
   const next = parts.map(() => 0);
   return times.map((ts) => {
-    const sum: Moment = { ts, max: false, space: 0, objects: 0, alloc_space: 0, alloc_objects: 0, error: 0, errors: [0, 0, 0, 0], samples: 0 };
+    const sum: Moment = { ts, max: false, space: 0, objects: 0, alloc_space: 0, alloc_objects: 0, error: 0, errors: [0, 0, 0, 0], samples: 0, alloc_samples: 0 };
     parts.forEach((t, i) => {
       while (next[i] < t.moments.length && t.moments[next[i]].ts <= ts) next[i]++;
       if (next[i] > 0) add(sum, t.moments[next[i] - 1]);
