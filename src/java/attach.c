@@ -97,8 +97,9 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
 {
     struct hw_maps maps;
     bool found = false;
-    if (hw_maps_read(pid->dir, &maps, NULL) < 0)
-        return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "pid %d", pid->pid);
+    if (hw_maps_read(pid->dir, &maps, NULL) < 0) /* of one's own user, too: it may be protected */
+        return hw_java_fail(err, hw_pid_alive(pid) ? HW_JAVA_MAPS_DENIED : HW_JAVA_GONE, "pid %d",
+                            pid->pid);
     for (size_t i = 0; i < maps.maps.n; i++) {
         const struct hw_map *m = &maps.maps.v[i];
         const char *slash = strrchr(m->path, '/');

@@ -606,6 +606,13 @@ def refused(box):
     finally:
         p.kill()
         p.wait()
+    if os.geteuid() == 0:  # in a container its first process may be hidden even so
+        try:
+            code = " not_a_jvm: " if open("/proc/1/maps").read() else " maps_denied: "
+        except PermissionError:
+            code = " maps_denied: "
+        r = box.run([hw.tool("heapwise"), "java", "dump", "1"], check=77)
+        hw.true(code in r.stderr.decode(), r.stderr.decode())
 
 
 if __name__ == "__main__":
