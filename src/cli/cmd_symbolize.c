@@ -19,17 +19,16 @@
 #include "enrich/line_worker.h"
 #include "import/import.h"
 #include "model/profile.h"
+#include "trace/append.h"
 
 #include "base/banned.h"
 
-/* Only a plain trace can be appended to: its first byte is a packet's tag. */
 static int open_to_append(const char *path, struct hw_error *err)
 {
-    unsigned char first = 0;
     int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "cannot write '%s'", path);
-    if (pread(fd, &first, 1, 0) == 1 && first == 0x0a)
+    if (hw_trace_is_plain(fd))
         return fd;
     (void)close(fd);
     return hw_fail(err, HW_EUNSUPPORTED, 0,

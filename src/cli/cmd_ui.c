@@ -111,7 +111,7 @@ static bool open_browser(const struct door *d)
 enum { MAX_MORE_DIRS = 32 };
 
 /* more_dirs: every file below them, by build id. */
-static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs)
+static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, struct hw_pb *out)
 {
     const struct hw_cli *cli = ctx;
     const char *dirs[MAX_MORE_DIRS];
@@ -119,11 +119,11 @@ static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs)
     struct hw_names_where w = {
         .binaries = {.more = dirs, .mode = HW_BINARIES_INDEX, .paths_too = true}};
     struct hw_error err = {0};
-    hw_names_by_environment(cli, p);
+    hw_names_by_environment_to(cli, p, out);
     for (char *d = copy ? strtok_r(copy, "\n", &save) : NULL;
          d && w.binaries.n_more < MAX_MORE_DIRS; d = strtok_r(NULL, "\n", &save))
         dirs[w.binaries.n_more++] = d;
-    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, 0, NULL, &err) < 0)
+    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, 0, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     free(copy);
 }

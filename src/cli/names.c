@@ -210,29 +210,35 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
     return rc;
 }
 
-static void by_map(const struct hw_cli *cli, struct hw_profile *p, const char *word)
+static void by_map(const struct hw_cli *cli, struct hw_profile *p, const char *word,
+                   struct hw_pb *out)
 {
     struct hw_error err = {0};
     hw_autofree char *all = NULL; /* of all packages */
     if (!strchr(word, '=') && asprintf(&all, "=%s", word) < 0)
         all = NULL;
-    if (hw_names_deobfuscate(all ? all : word, p, NULL, &err) < 0)
+    if (hw_names_deobfuscate(all ? all : word, p, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
 }
 
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
 {
+    hw_names_by_environment_to(cli, p, NULL);
+}
+
+void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, struct hw_pb *out)
+{
     struct hw_error err = {0};
     unsigned flags = hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0;
-    if (hw_names_symbols_asked(cli) && hw_names_symbolize(cli, p, flags, NULL, &err) < 0)
+    if (hw_names_symbols_asked(cli) && hw_names_symbolize(cli, p, flags, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     err = (struct hw_error){0};
     if (hw_names_map_asked() &&
-        hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, NULL, &err) < 0)
+        hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
     const struct hw_optval *maps = &cli->opts.v[HW_OPT_NAME_MAPS];
     for (size_t i = 0; i < maps->list.n; i++)
-        by_map(cli, p, maps->list.v[i]);
+        by_map(cli, p, maps->list.v[i], out);
 }
 
 /* ---- at the end of a recording ---- */

@@ -45,6 +45,8 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
 /* For commands that read a trace: as the environment and the options ask; failures are told, and
  * the work goes on. */
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p);
+/* The same, and what it found as packets. */
+void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, struct hw_pb *out);
 
 /*
  * Symbols for a trace just recorded: appended to it (out NULL), or written to a file of their own.

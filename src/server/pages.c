@@ -80,7 +80,9 @@ static void add_names(void *ctx, struct hw_profile *profile)
     if (hw_callsites_count(profile->callsites)) /* none: before there is a trace */
         atomic_store(&t->stage, HW_PAGE_NAMING);
     pthread_mutex_lock(&p->names_lock);
-    p->o.add_names(p->o.ctx, profile, t->symbol_dirs);
+    hw_pb_done(&t->names); /* those of no trace */
+    t->names = (struct hw_pb){0};
+    p->o.add_names(p->o.ctx, profile, t->symbol_dirs, &t->names);
     pthread_mutex_unlock(&p->names_lock);
 }
 
@@ -219,6 +221,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
     pthread_mutex_destroy(&t->names_lock);
     if (t->upload_fd >= 0)
         (void)close(t->upload_fd);
+    hw_pb_done(&t->names);
     free(t->symbol_dirs);
     free(t->failure);
     free(t->path);

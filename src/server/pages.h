@@ -28,6 +28,7 @@
 
 struct hw_error;
 struct hw_json;
+struct hw_pb;
 struct hw_pages;
 struct hw_profile;
 
@@ -61,9 +62,9 @@ struct hw_page_recorder {
 struct hw_pages_options {
     const struct hw_page_recorder *recorder; /* borrowed; NULL = nothing is recorded */
     struct hw_sql_limits limits;             /* of each query */
-    /* Names for a profile just read, also from these directories (one a line; NULL = none). One
-     * thread at a time; NULL = nobody adds names. */
-    void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs);
+    /* Names for a profile just read, also from these directories (one a line; NULL = none), and the
+     * same as packets. One thread at a time; NULL = nobody adds names. */
+    void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs, struct hw_pb *out);
     void *ctx;
     struct hw_binaries_where symbols; /* where files with symbols are; its lists are borrowed */
     const char *kept_dir; /* borrowed: where the page keeps a user's own things; NULL = nowhere */

@@ -97,6 +97,8 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_kv_str(j, "name", t->name);
     put_path(j, t);
     hw_json_kv_uint(j, "bytes", t->n_bytes);
+    if (state == HW_PAGE_READY)
+        hw_json_kv_uint(j, "found", hw_pb_view(&t->names).n);
     hw_json_kv_str(j, "state", states[state]);
     hw_json_kv_double(
         j, "seconds",

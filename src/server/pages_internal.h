@@ -7,6 +7,7 @@
 
 #include "base/json_out.h"
 #include "base/progress.h"
+#include "codec/pb.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
 #include "server/pages.h"
@@ -41,11 +42,12 @@ struct hw_page_trace {
     struct hw_pages *pages;
     struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
     unsigned id;
-    unsigned n_users;  /* pages' lock: the list, its reader, requests; the last one frees it */
-    char *path;        /* what is opened */
-    char *name;        /* what is shown */
-    int upload_fd;     /* of an uploaded one; -1 */
-    char *symbol_dirs; /* besides the server's, one a line; NULL = none */
+    unsigned n_users;   /* pages' lock: the list, its reader, requests; the last one frees it */
+    char *path;         /* what is opened */
+    char *name;         /* what is shown */
+    int upload_fd;      /* of an uploaded one; -1 */
+    char *symbol_dirs;  /* besides the server's, one a line; NULL = none */
+    struct hw_pb names; /* packets: what was found for it that the file does not have */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns;  /* of reading; monotonic */
     struct hw_progress progress; /* of n_bytes */
@@ -215,6 +217,8 @@ void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
+/* POST: a file with the trace and the names that were found for it. */
+void hw_page_save(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
 /* A table of SQL; a NAME of its own kind has its own function. */
 void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const char *name);

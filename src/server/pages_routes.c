@@ -64,6 +64,19 @@ static void trace_question(struct hw_http_request *req, void *ctx)
     hw_http_reply_text(req, HTTP_NOT_FOUND, "no such question about a trace\n");
 }
 
+/* POST /api/v1/traces/ID/save */
+static void trace_order(struct hw_http_request *req, void *ctx)
+{
+    const char *slash = strchr(hw_http_rest(req), '/');
+    if (!slash || strcmp(slash, "/save") != 0) {
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no such order about a trace\n");
+        return;
+    }
+    struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
+    if (t)
+        hw_page_save(req, t);
+}
+
 /* An upload goes to an unlinked file, piece by piece. */
 struct connection {
     int fd; /* -1 = none yet */
@@ -181,6 +194,7 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/events", 0, 0, hw_page_events, NULL},
     {HW_HTTP_POST, "/api/v1/traces", 0, MAX_UPLOAD, open_trace, upload_piece},
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
+    {HW_HTTP_POST, "/api/v1/traces/*", 0, 0, trace_order, NULL},
     {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},
     {HW_HTTP_GET, "/api/v1/kept", 0, 0, hw_page_kept, NULL},
     {HW_HTTP_POST, "/api/v1/kept", 0, MAX_KEPT, hw_page_keep, NULL},

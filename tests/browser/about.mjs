@@ -153,6 +153,27 @@ test('symbols: shares as SQL counts them, places in order, names read again', as
   await page.waitForFunction(() => /\d frames/.test(document.querySelector('.doc .figures')?.textContent ?? ''));
   const [[named]] = await bare.sql('select count(symbol_set_id) from stack_profile_frame', 3);
   assert.ok(named > few + 5, `${few}, then ${named} frames with lines`);
+  // What was found goes into a file of its own, which has the names elsewhere, too.
+  const save = async (name, id = 3) => bare.ask(`/api/v1/traces/${id}/save?name=${encodeURIComponent(name)}`, { method: 'POST' });
+  for (const name of ['', '../out.trace', `${dir}/out.trace`, '.hidden.trace', 'Makefile', '.trace', 'a\nb.trace', `${'x'.repeat(300)}.trace`])
+    assert.equal((await save(name)).status, 400, name);
+  assert.match(await (await save('out.trace', 2)).text(), /no names were found/);
+  const before = readFileSync(join(dir, 'stripped.trace'));
+  assert.match(await (await save('stripped.trace')).text(), /'stripped.trace' is there already/);
+  symlinkSync(join(dir, 'led-here'), join(dir, 'link.trace'));
+  assert.equal((await save('link.trace')).status, 400);
+  assert.deepEqual(readFileSync(join(dir, 'stripped.trace')), before);
+  assert.equal(await page.inputValue('form.save input'), 'stripped-symbols.trace');
+  await page.click('button:has-text("Save trace with symbols")');
+  await page.waitForSelector('.doc [role=status]:has-text("stripped-symbols.trace")');
+  const saved = readFileSync(join(dir, 'stripped-symbols.trace'));
+  assert.deepEqual(saved.subarray(0, before.length), before);
+  const elsewhere = await serve(join(dir, 'stripped-symbols.trace'));
+  const known = 'select f.rel_pc, m.name, s.name, s.source_file, s.line_number from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping left join stack_profile_symbol s on s.symbol_set_id = f.symbol_set_id order by 1, 2, 3, 4, 5';
+  assert.deepEqual(await elsewhere.sql(known), await bare.sql(known, 3));
+  await elsewhere.stop();
+  await page.click('button:has-text("Save trace with symbols")');
+  await page.waitForSelector('.doc .banner:has-text("is there already")');
   assert.deepEqual(page.problems, []);
   await page.context().close();
   page = await browse();

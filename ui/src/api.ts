@@ -12,6 +12,8 @@ export interface Trace {
   id: number; name: string; path: string | null; bytes: number; state: 'loading' | 'ready' | 'failed'; seconds: number; error?: string; head?: string;
   /** While it is loading: bytes of the file that were read, and what is done now. */
   read?: number; stage?: 'reading' | 'naming' | 'summing';
+  /** Bytes of names that were found for it and that its file does not have. */
+  found?: number;
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; memory_dumps?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
 }
 export interface Status { version: string; traces: Trace[]; records: boolean }

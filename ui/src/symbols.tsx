@@ -31,6 +31,36 @@ function Tries({ trace, module }: { trace: Trace; module: Module }) {
   );
 }
 
+/** The trace with what was found, as a file that has the names wherever it is opened. */
+function Save({ trace }: { trace: Trace }) {
+  const [name, setName] = useState(`${base(trace.name).replace(/(\.(gz|trace|pftrace|perfetto-trace))+$/, '')}-symbols.trace`);
+  const [done, setDone] = useState('');
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const save = async () => {
+    setBusy(true);
+    setDone('');
+    setProblem('');
+    try {
+      setDone((await (await ask(`/api/v1/traces/${trace.id}/save?name=${encodeURIComponent(name)}`, { method: 'POST' })).json()).path);
+    } catch (e) {
+      setProblem((e as Error).message);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      <form class="bar save" onSubmit={(e) => { e.preventDefault(); void save(); }}>
+        <label class="grow">New file <input type="text" class="wide" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
+        <button type="submit" disabled={busy || !trace.found || !name.trim()}>Save trace with symbols</button>
+      </form>
+      <p class="statement">{trace.found ? 'The trace and the names that were found, in the directory of the server. A file that is there already stays as it is.' : 'Nothing to save: all names that are known stand in the trace itself.'}</p>
+      {problem && <Failed text={problem} />}
+      {done && <p class="banner note" role="status">Saved: <code>{safe(done)}</code></p>}
+    </>
+  );
+}
+
 export function SymbolsPage({ trace }: { trace: Trace }) {
   const a = useAnswer(`modules ${trace.id}`, async () => {
     const r = await query(trace.id, MODULES, 100_000);
@@ -71,6 +101,7 @@ export function SymbolsPage({ trace }: { trace: Trace }) {
         <button type="submit" class="primary" disabled={busy || !dirs.trim()}>Read names again</button>
       </form>
       <p class="statement">Every file below them is looked at by its build id. The trace is opened once more with the names that are found; <code>heapwise symbolize {safe(base(trace.name))}</code> writes them into a file.</p>
+      <Save trace={trace} key={trace.id} />
       {problem && <Failed text={problem} />}
       <table class="top modules">
         <thead><tr><th scope="col">Module</th><th scope="col" class="num">Frames</th><th scope="col">Named</th><th scope="col">With lines</th><th scope="col">Build id</th></tr></thead>

@@ -1,0 +1,26 @@
+/*
+ * append.h - packets behind the packets of a trace file
+ *
+ * Why:     names may stand behind what they name, so a trace with symbols is the trace's bytes and
+ *          then theirs. Two places write that: the command appends in place, the page writes a
+ * copy. Shapes:  only a plain run of packets can be continued; a packed one (gzip) can be copied.
+ * Errors:  HW_EUNSUPPORTED (another format), HW_ESYS, HW_EFORMAT and HW_ETRUNCATED (damaged gzip).
+ * Threads: pure but for the descriptors.
+ */
+#ifndef HW_TRACE_APPEND_H
+#define HW_TRACE_APPEND_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+
+/* Does the file begin with a packet? Does not move its position. */
+bool hw_trace_is_plain(int fd);
+/* The trace of `in`, unpacked, and the packets behind it. name: for messages. What was written of a
+ * copy that failed is the caller's to remove. */
+int hw_trace_copy_with(int in, const char *name, struct hw_bytes packets, int out,
+                       struct hw_error *err);
+
+#endif
