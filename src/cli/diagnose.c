@@ -296,7 +296,10 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
     if (!out->code && no_running)
         find(out, "left-out", "the process ran already, and --no-running leaves those out");
     if (!out->code)
-        find(out, "never-allocated", "the process is there and asked for no memory meanwhile");
+        find(out, "never-allocated",
+             "the process is there, and nothing came of it: it asked for no memory meanwhile, or "
+             "the "
+             "recording ended before its hooks were in, which a busy machine delays");
 }
 
 /* ---- a recording ---- */

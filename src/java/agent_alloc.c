@@ -18,7 +18,9 @@
 
 #include "base/banned.h"
 
-enum { FRESH = 1 << 14, LIVE = 1 << 18, MOST_FRAMES = 500 };
+/* Room for all that may be watched in either: our thread comes late on a busy machine, and an
+ * object that is let go for lack of room passes for a dead one. */
+enum { LIVE = 1 << 20, MOST_FRAMES = 500 };
 
 struct object {
     hw_jobject weak;
@@ -36,7 +38,7 @@ static struct {
     _Atomic uint64_t interval;        /* the JVM's, which has one for all */
     _Atomic uint64_t last_id;
     pthread_mutex_t lock; /* fresh */
-    struct object fresh[FRESH];
+    struct object *fresh; /* LIVE places */
     uint32_t n_fresh;
     struct object *live; /* LIVE places, our thread's */
     uint32_t n_live;
@@ -83,7 +85,7 @@ static bool watch(hw_jvm_env jni, hw_jobject object, uint64_t id)
 {
     bool room = false;
     (void)pthread_mutex_lock(&m.lock);
-    if (m.n_fresh < FRESH) {
+    if (m.n_fresh < LIVE) {
         hw_jobject weak = HW_JVM(jni, HW_JNI_NEW_WEAK, hw_jni_object_fn *)(jni, object);
         if (weak)
             m.fresh[m.n_fresh++] = (struct object){weak, id};
@@ -178,7 +180,9 @@ bool agent_alloc_begin(hw_jvm_env vm)
         return false;
     m.ti = env;
     m.live = calloc(LIVE, sizeof *m.live); /* pages come with use */
-    if (!m.live || HW_JVM(m.ti, HW_TI_ADD_CAPABILITIES, hw_ti_capabilities_fn *)(m.ti, bits) != 0 ||
+    m.fresh = calloc(LIVE, sizeof *m.fresh);
+    if (!m.live || !m.fresh ||
+        HW_JVM(m.ti, HW_TI_ADD_CAPABILITIES, hw_ti_capabilities_fn *)(m.ti, bits) != 0 ||
         HW_JVM(m.ti, HW_TI_EVENT_CALLBACKS, hw_ti_callbacks_fn *)(m.ti, callbacks,
                                                                   sizeof callbacks) != 0) {
         (void)HW_JVM(m.ti, HW_TI_DISPOSE, hw_ti_fn *)(m.ti); /* nothing is on */
