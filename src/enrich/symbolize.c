@@ -23,6 +23,7 @@
 #include "enrich/demangle.h"
 #include "enrich/line_reader.h"
 #include "enrich/llvm.h"
+#include "enrich/load_bias.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
@@ -64,12 +65,11 @@ struct job {
     uint32_t number;        /* its, for the reader */
     bool is_unreadable;     /* its debug info */
     uint32_t n_files;       /* looked at, of all modules */
-    bool has_executable;
-    uint64_t code_va, code_align; /* of the first executable segment */
-    uint64_t deadline_ns;         /* 0 = none */
-    size_t first_va;              /* of va: what index 0 of an answer means */
-    size_t n_answered;            /* of va */
-    size_t next;                  /* of at: the first not yet answered */
+    struct hw_code_place code;
+    uint64_t deadline_ns; /* 0 = none */
+    size_t first_va;      /* of va: what index 0 of an answer means */
+    size_t n_answered;    /* of va */
+    size_t next;          /* of at: the first not yet answered */
     bool packet_open;
     size_t packet_start;
     HW_VEC(struct hw_symbol_line) chain;
@@ -162,18 +162,10 @@ static void close_file(struct job *j)
 static void read_segments(struct job *j, int fd)
 {
     struct hw_image img;
-    j->has_executable = false;
+    j->code = (struct hw_code_place){0};
     if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ false, NULL) < 0)
         return;
-    for (size_t i = 0; i < img.n_segments && !j->has_executable; i++) {
-        const struct hw_image_segment *s = &img.segments[i];
-        if (s->type != PT_LOAD || !(s->flags & PF_X))
-            continue;
-        j->code_va = s->va;
-        j->code_align = s->align ? s->align : 1;
-        j->has_executable = (j->code_align & (j->code_align - 1)) == 0;
-        break;
-    }
+    j->code = hw_code_place_of(&img);
     hw_image_close(&img);
 }
 
@@ -223,14 +215,6 @@ static int consider(void *ctx, int fd, const char *path)
     j->is_unreadable = unreadable;
     read_segments(j, kept);
     return debug;
-}
-
-/* A trace of an old recorder may have a load bias that is too small. */
-static uint64_t correction(const struct job *j, const struct hw_mapping *m)
-{
-    uint64_t mask = ~(j->code_align - 1);
-    uint64_t real = (j->code_va & mask) - ((m->exact_offset - m->start_offset) & mask);
-    return (int64_t)(real - m->load_bias) > 0 ? real - m->load_bias : 0;
 }
 
 /* ---- answers ---- */
@@ -387,7 +371,7 @@ static uint64_t address_of(const struct job *j, const struct place *pl, bool ker
 {
     const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
     const struct hw_mapping *m = hw_callsites_get_mapping(j->p->callsites, f->mapping);
-    return pl->rel_pc + (kernel ? j->code_va : correction(j, m));
+    return pl->rel_pc + (kernel ? j->code.va : hw_load_bias_missing(&j->code, m));
 }
 
 /* llvm-symbolizer does not tell. */
@@ -539,7 +523,7 @@ static int do_module(struct job *j)
         rc = find_file(j, path, build_id, kernel, &other);
     if (rc >= 0 && breakpad)
         rc = from_breakpad(j, breakpad);
-    else if (rc >= 0 && j->symbols && j->has_executable)
+    else if (rc >= 0 && j->symbols && j->code.known)
         rc = from_elf(j, kernel);
     else if (rc >= 0)
         tell_missing(j, path, build_id, &other);

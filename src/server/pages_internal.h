@@ -216,6 +216,7 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_code(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
 /* POST: a file with the trace and the names that were found for it. */
 void hw_page_save(struct hw_http_request *req, struct hw_page_trace *t);

@@ -31,6 +31,7 @@ static void trace_question(struct hw_http_request *req, void *ctx)
                      {"sizes", hw_page_sizes},
                      {"lines", hw_page_lines},
                      {"source", hw_page_source},
+                     {"code", hw_page_code},
                      {"binaries", hw_page_binaries},
                      {"table/diff", hw_page_diff_table},
                      {"table/functions", hw_page_functions}};

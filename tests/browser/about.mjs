@@ -1,7 +1,7 @@
 // Symbols, Source, Info, Settings; which files the Source page may read. HW_SHOTS=dir keeps screenshots.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { browse, cli, dir, done, here, looks, record, serve } from './lib.mjs';
@@ -68,6 +68,93 @@ test('source: lines with the memory of their stacks', async () => {
   for (const k of ['Home', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', ' ']) await page.keyboard.press(k);
   await page.click('[role=menuitem]:text-is("Source")');
   await page.waitForFunction(() => location.hash.startsWith('#!/source') && /file=/.test(location.hash));
+});
+
+const codeOf = async (s, fn, id = 1) => {
+  const r = await s.ask(`/api/v1/traces/${id}/code?metric=space&fn=${encodeURIComponent(fn)}`);
+  const text = await r.text();
+  return r.ok ? JSON.parse(text) : { status: r.status, text };
+};
+/** The same by hand: [address, text] of a function, from the whole file. */
+const byHand = (file, name) => {
+  const all = execFileSync('objdump', ['-d', '-z', '-w', '--no-show-raw-insn', file], { encoding: 'utf8' });
+  const lines = all.slice(all.indexOf(`<${name}>:\n`)).split('\n').slice(1);
+  return lines.slice(0, lines.indexOf('')).map((l) => /^ *([0-9a-f]+):\s*(.*?)\s*$/.exec(l).slice(1).map((x) => x.replace(/\t/g, ' ')));
+};
+
+test('instructions: those of objdump, with the bytes of SQL', async () => {
+  for (const name of ['main', 'load_table', 'cache_insert', 'recurse']) {
+    const code = await codeOf(server, name);
+    assert.deepEqual(code.rows.map((r) => [r[0], r[1]]), byHand(join(dir, 'lines'), name), name);
+    const through = await server.sql(`with recursive up(id, at) as (select id, id from stack_profile_callsite union all select up.id, c.parent_id from up join stack_profile_callsite c on c.id = up.at where c.parent_id is not null)
+      select f.rel_pc, sum(a.size) from (select distinct up.id, c.frame_id from up join stack_profile_callsite c on c.id = up.at) s join stack_profile_frame f on f.id = s.frame_id join heap_profile_allocation a on a.callsite_id = s.id where f.name = '${name}' group by 1 having sum(a.size) > 0 order by 1`);
+    const want = through.map(([pc, bytes]) => [code.rows.findLast((r) => parseInt(r[0], 16) <= pc)[0], bytes]);
+    assert.ok(want.length > 0);
+    assert.deepEqual(code.rows.filter((r) => r[5] > 0).map((r) => [r[0], r[5]]), want, name);
+    const [[self]] = await server.sql(`select self_space from heapwise_functions(1) where name = '${name}'`);
+    assert.equal(code.rows.reduce((a, r) => a + r[4], 0), self, name);
+    // Lines, by addr2line.
+    const lines = execFileSync('addr2line', ['-e', join(dir, 'lines'), ...code.rows.map((r) => r[0])], { encoding: 'utf8' }).trim().split('\n');
+    assert.deepEqual(code.rows.map((r) => `${r[2]}:${r[3]}`), lines.map((l) => l.replace(/ .*/, '')), name);
+  }
+  await at('source', '&view=code&fn=load_table');
+  await page.waitForSelector('.code-row.instructions.has');
+  const row = await page.locator('.code-row.has').first().locator(':scope > *').allTextContents();
+  assert.deepEqual([row[0], row[1]], ['8.00 MiB', '8.00 MiB']);
+  assert.match(row[3], /^call.*malloc/);
+  assert.match(await page.locator('.code-row.line code').allTextContents().then((t) => t.join('\n')), /malloc\(8 << 20\)/);
+  await page.click('.files a[title="main"]');
+  await page.waitForSelector('.text[aria-label="Instructions of main"]');
+  await page.waitForSelector('.code-row.on.has');
+  const first = await page.locator('.code-row.on').textContent();
+  await page.focus('.code');
+  await page.keyboard.press('n');
+  await page.waitForFunction((was) => document.querySelector('.code-row.on')?.textContent !== was, first);
+  assert.deepEqual(await looks(page, 'instructions'), []);
+  await page.click('[aria-label=Show] button:has-text("Source")');
+  await page.waitForSelector('.code-row:not(.instructions)');
+});
+
+test('instructions: without a tool, with a broken one, of the wrong file, of hostile names', async () => {
+  const tools = join(dir, 'tools');
+  const path = process.env.PATH;
+  mkdirSync(tools);
+  process.env.PATH = tools;
+  const none = await serve(join(dir, 'lines.trace'));
+  process.env.PATH = path;
+  assert.match((await codeOf(none, 'main')).text, /install binutils/);
+  const tab = await browse();
+  await tab.goto(none.url);
+  await tab.waitForSelector('.figures');
+  await tab.evaluate(() => (location.hash = '#!/source?trace=1&view=code&fn=main'));
+  await tab.waitForSelector('.text [role=alert]:has-text("install binutils")');
+  await tab.context().close();
+  // One that floods is ended; one that fails, or tells nonsense, is left for the next.
+  writeFileSync(join(tools, 'objdump'), '#!/bin/sh\nwhile :; do echo "                                                                                     "; done | /usr/bin/tr " " "x"\n', { mode: 0o755 });
+  assert.match((await codeOf(none, 'main')).text, /limits of time and output/);
+  writeFileSync(join(tools, 'objdump'), '#!/bin/sh\necho "zz: x"; echo " 0: nop"; echo " ffffffffffffffffff: x"; printf " 1"; exit 1\n', { mode: 0o755 });
+  assert.match((await codeOf(none, 'main')).text, /does not know this file's processor/);
+  symlinkSync(execFileSync('which', ['objdump'], { encoding: 'utf8' }).trim(), join(tools, 'llvm-objdump'));
+  assert.equal((await codeOf(none, 'main')).tool, 'llvm-objdump');
+  await none.stop();
+  assert.equal((await codeOf(server, 'nobody')).status, 400);
+  assert.match((await codeOf(server, '<script>alert(1)</script>', 2)).rows.map((r) => r[1]).join('\n'), /call/);
+  // A name that is words of a command line; then another build in its place.
+  const odd = '--help; $(touch pwned) "\'\\';
+  mkdirSync(join(dir, odd));
+  copyFileSync(join(dir, 'lines'), join(dir, odd, '-x'));
+  execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-i', '4096', '-o', 'odd.trace', '--', join(dir, odd, '-x')], { cwd: dir });
+  const other = await serve(join(dir, 'odd.trace'));
+  assert.deepEqual((await codeOf(other, 'main')).rows.map((r) => r[1]), byHand(join(dir, 'lines'), 'main').map((r) => r[1]));
+  assert.ok(!existsSync(join(dir, 'pwned')));
+  rmSync(join(dir, odd, '-x'));
+  copyFileSync(join(dir, 'with-lines'), join(dir, odd, '-x'));
+  const refused = await codeOf(other, 'main');
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /no file with the code .* build id is here/);
+  await other.stop();
+  const listed = await (await bare.ask('/api/v1/traces/1/table/functions?metric=space&match=stripped%2B')).json();
+  assert.match((await codeOf(bare, listed.data[0][0])).text, /no symbol of .* says where the function/);
 });
 
 test('source: without lines it says what to do', async () => {
@@ -168,6 +255,11 @@ test('symbols: shares as SQL counts them, places in order, names read again', as
   await page.waitForSelector('.doc [role=status]:has-text("stripped-symbols.trace")');
   const saved = readFileSync(join(dir, 'stripped-symbols.trace'));
   assert.deepEqual(saved.subarray(0, before.length), before);
+  // Stripped code, symbols apart: the instructions come from one, the range from the other.
+  const apart = await codeOf(bare, 'load_table', 3);
+  assert.deepEqual(apart.rows.map((r) => r[0]), byHand(join(dir, 'with-lines'), 'load_table').map((r) => r[0]));
+  assert.match(apart.path, /stripped$/);
+  assert.ok(apart.rows.every((r) => r[2].endsWith('grow.c') && r[3] > 0));
   const elsewhere = await serve(join(dir, 'stripped-symbols.trace'));
   const known = 'select f.rel_pc, m.name, s.name, s.source_file, s.line_number from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping left join stack_profile_symbol s on s.symbol_set_id = f.symbol_set_id order by 1, 2, 3, 4, 5';
   assert.deepEqual(await elsewhere.sql(known), await bare.sql(known, 3));

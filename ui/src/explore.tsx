@@ -47,6 +47,7 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Allocation sizes here', act: () => go({ page: 'sizes', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Find in another dump: differences', act: () => go({ page: 'diff', filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] }) },
     { label: 'Source', act: () => void toSource(name) },
+    { label: 'Instructions', act: () => go({ page: 'source', view: 'code', fn: name }) },
     ...(place.peek().group === 'module' || t.parts ? [] : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
@@ -70,7 +71,7 @@ function markdown(g: Graph, node: number): string {
 export async function toSource(name: string): Promise<void> {
   const r = await query(place.peek().trace, `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`);
   const row = r.results[0]?.rows[0];
-  go({ page: 'source', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });
+  go({ page: 'source', view: '', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });
 }
 
 function picture(): void {

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ask } from './api';
 import { amount, base, error, percent, safe } from './format';
+import { CodeSwitch, CodeView } from './code';
 import { Busy, Failed, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, href, place, selection } from './state';
 
@@ -10,7 +11,19 @@ interface Text { path: string; text: string }
 
 const ROW = 20;
 
-export function SourcePage({ tracks, all }: ProfileProps) {
+export function SourcePage(props: ProfileProps) {
+  const p = place.value;
+  if (p.view !== 'code') return <Lines {...props} />;
+  return (
+    <>
+      <SelectionBar tracks={props.tracks} all={props.all} />
+      <div class="bar"><CodeSwitch /><MetricChoice />{p.filters.length > 0 && <span class="dim">filters choose the functions of the list only</span>}</div>
+      <CodeView />
+    </>
+  );
+}
+
+function Lines({ tracks, all }: ProfileProps) {
   const p = place.value;
   const key = `${p.trace} ${selection.value}`;
   const lines = useAnswer(`lines ${key}`, async () => (await ask(`/api/v1/traces/${p.trace}/lines?${selection.value}`)).json() as Promise<Line[]>);
@@ -29,7 +42,7 @@ export function SourcePage({ tracks, all }: ProfileProps) {
   return (
     <>
       <SelectionBar tracks={tracks} all={all} />
-      <div class="bar"><MetricChoice />{p.filters.length > 0 && <span class="dim">filters do not count here</span>}</div>
+      <div class="bar"><CodeSwitch /><MetricChoice />{p.filters.length > 0 && <span class="dim">filters do not count here</span>}</div>
       {lines.error && <Failed text={lines.error} />}
       {!lines.value && !lines.error && <Busy what="Adding up lines" />}
       {lines.value && !files.length && (

@@ -28,6 +28,7 @@ export interface Place {
   base: string; mode: string; key: string; by: string; known: string; sizes: string; open: string; all: string; match: string;
   sql: string; // the query of the SQL page
   file: string; line: string; // of the Source page
+  view: string; // of the Source page: '' or code
   collapse: boolean; // direct recursion as one frame
   group: string; // by what the graph is cut below its root: '', module, heap, process
   bottom: boolean; // the root stands at the bottom
@@ -45,7 +46,7 @@ const EMPTY: Place = {
   page: '', arg: '', trace: 0, upid: null, with: '', heap: '', at: '', max: false, from: '', metric: 'space', invert: false,
   frames: 'site', filters: [], zoom: '', search: '', fn: '', sort: '', theme: '',
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
-  sql: '', file: '', line: '', collapse: false, group: '', bottom: false, form: '', marks: '',
+  sql: '', file: '', line: '', view: '', collapse: false, group: '', bottom: false, form: '', marks: '',
   tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
   dump: '', since: '', cell: '', dims: '', rule: '', root: '', row: '', order: '',
 };
@@ -54,7 +55,7 @@ type Key = Exclude<keyof Place, 'page' | 'arg' | 'filters'>;
 const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !== 'filters') as Key[];
 
 /** What another trace begins with. */
-export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '',
+export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '', view: '',
   tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false, dump: '', since: '', cell: '', root: '', row: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */

@@ -95,6 +95,7 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
       { label: 'Callers and callees beside', act: () => go({ fn: name }) },
       { label: 'Allocation sizes here', act: to('sizes', 'SS') },
       { label: 'Source', act: () => void toSource(name) },
+      { label: 'Instructions', act: () => go({ page: 'source', view: 'code', fn: name }) },
       { label: 'SQL for this function', act: () => showSql(functionSql(tracks, name)) },
       null,
       { label: 'Copy name', act: () => void navigator.clipboard?.writeText(name) },
