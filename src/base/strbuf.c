@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #include "base/banned.h"
 #include "base/error.h"
 
@@ -88,11 +90,15 @@ void hw_strbuf_addf(struct hw_strbuf *b, const char *fmt, ...)
 void hw_strbuf_add_escaped(struct hw_strbuf *b, const void *p, size_t n)
 {
     const unsigned char *c = p;
-    for (size_t i = 0; i < n; i++) {
-        if (c[i] < 0x20 || c[i] == 0x7f || (c[i] == 0xc2 && i + 1 < n && c[i + 1] < 0xa0))
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+        len = hw_utf8_len(c + i, n - i);
+        uint32_t code = len ? hw_utf8_code(c + i, len) : 0;
+        if (len == 0 || (len == 1 && hw_utf8_is_hidden(code)))
             hw_strbuf_addf(b, "\\x%02x", c[i]);
+        else if (hw_utf8_is_hidden(code))
+            hw_strbuf_addf(b, "\\u{%x}", code);
         else
-            hw_strbuf_addc(b, (char)c[i]);
+            hw_strbuf_add(b, c + i, len);
     }
 }
 

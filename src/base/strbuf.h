@@ -26,7 +26,8 @@ void hw_strbuf_addc(struct hw_strbuf *b, char c);
 void hw_strbuf_adds(struct hw_strbuf *b, const char *s);
 void hw_strbuf_addf(struct hw_strbuf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Adds text from outside with control bytes written as \xNN, for a terminal or a log line. */
+/* Adds text from outside for a terminal or a log line: control bytes and bytes that are no UTF-8 as
+ * \xNN, characters that cannot be seen or turn the reading direction round as \u{202e}. */
 void hw_strbuf_add_escaped(struct hw_strbuf *b, const void *p, size_t n);
 char *hw_strbuf_take(struct hw_strbuf *b); /* caller frees; NULL when it failed; "" when empty */
 

@@ -30,6 +30,31 @@ size_t hw_utf8_len(const void *bytes, size_t n)
     return 0;
 }
 
+uint32_t hw_utf8_code(const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    uint32_t code = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | (p[i] & 0x3f);
+    return code;
+}
+
+bool hw_utf8_is_hidden(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0, 0x1f},        {0x7f, 0x9f},       {0xad, 0xad},     {0x34f, 0x34f},   {0x61c, 0x61c},
+        {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},
+        {0x2060, 0x206f}, {0x3164, 0x3164},   {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff0, 0xfffb},
+        {0xfffe, 0xffff}, {0xe0000, 0xe0fff},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (c >= ranges[i].first && c <= ranges[i].last)
+            return true;
+    return (c & 0xfffe) == 0xfffe; /* no characters, and not allowed in XML */
+}
+
 bool hw_utf8_valid(const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;

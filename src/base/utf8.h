@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct hw_strbuf;
 
@@ -16,6 +17,11 @@ struct hw_strbuf;
  * surrogate, cut). */
 size_t hw_utf8_len(const void *p, size_t n);
 bool hw_utf8_valid(const void *p, size_t n);
+/* The code point of a well-formed sequence of this length. */
+uint32_t hw_utf8_code(const void *p, size_t len);
+/* A control, or a character that turns the reading direction round or cannot be seen: text from
+ * outside that has one looks like another text. */
+bool hw_utf8_is_hidden(uint32_t code);
 /* Adds the text with each byte that is none of UTF-8 as U+FFFD. */
 void hw_utf8_add_clean(struct hw_strbuf *out, const void *p, size_t n);
 
