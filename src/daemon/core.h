@@ -350,6 +350,7 @@ void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *p
 void hw_session_set_root(struct hw_session *s, int32_t pid);
 void hw_session_free(struct hw_session *s);
 /* Up to this moment, also what no dump has told yet. */
+uint64_t hw_target_samples(const struct hw_target *t);
 void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
 /* A write to the trace failed. */
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);

@@ -724,6 +724,14 @@ static void tick_dumps(struct hw_session *s, uint64_t now)
     }
 }
 
+uint64_t hw_target_samples(const struct hw_target *t)
+{
+    uint64_t now = 0;
+    if (t->feed)
+        now = atomic_load_explicit(&t->feed->ring.shm->counters.samples, memory_order_relaxed);
+    return now > t->n_samples ? now : t->n_samples;
+}
+
 void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost)
 {
     *samples = *lost = 0;
@@ -732,7 +740,7 @@ void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t
         if (t->session != s || !t->feed)
             continue;
         const struct hw_ring_counters *c = &t->feed->ring.shm->counters;
-        *samples += atomic_load_explicit(&c->samples, memory_order_relaxed);
+        *samples += hw_target_samples(t);
         *lost += atomic_load_explicit(&c->lost_full, memory_order_relaxed);
     }
     *samples = *samples > s->n_samples ? *samples : s->n_samples;

@@ -87,7 +87,7 @@ static void status_session(struct hw_json *j, const struct hw_session *s, size_t
         hw_json_kv_uint(j, "pid", (uint64_t)t->pid.pid);
         hw_json_kv_str(j, "name", t->name);
         hw_json_kv_str(j, "state", phase_name(t->phase));
-        hw_json_kv_uint(j, "samples", t->n_samples);
+        hw_json_kv_uint(j, "samples", hw_target_samples(t));
         hw_json_kv_uint(j, "dumps", t->n_dumps);
         status_buffer(j, t);
         hw_json_end_object(j);
