@@ -48,7 +48,7 @@ const ask = async (sql) => {
   await at('overview');
   await at('query', `&sql=${encodeURIComponent(sql)}`);
   await page.waitForSelector('.editor');
-  await page.waitForFunction(() => document.querySelector('.result, .banner.bad, .outcome span:not(.dim)'));
+  await page.waitForFunction(() => document.querySelector('.result, .banner.bad, p.sr[role=alert], .outcome span:not(.dim)'));
   await idle();
 };
 const cells = () => page.locator('.grid-body [role=row]').evaluateAll((rows) => rows.map((r) => [...r.children].map((c) => c.title)));
@@ -95,16 +95,19 @@ test('completion knows tables, columns, functions and modules', async () => {
 });
 
 test('an error is shown at its place, with what was meant', async () => {
-  await ask('select name\nfrom proces');
-  assert.match(await page.textContent('.banner.bad'), /no such table: proces/);
-  assert.match(await page.textContent('.banner.bad'), /Did you mean process\?/);
-  const wrong = await page.evaluate(() => {
+  const wrong = () => page.evaluate(() => {
     const root = document.querySelector('.editor').shadowRoot;
     return { word: root.querySelector('.cm-wrong')?.textContent, problem: root.querySelector('.cm-problem')?.textContent };
   });
-  assert.match(wrong.problem, /no such table/);
+  await ask('select name\nfrom proces');
+  // Once to be seen, at its place, without the excerpt; and once to be heard.
+  assert.deepEqual(await wrong(), { word: 'proces', problem: 'no such table: proces Did you mean process?' });
+  assert.equal(await page.textContent('p.sr[role=alert]'), 'no such table: proces Did you mean process?');
+  assert.equal(await page.locator('.banner.bad').count(), 0);
+  await ask('include perfetto module nope'); // without a place
+  assert.match(await page.textContent('.banner.bad'), /unknown module 'nope'/);
   await ask('select 1,\n  2 form x\n');
-  assert.equal(await page.evaluate(() => document.querySelector('.editor').shadowRoot.querySelector('.cm-wrong')?.textContent), 'x');
+  assert.deepEqual(await wrong(), { word: 'x', problem: 'near "x": syntax error' });
 });
 
 test('an endless query: limited, and cancelled', async () => {

@@ -15,7 +15,7 @@ import { ns } from './times';
 interface Tab { name: string; sql: string }
 interface Past { sql: string; when: number; ms: number; rows: number; error: boolean }
 interface Saved { name: string; sql: string }
-interface Outcome extends Results { limit: number; ran: Statement; stopped?: boolean }
+interface Outcome extends Results { limit: number; ran: Statement; stopped?: boolean; wrong?: { message: string; at: number } } // wrong: where in the editor the error stands
 type View = 'table' | 'chart' | 'pivot' | 'flame';
 
 const LIMIT = 10_000;
@@ -67,11 +67,12 @@ function bind(sql: string, values: Record<string, string>): string {
 
 /** Where in the text the server's message points: "line N:  text" with a caret below. */
 function pointed(error: string, sql: string): { message: string; at: number | null } {
+  const alone = error.replace(/\n\s*line \d+:[\s\S]*$/, ''); // the editor has the line itself
   const m = /^([\s\S]*?)\n\s*line (\d+):  (.*)\n( *)\^/.exec(error);
   if (!m) { // SQLite names what it does not know, without saying where
     const word = /no such \w+: (?:\w+\.)?(\w+)|near "([^"]+)"/.exec(error);
     const found = word && new RegExp(`\\b${(word[1] ?? word[2]).replace(/\W/g, '\\$&')}\\b`, 'i').exec(sql);
-    return { message: error, at: found ? found.index : null };
+    return { message: alone, at: found ? found.index : null };
   }
   const lines = sql.split('\n');
   const line = Math.min(lines.length, Number(m[2])) - 1;
@@ -216,11 +217,10 @@ export function SqlPage({ trace }: { trace: Trace }) {
     if (running.current !== stop) return;
     running.current = null;
     setBusy(0);
+    const { message, at } = pointed(answer.error ?? '', what.text);
+    if (answer.error && at !== null) answer.wrong = { message, at: what.from + at };
     setOutcome(answer);
-    if (answer.error) {
-      const where = pointed(answer.error, what.text);
-      if (where.at !== null) editor.current?.problem(what.from + where.at, where.message + suggest(where.message, schema));
-    } else if (!answer.stopped && /\b(create|drop|include)\b/i.test(what.text)) schemaOf(trace.id, true).then(setSchema, () => {});
+    if (!answer.error && !answer.stopped && /\b(create|drop|include)\b/i.test(what.text)) schemaOf(trace.id, true).then(setSchema, () => {});
     if (!answer.stopped) {
       const entry: Past = { sql: what.text.trim(), when: Date.now(), ms: answer.ms, rows: answer.results.reduce((a, r) => a + r.rows.length, 0), error: !!answer.error };
       const next = [entry, ...remembered<Past[]>('sql-history', []).filter((x) => x.sql !== entry.sql)].slice(0, HISTORY);
@@ -228,6 +228,10 @@ export function SqlPage({ trace }: { trace: Trace }) {
       remember('sql-history', next);
     }
   };
+  useEffect(() => {
+    const wrong = outcome?.wrong;
+    if (wrong) editor.current?.problem(wrong.at, safe(wrong.message) + suggest(wrong.message, schema));
+  }, [outcome, schema]);
   const runHere = (all: boolean) => editor.current && void run(all ? { from: 0, text: editor.current.text() } : editor.current.current());
   const cancel = (): boolean => {
     if (!running.current) return false;
@@ -401,7 +405,8 @@ export function SqlPage({ trace }: { trace: Trace }) {
             : outcome ? <span>{outcome.results.length === 0 ? 'Done, nothing to show' : outcome.results.length > 1 ? `${outcome.results.length} results` : ''} <span class="dim">{outcome.ms < 10 ? outcome.ms.toFixed(1) : outcome.ms.toFixed(0)} ms</span></span>
             : <span class="dim">Ask with Ctrl+Enter; the tables are on the right, completion comes while you type.</span>}
         </div>
-        {outcome?.error && <pre class="banner bad" role="alert">{safe(outcome.error)
+        {outcome?.wrong && <p class="sr" role="alert">{safe(outcome.wrong.message)}{suggest(outcome.wrong.message, schema)}</p>}
+        {outcome?.error && !outcome.wrong && <pre class="banner bad" role="alert">{safe(outcome.error)
           .replace(/\\x0a/g, '\n')}{suggest(outcome.error, schema)}</pre>}
         {outcome?.results.map((r, i) => <ResultBox outcome={outcome} result={r} index={i} trace={trace} inBytes={inBytes} name={tabs[tab]?.name.replace(/\W+/g, '-').toLowerCase() || 'result'}
           onMore={() => void run(outcome.ran, outcome.limit * 10)} onSort={resort} onStack={() => put(callsitesSql(outcome.ran.text))} />)}
