@@ -37,6 +37,20 @@ test('the table: cells are effective sizes and totals of the file', async () => 
   assert.equal((await about('table')).rows[0].cells[0].now, effective);
 });
 
+test('only where there are memory dumps', async () => {
+  const shown = () => page.locator('nav.side a[aria-label=MemoryInfra]').count();
+  await at();
+  assert.equal(await shown(), 1);
+  const native = record('native.trace');
+  const opened = await (await server.ask(`/api/v1/traces?path=${native}`, { method: 'POST' })).json();
+  await page.waitForFunction(() => /native\.trace/.test(document.querySelector('header select').textContent));
+  await visit(page, 'overview', '', opened.id);
+  await page.waitForFunction(() => document.title.startsWith('native.trace') && document.querySelector('.figures'));
+  assert.equal(await shown(), 0);
+  await server.ask(`/api/v1/traces/${opened.id}`, { method: 'DELETE' });
+  await at();
+});
+
 test('a figure of another dump is not told as one of this', async () => {
   const t = await about('table?dump=200000000');
   assert.deepEqual(t.columns.map((c) => c.name), ['malloc', 'tracing', 'resident']);

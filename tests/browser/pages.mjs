@@ -412,6 +412,18 @@ test('bad traces are told, good ones opened beside them', async () => {
 test('an address with a trace that is not open says what is shown in its place', async () => {
   await page.evaluate(() => (location.hash = '#!/flame?trace=99'));
   await page.waitForSelector('.banner:has-text("Trace 99 of this address is not open here; this is grow.trace")');
+  await page.evaluate(() => (location.hash = '#!/No-such?trace=1'));
+  await page.waitForSelector('.banner:has-text("There is no page “No-such”; this is the overview")');
+  await page.waitForSelector('.figures');
+  await page.evaluate(() => (location.hash = '#!/flame?trace=1&upid=77'));
+  await page.waitForSelector('.banner:has-text("no heap profile of process 77")');
+  await page.waitForSelector('.flame canvas');
+  assert.doesNotMatch(page.url(), /upid=77/);
+  await page.evaluate(() => (location.hash = '#!/functions?trace=1&heap=' + encodeURIComponent('no\u202eheap')));
+  await page.waitForSelector('.banner:has-text("has no heap no\\\\u202eheap; all its heaps are shown")');
+  await page.waitForSelector('.grid-body [role=row]');
+  await at('leaks');
+  assert.equal(await page.locator('.banner:has-text("has no heap")').count(), 0);
   await at('overview');
   await page.setViewportSize({ width: 320, height: 844 });
   await at('timeline');

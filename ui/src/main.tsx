@@ -1,17 +1,18 @@
 // The page's frame: sidebar, top bar, and the page that the URL names.
-import { effect } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type Trace, trouble } from './api';
+import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type Timeline, type Trace, trouble } from './api';
 import { base, bytes, safe, takeUnits } from './format';
 import { Help, help } from './help';
 import { keepRecent, words } from './home';
-import { PAGES, pageOf, type PageRow, whyMissing } from './pages';
-import { Busy, currentTrace, Failed, isTyping, Losses, tracksOf, useDumpKeys, useTimeline } from './parts';
+import { isPage, PAGES, pageOf, type PageRow, whyMissing } from './pages';
+import { Busy, currentTrace, Failed, isTyping, Losses, nameOfTracks, tracksOf, useDumpKeys, useTimeline } from './parts';
 import { Omnibox, Share, UnitsToggle } from './omnibox';
-import { fresh, go, href, place } from './state';
+import { fresh, go, href, type Place, place } from './state';
 import { Reading, Unnamed, Unreadable } from './states';
 import { remembered } from './store';
+import { chosen } from './together';
 
 const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path d={d} fill="currentColor" /></svg>;
 
@@ -31,10 +32,41 @@ function toggleTheme(): void {
 
 // ---- what the URL names ----
 
+/** What the address wanted and the trace does not have; what is shown in its place stands in the address then. */
+const without = signal<{ trace: number; page: string; text: string; change: Partial<Place> } | null>(null);
+
+function notHere(all: Timeline): { text: string; change: Partial<Place> } | null {
+  const p = place.value;
+  const has = (upid: number) => all.processes.some((x) => x.upid === upid);
+  const lost = [...(p.upid === null ? [] : [p.upid]), ...p.with.split(',').filter(Boolean).map(Number)].filter((x) => !has(x));
+  if (lost.length) {
+    const kept = p.with.split(',').filter((x) => x && has(Number(x))).join(',');
+    return { text: `The trace has no heap profile of process ${lost.join(', ')} (upid) of this address`, change: { upid: p.upid !== null && has(p.upid) ? p.upid : null, with: kept, heap: '', at: '', max: false, from: '', zoom: '' } };
+  }
+  if (p.heap && !chosen(all).some((t) => t.heaps.some((h) => h.heap === p.heap)))
+    return { text: `${nameOfTracks(chosen(all)[0])} has no heap ${safe(p.heap)}`, change: { heap: '', zoom: '' } };
+  return null;
+}
+
+/** Names what was asked for as long as the substitute is looked at. */
+function Without() {
+  const w = without.value;
+  const p = place.value;
+  const same = w && w.trace === p.trace && w.page === p.page && (Object.keys(w.change) as (keyof Place)[]).every((k) => w.change[k] === p[k]);
+  return same ? <div class="banner note" role="status">{w.text}; {w.change.upid === undefined ? 'all its heaps are shown' : 'another one is shown'}.</div> : null;
+}
+
 function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; trace: Trace }) {
   const answer = useTimeline();
   const tracks = tracksOf(answer.value, row.sum);
   useDumpKeys(tracks);
+  const lost = answer.value && tracks ? notHere(answer.value) : null;
+  useEffect(() => {
+    if (!lost) return;
+    without.value = { ...lost, trace: place.peek().trace, page: place.peek().page };
+    go(lost.change, true);
+  });
+  if (lost) return <Busy what="Reading dumps" />;
   if (answer.error) return <Failed text={answer.error} />;
   if (!answer.value) return <Busy what="Reading dumps" />;
   if (!tracks && row.graphs && trace.heap_graphs) return <row.graphs trace={trace} />;
@@ -66,6 +98,12 @@ function Strayed({ trace }: { trace: Trace }) {
   return <div class="banner note" role="status">Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}. <a href={href({ page: 'home' })}>Open traces</a></div>;
 }
 
+function Unknown() {
+  const page = place.value.page;
+  if (!page || isPage(page)) return null;
+  return <div class="banner note" role="status">There is no page “{safe(page)}”; this is {currentTrace() ? 'the overview' : 'the beginning'}.</div>;
+}
+
 function Page() {
   const trace = currentTrace();
   const row = pageOf(place.value.page);
@@ -80,7 +118,7 @@ function Page() {
   }
   if (trace.state === 'loading') return <Reading trace={trace} />;
   if (trace.state === 'failed') return <Unreadable trace={trace} />;
-  return <>{title}<Strayed trace={trace} /><Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
+  return <>{title}<Strayed trace={trace} /><Without /><Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
 }
 
 function App() {
@@ -117,7 +155,7 @@ function App() {
         <button type="button" onClick={toggleTheme}>{(p.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}</button>
         <button type="button" aria-label="Help" title="Help (?)" onClick={() => (help.value = true)}>?</button>
       </header>
-      <main id="main" tabIndex={-1}><Gone /><Page /></main>
+      <main id="main" tabIndex={-1}><Gone /><Unknown /><Page /></main>
       <Help />
     </>
   );

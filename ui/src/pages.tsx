@@ -59,13 +59,15 @@ export const PAGES: PageRow[] = [
   { id: 'sizes', label: 'Sizes', icon: 'M3 20h18v1H3zM4 14h3v5H4zM8 8h3v11H8zM12 4h3v15h-3zM16 10h3v9h-3z', needs: 'profile', view: lazy(async () => (await import('./sizes')).SizesPage) },
   { id: 'accounting', label: 'Accounting', icon: 'M3 20V4h2v14h16v2zM7 13h3v4H7zM12 9h3v8h-3zM17 5h3v12h-3z', needs: 'profile', view: lazy(async () => (await import('./accounting')).AccountingPage) },
   { id: 'heap', label: 'Managed heap', icon: 'M12 2l4 4-4 4-4-4zM5 13l4 4-4 4-4-4zM19 13l4 4-4 4-4-4zM11 10h2v3h5v2H6v-2h5z', needs: 'trace', view: lazy(() => import('./heap').then((m) => m.HeapPage)), missing: (t) => (t.heap_graphs ? '' : 'the trace holds no dump of a managed heap') },
-  { id: 'memory-infra', label: 'MemoryInfra', icon: 'M12 2a10 10 0 1 0 .01 0zM7 17V7h2l3 5 3-5h2v10h-2v-6l-3 5-3-5v6z', needs: 'trace', view: lazy(() => import('./infra').then((m) => m.InfraPage)), missing: (t) => (t.memory_dumps || t.processes?.length ? '' : 'the trace holds no memory dump') },
+  { id: 'memory-infra', label: 'MemoryInfra', icon: 'M12 2a10 10 0 1 0 .01 0zM7 17V7h2l3 5 3-5h2v10h-2v-6l-3 5-3-5v6z', needs: 'trace', view: lazy(() => import('./infra').then((m) => m.InfraPage)), missing: (t) => (t.memory_dumps ? '' : 'the trace holds no memory dump') },
   { id: 'query', label: 'SQL', icon: 'M4 5c0-4 16-4 16 0v14c0 4-16 4-16 0zm2 3.2v2.6c3 2 9 2 12 0V8.2c-3 1.4-9 1.4-12 0z', needs: 'trace', view: lazy(() => import('./sql').then((m) => m.SqlPage)) },
   { id: 'source', label: 'Source', icon: 'M8 5l-6 7 6 7 1.8-1.5L5 12l4.8-5.5zM16 5l6 7-6 7-1.8-1.5L19 12l-4.8-5.5z', needs: 'profile', view: lazy(() => import('./source').then((m) => m.SourcePage)) },
   { id: 'symbols', label: 'Symbols', icon: 'M3 4h7l2 3h9v13H3zM7 11v2h10v-2zM7 15v2h7v-2z', needs: 'trace', view: lazy(() => import('./symbols').then((m) => m.SymbolsPage)) },
   { id: 'info', label: 'Info', icon: 'M12 2a10 10 0 1 0 .01 0zM11 10h2v8h-2zM11 6h2v2h-2z', needs: 'trace', view: lazy(() => import('./info').then((m) => m.InfoPage)) },
   { id: 'settings', label: 'Settings', icon: 'M3 6h9v2H3zM16 6h5v2h-5zM12 4h3v6h-3zM3 16h4v2H3zM11 16h10v2H11zM7 14h3v6H7z', needs: 'nothing', view: lazy(() => import('./settings').then((m) => m.SettingsPage)) },
 ];
+
+export const isPage = (id: string): boolean => PAGES.some((x) => x.id === id);
 
 /** The row that a place names; an unknown one is the overview. */
 export const pageOf = (id: string): PageRow => PAGES.find((x) => x.id === id) ?? PAGES.find((x) => x.id === 'overview')!;

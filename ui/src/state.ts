@@ -88,11 +88,11 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
 
 export function parse(hash: string): Place {
   const p: Place = { ...EMPTY, filters: [] };
-  const m = /^#!\/([a-z-]*)(?:\/(\d+))?(?:\?(.*))?$/s.exec(hash);
+  const m = /^#!\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(hash); // a page that is none is told as that
   if (!m) return p;
   const q = new URLSearchParams(m[3] ?? '');
   p.page = m[1] || 'home'; // no hash at all: no wish
-  p.arg = m[2] ?? '';
+  p.arg = /^\d+$/.test(m[2] ?? '') ? m[2] : '';
   p.filters = q.getAll('f').filter((f) => f !== '');
   for (const key of KEYS) {
     const text = q.get(key);
