@@ -48,6 +48,7 @@ struct recording {
     unsigned id;
     struct hw_desk_words words;
     char *library, *program;
+    char name[256]; /* the command, or the process that is attached to, before a target answered */
     struct hw_controller *controller;
     struct hw_launch launch;
     bool launched, unkept; /* unkept: its file has no name */
@@ -195,9 +196,8 @@ static void show_end(struct recording *x, enum state state, const char *code, co
 
 static int name_file(struct recording *x, const struct hw_seen_target *t, struct hw_error *err)
 {
-    const struct hw_opts *o = &x->words.cli.opts;
     int pid = t ? t->pid : x->launched ? x->launch.pid : (int)x->words.pids.v[0];
-    const char *name = t && t->name ? t->name : o->args[0];
+    const char *name = t && t->name ? t->name : x->name;
     int rc = hw_output_finish(&x->output, name, pid, err);
     if (rc < 0)
         return rc;
@@ -275,12 +275,28 @@ static void *run_thread(void *ctx)
 
 /* ---- set up ---- */
 
+/* A pid says little in a heading and in the name of a file. */
+static void name_target(struct recording *x)
+{
+    struct hw_pid p;
+    const char *name = x->words.cli.opts.args[0];
+    char argv0[sizeof x->name] = "";
+    if (x->words.attach && hw_pid_open((int32_t)x->words.pids.v[0], &p, NULL) == HW_OK) {
+        hw_proc_argv0(p.dir, argv0, sizeof argv0);
+        hw_pid_done(&p);
+        if (hw_proc_shown_name(argv0)[0])
+            name = hw_proc_shown_name(argv0);
+    }
+    (void)snprintf(x->name, sizeof x->name, "%s", name); /* cut is fine */
+}
+
 static int set_up(struct recording *x, struct hw_error *err)
 {
     const struct hw_opts *o = &x->words.cli.opts;
     struct hw_record_words words = hw_desk_record_words(&x->words);
     struct hw_control_start start = hw_record_start(&words);
     sigset_t none;
+    name_target(x);
     sigemptyset(&none);
     int rc = hw_controller_spawn(NULL, &x->controller, err);
     if (rc == HW_OK && !x->words.attach) {
@@ -295,7 +311,7 @@ static int set_up(struct recording *x, struct hw_error *err)
         x->launched = rc == HW_OK;
     }
     if (rc == HW_OK)
-        rc = hw_output_open(x->unkept ? "/dev/null" : NULL, o->args[0],
+        rc = hw_output_open(x->unkept ? "/dev/null" : NULL, x->name,
                             x->launched ? x->launch.pid : (int)x->words.pids.v[0],
                             /* force = */ false, &x->output, err);
     if (rc < 0)
@@ -529,7 +545,7 @@ static void put_recording(struct hw_json *j, const struct recording *x)
     hw_json_kv_uint(j, "id", x->id);
     hw_json_kv_str(j, "state", state_names[x->state]);
     hw_json_kv_str(j, "command", x->shell);
-    hw_json_kv_str(j, "target", x->words.cli.opts.args[0]);
+    hw_json_kv_str(j, "target", x->name);
     hw_json_kv_bool(j, "launched", x->launched);
     hw_json_kv_int(j, "program", x->launched ? x->launch.pid : -1);
     hw_json_kv_bool(j, "program_runs", x->program_runs);

@@ -37,6 +37,18 @@ static char *default_name(const char *command, int pid, unsigned try)
     return hw_strbuf_take(&b);
 }
 
+/* The first that no file has: a process may be recorded more than once. */
+static char *unused_name(const char *command, int pid)
+{
+    enum { MAX_TRIES = 1000 };
+    char *name = default_name(command, pid, 1);
+    for (unsigned try = 2; name && try < MAX_TRIES && access(name, F_OK) == 0; try++) {
+        free(name);
+        name = default_name(command, pid, try);
+    }
+    return name;
+}
+
 static int open_unlinked(struct hw_error *err)
 {
     const char *dir = getenv("TMPDIR");
@@ -89,7 +101,7 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
     if (o.to_stdout && isatty(STDOUT_FILENO))
         return hw_fail(err, HW_EINVAL, 0, "a trace is not for a terminal: redirect it");
     if (!o.to_stdout) {
-        o.final_name = path ? strdup(path) : default_name(command, pid, 1);
+        o.final_name = path ? strdup(path) : unused_name(command, pid);
         if (!o.final_name)
             return hw_fail(err, HW_ENOMEM, 0, "name of the output");
     }

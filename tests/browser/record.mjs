@@ -85,6 +85,8 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   await page.focus('button.go');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.rec.running');
+  assert.match(await page.textContent('.rec h2'), /Recording redis-server/); // before it answered, too
+  assert.match(await page.textContent('.rec .figure:has-text("Written") .note'), new RegExp(`^heap\\.redis-server.*\\.${redis.pid}\\.trace\\.part$`));
   load(20000);
   await page.waitForFunction((pid) => [...document.querySelectorAll('.rec tbody tr')].some((r) => r.textContent.includes(String(pid)) && /profiled/.test(r.textContent)), redis.pid);
   await page.waitForFunction(() => Number(document.querySelectorAll('.rec .value')[1].textContent.replace(/\D/g, '')) > 1000);
@@ -182,6 +184,20 @@ test('nothing recorded says why; a recording thrown away leaves no file', async 
   await page.waitForSelector('.past li:has-text("Nothing was recorded")', { timeout: 20_000 });
   sleeper.kill();
   await bothThemes('recorded');
+});
+
+test('a process tells its samples before its first dump', async () => {
+  const { id } = await (await post('/api/v1/record/start', { words: ['attach', '-i', '512', String(redis.pid)] })).json();
+  await page.evaluate(() => (location.hash = '#!/record'));
+  await page.waitForSelector(`.rec.running[aria-label="Recording ${id}"] tbody tr:has-text("profiled")`);
+  load(5000);
+  await page.waitForFunction((n) => {
+    const rec = document.querySelector(`.rec[aria-label="Recording ${n}"]`);
+    const told = (x) => Number(x.textContent.replace(/\D/g, ''));
+    return told(rec.querySelectorAll('.value')[3]) === 0 && told(rec.querySelector('tbody tr').cells[3]) > 100;
+  }, id, { timeout: 8000 });
+  await server.ask(`/api/v1/record/discard?id=${id}`, { method: 'POST' });
+  await page.waitForSelector(`.rec.running[aria-label="Recording ${id}"]`, { state: 'detached' });
 });
 
 test('only the token, only POST, only what a page may say', async () => {
