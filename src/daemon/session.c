@@ -787,14 +787,18 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
 {
     if (s->targets_due)
         finish_targets(s, now);
-    size_t left = n_targets_left(s);
-    if (left == 0)
-        left = hw_inject_leave(s);
+    size_t targets = n_targets_left(s), hooked = targets ? 0 : hw_inject_leave(s), graphs = 0;
     for (size_t i = 0; i < s->java.n; i++)
-        left += hw_java_source_busy(s->java.v[i]);
+        graphs += hw_java_source_busy(s->java.v[i]);
+    size_t left = targets + hooked + graphs;
     if (!s->closed && (left == 0 || now > s->stop_deadline_ns + 5 * SEC)) {
-        if (left)
-            hw_session_warn(s, "%zu targets did not answer in time: not in the trace", left);
+        if (targets)
+            hw_session_warn(s, "%zu targets did not answer in time: not in the trace", targets);
+        if (hooked)
+            hw_session_warn(
+                s, "the hooks are still in %zu processes: these were not stopped in time", hooked);
+        if (graphs)
+            hw_session_warn(s, "a heap graph was not ready in time: not in the trace");
         end(s);
         s->closed = true;
     }
