@@ -282,10 +282,10 @@ static void check_no_errors(const struct hw_profile *p)
 
 static void check_protoc(const char *path)
 {
-    char command[512];
+    char command[4 * 4096]; /* PATH_MAX each */
     (void)snprintf(command, sizeof command,
-                   "protoc -I%s --decode=perfetto.protos.Trace %s/trace.proto %s/heapwise.proto "
-                   "< %s > %s.txt 2>/dev/null",
+                   "protoc -I'%s' --decode=perfetto.protos.Trace '%s'/trace.proto "
+                   "'%s'/heapwise.proto < %s > %s.txt 2>/dev/null",
                    PROTO_DIR, PROTO_DIR, PROTO_DIR, path, path);
     if (system("protoc --version > /dev/null 2>&1") != 0) {
         print_message("no protoc: the file is not checked by it\n");
