@@ -53,7 +53,10 @@ def start_stop(box):
         s = session(box, "t_saturate", interval=4096, trace="s.trace")
         if i % 2 == 0:  # joins and works; the others may be over before the program has heard of them
             joined += 1
-            hw.wait_for(lambda: rings() - before, "the program to join", 30)
+            # A buffer that overran may be gone before we look: then the samples below tell that it joined.
+            until = time.monotonic() + 30
+            while not rings() - before and time.monotonic() < until:
+                time.sleep(0.005)
             enough = work() + 5
             hw.wait_for(lambda: work() >= enough, "the program to work", 60)
         else:
