@@ -251,6 +251,13 @@ void hw_json_kv_uint(struct hw_json *j, const char *key, uint64_t v)
     hw_json_uint(j, v);
 }
 
+void hw_json_kv_hex(struct hw_json *j, const char *key, uint64_t v)
+{
+    char text[17];
+    (void)snprintf(text, sizeof text, "%llx", (unsigned long long)v);
+    hw_json_kv_str(j, key, text);
+}
+
 void hw_json_kv_double(struct hw_json *j, const char *key, double v)
 {
     hw_json_key(j, key);

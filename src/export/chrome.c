@@ -93,13 +93,6 @@ static void put_processes(struct chrome *c)
 
 /* ---- memory dumps: phase v, numbers in hex ---- */
 
-static void put_hex(struct chrome *c, const char *key, uint64_t v)
-{
-    char text[24];
-    (void)snprintf(text, sizeof text, "%llx", (unsigned long long)v);
-    hw_json_kv_str(&c->j, key, text);
-}
-
 /* Dumps of one moment have one id, whatever process they are of. */
 static void begin_dump(struct chrome *c, hw_upid upid, int64_t ts_ns, const char *detail)
 {
@@ -121,7 +114,7 @@ static void put_scalar(struct chrome *c, const char *name, const char *units, ui
     hw_json_begin_object(&c->j);
     hw_json_kv_str(&c->j, "type", "scalar");
     hw_json_kv_str(&c->j, "units", units);
-    put_hex(c, "value", v);
+    hw_json_kv_hex(&c->j, "value", v);
     hw_json_end_object(&c->j);
 }
 
@@ -162,7 +155,7 @@ static void put_nodes(struct chrome *c, uint32_t process)
         if (n->unspecified || !n->guid)
             continue;
         begin_allocator(c, text_of(c, n->path));
-        put_hex(c, "guid", n->guid);
+        hw_json_kv_hex(&c->j, "guid", n->guid);
         hw_json_key(&c->j, "attrs");
         hw_json_begin_object(&c->j);
         if (n->has_size)
@@ -182,8 +175,8 @@ static void put_owners(struct chrome *c, uint32_t process)
         if (!e->source_guid || !e->target_guid) /* made by us */
             continue;
         hw_json_begin_object(&c->j);
-        put_hex(c, "source", e->source_guid);
-        put_hex(c, "target", e->target_guid);
+        hw_json_kv_hex(&c->j, "source", e->source_guid);
+        hw_json_kv_hex(&c->j, "target", e->target_guid);
         hw_json_kv_uint(&c->j, "importance", e->importance);
         hw_json_kv_str(&c->j, "type", "ownership");
         hw_json_end_object(&c->j);

@@ -487,13 +487,6 @@ int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
 
 /* ---- version 1 ---- */
 
-static void put_hex(struct hw_json *j, const char *key, uint64_t v)
-{
-    char text[17];
-    (void)snprintf(text, sizeof text, "%llx", (unsigned long long)v);
-    hw_json_kv_str(j, key, text);
-}
-
 static void put_decimal(struct hw_json *j, const char *key, uint64_t v)
 {
     char text[24];
@@ -511,8 +504,8 @@ static void put_entry(struct hw_json *j, const struct told *t, const struct row 
         put_decimal(j, "bt", t->nodes.v[r->node].id);
     if (r->type != HW_ID_NONE)
         put_decimal(j, "type", t->names.v[r->type].type_id);
-    put_hex(j, "size", (uint64_t)r->size);
-    put_hex(j, "count", (uint64_t)r->count);
+    hw_json_kv_hex(j, "size", (uint64_t)r->size);
+    hw_json_kv_hex(j, "count", (uint64_t)r->count);
     hw_json_end_object(j);
 }
 

@@ -1,0 +1,285 @@
+/*
+ * Each heap has an allocator root of its own name, without which the viewer offers no way to it.
+ * Where the profile has a memory dump of that moment, its nodes are told as they are; else the
+ * roots are made of what the profile knows: malloc's own figures, and what the heaps hold.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map64.h"
+#include "base/strings.h"
+#include "export/memory_infra_parts.h"
+#include "views/process.h"
+
+#include "base/banned.h"
+
+/* What the functions below write from, and to. */
+struct job {
+    const struct hw_profile *p;
+    struct hw_json *j;
+    uint64_t dump;
+};
+
+static struct hw_bytes str(const struct job *w, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(w->p->callsites), id);
+}
+
+static void put_str(const struct job *w, const char *key, struct hw_bytes text)
+{
+    hw_json_key(w->j, key);
+    hw_json_strn(w->j, text.p, text.n);
+}
+
+static void put_scalar(struct hw_json *j, const char *name, const char *units, uint64_t v)
+{
+    hw_json_key(j, name);
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "type", "scalar");
+    hw_json_kv_str(j, "units", units);
+    hw_json_kv_hex(j, "value", v);
+    hw_json_end_object(j);
+}
+
+static bool counter(const struct job *w, hw_upid upid, const char *name, int64_t ts, uint64_t *out)
+{
+    double v;
+    if (!hw_process_counter(w->p, upid, name, ts, &v, NULL) || !(v >= 0) || v > 9e18)
+        return false;
+    *out = (uint64_t)v;
+    return true;
+}
+
+/* ---- totals ---- */
+
+static const int64_t together_ns = 50 * 1000 * 1000;
+
+/* A peak that was told at another moment than the resident bytes is that moment's. */
+static bool told_together(const struct job *w, hw_upid upid, int64_t ts)
+{
+    int64_t rss_ns, peak_ns;
+    double v;
+    return hw_process_counter(w->p, upid, "mem.rss", ts, &v, &rss_ns) &&
+           hw_process_counter(w->p, upid, "mem.rss.watermark", ts, &v, &peak_ns) &&
+           hw_sat_sub(rss_ns, peak_ns) <= together_ns && hw_sat_sub(peak_ns, rss_ns) <= together_ns;
+}
+
+void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts)
+{
+    const struct job *w = &(struct job){.p = p, .j = j};
+    uint64_t rss, peak, reset = 0, anon, swap = 0, footprint;
+    if (!counter(w, upid, "mem.rss", ts, &rss))
+        return;
+    hw_json_key(j, "process_totals");
+    hw_json_begin_object(j);
+    hw_json_kv_hex(j, "resident_set_bytes", rss);
+    if (told_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
+        (void)counter(w, upid, "mem.rss.watermark_is_since_last_dump", ts, &reset);
+        hw_json_kv_hex(j, "peak_resident_set_bytes", peak);
+        hw_json_kv_bool(j, "is_peak_rss_resetable", reset != 0);
+    }
+    (void)counter(w, upid, "mem.swap", ts, &swap);
+    if (counter(w, upid, "mem.private_footprint", ts, &footprint))
+        hw_json_kv_hex(j, "private_footprint_bytes", footprint);
+    else if (counter(w, upid, "mem.rss.anon", ts, &anon))
+        hw_json_kv_hex(j, "private_footprint_bytes", anon + swap);
+    hw_json_end_object(j);
+}
+
+/* ---- allocators ---- */
+
+static uint64_t guid(const struct job *w, hw_upid upid, struct hw_bytes name)
+{
+    uint64_t h = hw_hash_mix(hw_hash_mix(w->dump, upid.v), hw_hash_bytes(name.p, name.n));
+    return h ? h : 1;
+}
+
+static void begin_node(const struct job *w, hw_upid upid, const char *root, size_t n,
+                       const char *rest)
+{
+    struct hw_strbuf path = {0};
+    hw_strbuf_add(&path, root, n);
+    hw_strbuf_adds(&path, rest);
+    hw_json_keyn(w->j, path.p, path.n);
+    hw_json_begin_object(w->j);
+    hw_json_kv_hex(w->j, "guid", guid(w, upid, hw_bytes_of(path.p, path.n)));
+    hw_json_key(w->j, "attrs");
+    hw_json_begin_object(w->j);
+    hw_strbuf_done(&path);
+}
+
+static void end_node(const struct job *w)
+{
+    hw_json_end_object(w->j);
+    hw_json_end_object(w->j);
+}
+
+static int64_t sum_sizes(const struct hw_infra_heap *h)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < h->values.n; i++)
+        sum = hw_sat_add(sum, h->values.v[i].size);
+    return sum;
+}
+
+static int64_t sum_counts(const struct hw_infra_heap *h)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < h->values.n; i++)
+        sum = hw_sat_add(sum, h->values.v[i].count);
+    return sum;
+}
+
+/* What the allocator holds, where it told (glibc's malloc), else what its heap does. */
+static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct hw_infra_heap *h)
+{
+    struct hw_json *j = w->j;
+    const char *name = (const char *)h->name.p;
+    size_t n = h->name.n;
+    uint64_t held = (uint64_t)sum_sizes(h), count = (uint64_t)sum_counts(h);
+    uint64_t arena = 0, mmap = 0, in_use = held, spare = 0;
+    bool told = hw_bytes_equal(h->name, hw_bytes_str("malloc")) &&
+                counter(w, upid, "malloc_info.in_use", ts, &in_use);
+    if (told) {
+        (void)counter(w, upid, "malloc_info.arena", ts, &arena);
+        (void)counter(w, upid, "malloc_info.mmap", ts, &mmap);
+        (void)counter(w, upid, "malloc_info.free", ts, &spare);
+        in_use += mmap;
+    }
+    begin_node(w, upid, name, n, "");
+    put_scalar(j, "size", "bytes", in_use + spare);
+    if (told)
+        put_scalar(j, "virtual_size", "bytes", arena + mmap);
+    end_node(w);
+    begin_node(w, upid, name, n, "/allocated_objects");
+    put_scalar(j, "size", "bytes", in_use);
+    if (!told)
+        put_scalar(j, "object_count", "objects", count);
+    put_scalar(j, "shim_allocated_objects_size", "bytes", held);
+    put_scalar(j, "shim_allocated_objects_count", "objects", count);
+    end_node(w);
+    if (told) {
+        begin_node(w, upid, name, n, "/metadata_fragmentation_caches");
+        put_scalar(j, "size", "bytes", spare);
+        end_node(w);
+    }
+}
+
+static bool ends_with(struct hw_bytes b, const char *end)
+{
+    size_t n = strlen(end);
+    return b.n >= n && memcmp(b.p + b.n - n, end, n) == 0;
+}
+
+/* Attributes are rows NAME.value, some with a NAME.unit behind. */
+static void put_args(const struct job *w, uint32_t set)
+{
+    const struct hw_arg_row *rows = w->p->args.rows.v;
+    size_t n = w->p->args.rows.n, lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (rows[mid].set < set)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (size_t i = lo; i < n && rows[i].set == set; i++) {
+        struct hw_bytes key = str(w, rows[i].key);
+        if (!ends_with(key, ".value"))
+            continue;
+        bool text = rows[i].type == HW_ARG_STRING;
+        hw_json_keyn(w->j, key.p, key.n - 6);
+        hw_json_begin_object(w->j);
+        hw_json_kv_str(w->j, "type", text ? "string" : "scalar");
+        const char *units = text ? "" : "objects";
+        if (!text && i + 1 < n && rows[i + 1].set == set &&
+            ends_with(str(w, rows[i + 1].key), ".unit"))
+            units = hw_strings_cstr(hw_callsites_strings(w->p->callsites), rows[i + 1].text);
+        hw_json_kv_str(w->j, "units", units);
+        if (text)
+            put_str(w, "value", str(w, rows[i].text));
+        else
+            hw_json_kv_hex(w->j, "value", (uint64_t)rows[i].number);
+        hw_json_end_object(w->j);
+    }
+}
+
+/* The nodes that somebody dumped; those that the model made are made again by the reader. */
+static void put_nodes(const struct job *w, uint32_t process)
+{
+    const struct hw_memory_dumps *m = &w->p->memory;
+    for (size_t i = 0; i < m->nodes.n; i++) {
+        const struct hw_memory_node *n = &m->nodes.v[i];
+        struct hw_bytes path = str(w, n->path);
+        if (n->process != process || n->guid == 0 || n->unspecified)
+            continue;
+        hw_json_keyn(w->j, path.p, path.n);
+        hw_json_begin_object(w->j);
+        hw_json_kv_hex(w->j, "guid", n->guid);
+        if (n->weak)
+            hw_json_kv_uint(w->j, "flags", 1);
+        hw_json_key(w->j, "attrs");
+        hw_json_begin_object(w->j);
+        if (n->has_size)
+            put_scalar(w->j, "size", "bytes", n->size);
+        if (n->arg_set != HW_ID_NONE)
+            put_args(w, n->arg_set);
+        end_node(w);
+    }
+}
+
+static bool has_root(const struct job *w, uint32_t process, struct hw_bytes name)
+{
+    const struct hw_memory_dumps *m = &w->p->memory;
+    for (size_t i = 0; i < m->nodes.n; i++)
+        if (m->nodes.v[i].process == process && m->nodes.v[i].guid &&
+            hw_bytes_equal(str(w, m->nodes.v[i].path), name))
+            return true;
+    return false;
+}
+
+static void put_edges(const struct job *w, uint32_t process)
+{
+    const struct hw_memory_dumps *m = &w->p->memory;
+    hw_json_key(w->j, "allocators_graph");
+    hw_json_begin_array(w->j);
+    for (size_t i = 0; i < m->edges.n; i++) {
+        const struct hw_memory_edge *e = &m->edges.v[i];
+        if (!e->source_guid || !e->target_guid || m->nodes.v[e->source].process != process)
+            continue;
+        hw_json_begin_object(w->j);
+        hw_json_kv_hex(w->j, "source", e->source_guid);
+        hw_json_kv_hex(w->j, "target", e->target_guid);
+        hw_json_kv_uint(w->j, "importance", e->importance);
+        hw_json_kv_str(w->j, "type", "ownership");
+        hw_json_end_object(w->j);
+    }
+    hw_json_end_array(w->j);
+}
+
+void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
+                             const struct hw_infra_moment *m)
+{
+    static const char tracing[] = "tracing";
+    const struct job *w = &(struct job){.p = p, .j = j, .dump = m->dump};
+    bool dumped = m->process != HW_ID_NONE;
+    hw_json_key(j, "allocators");
+    hw_json_begin_object(j);
+    if (dumped)
+        put_nodes(w, m->process);
+    if (m->global_process != HW_ID_NONE)
+        put_nodes(w, m->global_process);
+    for (size_t i = 0; i < m->n_heaps; i++)
+        if (!dumped || !has_root(w, m->process, m->heaps[i].name))
+            put_root(w, m->upid, m->ts_ns, &m->heaps[i]);
+    if (m->folded.rows && (!dumped || !has_root(w, m->process, hw_bytes_str(tracing)))) {
+        begin_node(w, m->upid, tracing, sizeof tracing - 1, "");
+        put_scalar(j, "other_size", "bytes", (uint64_t)m->folded.size);
+        put_scalar(j, "other_rows", "objects", m->folded.rows);
+        end_node(w);
+    }
+    hw_json_end_object(j);
+    if (dumped)
+        put_edges(w, m->process);
+}
