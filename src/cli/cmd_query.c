@@ -1,9 +1,11 @@
-/* heapwise query TRACE [SQL]: SQL over a trace, results as CSV. */
+/* heapwise query TRACE [SQL]: SQL over a trace, or over each of many; results as CSV. */
 #include <string.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/query_all.h"
 #include "cli/query_out.h"
+#include "cli/show.h"
 #include "cli/sql_session.h"
 
 #include "base/banned.h"
@@ -15,11 +17,29 @@ static int wrong_usage(const struct hw_cli *cli, const char *text)
     return hw_cli_usage_exit(cli);
 }
 
+/* --all: everything is a file or a directory but the SQL, which comes last. */
+static int query_all(struct hw_cli *cli, const char *file)
+{
+    struct hw_query_all q = {.cli = cli, .paths = cli->opts.args, .n_paths = cli->opts.n_args};
+    if (file) {
+        q.file = hw_input_path(file);
+    } else if (q.n_paths) {
+        q.sql = q.paths[--q.n_paths];
+    }
+    if (q.n_paths == 0)
+        return wrong_usage(cli, "--all: which files, and which query?");
+    return hw_query_all_run(&q);
+}
+
 int hw_cmd_query(struct hw_cli *cli)
 {
     const char *file = hw_opt_text(&cli->opts, HW_OPT_QUERY_SCRIPT);
     char **args = cli->opts.args;
     size_t n = cli->opts.n_args;
+    if (hw_opt_flag(&cli->opts, HW_OPT_QUERY_ALL))
+        return query_all(cli, file);
+    if (cli->opts.v[HW_OPT_QUERY_JOBS].set)
+        return wrong_usage(cli, "--jobs goes with --all");
     if (n == 0)
         return wrong_usage(cli, "which file?");
     if (n > 2 || (n == 2 && file))

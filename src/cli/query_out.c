@@ -79,19 +79,27 @@ static int csv_begin(struct hw_query_out *o, size_t n, const char *const *names)
     hw_strbuf_clear(&o->line);
     if (o->n_results++)
         hw_strbuf_addc(&o->line, '\n');
+    if (o->file)
+        hw_strbuf_adds(&o->line, "\"trace_file\"");
     for (size_t i = 0; i < n; i++) {
-        hw_strbuf_adds(&o->line, i ? ",\"" : "\"");
+        hw_strbuf_adds(&o->line, i || o->file ? ",\"" : "\"");
         add_text(o, names[i], strlen(names[i]));
         hw_strbuf_addc(&o->line, '"');
     }
+    o->head_bytes = o->line.n + 1;
     return put_line(o);
 }
 
 static int csv_row(struct hw_query_out *o, size_t n, const struct hw_sql_cell *cells)
 {
     hw_strbuf_clear(&o->line);
+    if (o->file) {
+        hw_strbuf_addc(&o->line, '"');
+        add_text(o, o->file, strlen(o->file));
+        hw_strbuf_addc(&o->line, '"');
+    }
     for (size_t i = 0; i < n; i++) {
-        if (i)
+        if (i || o->file)
             hw_strbuf_addc(&o->line, ',');
         add_cell(o, &cells[i]);
     }

@@ -17,10 +17,12 @@
 #include "sql/sql.h"
 
 struct hw_query_out {
-    bool columns;     /* for people */
-    bool asks;        /* stops after each page and reads standard input */
-    unsigned width;   /* of one column at most, in characters */
-    size_t n_results; /* so far */
+    const char *file;  /* CSV: a first column with its name; NULL = none; borrowed */
+    bool columns;      /* for people */
+    bool asks;         /* stops after each page and reads standard input */
+    unsigned width;    /* of one column at most, in characters */
+    size_t n_results;  /* so far */
+    size_t head_bytes; /* CSV: of the line with the columns' names, the last result's */
     bool terminal, suppressed;
     size_t n_columns;
     HW_VEC(char *) page; /* owned: the cells of a page, its heading first */

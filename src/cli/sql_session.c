@@ -92,6 +92,7 @@ int hw_sql_session_open(struct hw_sql_session *s, const struct hw_cli *cli, cons
         if (!err.text[0])
             (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* printed below */
         hw_sql_session_done(s);
+        s->rc = rc;
         return hw_cli_fail(cli, &err);
     }
     return HW_EXIT_OK;
@@ -148,6 +149,7 @@ int hw_sql_session_run(struct hw_sql_session *s, const char *sql, size_t n,
     int rc = hw_sql_run(s->db, sql, n, &sink, &n_statements, &err);
     hw_metatrace_end(s->metatrace);
     s->query_ns += (int64_t)(hw_now_monotonic_ns() - start);
+    s->rc = rc < 0 ? rc : HW_OK;
     if (rc < 0) {
         hw_cli_error(s->cli, NULL, "%s", err.text[0] ? err.text : hw_errc_text(rc));
         if (rc == HW_ETIMEOUT && hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT))

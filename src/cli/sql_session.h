@@ -24,6 +24,7 @@ struct hw_sql_session {
     struct hw_profile *p;
     struct hw_sql *db;
     int64_t load_ns, query_ns;
+    int rc;                          /* why the last call failed: hw_errc; HW_OK */
     struct hw_sql_packages packages; /* --add-sql-package and its like */
     struct hw_metatrace *metatrace;  /* --metatrace; NULL */
 };

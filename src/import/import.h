@@ -7,6 +7,7 @@
 #ifndef HW_IMPORT_IMPORT_H
 #define HW_IMPORT_IMPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/bytes.h"
@@ -31,6 +32,8 @@ extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */
 
 /* The importer whose magic is at the head of a file; NULL = none. */
 const struct hw_importer *hw_importer_find(struct hw_bytes head);
+/* Whether an importer would try this seekable file, packed or not; its position may move. */
+bool hw_import_knows(int fd);
 /* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
 /* The same from an open descriptor, which stays the caller's; name is for messages. */

@@ -131,7 +131,7 @@ static int import_whole(int fd, struct hw_profile *into, struct hw_error *err)
     return rc;
 }
 
-/* The format inside, when its importer can take it piece by piece. */
+/* The format inside; NULL = none is known. */
 static const struct hw_importer *find_in_gzip(int fd)
 {
     struct hw_source source;
@@ -140,8 +140,7 @@ static const struct hw_importer *find_in_gzip(int fd)
         return NULL;
     int64_t n = source.read(source.ctx, head, sizeof head, NULL);
     hw_source_done(&source);
-    const struct hw_importer *i = n > 0 ? hw_importer_find(hw_bytes_of(head, (size_t)n)) : NULL;
-    return i && i->read_from && lseek(fd, 0, SEEK_SET) == 0 ? i : NULL;
+    return n > 0 ? hw_importer_find(hw_bytes_of(head, (size_t)n)) : NULL;
 }
 
 /* Piece by piece: what is packed is never in memory as a whole. */
@@ -150,7 +149,8 @@ static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
     struct hw_strbuf content = {0};
     struct hw_source source;
     const struct hw_importer *importer = find_in_gzip(fd);
-    if (importer && hw_source_gzip_fd(fd, &source) == HW_OK) {
+    if (importer && importer->read_from && lseek(fd, 0, SEEK_SET) == 0 &&
+        hw_source_gzip_fd(fd, &source) == HW_OK) {
         int done = importer->read_from(&source, into, err);
         hw_source_done(&source);
         return done;
@@ -163,6 +163,18 @@ static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
     rc = import_unpacked(rc, &content, into, err);
     hw_strbuf_done(&content);
     return rc;
+}
+
+bool hw_import_knows(int fd)
+{
+    uint8_t bytes[HEAD];
+    ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    if (n <= 0)
+        return false;
+    struct hw_bytes head = hw_bytes_of(bytes, (size_t)n);
+    if (hw_gzip_is(head))
+        return find_in_gzip(fd) != NULL;
+    return is_zstd(head) || hw_importer_find(head) != NULL;
 }
 
 static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)

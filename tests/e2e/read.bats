@@ -311,6 +311,49 @@ E
     timeout 20 heapwise query --timeout 20s --max-memory 1G t.trace "select count(*) from process"
 }
 
+@test "query --all: one statement over many files, in their order, with limits" {
+    rm -rf many && mkdir -p many/deep many/.hidden
+    for i in $(seq 1 12); do cp t.trace many/deep/$(printf %02d $i).trace; done
+    gzip -c t.trace >many/packed.gz
+    cp t.trace many/.hidden/x.trace
+    head -c 3000 /dev/zero >many/junk
+    one=$(heapwise query t.trace "select count(*) as n, sum(size) as s from heap_profile_allocation" | tail -1)
+    run -0 --separate-stderr heapwise query --all -j 3 many \
+        "select count(*) as n, sum(size) as s from heap_profile_allocation"
+    want='"trace_file","n","s"'
+    for i in $(seq 1 12); do want+=$'\n'"\"many/deep/$(printf %02d $i).trace\",$one"; done
+    want+=$'\n'"\"many/packed.gz\",$one"
+    [ "$output" = "$want" ]
+    [ "$stderr" = "1 file without a profile left out" ]
+
+    # one that cannot be read, one that is not there: the others answer
+    head -c 100 /dev/zero >many/deep/05.trace
+    run -4 --separate-stderr heapwise query --all many/deep/05.trace many/deep/06.trace nowhere \
+        "select count(*) as n, sum(size) as s from heap_profile_allocation"
+    [ "$output" = '"trace_file","n","s"'$'\n'"\"many/deep/06.trace\",$one" ]
+    [[ "$stderr" == *"many/deep/05.trace"*"cannot open 'nowhere'"*"2 of 3 files"* ]]
+
+    # the same error of all is told once; two results have no common table
+    run -1 heapwise query --all many "selec"
+    [ "$(grep -c 'syntax error' <<<"$output")" -eq 1 ]
+    has "the same of 11 more files"
+    run -1 heapwise query --all many "select 1; select 2"
+    has "2 results"
+
+    # a share that is too small: the whole, alone; the whole too small: an error with the name
+    sum="select sum(length(hex(zeroblob(30000000)))) as n"
+    run -0 heapwise query --all -j 8 --max-memory 600M many/deep/06.trace many/deep/07.trace "$sum"
+    [ "$(grep -c 60000000 <<<"$output")" -eq 2 ]
+    run -1 heapwise query --all --max-memory 75M many/deep/06.trace "$sum"
+    has "many/deep/06.trace"
+    run -2 heapwise query -j 2 t.trace "select 1"
+    mkdir many/none
+    run -5 heapwise query --all many/none "select 1"
+    echo "select 7 as x" >seven.sql
+    run -0 --separate-stderr heapwise query --all -f seven.sql many/deep/06.trace
+    [ "$output" = '"trace_file","x"'$'\n''"many/deep/06.trace",7' ]
+}
+
 @test "damaged files: the place of the fault; a heap dump cut short gives status 4" {
     heapwise convert -t pprof t.trace whole.pb
     head -c 300 whole.pb >cut.pb
