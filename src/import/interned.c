@@ -169,6 +169,10 @@ static int kind_of_field(uint32_t field)
         return HW_INTERNED_FRAME;
     case HW_F_InternedData_callstacks:
         return HW_INTERNED_CALLSTACK;
+    case HW_F_InternedData_event_categories:
+        return HW_INTERNED_CATEGORY;
+    case HW_F_InternedData_event_names:
+        return HW_INTERNED_EVENT_NAME;
     default:
         return -1;
     }
@@ -265,6 +269,13 @@ static int string_row(struct hw_interned *in, const struct scope *s, enum hw_int
     if (rc == HW_OK && e)
         e->resolved = out->v + 1;
     return rc;
+}
+
+int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generation,
+                     enum hw_interned_kind kind, uint64_t iid, hw_str_id *out)
+{
+    struct scope s = {group_find(in, sequence, 0), group_find(in, sequence, generation)};
+    return string_row(in, &s, kind, iid, out);
 }
 
 /* "/" + components joined by "/"; a double slash at the start becomes one. */

@@ -32,6 +32,8 @@ enum hw_interned_kind {
     HW_INTERNED_MAPPING,
     HW_INTERNED_FRAME,
     HW_INTERNED_CALLSTACK,
+    HW_INTERNED_CATEGORY,
+    HW_INTERNED_EVENT_NAME,
     HW_INTERNED_KIND_COUNT
 };
 
@@ -80,6 +82,9 @@ int hw_interned_add(struct hw_interned *in, uint64_t sequence, uint32_t generati
                     struct hw_bytes interned_data);
 int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
                            struct hw_bytes profile_packet);
+/* The text of an entry of a kind that is text, "" when it was never defined (counted). */
+int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generation,
+                     enum hw_interned_kind kind, uint64_t iid, hw_str_id *out);
 /* 1 = its leaf, 0 = unknown or broken (counted), < 0. */
 int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                           uint64_t iid, hw_callsite_id *out);

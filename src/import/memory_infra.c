@@ -1,7 +1,7 @@
 /*
- * Events come one at a time (json_events.h); those that are neither memory dumps nor metadata are
- * passed over without being parsed. A global dump is made of all events with its id, wherever they
- * stand; its time is the smallest of theirs.
+ * Events come one at a time (json_events.h); those that are neither memory dumps nor slices nor
+ * metadata are passed over without being parsed. A global dump is made of all events with its id,
+ * wherever they stand; its time is the smallest of theirs.
  */
 #include "import/memory_infra.h"
 
@@ -23,6 +23,15 @@ int hw_infra_bad(struct hw_infra *in, const char *stat)
     bool placed = in->n_placed < MAX_PLACED;
     in->n_placed += placed;
     return hw_profile_stat_add(in->p, stat, placed ? (int64_t)in->offset : -1, HW_STAT_ERROR, 1);
+}
+
+void hw_infra_time(struct hw_infra *in, int64_t ts_ns)
+{
+    if (!in->has_time || ts_ns < in->p->first_ns)
+        in->p->first_ns = ts_ns;
+    if (!in->has_time || ts_ns > in->p->last_ns)
+        in->p->last_ns = ts_ns;
+    in->has_time = true;
 }
 
 int hw_infra_str(struct hw_infra *in, const json_t *text, hw_str_id *out)
@@ -248,19 +257,22 @@ static int add_event(struct hw_infra *in, const json_t *event)
     if (!ph)
         return hw_infra_bad(in, "memory_infra_bad_event");
     bool dump = strcmp(ph, "v") == 0 || strcmp(ph, "V") == 0;
-    if (!dump && strcmp(ph, "M") != 0)
+    bool slice = ph[0] && strchr("BEX", ph[0]) && !ph[1];
+    if (!dump && !slice && strcmp(ph, "M") != 0)
         return HW_OK;
     if (!json_is_integer(pid) || json_integer_value(pid) < 0)
         return hw_infra_bad(in, "memory_infra_bad_event");
     int rc = hw_profile_process(in->p, json_integer_value(pid), &upid);
     if (rc < 0)
         return rc;
+    if (slice)
+        return hw_infra_slice(in, event, upid, ph[0]);
     return dump ? add_dump_event(in, event, upid) : add_metadata_event(in, event, upid);
 }
 
 static bool is_wanted(const struct hw_json_event *e)
 {
-    return e->kind != HW_JSON_EVENT || e->ph == 0 || strchr("vVM", e->ph);
+    return e->kind != HW_JSON_EVENT || e->ph == 0 || strchr("vVMBEX", e->ph);
 }
 
 static int take_event(struct hw_infra *in, struct hw_json_events *events,
@@ -316,13 +328,8 @@ static int read_events(struct hw_infra *in, struct hw_source *source, struct hw_
 
 static void note_times(struct hw_infra *in)
 {
-    for (size_t i = 0; i < in->dumps.n; i++) {
-        int64_t ts = in->dumps.v[i].ts_ns;
-        if (i == 0 || ts < in->p->first_ns)
-            in->p->first_ns = ts;
-        if (i == 0 || ts > in->p->last_ns)
-            in->p->last_ns = ts;
-    }
+    for (size_t i = 0; i < in->dumps.n; i++)
+        hw_infra_time(in, in->dumps.v[i].ts_ns);
 }
 
 static int finish(struct hw_infra *in, struct hw_error *err)

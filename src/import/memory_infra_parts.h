@@ -1,7 +1,8 @@
 /*
  * memory_infra_parts.h - what the files of the memory-infra importer share
  *
- * Shapes:  memory_infra.c deals out events; memory_infra_nodes.c takes allocator trees, totals and
+ * Shapes:  memory_infra.c deals out events; memory_infra_slices.c takes what threads did and
+ *          memory_infra_nodes.c takes allocator trees, totals and
  *          mappings into the model at once; memory_infra_heaps.c keeps heap dumps until the file
  *          has been read, because names may stand behind what they name.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is left out and told by
@@ -30,6 +31,7 @@ struct hw_infra_heaps;
 struct hw_infra {
     struct hw_profile *p;
     uint64_t offset;   /* of the event being read */
+    bool has_time;     /* the profile has its bounds */
     unsigned n_placed; /* damage told with its position so far */
     HW_VEC(struct hw_infra_dump) dumps;
     struct hw_map64 dump_of_id; /* string of the id → index */
@@ -46,6 +48,11 @@ int hw_infra_str(struct hw_infra *in, const json_t *text, hw_str_id *out);
 bool hw_infra_hex(const json_t *text, uint64_t *out);
 /* A number of JSON as a count of bytes or objects; false when it is none or below 0. */
 bool hw_infra_number(const json_t *v, int64_t *out);
+
+void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* the file is at least so long */
+
+/* ---- memory_infra_slices.c ---- */
+int hw_infra_slice(struct hw_infra *in, const json_t *event, hw_upid upid, char ph);
 
 /* ---- memory_infra_nodes.c ---- */
 int hw_infra_allocators(struct hw_infra *in, uint32_t snapshot, hw_upid upid,

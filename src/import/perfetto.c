@@ -1,8 +1,8 @@
 /*
- * The file is read twice. The first time takes in interned data and clock snapshots, as both may
- * stand behind the samples that need them, and leaves large packets of samples out; the second time
- * everything else. That holds no sample in memory beside the model's rows. Packets that name frames
- * are read a third time, when all frames are known.
+ * The file is read twice. The first time takes in interned data, tracks and clock snapshots, as all
+ * may stand behind the samples that need them, and leaves large packets of samples out; the second
+ * time everything else. That holds no sample in memory beside the model's rows. Packets that name
+ * frames are read a third time, when all frames are known.
  */
 #include "import/perfetto.h"
 
@@ -20,10 +20,10 @@
 #include "import/heap_graphs.h"
 #include "import/import.h"
 #include "import/interned.h"
-#include "import/marks.h"
 #include "import/memory_tracker.h"
 #include "import/processes.h"
 #include "import/symbols.h"
+#include "import/track_events.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 #include "schema/print.h"
@@ -43,6 +43,7 @@ struct import {
     struct hw_heap_dumps dumps;
     struct hw_heap_graphs graphs;
     struct hw_cpu_importer cpu;
+    struct hw_track_importer tracks;
     bool has_time;
     bool has_names; /* packets that name frames were seen */
 };
@@ -58,6 +59,8 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
         rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
     if (rc == HW_OK && p->data_field == F(profile_packet))
         rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
+    if (rc == HW_OK && p->data_field == F(track_descriptor))
+        rc = hw_track_importer_descriptor(&im->tracks, p->data);
     im->has_names |=
         p->data_field == F(module_symbols) || p->data_field == F(deobfuscation_mapping);
     return rc;
@@ -419,7 +422,7 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     case F(smaps_packet):
         return hw_import_smaps(im->p, p->data, ts);
     case F(track_event):
-        return hw_import_mark(im->p, p->data, ts);
+        return hw_track_importer_event(&im->tracks, p, ts);
     case F(memory_tracker_snapshot):
         return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
@@ -436,6 +439,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
     int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
+    if (rc == HW_OK && p->defaults.n)
+        rc = hw_track_importer_defaults(&im->tracks, p);
     if (rc < 0)
         return rc;
     switch (p->data_field) {
@@ -577,6 +582,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
     hw_heap_graphs_init(&im.graphs, into);
     hw_cpu_importer_init(&im.cpu, into, &im.interned);
+    hw_track_importer_init(&im.tracks, into, &im.interned);
     int rc = gather(&im, err);
     if (rc == HW_OK)
         rc = read_all(&im, err);
@@ -606,6 +612,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_heap_dumps_done(&im.dumps);
     hw_heap_graphs_done(&im.graphs);
     hw_cpu_importer_done(&im.cpu);
+    hw_track_importer_done(&im.tracks);
     hw_interned_done(&im.interned);
     hw_clocks_done(&im.clocks);
     return rc;

@@ -42,6 +42,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->packages);
     hw_vec_done(&p->marks);
     hw_vec_done(&p->threads.rows);
+    hw_slices_done(&p->slices);
     hw_map64_done(&p->threads.by_tid);
     hw_vec_done(&p->args.rows);
     hw_memory_dumps_done(&p->memory);
@@ -257,6 +258,8 @@ int hw_profile_freeze(struct hw_profile *p)
     int numbered = number_graphs(p);
     if (numbered == HW_OK)
         numbered = hw_cpu_samples_sort(&p->cpu);
+    if (numbered == HW_OK)
+        numbered = hw_slices_finish(p);
     if (numbered < 0)
         return numbered;
     if (p->dumps.n) {

@@ -5,7 +5,7 @@
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
  *          frozen, dumps stand in order of (ts, upid, heap name), heap graphs of (ts, upid), CPU
- *          samples of ts.
+ *          samples of ts; slices are nested.
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
  * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
@@ -26,6 +26,7 @@
 #include "model/heap_graph.h"
 #include "model/ids.h"
 #include "model/memory_dump.h"
+#include "model/slices.h"
 #include "model/system.h"
 
 struct hw_progress;
@@ -115,6 +116,7 @@ struct hw_profile {
     HW_VEC(struct hw_package_row) packages;
     HW_VEC(struct hw_mark_row) marks; /* by time once frozen */
     struct hw_threads threads;
+    struct hw_slices slices;
     struct hw_args args;
     struct hw_memory_dumps memory;
     struct hw_cpu_samples cpu;

@@ -13,7 +13,10 @@ const char hw_sql_prelude[] =
     "CREATE PERFETTO FUNCTION trace_dur() RETURNS LONG AS SELECT trace_end() - trace_start();"
     "CREATE VIEW counter_track AS SELECT id, name FROM process_counter_track;"
     "CREATE VIEW track AS SELECT id, name FROM process_counter_track"
-    " UNION ALL SELECT track_id, 'memory_snapshot' FROM memory_snapshot GROUP BY track_id;"
+    " UNION ALL SELECT track_id, 'memory_snapshot' FROM memory_snapshot GROUP BY track_id"
+    " UNION ALL SELECT id, name FROM _hw_slice_track;"
+    "CREATE VIEW thread_track AS SELECT id, name, utid FROM _hw_slice_track"
+    " WHERE utid IS NOT NULL;"
     "CREATE VIEW process_memory_mappings AS SELECT * FROM profiler_smaps;"
     /* A callsite's path, outermost first, and what each frame of it is. */
     "CREATE PERFETTO FUNCTION experimental_annotated_callstack(start_id LONG)"

@@ -280,6 +280,11 @@ static const struct hw_thread *thread_row(const struct hw_profile *p, uint32_t r
     return row ? &p->threads.rows.v[row - 1] : &idle;
 }
 
+static int64_t slice_track_id(const struct hw_sql_derived *x, uint32_t track)
+{
+    return (int64_t)x->n_tracks + 1 + (int64_t)x->profile->cpu.tracks.n + track;
+}
+
 static const char *arg_type_name(enum hw_arg_type type)
 {
     static const char *const names[] = {"int", "uint", "string", "real", "bool"};
