@@ -20,8 +20,8 @@
 #include "export/export.h"
 #include "import/import.h"
 #include "import/perfetto.h"
-#include "model/append.h"
 #include "trace/merge.h"
+#include "views/blend.h"
 
 #include "base/banned.h"
 
@@ -137,82 +137,27 @@ static int merge_traces(const struct hw_cli *cli, struct hw_error *err)
 
 /* ---- into a pprof file ---- */
 
-struct sum {
-    struct hw_profile *p;
-    struct hw_value *v; /* by callsite of p */
-    size_t n;
-    uint64_t interval_bytes; /* the largest */
-};
-
-static int add_values(struct sum *s, const hw_values *values, const hw_callsite_id *callsite)
-{
-    size_t n = hw_callsites_count(s->p->callsites);
-    struct hw_value *grown = n > s->n ? realloc(s->v, n * sizeof *s->v) : s->v;
-    if (!grown)
-        return HW_ENOMEM;
-    s->v = grown;
-    for (; s->n < n; s->n++)
-        s->v[s->n] = (struct hw_value){0};
-    for (size_t i = 0; i < values->n; i++)
-        hw_value_add(&s->v[callsite[values->v[i].callsite.v].v], &values->v[i].v);
-    return HW_OK;
-}
-
-static int add_process(struct sum *s, const struct hw_profile *p, const struct hw_series_list *list,
-                       hw_upid upid, const hw_callsite_id *callsite)
-{
-    struct hw_process_view view;
-    hw_values values = {0};
-    int rc = hw_process_view_init(&view, p, list, upid);
-    if (rc < 0)
-        return rc;
-    const struct hw_process_moment *m =
-        view.moments.n ? &view.moments.v[view.moments.n - 1] : hw_process_view_peak(&view);
-    if (m)
-        rc = hw_process_values(p, list, upid, m->ts_ns, m->at_max, &values);
-    if (view.interval_bytes > s->interval_bytes)
-        s->interval_bytes = view.interval_bytes;
-    if (rc == 0)
-        rc = add_values(s, &values, callsite);
-    hw_vec_done(&values);
-    hw_process_view_done(&view);
-    return rc;
-}
-
-static int add_file(struct sum *s, const char *path, struct hw_error *err)
+static int add_file(struct hw_blend *b, const char *path, struct hw_error *err)
 {
     struct hw_profile *p;
-    struct hw_series_list list = {0};
-    hw_process_ranks ranks = {0};
     int rc = hw_import_file(path, &p, err);
     if (rc < 0)
         return rc;
-    hw_callsite_id *callsite = calloc(hw_callsites_count(p->callsites) + 1, sizeof *callsite);
-    rc = callsite ? hw_callsites_append(s->p->callsites, p->callsites, callsite) : HW_ENOMEM;
-    if (rc == 0)
-        rc = hw_series_list_init(&list, p);
-    if (rc == 0)
-        rc = hw_process_rank_all(p, &list, &ranks);
-    for (size_t i = 0; rc == 0 && i < ranks.n; i++)
-        rc = add_process(s, p, &list, ranks.v[i].upid, callsite);
-    free(callsite);
-    hw_vec_done(&ranks);
-    hw_series_list_done(&list);
+    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .sign = 1};
+    rc = hw_blend_add(b, &part);
     hw_profile_free(p);
     return rc;
 }
 
-static int write_sum(const struct hw_cli *cli, struct sum *s, struct hw_error *err)
+static int write_sum(const struct hw_cli *cli, struct hw_blend *b, struct hw_error *err)
 {
     hw_values values = {0};
     const char *path = cli->opts.args[0];
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->v[i].alloc_space || s->v[i].space || s->v[i].alloc_objects)
-            if (hw_vec_push(&values, (struct hw_callsite_value){{i}, s->v[i]}) < 0)
-                return HW_ENOMEM;
     struct hw_output out = HW_OUTPUT_NONE;
     struct hw_demangler *demangler = NULL;
-    int rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &demangler);
+    int rc = hw_blend_values(b, &values);
+    if (rc == 0)
+        rc = hw_demangler_new(hw_callsites_strings(b->p->callsites), &demangler);
     if (rc == 0)
         rc = hw_output_open(path, "merged", (int)getpid(), hw_opt_flag(&cli->opts, HW_OPT_FORCE),
                             &out, err);
@@ -220,10 +165,10 @@ static int write_sum(const struct hw_cli *cli, struct sum *s, struct hw_error *e
     if (rc == 0 && !f)
         rc = hw_fail_sys(err, "cannot write '%s'", path);
     struct hw_namer namer = {hw_demangle_shown, demangler};
-    struct hw_export_input in = {.profile = s->p,
+    struct hw_export_input in = {.profile = b->p,
                                  .values = &values,
                                  .upid = {HW_ID_NONE},
-                                 .interval_bytes = s->interval_bytes,
+                                 .interval_bytes = b->interval_bytes,
                                  .namer = &namer,
                                  .gzip = ends(path, ".gz")};
     if (rc == 0)
@@ -242,18 +187,13 @@ static int write_sum(const struct hw_cli *cli, struct sum *s, struct hw_error *e
 
 static int merge_values(const struct hw_cli *cli, struct hw_error *err)
 {
-    struct sum s = {.interval_bytes = 1};
-    int rc = hw_profile_new(&s.p);
-    if (rc < 0)
-        return rc;
+    struct hw_blend b;
+    int rc = hw_blend_init(&b);
     for (size_t i = 1; rc == 0 && i < cli->opts.n_args; i++)
-        rc = add_file(&s, cli->opts.args[i], err);
+        rc = add_file(&b, cli->opts.args[i], err);
     if (rc == 0)
-        rc = hw_profile_freeze(s.p);
-    if (rc == 0)
-        rc = write_sum(cli, &s, err);
-    free(s.v);
-    hw_profile_free(s.p);
+        rc = write_sum(cli, &b, err);
+    hw_blend_done(&b);
     return rc;
 }
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,13 +21,14 @@
 #include "cli/desk.h"
 #include "cli/names.h"
 #include "cli/show.h"
+#include "cli/token.h"
 #include "cli/ui.h"
 #include "server/http.h"
 #include "server/pages.h"
 
 #include "base/banned.h"
 
-enum { TOKEN_BYTES = 24, URL_MAX = 400, MAX_PEM = 1 << 20, MAX_HOSTS = 16 };
+enum { URL_MAX = 512, MAX_PEM = 1 << 20, MAX_HOSTS = 16 };
 
 static int stop_pipe[2] = {-1, -1};
 
@@ -47,16 +47,6 @@ static int catch_stops(struct hw_error *err)
     (void)sigaction(SIGINT, &act, NULL);
     (void)sigaction(SIGTERM, &act, NULL);
     (void)signal(SIGPIPE, SIG_IGN); /* a browser that leaves is an error of write */
-    return HW_OK;
-}
-
-static int make_token(char out[2 * TOKEN_BYTES + 1], struct hw_error *err)
-{
-    unsigned char bytes[TOKEN_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return hw_fail_sys(err, "no random numbers for the token");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     return HW_OK;
 }
 
@@ -172,7 +162,8 @@ static void announce(const struct serving *s, const char *url, struct door *door
 
 static int serve_pages(const struct serving *s, struct hw_pages *pages, struct hw_error *err)
 {
-    char token[2 * TOKEN_BYTES + 1], url[URL_MAX];
+    char token[HW_TOKEN_MAX], url[URL_MAX];
+    const char *file = hw_opt_text(&s->cli->opts, HW_OPT_UI_TOKEN_FILE);
     struct hw_http_options o = {.address = s->address,
                                 .port = s->port,
                                 .listen_fd = -1,
@@ -190,7 +181,7 @@ static int serve_pages(const struct serving *s, struct hw_pages *pages, struct h
                                 .connection_free = hw_pages_connection_free};
     struct door door = {0};
     struct hw_http *h;
-    int rc = make_token(token, err);
+    int rc = file ? hw_token_keep(file, token, err) : hw_token_make(token, err);
     if (rc == HW_OK)
         rc = hw_http_start(&o, &h, err);
     if (rc < 0)

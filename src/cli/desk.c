@@ -663,30 +663,28 @@ static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct h
 
 /* ---- looks ---- */
 
-static int put_watched(void *ctx, struct hw_json *j, struct hw_error *err)
+static int recorded(void *ctx, hw_page_recorded_list *out, struct hw_error *err)
 {
     struct hw_recorders all;
     (void)ctx;
     int rc = hw_recorders_ask(&all, err);
     if (rc < 0)
         return rc;
-    hw_json_begin_array(j);
     for (size_t r = 0; r < all.all.n; r++)
         for (size_t i = 0; i < all.all.v[r].state.sessions.n; i++) {
             const struct hw_service_session *s = &all.all.v[r].state.sessions.v[i];
-            for (size_t k = 0; k < s->targets.n; k++) {
-                hw_json_begin_object(j);
-                hw_json_kv_int(j, "pid", s->targets.v[k].pid);
-                hw_json_kv_str(j, "name", s->targets.v[k].name);
-                hw_json_kv_str(j, "recording", s->ref);
-                hw_json_kv_uint(j, "samples", s->targets.v[k].samples);
-                hw_json_kv_uint(j, "seconds", s->seconds);
-                hw_json_end_object(j);
+            for (size_t k = 0; rc == HW_OK && k < s->targets.n; k++) {
+                const struct hw_service_target *t = &s->targets.v[k];
+                struct hw_page_recorded one = {
+                    .pid = t->pid, .samples = t->samples, .seconds = s->seconds};
+                (void)snprintf(one.name, sizeof one.name, "%s", t->name); /* cut is fine */
+                (void)snprintf(one.recording, sizeof one.recording, "%s", s->ref);
+                if (hw_vec_push(out, one) < 0)
+                    rc = hw_fail(err, HW_ENOMEM, 0, "recorded processes");
             }
         }
-    hw_json_end_array(j);
     hw_recorders_done(&all);
-    return HW_OK;
+    return rc;
 }
 
 /* A connection is kept from look to look; one that failed is made anew the next time. */
@@ -751,7 +749,7 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .mark = mark,
                                        .state = put_state,
                                        .changes = changes,
-                                       .watched = put_watched,
+                                       .recorded = recorded,
                                        .look = look};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->known_lock, NULL);

@@ -24,23 +24,31 @@
 
 struct hw_error;
 
+/* pprof as scrapers of Go programs read it: inuse_space, a period, a default column. */
+struct hw_scrape_form {
+    int64_t time_ns;     /* since 1970 */
+    int64_t duration_ns; /* of a difference; 0 = since the start */
+    bool allocs;         /* alloc_space is what is shown first */
+};
+
 struct hw_export_input {
     const struct hw_profile *profile;
     const hw_values *values;
     const hw_values *peak; /* at an earlier, larger dump: formats with a time line; NULL = none */
     int64_t peak_ts_ns;
     hw_upid upid;
-    hw_str_id heap_name;               /* 0 = all heaps of the process together */
-    int64_t ts_ns;                     /* of the dump */
-    uint64_t interval_bytes;           /* in force at it */
-    const struct hw_namer *namer;      /* NULL = raw names */
-    enum hw_metric metric;             /* formats of one figure: which */
-    const struct hw_heap_graph *graph; /* formats of one heap graph: which */
-    const hw_filters *filters;         /* of the merged stacks; NULL = none; no pivot */
-    FILE *notes;                       /* what was left out, for people; NULL = nowhere */
-    bool raw_counts;                   /* recorded allocations in place of estimates */
-    bool no_annotations;               /* pprof: no " [jit]" and the like behind names */
-    bool cpu_samples;                  /* pprof: the values count samples of the processor */
+    hw_str_id heap_name;                 /* 0 = all heaps of the process together */
+    int64_t ts_ns;                       /* of the dump */
+    uint64_t interval_bytes;             /* in force at it */
+    const struct hw_namer *namer;        /* NULL = raw names */
+    enum hw_metric metric;               /* formats of one figure: which */
+    const struct hw_heap_graph *graph;   /* formats of one heap graph: which */
+    const hw_filters *filters;           /* of the merged stacks; NULL = none; no pivot */
+    FILE *notes;                         /* what was left out, for people; NULL = nowhere */
+    bool raw_counts;                     /* recorded allocations in place of estimates */
+    bool no_annotations;                 /* pprof: no " [jit]" and the like behind names */
+    bool cpu_samples;                    /* pprof: the values count samples of the processor */
+    const struct hw_scrape_form *scrape; /* pprof; NULL = the names of heap_profile */
     bool new_names; /* pprof: "Total malloc size"… in place of alloc_space… */
     bool gzip;      /* formats that are usually packed: pprof */
 };

@@ -24,7 +24,12 @@ enum { /* Profile */
        F_MAPPING = 3,
        F_LOCATION = 4,
        F_FUNCTION = 5,
-       F_STRING_TABLE = 6
+       F_STRING_TABLE = 6,
+       F_TIME_NANOS = 9,
+       F_DURATION_NANOS = 10,
+       F_PERIOD_TYPE = 11,
+       F_PERIOD = 12,
+       F_DEFAULT_SAMPLE_TYPE = 14
 };
 
 struct function {
@@ -64,6 +69,8 @@ static struct hw_bytes model_str(const struct job *j, hw_str_id id)
 enum column { C_ALLOC_OBJECTS, C_ALLOC_SPACE, C_OBJECTS, C_SPACE, C_COUNT };
 
 static const char *const seed_names[C_COUNT] = {"alloc_objects", "alloc_space", "objects", "space"};
+static const char *const scrape_names[C_COUNT] = {"alloc_objects", "alloc_space", "inuse_objects",
+                                                  "inuse_space"};
 static const char *const malloc_names[C_COUNT] = {
     "Total malloc count", "Total malloc size", "Unreleased malloc count", "Unreleased malloc size"};
 static const char *const other_names[C_COUNT] = {"Total count", "Total size", "Unreleased count",
@@ -81,24 +88,44 @@ static int n_columns(const struct job *j)
 {
     if (j->in->cpu_samples)
         return 1;
-    return is_heap(j, "com.android.art") ? 2 : C_COUNT;
+    return is_heap(j, "com.android.art") && !j->in->scrape ? 2 : C_COUNT;
+}
+
+static void put_value_type(struct job *j, uint32_t field, const char *name, const char *unit)
+{
+    hw_pb_begin(&j->out, field);
+    hw_pb_uint(&j->out, 1, str(j, hw_bytes_str(name)));
+    hw_pb_uint(&j->out, 2, str(j, hw_bytes_str(unit)));
+    hw_pb_end(&j->out);
+}
+
+static void put_scrape(struct job *j, const struct hw_scrape_form *s)
+{
+    const char *first = scrape_names[s->allocs ? C_ALLOC_SPACE : C_SPACE];
+    hw_pb_uint(&j->out, F_TIME_NANOS, (uint64_t)s->time_ns);
+    if (s->duration_ns)
+        hw_pb_uint(&j->out, F_DURATION_NANOS, (uint64_t)s->duration_ns);
+    put_value_type(j, F_PERIOD_TYPE, "space", "bytes");
+    hw_pb_uint(&j->out, F_PERIOD, j->in->interval_bytes);
+    hw_pb_uint(&j->out, F_DEFAULT_SAMPLE_TYPE, str(j, hw_bytes_str(first)));
 }
 
 static void put_sample_types(struct job *j)
 {
     static const char *const cpu_names[] = {"samples"};
     const char *const *names = j->in->cpu_samples ? cpu_names : seed_names;
-    if (j->in->new_names && !j->in->cpu_samples)
+    if (j->in->scrape)
+        names = scrape_names;
+    else if (j->in->new_names && !j->in->cpu_samples)
         names = is_heap(j, "com.android.art") ? art_names
                 : is_heap(j, "libc.malloc")   ? malloc_names
                                               : other_names;
     for (int c = 0; c < n_columns(j); c++) {
         bool bytes = c == C_ALLOC_SPACE || c == C_SPACE;
-        hw_pb_begin(&j->out, F_SAMPLE_TYPE);
-        hw_pb_uint(&j->out, 1, str(j, hw_bytes_str(names[c])));
-        hw_pb_uint(&j->out, 2, str(j, hw_bytes_str(bytes ? "bytes" : "count")));
-        hw_pb_end(&j->out);
+        put_value_type(j, F_SAMPLE_TYPE, names[c], bytes ? "bytes" : "count");
     }
+    if (j->in->scrape)
+        put_scrape(j, j->in->scrape);
 }
 
 /* ---- samples ---- */

@@ -13,7 +13,7 @@
  * Threads: start, stop: one owner. Handlers of different connections run at the same time.
  * Trust:   Host must be an address or a name of ours (a foreign name may have been rebound to this
  *          address), Origin must be the server's own or one of the list, and where a token is set
- *          every route without HW_HTTP_OPEN needs it.
+ *          every route needs it whose flags do not say otherwise.
  * Source:  spec/ui.md 15, spec/cli.md 3; doc/design/server.md
  */
 #ifndef HW_SERVER_HTTP_H
@@ -34,7 +34,8 @@ struct hw_websocket;
 enum hw_http_methods { HW_HTTP_GET = 1, HW_HTTP_POST = 2, HW_HTTP_DELETE = 4 };
 
 enum hw_http_flags {
-    HW_HTTP_OPEN = 1 /* needs no token: files of the page that hold nothing of the user's */
+    HW_HTTP_OPEN = 1,    /* needs no token: files of the page that hold nothing of the user's */
+    HW_HTTP_OWN_USER = 2 /* over loopback, the own user and root need none */
 };
 
 struct hw_http_route {

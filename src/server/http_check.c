@@ -93,6 +93,17 @@ static bool has_token(const struct hw_http_request *req)
     return given && same_secret(given, req->server->o.token);
 }
 
+/* What the own user may have without it; no page of another site gets here with an Origin of its
+ * own, nor reads an answer without one. */
+static bool needs_no_token(const struct hw_http_request *req)
+{
+    const union MHD_ConnectionInfo *info =
+        req->route->flags & HW_HTTP_OWN_USER
+            ? MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+            : NULL;
+    return (req->route->flags & HW_HTTP_OPEN) || (info && hw_http_same_user(info->connect_fd));
+}
+
 unsigned hw_http_check(const struct hw_http_request *req, const char **text)
 {
     const struct hw_http_options *o = &req->server->o;
@@ -107,8 +118,7 @@ unsigned hw_http_check(const struct hw_http_request *req, const char **text)
         return MHD_HTTP_FORBIDDEN;
     }
     bool preflight = strcmp(req->method, "OPTIONS") == 0;
-    if (o->token && !preflight && req->route && !(req->route->flags & HW_HTTP_OPEN) &&
-        !has_token(req)) {
+    if (o->token && !preflight && req->route && !has_token(req) && !needs_no_token(req)) {
         *text = "the token is missing or wrong\n";
         return MHD_HTTP_FORBIDDEN;
     }

@@ -1,4 +1,5 @@
-/* http_internal.h - what http.c, http_check.c, http_stream.c and http_socket.c share */
+/* http_internal.h - what http.c, http_check.c, http_peer.c, http_stream.c and http_socket.c share
+ */
 #ifndef HW_SERVER_HTTP_INTERNAL_H
 #define HW_SERVER_HTTP_INTERNAL_H
 
@@ -47,6 +48,8 @@ struct hw_http_request {
 
 /* 0, or the status with which to refuse; *text says why. */
 unsigned hw_http_check(const struct hw_http_request *req, const char **text);
+/* Whether a connection comes from this machine, from a process of our user or root. O(sockets). */
+bool hw_http_same_user(int fd);
 /* The Origin of the request when it may read the answer; NULL. */
 const char *hw_http_allowed_origin(const struct hw_http_request *req);
 /* Ends every open WebSocket and waits for their threads; streams see `stopping`. */

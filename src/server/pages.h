@@ -20,6 +20,7 @@
 
 #include <stddef.h>
 
+#include "base/vec.h"
 #include "enrich/binaries.h"
 #include "server/http.h"
 #include "sql/sql.h"
@@ -43,6 +44,13 @@ struct hw_page_look {
     uint64_t n_samples, n_lost, rss_bytes;
     char name[256];
 };
+/* A process that is recorded, by whomever. */
+struct hw_page_recorded {
+    int32_t pid;
+    char name[256], recording[24]; /* recording: its name for people */
+    uint64_t samples, seconds;
+};
+typedef HW_VEC(struct hw_page_recorded) hw_page_recorded_list;
 struct hw_page_recorder {
     void *ctx;
     int (*processes)(void *ctx, struct hw_json *j, struct hw_error *err); /* an array */
@@ -54,8 +62,7 @@ struct hw_page_recorder {
     int (*mark)(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *err);
     void (*state)(void *ctx, struct hw_json *j); /* an array: recordings of this server */
     unsigned (*changes)(void *ctx);              /* counts those of state */
-    /* Processes that are recorded, by whomever: an array */
-    int (*watched)(void *ctx, struct hw_json *j, struct hw_error *err);
+    int (*recorded)(void *ctx, hw_page_recorded_list *out, struct hw_error *err);
     int (*look)(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err);
 };
 

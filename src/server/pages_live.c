@@ -347,16 +347,28 @@ void hw_page_live_list(struct hw_http_request *req, void *ctx)
     struct hw_pages *p = ctx;
     struct hw_error err = {0};
     struct hw_json j;
+    hw_page_recorded_list all = {0};
     if (!p->o.recorder) {
         hw_http_reply_text(req, HTTP_NOT_FOUND, "this server records nothing\n");
         return;
     }
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    int rc = p->o.recorder->watched(p->o.recorder->ctx, &j, &err);
-    if (rc == HW_OK) {
+    int rc = p->o.recorder->recorded(p->o.recorder->ctx, &all, &err);
+    if (rc < 0) {
+        hw_page_reply_error(req, &err, rc);
+    } else {
+        hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+        hw_json_begin_array(&j);
+        for (size_t i = 0; i < all.n; i++) {
+            hw_json_begin_object(&j);
+            hw_json_kv_int(&j, "pid", all.v[i].pid);
+            hw_json_kv_str(&j, "name", all.v[i].name);
+            hw_json_kv_str(&j, "recording", all.v[i].recording);
+            hw_json_kv_uint(&j, "samples", all.v[i].samples);
+            hw_json_kv_uint(&j, "seconds", all.v[i].seconds);
+            hw_json_end_object(&j);
+        }
+        hw_json_end_array(&j);
         hw_page_reply_json(req, &j);
-        return;
     }
-    hw_json_done(&j);
-    hw_page_reply_error(req, &err, rc);
+    hw_vec_done(&all);
 }

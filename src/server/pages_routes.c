@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "server/pages_heap.h"
 #include "server/pages_internal.h"
+#include "server/pull.h"
 
 #include "base/banned.h"
 
@@ -205,6 +206,9 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/live/*", 0, 0, hw_page_live, NULL},
     {HW_HTTP_GET, "/api/v1/processes", 0, 0, hw_page_processes, NULL},
     {HW_HTTP_POST, "/api/v1/record/*", 0, MAX_WORDS, hw_page_record, NULL},
+    {HW_HTTP_GET, "/debug/pprof/", HW_HTTP_OWN_USER, 0, hw_pull_list, NULL},
+    {HW_HTTP_GET, "/debug/pprof/heap", HW_HTTP_OWN_USER, 0, hw_pull_heap, NULL},
+    {HW_HTTP_GET, "/debug/pprof/allocs", HW_HTTP_OWN_USER, 0, hw_pull_allocs, NULL},
 };
 const size_t hw_n_pages_routes = HW_ARRAY_LEN(hw_pages_routes);
 

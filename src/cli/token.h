@@ -1,0 +1,19 @@
+/*
+ * token.h - the secret that a server of ours asks for
+ *
+ * Shapes:  48 hex digits at random, or what a file holds: 32 to 128 letters, digits, `-` and `_` on
+ *          its first line. A file that is missing is made, readable for its owner only; one that
+ *          others can read is refused.
+ * Errors:  HW_ESYS, HW_EINVAL, HW_EPERM.
+ */
+#ifndef HW_CLI_TOKEN_H
+#define HW_CLI_TOKEN_H
+
+struct hw_error;
+
+enum { HW_TOKEN_MAX = 129 };
+
+int hw_token_make(char out[HW_TOKEN_MAX], struct hw_error *err);
+int hw_token_keep(const char *path, char out[HW_TOKEN_MAX], struct hw_error *err);
+
+#endif

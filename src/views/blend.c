@@ -1,0 +1,119 @@
+#include "views/blend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/append.h"
+#include "views/process.h"
+
+#include "base/banned.h"
+
+int hw_blend_init(struct hw_blend *b)
+{
+    *b = (struct hw_blend){.interval_bytes = 1};
+    return hw_profile_new(&b->p);
+}
+
+void hw_blend_done(struct hw_blend *b)
+{
+    hw_profile_free(b->p);
+    free(b->v);
+    *b = (struct hw_blend){0};
+}
+
+static struct hw_value signed_value(const struct hw_value *v, int sign)
+{
+    struct hw_value out = *v;
+    if (sign < 0) {
+        struct hw_value zero = {.variance = v->variance};
+        out = zero;
+        out.space = -v->space;
+        out.objects = -v->objects;
+        out.alloc_space = -v->alloc_space;
+        out.alloc_objects = -v->alloc_objects;
+        out.samples = -v->samples;
+        out.alloc_samples = -v->alloc_samples;
+        out.idle = -v->idle;
+    }
+    return out;
+}
+
+static int add_values(struct hw_blend *b, const hw_values *values, const hw_callsite_id *callsite,
+                      int sign)
+{
+    size_t n = hw_callsites_count(b->p->callsites);
+    struct hw_value *grown = n > b->n ? realloc(b->v, n * sizeof *b->v) : b->v;
+    if (!grown && n)
+        return HW_ENOMEM;
+    b->v = grown;
+    for (; b->n < n; b->n++)
+        b->v[b->n] = (struct hw_value){0};
+    for (size_t i = 0; i < values->n; i++) {
+        struct hw_value v = signed_value(&values->v[i].v, sign);
+        hw_value_add(&b->v[callsite[values->v[i].callsite.v].v], &v);
+    }
+    return HW_OK;
+}
+
+static bool is_heap(const void *ctx, const struct hw_profile *p, const struct hw_series *s)
+{
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), s->heap_name);
+    return !ctx || hw_bytes_equal(name, hw_bytes_str(ctx));
+}
+
+static int add_process(struct hw_blend *b, const struct hw_blend_part *part,
+                       const struct hw_series_list *list, hw_upid upid,
+                       const hw_callsite_id *callsite)
+{
+    struct hw_process_view view;
+    hw_values values = {0};
+    int rc = hw_process_view_init(&view, part->p, list, upid);
+    if (rc < 0)
+        return rc;
+    const struct hw_process_moment *m =
+        view.moments.n ? &view.moments.v[view.moments.n - 1] : hw_process_view_peak(&view);
+    if (m)
+        rc = hw_process_values_of(part->p, list, upid, m->ts_ns, m->at_max, is_heap, part->heap,
+                                  &values);
+    if (view.interval_bytes > b->interval_bytes)
+        b->interval_bytes = view.interval_bytes;
+    if (rc == HW_OK)
+        rc = add_values(b, &values, callsite, part->sign);
+    hw_vec_done(&values);
+    hw_process_view_done(&view);
+    return rc;
+}
+
+int hw_blend_add(struct hw_blend *b, const struct hw_blend_part *part)
+{
+    struct hw_series_list list = {0};
+    hw_process_ranks ranks = {0};
+    const struct hw_callsites *from = part->p->callsites;
+    hw_callsite_id *callsite = calloc(hw_callsites_count(from) + 1, sizeof *callsite);
+    int rc = callsite ? hw_callsites_append(b->p->callsites, from, callsite) : HW_ENOMEM;
+    if (rc == HW_OK)
+        rc = hw_series_list_init(&list, part->p);
+    if (rc == HW_OK)
+        rc = hw_process_rank_all(part->p, &list, &ranks);
+    for (size_t i = 0; rc == HW_OK && i < ranks.n; i++)
+        if (part->upid.v == HW_ID_NONE || part->upid.v == ranks.v[i].upid.v)
+            rc = add_process(b, part, &list, ranks.v[i].upid, callsite);
+    free(callsite);
+    hw_vec_done(&ranks);
+    hw_series_list_done(&list);
+    return rc;
+}
+
+static bool is_nothing(const struct hw_value *v)
+{
+    return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects;
+}
+
+int hw_blend_values(struct hw_blend *b, hw_values *out)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (!is_nothing(&b->v[i]) && hw_vec_push(out, (struct hw_callsite_value){{i}, b->v[i]}) < 0)
+            return HW_ENOMEM;
+    return hw_profile_freeze(b->p);
+}
