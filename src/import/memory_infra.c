@@ -45,22 +45,19 @@ static int64_t rounded(double d)
     return (int64_t)(d < 0 ? d - 0.5 : d + 0.5);
 }
 
-bool hw_infra_hex(const json_t *text, uint64_t *out)
+bool hw_infra_hex_digits(struct hw_bytes text, uint64_t *out)
 {
-    const char *s = json_string_value(text);
     uint64_t value = 0;
-    size_t n = 0;
-    if (!s)
+    size_t i = text.n > 2 && text.p[0] == '0' && (text.p[1] | 0x20) == 'x' ? 2 : 0;
+    if (text.n == 0)
         return false;
-    if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
-        s += 2;
-    for (; s[n]; n++) {
-        char c = (char)(s[n] | 0x20);
+    for (; i < text.n; i++) {
+        uint8_t c = text.p[i] | 0x20;
         unsigned digit;
-        if (s[n] >= '0' && s[n] <= '9')
-            digit = (unsigned)(s[n] - '0');
+        if (text.p[i] >= '0' && text.p[i] <= '9')
+            digit = text.p[i] - (unsigned)'0';
         else if (c >= 'a' && c <= 'f')
-            digit = (unsigned)(c - 'a' + 10);
+            digit = c - (unsigned)'a' + 10;
         else
             return false;
         if (value >> 60)
@@ -68,16 +65,22 @@ bool hw_infra_hex(const json_t *text, uint64_t *out)
         value = value << 4 | digit;
     }
     *out = value;
-    return n > 0;
+    return true;
 }
 
-bool hw_infra_number(const json_t *v, int64_t *out)
+bool hw_infra_hex(const json_t *text, uint64_t *out)
+{
+    return json_is_string(text) &&
+           hw_infra_hex_digits(hw_bytes_of(json_string_value(text), json_string_length(text)), out);
+}
+
+bool hw_infra_number(const struct hw_json_value *v, int64_t *out)
 {
     static const double limit = 4611686018427387904.0; /* sums of two must fit */
-    double d = json_number_value(v);
-    if (!json_is_number(v) || !(d >= 0))
+    double d = hw_json_value_real(v);
+    if ((v->type != HW_JSON_INTEGER && v->type != HW_JSON_REAL) || !(d >= 0))
         return false;
-    *out = d >= limit ? INT64_MAX / 2 : json_is_integer(v) ? json_integer_value(v) : rounded(d);
+    *out = d >= limit ? INT64_MAX / 2 : v->type == HW_JSON_INTEGER ? v->integer : rounded(d);
     return true;
 }
 
@@ -145,12 +148,12 @@ static enum hw_memory_detail detail_of(const json_t *dumps)
 
 /* Is this the first time that the process says this about itself in this dump? */
 static int first_of(struct hw_infra *in, uint32_t dump, hw_upid upid, enum hw_infra_part part,
-                    const json_t *value, bool *out)
+                    bool said, bool *out)
 {
     uint64_t *at;
     bool fresh;
     *out = false;
-    if (!value || json_is_null(value))
+    if (!said)
         return HW_OK;
     int rc = hw_map64_at(&in->parts_seen, (uint64_t)dump << 32 | upid.v, &at, &fresh);
     if (rc < 0)
@@ -160,14 +163,27 @@ static int first_of(struct hw_infra *in, uint32_t dump, hw_upid upid, enum hw_in
     return *out ? HW_OK : hw_infra_bad(in, "memory_infra_repeated_part");
 }
 
-static int add_heaps(struct hw_infra *in, uint32_t dump, hw_upid upid, const json_t *dumps)
+/* They are not in what jansson read: see rest_of. */
+static int add_heaps(struct hw_infra *in, uint32_t dump, hw_upid upid)
 {
-    const json_t *v1 = json_object_get(dumps, "heaps"), *v2 = json_object_get(dumps, "heaps_v2");
+    const struct hw_json_text *t = &in->text;
+    uint32_t args = hw_json_text_find(t, 0, "args");
+    uint32_t dumps = args ? hw_json_text_find(t, args, "dumps") : 0;
+    uint32_t v1 = dumps ? hw_json_text_find(t, dumps, "heaps") : 0;
+    uint32_t heaps = v1 ? v1 : dumps ? hw_json_text_find(t, dumps, "heaps_v2") : 0;
     bool first;
-    int rc = first_of(in, dump, upid, HW_INFRA_HEAPS, v1 ? v1 : v2, &first);
+    if (!heaps)
+        return HW_OK;
+    int rc = first_of(in, dump, upid, HW_INFRA_HEAPS,
+                      hw_json_text_get(t, heaps).type != HW_JSON_NULL, &first);
     if (rc < 0 || !first)
         return rc;
-    return v1 ? hw_infra_heaps_v1(in, dump, upid, v1) : hw_infra_heaps_v2(in, dump, upid, v2);
+    return v1 ? hw_infra_heaps_v1(in, dump, upid, v1) : hw_infra_heaps_v2(in, dump, upid, heaps);
+}
+
+static bool is_there(const json_t *value)
+{
+    return value && !json_is_null(value);
 }
 
 static int add_dump_event(struct hw_infra *in, const json_t *event, hw_upid upid)
@@ -189,15 +205,15 @@ static int add_dump_event(struct hw_infra *in, const json_t *event, hw_upid upid
         rc = hw_infra_graph(in, snapshot, json_object_get(dumps, "allocators_graph"));
     const json_t *totals = json_object_get(dumps, "process_totals");
     if (rc == HW_OK)
-        rc = first_of(in, dump, upid, HW_INFRA_TOTALS, totals, &first);
+        rc = first_of(in, dump, upid, HW_INFRA_TOTALS, is_there(totals), &first);
     if (rc == HW_OK && first)
         rc = hw_infra_totals(in, at, upid, totals);
     const json_t *mmaps = json_object_get(dumps, "process_mmaps");
     if (rc == HW_OK)
-        rc = first_of(in, dump, upid, HW_INFRA_MMAPS, mmaps, &first);
+        rc = first_of(in, dump, upid, HW_INFRA_MMAPS, is_there(mmaps), &first);
     if (rc == HW_OK && first)
         rc = hw_infra_mmaps(in, at, upid, mmaps);
-    return rc < 0 ? rc : add_heaps(in, dump, upid, dumps);
+    return rc < 0 ? rc : add_heaps(in, dump, upid);
 }
 
 /* ---- metadata ---- */
@@ -211,10 +227,12 @@ static int add_metadata_event(struct hw_infra *in, const json_t *event, hw_upid 
     hw_str_id id;
     if (!name || !json_is_object(args))
         return hw_infra_bad(in, "memory_infra_bad_metadata");
-    if (strcmp(name, "stackFrames") == 0)
-        return hw_infra_stack_frames(in, upid, json_object_get(args, "stackFrames"));
-    if (strcmp(name, "typeNames") == 0)
-        return hw_infra_type_names(in, upid, json_object_get(args, "typeNames"));
+    uint32_t noted = hw_json_text_find(&in->text, 0, "args");
+    uint32_t map = noted ? hw_json_text_find(&in->text, noted, name) : 0;
+    if (map && strcmp(name, "stackFrames") == 0)
+        return hw_infra_stack_frames(in, upid, map);
+    if (map && strcmp(name, "typeNames") == 0)
+        return hw_infra_type_names(in, upid, map);
     if (strcmp(name, "process_labels") == 0)
         text = json_object_get(args, "labels");
     if (!json_is_string(text))
@@ -275,14 +293,64 @@ static bool is_wanted(const struct hw_json_event *e)
     return e->kind != HW_JSON_EVENT || e->ph == 0 || strchr("vVMBEX", e->ph);
 }
 
+static bool is_read_in_place(struct hw_bytes name)
+{
+    static const char *const names[] = {"heaps", "heaps_v2", "stackFrames", "typeNames"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (hw_bytes_equal(name, hw_bytes_str(names[i])))
+            return true;
+    return false;
+}
+
+/* The event with null for what is large: heap dumps and their names, two or three objects down. */
+static struct hw_bytes rest_of(struct hw_infra *in)
+{
+    const struct hw_json_text *t = &in->text;
+    const struct hw_json_note *v = t->notes.v;
+    uint32_t from = 0;
+    hw_strbuf_clear(&in->rest);
+    for (uint32_t args = v[0].first; args; args = v[args].next) {
+        for (uint32_t i = v[args].first; i; i = v[i].next) {
+            uint32_t k = is_read_in_place(hw_json_text_name(t, i)) ? i : v[i].first;
+            for (; k; k = k == i ? 0 : v[k].next) {
+                if (!is_read_in_place(hw_json_text_name(t, k)))
+                    continue;
+                hw_strbuf_add(&in->rest, t->text.p + from, v[k].at - from);
+                hw_strbuf_adds(&in->rest, "null");
+                from = v[k].at + v[k].n;
+            }
+        }
+    }
+    hw_strbuf_add(&in->rest, t->text.p + from, t->text.n - from);
+    return hw_bytes_of(in->rest.p, in->rest.n);
+}
+
+static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t **out)
+{
+    struct hw_bytes text = e->text;
+    *out = NULL;
+    if (e->kind == HW_JSON_DAMAGED)
+        return HW_OK;
+    if (e->kind == HW_JSON_EVENT) {
+        int rc = hw_json_text_read(&in->text, text, HW_INFRA_NOTED_DEPTH);
+        if (rc < 0)
+            return rc == HW_ENOMEM ? rc : HW_OK;
+        text = rest_of(in);
+        if (in->rest.failed)
+            return HW_ENOMEM;
+    }
+    *out = json_loadb((const char *)text.p, text.n, JSON_ALLOW_NUL, NULL);
+    return HW_OK;
+}
+
 static int take_event(struct hw_infra *in, struct hw_json_events *events,
                       const struct hw_json_event *e)
 {
-    json_t *value = NULL;
-    int rc = HW_OK;
+    json_t *value;
+    int rc = read_event(in, e, &value);
     in->offset = e->offset;
-    if (e->kind != HW_JSON_DAMAGED)
-        value = json_loadb((const char *)e->text.p, e->text.n, JSON_ALLOW_NUL, NULL);
+    if (rc < 0)
+        return rc;
     if (!value) {
         rc = hw_infra_bad(in, "memory_infra_not_json");
         hw_json_events_retry(events);
@@ -354,6 +422,8 @@ static int read_from(struct hw_source *source, struct hw_profile *into, struct h
     if (rc == HW_OK)
         rc = finish(&in, err);
     hw_infra_heaps_free(in.heaps);
+    hw_json_text_done(&in.text);
+    hw_strbuf_done(&in.rest);
     hw_vec_done(&in.dumps);
     hw_map64_done(&in.dump_of_id);
     hw_map64_done(&in.parts_seen);

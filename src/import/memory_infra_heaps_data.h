@@ -15,6 +15,7 @@
 
 #include "base/map64.h"
 #include "base/vec.h"
+#include "codec/pb.h"
 #include "import/memory_infra_parts.h"
 
 #define HW_INFRA_NO_KEY   UINT64_MAX        /* of an id that is not there */
@@ -47,7 +48,7 @@ struct hw_infra_heap_dump {
     uint64_t offset;
     int64_t ts_ns;
     size_t order;
-    HW_VEC(struct hw_infra_row) rows;
+    struct hw_pb rows; /* four varints a row, a third of the text's size; see hw_infra_next_row */
 };
 
 /* What a (callstack, type) held at the dump before, and at this one. */
@@ -72,9 +73,13 @@ struct hw_infra_heaps {
     HW_VEC(struct hw_infra_entry) entries;
     struct hw_map64 entry_at; /* (callsite + 1) << 32 | type */
     HW_VEC(uint32_t) path;
+    struct hw_strbuf scratch;
     hw_str_id other, no_stack;
 };
 
+int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row);
+/* *rows begins as hw_pb_view of a dump's rows. */
+bool hw_infra_next_row(struct hw_bytes *rows, struct hw_infra_row *out);
 int hw_infra_ids_of(struct hw_infra *in, hw_upid upid, struct hw_infra_ids **out);
 /* The first definition stays. */
 int hw_infra_define(struct hw_map64 *map, uint64_t key, uint64_t value);

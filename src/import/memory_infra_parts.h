@@ -5,6 +5,8 @@
  *          memory_infra_nodes.c takes allocator trees, totals and
  *          mappings into the model at once; memory_infra_heaps.c keeps heap dumps until the file
  *          has been read, because names may stand behind what they name.
+ *          Heap dumps are nearly all of a large file and are read where they stand; the rest of an
+ *          event is small and is made into objects by jansson.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is left out and told by
  *          hw_infra_bad with the position of its event; the rest is read.
  * Source:  spec/memory-infra.md 2-8
@@ -17,7 +19,9 @@
 #include <stdint.h>
 
 #include "base/map64.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
+#include "codec/json_text.h"
 #include "model/profile.h"
 
 /* One global dump: the events with one id. */
@@ -37,8 +41,12 @@ struct hw_infra {
     struct hw_map64 dump_of_id; /* string of the id → index */
     struct hw_map64 parts_seen; /* dump << 32 | upid → bits of enum hw_infra_part */
     struct hw_infra_heaps *heaps;
+    struct hw_json_text text; /* of the event being read */
+    struct hw_strbuf rest;    /* the same without heap dumps and their names */
 };
 
+/* The event, args, dumps, heaps_v2, maps or allocators, one heap: its lists are noted. */
+enum { HW_INFRA_NOTED_DEPTH = 6 };
 enum hw_infra_part { HW_INFRA_TOTALS = 1, HW_INFRA_MMAPS = 2, HW_INFRA_HEAPS = 4 };
 
 /* Counts a row of `stats`: its name says what, its idx where. */
@@ -46,8 +54,9 @@ int hw_infra_bad(struct hw_infra *in, const char *stat);
 int hw_infra_str(struct hw_infra *in, const json_t *text, hw_str_id *out);
 /* A number written in hexadecimal; false when it is none. */
 bool hw_infra_hex(const json_t *text, uint64_t *out);
+bool hw_infra_hex_digits(struct hw_bytes text, uint64_t *out);
 /* A number of JSON as a count of bytes or objects; false when it is none or below 0. */
-bool hw_infra_number(const json_t *v, int64_t *out);
+bool hw_infra_number(const struct hw_json_value *v, int64_t *out);
 
 void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* the file is at least so long */
 
@@ -64,10 +73,11 @@ int hw_infra_mmaps(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const json_
 /* ---- memory_infra_heaps.c ---- */
 int hw_infra_heaps_new(struct hw_infra *in);
 void hw_infra_heaps_free(struct hw_infra_heaps *h);
-int hw_infra_heaps_v2(struct hw_infra *in, uint32_t dump, hw_upid upid, const json_t *heaps);
-int hw_infra_heaps_v1(struct hw_infra *in, uint32_t dump, hw_upid upid, const json_t *heaps);
-int hw_infra_stack_frames(struct hw_infra *in, hw_upid upid, const json_t *frames);
-int hw_infra_type_names(struct hw_infra *in, hw_upid upid, const json_t *types);
+/* Each with the index of its value in in->text. */
+int hw_infra_heaps_v2(struct hw_infra *in, uint32_t dump, hw_upid upid, uint32_t heaps);
+int hw_infra_heaps_v1(struct hw_infra *in, uint32_t dump, hw_upid upid, uint32_t heaps);
+int hw_infra_stack_frames(struct hw_infra *in, hw_upid upid, uint32_t frames);
+int hw_infra_type_names(struct hw_infra *in, hw_upid upid, uint32_t types);
 /* Everything is in: the rows of the model. */
 int hw_infra_heaps_finish(struct hw_infra *in);
 

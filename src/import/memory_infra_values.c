@@ -182,8 +182,9 @@ static int hold(struct hw_infra *in, uint32_t callsite, uint32_t type, int64_t s
 
 static int hold_self_values(struct hw_infra *in, const struct hw_infra_heap_dump *d)
 {
-    for (size_t i = 0; i < d->rows.n; i++) {
-        const struct hw_infra_row *r = &d->rows.v[i];
+    struct hw_bytes rows = hw_pb_view(&d->rows);
+    struct hw_infra_row row, *r = &row;
+    while (hw_infra_next_row(&rows, r)) {
         uint32_t callsite = HW_ID_NONE, type = 0;
         int rc = HW_OK;
         if (r->node != HW_INFRA_NO_KEY)
@@ -215,10 +216,11 @@ static struct hw_infra_entry *find_entry(struct hw_infra_heaps *h, uint32_t call
 static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump *d)
 {
     struct hw_infra_heaps *h = in->heaps;
+    struct hw_bytes rows = hw_pb_view(&d->rows);
+    struct hw_infra_row row, *r = &row;
     hw_vec_clear(&h->entries);
     hw_map64_done(&h->entry_at);
-    for (size_t i = 0; i < d->rows.n; i++) {
-        const struct hw_infra_row *r = &d->rows.v[i];
+    while (hw_infra_next_row(&rows, r)) {
         struct hw_infra_entry e = {.callsite = HW_ID_NONE,
                                    .size = r->size,
                                    .count = r->count,
@@ -421,7 +423,7 @@ int hw_infra_heaps_finish(struct hw_infra *in)
             hw_map64_done(&h->held_at);
         }
         rc = add_dump(in, d);
-        hw_vec_done(&h->dumps.v[i].rows);
+        hw_pb_done(&h->dumps.v[i].rows);
     }
     return rc;
 }
