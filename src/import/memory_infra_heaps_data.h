@@ -71,7 +71,9 @@ struct hw_infra_heaps {
     HW_VEC(struct hw_infra_held) held;
     struct hw_map64 held_at; /* callsite << 32 | type */
     HW_VEC(struct hw_infra_entry) entries;
-    struct hw_map64 entry_at; /* (callsite + 1) << 32 | type */
+    struct hw_map64 entry_at;    /* (callsite + 1) << 32 | type */
+    HW_VEC(uint32_t) entries_of; /* by callsite + 1: the round of collecting that found some */
+    uint32_t round;
     HW_VEC(uint32_t) path;
     struct hw_strbuf scratch;
     hw_str_id other, no_stack;

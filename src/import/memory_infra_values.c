@@ -206,8 +206,22 @@ static uint64_t entry_key(uint32_t callsite, uint32_t type)
     return (uint64_t)(callsite + 1) << 32 | type; /* HW_ID_NONE: 0 */
 }
 
+/* Most callers on the way up have no entries at all. */
+static int mark_entries(struct hw_infra_heaps *h, uint32_t callsite)
+{
+    uint32_t at = callsite + 1; /* HW_ID_NONE: 0 */
+    while (h->entries_of.n <= at)
+        if (hw_vec_push(&h->entries_of, 0) < 0)
+            return HW_ENOMEM;
+    h->entries_of.v[at] = h->round;
+    return HW_OK;
+}
+
 static struct hw_infra_entry *find_entry(struct hw_infra_heaps *h, uint32_t callsite, uint32_t type)
 {
+    uint32_t mark = callsite + 1;
+    if (mark >= h->entries_of.n || h->entries_of.v[mark] != h->round)
+        return NULL;
     const uint64_t *at = hw_map64_find(&h->entry_at, entry_key(callsite, type));
     return at ? &h->entries.v[*at] : NULL;
 }
@@ -220,6 +234,7 @@ static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump 
     struct hw_infra_row row, *r = &row;
     hw_vec_clear(&h->entries);
     hw_map64_done(&h->entry_at);
+    h->round++;
     while (hw_infra_next_row(&rows, r)) {
         struct hw_infra_entry e = {.callsite = HW_ID_NONE,
                                    .size = r->size,
@@ -236,7 +251,9 @@ static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump 
         if ((r->node != HW_INFRA_NO_KEY && e.callsite == HW_ID_NONE) ||
             (r->type != HW_INFRA_NO_KEY && !e.type) || find_entry(h, e.callsite, e.type))
             continue;
-        rc = hw_infra_define(&h->entry_at, entry_key(e.callsite, e.type), h->entries.n);
+        rc = mark_entries(h, e.callsite);
+        if (rc == HW_OK)
+            rc = hw_infra_define(&h->entry_at, entry_key(e.callsite, e.type), h->entries.n);
         if (rc == HW_OK && hw_vec_push(&h->entries, e) < 0)
             rc = HW_ENOMEM;
         if (rc < 0)
