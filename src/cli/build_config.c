@@ -56,6 +56,8 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
         hw_pb_str(w, H(scope_categories), q->scope_categories[i]);
     if (q->record_types)
         hw_pb_uint(w, H(record_types), 1);
+    if (q->memlog)
+        hw_pb_str(w, H(memlog), q->memlog);
     for (size_t i = 0; i < q->n_dump_when; i++)
         hw_pb_str(w, H(dump_when), q->dump_when[i]);
     for (size_t i = 0; i < q->n_stop_when; i++)
@@ -82,6 +84,8 @@ int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, st
     hw_pb_uint(&w, HW_F_TraceConfig_write_into_file, 1);
     hw_pb_uint(&w, HW_F_TraceConfig_flush_timeout_ms, FLUSH_TIMEOUT_MS);
     hw_pb_uint(&w, HW_F_TraceConfig_flush_period_ms, flush_period_ms);
+    if (q->session_name)
+        hw_pb_str(&w, HW_F_TraceConfig_unique_session_name, q->session_name);
     if (q->packages_list) {
         hw_pb_begin(&w, HW_F_TraceConfig_data_sources);
         hw_pb_begin(&w, HW_F_TraceConfig_DataSource_config);

@@ -24,8 +24,10 @@ struct hw_config_request {
     uint32_t stack_mode; /* enum hw_stack_mode */
     char *const *scope_categories;
     size_t n_scope_categories;
-    bool all;             /* every process */
-    const uint64_t *pids; /* borrowed, as all below */
+    bool all;                 /* every process */
+    const char *session_name; /* unique_session_name; NULL = none */
+    const char *memlog;       /* of all only these; NULL = everybody */
+    const uint64_t *pids;     /* borrowed, as all below */
     size_t n_pids;
     char *const *names;
     size_t n_names;

@@ -53,12 +53,25 @@ static int controller_new(int fd, struct hw_controller **out, struct hw_error *e
     return HW_OK;
 }
 
+/* Who reads what the command writes must not wait for the end of its recorder, nor a terminal's
+ * end reach it. */
+static bool leave_terminal(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    (void)setsid(); /* a child just made leads no group, so it is not refused */
+    return null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2 &&
+           chdir("/") == 0;
+}
+
 /* In the child: only exec follows, so nothing here may allocate or lock. */
-static void child_exec(int fd, char *const argv[])
+static void child_exec(int fd, char *const argv[], bool apart)
 {
     sigset_t none;
     sigemptyset(&none);
-    (void)setpgid(0, 0);
+    if (!apart)
+        (void)setpgid(0, 0);
+    if (apart && !leave_terminal())
+        _exit(127);
     (void)signal(SIGTTOU, SIG_IGN); /* it may say something although it is in the background */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (fcntl(fd, F_SETFD, 0) == 0)
@@ -75,7 +88,7 @@ static void choose_socket(char *out, size_t n)
     (void)snprintf(out, n, "@heapwise-%d-%016llx", (int)getpid(), (unsigned long long)random);
 }
 
-int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err)
+static int spawn(const char *socket, bool apart, struct hw_controller **out, struct hw_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -99,7 +112,7 @@ int hw_controller_spawn(const char *socket, struct hw_controller **out, struct h
         goto fail;
     }
     if (c->child == 0)
-        child_exec(pair[1], argv);
+        child_exec(pair[1], argv, apart);
     (void)close(pair[1]);
     *out = c;
     return HW_OK;
@@ -108,6 +121,16 @@ fail:
     (void)close(pair[0]);
     (void)close(pair[1]);
     return rc;
+}
+
+int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err)
+{
+    return spawn(socket, /* apart = */ false, out, err);
+}
+
+int hw_controller_spawn_apart(struct hw_controller **out, struct hw_error *err)
+{
+    return spawn(NULL, /* apart = */ true, out, err);
 }
 
 static int socket_address(const char *name, struct sockaddr_un *a, socklen_t *len,
@@ -336,9 +359,22 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
     return send_message(c, HW_CTL_CLONE, id, part, nothing, -1, err);
 }
 
+int hw_controller_look(struct hw_controller *c, const struct hw_control_look *look,
+                       struct hw_error *err)
+{
+    return send_message(c, HW_CTL_LIVE, 0, (struct part){look, sizeof *look}, nothing, -1, err);
+}
+
 int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err)
 {
-    return send_message(c, HW_CTL_LIVE, 0, (struct part){&pid, sizeof pid}, nothing, -1, err);
+    return hw_controller_look(c, &(struct hw_control_look){.pid = pid}, err);
+}
+
+int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
+                        struct hw_error *err)
+{
+    return send_message(c, HW_CTL_LEAVE, session, (struct part){&pid, sizeof pid}, nothing, -1,
+                        err);
 }
 
 int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,

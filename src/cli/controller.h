@@ -32,6 +32,9 @@ struct hw_controller_event {
 /* Starts an embedded recorder. It listens for clients on hw_controller_socket(): the given one, or
  * with NULL one of its own. */
 int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err);
+/* The same, for a session that will be detached: it has nothing of our terminal, and goes on when
+ * this process ends. Until then it is our child: who lives long reaps it. */
+int hw_controller_spawn_apart(struct hw_controller **out, struct hw_error *err);
 /* Connects to a service's consumer socket; path NULL = the default one. */
 int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err);
 void hw_controller_free(struct hw_controller *c);
@@ -59,6 +62,11 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
                         struct hw_error *err);
 /* How that process's heaps are now: event LIVE_REPLY, then hw_controller_take_fd. */
 int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err);
+int hw_controller_look(struct hw_controller *c, const struct hw_control_look *look,
+                       struct hw_error *err);
+/* That process leaves a session which goes on: event LEFT. */
+int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
+                        struct hw_error *err);
 /* Names a moment in a session's file; 0 = the session of this connection. */
 int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,
                        const char *text, struct hw_error *err);

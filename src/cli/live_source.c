@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { LOOK_MS = 6000 };
+enum { LOOK_MS = 11000 };
 
 struct hw_live_source {
     struct hw_controller *controller;

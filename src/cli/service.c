@@ -38,7 +38,10 @@ static int read_target(const json_t *o, struct hw_service_session *s)
                                   .samples = number(o, "samples"),
                                   .dumps = number(o, "dumps"),
                                   .buffer = number(o, "buffer"),
-                                  .buffered = number(o, "buffered")};
+                                  .buffered = number(o, "buffered"),
+                                  .live = number(o, "live"),
+                                  .lost = number(o, "lost"),
+                                  .seconds = number(o, "seconds")};
     bool good = text(o, "name", &t.name) && text(o, "state", &t.state);
     if (good && hw_vec_push(&s->targets, t) == 0)
         return HW_OK;
@@ -52,12 +55,20 @@ static int read_session(const json_t *o, struct hw_service_session *s)
     const struct {
         const char *key;
         uint64_t *out;
-    } numbers[] = {{"id", &s->id},           {"uid", &s->uid},
-                   {"seconds", &s->seconds}, {"samples", &s->samples},
-                   {"lost", &s->lost},       {"dumps", &s->dumps},
-                   {"bytes", &s->bytes},     {"duration_ms", &s->duration_ms}};
+    } numbers[] = {{"id", &s->id},
+                   {"uid", &s->uid},
+                   {"seconds", &s->seconds},
+                   {"samples", &s->samples},
+                   {"lost", &s->lost},
+                   {"dumps", &s->dumps},
+                   {"bytes", &s->bytes},
+                   {"duration_ms", &s->duration_ms},
+                   {"interval", &s->interval},
+                   {"stack_mode", &s->stack_mode}};
     for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
         *numbers[i].out = number(o, numbers[i].key);
+    s->all = json_is_true(json_object_get(o, "all"));
+    s->no_running = json_is_true(json_object_get(o, "no_running"));
     s->controller_pid = (int32_t)json_integer_value(json_object_get(o, "controller_pid"));
     (void)snprintf(s->ref, sizeof s->ref, "%llu", (unsigned long long)s->id); /* fits */
     bool good = text(o, "state", &s->state) && text(o, "file", &s->file) &&

@@ -22,19 +22,22 @@ struct hw_controller;
 struct hw_service_target {
     int32_t pid;
     uint64_t samples, dumps;
-    uint64_t buffer, buffered; /* bytes of its ring, and how many wait in it now */
-    char *name;                /* owned */
-    char *state;               /* owned */
+    uint64_t buffer, buffered;    /* bytes of its ring, and how many wait in it now */
+    char *name;                   /* owned */
+    uint64_t live, lost, seconds; /* estimated live bytes; samples; since when */
+    char *state;                  /* owned */
 };
 
 struct hw_service_session {
     uint64_t id, uid, seconds, samples, lost, dumps, bytes, duration_ms;
-    int32_t controller_pid; /* of the command that started it; -1 = it went */
-    char ref[24];           /* the name that people use: "3", "r4211" */
-    char *state;            /* owned: running, stopping */
-    char *file;             /* owned; "" = unknown */
-    char *name;             /* owned: unique_session_name; "" = none */
-    char *detached;         /* owned: its key; "" = not detached */
+    uint64_t interval, stack_mode; /* enum hw_stack_mode */
+    bool all, no_running;          /* means every process; only those that start */
+    int32_t controller_pid;        /* of the command that started it; -1 = it went */
+    char ref[24];                  /* the name that people use: "3", "r4211" */
+    char *state;                   /* owned: running, stopping */
+    char *file;                    /* owned; "" = unknown */
+    char *name;                    /* owned: unique_session_name; "" = none */
+    char *detached;                /* owned: its key; "" = not detached */
     HW_VEC(struct hw_service_target) targets;
 };
 

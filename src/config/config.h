@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "config/memlog.h"
 #include "config/when.h"
 
 struct hw_error;
@@ -48,6 +49,7 @@ struct hw_heapprofd_config {
         record_types;
     uint32_t stack_mode;        /* enum hw_stack_mode of wire/handshake.h */
     char scope_categories[256]; /* with commas between them */
+    struct hw_memlog memlog;    /* with all: only whom it means; no rules = everybody */
 };
 
 struct hw_process_stats_config {

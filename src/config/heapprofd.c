@@ -30,6 +30,7 @@ void hw_heapprofd_config_done(struct hw_heapprofd_config *c)
     for (size_t i = 0; i < c->conditions.n; i++)
         hw_when_done(&c->conditions.v[i]);
     hw_vec_done(&c->conditions);
+    hw_memlog_done(&c->memlog);
     hw_vec_done(&c->process_cmdline);
     hw_vec_done(&c->skip_symbol_prefix);
     hw_vec_done(&c->heaps);
@@ -110,6 +111,8 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
         return HW_CONFIG_PUSH_STRING(&raw->heaps, f->bytes, err);
     case F(scope_categories):
         return add_category(&raw->c, f->bytes, err);
+    case F(memlog):
+        return hw_memlog_parse(f->bytes, &raw->c.memlog, err);
     case F(exclude_heaps):
         return HW_CONFIG_PUSH_STRING(&raw->exclude_heaps, f->bytes, err);
     case F(continuous_dump_config):
@@ -330,6 +333,8 @@ static int check_targets(const struct hw_heapprofd_config *h, struct hw_trace_co
         if (h->pids.v[i] == 0 || h->pids.v[i] > INT32_MAX)
             return hw_fail(err, HW_EINVAL, 0, "pid %llu is no process id",
                            (unsigned long long)h->pids.v[i]);
+    if (h->memlog.rules.n && !h->all)
+        return hw_fail(err, HW_EINVAL, 0, "memlog chooses among all processes: it needs all: true");
     if (h->all && (h->pids.n || h->process_cmdline.n))
         hw_config_warn(c,
                        "all is set together with pid or process_cmdline: every process is meant");

@@ -290,6 +290,9 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
     case HW_CTL_LIVE:
         hw_live_view_ask(c, body);
         break;
+    case HW_CTL_LEAVE:
+        hw_leave_ask(c, h->session, body);
+        break;
     case HW_CTL_MARK:
         hw_mark_ask(c, h->session, body);
         break;

@@ -35,6 +35,7 @@
 #include "daemon/worker.h"
 #include "proc/limits.h"
 #include "proc/pid.h"
+#include "trace/process_writer.h"
 #include "wire/control.h"
 #include "wire/control_page.h"
 #include "wire/handshake.h"
@@ -169,7 +170,9 @@ struct hw_target {
     uint64_t max_bytes; /* of the recorder's memory */
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
-    uint64_t next_poll_ns; /* procpoll.c; 0 = not yet decided */
+    uint64_t next_poll_ns;             /* procpoll.c; 0 = not yet decided */
+    struct hw_malloc_info malloc_info; /* the last it told */
+    uint64_t malloc_info_ns;           /* boot time of that; 0 = none yet */
 
     enum hw_target_phase phase;
     enum hw_target_end end;
@@ -258,8 +261,8 @@ void hw_dump_live(struct hw_target *t);
 void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
                        const hw_native_blocks *blocks);
 /* What the look found, as a trace of its own. */
-int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s, int fd,
-                       struct hw_error *err);
+int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s,
+                       const struct hw_control_look *ask, int fd, struct hw_error *err);
 
 /* ---- trigger.c: conditions on which a dump is made or the session ends ---- */
 
@@ -299,6 +302,12 @@ struct hw_followed {
     uint32_t source;
 };
 
+/* A process that the session does not want any more. */
+struct hw_left {
+    int32_t pid;
+    uint64_t start_ticks;
+};
+
 struct hw_session {
     struct hw_recorder *rec;
     struct hw_control_conn *control; /* NULL: it went away, or is detached */
@@ -308,9 +317,10 @@ struct hw_session {
     struct hw_asking asking;
     HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
-    bool has_rule;         /* starts.c: the finder knows whom it means */
-    uint64_t start_ticks;  /* who started later is one that starts during the session */
-    uint64_t last_exec_ns; /* time of the last dump of an image that made way for another */
+    HW_VEC(struct hw_left) left; /* leave.c: processes that were told to leave it */
+    bool has_rule;               /* starts.c: the finder knows whom it means */
+    uint64_t start_ticks;        /* who started later is one that starts during the session */
+    uint64_t last_exec_ns;       /* time of the last dump of an image that made way for another */
     struct hw_control_start start;
     struct hw_trace_config config;
     int fd; /* owned */
@@ -457,6 +467,8 @@ bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
 /* A target leaves while its process lives: its last counters. */
 void hw_proc_poll_last(struct hw_session *s, const struct hw_target *t);
+/* What is known of it now, into another trace: name, counters, the allocator's last figures. */
+int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* The allocator's own figures arrived. */
 void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
 
@@ -473,7 +485,8 @@ struct hw_control_conn {
     uint64_t clone_deadline_ns;
     uint64_t live_key; /* of the target it wants to look at; 0 = none */
     uint64_t live_deadline_ns;
-    struct hw_control_out *out; /* messages that its socket had no room for; owned */
+    struct hw_control_look look; /* what it asked for */
+    struct hw_control_out *out;  /* messages that its socket had no room for; owned */
     struct hw_control_out *out_last;
     size_t out_bytes;
     bool controller; /* the one of an embedded recorder */
@@ -498,6 +511,13 @@ void hw_control_done(struct hw_recorder *r);
 void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
+/* leave.c: a process that is not profiled any more in a session that goes on. */
+void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
+bool hw_leave_has_left(const struct hw_session *s, const struct hw_pid *pid);
+bool hw_leave_nobody(const struct hw_session *s); /* of those named by number none is left */
+/* memlog.c: does the mode of this source, which means all, mean this process? */
+bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
+                     const struct hw_pid *pid, const struct hw_proc_status *st);
 void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
 void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 

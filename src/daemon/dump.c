@@ -243,8 +243,8 @@ static int write_max(struct hw_target *t, struct hw_heap_tally *h, struct hw_dum
 
 /* One dump of everything, with nothing that the session's own dumps could miss. */
 static int write_live_book(struct hw_target *t, const struct hw_snapshot *s,
-                           const struct hw_snap_book *b, struct hw_profile_writer *w,
-                           struct hw_error *err)
+                           const struct hw_snap_book *b, uint64_t ts_ns,
+                           struct hw_profile_writer *w, struct hw_error *err)
 {
     if (t->hides_libc && b->heap_id == HW_HEAP_ID_LIBC)
         return HW_OK;
@@ -253,7 +253,7 @@ static int write_live_book(struct hw_target *t, const struct hw_snapshot *s,
     if (!h)
         return hw_fail(err, HW_ENOMEM, 0, "heap of pid %d", t->pid.pid);
     struct hw_dump_head head = make_head(t, s, b, h);
-    head.timestamp_ns = s->ts_ns;
+    head.timestamp_ns = ts_ns;
     head.start_timestamp_ns = t->since_coarse_ns;
     head.trigger = HW_TRIGGER_LIVE;
     head.keeps_peak = false;
@@ -272,27 +272,32 @@ static int write_live_book(struct hw_target *t, const struct hw_snapshot *s,
     return rc;
 }
 
-int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s, int fd,
-                       struct hw_error *err)
-{
-    struct hw_trace_writer *trace;
-    struct hw_profile_writer *w = NULL;
-    int rc = hw_trace_writer_new(fd, &trace, err);
-    if (rc < 0)
-        return rc;
-    rc = hw_trace_write_preamble(trace, hw_bytes_of("", 0), 0, 0, 1, err);
-    if (rc == HW_OK)
-        rc = hw_profile_writer_new(trace, &w);
-    for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
-        rc = write_live_book(t, s, &s->books.v[i], w, err);
-    hw_profile_writer_free(w);
-    hw_trace_writer_free(trace);
-    return rc;
-}
-
 static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
+}
+
+int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s,
+                       const struct hw_control_look *ask, int fd, struct hw_error *err)
+{
+    struct hw_trace_writer *trace;
+    struct hw_profile_writer *w = NULL;
+    bool counters = ask->flags & HW_LOOK_COUNTERS;
+    uint64_t moment = ask->moment_ns ? ask->moment_ns : s->ts_ns;
+    uint64_t ts = between(moment, t->since_coarse_ns + 1, s->ts_ns);
+    int rc = hw_trace_writer_new(fd, &trace, err);
+    if (rc < 0)
+        return rc;
+    rc = hw_trace_write_preamble(trace, hw_bytes_of("", 0), 0, 0, 1u + counters, err);
+    if (rc == HW_OK)
+        rc = hw_profile_writer_new(trace, &w);
+    for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
+        rc = write_live_book(t, s, &s->books.v[i], ts, w, err);
+    if (rc == HW_OK && counters)
+        rc = hw_proc_poll_look(t, trace, err);
+    hw_profile_writer_free(w);
+    hw_trace_writer_free(trace);
+    return rc;
 }
 
 static int write_book(struct hw_target *t, const struct hw_snapshot *s,

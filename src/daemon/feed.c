@@ -647,6 +647,14 @@ static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
     return n;
 }
 
+static uint64_t sum_live(const struct hw_books *b)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < HW_MAX_HEAPS; i++)
+        n += b->books[i] ? b->books[i]->live : 0;
+    return n;
+}
+
 static void weigh(struct hw_feed *f)
 {
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
@@ -654,6 +662,7 @@ static void weigh(struct hw_feed *f)
                  hw_idle_live_bytes(&f->idle) + f->stacks.cap * sizeof *f->stacks.v +
                  f->events.cap * sizeof *f->events.v;
     atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
+    atomic_store_explicit(&f->live, sum_live(&f->books), memory_order_relaxed);
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
 }
 

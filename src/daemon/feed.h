@@ -101,6 +101,7 @@ struct hw_feed {
     bool broken;
     uint64_t max_bytes;     /* of memory; 0 = no limit */
     _Atomic uint64_t bytes; /* as of the last drain that booked something */
+    _Atomic uint64_t live;  /* likewise: estimated live bytes of all heaps */
     bool full;              /* more than that: nothing more is read */
 
     struct { /* drain.c's own */

@@ -58,8 +58,6 @@ void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key)
         hw_control_fail(c, "a key has 1 to 128 bytes");
     else if (!s || s->stopping)
         hw_control_fail(c, s ? "the session is ending" : "this connection has no session");
-    else if (c->controller)
-        hw_control_fail(c, "an embedded recorder ends with its command");
     else if (find_detached(c, text))
         hw_control_fail(c, "another detached session has this key");
     else {

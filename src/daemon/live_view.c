@@ -2,7 +2,7 @@
  * A look at a process that is recorded: how its heaps are now, as a small trace in a memory file.
  * It takes the way of a dump (drain to a position, snapshot, names), but leaves nothing behind: the
  * snapshot clears no changes, and the recording's file gets no packet. One look a process at a
- * time; all that wait for it get the same one.
+ * time; all that wait for it get the same values.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 
 #include "base/banned.h"
 
-#define WAIT_NS UINT64_C(5000000000)
+#define WAIT_NS UINT64_C(10000000000)
 
 static struct hw_target *find_pid(const struct hw_control_conn *c, int32_t pid)
 {
@@ -39,29 +39,31 @@ static struct hw_target *find_key(const struct hw_recorder *r, uint64_t key)
 
 void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes body)
 {
-    int32_t pid = 0;
-    if (body.n == sizeof pid)
-        memcpy(&pid, body.p, sizeof pid);
-    struct hw_target *t = find_pid(c, pid);
+    struct hw_control_look ask = {0};
+    if (body.n == sizeof ask)
+        memcpy(&ask, body.p, sizeof ask);
+    struct hw_target *t = find_pid(c, ask.pid);
     if (!t || c->live_key) {
         hw_control_fail(c, t ? "this connection waits for a look already"
                              : "that process is not being profiled here");
         return;
     }
     c->live_key = t->key;
+    c->look = ask;
     c->live_deadline_ns = hw_now_monotonic_ns() + WAIT_NS;
     hw_dump_live(t);
 }
 
 /* The trace, or the reason why there is none. */
-static int make_trace(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
+static int make_trace(struct hw_target *t, const struct hw_snapshot *s,
+                      const struct hw_control_look *ask, struct hw_error *err)
 {
     if (!s)
         return hw_fail(err, HW_ENOMEM, 0, "no memory for a look");
     hw_autofd int fd = memfd_create("live", MFD_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "memfd_create");
-    int rc = hw_dump_write_live(t, s, fd, err);
+    int rc = hw_dump_write_live(t, s, ask, fd, err);
     return rc < 0 ? rc : hw_fd_take(&fd);
 }
 
@@ -76,26 +78,29 @@ static void send_look(struct hw_control_conn *c, const struct hw_control_live *b
         hw_control_fail(c, "the look cannot be handed over");
 }
 
-void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s)
+static void answer(struct hw_control_conn *c, struct hw_target *t, const struct hw_snapshot *s)
 {
     struct hw_error err = {0};
     struct hw_control_live b = {.pid = t->pid.pid};
-    hw_autofd int fd = make_trace(t, s, &err);
-    if (fd >= 0) {
-        off_t end = lseek(fd, 0, SEEK_END);
-        b.bytes = end < 0 ? 0 : (uint64_t)end;
-        b.n_samples = s->n_samples;
-        b.n_lost = s->lost_full + s->lost_no_slot + s->lost_nested;
+    hw_autofd int fd = make_trace(t, s, &c->look, &err);
+    c->live_key = 0;
+    if (fd < 0) {
+        hw_control_fail(c, err.text);
+        return;
     }
+    off_t end = lseek(fd, 0, SEEK_END);
+    b.bytes = end < 0 ? 0 : (uint64_t)end;
+    b.n_samples = s->n_samples;
+    b.n_lost = s->lost_full + s->lost_no_slot + s->lost_nested;
+    send_look(c, &b, fd);
+}
+
+void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s)
+{
     for (size_t i = 0; i < t->rec->controls.n; i++) {
         struct hw_control_conn *c = t->rec->controls.v[i];
-        if (c->closed || c->live_key != t->key)
-            continue;
-        c->live_key = 0;
-        if (fd < 0)
-            hw_control_fail(c, err.text);
-        else
-            send_look(c, &b, fd);
+        if (!c->closed && c->live_key == t->key)
+            answer(c, t, s);
     }
 }
 

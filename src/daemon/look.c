@@ -39,6 +39,7 @@
 #define MAX_STRIKES  3u
 #define N_STRUCK     64u
 #define MAX_MEM      4096u
+#define MAX_ENVIRON  (4u << 20)
 
 struct job {
     struct hw_look_who who; /* dir is the job's own */
@@ -304,6 +305,12 @@ static void run_cmdline(struct job *j)
     j->rc = hw_proc_cmdline(j->who.dir, &t->text, &t->n);
 }
 
+static void run_environ(struct job *j)
+{
+    struct text_job *t = (struct text_job *)(void *)j;
+    j->rc = hw_file_read(j->who.dir, "environ", MAX_ENVIRON, &t->text, &t->n, NULL);
+}
+
 static void drop_text(struct job *j)
 {
     free(((struct text_job *)(void *)j)->text);
@@ -319,9 +326,10 @@ void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_
     job_free(&t->job);
 }
 
-int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+static int look_at_text(struct hw_looker *l, const struct hw_look_who *who,
+                        void (*run)(struct job *), char **out, size_t *n)
 {
-    struct text_job *t = job_new(sizeof *t, &who, run_cmdline, drop_text);
+    struct text_job *t = job_new(sizeof *t, who, run, drop_text);
     int rc = t ? look(l, &t->job) : HW_ENOMEM;
     if (rc < 0)
         return rc;
@@ -332,6 +340,16 @@ int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, siz
         t->text = NULL;
     job_free(&t->job);
     return rc;
+}
+
+int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+{
+    return look_at_text(l, &who, run_cmdline, out, n);
+}
+
+int hw_look_environ(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+{
+    return look_at_text(l, &who, run_environ, out, n);
 }
 
 struct smaps_job {

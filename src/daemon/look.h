@@ -42,6 +42,7 @@ struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid);
 /* argv[0], cut at max - 1 <= 511; "" for none or a time-out. */
 void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max);
 int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);
+int hw_look_environ(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);
 int hw_look_smaps(struct hw_looker *l, struct hw_look_who who, int rollup, struct hw_smaps *out);
 /* fd >= 0: an open /proc/PID/mem; -1: it is opened, *opened is the caller's. */
 int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, void *out, size_t n,

@@ -154,15 +154,15 @@ static void write_scanned(struct hw_proc_poll *p)
 
 /* ---- counters ---- */
 
-static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
+static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *w,
+                          uint32_t sequence, int32_t pid, int dir, struct hw_error *err)
 {
     const struct hw_process_stats_config *c = &p->session->config.process_stats;
     struct hw_process_counters k;
     struct hw_proc_status st;
     struct hw_proc_stat stat;
-    struct hw_error err;
     if (hw_proc_status(dir, &st) < 0 || st.vm_size_kb == 0)
-        return; /* gone, or a kernel thread */
+        return HW_OK; /* gone, or a kernel thread */
     hw_process_counters_init(&k, pid);
     k.vm_size_kb = st.vm_size_kb;
     k.vm_rss_kb = st.vm_rss_kb;
@@ -196,9 +196,25 @@ static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
         }
         hw_smaps_done(&m);
     }
-    int rc =
-        hw_trace_process_stats(p->session->writer, p->sequence, hw_now_boottime_ns(), &k, 1, &err);
-    (void)check(p->session, rc, &err);
+    return hw_trace_process_stats(w, sequence, hw_now_boottime_ns(), &k, 1, err);
+}
+
+static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
+{
+    struct hw_error err;
+    (void)check(p->session, write_counters(p, p->session->writer, p->sequence, pid, dir, &err),
+                &err);
+}
+
+int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err)
+{
+    uint32_t sequence = hw_trace_writer_sequence(w);
+    int rc = hw_write_process(w, sequence, &t->pid, err);
+    if (rc == HW_OK)
+        rc = write_counters(t->session->proc, w, sequence, t->pid.pid, t->pid.dir, err);
+    if (rc == HW_OK && t->malloc_info_ns)
+        rc = hw_trace_malloc_info(w, sequence, t->malloc_info_ns, &t->malloc_info, err);
+    return rc;
 }
 
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
@@ -292,6 +308,8 @@ void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
                                .in_use_bytes = m->in_use_bytes,
                                .free_bytes = m->free_bytes,
                                .releasable_bytes = m->releasable_bytes};
+    t->malloc_info = i;
+    t->malloc_info_ns = ts;
     (void)check(s, hw_trace_malloc_info(s->writer, s->proc->sequence, ts, &i, &err), &err);
 }
 

@@ -311,6 +311,7 @@ void hw_session_free(struct hw_session *s)
     hw_trace_config_done(&s->config);
     hw_asking_done(&s->asking);
     hw_vec_done(&s->refused);
+    hw_vec_done(&s->left);
     hw_pid_done(&s->root);
     free(s->detach_key);
     if (s->fd >= 0)
@@ -366,7 +367,7 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     bool startup = (conn->hello.flags & HW_HELLO_STARTUP) || hw_session_is_later(s, pid);
     if (startup ? c->no_startup : c->no_running)
         return false;
-    bool meant = c->all;
+    bool meant = c->all && hw_memlog_wants(s, c, pid, st);
     for (size_t i = 0; !meant && i < c->pids.n; i++)
         meant = c->pids.v[i] == (uint64_t)pid->pid;
     if (!meant && c->process_cmdline.n)
@@ -458,7 +459,8 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
 {
     struct hw_proc_status st;
     struct hw_error err;
-    if (s->stopping || s->sources.n == 0 || hw_proc_status(pid->dir, &st) < 0)
+    if (s->stopping || s->sources.n == 0 || hw_leave_has_left(s, pid) ||
+        hw_proc_status(pid->dir, &st) < 0)
         return false;
     if (hw_permission_profile(&s->asking, pid, &st, &err) < 0) {
         refuse_if_meant(s, c, pid, &st, err.text);
@@ -766,6 +768,8 @@ static void check_ends(struct hw_session *s, uint64_t now)
     else if (s->config.max_file_size_bytes &&
              hw_trace_writer_bytes(s->writer) >= s->config.max_file_size_bytes)
         hw_session_stop(s, "the file has reached max_file_size_bytes", HW_OK);
+    else if ((s->start.flags & HW_START_UNTIL_GONE) && n_targets_left(s) == 0 && hw_leave_nobody(s))
+        hw_session_stop(s, "none of its processes is left", HW_OK);
     else if ((s->start.flags & HW_START_LAUNCHED) && s->root_pid > 0 && !hw_pid_alive(&s->root) &&
              n_targets_left(s) == 0)
         hw_session_stop(s, "the program has ended", HW_OK);

@@ -41,18 +41,33 @@ static void status_file(struct hw_json *j, int fd)
     hw_json_kv_str(j, "file", n > 0 ? path : NULL);
 }
 
-/* How full the buffer between it and us is. */
-static void status_buffer(struct hw_json *j, const struct hw_target *t)
+/* What is booked of it, and how full the buffer between it and us is. */
+static void status_feed(struct hw_json *j, const struct hw_target *t)
 {
     if (!t->feed || !t->with_thread)
         return;
     struct hw_ring_shm *shm = t->feed->ring.shm;
+    hw_json_kv_uint(j, "live", atomic_load_explicit(&t->feed->live, memory_order_relaxed));
+    hw_json_kv_uint(j, "lost",
+                    atomic_load_explicit(&shm->counters.lost_full, memory_order_relaxed));
     uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_relaxed);
     uint64_t written = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
     if (written - read > t->ring_bytes)
         return; /* its memory is damaged, or it went on meanwhile */
     hw_json_kv_uint(j, "buffer", t->ring_bytes);
     hw_json_kv_uint(j, "buffered", written - read);
+}
+
+/* Of the first source, as commands make no more. */
+static void status_config(struct hw_json *j, const struct hw_session *s)
+{
+    const struct hw_heapprofd_config *c = s->sources.n ? s->sources.v[0].config : NULL;
+    if (!c)
+        return;
+    hw_json_kv_uint(j, "interval", c->sampling_interval_bytes);
+    hw_json_kv_uint(j, "stack_mode", c->stack_mode);
+    hw_json_kv_bool(j, "all", c->all);
+    hw_json_kv_bool(j, "no_running", c->no_running);
 }
 
 /* n_behind: sessions that follow. */
@@ -70,6 +85,7 @@ static void status_session(struct hw_json *j, const struct hw_session *s, size_t
     hw_json_kv_uint(j, "duration_ms", s->config.duration_ms);
     hw_json_kv_uint(j, "bytes", hw_trace_writer_bytes(s->writer));
     status_file(j, s->fd);
+    status_config(j, s);
     hw_json_kv_uint(j, "seconds", (now - s->started_ns) / 1000000000u);
     hw_json_kv_str(j, "state", s->stopping ? "stopping" : "running");
     hw_json_kv_uint(j, "dumps", s->n_dumps);
@@ -89,7 +105,8 @@ static void status_session(struct hw_json *j, const struct hw_session *s, size_t
         hw_json_kv_str(j, "state", phase_name(t->phase));
         hw_json_kv_uint(j, "samples", hw_target_samples(t));
         hw_json_kv_uint(j, "dumps", t->n_dumps);
-        status_buffer(j, t);
+        hw_json_kv_uint(j, "seconds", t->since_ns ? (now - t->since_ns) / 1000000000u : 0);
+        status_feed(j, t);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

@@ -33,8 +33,9 @@ enum hw_control_type {
     HW_CTL_DETACH = 7, /* body: the key. The session goes on without this connection */
     HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
     HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
-    HW_CTL_LIVE = 10,  /* body: i32 pid, of any session one may see. How its heaps are now */
+    HW_CTL_LIVE = 10,  /* body: struct hw_control_look. How a process's heaps are now */
     HW_CTL_MARK = 11,  /* body: struct hw_control_mark + text of a moment. 0 = of this connection */
+    HW_CTL_LEAVE = 12, /* body: i32 pid. It is not profiled in that session any more: LEFT */
     /* recorder → command */
     HW_CTL_STARTED =
         32, /* body: u64 session id; all data sources run, targets known so far profiled */
@@ -52,6 +53,7 @@ enum hw_control_type {
                              * first `bytes` bytes are a whole trace; read by pread only */
     HW_CTL_LIVE_REPLY = 43, /* body: struct hw_control_live; fd: a trace with one dump of each heap,
                              * of every callstack, that the session's own file knows nothing of */
+    HW_CTL_LEFT = 44,       /* body: u32 processes that are left in the session */
     HW_CTL_TYPE_COUNT
 };
 
@@ -70,7 +72,8 @@ enum hw_control_start_flags {
     HW_START_LAUNCHED = 8,    /* targets are the tree below HW_CTL_TARGET, not names */
     HW_START_IDLE = 16,       /* --idle-allocations */
     HW_START_MALLOC_INFO = 32,
-    HW_START_STRIP_ENV = 64
+    HW_START_STRIP_ENV = 64,
+    HW_START_UNTIL_GONE = 128 /* ends when none of the processes named by number is left */
 };
 
 struct hw_control_start {
@@ -116,6 +119,15 @@ struct hw_control_cloned {
     uint64_t session, bytes;
     uint32_t n_targets; /* whose dumps were waited for */
     uint32_t n_missing; /* of them not answered in time: as they were at an earlier dump */
+};
+
+enum hw_look_flags { HW_LOOK_COUNTERS = 1 /* what /proc and the allocator say, too */ };
+
+struct hw_control_look {
+    int32_t pid; /* of any session one may see */
+    uint32_t flags;
+    uint64_t
+        moment_ns; /* CLOCK_MONOTONIC, for looks at several that are one; 0 = when it is made */
 };
 
 struct hw_control_live {

@@ -1,0 +1,66 @@
+/*
+ * memlog.h - modes of memory internals: which processes are tracked from their start on
+ *
+ * Why:     the recorder, the command and the page name the same modes, so their words have one
+ * home. Shapes:  a mode is words with commas between them, and means what any of them means. A role
+ * is a word that a process has of itself ("browser", "renderer", "utility"). Owns:    what
+ * hw_memlog_parse made; hw_memlog_done frees it, also half-built. Errors:  HW_EINVAL: a word that
+ * is no mode; HW_ELIMIT, HW_ENOMEM. Source:  spec/memory-infra.md 15.4
+ */
+#ifndef HW_CONFIG_MEMLOG_H
+#define HW_CONFIG_MEMLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/vec.h"
+
+struct hw_error;
+
+enum hw_memlog_kind { HW_MEMLOG_ALL, HW_MEMLOG_ROLE, HW_MEMLOG_NAME, HW_MEMLOG_CGROUP };
+
+struct hw_memlog_rule {
+    enum hw_memlog_kind kind;
+    bool sampled; /* one in three of them */
+    bool alone;   /* none while another one of the role is tracked */
+    char *word;   /* owned: role, pattern of the name, path of the group; NULL for all */
+};
+
+struct hw_memlog {
+    HW_VEC(struct hw_memlog_rule) rules;
+};
+
+/* What is to be known of a process. Texts are borrowed. */
+struct hw_memlog_process {
+    const char *role;
+    const char *argv0;
+    const char *cgroup; /* its path, "/" for none */
+    uint64_t chance;    /* evenly spread, the same each time it is asked */
+    bool others;        /* another process of this role is tracked */
+};
+
+struct hw_memlog_mode {
+    const char *name;
+    const char *text; /* "enabled for …": the message of the page */
+};
+
+/* The modes that are single words, "manual" among them; ends with a name of NULL. */
+extern const struct hw_memlog_mode hw_memlog_modes[];
+
+/* Adds the rules of one more text; "manual" adds none. */
+int hw_memlog_parse(struct hw_bytes text, struct hw_memlog *out, struct hw_error *err);
+void hw_memlog_done(struct hw_memlog *m);
+bool hw_memlog_means(const struct hw_memlog *m, const struct hw_memlog_process *p);
+
+/*
+ * The role of a process: what its variable MEMLOG_ROLE says, else --type= of its arguments, else
+ * browser for the leader of a session, else utility. Both texts have a NUL after each part; *out
+ * is cut to fit.
+ */
+void hw_memlog_role(struct hw_bytes environment, struct hw_bytes cmdline, bool leads_session,
+                    char out[64]);
+/* The path in /proc/PID/cgroup's text: that of the one hierarchy, else of the first. */
+void hw_memlog_cgroup(const char *text, char *out, size_t max);
+
+#endif
