@@ -74,7 +74,10 @@ static void zsh_options(const struct hw_command *c)
             if (s)
                 printf(" '-%c[", def->short_name);
             else
-                printf(" '--%s%s[", def->name, def->arg ? "=" : "");
+                printf(" '--%s%s[", def->name,
+                       !def->arg                     ? ""
+                       : def->flags & HW_OF_OPTIONAL ? "=-"
+                                                     : "=");
             quoted(def->help, true);
             fputs("]", stdout);
             if (def->arg) {

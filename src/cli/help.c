@@ -21,13 +21,21 @@ static void synopsis(FILE *f, const struct hw_command *cmd)
         fprintf(f, "heapwise %s [OPTIONS] %s\n", cmd->name, cmd->args);
 }
 
+/* What stands between the name and its value; an optional one ends with "]". */
+static const char *joint_of(const struct hw_option *def)
+{
+    return !def->arg ? "" : def->flags & HW_OF_OPTIONAL ? "[=" : " ";
+}
+
 static void option_line(FILE *f, const struct hw_option *def)
 {
     enum { HELP_COLUMN = 32, WIDTH = 100 };
     char left[96], text[400];
     int n = snprintf(left, sizeof left, "  %c%c%s --%s%s%s", def->short_name ? '-' : ' ',
                      def->short_name ? def->short_name : ' ', def->short_name ? "," : " ",
-                     def->name, def->arg ? " " : "", def->arg ? def->arg : "");
+                     def->name, joint_of(def), def->arg ? def->arg : "");
+    if (def->flags & HW_OF_OPTIONAL)
+        n += snprintf(left + n, sizeof left - (size_t)n, "]");
     fputs(left, f);
     if (n >= HELP_COLUMN - 1) {
         fputc('\n', f);
@@ -151,9 +159,11 @@ static void roff_option(FILE *f, const struct hw_option *def)
     roff(f, def->name);
     fputs("\\fR", f);
     if (def->arg) {
-        fputs(" \\fI", f);
+        bool optional = def->flags & HW_OF_OPTIONAL;
+        fputs(joint_of(def), f);
+        fputs("\\fI", f);
         roff(f, def->arg);
-        fputs("\\fR", f);
+        fputs(optional ? "\\fR]" : "\\fR", f);
     }
     fputc('\n', f);
     roff(f, def->help);

@@ -22,9 +22,10 @@
     (ALL & ~(C(HEAP_PROFILE) | C(DIFF_HEAP) | C(SYMBOLIZE_TRACE) | C(PERFETTO) | C(HEAPPROFD) |    \
              C(TRACED) | C(TRACECONV) | C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR) |                    \
              C(JAVA_HEAP_DUMP))) /* no classic ones */
-#define COMMON  HW_OF_COMMON
-#define HIDDEN  HW_OF_HIDDEN
-#define ANDROID HW_OF_ANDROID
+#define COMMON   HW_OF_COMMON
+#define HIDDEN   HW_OF_HIDDEN
+#define ANDROID  HW_OF_ANDROID
+#define OPTIONAL HW_OF_OPTIONAL
 const struct hw_option hw_options[HW_OPT_COUNT] = {
 #define X(ID, name, short_name, arg, kind, dflt, min, max, field, group, flags, commands, help)    \
     [HW_OPT_##ID] = {name, short_name, arg,           HW_OK_##kind, dflt,     min,                 \
@@ -38,6 +39,7 @@ const struct hw_option hw_options[HW_OPT_COUNT] = {
 #undef COMMON
 #undef HIDDEN
 #undef ANDROID
+#undef OPTIONAL
 _Static_assert(HW_CMD_COUNT <= 64, "one bit per command");
 
 const char *hw_option_group_title(enum hw_option_group g)
@@ -305,6 +307,8 @@ static int parse_long(struct walk *w, struct hw_error *err)
             return hw_fail(err, HW_EINVAL, 0, "option %s takes no value", shown);
         return set_named(w, id, shown, "1", err);
     }
+    if (!value && (def->flags & HW_OF_OPTIONAL))
+        value = def->default_text;
     if (!value) {
         if (w->i + 1 >= w->argc)
             return hw_fail(err, HW_EINVAL, 0, "option %s needs a value (%s)", shown, def->arg);

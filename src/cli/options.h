@@ -48,7 +48,12 @@ enum hw_option_kind {
     HW_OK_COUNT
 };
 
-enum hw_option_flags { HW_OF_COMMON = 1, HW_OF_HIDDEN = 2, HW_OF_ANDROID = 4 };
+enum hw_option_flags {
+    HW_OF_COMMON = 1,
+    HW_OF_HIDDEN = 2,
+    HW_OF_ANDROID = 4,
+    HW_OF_OPTIONAL = 8 /* its value only behind a "="; without one the default's */
+};
 
 enum hw_option_group {
     HW_OG_TARGET,

@@ -18,23 +18,27 @@ static bool is_named(const struct hw_record_words *w)
     return !w->attach && w->opts->v[HW_OPT_NAME].list.n;
 }
 
-static const char *const stack_modes[] = {
+const char *const hw_stack_mode_words[HW_STACKS_COUNT + 1] = {
     [HW_STACKS_NATIVE] = "native",
     [HW_STACKS_THREADS] = "native-with-thread-names",
     [HW_STACKS_PSEUDO] = "pseudo",
     [HW_STACKS_MIXED] = "mixed",
 };
 
+uint32_t hw_stack_mode_of(const char *word)
+{
+    uint32_t i = 0;
+    while (i < HW_STACKS_COUNT && strcmp(hw_stack_mode_words[i], word) != 0)
+        i++;
+    return i;
+}
+
 /* HW_STACKS_COUNT: none of them. */
 static uint32_t stack_mode(const struct hw_opts *o)
 {
-    const char *word = hw_opt_text(o, HW_OPT_STACK_MODE);
-    uint32_t i = 0;
     if (o->v[HW_OPT_MEMORY_INFRA].set && !o->v[HW_OPT_STACK_MODE].set)
         return HW_STACKS_MIXED;
-    while (i < HW_STACKS_COUNT && strcmp(stack_modes[i], word) != 0)
-        i++;
-    return i;
+    return hw_stack_mode_of(hw_opt_text(o, HW_OPT_STACK_MODE));
 }
 
 static uint32_t every_ms(const struct hw_opts *o, enum hw_option_id option)

@@ -28,6 +28,10 @@ struct hw_record_words {
     size_t n_pids;
 };
 
+/* By enum hw_stack_mode; ends with NULL. */
+extern const char *const hw_stack_mode_words[];
+uint32_t hw_stack_mode_of(const char *word); /* HW_STACKS_COUNT: it is none of them */
+
 int hw_record_check(const struct hw_record_words *w, struct hw_error *err);
 /* Binary TraceConfig, checked as the recorder does. */
 int hw_record_config(const struct hw_record_words *w, struct hw_strbuf *out, struct hw_error *err);
