@@ -58,6 +58,8 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
         hw_pb_uint(w, H(record_types), 1);
     if (q->memlog)
         hw_pb_str(w, H(memlog), q->memlog);
+    if (q->record_slices)
+        hw_pb_uint(w, H(record_slices), 1);
     for (size_t i = 0; i < q->n_dump_when; i++)
         hw_pb_str(w, H(dump_when), q->dump_when[i]);
     for (size_t i = 0; i < q->n_stop_when; i++)

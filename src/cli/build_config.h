@@ -20,7 +20,7 @@ struct hw_config_request {
     bool block_client, has_block_timeout;
     uint64_t block_client_timeout_us;
     bool no_startup, no_running, dump_at_max, disable_fork_teardown, all_heaps, idle_allocations;
-    bool no_managed_frames, record_types;
+    bool no_managed_frames, record_types, record_slices;
     uint32_t stack_mode; /* enum hw_stack_mode */
     char *const *scope_categories;
     size_t n_scope_categories;

@@ -67,6 +67,7 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .scope_categories = scopes->list.v,
         .n_scope_categories = scopes->list.n,
         .record_types = hw_opt_flag(o, HW_OPT_RECORD_TYPES) || o->v[HW_OPT_MEMORY_INFRA].set,
+        .record_slices = hw_opt_flag(o, HW_OPT_RECORD_SLICES),
         .heaps = heaps->list.v,
         .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
         .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,

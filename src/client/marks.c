@@ -6,9 +6,9 @@
  *      static struct heapwise_mark  <------------ state: generation << 1 | its category is wanted
  *
  * A scope begins without a visit: it touches the thread's slab and the program's mark, never the
- * session. Marks of an earlier session are gone once the generation differs, so nothing is tidied
- * up anywhere. Names are hashed at their first begin in the process and told once a session, by
- * the sample that needs them.
+ * session; where slices are wanted, a visit follows. Marks of an earlier session are gone once the
+ * generation differs, so nothing is tidied up anywhere. Names are hashed at their first begin in
+ * the process and told once a session, by the sample that needs them.
  *
  * Where a scope belongs in a native stack is told by the return address of the function that began
  * it: in the walked stack that function is the entry before it (leaf first). Scopes with the same
@@ -19,6 +19,7 @@
 #include "client/marks.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -30,6 +31,7 @@
 #define NOTE_NAME  "heapwise"
 #define NOTE_LINK  1u
 #define TOKEN_TYPE (1u << 31)
+#define TOKEN_TOLD (1u << 30)        /* its beginning is in the ring */
 #define GENERATION (UINT32_MAX >> 1) /* a mark keeps these bits of it */
 
 static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address);
@@ -38,7 +40,7 @@ static void marks_end(uint64_t token);
 /* Both words are written under the session's lock; `on` is the generation that wants marks. */
 static struct heapwise_marks marks = {HEAPWISE_MARKS_VERSION, 0, marks_begin, marks_end};
 static char wanted[HW_MAX_SCOPE_TEXT]; /* categories; "" = all */
-static _Atomic uint32_t wants_scopes, wants_types;
+static _Atomic uint32_t wants_scopes, wants_types, wants_slices;
 
 static uint32_t on(void)
 {
@@ -154,6 +156,9 @@ static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
         return false;
     if (slab->marks.generation != generation) {
         slab->marks.n_scopes = slab->marks.n_types = 0;
+        bool ask = atomic_load_explicit(&wants_slices, memory_order_relaxed) && !hw_sandbox();
+        slab->marks.tid = ask ? (int32_t)syscall(SYS_gettid) : 0;
+        slab->marks.names_thread = ask;
         atomic_signal_fence(memory_order_seq_cst);
         slab->marks.generation = generation;
     }
@@ -177,6 +182,9 @@ static inline uint64_t push(struct hw_open_mark *stack, uint32_t most, uint32_t 
     return depth;
 }
 
+static HW_COLD uint64_t slice_begin(struct heapwise_mark *m, struct hw_marks *k, uint32_t depth);
+static HW_COLD void slice_end(struct hw_marks *k, uint32_t depth);
+
 static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
 {
     uint32_t generation = on();
@@ -193,8 +201,11 @@ static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
     struct hw_open_mark mark = {m, (uint64_t)(uintptr_t)return_address,
                                 (uint64_t)(uintptr_t)__builtin_dwarf_cfa()};
     uint64_t token = (uint64_t)generation << 32;
-    if (m->category)
-        return token | push(k->scopes, HW_MAX_SCOPES, &k->n_scopes, mark);
+    if (m->category) {
+        uint64_t depth = push(k->scopes, HW_MAX_SCOPES, &k->n_scopes, mark);
+        bool slices = atomic_load_explicit(&wants_slices, memory_order_relaxed);
+        return token | depth | (hw_unlikely(slices) ? slice_begin(m, k, (uint32_t)depth) : 0);
+    }
     return token | TOKEN_TYPE | push(k->types, HW_MAX_TYPES, &k->n_types, mark);
 }
 
@@ -204,10 +215,12 @@ static void marks_end(uint64_t token)
     struct hw_slab *slab = hw_here.slab;
     if (!slab || slab->marks.generation != (uint32_t)(token >> 32))
         return;
-    uint32_t depth = (uint32_t)token & (TOKEN_TYPE - 1);
+    uint32_t depth = (uint32_t)token & (TOKEN_TOLD - 1);
     uint32_t *n = token & TOKEN_TYPE ? &slab->marks.n_types : &slab->marks.n_scopes;
     if (depth < *n)
         *n = depth;
+    if (hw_unlikely(token & TOKEN_TOLD))
+        slice_end(&slab->marks, depth);
 }
 
 /* ---- samples ---- */
@@ -222,12 +235,18 @@ bool hw_marks_alone(const struct hw_session *s)
     return s->config.stack_mode == HW_STACKS_PSEUDO;
 }
 
-static void tell(struct hw_session *s, uint64_t id, struct text t)
+static void tell_with(struct hw_session *s, uint64_t id, struct text t, struct text file)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
-    struct heapwise_managed_text name = {.function = t.p, .n_function = t.n};
+    struct heapwise_managed_text name = {
+        .function = t.p, .n_function = t.n, .file = file.p, .n_file = file.n};
     if (atomic_load_explicit(named, memory_order_relaxed) != id && hw_push_name(s, id, &name))
         atomic_store_explicit(named, id, memory_order_relaxed);
+}
+
+static void tell(struct hw_session *s, uint64_t id, struct text t)
+{
+    tell_with(s, id, t, (struct text){NULL, 0});
 }
 
 static uint64_t told_id(struct hw_session *s, const struct heapwise_mark *m)
@@ -236,13 +255,20 @@ static uint64_t told_id(struct hw_session *s, const struct heapwise_mark *m)
     return m->id;
 }
 
+/* Into 16 bytes; false: there is none, or none that we may ask for. */
+static bool thread_name(char *out)
+{
+    bool known = !hw_sandbox() && syscall(SYS_prctl, PR_GET_NAME, out) == 0;
+    out[known ? 15 : 0] = '\0';
+    return known && out[0];
+}
+
 static void put_thread(struct hw_session *s, struct hw_mixed *m)
 {
     char name[48] = "[Thread: ";
     size_t n = strlen(name);
-    if (hw_sandbox() || syscall(SYS_prctl, PR_GET_NAME, name + n) != 0 || !name[n])
+    if (!thread_name(name + n))
         memcpy(name + n, "?", 2);
-    name[n + 15] = '\0';
     n = strlen(name);
     name[n++] = ']';
     struct text t = {name, n};
@@ -322,6 +348,79 @@ void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_m
     }
 }
 
+/* ---- slices ---- */
+
+/* A name differs by its category: the same literal is at the same place. */
+static uint64_t slice_id(const struct heapwise_mark *m)
+{
+    uint64_t place = (uint64_t)(uintptr_t)m->category * 0x9e3779b97f4a7c15u;
+    return hw_managed_id(HW_MANAGED_SLICE, (m->id ^ place >> 8) | 1);
+}
+
+/* Slices take half of the ring at most: samples must not wait for them, and never end for them. */
+static bool push_slice(struct hw_session *s, uint64_t id, int32_t tid, uint32_t depth)
+{
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_slice), hw_alone());
+    if (pos == 0)
+        return false;
+    struct hw_rec_slice *r = hw_ring_at(&s->ring, pos);
+    r->id = id;
+    r->time_ns = hw_sys_now_ns(hw_sandbox());
+    r->tid = (uint32_t)tid;
+    r->depth = depth;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_SLICE);
+    return true;
+}
+
+static bool tell_slice(struct hw_session *s, const struct heapwise_mark *m, struct hw_marks *k,
+                       uint32_t depth)
+{
+    char name[16];
+    if (k->tid <= 0 || hw_ring_free_bytes(&s->ring) <= (s->ring.mask + 1) / 2)
+        return false;
+    if (hw_unlikely(k->names_thread)) {
+        k->names_thread = false;
+        if (thread_name(name))
+            tell(s, hw_managed_id(HW_MANAGED_THREAD, (uint64_t)k->tid),
+                 (struct text){name, strlen(name)});
+    }
+    if (!m)
+        return push_slice(s, 0, k->tid, depth);
+    uint64_t id = slice_id(m);
+    tell_with(s, id, text_of(m), (struct text){m->category, strlen(m->category)});
+    return push_slice(s, id, k->tid, depth);
+}
+
+/* m NULL: an end. In a handler that interrupted us there is no place for it. */
+static bool slice(const struct heapwise_mark *m, struct hw_marks *k, uint32_t depth)
+{
+    struct hw_visit v;
+    bool told = false;
+    hw_enter(&v);
+    if (v.session && k->generation == (v.session->generation & GENERATION)) {
+        told = !v.nested && tell_slice(v.session, m, k, depth);
+        if (!told)
+            hw_count(v.session, lost_slices, 1);
+    }
+    hw_leave(&v);
+    return told;
+}
+
+static HW_COLD uint64_t slice_begin(struct heapwise_mark *m, struct hw_marks *k, uint32_t depth)
+{
+    int saved = errno;
+    bool told = slice(m, k, depth);
+    errno = saved;
+    return told ? TOKEN_TOLD : 0;
+}
+
+static HW_COLD void slice_end(struct hw_marks *k, uint32_t depth)
+{
+    int saved = errno;
+    (void)slice(NULL, k, depth); /* counted, and made up for by the next one */
+    errno = saved;
+}
+
 /* ---- notes ---- */
 
 #ifdef HW_BARE
@@ -388,12 +487,14 @@ static int join_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 void hw_marks_start(struct hw_session *s)
 {
-    if (!hw_marks_wanted(s))
+    bool slices = (s->config.flags & HW_CC_SLICES) != 0;
+    if (!hw_marks_wanted(s) && !slices)
         return;
     memcpy(wanted, s->config.scopes, sizeof wanted);
     wanted[sizeof wanted - 1] = '\0';
-    bool scopes =
-        s->config.stack_mode == HW_STACKS_PSEUDO || s->config.stack_mode == HW_STACKS_MIXED;
+    bool scopes = s->config.stack_mode == HW_STACKS_PSEUDO ||
+                  s->config.stack_mode == HW_STACKS_MIXED || slices;
+    atomic_store_explicit(&wants_slices, slices, memory_order_relaxed);
     atomic_store_explicit(&wants_scopes, scopes, memory_order_relaxed);
     atomic_store_explicit(&wants_types, (s->config.flags & HW_CC_TYPES) != 0, memory_order_relaxed);
     __atomic_store_n(&marks.on, s->generation & GENERATION, __ATOMIC_RELEASE);

@@ -29,7 +29,8 @@ struct hw_open_mark {
 struct hw_marks {
     uint32_t generation; /* of the session in which they were begun */
     uint32_t n_scopes, n_types;
-    uint32_t pad;
+    bool names_thread; /* its name is to be told */
+    int32_t tid;       /* where slices are wanted; 0 = not known */
     struct hw_open_mark scopes[HW_MAX_SCOPES];
     struct hw_open_mark types[HW_MAX_TYPES];
 };

@@ -46,7 +46,7 @@ struct hw_heapprofd_config {
     uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
     bool all, block_client, no_startup, no_running, dump_at_max, disable_fork_teardown,
         disable_vfork_detection, all_heaps, stream_allocations, idle_allocations, no_managed_frames,
-        record_types;
+        record_types, record_slices;
     uint32_t stack_mode;        /* enum hw_stack_mode of wire/handshake.h */
     char scope_categories[256]; /* with commas between them */
     struct hw_memlog memlog;    /* with all: only whom it means; no rules = everybody */

@@ -212,6 +212,9 @@ static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fi
     case F(record_types):
         c->record_types = f->value != 0;
         break;
+    case F(record_slices):
+        c->record_slices = f->value != 0;
+        break;
     default:
         break; /* unknown fields are skipped */
     }

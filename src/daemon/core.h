@@ -29,6 +29,7 @@
 #include "daemon/modules.h"
 #include "daemon/permission.h"
 #include "daemon/recorder.h"
+#include "daemon/slices.h"
 #include "daemon/starts.h"
 #include "daemon/tables.h"
 #include "daemon/tally.h"
@@ -190,6 +191,7 @@ struct hw_target {
     uint64_t ring_bytes;
 
     struct hw_frames frames;
+    struct hw_target_slices slices;
     struct hw_jit jit;
     int32_t inner_pid; /* as it knows itself; 0 = not asked yet */
     struct hw_maps maps;
@@ -234,6 +236,8 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
 void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n);
+/* Beginnings and ends of scopes, in the order of each thread: writes and frees them. */
+void hw_target_slices(struct hw_target *t, struct hw_rec_slice *list, size_t n);
 /* Before a dump is written. True: every stack has its frames; late: also without names. */
 bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
@@ -329,6 +333,7 @@ struct hw_session {
     HW_VEC(struct hw_java_source *) java; /* owned */
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_waiting) waiting;
+    struct hw_slice_writer *slices;  /* owned; NULL = none yet */
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
     bool signalled;                  /* SIGUSR1, since the last look */
     hw_pid_list scan;                /* attach.c: processes not looked at yet */

@@ -84,6 +84,18 @@ static void tell_events(struct drain_thread *t, struct hw_feed *f)
     memset(&f->events, 0, sizeof f->events); /* the array went with the message */
 }
 
+static void tell_slices(struct drain_thread *t, struct hw_feed *f)
+{
+    size_t n = f->slices.n;
+    if (n == 0)
+        return;
+    atomic_fetch_add_explicit(&f->n_slices_told, n, memory_order_relaxed);
+    if (hw_mbox_put(t->answers, HW_DRAINED_SLICES, f->owner, f->slices.v, n, 0) < 0)
+        atomic_fetch_sub_explicit(&f->n_slices_told, n, memory_order_relaxed); /* the next time */
+    else
+        memset(&f->slices, 0, sizeof f->slices);
+}
+
 static void tell_minfo(struct drain_thread *t, struct hw_feed *f)
 {
     struct hw_rec_minfo *copy = malloc(sizeof *copy);
@@ -102,6 +114,7 @@ static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status 
     tell_names(t, f);
     tell_stacks(t, f);
     tell_events(t, f);
+    tell_slices(t, f);
     if (f->minfo_new)
         tell_minfo(t, f);
     if (f->maps_wanted &&
@@ -145,6 +158,7 @@ static bool send_snapshot(struct drain_thread *t, struct hw_feed *f, bool at_fai
 {
     tell_names(t, f);
     tell_stacks(t, f);
+    tell_slices(t, f);
     struct hw_snapshot *s = NULL;
     (void)hw_feed_snapshot(f, f->d.snap_flags, &s); /* NULL is the answer "no memory" */
     uint32_t flags = at_failure ? HW_DRAINED_AT_FAILURE : f->d.final ? HW_DRAINED_FINAL : 0;

@@ -35,7 +35,9 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_FAILED = 9, /* an allocation failed: nothing is read until a
                                                  snapshot was ordered, or 2 s have passed */
                        HW_DRAINED_NAMES =
-                           10 /* data: array of n const struct hw_managed_name *, to be freed */
+                           10, /* data: array of n const struct hw_managed_name *, to be freed */
+                       HW_DRAINED_SLICES = 11 /* data: array of n struct hw_rec_slice, to be freed;
+                                                 n leaves the feed's n_slices_told then */
 };
 
 enum hw_drained_flags {

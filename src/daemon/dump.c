@@ -139,6 +139,7 @@ static struct hw_dump_head make_head(const struct hw_target *t, const struct hw_
         .client_error = s->client_error <= 2 ? s->client_error : 0,
         .keeps_peak = (t->session->start.flags & HW_START_KEEP_PEAK) != 0,
         .lost_samples = lost_samples(t, s),
+        .lost_slices = t->slices.n_lost + (s->broken ? 0 : s->lost_slices),
         .lost_reason = lost_reason(t, s),
         .unwinding_errors = s->n_unwind_errors,
         .heap_samples = b->n_samples,

@@ -52,6 +52,7 @@ void hw_feed_done(struct hw_feed *f)
     hw_idle_live_done(&f->idle);
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
+    hw_vec_done(&f->slices);
     hw_arena_done(&f->arena);
     free(f->known);
     free(f->cache);
@@ -492,6 +493,20 @@ static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64
     return true;
 }
 
+#define MAX_SLICES (4u << 20) /* told and not written: the file is slower than the program */
+
+static bool on_slice(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_slice r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    size_t n = f->slices.n + atomic_load_explicit(&f->n_slices_told, memory_order_relaxed);
+    if (n >= MAX_SLICES || hw_vec_push(&f->slices, r) < 0)
+        f->n_lost_slices++;
+    return true;
+}
+
 static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
 {
     if (size < sizeof f->minfo)
@@ -534,6 +549,8 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
         return on_minfo(f, rec, size) ? 1 : -1;
     case HW_REC_FAILED:
         return on_failed(f, size) ? 1 : -1;
+    case HW_REC_SLICE:
+        return on_slice(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:
         return 1;
     default: /* a number from outside */
@@ -660,7 +677,7 @@ static void weigh(struct hw_feed *f)
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
                  hw_map64_bytes(&f->addresses) + hw_managed_names_bytes(&f->managed) +
                  hw_idle_live_bytes(&f->idle) + f->stacks.cap * sizeof *f->stacks.v +
-                 f->events.cap * sizeof *f->events.v;
+                 f->events.cap * sizeof *f->events.v + f->slices.cap * sizeof *f->slices.v;
     atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
     atomic_store_explicit(&f->live, sum_live(&f->books), memory_order_relaxed);
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
@@ -798,6 +815,7 @@ static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
 #define X(name, text) s->name = atomic_load_explicit(&shm->counters.name, memory_order_relaxed);
     HW_RING_COUNTERS(X)
 #undef X
+    s->lost_slices += f->n_lost_slices;
     s->ts_ns = hw_now_monotonic_coarse_ns();
     s->until = f->ring.read_pos;
     s->broken = f->broken;

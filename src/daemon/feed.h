@@ -72,6 +72,9 @@ struct hw_feed {
     bool stream; /* stream_allocations: events are told, no stacks wanted */
     HW_VEC(struct hw_stream_event) events;   /* not told yet */
     uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
+    HW_VEC(struct hw_rec_slice) slices;      /* not told yet */
+    _Atomic size_t n_slices_told;            /* and not written yet */
+    uint64_t n_lost_slices;                  /* for want of memory or time */
     struct hw_map64 addresses;               /* of live samples, for their frees */
     bool keeps_addresses;                    /* --idle-allocations */
     struct hw_idle_live idle;

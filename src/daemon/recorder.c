@@ -141,6 +141,9 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_EVENTS:
         hw_dump_events(t, m->data, m->n);
         break;
+    case HW_DRAINED_SLICES:
+        hw_target_slices(t, m->data, m->n);
+        break;
     case HW_DRAINED_MINFO:
         hw_proc_poll_malloc_info(t, m->data);
         free(m->data);

@@ -23,6 +23,7 @@
 #include "daemon/names.h"
 #include "daemon/permission.h"
 #include "trace/profile_writer.h"
+#include "trace/slice_writer.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -184,13 +185,17 @@ static void tell_missing(struct hw_session *s)
         hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
 }
 
-/* One for each data source, one for its streaming events, one for procpoll.c, one for marks. */
+/* One for each data source, one for its streaming events, one for procpoll.c, one for
+ * marks, one for slices. */
 static uint32_t n_sequences(const struct hw_session *s)
 {
     uint32_t n = 2 + (uint32_t)s->config.java.n;
-    for (size_t i = 0; i < s->config.heapprofd.n; i++)
+    bool slices = false;
+    for (size_t i = 0; i < s->config.heapprofd.n; i++) {
         n += 1 + s->config.heapprofd.v[i].stream_allocations;
-    return n;
+        slices |= s->config.heapprofd.v[i].record_slices;
+    }
+    return n + slices;
 }
 
 static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_error *err)
@@ -307,6 +312,7 @@ void hw_session_free(struct hw_session *s)
         hw_vec_done(&s->sources.v[i].rejected);
     }
     hw_vec_done(&s->sources);
+    hw_slice_writer_free(s->slices);
     hw_trace_writer_free(s->writer);
     hw_trace_config_done(&s->config);
     hw_asking_done(&s->asking);

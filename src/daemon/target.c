@@ -334,7 +334,9 @@ static void resolve_list(struct hw_target *t)
 void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        (void)hw_managed_frames_name(&t->frames.managed, t->frames.cs, list[i]); /* else unnamed */
+        if (!hw_slices_name(&t->slices, list[i]))
+            (void)hw_managed_frames_name(&t->frames.managed, t->frames.cs,
+                                         list[i]); /* else unnamed */
     free(list);
     (void)hw_target_settle_names(t, /* late = */ false); /* the others wait on */
 }
@@ -396,14 +398,15 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
     bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||
                   (c->all && !(s->start.flags & HW_START_LAUNCHED));
     bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
-    out->flags =
-        (c->block_client ? HW_CC_BLOCK : 0u) |
-        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
-        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
-        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
-        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
-        (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
-        (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) | (c->record_types ? HW_CC_TYPES : 0u);
+    out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
+                 (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+                 (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
+                 (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
+                 (c->stream_allocations ? HW_CC_STREAM : 0u) |
+                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
+                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
+                 (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) |
+                 (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u);
     out->stack_mode = c->stack_mode;
     (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)
@@ -742,6 +745,7 @@ void hw_target_free(struct hw_target *t)
     hw_page_done(&t->page);
     hw_tables_done(&t->tables);
     hw_frames_done(&t->frames);
+    hw_target_slices_done(&t->slices);
     hw_jit_done(&t->jit);
     hw_maps_done(&t->maps);
     hw_vec_done(&t->unresolved);

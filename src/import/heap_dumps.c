@@ -25,7 +25,7 @@
 /* A ProcessHeapSamples; its samples are read in a second pass over `message`. */
 struct process_dump {
     struct hw_bytes message, heap_name, trigger, lost_reason;
-    uint64_t pid, timestamp, start_timestamp, client_error;
+    uint64_t pid, timestamp, start_timestamp, client_error, lost_slices;
     bool has_stats;
     struct hw_heap_dump row;
 };
@@ -142,6 +142,9 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     case F_PROCESS(lost_samples):
         row->lost_samples = f->value;
         break;
+    case F_PROCESS(lost_slices):
+        h->lost_slices = f->value;
+        break;
     case F_PROCESS(lost_reason):
         h->lost_reason = f->bytes;
         break;
@@ -197,6 +200,9 @@ static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
     if (rc == HW_OK && row->lost_samples)
         rc = hw_profile_stat_set(p, "heapprofd_lost_samples", pid, HW_STAT_DATA_LOSS,
                                  clamp(row->lost_samples));
+    if (rc == HW_OK && h->lost_slices)
+        rc = hw_profile_stat_set(p, "heapprofd_lost_slices", pid, HW_STAT_DATA_LOSS,
+                                 clamp(h->lost_slices));
     if (rc < 0 || !h->has_stats)
         return rc;
     rc = hw_profile_stat_set(p, "heapprofd_unwind_time_us", pid, HW_STAT_INFO,

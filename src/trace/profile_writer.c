@@ -399,6 +399,7 @@ static void put_head(struct hw_pb *pb, const struct hw_dump_head *h)
     if (h->trigger)
         hw_pb_str(pb, F_PROCESS(trigger), h->trigger);
     put_number(pb, F_PROCESS(lost_samples), h->lost_samples);
+    put_number(pb, F_PROCESS(lost_slices), h->lost_slices);
     if (h->lost_reason)
         hw_pb_str(pb, F_PROCESS(lost_reason), h->lost_reason);
     put_stats(pb, h);

@@ -36,7 +36,7 @@ struct hw_dump_head {
     bool checkpoint;
     bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
-    uint64_t lost_samples;
+    uint64_t lost_samples, lost_slices;
     const char *lost_reason; /* NULL = none */
     /* ProcessStats */
     uint64_t unwinding_errors, heap_samples, map_reparses, total_unwinding_time_us,

@@ -71,7 +71,8 @@ enum hw_client_config_flags {
     HW_CC_MALLOC_INFO = 64,
     HW_CC_ADDRESSES = 128,   /* every sample with its address: no struct hw_rec_exact */
     HW_CC_NATIVE_ONLY = 256, /* no managed frames in stacks */
-    HW_CC_TYPES = 512        /* what the program says of its allocations' types */
+    HW_CC_TYPES = 512,       /* what the program says of its allocations' types */
+    HW_CC_SLICES = 1024      /* beginning and end of each of the program's scopes */
 };
 
 /* What a stack is made of. */

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 6u
+#define HW_WIRE_VERSION 7u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -45,6 +45,7 @@ enum hw_rec_type {
     HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
     HW_REC_MIXED = 11,     /* struct hw_rec_stack + entries: some of them are managed frames */
     HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
+    HW_REC_SLICE = 13,     /* struct hw_rec_slice: a scope of the program began or ended */
     HW_REC_TYPE_COUNT
 };
 
@@ -146,6 +147,9 @@ enum hw_managed_kind {
     HW_MANAGED_PYTHON = 2,
     HW_MANAGED_SCOPE = 3, /* the program's own words, include/heapwise/marks.h */
     HW_MANAGED_TYPE = 4,  /* the same, of what was allocated; always the leaf */
+    /* Not frames, but told in the same way: */
+    HW_MANAGED_SLICE = 5,  /* a scope as a slice: its function is the name, its file the category */
+    HW_MANAGED_THREAD = 6, /* a thread's name; the id is its tid */
     HW_MANAGED_KIND_COUNT
 };
 
@@ -205,6 +209,19 @@ struct hw_rec_failed {
     uint64_t time_ns;
 };
 _Static_assert(sizeof(struct hw_rec_failed) == 24, "ring layout");
+
+/*
+ * A scope begins, or ends: then all of the thread that are at this depth or deeper do, as one may
+ * be left by longjmp, or its end lost. One whose beginning was lost tells no end.
+ */
+struct hw_rec_slice {
+    uint64_t head;
+    uint64_t id; /* of HW_MANAGED_SLICE; 0 = an end */
+    uint64_t time_ns;
+    uint32_t tid;   /* as the target knows it */
+    uint32_t depth; /* of the scope, from 0 */
+};
+_Static_assert(sizeof(struct hw_rec_slice) == 32, "ring layout");
 
 struct hw_rec_maps {
     uint64_t head;

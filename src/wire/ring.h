@@ -57,6 +57,8 @@ enum hw_client_error {
     X(blocked, "times a thread waited for space")                                                  \
     X(adopted_frames, "frames taken over from the previous sample")                                \
     X(walked_frames, "frames walked")                                                              \
+    X(lost_slices,                                                                                 \
+      "beginnings and ends of scopes not recorded: buffer full, or no thread to name")             \
     X(no_slab, "samples taken without per-thread cache")                                           \
     X(python_unclear, "stacks of Python whose frames did not fit: the native ones are shown")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a program says of its allocations: scopes and types, exact, in the JSON that others read."""
 import collections
+import csv
 import gzip
 import json
 import pathlib
@@ -236,6 +237,79 @@ def c99(box):
             box.run([box.path("a.out")], check=0)
 
 
+def query(box, trace, sql):
+    r = box.run([hw.tool("heapwise"), "query", trace, sql], check=0)
+    value = lambda cell: None if cell == "[NULL]" else int(cell) if cell.lstrip("-").isdigit() else cell
+    return [tuple(map(value, row)) for row in list(csv.reader(r.stdout.decode().splitlines()))[1:]]
+
+
+SLICES = """select s.name, s.category, (select name from slice p where p.id = s.parent_id), t.name, count(*), min(s.dur)
+  from slice s join thread_track k on k.id = s.track_id join thread t using (utid) group by 1, 2, 3, 4"""
+
+
+def slices(box):
+    """Scopes as slices: every one, in its thread and inside the one around it."""
+    trace = box.path("t.trace")
+    box.run([hw.tool("heapwise"), "record", "-q", "-f", "-o", trace, "--slices", "--", hw.target("marks"), str(ROUNDS)], check=0)
+    rows = {(name, category, parent, thread): (n, shortest) for name, category, parent, thread, n, shortest in query(box, trace, SLICES)}
+    want = {("Document", "page", None): 1, ("Parser", "parser", "Document"): 1, ("ParseAuthorStyleSheet", "parser", "Parser"): 1,
+            ("ParseHTML", "parser", "Parser"): 1, ("Layout", "layout", "Document"): 1, ("Layout", "layout", "Layout"): 3,
+            ("Level", "deep", None): 1, ("Level", "deep", "Level"): 300}
+    want = {k + ("t_marks",): n * ROUNDS for k, n in want.items()}
+    want.update({("Lost", "page", None, "t_marks"): 1, ("Worker", "page", None, "t_marks"): 1})
+    hw.equal({k: n for k, (n, _) in rows.items()}, want, "scopes")
+    hw.equal({k[0] for k, (_, shortest) in rows.items() if shortest < 0}, {"Lost"}, "scopes that did not end")
+    hw.equal(query(box, trace, "select count(distinct utid) from thread_track"), [(3,)], "threads")
+    # A scope lies inside of the one around it, and one after the other.
+    hw.equal(query(box, trace, """select count(*) from slice s join slice p on p.id = s.parent_id
+      where s.ts < p.ts or (p.dur >= 0 and s.ts + s.dur > p.ts + p.dur) or s.depth != p.depth + 1"""), [(0,)], "not inside")
+    hw.equal(query(box, trace, "select count(*) from stats where value and (name like '%slice%' or name like 'misplaced%')"), [(0,)], "losses")
+    box.run([hw.tool("heapwise"), "record", "-q", "-f", "-o", trace, "--slices", "--scopes", "lay*", "--", hw.target("marks")], check=0)
+    hw.equal(query(box, trace, "select name, depth, count(*) from slice group by 1, 2"), [("Layout", d, 1) for d in range(4)], "one category")
+    r = box.run([hw.tool("heapwise"), "query", trace, "select count(*) from stack_profile_frame where name = 'Layout'"], check=0)
+    hw.true(b"\n0\n" in r.stdout, "slices alone change no stack")
+
+
+JUMP = r"""
+#include <heapwise/heap_profile.h>
+#include <setjmp.h>
+#include <stdlib.h>
+static jmp_buf out;
+static void inner(void) { HEAPWISE_TRACE_EVENT("j", "B"); longjmp(out, 1); }
+static void after(void) { HEAPWISE_TRACE_EVENT("j", "C"); free(malloc(10)); }
+static void outer(void) { HEAPWISE_TRACE_EVENT("j", "A"); if (!setjmp(out)) inner(); after(); }
+int main(int argc, char **argv)
+{
+    void *volatile first = malloc(100);
+    free(first);
+    outer();
+    outer();
+    for (int n = argc > 1 ? atoi(argv[1]) : 0; n > 0; n--) { HEAPWISE_TRACE_EVENT("many", "Short"); }
+    return 0;
+}
+"""
+
+
+def slices_lost(box):
+    """A scope left by longjmp ends with the one around it; far too many of them: each one is there, or counted."""
+    hw.need("gcc")
+    src, exe, trace = box.path("a.c"), box.path("a.out"), box.path("t.trace")
+    pathlib.Path(src).write_text(JUMP)
+    box.run(["gcc", "-O2", "-I", str(hw.ROOT / "include"), "-o", exe, src], check=0)
+    n = 400000
+    box.run([hw.tool("heapwise"), "record", "-q", "-f", "-i", "1", "-o", trace, "--shmem-size", "64K", "--slices", "--", exe, str(n)], check=0)
+    hw.equal(query(box, trace, "select name, depth, count(*), min(dur) >= 0 from slice where category = 'j' group by 1"),
+             [("A", 0, 2, 1), ("B", 1, 2, 1), ("C", 2, 2, 1)], "left by longjmp: it lasts until the scope around it ends")
+    there = query(box, trace, "select count(*) from slice where name = 'Short'")[0][0]
+    lost = query(box, trace, "select coalesce(sum(value), 0) from stats where name = 'heapprofd_lost_slices'")[0][0]
+    hw.true(there < n, f"all {n} fitted into 64 KiB?")
+    hw.true(n <= there + lost <= n + there, f"{there} there, {lost} lost, of {n}")
+    hw.equal(query(box, trace, "select count(*) from slice where name = 'Short' and depth > 0"), [(0,)], "an end that was lost is made up for")
+    hw.true(query(box, trace, "select count(*) from slice where dur < 0")[0][0] <= 1, "only the last one's end can be missing")
+    hw.equal(query(box, trace, "select count(*) from stats where value and name in ('misplaced_end_event', 'heapprofd_buffer_overran')"), [(0,)],
+             "ends without beginning, or samples that had to wait for slices")
+
+
 def wrong(box):
     r = box.run([hw.tool("heapwise"), "record", "--stack-mode", "both", "--", "true"])
     hw.true(r.returncode != 0 and b"native-with-thread-names" in r.stderr, r.stderr)
@@ -246,7 +320,7 @@ def wrong(box):
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in
-         ("rows", "record", "by_scopes", "wanted", "total")}
+         ("rows", "record", "by_scopes", "wanted", "total", "query")}
 
 if __name__ == "__main__":
     hw.main(CASES)
