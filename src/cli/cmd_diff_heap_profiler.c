@@ -5,14 +5,13 @@
  * process by process; a heap of one side only is empty on the other. Values are what a callstack
  * holds itself, so a function that allocates and calls others that do is right.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/leak_files.h"
 #include "cli/show.h"
 #include "enrich/demangle.h"
 #include "export/large_stacks.h"
@@ -32,6 +31,7 @@ struct run {
     struct side old, now; /* old: the first of two traces */
     bool two;
     struct hw_large_stacks leaks;
+    struct hw_leak_files files;
     struct hw_error err;
 };
 
@@ -56,38 +56,6 @@ static void close_side(struct side *s)
     hw_series_list_done(&s->list);
     hw_demangler_free(s->demangler);
     hw_profile_free(s->p);
-}
-
-static int write_leaks(struct run *r, int64_t pid, const char *heap)
-{
-    struct hw_strbuf name = {0}, path = {0};
-    hw_strbuf_adds(&name, heap);
-    for (size_t i = 0; i < name.n; i++)
-        if (name.p[i] == '/')
-            name.p[i] = '_';
-    hw_strbuf_addf(&path, "output/process_%lld_%s-leaks.json", (long long)pid,
-                   name.p ? name.p : "");
-    hw_strbuf_done(&name);
-    if (path.failed)
-        return hw_fail(&r->err, HW_ENOMEM, 0, "output");
-    struct hw_strbuf text = {0};
-    if (hw_large_stacks_text(&r->leaks, &text) < 0) {
-        hw_strbuf_done(&path);
-        return hw_fail(&r->err, HW_ENOMEM, 0, "output");
-    }
-    int rc = HW_OK;
-    FILE *f = mkdir("output", 0777) == 0 || errno == EEXIST ? fopen(path.p, "we") : NULL;
-    if (!f) {
-        rc = hw_fail_sys(&r->err, "cannot create '%s'", path.p);
-    } else {
-        (void)fwrite(text.p, 1, text.n, f); /* the stream remembers a failure */
-        bool failed = ferror(f) != 0;
-        if (fclose(f) != 0 || failed)
-            rc = hw_fail_sys(&r->err, "cannot write '%s'", path.p);
-    }
-    hw_strbuf_done(&path);
-    hw_strbuf_done(&text);
-    return rc;
 }
 
 /* ---- heaps ---- */
@@ -126,8 +94,10 @@ static int add_side(struct run *r, const struct side *s, hw_upid upid, const cha
     return rc;
 }
 
-static int do_heap(struct run *r, hw_upid old, hw_upid now, int64_t pid, const char *heap)
+static int do_heap(struct run *r, hw_upid old, hw_upid now, const char *heap)
 {
+    const struct hw_process *x = &r->now.p->processes.v[now.v];
+    const struct hw_leak_heap h = {x->pid, heap, str(&r->now, x->name), str(&r->now, x->labels)};
     struct hw_heap_details *d;
     int rc = hw_heap_details_new(&d);
     if (rc < 0)
@@ -140,14 +110,15 @@ static int do_heap(struct run *r, hw_upid old, hw_upid now, int64_t pid, const c
         rc = hw_heap_details_finish(d);
     if (rc == HW_OK)
         rc = hw_large_stacks_find(&r->leaks, d);
-    hw_heap_details_free(d);
-    if (rc < 0)
-        return r->err.code ? rc : hw_fail(&r->err, rc, 0, "heap '%s'", heap);
-    if (r->leaks.v.n) {
-        printf("  %s: %zu potential leaks found.\n", heap, r->leaks.v.n);
-        rc = write_leaks(r, pid, heap);
+    if (rc == HW_OK && r->leaks.v.n) {
+        struct hw_strbuf line = {0};
+        hw_strbuf_add_escaped(&line, heap, strlen(heap));
+        printf("  %s: %zu potential leaks found.\n", line.p ? line.p : "", r->leaks.v.n);
+        hw_strbuf_done(&line);
+        rc = hw_leak_files_add(&r->files, &h, &r->leaks, d, &r->err);
     }
-    return rc;
+    hw_heap_details_free(d);
+    return rc < 0 && !r->err.code ? hw_fail(&r->err, rc, 0, "heap '%s'", heap) : rc;
 }
 
 /* Growth is in heaps that the second side has: those of the first alone have shrunk to nothing. */
@@ -165,7 +136,7 @@ static int do_process(struct run *r, hw_upid old, hw_upid now)
     for (size_t i = 0; rc == HW_OK && i < r->now.list.v.n; i++) {
         const struct hw_series *s = &r->now.list.v.v[i];
         if (s->upid.v == now.v)
-            rc = do_heap(r, old, now, x->pid, (const char *)str(&r->now, s->heap_name).p);
+            rc = do_heap(r, old, now, (const char *)str(&r->now, s->heap_name).p);
     }
     return rc;
 }
@@ -221,6 +192,17 @@ static int do_all(struct run *r)
     return rc;
 }
 
+static bool parse_format(const char *text, enum hw_leak_format *out)
+{
+    static const char *const words[] = {"json", "text", "pprof"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(words); i++)
+        if (strcmp(words[i], text) == 0) {
+            *out = (enum hw_leak_format)i;
+            return true;
+        }
+    return false;
+}
+
 int hw_cmd_diff_heap_profiler(struct hw_cli *cli)
 {
     struct run r = {.cli = cli};
@@ -230,6 +212,12 @@ int hw_cmd_diff_heap_profiler(struct hw_cli *cli)
         hw_cli_hint("diff_heap_profiler TRACE [TRACE2]");
         return hw_cli_usage_exit(cli);
     }
+    if (!parse_format(hw_opt_text(&cli->opts, HW_OPT_DHP_FORMAT), &r.files.format)) {
+        hw_cli_error(cli, NULL, "--format takes json, text or pprof");
+        return hw_cli_usage_exit(cli);
+    }
+    r.files.graph = hw_opt_flag(&cli->opts, HW_OPT_DHP_GRAPH);
+    r.leaks.form = r.files.format == HW_LEAKS_TEXT ? HW_LARGE_TEXT : HW_LARGE_JSON;
     r.two = n == 2;
     r.leaks.min_count = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_COUNT);
     r.leaks.min_size = (int64_t)hw_opt_num(&cli->opts, HW_OPT_DHP_SIZE);
@@ -239,7 +227,12 @@ int hw_cmd_diff_heap_profiler(struct hw_cli *cli)
     if (rc == HW_OK)
         rc = open_side(&r, cli->opts.args[n - 1], &r.now);
     if (rc == HW_OK)
+        rc = hw_leak_files_begin(&r.files, &r.err);
+    if (rc == HW_OK)
         rc = do_all(&r);
+    if (rc == HW_OK)
+        rc = hw_leak_files_end(&r.files, &r.err);
+    hw_leak_files_done(&r.files);
     hw_large_stacks_done(&r.leaks);
     close_side(&r.now);
     close_side(&r.old);
