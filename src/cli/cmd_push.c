@@ -1,68 +1,218 @@
-/* heapwise push --to STORE FILE...: profiles to a store of many machines. */
+/*
+ * heapwise push --to STORE FILE...: profiles to a store of many machines.
+ *
+ * A file is read, made into entries and given to delivery one by one; what waits in the spool goes
+ * first, and is tried again at the end. The files stay where they are: pushed again, they add
+ * nothing to ClickHouse that is there.
+ */
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/cli.h"
-#include "fleet/clickhouse.h"
-#include "fleet/schema.h"
-#include "fleet/store.h"
+#include "cli/names.h"
+#include "cli/push.h"
+#include "cli/show.h"
+#include "cli/units.h"
+#include "enrich/demangle.h"
+#include "fleet/deliver.h"
+#include "fleet/make.h"
+#include "import/import.h"
+#include "model/profile.h"
 
 #include "base/banned.h"
 
-static int print_statement(const struct hw_strbuf *sql)
+static volatile sig_atomic_t stopped;
+
+static void on_stop(int sig)
 {
-    return printf("%s;\n", sql->p) < 0 ? HW_ESYS : HW_OK;
+    (void)sig; /* which of them does not matter */
+    stopped = 1;
 }
 
-/* The statements one by one; without a client they are printed. The first makes the database, so it
- * is asked in one that is always there. */
-static int each_statement(struct hw_clickhouse *c, const char *database, const char *cluster,
-                          struct hw_error *err)
+struct job {
+    const struct hw_cli *cli;
+    const struct hw_store *store;
+    struct hw_fleet_labels labels;
+    struct hw_spool spool;
+    bool has_spool;
+    struct hw_delivery delivery;
+    bool dry_run;
+    uint64_t n_entries;
+};
+
+static void tell(void *ctx, enum hw_told what, const char *text)
 {
-    struct hw_strbuf sql = {0};
-    int rc = HW_OK;
-    for (size_t i = 0; rc == 0; i++) {
-        hw_strbuf_clear(&sql);
-        if (!hw_fleet_schema_statement(&sql, i, database, cluster))
-            break;
-        const struct hw_clickhouse_ask ask = {.sql = sql.p, .database = "default"};
-        if (sql.failed)
-            rc = hw_fail(err, HW_ENOMEM, 0, "statement");
-        else if (c)
-            rc = hw_clickhouse_do(c, &ask, NULL, err);
-        else if (print_statement(&sql) < 0)
-            rc = hw_fail_sys(err, "cannot print the statements");
+    const struct job *j = ctx;
+    switch (what) {
+    case HW_TOLD_DOWN:
+        hw_log(WARN, "%s; %s", text, j->has_spool ? "what cannot be sent waits" : "trying again");
+        break;
+    case HW_TOLD_UP:
+        hw_log(INFO, "store '%s' answers again", j->store->shown);
+        break;
+    case HW_TOLD_REFUSED:
+        hw_log(ERROR, "refused for good: %s", text);
+        break;
+    case HW_TOLD_DROPPED:
+        hw_log(WARN, "not kept: %s", text);
+        break;
     }
-    hw_strbuf_done(&sql);
+}
+
+static int take_entry(void *ctx, const struct hw_entry *e, struct hw_error *err)
+{
+    struct job *j = ctx;
+    j->n_entries++;
+    if (j->dry_run)
+        return hw_sender_print(&j->delivery.sender, e, stdout) < 0
+                   ? hw_fail_sys(err, "cannot print the requests")
+                   : HW_OK;
+    int rc = hw_delivery_give(&j->delivery, e, err);
+    if (rc == 0 && !j->has_spool && hw_delivery_gave_up(&j->delivery))
+        return hw_fail(err, HW_EGONE, 0, "given up after trying for --retry-for");
     return rc;
 }
 
-static int init_schema(const struct hw_cli *cli, const struct hw_store *store)
+static int push_profile(struct job *j, struct hw_profile *p, const struct stat *st,
+                        struct hw_error *err)
 {
-    const char *cluster = hw_opt_text(&cli->opts, HW_OPT_CLUSTER);
-    const char *database = hw_store_database(store);
-    struct hw_error err = {0};
-    struct hw_clickhouse c;
-    if (store->form != HW_STORE_CLICKHOUSE) {
-        hw_cli_error(cli, NULL, "%s has no schema to make", hw_store_scheme(store->form));
-        return hw_cli_usage_exit(cli);
+    struct hw_demangler *demangler = NULL;
+    int rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "names");
+    struct hw_namer namer = {hw_demangle_shown, demangler};
+    int64_t written_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+    const struct hw_make m = {.form = j->store->form,
+                              .labels = &j->labels,
+                              .namer = &namer,
+                              .known = &j->delivery.sender.known,
+                              .wall_ns = &written_ns,
+                              .take = take_entry,
+                              .ctx = j};
+    rc = hw_entries_make(p, &m, err);
+    hw_demangler_free(demangler);
+    return rc;
+}
+
+static int push_file(struct job *j, const char *path, struct hw_error *err)
+{
+    struct hw_profile *p = NULL;
+    struct stat st;
+    const char *real = hw_input_path(path);
+    if (stat(real, &st) < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    int rc = hw_import_file(real, &p, err);
+    if (rc < 0)
+        return rc;
+    hw_names_by_environment(j->cli, p);
+    rc = push_profile(j, p, &st, err);
+    if (rc < 0 && rc != HW_EBUSY)
+        hw_error_prefix(err, "'%s'", path);
+    hw_profile_free(p);
+    return rc;
+}
+
+static int read_labels(struct job *j, struct hw_error *err)
+{
+    const struct hw_opts *o = &j->cli->opts;
+    const struct hw_optval *more = &o->v[HW_OPT_LABEL];
+    hw_fleet_labels_init(&j->labels);
+    for (size_t i = 0; i < more->list.n; i++) {
+        int rc = hw_fleet_labels_add(&j->labels, more->list.v[i], err);
+        if (rc < 0)
+            return rc;
     }
-    if (cluster && hw_fleet_check_name(cluster, "cluster", &err) < 0)
-        return hw_cli_fail(cli, &err);
-    if (hw_opt_flag(&cli->opts, HW_OPT_DRY_RUN))
-        return each_statement(NULL, database, cluster, &err) < 0 ? hw_cli_fail(cli, &err)
-                                                                 : HW_EXIT_OK;
-    int rc = hw_clickhouse_init(&c, store, &err);
+    if (hw_opt_text(o, HW_OPT_SERVICE_NAME))
+        j->labels.service = hw_opt_text(o, HW_OPT_SERVICE_NAME);
+    if (hw_opt_text(o, HW_OPT_SERVICE_VERSION))
+        j->labels.version = hw_opt_text(o, HW_OPT_SERVICE_VERSION);
+    if (hw_opt_text(o, HW_OPT_HOST_NAME))
+        j->labels.host = hw_opt_text(o, HW_OPT_HOST_NAME);
+    return HW_OK;
+}
+
+static int job_init(struct job *j, struct hw_error *err)
+{
+    const struct hw_opts *o = &j->cli->opts;
+    const char *dir = hw_opt_text(o, HW_OPT_SPOOL);
+    int rc = read_labels(j, err);
+    if (rc == 0 && dir && !j->dry_run) {
+        rc = hw_spool_open(&j->spool, dir, hw_opt_num(o, HW_OPT_SPOOL_SIZE), err);
+        j->has_spool = rc == 0;
+    }
     if (rc == 0)
-        rc = each_statement(&c, database, cluster, &err);
-    hw_clickhouse_done(&c);
-    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+        rc = hw_delivery_init(&j->delivery, j->store, j->has_spool ? &j->spool : NULL, &stopped,
+                              err);
+    j->delivery.retry_ms = hw_opt_num(o, HW_OPT_RETRY_FOR);
+    j->delivery.tell = tell;
+    j->delivery.ctx = j;
+    return rc;
+}
+
+static void job_done(struct job *j)
+{
+    hw_delivery_done(&j->delivery);
+    hw_spool_close(&j->spool);
+    hw_fleet_labels_done(&j->labels);
+}
+
+/* What came of it, on standard error. Gives the exit code. */
+static int sum_up(struct job *j)
+{
+    const struct hw_delivery *d = &j->delivery;
+    const struct hw_sender *s = &d->sender;
+    char a[HW_UNIT_MAX];
+    uint64_t dropped = j->has_spool ? hw_spool_take_dropped(&j->spool) : 0;
+    size_t waiting = j->has_spool ? hw_spool_count(&j->spool) : 0;
+    hw_log(INFO, "%" PRIu64 " rows sent, %" PRIu64 " were there, %" PRIu64 " requests, %s",
+           s->n_rows_sent, s->n_rows_there, s->n_requests, hw_fmt_bytes(a, (double)s->n_bytes));
+    if (dropped)
+        hw_log(WARN, "%" PRIu64 " requests were dropped from spool '%s' unsent; see --spool-size",
+               dropped, j->spool.path);
+    if (waiting)
+        hw_log(WARN, "%zu requests (%s) wait in '%s'; heapwise push --to %s --spool %s sends them",
+               waiting, hw_fmt_bytes(a, (double)j->spool.bytes), j->spool.path, j->store->shown,
+               j->spool.path);
+    if (d->n_refused)
+        hw_log(ERROR, "%" PRIu64 " requests were refused", d->n_refused);
+    if (d->n_refused || d->n_lost)
+        return HW_EXIT_FAILED;
+    return waiting || dropped ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
+}
+
+static int push(struct hw_cli *cli, const struct hw_store *store)
+{
+    struct job j = {.cli = cli,
+                    .store = store,
+                    .spool = HW_SPOOL_NONE,
+                    .dry_run = hw_opt_flag(&cli->opts, HW_OPT_DRY_RUN)};
+    struct hw_error err = {0};
+    struct sigaction act = {.sa_handler = on_stop};
+    (void)sigaction(SIGINT, &act, NULL); /* cannot fail for these */
+    (void)sigaction(SIGTERM, &act, NULL);
+    int rc = job_init(&j, &err);
+    for (size_t i = 0; rc == 0 && i < cli->opts.n_args; i++)
+        rc = push_file(&j, cli->opts.args[i], &err);
+    if (rc == 0)
+        rc = hw_delivery_drain(&j.delivery, &err);
+    int code = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    if (!j.dry_run && j.delivery.sender.store) {
+        int summed = sum_up(&j);
+        code = code ? code : summed;
+    }
+    job_done(&j);
+    return stopped ? HW_EXIT_SIGNAL + SIGINT : code;
 }
 
 int hw_cmd_push(struct hw_cli *cli)
 {
     const char *to = hw_opt_text(&cli->opts, HW_OPT_TO);
+    bool schema = hw_opt_flag(&cli->opts, HW_OPT_INIT_SCHEMA);
     struct hw_error err = {0};
     struct hw_store store;
     if (!to) {
@@ -70,11 +220,16 @@ int hw_cmd_push(struct hw_cli *cli)
         hw_cli_hint("heapwise push --to clickhouse://user@host:8123/profiles FILE");
         return hw_cli_usage_exit(cli);
     }
+    if (!schema && cli->opts.n_args == 0 && !hw_opt_text(&cli->opts, HW_OPT_SPOOL)) {
+        hw_cli_error(cli, NULL, "which file?");
+        hw_cli_hint("heapwise push --to %s FILE", to);
+        return hw_cli_usage_exit(cli);
+    }
     if (hw_store_init(&store, to, &err) < 0)
         return hw_cli_fail(cli, &err);
-    int rc = HW_EXIT_OK;
-    if (hw_opt_flag(&cli->opts, HW_OPT_INIT_SCHEMA))
-        rc = init_schema(cli, &store);
+    int rc = schema ? hw_push_schema(cli, &store) : HW_EXIT_OK;
+    if (rc == HW_EXIT_OK && (cli->opts.n_args || !schema))
+        rc = push(cli, &store);
     hw_store_done(&store);
     return rc;
 }

@@ -574,6 +574,15 @@ static int look_at_mappings(struct import *im)
              : HW_OK;
 }
 
+static int take_wall_clock(struct import *im)
+{
+    struct hw_wall_point at = {0};
+    for (size_t i = 0; hw_clocks_next_wall(&im->clocks, &i, &at.ts_ns, &at.wall_ns);)
+        if (hw_vec_push(&im->p->wall, at) < 0)
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
 static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into,
                          struct hw_error *err)
 {
@@ -599,6 +608,8 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
             rc = finish_memory(&im);
         if (rc == HW_OK)
             rc = look_at_mappings(&im);
+        if (rc == HW_OK)
+            rc = take_wall_clock(&im);
         if (rc == HW_OK)
             rc = add_reader_stats(&im);
         if (rc < 0)

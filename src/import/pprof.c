@@ -379,6 +379,9 @@ static int add_dump(struct pprof *in)
     if (rc == HW_OK)
         rc = hw_profile_str(in->p, hw_bytes_str("unknown"), &d.heap_name);
     in->p->first_ns = in->p->last_ns = d.ts_ns;
+    struct hw_wall_point wall = {d.ts_ns, d.ts_ns};
+    if (rc == HW_OK && in->time_ns && hw_vec_push(&in->p->wall, wall) < 0)
+        return HW_ENOMEM;
     return rc == HW_OK && hw_vec_push(&in->p->dumps, d) < 0 ? HW_ENOMEM : rc;
 }
 

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/saturate.h"
 
 #include "base/banned.h"
 
@@ -41,6 +42,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->metadata);
     hw_vec_done(&p->packages);
     hw_vec_done(&p->marks);
+    hw_vec_done(&p->wall);
     hw_vec_done(&p->threads.rows);
     hw_slices_done(&p->slices);
     hw_map64_done(&p->threads.by_tid);
@@ -244,6 +246,13 @@ static int number_graphs(struct hw_profile *p)
     return HW_OK;
 }
 
+static int wall_order(const void *a, const void *b)
+{
+    const struct hw_wall_point *x = a, *y = b;
+    return x->ts_ns != y->ts_ns ? (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns)
+                                : (x->wall_ns > y->wall_ns) - (x->wall_ns < y->wall_ns);
+}
+
 static int mark_order(const void *a, const void *b)
 {
     const struct hw_mark_row *x = a, *y = b;
@@ -272,10 +281,29 @@ int hw_profile_freeze(struct hw_profile *p)
         if (rc < 0)
             return rc;
     }
+    if (p->wall.n)
+        qsort(p->wall.v, p->wall.n, sizeof *p->wall.v, wall_order);
     if (p->marks.n)
         qsort(p->marks.v, p->marks.n, sizeof *p->marks.v, mark_order);
     p->frozen = true;
     return HW_OK;
+}
+
+bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
+{
+    size_t lo = 0, hi = p->wall.n;
+    if (hi == 0)
+        return false;
+    while (lo < hi) { /* lo: the first point behind ts_ns */
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->wall.v[mid].ts_ns <= ts_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    const struct hw_wall_point *at = &p->wall.v[lo ? lo - 1 : 0];
+    *out = hw_sat_add(at->wall_ns, hw_sat_sub(ts_ns, at->ts_ns));
+    return true;
 }
 
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n)

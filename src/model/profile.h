@@ -104,6 +104,10 @@ struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name
     int64_t number;
 };
 
+struct hw_wall_point { /* one moment in the trace's clock and since 1970 */
+    int64_t ts_ns, wall_ns;
+};
+
 struct hw_profile {
     struct hw_callsites *callsites; /* owned; also the home of all strings */
     HW_VEC(struct hw_process) processes;
@@ -114,7 +118,8 @@ struct hw_profile {
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
     HW_VEC(struct hw_package_row) packages;
-    HW_VEC(struct hw_mark_row) marks; /* by time once frozen */
+    HW_VEC(struct hw_mark_row) marks;  /* by time once frozen */
+    HW_VEC(struct hw_wall_point) wall; /* the same; empty = the file does not say */
     struct hw_threads threads;
     struct hw_slices slices;
     struct hw_args args;
@@ -148,6 +153,9 @@ int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *
 int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g);
 /* Interns text (need not be NUL-terminated). */
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
+/* A time of the trace since 1970, by the last point before it (the first for what is older); false
+ * when the file does not say. Frozen only. */
+bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out);
 /* Rows of one dump: [*first, *first + *n). Frozen only. */
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n);
 
