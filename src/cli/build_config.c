@@ -48,6 +48,8 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
     }
     if (q->idle_allocations)
         hw_pb_uint(w, H(idle_allocations), 1);
+    if (q->max_samples_per_second)
+        hw_pb_uint(w, H(max_samples_per_second), q->max_samples_per_second);
     if (q->no_managed_frames)
         hw_pb_uint(w, H(no_managed_frames), 1);
     if (q->stack_mode)

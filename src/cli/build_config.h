@@ -21,7 +21,8 @@ struct hw_config_request {
     uint64_t block_client_timeout_us;
     bool no_startup, no_running, dump_at_max, disable_fork_teardown, all_heaps, idle_allocations;
     bool no_managed_frames, record_types, record_slices;
-    uint32_t stack_mode; /* enum hw_stack_mode */
+    uint32_t max_samples_per_second; /* 0 = no limit */
+    uint32_t stack_mode;             /* enum hw_stack_mode */
     char *const *scope_categories;
     size_t n_scope_categories;
     bool all;                 /* every process */

@@ -62,6 +62,7 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
         .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
         .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
+        .max_samples_per_second = (uint32_t)hw_opt_num(o, HW_OPT_MAX_RATE),
         .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
         .stack_mode = stack_mode(o),
         .scope_categories = scopes->list.v,

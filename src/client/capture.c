@@ -490,15 +490,35 @@ static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint
 
 /* ---- one sample ---- */
 
-void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
+static void double_interval(struct hw_session *s, uint32_t heap_id)
 {
     uint64_t most = s->config.adaptive_max_interval_bytes;
     uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
-    if (hw_ring_free_bytes(&s->ring) >= s->config.adaptive_threshold_bytes || now == 0 ||
-        now > UINT64_MAX / 4 || (most != 0 && now >= most))
+    if (now == 0 || now > UINT64_MAX / 4 || (most != 0 && now >= most))
         return;
     if (atomic_compare_exchange_strong(&s->interval[heap_id], &now, now * 2))
         hw_push_heap(s, heap_id, "", now * 2);
+}
+
+void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
+{
+    if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
+        double_interval(s, heap_id);
+}
+
+/* Threads count together; one that comes between costs a sample or two of the count. */
+static void adapt_to_rate(struct hw_session *s, uint32_t heap_id, uint64_t now_ns)
+{
+    uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
+    if (now_ns - since >= 1000000000u &&
+        atomic_compare_exchange_strong(&s->rate_since_ns, &since, now_ns))
+        atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&s->rate_samples, 1, memory_order_relaxed) + 1 <=
+        s->config.max_samples_per_second)
+        return;
+    atomic_store_explicit(&s->rate_since_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    double_interval(s, heap_id);
 }
 
 static void free_missed(struct hw_session *s, const struct hw_event *e)
@@ -552,6 +572,8 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         hw_count(s, samples, 1);
     if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
         hw_adapt_interval(s, e->heap_id);
+    if (hw_unlikely(s->config.max_samples_per_second != 0))
+        adapt_to_rate(s, e->heap_id, now_ns);
     if (t->interval != 0 && t->generation == s->generation &&
         t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
         hw_sampler_start(t, s);

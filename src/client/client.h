@@ -148,6 +148,8 @@ struct hw_session {
     struct hw_session *next;         /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
+    _Atomic uint64_t rate_since_ns;         /* begin of the second that is counted */
+    _Atomic uint32_t rate_samples;          /* in it so far */
     _Atomic uint64_t sent[HW_SENT_SLOTS];   /* stack ids whose frames are in the ring */
     _Atomic uint64_t named[HW_NAMED_SLOTS]; /* managed ids whose names are */
 };

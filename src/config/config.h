@@ -44,6 +44,7 @@ struct hw_heapprofd_config {
     uint32_t min_anonymous_memory_kb, max_heapprofd_memory_kb;
     uint64_t max_heapprofd_cpu_secs;
     uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
+    uint32_t max_samples_per_second; /* 0 = no limit */
     bool all, block_client, no_startup, no_running, dump_at_max, disable_fork_teardown,
         disable_vfork_detection, all_heaps, stream_allocations, idle_allocations, no_managed_frames,
         record_types, record_slices;

@@ -195,6 +195,9 @@ static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fi
     case F(adaptive_sampling_max_sampling_interval_bytes):
         c->adaptive_max_interval_bytes = f->value;
         break;
+    case F(max_samples_per_second):
+        c->max_samples_per_second = (uint32_t)f->value;
+        break;
     case F(idle_allocations):
         c->idle_allocations = f->value != 0;
         break;

@@ -393,6 +393,7 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
                                      .block_timeout_us = c->block_client_timeout_us,
                                      .adaptive_threshold_bytes = c->adaptive_threshold_bytes,
                                      .adaptive_max_interval_bytes = c->adaptive_max_interval_bytes,
+                                     .max_samples_per_second = c->max_samples_per_second,
                                      .seed = s->start.seed,
                                      .max_frames = HW_MAX_FRAMES};
     bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||

@@ -102,7 +102,9 @@ struct hw_client_config {
     uint64_t adaptive_max_interval_bytes;
     uint64_t seed; /* 0 = from the kernel; else fixed, for tests */
     uint32_t max_frames;
-    uint32_t stack_mode; /* enum hw_stack_mode */
+    uint32_t stack_mode;             /* enum hw_stack_mode */
+    uint32_t max_samples_per_second; /* more double the interval; 0 = no limit */
+    uint32_t reserved;
     struct hw_heap_choice heaps[HW_MAX_HEAP_CHOICES];
     /* Categories of scopes that are wanted, with commas; a * at the end of one stands for any text.
      * "" = all. */

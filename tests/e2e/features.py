@@ -424,6 +424,19 @@ def adaptive(box):
     hw.true(b"sampling_interval_adjusted" in r, hw.tail(r))
 
 
+def rate(box):
+    """--max-rate: who gives more samples a second gets longer intervals; the estimates stay right, and the
+    statistics say so."""
+    r = hw.record(box, [hw.target("truth"), "1.5"], "--max-rate", "500", interval=256)
+    d = hw.sound(r.trace).dumps[-1]
+    hw.true(d.orig_interval == 256 and d.interval > 256, f"{d.orig_interval} -> {d.interval}")
+    want = hw.expectations(r.target_stdout)
+    true_bytes, have = sum(w[0] for w in want.values()), sum(v[0] for v in d.by_function(want).values())
+    hw.true(abs(have - true_bytes) < 0.2 * true_bytes, f"{have} of {true_bytes}")
+    stats = box.run([hw.tool("heapwise"), "stats", "--json", "--all", r.trace], check=0).stdout
+    hw.true(b"sampling_interval_adjusted" in stats, hw.tail(stats))
+
+
 def chosen_heaps(box):
     """heaps and heap_sampling_intervals; all_heaps without exclude_heaps."""
     service(box)
