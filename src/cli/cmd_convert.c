@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/export_file.h"
+#include "cli/names.h"
 #include "cli/show.h"
 #include "cli/units.h"
 #include "enrich/demangle.h"
@@ -68,6 +69,17 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
+/* Original names stand in packets of their own in a trace: behind it, not in place of others. */
+static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
+{
+    if (e == &hw_export_perfetto &&
+        (hw_names_map_asked() || cli->opts.v[HW_OPT_NAME_MAPS].list.n) &&
+        !hw_opt_flag(&cli->opts, HW_OPT_QUIET))
+        fputs("note: a Perfetto trace keeps the names as they are; PERFETTO_PROGUARD_MAP=... "
+              "heapwise deobfuscate OUT adds the original ones\n",
+              stderr);
+}
+
 /* All processes and dumps of a file. */
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
@@ -77,6 +89,10 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
     struct hw_profile *p = NULL;
     struct hw_demangler *demangler = NULL;
     int rc = hw_import_file(hw_input_path(in_path), &p, &err);
+    if (rc == HW_OK) {
+        hw_names_by_environment(cli, p);
+        tell_of_maps(cli, e);
+    }
     if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
         (void)hw_fail(&err, rc, 0, "names");
     if (rc == HW_OK && e->graph) {

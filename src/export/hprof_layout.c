@@ -298,6 +298,15 @@ void hw_hprof_object_begin(struct hw_hprof_layout *l)
     l->n_seen++;
 }
 
+static hw_str_id shown_name(const struct hw_hprof_layout *l, uint32_t field, hw_str_id name)
+{
+    uint64_t clear;
+    if (field < l->g->n_fields)
+        return l->g->fields[field].clear_name.v ? l->g->fields[field].clear_name : name;
+    return hw_map64_get(&l->g->primitive_names, name.v, &clear) ? (hw_str_id){(uint32_t)clear}
+                                                                : name;
+}
+
 /* The slots of a field that objects of a class have: by << 32 | slots. */
 static int find_slots(struct hw_hprof_layout *l, uint32_t class, uint32_t field, hw_str_id name,
                       uint8_t type, uint64_t *out)
@@ -309,7 +318,7 @@ static int find_slots(struct hw_hprof_layout *l, uint32_t class, uint32_t field,
     uint32_t by = declaring(l, class, name);
     uint64_t own = (uint64_t)by << 32 | field;
     if (!hw_map64_get(&l->slots_of, own, out)) {
-        rc = new_slots(l, by, name, type, &number);
+        rc = new_slots(l, by, shown_name(l, field, name), type, &number);
         *out = (uint64_t)by << 32 | number;
         if (rc == HW_OK)
             rc = hw_map64_put(&l->slots_of, own, *out);

@@ -34,7 +34,7 @@ enum hw_hprof_value { /* as the format numbers them */
 
 /* Slots of one field in the class that declares it. */
 struct hw_hprof_slots {
-    hw_str_id name; /* whole: "pkg.Class.field" */
+    hw_str_id name; /* whole, the one to show: "pkg.Class.field" */
     uint32_t offset, count;
     uint32_t next; /* of the class; HW_ID_NONE */
     uint8_t type;

@@ -425,10 +425,10 @@ static int name_class(struct mapping *m, struct hw_heap_class *c, bool by_name)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &c->clear_name);
 }
 
-static int name_field(struct mapping *m, struct hw_heap_field *f, bool by_name)
+static int name_field(struct mapping *m, hw_str_id field, bool by_name, hw_str_id *clear_name)
 {
     struct hw_bytes class_name, name;
-    if (!split(text_of(m, f->name), &class_name, &name))
+    if (!split(text_of(m, field), &class_name, &name))
         return HW_OK;
     const struct class *c = find_class(m, class_name);
     if (!c || (by_name && !is_in_package(m, c)))
@@ -439,7 +439,26 @@ static int name_field(struct mapping *m, struct hw_heap_field *f, bool by_name)
     hw_strbuf_clear(&m->text);
     add_qualified(&m->text, c, m->found.n ? m->found.v[m->found.n - 1].original : name);
     return m->text.failed ? HW_ENOMEM
-                          : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &f->clear_name);
+                          : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), clear_name);
+}
+
+/* Each name once: of millions of fields there are few. */
+static int name_primitives(struct mapping *m, struct hw_heap_graph *g, bool by_name)
+{
+    struct hw_map64 seen = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; i < g->primitives.n && rc == HW_OK; i++) {
+        hw_str_id name = g->primitives.v[i].field_name, clear = {0};
+        uint64_t *value;
+        bool fresh;
+        rc = hw_map64_at(&seen, name.v, &value, &fresh);
+        if (rc == HW_OK && fresh)
+            rc = name_field(m, name, by_name, &clear);
+        if (rc == HW_OK && clear.v)
+            rc = hw_map64_put(&g->primitive_names, name.v, clear.v);
+    }
+    hw_map64_done(&seen);
+    return rc;
 }
 
 /* Android's graphs tell where classes came from, a JVM's do not. */
@@ -469,8 +488,8 @@ static int name_graph(struct mapping *m, struct hw_heap_graph *g)
         rc = name_class(m, c, by_name);
     }
     for (uint32_t i = 0; any && i < g->n_fields && rc == HW_OK; i++)
-        rc = name_field(m, &g->fields[i], by_name);
-    return rc;
+        rc = name_field(m, g->fields[i].name, by_name, &g->fields[i].clear_name);
+    return rc < 0 || !any ? rc : name_primitives(m, g, by_name);
 }
 
 /* ---- all of it ---- */

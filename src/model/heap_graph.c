@@ -35,6 +35,7 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     hw_vec_done(&g->blocks);
     hw_vec_done(&g->links);
     hw_vec_done(&g->primitives);
+    hw_map64_done(&g->primitive_names);
     hw_vec_done(&g->data);
     hw_vec_done(&g->threads);
     free(g);

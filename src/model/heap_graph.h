@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map64.h"
 #include "base/strings.h"
 #include "base/vec.h"
 #include "model/ids.h"
@@ -192,6 +193,7 @@ struct hw_heap_graph {
     bool is_linked;                    /* a native profile was asked for its samples */
 
     HW_VEC(struct hw_heap_primitive) primitives; /* by set */
+    struct hw_map64 primitive_names; /* their field_name -> the original one, where one is known */
     HW_VEC(struct hw_heap_data) data;
     uint32_t *data_of; /* by object: data; HW_ID_NONE; NULL = no object has any */
 

@@ -93,7 +93,7 @@ OBFUSCATED = """package a.b;
 public class A {
     Object c; A d; Object[] e = new Object[3];
     static A f;
-    static class B { long g; }
+    static class B { long g = 42; }
     public static void main(String[] x) throws Exception {
         for (int i = 0; i < 100; i++) { A n = new A(); n.d = f; n.c = new B(); f = n; n.e[0] = new B[]{new B()}; }
         System.out.println("ready"); System.out.flush(); System.in.read();
@@ -115,13 +115,14 @@ com.example.shop.Order$Line -> a.b.A$B:
 def original_names(box):
     """Classes, arrays, class objects and fields of a live graph get the names of a map: by option, by environment, of
     this package or of all, not of another one; also in the .hprof made of it."""
-    hw.need("java", "javac")
+    hw.need("java", "javac", "jcmd")
     (box.dir / "A.java").write_text(OBFUSCATED)
     (box.dir / "map.txt").write_text(MAP)
     box.run(["javac", "-d", box.dir, box.dir / "A.java"], check=0, timeout=120)
     p = subprocess.Popen(["java", "-cp", box.dir, "a.b.A"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+        box.run(["jcmd", str(p.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=60)
         box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("a.trace"), str(p.pid)], check=0)
     finally:
         p.communicate(b"\n", timeout=20)
@@ -147,9 +148,24 @@ def original_names(box):
                       ("a.b.A.e", "com.example.shop.Order.lines"), ("a.b.A.f", "com.example.shop.Order.all")], "fields")
     path = box.run([hw.tool("heapwise"), "graph", "--path", "com.example.shop.Order$Line", box.path("named.trace")], check=0)
     hw.true(b"by com.example.shop.Order.customer" in path.stdout, path.stdout.decode())
-    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", box.path("named.trace"), box.path("named.hprof")], check=0)
-    hw.equal(ask(box, box.path("named.hprof"), """select count(*) from heap_graph_object o join heap_graph_class c
-        on c.id = o.type_id where c.name = 'com.example.shop.Order'"""), [("100",)], "objects of the .hprof")
+    convert = [hw.tool("heapwise"), "convert", "-t", "hprof"]
+    for file, option, env in ((box.path("named.trace"), [], None), (trace, ["--proguard-map", names], None),
+                              (trace, [], {"PERFETTO_PROGUARD_MAP": "=" + names})):
+        box.run([*convert, *option, file, box.path("named.hprof")], env=env, check=0)
+        hw.equal(ask(box, box.path("named.hprof"), """select c.name, count(*) from heap_graph_object o
+            join heap_graph_class c on c.id = o.type_id where c.name like 'com.example.%' group by 1 order by 1"""),
+                 [("com.example.shop.Order", "100"), ("com.example.shop.Order$Line", "200"),
+                  ("com.example.shop.Order$Line[]", "100")], f"objects of the .hprof, {option or env}")
+        hw.equal(ask(box, box.path("named.hprof"), """select distinct field_name from heap_graph_reference
+            where field_name like 'com.example.%' and field_name not like '%.runtimeInternalObjects' order by 1"""),
+                 [(f"com.example.shop.Order.{f}",) for f in ("all", "customer", "lines", "next")], "fields of the .hprof")
+        hw.equal(ask(box, box.path("named.hprof"), "select 1 from heap_graph_class where name like '%a.b.A%'"), [], "others")
+    box.run([*convert, "--proguard-map", names, box.path("jvm.hprof"), box.path("named.hprof")], check=0)
+    hw.equal(ask(box, box.path("named.hprof"), """select field_name, count(*), sum(long_value) from heap_graph_primitive
+        where long_value = 42 and field_name like '%price' group by 1"""),
+             [("com.example.shop.Order$Line.price", "200", "8400")], "numbers of the JVM's own dump")
+    p = box.run([hw.tool("heapwise"), "convert", "-t", "perfetto", "--proguard-map", names, trace, box.path("p.trace")])
+    hw.true(b"keeps the names" in p.stderr, p.stderr.decode())
 
 
 N_CLASSES = 300
