@@ -201,11 +201,9 @@ int hw_graph_show_native(const struct hw_profile *p, const struct hw_heap_graph 
 {
     struct page pg = {.p = p, .g = g, .json = json};
     const struct hw_wrappers none = {0};
-    int rc = hw_heap_native_build(g, &pg.view);
-    if (rc == HW_OK && pg.view.owners.n == 0)
-        rc = HW_ENOTFOUND;
+    int rc = g->blocks.n ? hw_functions_new(p->callsites, &none, &pg.fns) : HW_ENOTFOUND;
     if (rc == HW_OK)
-        rc = hw_functions_new(p->callsites, &none, &pg.fns);
+        rc = hw_heap_native_build(g, p->callsites, pg.fns, &pg.view);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(p->callsites), &pg.demangler);
     if (rc == HW_OK) {

@@ -3,13 +3,15 @@
  *
  * Why:     "64 MB of direct buffers" is half of an answer: the other half is the native callstack.
  * Shapes:  a row for each class and kind of memory, the one with most bytes first; below it the
- *          callstacks of the samples that belong to it. Bytes of blocks are what the runtime says;
- *          bytes of samples are what those stand for, an estimate of the same without bias. Blocks
- *          without a sample were too small for one, or allocated before the recording.
+ *          callstacks of the samples that belong to it, those that go through the same functions
+ *          together: where in a function a call stands, nobody sees here. Bytes of blocks are what
+ *          the runtime says; bytes of samples are what those stand for, an estimate of the same
+ *          without bias. Blocks without a sample were too small for one, or allocated before the
+ *          recording.
  * Units:   bytes, blocks.
  * Owns:    two arrays.
  * Errors:  HW_ENOMEM.
- * Cost:    O(blocks + links), and sorting.
+ * Cost:    O(blocks + links + frames of linked callstacks), and sorting.
  * Threads: pure.
  */
 #ifndef HW_VIEWS_HEAP_NATIVE_H
@@ -18,9 +20,12 @@
 #include "base/vec.h"
 #include "model/heap_graph.h"
 
+struct hw_callsites;
+struct hw_functions;
+
 struct hw_native_stack {
-    hw_callsite_id callsite;
-    int64_t bytes; /* that the samples stand for */
+    hw_callsite_id callsite; /* one of them */
+    int64_t bytes;           /* that the samples stand for */
     uint32_t n_samples;
 };
 
@@ -38,7 +43,8 @@ struct hw_heap_native_view {
     HW_VEC(struct hw_native_stack) stacks; /* an owner's together, the largest first */
 };
 
-int hw_heap_native_build(const struct hw_heap_graph *g, struct hw_heap_native_view *out);
+int hw_heap_native_build(const struct hw_heap_graph *g, const struct hw_callsites *cs,
+                         const struct hw_functions *functions, struct hw_heap_native_view *out);
 void hw_heap_native_done(struct hw_heap_native_view *v);
 
 #endif
