@@ -134,7 +134,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
                                  .new_names = hw_opt_flag(&cli->opts, HW_OPT_NEW_NAMES)};
     size_t n_heaps = 0;
     for (size_t i = 0; i < s.list.v.n; i++) {
-        if (s.list.v.v[i].upid.v != s.upid.v)
+        if (s.list.v.v[i].upid.v != s.upid.v || s.list.v.v[i].kind != s.view.kind)
             continue;
         in.heap_name = s.list.v.v[i].heap_name;
         n_heaps++;

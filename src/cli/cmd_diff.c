@@ -74,6 +74,7 @@ static int open_side(struct page *pg, int side, const char *moment, bool as_repo
 {
     const struct hw_opts *o = &pg->cli->opts;
     struct hw_show_want w = {.path = o->args[o->n_args > 1 ? side : 0],
+                             .heap = hw_opt_text(o, HW_OPT_SHOW_HEAP),
                              .metric = pg->metric,
                              .moment = moment,
                              .as_report = as_report};

@@ -22,6 +22,7 @@ int hw_cmd_report(struct hw_cli *cli)
     const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
     if (pid->set)
         o.pid = (int64_t)pid->num;
+    o.heap = hw_opt_text(&cli->opts, HW_OPT_SHOW_HEAP);
     o.top = (unsigned)hw_opt_num(&cli->opts, HW_OPT_TOP);
     o.peak = hw_opt_flag(&cli->opts, HW_OPT_PEAK);
     o.json = hw_opt_flag(&cli->opts, HW_OPT_JSON);

@@ -170,7 +170,7 @@ static void put_all_sizes(const struct job *j, const struct process_stats *s)
     }
 }
 
-static void put_heaps(const struct job *j, hw_upid upid)
+static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process_view *view)
 {
     for (size_t i = 0; i < j->list.v.n; i++) {
         const struct hw_series *s = &j->list.v.v[i];
@@ -183,6 +183,15 @@ static void put_heaps(const struct job *j, hw_upid upid)
             printf(", %zu checkpoints", s->all.n - s->shown.n);
         if (s->peaks.n)
             printf(", %zu at the peak", s->peaks.n);
+        const struct hw_value *v =
+            s->shown.n ? hw_process_view_dump(view, s->shown.v[s->shown.n - 1]) : NULL;
+        char buf[HW_UNIT_MAX];
+        if (v && s->kind != view->kind) { /* of the others the process's figures tell */
+            if (s->kind != HW_HEAP_CHURN)
+                printf("; live %s", hw_fmt_bytes(buf, (double)v->space));
+            printf("; allocated %s; samples %lld; not in the figures below",
+                   hw_fmt_bytes(buf, (double)v->alloc_space), (long long)v->alloc_samples);
+        }
         putchar('\n');
     }
 }
@@ -194,7 +203,7 @@ static void put_process(const struct job *j, hw_upid upid, const struct process_
     putchar('\n');
     put_escaped(text_of(j, proc->name));
     printf(" (%lld)\n", (long long)proc->pid);
-    put_heaps(j, upid);
+    put_heaps(j, upid, &s->view);
     printf("  interval %s", hw_fmt_bytes_exact(a, s->view.interval_bytes));
     printf("   samples %lld   lost %llu", (long long)s->total.alloc_samples,
            (unsigned long long)s->lost);

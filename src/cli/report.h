@@ -23,12 +23,13 @@ struct hw_profile;
 
 struct hw_report_options {
     enum hw_metric metric;
-    unsigned top; /* rows; 0 = all */
-    bool fold;    /* leave out sites that hold next to nothing */
-    int64_t pid;  /* < 0: the process that allocated most and does not merely start others */
-    bool peak;    /* the table shows the peak in any case */
-    bool named;   /* names were looked for already, when it was recorded */
-    bool json;    /* the stable object in place of the text */
+    unsigned top;     /* rows; 0 = all */
+    bool fold;        /* leave out sites that hold next to nothing */
+    const char *heap; /* only this one; NULL = those of the first kind (views/series.h) */
+    int64_t pid;      /* < 0: the process that allocated most and does not merely start others */
+    bool peak;        /* the table shows the peak in any case */
+    bool named;       /* names were looked for already, when it was recorded */
+    bool json;        /* the stable object in place of the text */
     bool color, unicode;
     unsigned width;
     const char *path; /* of the trace, for "next:"; NULL leaves that out */

@@ -145,13 +145,24 @@ static int find_losses(struct hw_report_data *d)
     return HW_OK;
 }
 
+static bool counts_heap(const struct hw_report_data *d, hw_str_id name)
+{
+    for (size_t i = 0; i < d->list.v.n; i++) {
+        const struct hw_series *s = &d->list.v.v[i];
+        if (s->upid.v == d->upid.v && s->heap_name.v == name.v)
+            return s->kind == d->view.kind;
+    }
+    return false;
+}
+
 static void count_samples(struct hw_report_data *d)
 {
     int64_t seen = d->now.total.alloc_samples;
     d->n_samples = seen > 0 ? (uint64_t)seen : 0;
     for (size_t i = 0; i < d->p->dumps.n; i++) {
         const struct hw_heap_dump *h = &d->p->dumps.v[i];
-        if (h->upid.v == d->upid.v && h->heap_samples > d->n_samples)
+        if (h->upid.v == d->upid.v && counts_heap(d, h->heap_name) &&
+            h->heap_samples > d->n_samples)
             d->n_samples = h->heap_samples;
     }
 }
@@ -182,11 +193,36 @@ static void find_minfo(struct hw_report_data *d, int64_t ts_ns)
     d->minfo_in_use += mapped;
 }
 
+static int find_beside(struct hw_report_data *d)
+{
+    struct hw_series_list all;
+    hw_values values = {0};
+    int rc = hw_series_list_init(&all, d->p);
+    for (size_t i = 0; rc == HW_OK && i < all.v.n; i++) {
+        const struct hw_series *s = &all.v.v[i];
+        struct hw_report_heap heap = {.name = s->heap_name, .kind = (enum hw_heap_kind)s->kind};
+        if (s->upid.v != d->upid.v || counts_heap(d, s->heap_name) || s->shown.n == 0)
+            continue;
+        rc = hw_values_at(d->p, s, s->shown.v[s->shown.n - 1], &values);
+        for (size_t k = 0; rc == HW_OK && k < values.n; k++)
+            hw_value_add(&heap.now, &values.v[k].v);
+        if (rc == HW_OK && hw_vec_push(&d->beside, heap) < 0)
+            rc = HW_ENOMEM;
+    }
+    hw_vec_done(&values);
+    hw_series_list_done(&all);
+    return rc;
+}
+
 int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
                         const struct hw_report_options *o, struct hw_error *err)
 {
     *d = (struct hw_report_data){.p = p, .o = o};
     int rc = hw_series_list_init(&d->list, p);
+    if (rc == 0 && !hw_show_choose_heap(&d->list, p, o->heap, err)) {
+        rc = HW_ENOTFOUND;
+        goto fail;
+    }
     if (rc == 0)
         rc = hw_show_rank(p, &d->list, &d->ranks);
     if (rc == 0) {
@@ -202,6 +238,8 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
         pick_moments(d);
         rc = find_sites(d);
     }
+    if (rc == 0)
+        rc = find_beside(d);
     if (rc == 0)
         rc = find_losses(d);
     if (rc < 0) {
@@ -222,6 +260,7 @@ void hw_report_data_done(struct hw_report_data *d)
 {
     hw_series_list_done(&d->list);
     hw_vec_done(&d->ranks);
+    hw_vec_done(&d->beside);
     hw_process_view_done(&d->view);
     hw_functions_free(d->functions);
     hw_demangler_free(d->demangler);

@@ -16,12 +16,19 @@
 #include "views/sites.h"
 #include "views/trend.h"
 
+struct hw_report_heap {
+    hw_str_id name;
+    enum hw_heap_kind kind;
+    struct hw_value now; /* at its last dump */
+};
+
 struct hw_report_data {
     const struct hw_profile *p;
     const struct hw_report_options *o;
     struct hw_series_list list;
-    hw_process_ranks ranks; /* of all processes with dumps */
-    hw_upid upid;           /* the one shown */
+    hw_process_ranks ranks;               /* of all processes with dumps */
+    hw_upid upid;                         /* the one shown */
+    HW_VEC(struct hw_report_heap) beside; /* heaps of it that are not in the figures */
     struct hw_process_view view;
     struct hw_process_moment now;           /* its last moment */
     struct hw_process_moment peak;          /* the moment with most live bytes, its end included */

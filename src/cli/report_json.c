@@ -108,6 +108,22 @@ static void put_others(struct hw_json *j, const struct hw_report_data *d)
     hw_json_end_array(j);
 }
 
+static void put_beside(struct hw_json *j, const struct hw_report_data *d)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    hw_json_key(j, "other_heaps");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < d->beside.n; i++) {
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", hw_strings_cstr(strings, d->beside.v[i].name));
+        for (int m = 0; m < HW_METRIC_COUNT; m++)
+            hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
+                           hw_value_get(&d->beside.v[i].now, (enum hw_metric)m));
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+}
+
 int hw_report_json(const struct hw_report_data *d, FILE *out)
 {
     struct hw_json j;
@@ -135,6 +151,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     }
     put_sites(&j, d);
     put_losses(&j, d);
+    put_beside(&j, d);
     put_others(&j, d);
     int rc = hw_json_page_end(&j);
     return rc;

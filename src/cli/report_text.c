@@ -100,6 +100,25 @@ static bool shows_idle(const struct hw_report_data *d)
     return d->now.total.idle > 0 && !d->shows_peak && d->o->metric == HW_METRIC_SPACE;
 }
 
+/* Heaps that nothing is added to: objects of a JVM beside its malloc. */
+static void put_beside(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    for (size_t i = 0; i < d->beside.n; i++) {
+        const struct hw_report_heap *h = &d->beside.v[i];
+        const char *name = hw_strings_cstr(hw_callsites_strings(d->p->callsites), h->name);
+        char buf[HW_UNIT_MAX];
+        fputs("not in these figures: ", pg->out);
+        put_name(pg, name);
+        if (h->kind != HW_HEAP_CHURN)
+            fprintf(pg->out, "   live %s", hw_fmt_bytes(buf, (double)h->now.space));
+        fprintf(pg->out, "   allocated %s   (--heap ",
+                hw_fmt_bytes(buf, (double)h->now.alloc_space));
+        put_name(pg, name);
+        fputs(")\n", pg->out);
+    }
+}
+
 static void put_totals(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
@@ -120,6 +139,7 @@ static void put_totals(const struct page *pg)
         fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    put_beside(pg);
     if (shows_idle(d)) {
         fprintf(pg->out, "idle %s", hw_fmt_bytes(buf, (double)d->now.total.idle));
         fputs(" of it: live, and not touched since the dump before\n", pg->out);

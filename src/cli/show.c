@@ -58,6 +58,37 @@ bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid)
     return hw_launch_is_launcher(slash ? slash + 1 : name);
 }
 
+static void add_heap_names(struct hw_strbuf *text, const struct hw_series_list *list,
+                           const struct hw_profile *p)
+{
+    enum { MAX_NAMES = 8 };
+    size_t n = 0;
+    for (size_t i = 0; i < list->v.n && n < MAX_NAMES; i++) {
+        struct hw_bytes name =
+            hw_strings_get(hw_callsites_strings(p->callsites), list->v.v[i].heap_name);
+        bool known = false;
+        for (size_t k = 0; k < i; k++)
+            known |= list->v.v[k].heap_name.v == list->v.v[i].heap_name.v;
+        if (known)
+            continue;
+        hw_strbuf_adds(text, n++ ? ", " : "; there is ");
+        hw_strbuf_add_escaped(text, name.p, name.n);
+    }
+}
+
+bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p, const char *heap,
+                         struct hw_error *err)
+{
+    if (!heap || hw_series_list_choose(list, p, heap))
+        return true;
+    struct hw_strbuf names = {0};
+    add_heap_names(&names, list, p);
+    (void)hw_fail(err, HW_ENOTFOUND, 0, "no profile of a heap '%s'%s", heap,
+                  names.p ? names.p : "");
+    hw_strbuf_done(&names);
+    return false;
+}
+
 int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
                  hw_process_ranks *out)
 {
@@ -159,6 +190,8 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_sho
 {
     hw_process_ranks ranks = {0};
     int rc = hw_series_list_init(&s->list, s->p);
+    if (rc == 0 && !hw_show_choose_heap(&s->list, s->p, w->heap, err))
+        return HW_ENOTFOUND;
     if (rc == 0)
         rc = hw_show_rank(s->p, &s->list, &ranks);
     bool found = rc == 0 && pick_process(s, w, &ranks);
@@ -205,6 +238,7 @@ int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, 
 {
     const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
     struct hw_show_want w = {.path = path,
+                             .heap = hw_opt_text(&cli->opts, HW_OPT_SHOW_HEAP),
                              .has_pid = pid->set,
                              .pid = (int64_t)pid->num,
                              .moment = hw_opt_flag(&cli->opts, HW_OPT_PEAK) ? "peak" : NULL,

@@ -21,6 +21,7 @@
 #include "views/values.h"
 
 struct hw_cli;
+struct hw_error;
 
 struct hw_show {
     struct hw_profile *p;
@@ -40,6 +41,7 @@ struct hw_show_want {
     const char *path;
     struct hw_profile *profile; /* read already, borrowed; NULL = read path */
     enum hw_metric metric;
+    const char *heap; /* only this one; NULL = those of the first kind (views/series.h) */
     bool has_pid;
     int64_t pid;
     const char *moment; /* NULL = the end; first, last, peak, the number of a dump, or a time since
@@ -48,13 +50,16 @@ struct hw_show_want {
                            so does this */
 };
 int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w);
-/* Reads --metric, --pid, --peak of the command. */
+/* Reads --metric, --heap, --pid, --peak of the command. */
 int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
 void hw_show_done(struct hw_show *s);
 /* The process one wants first: most allocated, behind them those that only start others (shells,
  * env, make, compiler drivers). */
 int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
                  hw_process_ranks *out);
+/* Keeps the heaps of this name (NULL: all); false with a reason that names those there are. */
+bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p, const char *heap,
+                         struct hw_error *err);
 bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid);
 /* "server (4211)" */
 void hw_show_label(const struct hw_show *s, struct hw_strbuf *out);

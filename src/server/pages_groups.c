@@ -62,6 +62,17 @@ static int by_module(const struct hw_page_trace *t, const struct hw_page_selecti
     return rc;
 }
 
+/* Unlike heaps are no parts of one whole. */
+static bool is_part(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                    const struct hw_series *series)
+{
+    if (!hw_page_selects(s, series->upid))
+        return false;
+    if (*s->heap)
+        return series->heap_name.v == s->heap_id.v;
+    return series->kind == hw_process_kind(t->profile, &t->list, series->upid, NULL, NULL);
+}
+
 static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection *s,
                    hw_page_parts *out, struct hw_error *err)
 {
@@ -73,7 +84,7 @@ static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection
         struct hw_page_selection one = *s;
         size_t before = out->n;
         struct hw_page_part *part = NULL;
-        if (!hw_page_selects(s, series->upid) || (*s->heap && series->heap_name.v != s->heap_id.v))
+        if (!is_part(t, s, series))
             continue;
         rc = part_for(out, &at, series->heap_name, name, &part);
         one.heap = *name ? name : "?"; /* the id counts; empty would mean all */

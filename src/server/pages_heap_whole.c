@@ -174,12 +174,6 @@ static int add_flame(struct whole *w, const struct hw_flame *f, uint32_t group)
     return rc;
 }
 
-/* Profiles of allocations on the managed heap: what lives of these is in the heap graph. */
-static bool is_managed_heap(const char *name)
-{
-    return strcmp(name, "com.android.art") == 0 || strcmp(name, "java.alloc") == 0;
-}
-
 static int add_native_heap(struct whole *w, const struct hw_series *s,
                            const struct hw_process_moment *m)
 {
@@ -240,8 +234,8 @@ static int add_native(struct whole *w)
     w->native_ns = m->ts_ns;
     for (size_t i = 0; rc == HW_OK && i < w->t->list.v.n; i++) {
         const struct hw_series *s = &w->t->list.v.v[i];
-        if (s->upid.v != g->upid.v || is_managed_heap(hw_page_string(w->t, s->heap_name)))
-            continue;
+        if (s->upid.v != g->upid.v || s->kind != HW_HEAP_NATIVE)
+            continue; /* what lives of the others is in the heap graph */
         w->has_profile = true;
         rc = add_native_heap(w, s, m);
     }

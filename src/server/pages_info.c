@@ -302,6 +302,8 @@ static void put_series(struct hw_json *j, const struct hw_page_trace *t,
 {
     hw_json_begin_object(j);
     hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
+    hw_json_kv_bool(j, "summed", s->kind == v->kind); /* in figures of the process */
+    hw_json_kv_bool(j, "lives", s->kind != HW_HEAP_CHURN);
     hw_json_key(j, "dumps");
     hw_json_begin_array(j);
     put_dumps(j, t, v, &s->shown);

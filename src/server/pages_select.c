@@ -145,6 +145,15 @@ static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
     return rc;
 }
 
+/* Heaps of one process may be sampled differently. */
+static void take_interval(struct hw_page_selection *s, const struct hw_page_trace *t,
+                          const struct hw_series *of)
+{
+    const hw_dump_list *dumps = of->shown.n ? &of->shown : &of->peaks;
+    if (dumps->n)
+        s->interval_bytes = t->profile->dumps.v[dumps->v[dumps->n - 1]].interval_bytes;
+}
+
 static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
                      const struct asked *asked, struct hw_error *err)
 {
@@ -156,6 +165,7 @@ static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
         if (hw_page_selects(s, t->list.v.v[i].upid) &&
             strcmp(hw_page_string(t, t->list.v.v[i].heap_name), s->heap) == 0) {
             s->heap_id = t->list.v.v[i].heap_name;
+            take_interval(s, t, &t->list.v.v[i]);
             return HW_OK;
         }
     return hw_fail(err, HW_ENOTFOUND, 0, "the process has no heap of that name");

@@ -80,7 +80,7 @@ static void put_value(struct hw_json *j, const struct hw_size_value *v)
 static bool is_wanted(const struct hw_page_trace *t, const struct hw_page_selection *s,
                       const struct hw_size_row *r)
 {
-    return s->heap_id.v == 0 || t->list.v.v[r->series].heap_name.v == s->heap_id.v;
+    return s->heap_id.v == 0 ? r->summed : t->list.v.v[r->series].heap_name.v == s->heap_id.v;
 }
 
 static void put_classes(struct hw_json *j, const struct hw_page_trace *t,

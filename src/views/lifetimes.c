@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/profile.h"
 #include "views/functions.h"
+#include "views/process.h"
 #include "views/series.h"
 #include "views/stack_mask.h"
 #include "views/values.h"
@@ -145,11 +146,20 @@ static int sum_up(struct find *f, size_t n_functions)
     return HW_OK;
 }
 
+static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_series *s)
+{
+    const struct hw_lifetimes_question *q = ctx;
+    (void)p;
+    return (q->heap_name.v == 0 || s->heap_name.v == q->heap_name.v) &&
+           hw_stack_mask_keeps_heap(q->mask, s);
+}
+
 int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out)
 {
     struct find f = {.q = q, .out = out};
     size_t n_functions = hw_functions_count(q->fns);
     int rc = HW_OK;
+    const enum hw_heap_kind kind = hw_process_kind(q->p, q->list, q->upid, keeps, q);
     *out = (struct hw_lifetimes){0};
     f.by_function = calloc(n_functions + 1, sizeof *f.by_function);
     f.before = calloc(hw_callsites_count(q->p->callsites) + 1, sizeof *f.before);
@@ -157,8 +167,7 @@ int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < q->list->v.n; i++) {
         const struct hw_series *s = &q->list->v.v[i];
-        if (s->upid.v == q->upid.v && (q->heap_name.v == 0 || s->heap_name.v == q->heap_name.v) &&
-            hw_stack_mask_keeps_heap(q->mask, s))
+        if (s->upid.v == q->upid.v && s->kind == kind && keeps(q, q->p, s))
             rc = follow(&f, s);
     }
     if (rc == HW_OK)

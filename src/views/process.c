@@ -37,6 +37,11 @@ static void unique(struct hw_process_moment *v, size_t *n)
     *n = kept;
 }
 
+static bool counts(const struct hw_process_view *v, const struct hw_series *s)
+{
+    return s->upid.v == v->upid.v && s->kind == v->kind;
+}
+
 static int collect(struct hw_process_view *v, const struct hw_profile *p, const struct hw_series *s)
 {
     for (size_t i = 0; i < s->shown.n; i++) {
@@ -46,15 +51,15 @@ static int collect(struct hw_process_view *v, const struct hw_profile *p, const 
                                       .is_peak = hw_bytes_equal(trigger, hw_bytes_str("peak"))};
         if (hw_vec_push(&v->moments, m) < 0)
             return HW_ENOMEM;
-        v->n_dumps += !m.is_peak;
-        v->knows_peak |= m.is_peak;
+        v->n_dumps += counts(v, s) && !m.is_peak;
+        v->knows_peak |= counts(v, s) && m.is_peak;
     }
-    for (size_t i = 0; i < s->peaks.n; i++) {
+    for (size_t i = 0; counts(v, s) && i < s->peaks.n; i++) {
         struct hw_process_moment m = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns, .at_max = true};
         if (hw_vec_push(&v->peaks, m) < 0)
             return HW_ENOMEM;
     }
-    v->n_dumps += s->peaks.n;
+    v->n_dumps += counts(v, s) ? s->peaks.n : 0;
     return HW_OK;
 }
 
@@ -76,7 +81,8 @@ static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
             if (rc == 0)
                 rc = hw_vec_push(&v->dumps, (struct hw_dump_total){dump, total});
         }
-        hw_value_add(&v->moments.v[i].total, &total);
+        if (counts(v, s))
+            hw_value_add(&v->moments.v[i].total, &total);
     }
     hw_sum_free(t);
     return rc;
@@ -97,11 +103,21 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
             hw_value_add(&d.total, &values.v[k].v);
         if (rc == 0)
             rc = hw_vec_push(&v->dumps, d);
-        if (m)
+        if (m && counts(v, s))
             hw_value_add(&m->total, &d.total);
     }
     hw_vec_done(&values);
     return rc;
+}
+
+/* A dump of a heap that counts; one that only says it was rejected belongs to no series. */
+static bool is_seen(const struct hw_process_view *v, const struct hw_series_list *list,
+                    const struct hw_heap_dump *d)
+{
+    for (size_t i = 0; i < list->v.n; i++)
+        if (counts(v, &list->v.v[i]) && list->v.v[i].heap_name.v == d->heap_name.v)
+            return d->upid.v == v->upid.v;
+    return false;
 }
 
 static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
@@ -134,7 +150,7 @@ static bool has_ended(const struct hw_profile *p, hw_upid upid)
 int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
                          const struct hw_series_list *list, hw_upid upid)
 {
-    *v = (struct hw_process_view){.upid = upid};
+    *v = (struct hw_process_view){.upid = upid, .kind = hw_process_kind(p, list, upid, NULL, NULL)};
     int rc = HW_OK;
     for (size_t i = 0; i < list->v.n && rc == 0; i++)
         if (list->v.v[i].upid.v == upid.v)
@@ -149,7 +165,7 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
             rc = add_peaks(v, p, &list->v.v[i]);
     }
     for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].upid.v == upid.v)
+        if (p->dumps.v[i].upid.v == upid.v && is_seen(v, list, &p->dumps.v[i]))
             see_dump(v, &p->dumps.v[i]);
     if (v->dumps.n)
         qsort(v->dumps.v, v->dumps.n, sizeof *v->dumps.v, by_dump);
@@ -233,6 +249,18 @@ static void merge(hw_values *values)
     values->n = kept + 1;
 }
 
+enum hw_heap_kind hw_process_kind(const struct hw_profile *p, const struct hw_series_list *list,
+                                  hw_upid upid, hw_process_keep keep, const void *ctx)
+{
+    enum hw_heap_kind first = HW_HEAP_KIND_COUNT;
+    for (size_t i = 0; i < list->v.n; i++) {
+        const struct hw_series *s = &list->v.v[i];
+        if (s->upid.v == upid.v && s->kind < first && (!keep || keep(ctx, p, s)))
+            first = s->kind;
+    }
+    return first;
+}
+
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out)
 {
@@ -243,12 +271,13 @@ int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list
                          hw_upid upid, int64_t ts_ns, bool at_max, hw_process_keep keep,
                          const void *ctx, hw_values *out)
 {
+    const enum hw_heap_kind kind = hw_process_kind(p, list, upid, keep, ctx);
     hw_values one = {0};
     int rc = HW_OK;
     hw_vec_clear(out);
     for (size_t i = 0; i < list->v.n && rc == 0; i++) {
         const struct hw_series *s = &list->v.v[i];
-        if (s->upid.v != upid.v || (keep && !keep(ctx, p, s)))
+        if (s->upid.v != upid.v || s->kind != kind || (keep && !keep(ctx, p, s)))
             continue;
         uint32_t dump = hw_process_dump_at(p, s, ts_ns, at_max);
         if (dump == HW_ID_NONE)

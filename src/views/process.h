@@ -1,12 +1,11 @@
 /*
- * process.h - one process over time: all its heaps together
+ * process.h - one process over time: all its heaps of one kind together
  *
  * Why:     a person asks about a program; its heaps (libc.malloc, custom ones) are dumped one by
- * one. Shapes:  a moment is a time at which at least one heap of the process was dumped, or the
- * time of a recorded maximum. The value of a heap between its dumps is that of the dump before.
- * Errors:  HW_ENOMEM.
- * Cost:    one pass over the process's rows per call.
- * Threads: pure; the profile must be frozen.
+ * one. Shapes:  of unlike heaps (enum hw_heap_kind) those of the first kind count. A moment is a
+ * time at which at least one heap of the process was dumped, or the time of a recorded maximum. The
+ * value of a heap between its dumps is that of the dump before. Errors:  HW_ENOMEM. Cost:    one
+ * pass over the process's rows per call. Threads: pure; the profile must be frozen.
  */
 #ifndef HW_VIEWS_PROCESS_H
 #define HW_VIEWS_PROCESS_H
@@ -33,6 +32,7 @@ struct hw_dump_total {
 
 struct hw_process_view {
     hw_upid upid;
+    enum hw_heap_kind kind;                       /* of the heaps in the totals */
     uint64_t interval_bytes, orig_interval_bytes; /* of the last dump; the largest of its heaps */
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
@@ -58,13 +58,15 @@ const struct hw_value *hw_process_view_dump(const struct hw_process_view *v, uin
 /* The dump whose values a heap has at a moment; HW_ID_NONE before its first. */
 uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
                             bool at_max);
-/* What keeps a heap; NULL keeps all. */
+/* What keeps a heap; NULL keeps all. Of those kept the ones of the first kind are added up. */
 typedef bool (*hw_process_keep)(const void *ctx, const struct hw_profile *p,
                                 const struct hw_series *s);
+enum hw_heap_kind hw_process_kind(const struct hw_profile *p, const struct hw_series_list *list,
+                                  hw_upid upid, hw_process_keep keep, const void *ctx);
 int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list *list,
                          hw_upid upid, int64_t ts_ns, bool at_max, hw_process_keep keep,
                          const void *ctx, hw_values *out);
-/* Values of all heaps at a moment, one row per callsite, sorted by callsite. */
+/* Values of all heaps of the first kind at a moment, one row per callsite, sorted by callsite. */
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,
                       int64_t ts_ns, bool at_max, hw_values *out);
 

@@ -72,7 +72,9 @@ static int add_heap(struct hw_scrub *s, const struct hw_series *series, size_t m
 static bool is_wanted(const struct hw_scrub *s, const struct hw_series *series)
 {
     return series->upid.v == s->q.upid.v &&
-           (!s->q.one_heap || series->heap_name.v == s->q.heap_name.v);
+           (s->q.one_heap
+                ? series->heap_name.v == s->q.heap_name.v
+                : series->kind == hw_process_kind(s->q.p, s->q.list, s->q.upid, NULL, NULL));
 }
 
 static int add_heaps(struct hw_scrub *s)

@@ -7,14 +7,24 @@
 
 #include "base/banned.h"
 
-static struct hw_series *series_find(struct hw_series_list *list, const struct hw_heap_dump *d)
+enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
+{
+    if (hw_bytes_equal(name, hw_bytes_str("java.alloc")))
+        return HW_HEAP_OBJECTS;
+    return hw_bytes_equal(name, hw_bytes_str("com.android.art")) ? HW_HEAP_CHURN : HW_HEAP_NATIVE;
+}
+
+static struct hw_series *series_find(struct hw_series_list *list, const struct hw_profile *p,
+                                     const struct hw_heap_dump *d)
 {
     for (size_t i = 0; i < list->v.n; i++) {
         struct hw_series *s = &list->v.v[i];
         if (s->upid.v == d->upid.v && s->heap_name.v == d->heap_name.v)
             return s;
     }
-    struct hw_series fresh = {.upid = d->upid, .heap_name = d->heap_name};
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), d->heap_name);
+    struct hw_series fresh = {
+        .upid = d->upid, .heap_name = d->heap_name, .kind = (uint8_t)hw_heap_kind_of(name)};
     if (hw_vec_push(&list->v, fresh) < 0)
         return NULL;
     return &list->v.v[list->v.n - 1];
@@ -49,7 +59,7 @@ int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
     for (uint32_t i = 0; i < p->dumps.n; i++) {
         if (is_bare_rejection(p, i))
             continue;
-        struct hw_series *s = series_find(list, &p->dumps.v[i]);
+        struct hw_series *s = series_find(list, p, &p->dumps.v[i]);
         if (!s)
             goto fail;
         bool peak = p->dumps.v[i].flags & HW_DUMP_AT_MAX;
@@ -65,14 +75,36 @@ fail:
     return HW_ENOMEM;
 }
 
+static void series_done(struct hw_series *s)
+{
+    hw_vec_done(&s->all);
+    hw_vec_done(&s->shown);
+    hw_vec_done(&s->peaks);
+}
+
 void hw_series_list_done(struct hw_series_list *list)
 {
-    for (size_t i = 0; i < list->v.n; i++) {
-        hw_vec_done(&list->v.v[i].all);
-        hw_vec_done(&list->v.v[i].shown);
-        hw_vec_done(&list->v.v[i].peaks);
-    }
+    for (size_t i = 0; i < list->v.n; i++)
+        series_done(&list->v.v[i]);
     hw_vec_done(&list->v);
+}
+
+bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
+                           const char *heap)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < list->v.n; i++)
+        n += strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0;
+    for (size_t i = 0; n && i < list->v.n; i++) {
+        if (strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0)
+            list->v.v[kept++] = list->v.v[i];
+        else
+            series_done(&list->v.v[i]);
+    }
+    if (n)
+        list->v.n = kept;
+    return n > 0;
 }
 
 struct order {

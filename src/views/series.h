@@ -14,18 +14,30 @@
 #ifndef HW_VIEWS_SERIES_H
 #define HW_VIEWS_SERIES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/vec.h"
 #include "model/ids.h"
 #include "model/profile.h"
 
 typedef HW_VEC(uint32_t) hw_dump_list;
 
+/* Heaps of one kind add up; of unlike ones nothing does: a Java object is no block of malloc's, and
+ * what was allocated is not what lives. The first kind that a process has stands for it. */
+enum hw_heap_kind {
+    HW_HEAP_NATIVE,  /* malloc's and those that programs register */
+    HW_HEAP_OBJECTS, /* java.alloc: managed objects that live */
+    HW_HEAP_CHURN,   /* com.android.art: managed objects that were allocated, frees unknown */
+    HW_HEAP_KIND_COUNT
+};
+
 struct hw_series {
     hw_upid upid;
     hw_str_id heap_name;
+    uint8_t kind; /* enum hw_heap_kind */
     hw_dump_list all, shown, peaks;
 };
 
@@ -43,6 +55,10 @@ typedef HW_VEC(struct hw_moment) hw_moment_list;
 
 int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p);
 void hw_series_list_done(struct hw_series_list *list);
+/* Keeps only heaps of this name; false when there is none, and the list stays as it is. */
+bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
+                           const char *heap);
+enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name);
 
 /* All shown dumps and peaks of all series in order of time, then process, then series. */
 int hw_moments(const struct hw_profile *p, const struct hw_series_list *list, hw_moment_list *out);

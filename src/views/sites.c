@@ -108,7 +108,7 @@ int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *li
         row_of[s->v[i].function] = i + 1;
     memset(out, 0, n_sites * v->moments.n * sizeof *out);
     for (size_t i = 0; i < list->v.n; i++)
-        if (list->v.v[i].upid.v == v->upid.v)
+        if (list->v.v[i].upid.v == v->upid.v && list->v.v[i].kind == v->kind)
             add_series(p, &list->v.v[i], fns, v, row_of, live, n_sites, out);
     free(row_of);
     free(live);

@@ -118,17 +118,27 @@ static int compare(const void *a, const void *b)
     return x->class < y->class ? -1 : x->class > y->class;
 }
 
+static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_series *s)
+{
+    (void)p;
+    return hw_stack_mask_keeps_heap(ctx, s);
+}
+
 int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out)
 {
     struct job j = {.q = q, .rows = out};
+    const enum hw_heap_kind kind = hw_process_kind(q->p, q->list, q->upid, keeps, q->mask);
     int rc = HW_OK;
     hw_vec_clear(out);
     for (uint32_t i = 0; i < q->list->v.n && rc == HW_OK; i++) {
         if (q->list->v.v[i].upid.v != q->upid.v ||
             !hw_stack_mask_keeps_heap(q->mask, &q->list->v.v[i]))
             continue;
+        size_t first = out->n;
         j.series = i;
         rc = add_series(&j, &q->list->v.v[i]);
+        for (size_t k = first; k < out->n; k++)
+            out->v[k].summed = q->list->v.v[i].kind == kind;
         hw_map64_done(&j.row_of);
     }
     if (rc == HW_OK)
@@ -154,7 +164,7 @@ void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,
         out[c] = (struct hw_size_value){0};
     for (size_t i = 0; i < rows->n; i++) {
         const struct hw_size_row *r = &rows->v[i];
-        if ((series == HW_ID_NONE || r->series == series) &&
+        if ((series == HW_ID_NONE ? r->summed : r->series == series) &&
             (function == HW_ID_NONE || r->function == function))
             add(&out[r->class], &r->v);
     }

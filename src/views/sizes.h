@@ -39,6 +39,7 @@ struct hw_size_row {
     uint32_t series;   /* the heap, of the list */
     uint32_t function; /* that asked (functions.h) */
     uint8_t class;
+    bool summed; /* its heap is of the first kind (series.h): no sum of all has the others */
     struct hw_size_value v;
 };
 
@@ -57,7 +58,8 @@ struct hw_sizes_question {
 
 int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);
 
-/* Sums rows to one histogram; those of one series or function, HW_ID_NONE = any. */
+/* Sums rows to one histogram; those of one series or function, HW_ID_NONE = any; of
+ * any series those that are summed. */
 void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,
                   struct hw_size_value out[HW_SIZE_CLASSES]);
 struct hw_size_value hw_sizes_total(const struct hw_size_value v[HW_SIZE_CLASSES]);

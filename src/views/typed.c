@@ -1,6 +1,7 @@
 #include "views/typed.h"
 
 #include "base/error.h"
+#include "views/series.h"
 #include "views/values.h"
 
 #include "base/banned.h"
@@ -15,8 +16,7 @@ void hw_typed_sum_done(struct hw_typed_sum *t)
  */
 static bool is_of_objects(struct hw_bytes heap)
 {
-    return hw_bytes_equal(heap, hw_bytes_str("com.android.art")) ||
-           hw_bytes_equal(heap, hw_bytes_str("java.alloc"));
+    return hw_heap_kind_of(heap) != HW_HEAP_NATIVE;
 }
 
 static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)

@@ -245,3 +245,48 @@ assert len(d['stacks']) <= len(o['stacks']) + len(p['stacks'])"
     run -0 go tool pprof -sample_index=alloc_space -top sum.pb.gz
     has "parse_request"
 }
+
+@test "heaps that do not add up are shown one by one, everywhere" {
+    protoc -I"$BATS_TEST_DIRNAME/../../proto" --encode=perfetto.protos.Trace trace.proto heapwise.proto art.proto \
+        <"$BATS_TEST_DIRNAME/../golden/trace/unlike_heaps.txt" >unlike.trace
+    heapwise report --json --top 0 unlike.trace >r.json || true
+    json r.json "
+assert d['end']['space'] == 3000000 + 400000 + 600000, d['end']
+assert d['end']['alloc_space'] == 5500000 + 400000 + 600000, d['end']
+assert d['interval_bytes'] == 4096, d['interval_bytes']
+assert {h['name']: (h['space'], h['alloc_space']) for h in d['other_heaps']} == {
+    'java.alloc': (20000000, 95000000), 'com.android.art': (90000000, 90000000)}, d['other_heaps']
+assert {r['function']: r['space'] for r in d['sites']} == {'Shop.order': 3600000, 'main': 400000}, d['sites']
+"
+    heapwise report --json --heap java.alloc unlike.trace >r.json || true
+    json r.json "
+assert (d['end']['space'], d['interval_bytes'], d['process']['pid']) == (20000000, 65536, 7), d
+assert sorted(h['name'] for h in d['other_heaps']) == ['com.android.art', 'libc.malloc', 'pool'], d['other_heaps']
+"
+    heapwise report --json --heap com.android.art unlike.trace >r.json || true
+    json r.json "assert d['end']['alloc_space'] == 90000000, d['end']"
+    heapwise report --json --pid 8 unlike.trace >r.json || true
+    json r.json "assert (d['end']['space'], d['other_heaps']) == (2000000, []), d"
+    run heapwise report unlike.trace
+    has "not in these figures: java.alloc   live 19.1 MiB   allocated 90.6 MiB   (--heap java.alloc)"
+    has "not in these figures: com.android.art   allocated 85.8 MiB   (--heap com.android.art)"
+    run -5 heapwise report --heap nothing unlike.trace
+    has "no profile of a heap 'nothing'; there is com.android.art, java.alloc, libc.malloc, pool"
+    [[ $(heapwise convert -t folded unlike.trace - | awk '{n += $NF} END {print n}') == 4000000 ]]
+    [[ $(heapwise convert -t folded --heap java.alloc unlike.trace - | awk '{n += $NF} END {print n}') == 20000000 ]]
+    [[ $(heapwise convert -t folded --heap pool unlike.trace - | awk '{n += $NF} END {print n}') == 600000 ]]
+    run heapwise tree unlike.trace
+    has "3.81 MiB"
+    run heapwise stats unlike.trace
+    has "heap java.alloc: 2 dumps; live 19.1 MiB; allocated 90.6 MiB; samples 1450; not in the figures below"
+    has "interval 4 KiB"
+    [[ $output != *"to 1 MiB           170 allocations"*"to 1 MiB           170 allocations"* ]]
+    heapwise diff --json --a first --b last unlike.trace >d.json || true
+    json d.json "assert (d['total']['a'], d['total']['b']) == (4000000, 4000000), d['total']"
+    heapwise diff --json --heap java.alloc --a first --b last unlike.trace >d.json || true
+    json d.json "assert (d['total']['a'], d['total']['b']) == (10000000, 20000000), d['total']"
+    run heapwise query unlike.trace "select space from heapwise_tree((select upid from process where pid = 7)) where id = 0"
+    has "4000000"
+    run heapwise query unlike.trace "select space from heapwise_tree((select upid from process where pid = 7), null, null, 'java.alloc') where id = 0"
+    has "20000000"
+}

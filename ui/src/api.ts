@@ -31,7 +31,7 @@ export interface Dump extends Figures {
 }
 export interface Tracks {
   upid: number; pid: number; name: string; uid: number; began: number; start: number; ended: boolean; cleaned_up: boolean; interval: number;
-  moments: Moment[]; peak?: Moment; heaps: { heap: string; dumps: Dump[] }[];
+  moments: Moment[]; peak?: Moment; heaps: { heap: string; summed: boolean; lives: boolean; dumps: Dump[] }[]; // summed: in figures of the process
   counters: Record<string, [number, number][]>;
   parts?: Tracks[]; // several processes as one (together.ts)
 }

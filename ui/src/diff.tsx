@@ -6,7 +6,7 @@ import { changeFill } from './diff-fill';
 import { Flame, type Look } from './flame';
 import { amount, base, bytes, clock, count, fit, isBytes, percent, safe, certainty } from './format';
 import { decode, find, type Graph, MERGED, nameOf, ONLY_A, ONLY_B, path } from './graph';
-import { addFilter, Busy, Choice, exactly, Failed, Figure, FilterBar, isTyping, Menu, MetricChoice, type ProfileProps, useAnswer } from './parts';
+import { addFilter, Busy, Choice, exactly, Failed, Figure, FilterBar, heapsWord, isTyping, Menu, MetricChoice, type ProfileProps, useAnswer } from './parts';
 import { showSql } from './show-sql';
 import { asPlace, baseOf, now, type Side, written } from './sides';
 import { go, place, selection } from './state';
@@ -37,7 +37,7 @@ function SidePicker({ letter, side, onPick }: { letter: 'A' | 'B'; side: Side; o
       )}
       {t && t.heaps.length > 1 && (
         <label>Heap <select value={side.heap} onChange={(e) => onPick({ ...side, heap: e.currentTarget.value })}>
-          <option value="">all heaps</option>
+          <option value="">{heapsWord(t)}</option>
           {t.heaps.map((h) => <option value={h.heap}>{safe(h.heap)}</option>)}
         </select></label>
       )}

@@ -4,7 +4,7 @@ import { abandon, flame, query, save, smallFlame, type Tracks } from './api';
 import { Flame, stackText } from './flame';
 import { amount, clock, error, fit, METRICS, percent, safe } from './format';
 import { find, type Graph, GROUP, MERGED, moduleOf, nameOf, path, search } from './graph';
-import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, isTyping, nameOfTracks, useAnswer, useFollowing } from './parts';
+import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, heapsWord, type Item, Menu, MetricChoice, isTyping, nameOfTracks, useAnswer, useFollowing } from './parts';
 import { graphSql, nodeSql, quote, showSql } from './show-sql';
 import { go, INVERTED, place, scrubbing, selection } from './state';
 import { STABLE, warmUp } from './warm';
@@ -22,7 +22,7 @@ export function statement(t: Tracks, g: Graph): string {
       ? `Growth between ${clock(Number(p.from) - t.start)} and ${end} (stacks that shrank are left out)`
       : `Allocated between ${clock(Number(p.from) - t.start)} and ${end}`
     : p.metric === 'space' || p.metric === 'objects' ? `Live at ${end}` : `Ever allocated until ${end}`;
-  return `${when} · ${t.parts ? nameOfTracks(t) : `process ${t.pid} ${safe(t.name)}`} · ${p.heap ? `heap ${safe(p.heap)}` : 'all heaps'} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
+  return `${when} · ${t.parts ? nameOfTracks(t) : `process ${t.pid} ${safe(t.name)}`} · ${p.heap ? `heap ${safe(p.heap)}` : heapsWord(t)} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
 }
 
 export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number) => void): (Item | null)[] {

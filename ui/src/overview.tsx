@@ -15,6 +15,13 @@ function rssAt(t: Tracks, ts: number): number | null {
 
 const UNNAMED = `select count(*) as frames, coalesce(sum(coalesce(nullif(f.deobfuscated_name, ''), nullif(f.name, '')) is null and f.symbol_set_id is null), 0) as unnamed\nfrom stack_profile_frame f`;
 
+/** A heap that nothing is added to: a JVM's objects beside its malloc. */
+function Beside({ heap: { heap, lives, dumps } }: { heap: Tracks['heaps'][number] }) {
+  const d = dumps[dumps.length - 1];
+  const all = `${bytes(d.alloc_space)} allocated`;
+  return <Figure label={`Not in these figures: ${safe(heap)}`} value={lives ? bytes(d.space) : all} note={lives ? `live · ${all}` : 'managed objects; what became of them is not known'} to={href({ page: 'flame', heap, at: '', max: false, from: '', metric: lives ? 'space' : 'alloc_space', zoom: '' })} />;
+}
+
 /** Why something that one looks for may not be here. */
 function Missing({ trace }: { trace: Trace }) {
   const a = useAnswer(`missing ${trace.id}`, async () => (await ask(trace.id, UNNAMED)).results[0]?.rows[0] ?? null);
@@ -63,6 +70,7 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
         {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, from: ns(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: ns(before.ts), max: before.max })}) where id = 0) as growth`)} />}
         {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />}
+        {tracks.heaps.filter((h) => !h.summed && h.dumps.length > 0).map((h) => <Beside heap={h} />)}
         {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${ns(shown.ts)}) limit 1`)} />}
       </div>
       {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}

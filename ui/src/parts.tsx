@@ -82,6 +82,12 @@ export function tracksOf(t: Timeline | null, sum = false): Tracks | null {
 }
 
 /** The name of what is looked at. */
+/** What is shown when no heap is chosen: unlike heaps are never added up. */
+export const heapsWord = (t: Tracks): string => {
+  const summed = t.heaps.filter((h) => h.summed);
+  return summed.length === t.heaps.length ? 'all heaps' : summed.length === 1 ? safe(summed[0].heap) : 'all native heaps';
+};
+
 export const nameOfTracks = (t: Tracks): string => {
   const one = (x: Tracks) => `${safe(base(x.name)) || '?'} (${x.pid})`;
   return t.parts ? `${t.parts.length} processes: ${t.parts.slice(0, 3).map(one).join(', ')}${t.parts.length > 3 ? ' …' : ''}` : one(t);
@@ -164,7 +170,7 @@ export function SelectionBar({ tracks, all, sum = false }: { tracks: Tracks; all
       )}
       {tracks.heaps.length > 1 && (
         <label>Heap <select value={p.heap} onChange={(e) => go({ heap: e.currentTarget.value, zoom: '' })}>
-          <option value="">all heaps</option>
+          <option value="">{heapsWord(tracks)}</option>
           {tracks.heaps.map((h) => <option value={h.heap}>{safe(h.heap)}</option>)}
         </select></label>
       )}

@@ -41,7 +41,7 @@ export function graphSql(t: Tracks, invert: boolean, group: string): string {
   if (group === 'module' && !hasPivot(p))
     return `-- the boxes below the root, by the module of the function that asked\nselect ifnull(nullif(map_name, ''), 'unknown') as module, sum(self_${m}) as value\nfrom ${from('heapwise_tree', t)}\nwhere self_${m} > 0\ngroup by 1 order by 2 desc`;
   if (group === 'heap' && !hasPivot(p)) {
-    const heaps = [...new Set((t.parts ?? [t]).flatMap((x) => x.heaps.map((h) => h.heap)))].filter((h) => !p.heap || h === p.heap);
+    const heaps = [...new Set((t.parts ?? [t]).flatMap((x) => x.heaps.filter((h) => (p.heap ? h.heap === p.heap : h.summed)).map((h) => h.heap)))];
     const one = (heap: string) => `select ${quote(heap)} as heap, * from ${from('heapwise_tree', t, { ...p, heap }, ...(invert ? ['invert'] : []))}`;
     return `select heap, ${t.parts ? 'pid, ' : ''}id, parent_id, depth, demangle(name) as name, map_name,\n  self_${m} as self, ${m} as value\nfrom (${heaps.map(one).join('\n  union all ')})\nwhere ${m} > 0\norder by heap, ${t.parts ? 'pid, ' : ''}id`;
   }

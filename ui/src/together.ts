@@ -39,10 +39,12 @@ let last = { parts: [] as Tracks[], sum: null as Tracks | null };
 /** What pages see in place of one process. The server adds up the same way (pages_select.c). */
 export function together(parts: Tracks[]): Tracks {
   if (last.sum && parts.length === last.parts.length && parts.every((t, i) => t === last.parts[i])) return last.sum;
-  const heaps = [...new Set(parts.flatMap((t) => t.heaps.map((h) => h.heap)))];
+  const all = parts.flatMap((t) => t.heaps);
+  const heaps = [...new Set(all.map((h) => h.heap))];
   const sum: Tracks = {
     ...parts[0], name: parts.map((t) => t.name).join(', '), parts, peak: undefined, moments: moments(parts),
-    start: Math.min(...parts.map((t) => t.start)), interval: Math.max(...parts.map((t) => t.interval)), heaps: heaps.map((heap) => ({ heap, dumps: [] })),
+    start: Math.min(...parts.map((t) => t.start)), interval: Math.max(...parts.map((t) => t.interval)), 
+    heaps: heaps.map((heap) => ({ ...all.find((h) => h.heap === heap)!, dumps: [] })),
   };
   last = { parts, sum };
   return sum;
