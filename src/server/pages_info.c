@@ -56,7 +56,7 @@ static void put_losses(struct hw_json *j, const struct hw_page_trace *t)
     hw_vec_done(&losses);
 }
 
-/* Those with a native heap profile or a managed heap graph. */
+/* Those with a native heap profile, a managed heap graph or a memory dump. */
 static void put_n_processes(struct hw_json *j, const struct hw_page_trace *t)
 {
     size_t n = 0, n_upids = t->profile->processes.n;
@@ -70,6 +70,9 @@ static void put_n_processes(struct hw_json *j, const struct hw_page_trace *t)
     for (size_t i = 0; i < t->profile->graphs.n; i++)
         if (t->profile->graphs.v[i]->upid.v < n_upids)
             is_seen[t->profile->graphs.v[i]->upid.v] = true;
+    for (size_t i = 0; i < t->profile->memory.processes.n; i++)
+        if (t->profile->memory.processes.v[i].upid.v < n_upids)
+            is_seen[t->profile->memory.processes.v[i].upid.v] = true;
     for (size_t i = 0; i < n_upids; i++)
         n += is_seen[i];
     free(is_seen);
@@ -120,6 +123,7 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
         hw_json_kv_uint(j, "dumps", t->profile->dumps.n);
         hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
         hw_json_kv_uint(j, "memory_dumps", t->profile->memory.snapshots.n);
+        hw_json_kv_uint(j, "slices", t->profile->slices.rows.n);
         put_n_processes(j, t);
         hw_json_key(j, "processes");
         hw_json_begin_array(j);
@@ -433,6 +437,39 @@ static void put_marks(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_end_array(j);
 }
 
+static bool has_memory(const struct hw_page_trace *t, hw_upid upid)
+{
+    const struct hw_profile *p = t->profile;
+    for (size_t i = 0; i < p->counters.n; i++)
+        if (p->counters.v[i].upid.v == upid.v &&
+            is_memory(hw_page_string(t, p->counters.v[i].name)))
+            return true;
+    return false;
+}
+
+/* Processes without a heap profile that have memory counters. */
+static int put_others(struct hw_json *j, const struct hw_page_trace *t)
+{
+    int rc = HW_OK;
+    hw_json_key(j, "others");
+    hw_json_begin_array(j);
+    for (uint32_t u = 0; rc == HW_OK && u < t->profile->processes.n; u++) {
+        bool profiled = false;
+        for (size_t i = 0; i < t->processes.n; i++)
+            profiled |= t->processes.v[i].upid.v == u;
+        if (profiled || !has_memory(t, (hw_upid){u}))
+            continue;
+        hw_json_begin_object(j);
+        hw_json_kv_uint(j, "upid", u);
+        hw_json_kv_int(j, "pid", t->profile->processes.v[u].pid);
+        hw_json_kv_str(j, "name", hw_page_string(t, t->profile->processes.v[u].name));
+        rc = put_counters(j, t, (hw_upid){u});
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    return rc;
+}
+
 /* Marks, and per process: moments (all heaps together), dumps heap by heap, memory counters. */
 void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
 {
@@ -448,6 +485,8 @@ void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
     for (size_t i = 0; rc == HW_OK && i < t->processes.n; i++)
         rc = put_tracks(&j, t, &t->processes.v[i]);
     hw_json_end_array(&j);
+    if (rc == HW_OK)
+        rc = put_others(&j, t);
     hw_json_end_object(&j);
     if (rc < 0 && j.error == 0)
         j.error = rc;

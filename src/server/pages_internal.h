@@ -213,6 +213,8 @@ void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_threads(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_slices(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);

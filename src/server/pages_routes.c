@@ -34,6 +34,8 @@ static void trace_question(struct hw_http_request *req, void *ctx)
                      {"source", hw_page_source},
                      {"code", hw_page_code},
                      {"binaries", hw_page_binaries},
+                     {"threads", hw_page_threads},
+                     {"slices", hw_page_slices},
                      {"table/diff", hw_page_diff_table},
                      {"table/functions", hw_page_functions}};
     const char *slash = strchr(hw_http_rest(req), '/');

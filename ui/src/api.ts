@@ -14,7 +14,7 @@ export interface Trace {
   read?: number; stage?: 'reading' | 'naming' | 'summing';
   /** Bytes of names that were found for it and that its file does not have. */
   found?: number;
-  first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; memory_dumps?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
+  first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; memory_dumps?: number; slices?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
 }
 export interface Status { version: string; traces: Trace[]; records: boolean }
 export interface Target { pid: number; name: string; state: string; samples: number; dumps: number; buffer?: number; buffered?: number; rss: number }
@@ -37,7 +37,9 @@ export interface Tracks {
 }
 /** A moment that was named while it was recorded. */
 export interface Named { ts: number; name: string }
-export interface Timeline { first_ns: number; last_ns: number; marks: Named[]; processes: Tracks[] }
+/** A process without a native heap profile. */
+export interface Other { upid: number; pid: number; name: string; counters: Record<string, [number, number][]> }
+export interface Timeline { first_ns: number; last_ns: number; marks: Named[]; processes: Tracks[]; others: Other[] }
 export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number];
 export interface Functions { rows: number; total: number; data: FunctionRow[] }
 

@@ -1,11 +1,10 @@
 // Dumps of managed heaps on the timeline: diamonds that lead to their page.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Trace } from './api';
 import { base, clock, count, safe } from './format';
 import { type HeapDump, type HeapDumps, heapQuestion } from './heap-api';
-import { Busy, Failed, useAnswer } from './parts';
+import { useAnswer } from './parts';
 import { go, place } from './state';
-import { Ruler, type View } from './timeline';
+import type { View } from './timeline';
 import { ns } from './times';
 
 export const useHeapDumps = () => {
@@ -85,21 +84,3 @@ export function withDumps(view: View, dumps: HeapDump[]): View {
   const room = (to - from) * 0.02;
   return { from: from < view.from ? from - room : view.from, to: to > view.to ? to + room : view.to };
 }
-
-/** The timeline of a trace that holds nothing else. */
-export function GraphTimeline({ trace }: { trace: Trace }) {
-  const answer = useHeapDumps();
-  if (!answer.value) return answer.error ? <Failed text={answer.error} /> : <Busy what="Reading dumps" />;
-  const ts = answer.value.dumps.map((d) => d.ts);
-  const zero = Math.min(...ts);
-  const room = Math.max(1e6, (Math.max(...ts) - zero) * 0.04);
-  const view = { from: zero - room, to: Math.max(...ts) + room };
-  return (
-    <div class="column">
-      <p class="dim">Click a diamond for the objects of that moment, with Ctrl for what changed since. {trace.n_processes && trace.n_processes > 1 ? `${trace.n_processes} processes.` : ''}</p>
-      <Ruler view={view} zero={zero} />
-      <GraphGroups known={[]} view={view} zero={zero} />
-    </div>
-  );
-}
-

@@ -40,7 +40,7 @@ const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 
 /** A trace in a few words. */
 export const words = (t: Trace) =>
   t.state === 'loading' ? howFar(t) : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
-    : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !t.heap_graphs) && of(t.dumps ?? 0, 'dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
+    : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !(t.heap_graphs || t.memory_dumps || t.slices)) && of(t.dumps ?? 0, 'dump'), !t.dumps && t.memory_dumps && of(t.memory_dumps, 'memory dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
 
 export function Home() {
   const [path, setPath] = useState('');

@@ -6,7 +6,7 @@ import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type T
 import { base, bytes, safe, takeUnits } from './format';
 import { Help, help } from './help';
 import { keepRecent, words } from './home';
-import { isPage, PAGES, pageOf, type PageRow, whyMissing } from './pages';
+import { hasTimes, isPage, PAGES, pageOf, type PageRow, whyMissing } from './pages';
 import { Busy, currentTrace, Failed, isTyping, Losses, nameOfTracks, tracksOf, useDumpKeys, useTimeline } from './parts';
 import { Omnibox, Share, UnitsToggle } from './omnibox';
 import { fresh, go, href, type Place, place } from './state';
@@ -69,7 +69,7 @@ function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; tra
   if (lost) return <Busy what="Reading dumps" />;
   if (answer.error) return <Failed text={answer.error} />;
   if (!answer.value) return <Busy what="Reading dumps" />;
-  if (!tracks && row.graphs && trace.heap_graphs) return <row.graphs trace={trace} />;
+  if (!tracks && row.other && hasTimes(trace)) return <row.other trace={trace} />;
   if (!tracks)
     return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}: <a href={href({ page: 'heap' })}>Managed heap</a></> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
   return <row.view tracks={tracks} all={answer.value} trace={trace} key={row.id} />;

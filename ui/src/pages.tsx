@@ -4,8 +4,8 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trace } from './api';
 import { Explorer } from './explore';
-import { GraphTimeline } from './heap-track';
 import { Home } from './home';
+import { OtherTimeline } from './other-timeline';
 import { OverviewPage } from './overview';
 import { Busy, Failed, type ProfileProps, SelectionBar } from './parts';
 import { FunctionsPage, TreePage } from './tables';
@@ -22,7 +22,7 @@ interface Common {
 export type PageRow =
   | (Common & { needs: 'nothing'; view: ComponentType })
   | (Common & { needs: 'trace'; view: ComponentType<{ trace: Trace }> }) // any trace that could be read
-  | (Common & { needs: 'profile'; graphs?: ComponentType<{ trace: Trace }>; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one; graphs: what draws it when there are heap graphs only
+  | (Common & { needs: 'profile'; other?: ComponentType<{ trace: Trace }>; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one; other: what draws it when there is none of those, but something else that has a time
 
 /** A page in a file of its own. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
@@ -50,7 +50,7 @@ export const PAGES: PageRow[] = [
   { id: 'record', label: 'Record', icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z', needs: 'nothing', view: lazy(async () => (await import('./record')).RecordPage) },
   { id: 'live', label: 'Live', icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z', needs: 'nothing', view: lazy(async () => (await import('./live')).LivePage) },
   { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
-  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage, graphs: GraphTimeline },
+  { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage, other: OtherTimeline },
   { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', sum: true, view: FlamePage },
   { id: 'functions', label: 'Functions', icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z', needs: 'profile', sum: true, view: Functions },
   { id: 'tree', label: 'Call tree', icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z', needs: 'profile', sum: true, view: CallTree },
@@ -72,10 +72,13 @@ export const isPage = (id: string): boolean => PAGES.some((x) => x.id === id);
 /** The row that a place names; an unknown one is the overview. */
 export const pageOf = (id: string): PageRow => PAGES.find((x) => x.id === id) ?? PAGES.find((x) => x.id === 'overview')!;
 
+/** Whether there is more to a timeline than native heap profiles. */
+export const hasTimes = (trace: Trace): boolean => !!(trace.heap_graphs || trace.memory_dumps || trace.slices);
+
 /** '' when the page applies to the trace, otherwise why not. */
 export function whyMissing(row: PageRow, trace: Trace | null): string {
   if (row.needs === 'nothing') return '';
   if (trace?.state !== 'ready') return 'no trace is open';
-  if (row.needs === 'profile' && !trace.processes?.length && !(row.graphs && trace.heap_graphs)) return 'the trace holds no native heap profile';
+  if (row.needs === 'profile' && !trace.processes?.length && !(row.other && hasTimes(trace))) return 'the trace holds no native heap profile';
   return row.missing?.(trace) ?? '';
 }

@@ -6,25 +6,18 @@ import { isTyping, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { go, place } from './state';
 import { retained } from './api';
 import { GraphGroups, useHeapDumps, withDumps } from './heap-track';
-import { GUTTER, NamedTrack, Ruler, size, snap, TrackGroup, type View, wholeView } from './timeline';
+import { GUTTER, NamedTrack, Ruler, size, snap, TrackGroup, useView, wholeView } from './timeline';
 import { MemoryTrack } from './infra-track';
+import { ThreadGroups, ThreadTracks, useThreads, withSlices } from './thread-track';
 import { ns } from './times';
 import { chosen } from './together';
 
 export function TimelinePage({ tracks, all, trace }: ProfileProps) {
   const graphs = useHeapDumps().value?.dumps ?? [];
-  const whole = withDumps(wholeView(all), graphs);
-  const [view, setView] = useState<View>(whole);
-  useEffect(() => { if (graphs.length) setView(whole); }, [graphs.length]); // they come later
-  const zoom = (factor: number, middle = (view.from + view.to) / 2) => {
-    const from = middle - (middle - view.from) * factor;
-    const to = middle + (view.to - middle) * factor;
-    setView({ from: Math.max(whole.from, from), to: Math.min(whole.to, Math.max(to, from + 1e5)) });
-  };
-  const pan = (share: number) => {
-    const by = Math.max(whole.from - view.from, Math.min(whole.to - view.to, (view.to - view.from) * share));
-    setView({ from: view.from + by, to: view.to + by });
-  };
+  const threads = useThreads(trace);
+  const whole = withSlices(withDumps(wholeView(all), graphs), threads);
+  const { view, setView, zoom, pan } = useView(whole);
+  useEffect(() => { if (graphs.length || threads.length) setView(whole); }, [graphs.length, threads.length]); // they come later
   const [filter, setFilter] = useState('');
   const [said, setSaid] = useState('');
   const kept = useAnswer(`retained ${place.value.trace}`, () => retained(place.value.trace)).value;
@@ -105,9 +98,10 @@ export function TimelinePage({ tracks, all, trace }: ProfileProps) {
           <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button></div>
         <Ruler view={view} zero={tracks.start} marks={place.value.marks.split(',').filter(Boolean).map(Number)} onPointerDown={ruler} />
         {all.marks.length > 0 && <NamedTrack marks={all.marks} view={view} zero={tracks.start} onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })} />}
-        {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid} />)}
+        {shown.map((t) => <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={all.processes.length > 1 ? (on) => join(t.upid, on) : undefined} onView={setView} onPan={move} onSay={setSaid} key={t.upid}><ThreadTracks threads={threads.filter((x) => x.upid === t.upid)} trace={trace.id} view={view} zero={tracks.start} onView={setView} /></TrackGroup>)}
         <MemoryTrack trace={trace} view={view} zero={tracks.start} />
         <GraphGroups known={all.processes.map((t) => t.upid)} view={view} zero={tracks.start} />
+        <ThreadGroups known={all.processes.map((t) => t.upid)} threads={threads} trace={trace.id} view={view} zero={tracks.start} onView={setView} />
         {!shown.length && <p class="empty small">No track has '{filter}' in its name.</p>}
       </div>
       <SelectionBar tracks={tracks} all={all} sum />

@@ -1,5 +1,6 @@
 // Tracks over time: live heap, dumps as diamonds, memory counters. Canvas for the drawing, real
 // buttons laid over it for the dumps, so that keyboard and screen readers reach them.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Dump, Kept, Named, Timeline, Tracks } from './api';
 import { bytes, certainty, clock, safe } from './format';
@@ -130,7 +131,7 @@ export const liveLine = (t: Tracks): Line => ({
 export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
 
 /** A counter; of the allocator with its blocks of their own mmap, as the accounting has it. */
-function counter(t: Tracks, name: string): [number, number][] {
+export function counter(t: Pick<Tracks, 'counters'>, name: string): [number, number][] {
   if (name === 'swapped too') return swapped(t);
   const own = t.counters[name] ?? [];
   const more = name.startsWith('malloc_info.') ? new Map(t.counters['malloc_info.mmap']) : null;
@@ -138,7 +139,7 @@ function counter(t: Tracks, name: string): [number, number][] {
 }
 
 /** Swap on top of what is resident: an area above the other. Both are read at the same time. */
-function swapped(t: Tracks): [number, number][] {
+function swapped(t: Pick<Tracks, 'counters'>): [number, number][] {
   const swap = t.counters['mem.swap'] ?? [];
   if (!swap.some((x) => x[1] > 0)) return [];
   const resident = new Map(t.counters['mem.rss']);
@@ -157,7 +158,7 @@ export function since(t: Tracks): string {
   return `attached${late ? ` +${late < 60e9 ? `${(late / 1e9).toFixed(1)} s` : clock(late)}` : ''}`;
 }
 
-const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
+export const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
   { label: 'Resident', lines: [['swapped too', 'with what is swapped', '--violet'], ['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--green']] },
   { label: 'Allocator', lines: [['malloc_info.arena', 'mapped', '--blue'], ['malloc_info.in_use', 'in use', '--green']] },
 ];
@@ -305,9 +306,10 @@ export interface GroupProps {
   several: boolean; // more than one process is
   onJoin?(on: boolean): void; // to what is looked at, and away from it
   onView(v: View): void; onPan(by: number): void; onSay(text: string): void;
+  children?: ComponentChildren; // below its tracks
 }
 
-export function TrackGroup({ tracks, view, kept, chosen, several, onJoin, onView, onPan, onSay }: GroupProps) {
+export function TrackGroup({ tracks, view, kept, chosen, several, onJoin, onView, onPan, onSay, children }: GroupProps) {
   const together = chosen && several;
   const p = place.value;
   const area = useRef<HTMLDivElement>(null);
@@ -418,6 +420,7 @@ export function TrackGroup({ tracks, view, kept, chosen, several, onJoin, onView
             <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
         ))}
       </div>
+      {children}
     </section>
   );
 }
@@ -427,6 +430,23 @@ export function wholeView(t: Timeline): View {
   const to = Math.max(...t.processes.flatMap((p) => p.moments.map((m) => m.ts)), from + 1e6);
   const room = (to - from) * 0.02;
   return { from: from - room / 4, to: to + room };
+}
+
+/** What of the whole is looked at, and how it is moved. */
+export function useView(whole: View) {
+  const [view, setView] = useState<View>(whole);
+  return {
+    whole, view, setView,
+    zoom(factor: number, middle = (view.from + view.to) / 2) {
+      const from = middle - (middle - view.from) * factor;
+      const to = middle + (view.to - middle) * factor;
+      setView({ from: Math.max(whole.from, from), to: Math.min(whole.to, Math.max(to, from + 1e3)) });
+    },
+    pan(share: number) {
+      const by = Math.max(whole.from - view.from, Math.min(whole.to - view.to, (view.to - view.from) * share));
+      setView({ from: view.from + by, to: view.to + by });
+    },
+  };
 }
 
 export { Ruler, GUTTER, snap };
