@@ -81,24 +81,40 @@ void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace 
 
 /* ---- making them ---- */
 
+/* A series that was added up to one moment goes on to the other. */
+struct running {
+    struct hw_typed_sum sum;
+    uint32_t series; /* HW_ID_NONE: none yet */
+    size_t dump;
+};
+
+static int values_at(struct running *r, struct hw_page_trace *t, const struct hw_global_item *it,
+                     size_t dump, hw_typed_values *out)
+{
+    if (r->series != it->series || dump < r->dump) {
+        hw_typed_sum_done(&r->sum);
+        r->sum = (struct hw_typed_sum){0};
+    }
+    r->series = it->series;
+    r->dump = dump;
+    return hw_typed_sum_at(&r->sum, t->profile, &t->list.v.v[it->series], it->dump, out);
+}
+
 static int add_side(struct hw_heap_details *d, struct hw_page_trace *t,
                     const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
-                    size_t dump, enum hw_detail_side side, bool *found)
+                    size_t dump, enum hw_detail_side side, struct running *running)
 {
     struct hw_namer namer = hw_page_namer(t);
     struct hw_bytes heap = hw_bytes_str(asked->heap ? asked->heap : "malloc");
     for (size_t i = dumps->begins.v[dump]; i < dumps->begins.v[dump + 1]; i++) {
         const struct hw_global_item *it = &dumps->items.v[i];
-        struct hw_typed_sum sum = {0};
         hw_typed_values values = {0};
         if (it->series == HW_ID_NONE || it->upid.v != asked->upid.v ||
             !hw_bytes_equal(hw_infra_heap_name(t, &t->list.v.v[it->series]), heap))
             continue;
-        *found = true;
-        int rc = hw_typed_sum_at(&sum, t->profile, &t->list.v.v[it->series], it->dump, &values);
+        int rc = values_at(running, t, it, dump, &values);
         if (rc == HW_OK)
             rc = hw_heap_details_add(d, t->profile, &values, &namer, side);
-        hw_typed_sum_done(&sum);
         hw_vec_done(&values);
         return rc;
     }
@@ -108,13 +124,14 @@ static int add_side(struct hw_heap_details *d, struct hw_page_trace *t,
 static int make(struct hw_page_trace *t, const struct hw_infra_dumps *dumps,
                 const struct hw_infra_asked *asked, struct kept *out, struct hw_error *err)
 {
-    bool found = false;
+    struct running running = {.series = HW_ID_NONE};
     int rc = hw_heap_details_new(&out->d);
-    if (rc == HW_OK)
-        rc = add_side(out->d, t, dumps, asked, asked->now, HW_DETAIL_NOW, &found);
     if (rc == HW_OK && asked->base != SIZE_MAX)
-        rc = add_side(out->d, t, dumps, asked, asked->base, HW_DETAIL_EARLIER, &found);
-    if (rc == HW_OK && !found)
+        rc = add_side(out->d, t, dumps, asked, asked->base, HW_DETAIL_EARLIER, &running);
+    if (rc == HW_OK)
+        rc = add_side(out->d, t, dumps, asked, asked->now, HW_DETAIL_NOW, &running);
+    hw_typed_sum_done(&running.sum);
+    if (rc == HW_OK && running.series == HW_ID_NONE)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "that process has no heap dump of '%.80s' there",
                      asked->heap ? asked->heap : "malloc");
     if (rc == HW_OK)

@@ -37,6 +37,11 @@ struct hw_heap_details {
     HW_VEC(struct row) rows;
     struct hw_map64 type_at; /* label → type */
     HW_VEC(uint32_t) types;  /* labels */
+    /* Two moments are mostly of one profile, with mostly the same callstacks: what was found out
+     * for the first is kept until another profile comes. */
+    const struct hw_profile *known; /* borrowed; NULL: none */
+    uint32_t *frame_label;          /* by frame; 0 = not made yet */
+    uint32_t *node_of;              /* by callsite; 0 = not made yet */
 };
 
 static void add_value(struct hw_detail_value *to, const struct hw_detail_value *v)
@@ -45,6 +50,14 @@ static void add_value(struct hw_detail_value *to, const struct hw_detail_value *
         to->size[s] = hw_sat_add(to->size[s], v->size[s]);
         to->count[s] = hw_sat_add(to->count[s], v->count[s]);
     }
+}
+
+static void forget(struct hw_heap_details *d)
+{
+    free(d->frame_label);
+    free(d->node_of);
+    d->frame_label = d->node_of = NULL;
+    d->known = NULL;
 }
 
 int hw_heap_details_new(struct hw_heap_details **out)
@@ -72,6 +85,7 @@ void hw_heap_details_free(struct hw_heap_details *d)
     hw_vec_done(&d->rows);
     hw_map64_done(&d->type_at);
     hw_vec_done(&d->types);
+    forget(d);
     free(d);
 }
 
@@ -82,8 +96,6 @@ struct adding {
     const struct hw_profile *p;
     const struct hw_namer *namer;
     struct hw_strbuf label;
-    uint32_t *frame_label; /* by frame; 0 = not made yet */
-    struct hw_map64 node_of_callsite;
     HW_VEC(uint32_t) path;
 };
 
@@ -116,7 +128,7 @@ static int frame_label(struct adding *a, hw_frame_id id, uint32_t *out)
     hw_str_id better = n ? lines[n - 1].function : hw_symbol_sets_get_deobfuscated(sets, id);
     struct hw_function fn = {.name = better.v ? better : f->name};
     hw_str_id label;
-    *out = a->frame_label[id.v];
+    *out = a->d->frame_label[id.v];
     if (*out)
         return HW_OK;
     if (f->mapping.v != HW_ID_NONE)
@@ -129,30 +141,29 @@ static int frame_label(struct adding *a, hw_frame_id id, uint32_t *out)
         return HW_ENOMEM;
     int rc = hw_strings_intern(a->d->strings, hw_bytes_of(a->label.p, a->label.n), &label);
     if (rc == HW_OK)
-        *out = a->frame_label[id.v] = label.v;
+        *out = a->d->frame_label[id.v] = label.v;
     return rc;
 }
 
-static int node_of(struct adding *a, hw_callsite_id c, uint32_t *out)
+static int find_node(struct adding *a, hw_callsite_id c, uint32_t *out)
 {
-    uint64_t known = 0; /* the root */
+    uint32_t *node_of = a->d->node_of;
     hw_vec_clear(&a->path);
-    while (c.v != HW_ID_NONE && !hw_map64_get(&a->node_of_callsite, c.v, &known)) {
+    while (c.v != HW_ID_NONE && !node_of[c.v]) {
         if (hw_vec_push(&a->path, c.v) < 0)
             return HW_ENOMEM;
         c = hw_callsites_get(a->p->callsites, c)->parent;
     }
-    uint32_t node = (uint32_t)known;
+    uint32_t node = c.v == HW_ID_NONE ? 0 : node_of[c.v]; /* 0: the root */
     while (a->path.n) {
         hw_callsite_id at = {a->path.v[--a->path.n]};
         uint32_t label;
         int rc = frame_label(a, hw_callsites_get(a->p->callsites, at)->frame, &label);
         if (rc == HW_OK)
             rc = child_of(a->d, node, label, &node);
-        if (rc == HW_OK)
-            rc = hw_map64_put(&a->node_of_callsite, at.v, node);
         if (rc < 0)
             return rc;
+        node_of[at.v] = node;
     }
     *out = node;
     return HW_OK;
@@ -178,29 +189,39 @@ static int type_of(struct adding *a, hw_str_id type, uint32_t *out)
     return HW_OK;
 }
 
+static int get_to_know(struct hw_heap_details *d, const struct hw_profile *p)
+{
+    if (d->known == p)
+        return HW_OK;
+    forget(d);
+    d->frame_label = calloc(hw_callsites_n_frames(p->callsites) + 1, sizeof *d->frame_label);
+    d->node_of = calloc(hw_callsites_count(p->callsites) + 1, sizeof *d->node_of);
+    if (!d->frame_label || !d->node_of)
+        return HW_ENOMEM; /* half known: freed with the details */
+    d->known = p;
+    return HW_OK;
+}
+
 int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
                         const hw_typed_values *values, const struct hw_namer *namer,
                         enum hw_detail_side side)
 {
     struct adding a = {.d = d, .p = p, .namer = namer};
-    int rc = HW_OK;
-    a.frame_label = calloc(hw_callsites_n_frames(p->callsites) + 1, sizeof *a.frame_label);
-    if (!a.frame_label)
-        return HW_ENOMEM;
+    int rc = get_to_know(d, p);
+    if (rc == HW_OK && hw_vec_reserve(&d->rows, d->rows.n + values->n) < 0)
+        rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
         const struct hw_typed_value *v = &values->v[i];
         struct row r = {0};
         r.v.size[side] = v->size;
         r.v.count[side] = v->count;
-        rc = node_of(&a, v->callsite, &r.node);
+        rc = find_node(&a, v->callsite, &r.node);
         if (rc == HW_OK)
             rc = type_of(&a, v->type, &r.type);
-        if (rc == HW_OK && hw_vec_push(&d->rows, r) < 0)
-            rc = HW_ENOMEM;
+        if (rc == HW_OK)
+            d->rows.v[d->rows.n++] = r;
     }
-    free(a.frame_label);
     hw_strbuf_done(&a.label);
-    hw_map64_done(&a.node_of_callsite);
     hw_vec_done(&a.path);
     return rc;
 }
@@ -227,9 +248,7 @@ static int preorder(const struct hw_heap_details *d, uint32_t *place)
 
 static int compare_rows(const void *pa, const void *pb)
 {
-    const struct row *a = pa, *b = pb;
-    if (a->node != b->node)
-        return a->node < b->node ? -1 : 1;
+    const struct row *a = pa, *b = pb; /* of one node */
     return a->type < b->type ? -1 : a->type > b->type;
 }
 
@@ -244,6 +263,41 @@ static void sum_up(struct hw_heap_details *d)
             r--;
         d->nodes.v[i].first_row = r;
     }
+}
+
+/* By node with one pass over places, then by type within each; equal ones become one row. */
+static int sort_rows(struct hw_heap_details *d)
+{
+    size_t n = d->rows.n, kept = 0;
+    hw_autofree size_t *at = calloc(d->nodes.n + 1, sizeof *at);
+    struct row *sorted = calloc(n + 1, sizeof *sorted);
+    if (!at || !sorted) {
+        free(sorted);
+        return HW_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++)
+        at[d->rows.v[i].node + 1]++;
+    for (size_t i = 0; i < d->nodes.n; i++)
+        at[i + 1] += at[i];
+    for (size_t i = 0; i < n; i++)
+        sorted[at[d->rows.v[i].node]++] = d->rows.v[i];
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t first = kept;
+        end = at[sorted[i].node]; /* behind its last by now */
+        if (end - i > 1)
+            qsort(sorted + i, end - i, sizeof *sorted, compare_rows);
+        for (size_t k = i; k < end; k++) {
+            if (kept > first && sorted[kept - 1].type == sorted[k].type)
+                add_value(&sorted[kept - 1].v, &sorted[k].v);
+            else
+                sorted[kept++] = sorted[k];
+        }
+    }
+    free(d->rows.v);
+    d->rows.v = sorted;
+    d->rows.n = kept;
+    d->rows.cap = n + 1;
+    return HW_OK;
 }
 
 int hw_heap_details_finish(struct hw_heap_details *d)
@@ -270,10 +324,11 @@ int hw_heap_details_finish(struct hw_heap_details *d)
     free(d->nodes.v);
     d->nodes.v = sorted;
     d->nodes.cap = n;
-    if (d->rows.n)
-        qsort(d->rows.v, d->rows.n, sizeof *d->rows.v, compare_rows);
-    sum_up(d);
-    return HW_OK;
+    forget(d);
+    rc = sort_rows(d);
+    if (rc == HW_OK)
+        sum_up(d);
+    return rc;
 }
 
 /* ---- asking ---- */

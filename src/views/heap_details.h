@@ -10,7 +10,8 @@
  *          function with functions below it holds itself is a row SELF. Both ways to a place give
  *          the same figures.
  * Units:   bytes, objects.
- * Owns:    labels and tables.
+ * Owns:    labels and tables. A profile and its namer must stay until finish, as the next moment
+ *          of the same profile goes on with what the first made of it.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Cost:    O(rows × depth) to add, O(rows below a place) to ask.
  * Threads: one owner until finish, then only read.
