@@ -23,6 +23,7 @@
 #include "views/dominators.h"
 #include "views/heap_classes.h"
 #include "views/heap_growth.h"
+#include "views/heap_holders.h"
 #include "views/heap_paths.h"
 #include "views/heap_tree.h"
 
@@ -230,6 +231,28 @@ static void put_step(struct hw_bytes name)
     hw_strbuf_done(&text);
 }
 
+/* The root's kind, and who holds it where that is known. */
+static void json_root(const struct graph_page *pg, uint32_t o)
+{
+    struct hw_strbuf text = {0};
+    hw_json_kv_str(pg->json, "root", hw_root_type_name(hw_object_root_type(pg->g, o)));
+    hw_heap_root_text(pg->p, pg->g, o, &text);
+    if (text.n)
+        json_name(pg, "held_by", hw_bytes_of(text.p, text.n));
+    hw_strbuf_done(&text);
+}
+
+static void put_root(const struct graph_page *pg, uint32_t o)
+{
+    struct hw_strbuf text = {0}, shown = {0};
+    hw_heap_root_text(pg->p, pg->g, o, &text);
+    hw_strbuf_add_escaped(&shown, text.p ? text.p : "", text.n);
+    printf("    %s%s%s\n", hw_root_type_name(hw_object_root_type(pg->g, o)), shown.n ? ": " : "",
+           shown.n ? shown.p : "");
+    hw_strbuf_done(&text);
+    hw_strbuf_done(&shown);
+}
+
 /* From the object at `at` to its root: {class, by} each, and at the last the root's kind. */
 static void json_path(const struct graph_page *pg, const struct hw_heap_paths *t, size_t at)
 {
@@ -240,7 +263,7 @@ static void json_path(const struct graph_page *pg, const struct hw_heap_paths *t
         hw_json_begin_object(pg->json);
         json_name(pg, "class", name_of(pg, pg->g->type[o]));
         if (up == HW_ID_NONE)
-            hw_json_kv_str(pg->json, "root", hw_root_type_name(hw_object_root_type(pg->g, o)));
+            json_root(pg, o);
         else
             json_name(pg, "by", step_name(pg, t->object[up], o));
         hw_json_end_object(pg->json);
@@ -260,7 +283,7 @@ static void put_path(const struct graph_page *pg, const struct hw_heap_paths *t,
         uint32_t o = t->object[at], up = t->parent[at];
         put_name(name_of(pg, pg->g->type[o]));
         if (up == HW_ID_NONE) {
-            printf("    %s\n", hw_root_type_name(hw_object_root_type(pg->g, o)));
+            put_root(pg, o);
             return;
         }
         put_step(step_name(pg, t->object[up], o));

@@ -122,9 +122,8 @@ static int import(struct hw_java_dump *d, int fd, struct hw_java_dump_figures *o
     if (p->graphs.n != 1)
         rc = hw_fail(err, HW_EFORMAT, 0, "the JVM's heap dump has no objects");
     if (rc == 0)
-        rc = hw_graph_write_model(hw_jgraph_writer(d->graph), p->graphs.v[0],
-                                  hw_callsites_strings(p->callsites), d->options.ignored_types,
-                                  d->options.n_ignored, &sums, err);
+        rc = hw_graph_write_model(hw_jgraph_writer(d->graph), p->graphs.v[0], p->callsites,
+                                  d->options.ignored_types, d->options.n_ignored, &sums, err);
     hw_profile_free(p);
     if (rc < 0)
         return rc;
@@ -166,7 +165,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     }
     *out = (struct hw_java_dump_figures){0};
     if (rc == 0)
-        rc = hw_jgraph_end(d->graph, &out->sums, err);
+        rc = hw_jgraph_end(d->graph, d->taking.holders, &out->sums, err);
     if (rc)
         return code_of(rc, err);
     const struct hw_java_say *e = &d->taking.ended;

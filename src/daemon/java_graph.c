@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "java/classes.h"
 #include "java/graph.h"
+#include "java/holders.h"
 #include "java/jvm_abi.h"
 #include "trace/graph_writer.h"
 
@@ -26,7 +28,7 @@ static const uint8_t kinds[HW_JAVA_KIND_COUNT] = {
     [HW_JAVA_KIND_ARRAY] = 4,   [HW_JAVA_KIND_CLASS] = 5,         [HW_JAVA_KIND_LOADER] = 6,
     [HW_JAVA_KIND_SOFT] = 8,    [HW_JAVA_KIND_WEAK] = 9,          [HW_JAVA_KIND_FINALIZER] = 10,
     [HW_JAVA_KIND_PHANTOM] = 11};
-enum { KIND_CLASS = 5 };
+enum { KIND_CLASS = 5, MAX_TOLD = 1 << 20 }; /* roots whose holder is told */
 enum {
     ROOT_UNKNOWN = 0,
     ROOT_JNI_GLOBAL = 1,
@@ -43,6 +45,12 @@ struct type {
     bool of_class_object;
 };
 
+struct told_root {
+    uint64_t object;
+    uint32_t type;
+    struct hw_java_holder by;
+};
+
 struct hw_jgraph {
     struct hw_graph_writer *out; /* owned */
     const char *const *ignored_names;
@@ -57,6 +65,7 @@ struct hw_jgraph {
     struct hw_map64 field_names;       /* field → name's number */
     uint64_t name_super, name_loader;
     struct hw_java_natives *natives; /* owned */
+    HW_VEC(struct told_root) told;
     HW_VEC(uint64_t) refs, names, internals;
     struct hw_jgraph_sums sums;
 };
@@ -90,6 +99,7 @@ static void forget(struct hw_jgraph *j)
     j->loader_of = NULL;
     j->ignored = NULL;
     hw_vec_clear(&j->types);
+    hw_vec_clear(&j->told);
     hw_map64_done(&j->field_names);
     j->field_names = (struct hw_map64){0};
     j->name_super = j->name_loader = 0;
@@ -104,6 +114,7 @@ void hw_jgraph_free(struct hw_jgraph *j)
     hw_graph_writer_free(j->out);
     hw_java_natives_free(j->natives);
     hw_vec_done(&j->types);
+    hw_vec_done(&j->told);
     hw_vec_done(&j->refs);
     hw_vec_done(&j->names);
     hw_vec_done(&j->internals);
@@ -252,7 +263,7 @@ static int take_object(void *ctx, const struct hw_java_object *o)
     return rc < 0 ? rc : hw_graph_writer_object(j->out, &out);
 }
 
-static int take_root(void *ctx, uint64_t id, uint32_t kind)
+static int take_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java_holder *by)
 {
     static const uint8_t roots[] = {
         [HW_ROOT_JNI_GLOBAL] = ROOT_JNI_GLOBAL, [HW_ROOT_SYSTEM_CLASS] = ROOT_STICKY_CLASS,
@@ -265,7 +276,98 @@ static int take_root(void *ctx, uint64_t id, uint32_t kind)
     /* HotSpot counts what the boot loader's data hold among the system's classes. */
     if (kind == HW_ROOT_SYSTEM_CLASS && !hw_java_graph_is_class_object(j->graph, id))
         type = ROOT_VM_INTERNAL;
-    return is_ignored(j, id) ? HW_OK : hw_graph_writer_root(j->out, id, type);
+    if (is_ignored(j, id))
+        return HW_OK;
+    struct told_root told = {.object = id, .type = type};
+    if (by && j->told.n < MAX_TOLD) {
+        told.by = *by;
+        if (hw_vec_push(&j->told, told) < 0)
+            return HW_ENOMEM;
+    }
+    return hw_graph_writer_root(j->out, id, type);
+}
+
+/* ---- who holds them ---- */
+
+/* Threads that were begun after the table was made are known by their number in Java. */
+static int thread_by_id(struct hw_jgraph *j, struct hw_map64 *late, uint32_t *n, uint64_t id,
+                        uint32_t *out)
+{
+    uint64_t *at;
+    bool fresh;
+    *out = UINT32_MAX;
+    if (id == 0 || id == HW_MAP64_NO_KEY)
+        return HW_OK;
+    if (hw_map64_at(late, id, &at, &fresh) < 0)
+        return HW_ENOMEM;
+    if (fresh) {
+        struct hw_written_thread t = {.id = (int64_t)id};
+        *at = (*n)++;
+        int rc = hw_graph_writer_thread(j->out, &t);
+        if (rc < 0)
+            return rc;
+    }
+    *out = (uint32_t)*at;
+    return HW_OK;
+}
+
+static int write_threads(struct hw_jgraph *j, const struct hw_java_holders *h)
+{
+    size_t n = hw_java_holders_threads(h);
+    hw_autofree uint64_t *object = calloc(n + 1, sizeof *object);
+    int rc = object ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; i < j->told.n && rc == HW_OK; i++) {
+        const struct told_root *r = &j->told.v[i];
+        if (r->type == ROOT_THREAD_OBJECT && r->by.thread && r->by.thread <= n)
+            object[r->by.thread] = r->object;
+    }
+    for (size_t i = 1; i <= n && rc == HW_OK; i++) {
+        const struct hw_java_thread *from = hw_java_holders_thread(h, i);
+        struct hw_written_thread t = {.id = (int64_t)from->id,
+                                      .name = from->name,
+                                      .object = object[i],
+                                      .is_daemon = from->is_daemon};
+        rc = hw_graph_writer_thread(j->out, &t);
+    }
+    return rc;
+}
+
+static int write_frames(struct hw_jgraph *j, const struct hw_java_holders *h)
+{
+    int rc = HW_OK;
+    for (size_t i = 1; i <= hw_java_holders_frames(h) && rc == HW_OK; i++) {
+        const struct hw_java_frame *from = hw_java_holders_frame(h, i);
+        struct hw_written_frame f = {from->function, from->file, from->line};
+        rc = hw_graph_writer_frame(j->out, &f);
+    }
+    return rc;
+}
+
+static int write_holders(struct hw_jgraph *j, const struct hw_java_holders *h)
+{
+    struct hw_map64 late = {0};
+    uint32_t n = (uint32_t)hw_java_holders_threads(h);
+    size_t n_frames = hw_java_holders_frames(h);
+    int rc = write_threads(j, h);
+    if (rc == HW_OK)
+        rc = write_frames(j, h);
+    for (size_t i = 0; i < j->told.n && rc == HW_OK; i++) {
+        const struct told_root *r = &j->told.v[i];
+        struct hw_written_holder w = {.object = r->object,
+                                      .root_type = r->type,
+                                      .thread = r->by.thread - 1,
+                                      .frame = r->by.frame - 1,
+                                      .depth = r->by.depth,
+                                      .slot = r->by.slot};
+        if (r->by.frame > n_frames)
+            w.frame = UINT32_MAX;
+        if (!hw_java_holders_thread(h, r->by.thread))
+            rc = thread_by_id(j, &late, &n, r->by.thread_id, &w.thread);
+        if (rc == HW_OK)
+            rc = hw_graph_writer_holder(j->out, &w);
+    }
+    hw_map64_done(&late);
+    return rc;
 }
 
 /* ---- around ---- */
@@ -431,9 +533,10 @@ const hw_native_blocks *hw_jgraph_natives(const struct hw_jgraph *j)
     return hw_java_natives_blocks(j->natives);
 }
 
-int hw_jgraph_end(struct hw_jgraph *j, struct hw_jgraph_sums *out, struct hw_error *err)
+int hw_jgraph_end(struct hw_jgraph *j, const struct hw_java_holders *holders,
+                  struct hw_jgraph_sums *out, struct hw_error *err)
 {
-    int rc = HW_OK;
+    int rc = write_holders(j, holders);
     for (uint32_t id = 1; id <= j->types.n && rc == 0; id++) /* grows by superclasses */
         rc = write_type(j, id);
     if (rc == 0)

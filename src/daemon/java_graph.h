@@ -21,6 +21,7 @@ struct hw_error;
 struct hw_graph_writer;
 struct hw_java_classes;
 struct hw_java_graph;
+struct hw_java_holders;
 struct hw_jgraph;
 
 struct hw_jgraph_sums {
@@ -35,8 +36,10 @@ void hw_jgraph_free(struct hw_jgraph *j);
 /* Gives the graph to feed, the caller's. */
 int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
                     struct hw_java_graph **out);
-/* Writes the types. graph is the one that begin gave. */
-int hw_jgraph_end(struct hw_jgraph *j, struct hw_jgraph_sums *out, struct hw_error *err);
+/* Writes the types, and who holds the roots (NULL: it is not known). graph is the one that begin
+ * gave. */
+int hw_jgraph_end(struct hw_jgraph *j, const struct hw_java_holders *holders,
+                  struct hw_jgraph_sums *out, struct hw_error *err);
 const hw_native_blocks *hw_jgraph_natives(const struct hw_jgraph *j); /* after end */
 struct hw_graph_writer *hw_jgraph_writer(struct hw_jgraph *j);
 

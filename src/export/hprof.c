@@ -1,27 +1,33 @@
 /*
  * "JAVA PROFILE 1.0.2\0"  u4 size of ids  u8 ms since 1970
- * { u1 tag  u4 time  u4 length  bytes }…: texts, classes loaded, one empty stack, segments of the
- * dump { u1 tag  bytes }…, its end. Everything is big-endian.
+ * { u1 tag  u4 time  u4 length  bytes }…: texts, classes loaded, one empty stack, those of threads,
+ * segments of the dump { u1 tag  bytes }…, its end. Everything is big-endian.
  *
  * Objects are numbered: object o has the id 8 * (o + 1); a class without a class object of its own
  * one beyond those. Tags of roots are those that every reader knows: what only Android has becomes
  * "unknown".
+ *
+ * Thread t of the graph has the number t + 1, its stack FIRST_STACK + t. A reader finds a thread's
+ * name in the heap: the array behind its String gets the bytes, the only contents there are.
  */
 #include "export/hprof.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/strings.h"
 #include "export/export.h"
 #include "export/hprof_layout.h"
+#include "model/symbol_sets.h"
 
 #include "base/banned.h"
 
 enum {
     T_TEXT = 0x01,
     T_LOAD_CLASS = 0x02,
+    T_FRAME = 0x04,
     T_STACK = 0x05,
     T_SEGMENT = 0x1c,
     T_END = 0x2c,
@@ -31,6 +37,8 @@ enum {
     D_PRIMITIVE_ARRAY = 0x23,
     ID = 8, /* bytes */
     NO_STACK = 1,
+    FIRST_STACK = 2, /* of the first thread */
+    LINE_UNKNOWN = -1,
     SEGMENT = 1 << 20,
     MAX_STATIC_PADDING = 4096
 };
@@ -44,6 +52,10 @@ struct job {
     struct hw_strbuf bytes;   /* of the instance at hand */
     uint64_t size_of_class;   /* of java.lang.Class, in memory */
     uint32_t class_class, object_class;
+    struct hw_map64 class_named; /* hash of name -> class */
+    struct hw_map64 frame_ids;   /* of frames that were written */
+    struct hw_map64 stack_of;    /* callsite -> the thread whose stack it is */
+    struct hw_map64 name_in;     /* array of a thread's name -> thread */
     int rc;
 };
 
@@ -245,6 +257,147 @@ static void put_loads(struct job *j)
     hw_strbuf_done(&b);
 }
 
+/* ---- threads ---- */
+
+static void keep(struct job *j, int rc)
+{
+    if (rc < 0 && j->rc == HW_OK)
+        j->rc = rc;
+}
+
+static uint64_t name_key(struct hw_bytes name)
+{
+    return hw_hash_bytes(name.p, name.n) >> 1; /* never the key that the map has for itself */
+}
+
+/* The class of "pkg.Class.method"; HW_ID_NONE. */
+static uint32_t class_of_method(struct job *j, struct hw_bytes function, size_t *n_class)
+{
+    const uint8_t *dot = function.n ? memrchr(function.p, '.', function.n) : NULL;
+    uint64_t class;
+    *n_class = dot ? (size_t)(dot - function.p) : 0;
+    struct hw_bytes name = hw_bytes_of(function.p, *n_class);
+    if (!dot || !hw_map64_get(&j->class_named, name_key(name), &class) ||
+        !hw_bytes_equal(class_name(j, (uint32_t) class), name))
+        return HW_ID_NONE;
+    return (uint32_t) class;
+}
+
+/* A method of a class that the graph does not know is one of Object's, with its full name. */
+static void put_frame(struct job *j, hw_frame_id id)
+{
+    struct hw_strbuf b = {0};
+    const struct hw_symbol_line *lines = NULL;
+    size_t n_class;
+    hw_str_id clear =
+        hw_symbol_sets_get_deobfuscated(hw_callsites_get_symbol_sets(j->l.p->callsites), id);
+    struct hw_bytes name =
+        text(j, clear.v ? clear : hw_callsites_get_frame(j->l.p->callsites, id)->name);
+    size_t n_lines =
+        hw_symbol_sets_get(hw_callsites_get_symbol_sets(j->l.p->callsites), id, &lines);
+    uint32_t class = class_of_method(j, name, &n_class), line = n_lines ? lines[0].line : 0;
+    if (class != HW_ID_NONE)
+        name = hw_bytes_of(name.p + n_class + 1, name.n - n_class - 1);
+    else
+        class = j->object_class;
+    uint64_t method = text_id(j, name), nothing = text_id(j, hw_bytes_str(""));
+    uint64_t file = n_lines ? text_id(j, text(j, lines[0].file)) : nothing;
+    put_head(j, T_FRAME, 4 * ID + 4 + 4);
+    put(&b, (uint64_t)id.v + 1, ID);
+    put(&b, method, ID);
+    put(&b, nothing, ID); /* its signature */
+    put(&b, file, ID);
+    put(&b, class == HW_ID_NONE ? 0 : (uint64_t) class + 1, 4);
+    put(&b, line ? line : (uint32_t)LINE_UNKNOWN, 4);
+    write_out(j, &b);
+    hw_strbuf_done(&b);
+}
+
+/* Frames first, then the stack: leaf first. One that several threads have is written for the first
+ * of them. */
+static void put_stack(struct job *j, uint32_t thread)
+{
+    const struct hw_callsites *callsites = j->l.p->callsites;
+    struct hw_strbuf b = {0};
+    hw_callsite_id leaf = j->g->threads.v[thread].callsite;
+    uint64_t *stack;
+    bool is_first = true;
+    if (leaf.v != HW_ID_NONE) {
+        int rc = hw_map64_at(&j->stack_of, leaf.v, &stack, &is_first);
+        keep(j, rc);
+        if (rc < 0 || !is_first)
+            return;
+        *stack = thread;
+    }
+    uint32_t n = leaf.v == HW_ID_NONE ? 0 : hw_callsites_get(callsites, leaf)->depth + 1;
+    for (hw_callsite_id at = leaf; at.v != HW_ID_NONE;
+         at = hw_callsites_get(callsites, at)->parent) {
+        hw_frame_id frame = hw_callsites_get(callsites, at)->frame;
+        uint64_t *there;
+        bool fresh = false;
+        keep(j, hw_map64_at(&j->frame_ids, frame.v, &there, &fresh));
+        if (fresh)
+            put_frame(j, frame);
+    }
+    put_head(j, T_STACK, 4 + 4 + 4 + (uint64_t)n * ID);
+    put(&b, FIRST_STACK + (uint64_t)thread, 4);
+    put(&b, (uint64_t)thread + 1, 4);
+    put(&b, n, 4);
+    for (hw_callsite_id at = leaf; at.v != HW_ID_NONE; at = hw_callsites_get(callsites, at)->parent)
+        put(&b, (uint64_t)hw_callsites_get(callsites, at)->frame.v + 1, ID);
+    write_out(j, &b);
+    hw_strbuf_done(&b);
+}
+
+static uint32_t ref_named(const struct job *j, uint32_t o, const char *name)
+{
+    for (uint32_t r = j->g->first_ref[o]; r < j->g->first_ref[o + 1]; r++)
+        if (hw_bytes_equal(text(j, j->g->fields[j->g->ref_field[r]].name), hw_bytes_str(name)))
+            return j->g->ref_owned[r];
+    return HW_ID_NONE;
+}
+
+/* As a String keeps it, a byte for each letter; false: it has letters that need two. */
+static bool add_latin1(struct hw_strbuf *out, struct hw_bytes utf8)
+{
+    for (size_t i = 0; i < utf8.n; i++) {
+        uint8_t b = utf8.p[i];
+        if (b >= 0x80 && ((b != 0xc2 && b != 0xc3) || ++i == utf8.n))
+            return false;
+        hw_strbuf_addc(out, (char)(b < 0x80 ? b : (b & 3) << 6 | (utf8.p[i] & 0x3f)));
+    }
+    return true;
+}
+
+/* The array of a thread's name, if it has the name's size. */
+static void find_name(struct job *j, uint32_t thread)
+{
+    const struct hw_heap_thread *t = &j->g->threads.v[thread];
+    hw_strbuf_clear(&j->name);
+    uint64_t n = add_latin1(&j->name, text(j, t->name)) ? j->name.n : 0;
+    uint32_t o = n && t->object != HW_ID_NONE ? ref_named(j, t->object, "java.lang.Thread.name")
+                                              : HW_ID_NONE;
+    if (o != HW_ID_NONE)
+        o = ref_named(j, o, "java.lang.String.value");
+    if (o == HW_ID_NONE || !hw_hprof_is_instance(&j->l, o) ||
+        j->l.classes.v[j->g->type[o]].array_of != HW_HV_BYTE)
+        return;
+    uint64_t there = hw_hprof_elements(&j->l, o);
+    if (there >= n && there - n < 8)
+        keep(j, hw_map64_put(&j->name_in, o, thread));
+}
+
+static void put_threads(struct job *j)
+{
+    for (uint32_t c = 0; c < j->l.classes.n; c++)
+        if (is_written(j, c))
+            keep(j, hw_map64_put(&j->class_named, name_key(class_name(j, c)), c));
+    for (uint32_t t = 0; t < j->g->threads.n && j->rc == HW_OK; t++) {
+        put_stack(j, t);
+        find_name(j, t);
+    }
+}
+
 /* ---- classes ---- */
 
 /* What a class object refers to, parted as the class's record has it. */
@@ -413,12 +566,24 @@ static void put_instance(struct job *j, uint32_t o)
     hw_strbuf_add(&j->segment, j->bytes.p, j->bytes.n);
 }
 
+/* The name of the thread that this array holds; empty. Borrowed until the next name. */
+static struct hw_bytes name_in(struct job *j, uint32_t o)
+{
+    uint64_t thread;
+    if (j->name_in.n == 0 || !hw_map64_get(&j->name_in, o, &thread))
+        return (struct hw_bytes){0};
+    hw_strbuf_clear(&j->name);
+    (void)add_latin1(&j->name, text(j, j->g->threads.v[thread].name)); /* it can: it was found */
+    return hw_bytes_of(j->name.p, j->name.n);
+}
+
 /* A segment of its own, as its zeros are not gathered in memory. */
 static void put_array(struct job *j, uint32_t o)
 {
     const struct hw_hprof_out_class *c = &j->l.classes.v[j->g->type[o]];
     bool is_refs = c->array_of == HW_HV_REF;
-    uint64_t n = hw_hprof_elements(&j->l, o), n_refs = 0;
+    struct hw_bytes name = name_in(j, o);
+    uint64_t n = name.n ? name.n : hw_hprof_elements(&j->l, o), n_refs = 0;
     uint64_t bytes = n * hw_hprof_value_bytes(c->array_of);
     bool apart = bytes > SEGMENT;
     if (apart) {
@@ -438,6 +603,10 @@ static void put_array(struct job *j, uint32_t o)
         put(&j->segment, object_id(j->g->ref_owned[r]), ID);
         bytes -= ID;
         n_refs++;
+    }
+    if (name.n) {
+        hw_strbuf_add(&j->segment, name.p, name.n);
+        return;
     }
     while (apart && bytes) {
         uint64_t part = bytes < SEGMENT ? bytes : SEGMENT;
@@ -465,24 +634,68 @@ static void put_objects(struct job *j)
 
 /* ---- roots ---- */
 
+struct root_form {
+    enum hw_root_type type;
+    uint8_t tag, n_more; /* n_more: bytes of numbers */
+};
+
+static const struct root_form *form_of(enum hw_root_type type)
+{
+    static const struct root_form forms[] = {
+        {HW_ROOT_JNI_GLOBAL, 0x01, ID},  {HW_ROOT_JNI_LOCAL, 0x02, 8},
+        {HW_ROOT_JAVA_FRAME, 0x03, 8},   {HW_ROOT_NATIVE_STACK, 0x04, 4},
+        {HW_ROOT_STICKY_CLASS, 0x05, 0}, {HW_ROOT_THREAD_BLOCK, 0x06, 4},
+        {HW_ROOT_MONITOR_USED, 0x07, 0}, {HW_ROOT_THREAD_OBJECT, 0x08, 8}};
+    static const struct root_form unknown = {HW_ROOT_UNKNOWN, 0xff, 0};
+    for (size_t i = 0; i < HW_ARRAY_LEN(forms); i++)
+        if (forms[i].type == type)
+            return &forms[i];
+    return &unknown;
+}
+
+static uint32_t stack_number(const struct job *j, uint32_t thread)
+{
+    hw_callsite_id leaf = j->g->threads.v[thread].callsite;
+    uint64_t whose = thread;
+    if (leaf.v != HW_ID_NONE && hw_map64_get(&j->stack_of, leaf.v, &whose))
+        return FIRST_STACK + (uint32_t)whose;
+    return FIRST_STACK + thread;
+}
+
+/* A root that a thread holds: the thread's number, then the frame's place or the stack's number. */
+static void put_held_root(struct job *j, const struct hw_heap_holder *h)
+{
+    const struct root_form *form = form_of((enum hw_root_type)h->root_type);
+    bool is_thread = h->root_type == HW_ROOT_THREAD_OBJECT;
+    uint32_t more = is_thread ? stack_number(j, h->thread) : h->depth; /* HW_ID_NONE is -1 */
+    put(&j->segment, form->tag, 1);
+    put(&j->segment, object_id(h->object), ID);
+    if (form->n_more == 8) {
+        put(&j->segment, (uint64_t)h->thread + 1, 4);
+        put(&j->segment, more, 4);
+    } else {
+        put_zeros(&j->segment, form->n_more);
+    }
+    end_if_full(j);
+}
+
 static void put_root(struct job *j, uint32_t o)
 {
-    static const struct {
-        enum hw_root_type type;
-        uint8_t tag, n_more; /* n_more: numbers of threads and frames, which are not known */
-    } tags[] = {{HW_ROOT_JNI_GLOBAL, 0x01, ID},  {HW_ROOT_JNI_LOCAL, 0x02, 8},
-                {HW_ROOT_JAVA_FRAME, 0x03, 8},   {HW_ROOT_NATIVE_STACK, 0x04, 4},
-                {HW_ROOT_STICKY_CLASS, 0x05, 0}, {HW_ROOT_THREAD_BLOCK, 0x06, 4},
-                {HW_ROOT_MONITOR_USED, 0x07, 0}, {HW_ROOT_THREAD_OBJECT, 0x08, 8}};
-    uint8_t tag = 0xff, n_more = 0;
-    for (size_t i = 0; i < HW_ARRAY_LEN(tags); i++)
-        if (tags[i].type == hw_object_root_type(j->g, o)) {
-            tag = tags[i].tag;
-            n_more = tags[i].n_more;
+    enum hw_root_type type = hw_object_root_type(j->g, o);
+    const struct root_form *form = form_of(type);
+    size_t n;
+    const struct hw_heap_holder *all = hw_object_holders(j->g, o, &n);
+    bool is_put = false;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].thread != HW_ID_NONE) {
+            put_held_root(j, &all[i]);
+            is_put |= all[i].root_type == type;
         }
-    put(&j->segment, tag, 1);
+    if (is_put)
+        return;
+    put(&j->segment, form->tag, 1);
     put(&j->segment, object_id(o), ID);
-    put_zeros(&j->segment, n_more);
+    put_zeros(&j->segment, form->n_more); /* nobody knows whose it is */
     end_if_full(j);
 }
 
@@ -500,6 +713,7 @@ static void put_all(struct job *j)
 {
     put_start(j);
     put_loads(j);
+    put_threads(j);
     for (uint32_t c = 0; c < j->l.classes.n && j->rc == HW_OK; c++)
         if (is_written(j, c))
             put_class(j, c);
@@ -538,6 +752,10 @@ int hw_hprof_write(const struct hw_profile *p, const struct hw_heap_graph *g, FI
     hw_strbuf_done(&j.segment);
     hw_strbuf_done(&j.bytes);
     hw_strbuf_done(&j.name);
+    hw_map64_done(&j.class_named);
+    hw_map64_done(&j.frame_ids);
+    hw_map64_done(&j.stack_of);
+    hw_map64_done(&j.name_in);
     return rc < 0 ? rc : hw_export_finish(out, err);
 }
 

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "codec/pb.h"
 #include "import/heap_graph_blocks.h"
+#include "import/heap_graph_holders.h"
 #include "import/heap_graph_natives.h"
 #include "import/heap_graph_values.h"
 #include "model/heap_graph_build.h"
@@ -47,6 +48,7 @@ struct hw_graph_state {
     HW_VEC(uint32_t) type_fields;
     hw_sized_ids natives;
     hw_told_blocks blocks;
+    struct hw_told_holders holders;
     uint64_t made_up_from;          /* objects from this number on are left out; 0 = none */
     HW_VEC(uint64_t) made_up_types; /* that only such have */
     hw_field_values values;
@@ -68,6 +70,7 @@ static void state_clear(struct hw_graph_state *s)
     hw_vec_done(&s->type_fields);
     hw_vec_done(&s->natives);
     hw_vec_done(&s->blocks);
+    hw_told_holders_done(&s->holders);
     hw_vec_done(&s->made_up_types);
     hw_vec_done(&s->values);
     hw_vec_done(&s->targets);
@@ -522,7 +525,7 @@ static int add_oome(struct hw_heap_graphs *d, struct hw_heap_graph *g, int64_t p
         g->oome_total_free = o->total_free;
         g->oome_free_until = o->free_until;
         g->oome_message = o->message;
-        struct hw_heap_thread t = {-1, o->callsite};
+        struct hw_heap_thread t = {.callsite = o->callsite, .object = HW_ID_NONE};
         if (o->callsite.v != HW_ID_NONE && hw_vec_push(&g->threads, t) < 0)
             return HW_ENOMEM;
         d->oomes.v[i] = d->oomes.v[--d->oomes.n];
@@ -536,12 +539,14 @@ static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct h
     g->ts_ns = s->ts_ns;
     g->truncated = s->truncated;
     g->heap_size = s->heap_size;
-    uint64_t lost = 0;
+    uint64_t lost = 0, unheld = 0;
     int rc = hw_profile_process(d->profile, s->pid, &g->upid);
     if (rc == HW_OK && s->blocks.n)
         rc = hw_heap_graph_add_blocks(s->builder, &s->blocks, g, &lost);
     if (rc == HW_OK)
-        rc = count_error(d, "heap_graph_malformed_packet", s, lost);
+        rc = hw_told_holders_give(&s->holders, d->profile, s->builder, g, &unheld);
+    if (rc == HW_OK)
+        rc = count_error(d, "heap_graph_malformed_packet", s, lost + unheld);
     if (rc == HW_OK)
         rc = hw_heap_graph_add_natives(hw_callsites_strings(d->profile->callsites), s->builder,
                                        &s->natives, g);
@@ -623,6 +628,17 @@ static int read_block(struct hw_heap_graphs *d, struct hw_graph_state *s, struct
     return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 
+static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                       const struct hw_pb_field *f)
+{
+    int rc = f->number == F_GRAPH(managed_threads)
+                 ? hw_told_thread_read(d->profile, f->bytes, &s->holders)
+             : f->number == F_GRAPH(managed_frames)
+                 ? hw_told_frame_read(d->profile, f->bytes, &s->holders)
+                 : hw_told_holder_read(f->bytes, &s->holders);
+    return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
+}
+
 static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
                      bool is_same_graph)
 {
@@ -649,6 +665,9 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
             rc = read_root(d, s, f.bytes);
         else if (f.number == F_GRAPH(native_blocks))
             rc = read_block(d, s, f.bytes);
+        else if (f.number == F_GRAPH(managed_threads) || f.number == F_GRAPH(managed_frames) ||
+                 f.number == F_GRAPH(managed_roots))
+            rc = read_holder(d, s, &f);
     }
     return rc < 0 ? rc : count_error(d, "heap_graph_non_finalized_graph", s, strays);
 }

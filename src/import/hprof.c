@@ -293,11 +293,13 @@ static int complete(struct hprof *h, struct hw_heap_graph *g)
     h->p->first_ns = h->p->last_ns = g->ts_ns;
     int rc = hw_profile_process(h->p, 0, &g->upid);
     if (rc == HW_OK)
-        rc = hw_hprof_threads_give(&h->threads, &h->classes, g);
+        rc = hw_hprof_threads_give(&h->threads, &h->classes, h->b, g);
     if (rc == HW_OK && h->n_objects <= HW_HPROF_MAX_CONTENTS)
         rc = hw_hprof_add_contents(&h->file, &h->classes, h->b, h->p, g);
     else if (rc == HW_OK)
         rc = count(h, "hprof_contents_skipped", HW_STAT_INFO, h->n_objects);
+    if (rc == HW_OK)
+        hw_hprof_threads_name(h->p, g);
     return rc;
 }
 

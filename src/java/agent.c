@@ -126,11 +126,16 @@ static bool attempt(struct agent *a, struct agent_walk *walk, struct hw_java_say
 static int make_environment(struct agent *a)
 {
     static const uint8_t bits[HW_TI_CAPABILITY_BYTES] = {HW_TI_CAN_TAG};
+    static const uint8_t of_lines[HW_TI_CAPABILITY_BYTES] = {
+        [HW_TI_CAN_SOURCE_FILE / 8] = 1 << HW_TI_CAN_SOURCE_FILE % 8 | 1 << HW_TI_CAN_LINES % 8};
+    _Static_assert(HW_TI_CAN_SOURCE_FILE / 8 == HW_TI_CAN_LINES / 8, "one byte");
     void *env = NULL;
     int rc = HW_JVM(a->vm, HW_VM_GET_ENV, hw_vm_get_env_fn *)(a->vm, &env, HW_TI_VERSION);
     a->ti = env;
     if (rc == 0)
         rc = HW_JVM(a->ti, HW_TI_ADD_CAPABILITIES, hw_ti_capabilities_fn *)(a->ti, bits);
+    if (rc == 0) /* without them methods have no file or line */
+        (void)HW_JVM(a->ti, HW_TI_ADD_CAPABILITIES, hw_ti_capabilities_fn *)(a->ti, of_lines);
     return rc;
 }
 
@@ -157,10 +162,21 @@ static bool fresh_environment(struct agent *a, struct hw_java_say *done)
     return false;
 }
 
+/* Without them roots have a kind, and no more. */
+static void name_holders(struct agent *a, struct agent_holders *h)
+{
+    int fd = h ? memfd_create("heapwise-holders", MFD_CLOEXEC) : -1;
+    struct hw_java_say out = {.type = HW_JAVA_HOLDERS};
+    if (fd >= 0 && agent_holders_write(a, h, fd))
+        (void)say(a, &out, fd); /* nobody there any more: the next message tells */
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 /* Down the ladder until a walk is whole. done: the last reason. */
 static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
                   const struct agent_known *known, const struct agent_values *values,
-                  struct hw_java_say *done)
+                  struct agent_holders *holders, struct hw_java_say *done)
 {
     struct agent_cells cells;
     struct timespec rest = {0, RETRY_MS * 1000000};
@@ -183,6 +199,7 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
                                       .cells = measured ? cells : (struct agent_cells){0},
                                       .known = known,
                                       .values = values,
+                                      .frames = agent_holders_frames(holders),
                                       .n_classes = n_classes,
                                       .stall_ms = q->stall_ms,
                                       .fail = q->fail >> mode & 1};
@@ -191,8 +208,10 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
                 return;
             done->reason = ended.reason;
             done->detail = ended.detail;
-            if (ended.reason == HW_JAVA_OK)
+            if (ended.reason == HW_JAVA_OK) {
+                name_holders(a, holders);
                 return;
+            }
             if (ended.reason != HW_JAVA_STALLED && ended.reason != HW_JAVA_CRASHED &&
                 ended.reason != HW_JAVA_INCOMPLETE)
                 break; /* the same would come again */
@@ -221,7 +240,9 @@ static void dump(struct agent *a, const struct hw_java_request *q)
             if (!done.reason) {
                 (void)agent_values_probe(a, &values); /* without it nothing is read */
                 HW_JVM(a->jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(a->jni);
-                climb(a, q, n, &known, &values, &done);
+                struct agent_holders *holders = agent_holders_new(a);
+                climb(a, q, n, &known, &values, holders, &done);
+                agent_holders_free(holders);
                 agent_known_drop(a);
             }
         }

@@ -6,8 +6,9 @@
  * Shapes:  agent.c comes in and serves requests, agent_lobby.c waits for them where
  *          the client brought us in; agent_classes.c writes the table of classes;
  *          agent_identity.c finds out where the JVM keeps the address of an object it reports;
- *          agent_values.c knows which numbers to read out of which objects; agent_walk.c walks (in
- *          a forked child or not); agent_end.c ends a child's walk.
+ *          agent_values.c knows which numbers to read out of which objects; agent_holders.c what
+ *          threads and methods are called; agent_walk.c walks (in a forked child or not);
+ *          agent_end.c ends a child's walk.
  * Errors:  enum hw_java_reason.
  * Threads: one thread per connection; one walk at a time in the whole process.
  */
@@ -88,6 +89,51 @@ size_t agent_values_inner(const struct agent_values *v, uint32_t number, uint64_
 /* Tags all loaded classes from 1 and writes the table to fd. values: begun here. */
 int agent_classes_write(struct agent *a, int fd, struct agent_values *values, uint32_t *n);
 
+/* ---- agent_put.c: numbers and texts of protocol.h, to a memory file ---- */
+
+struct agent_out {
+    int fd;
+    bool failed;
+    size_t n;
+    uint8_t bytes[1 << 16];
+};
+void agent_put_begin(struct agent_out *o, int fd);
+void agent_put(struct agent_out *o, uint64_t v);
+void agent_put_text(struct agent_out *o, const char *text);
+bool agent_put_end(struct agent_out *o); /* false: not all of it is there */
+
+/* ---- agent_names.c ---- */
+
+#define AGENT_MAX_NAME 1024
+struct agent_method_naming {
+    char function[AGENT_MAX_NAME], file[AGENT_MAX_NAME]; /* "" = unknown */
+    uint32_t line;                                       /* 0 = unknown */
+};
+/* "Lcom/x/Y$Z;" -> "com.x.Y$Z", "[[I" -> "int[][]". */
+void agent_class_name(const char *signature, char *out, size_t size);
+/* In a frame of local references; *class is one of them. bci < 0: without a line. False: the JVM
+ * does not know that method. */
+bool agent_method_name(hw_jvm_env ti, void *method, int64_t bci, struct agent_method_naming *out,
+                       hw_jobject *class);
+
+/* ---- agent_holders.c ---- */
+
+/* Threads are tagged from here, in the order in which they are told. */
+#define AGENT_THREAD_TAG (INT64_C(1) << 41)
+struct agent_holders;
+struct agent_frames; /* that the walk met, in memory that it shares with its child */
+
+/* Before the walk: tags threads and keeps their names. NULL: no memory; roots then tell no more
+ * than their kind. */
+struct agent_holders *agent_holders_new(struct agent *a);
+void agent_holders_free(struct agent_holders *h);
+struct agent_frames *agent_holders_frames(struct agent_holders *h);
+void agent_frames_clear(struct agent_frames *f);
+/* The number, from 1, of a place in a method; 0 = unknown, or too many. In the walk. */
+uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci);
+/* After it: names of threads and frames, see protocol.h. */
+bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd);
+
 /* ---- agent_identity.c ---- */
 
 /* Objects of our own, in a frame of local references: elements, then the array of them. They are
@@ -123,7 +169,8 @@ struct agent_walk {
     struct agent_cells cells;
     const struct agent_known *known;
     const struct agent_values *values;
-    int pipe; /* writing end */
+    struct agent_frames *frames; /* NULL: roots tell their kind alone */
+    int pipe;                    /* writing end */
     uint32_t n_classes;
     uint32_t stall_ms;
     bool fail; /* test: stops half way */

@@ -6,54 +6,28 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "java/agent.h"
 
 #include "base/banned.h"
 
-enum { BUFFER = 1 << 16, LOCALS = 64, MAX_TEXT = 1 << 16 };
+enum { LOCALS = 64 };
 
 struct table {
     struct agent *a;
     struct agent_values *values;
-    int fd;
     bool failed;
-    size_t n;
-    uint8_t bytes[BUFFER];
+    struct agent_out out;
 };
-
-static void flush(struct table *t)
-{
-    size_t at = 0;
-    while (at < t->n && !t->failed) {
-        ssize_t n = write(t->fd, t->bytes + at, t->n - at);
-        if (n <= 0)
-            t->failed = true; /* a memory file: no room */
-        else
-            at += (size_t)n;
-    }
-    t->n = 0;
-}
 
 static void put(struct table *t, uint64_t v)
 {
-    if (t->n + 10 > BUFFER)
-        flush(t);
-    for (; v >= 0x80; v >>= 7)
-        t->bytes[t->n++] = (uint8_t)(v | 0x80);
-    t->bytes[t->n++] = (uint8_t)v;
+    agent_put(&t->out, v);
 }
 
 static void put_text(struct table *t, const char *text)
 {
-    size_t n = text ? strnlen(text, MAX_TEXT) : 0;
-    put(t, n);
-    for (size_t i = 0; i < n; i++) {
-        if (t->n == BUFFER)
-            flush(t);
-        t->bytes[t->n++] = (uint8_t)text[i];
-    }
+    agent_put_text(&t->out, text);
 }
 
 static void give_back(struct table *t, void *p)
@@ -143,9 +117,8 @@ int agent_classes_write(struct agent *a, int fd, struct agent_values *values, ui
         return HW_JAVA_FAILED;
     t->a = a;
     t->values = values;
-    t->fd = fd;
     t->failed = false;
-    t->n = 0;
+    agent_put_begin(&t->out, fd);
     if (HW_JVM(ti, HW_TI_LOADED_CLASSES, hw_ti_classes_fn *)(ti, &n, &list)) {
         free(t);
         return HW_JAVA_FAILED;
@@ -164,9 +137,8 @@ int agent_classes_write(struct agent *a, int fd, struct agent_values *values, ui
     }
     for (int32_t i = 0; i < n; i++)
         HW_JVM(jni, HW_JNI_DELETE_LOCAL, hw_jni_delete_fn *)(jni, list[i]);
-    flush(t);
+    bool failed = !agent_put_end(&t->out) || t->failed;
     give_back(t, list);
-    bool failed = t->failed;
     if (!failed)
         agent_values_inherit(values);
     free(t);

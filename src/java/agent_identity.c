@@ -47,7 +47,7 @@ static uint32_t fitting(const int64_t *tag, uint64_t address)
     return bits;
 }
 
-static int32_t on_root(int32_t kind, const struct hw_jvm_reference_info *info, int64_t class_tag,
+static int32_t on_root(int32_t kind, const union hw_jvm_reference_info *info, int64_t class_tag,
                        int64_t referrer_class_tag, int64_t size, int64_t *tag,
                        int64_t *referrer_tag, int32_t length, void *arg)
 {

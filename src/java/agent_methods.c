@@ -31,7 +31,6 @@ enum {
     PROBES = 64,
     QUEUE = 1 << 13,
     LOCALS = 16,
-    MAX_TEXT = 1024,
     FINISH_MS = 500,
     POLL_MS = 500,
     IS_A_CLASS = 0x636c6173,
@@ -105,37 +104,10 @@ static void ask(struct slot *s, uint32_t generation, void *method, int32_t bci)
 
 /* ---- classes ---- */
 
-static const char *primitive(char letter)
-{
-    static const char *const names[] = {"Zboolean", "Bbyte", "Cchar",  "Sshort",
-                                        "Iint",     "Jlong", "Ffloat", "Ddouble"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i][0] == letter)
-            return names[i] + 1;
-    return "?";
-}
-
-/* "Lcom/x/Y$Z;" -> "com.x.Y$Z", "[[I" -> "int[][]". */
-static void class_name(const char *signature, char *out, size_t size)
-{
-    size_t rank = strspn(signature, "[");
-    const char *p = signature + rank;
-    size_t n = strlen(p);
-    if (p[0] == 'L' && n > 2)
-        (void)snprintf(out, size, "%.*s", (int)(n - 2), p + 1);
-    else
-        (void)snprintf(out, size, "%s", primitive(p[0]));
-    for (char *q = out; *q; q++)
-        if (*q == '/')
-            *q = '.';
-    for (n = strlen(out); rank && n + 3 < size; rank--, n += 2)
-        memcpy(out + n, "[]", 3);
-}
-
 static char *class_text(const char *signature)
 {
-    char name[MAX_TEXT];
-    class_name(signature, name, sizeof name);
+    char name[AGENT_MAX_NAME];
+    agent_class_name(signature, name, sizeof name);
     size_t n = strlen(name);
     char *text = calloc(1, n + sizeof "\0\0[java]");
     if (!text)
@@ -200,11 +172,6 @@ uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number
 
 /* ---- names ---- */
 
-static void give_back(void *p)
-{
-    (void)HW_JVM(m.ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(m.ti, p); /* NULL is fine */
-}
-
 static hw_jobject call(hw_jobject o, void *method)
 {
     hw_jobject r = NULL;
@@ -250,10 +217,15 @@ static bool text_of(hw_jobject string, const char *before, char *out, size_t siz
     return true;
 }
 
+struct naming {
+    struct agent_method_naming method;
+    char module[AGENT_MAX_NAME];
+};
+
 /* "[java] " and the module, or the jar or folder that the class came from. */
 static void module_of(hw_jobject c, char *out, size_t size)
 {
-    char path[MAX_TEXT];
+    char path[AGENT_MAX_NAME];
     (void)snprintf(out, size, "[java]");
     if (text_of(call(call(c, m.get_module), m.module_name), "[java] ", out, size))
         return;
@@ -267,63 +239,24 @@ static void module_of(hw_jobject c, char *out, size_t size)
     (void)snprintf(out, size, "[java] %s", slash ? slash + 1 : path);
 }
 
-static uint32_t line_of(void *method, int32_t bci)
-{
-    int32_t n = 0;
-    struct hw_jvm_line *table = NULL;
-    int64_t best = -1;
-    uint32_t line = 0;
-    if (bci < 0 || HW_JVM(m.ti, HW_TI_METHOD_LINES, hw_ti_lines_fn *)(m.ti, method, &n, &table))
-        return 0;
-    for (int32_t i = 0; i < n; i++)
-        if (table[i].start <= bci && table[i].start > best) {
-            best = table[i].start;
-            line = (uint32_t)table[i].line;
-        }
-    give_back(table);
-    return line;
-}
-
-struct naming {
-    char function[MAX_TEXT], file[MAX_TEXT], module[MAX_TEXT];
-    uint32_t line;
-};
-
 static bool describe(void *method, int32_t bci, struct naming *x)
 {
-    char *name = NULL, *signature = NULL, *source = NULL;
-    hw_jobject c = NULL;
-    if (!method ||
-        HW_JVM(m.ti, HW_TI_METHOD_CLASS, hw_ti_method_class_fn *)(m.ti, method, &c) != 0 ||
-        HW_JVM(m.ti, HW_TI_CLASS_SIGNATURE, hw_ti_signature_fn *)(m.ti, c, &signature, NULL) != 0)
+    hw_jobject c;
+    if (!agent_method_name(m.ti, method, bci, &x->method, &c))
         return false;
-    bool ok = HW_JVM(m.ti, HW_TI_METHOD_NAME, hw_ti_method_name_fn *)(m.ti, method, &name, NULL,
-                                                                      NULL) == 0;
-    if (ok) {
-        class_name(signature, x->function, sizeof x->function);
-        size_t n = strlen(x->function);
-        (void)snprintf(x->function + n, sizeof x->function - n, ".%s", name);
-        module_of(c, x->module, sizeof x->module);
-        x->line = line_of(method, bci);
-        const char *slash = strrchr(signature, '/');
-        int folder = slash && signature[0] == 'L' ? (int)(slash - signature) : 0;
-        if (HW_JVM(m.ti, HW_TI_SOURCE_FILE, hw_ti_text_fn *)(m.ti, c, &source) == 0)
-            (void)snprintf(x->file, sizeof x->file, "%.*s%s", folder, signature + 1, source);
-    }
-    give_back(name);
-    give_back(signature);
-    give_back(source);
-    return ok;
+    module_of(c, x->module, sizeof x->module);
+    return true;
 }
 
 static void fixed_text(enum agent_text text, int32_t number, struct naming *x)
 {
     switch (text) {
     case AGENT_TEXT_GAP:
-        (void)snprintf(x->function, sizeof x->function, "[unwind gap]");
+        (void)snprintf(x->method.function, sizeof x->method.function, "[unwind gap]");
         break;
     case AGENT_TEXT_FAILED:
-        (void)snprintf(x->function, sizeof x->function, "[java unwind failed: %d]", (int)number);
+        (void)snprintf(x->method.function, sizeof x->method.function, "[java unwind failed: %d]",
+                       (int)number);
         break;
     case AGENT_TEXT_COUNT:
         break;
@@ -333,24 +266,25 @@ static void fixed_text(enum agent_text text, int32_t number, struct naming *x)
 /* Once a slot: in a later session the class may be gone. */
 static void find_name(struct slot *s)
 {
-    struct naming x = {.line = 0};
+    struct naming x = {.method = {.line = 0}};
     void *method = atomic_load_explicit(&s->method, memory_order_relaxed);
     int32_t bci = atomic_load_explicit(&s->bci, memory_order_relaxed);
     (void)HW_JVM(m.jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(m.jni, LOCALS);
     if (bci <= NOT_A_METHOD + 0 && bci > NOT_A_METHOD - 100)
         fixed_text((enum agent_text)(uintptr_t)method, bci - NOT_A_METHOD, &x);
     else if (!describe(method, bci, &x))
-        (void)snprintf(x.function, sizeof x.function, "[unloaded Java method]");
+        (void)snprintf(x.method.function, sizeof x.method.function, "[unloaded Java method]");
     HW_JVM(m.jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(m.jni);
     (void)HW_JVM(m.jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(m.jni, NULL);
-    size_t a = strlen(x.function) + 1, b = strlen(x.file) + 1, c = strlen(x.module) + 1;
+    size_t a = strlen(x.method.function) + 1, b = strlen(x.method.file) + 1,
+           c = strlen(x.module) + 1;
     char *text = malloc(a + b + c);
     if (!text)
         return;
-    memcpy(text, x.function, a);
-    memcpy(text + a, x.file, b);
+    memcpy(text, x.method.function, a);
+    memcpy(text + a, x.method.file, b);
     memcpy(text + a + b, x.module, c);
-    s->line = x.line;
+    s->line = x.method.line;
     atomic_store_explicit(&s->text, text, memory_order_release);
 }
 

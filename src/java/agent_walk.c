@@ -247,8 +247,28 @@ static bool has_index(int32_t kind)
     return kind == HW_REF_FIELD || kind == HW_REF_STATIC;
 }
 
+static uint64_t thread_number(int64_t tag)
+{
+    return tag > AGENT_THREAD_TAG ? (uint64_t)(tag - AGENT_THREAD_TAG) : 0;
+}
+
+/* Whose root it is. tag: of the object itself. */
+static void put_holder(int32_t kind, const struct hw_jvm_on_stack *s, int64_t tag)
+{
+    if (kind == HW_ROOT_THREAD) {
+        put(thread_number(tag));
+        return;
+    }
+    bool is_local = kind == HW_ROOT_STACK;
+    put(thread_number(s->thread_tag));
+    put((uint64_t)s->thread_id);
+    put((uint64_t)((int64_t)s->depth + 1));
+    put(w.how->frames ? agent_frame_number(w.how->frames, s->method, is_local ? s->bci : -1) : 0);
+    put(is_local ? (uint64_t)((int64_t)s->slot + 1) : 0);
+}
+
 /* What is referred to, and for the first time what it is. */
-static int32_t put_reference(int32_t kind, const struct hw_jvm_reference_info *info, uint64_t id,
+static int32_t put_reference(int32_t kind, const union hw_jvm_reference_info *info, uint64_t id,
                              int64_t tag, int64_t class_tag, int64_t size)
 {
     bool fresh = !mark(id, /* only_look = */ false);
@@ -259,6 +279,8 @@ static int32_t put_reference(int32_t kind, const struct hw_jvm_reference_info *i
                                 (fresh && class_object ? HW_JAVA_OP_CLASS_OBJECT : 0));
     if (has_index(kind))
         put((uint32_t)info->index);
+    if (hw_jvm_has_holder((uint32_t)kind))
+        put_holder(kind, &info->on_stack, tag);
     put_signed((int64_t)(id - w.owner));
     if (fresh) {
         put((uint64_t)class_tag);
@@ -311,7 +333,7 @@ static void put_owner(uint64_t owner)
 }
 
 /* Of a walk by tags, which knows no addresses. */
-static int32_t on_primitive(int32_t kind, const struct hw_jvm_reference_info *info,
+static int32_t on_primitive(int32_t kind, const union hw_jvm_reference_info *info,
                             int64_t class_tag, int64_t *tag, int64_t value, int32_t type, void *arg)
 {
     (void)arg;
@@ -327,7 +349,7 @@ static int32_t on_primitive(int32_t kind, const struct hw_jvm_reference_info *in
     return HW_TI_VISIT;
 }
 
-static int32_t on_reference(int32_t kind, const struct hw_jvm_reference_info *info,
+static int32_t on_reference(int32_t kind, const union hw_jvm_reference_info *info,
                             int64_t class_tag, int64_t referrer_class_tag, int64_t size,
                             int64_t *tag, int64_t *referrer_tag, int32_t length, void *arg)
 {
@@ -488,6 +510,8 @@ void agent_walk_run(struct agent *a, struct agent_walk *how, struct hw_java_say 
 {
     memset(&w, 0, sizeof w);
     w.how = how;
+    if (how->frames)
+        agent_frames_clear(how->frames); /* of a walk that failed */
     w.by_tag = how->mode == HW_JAVA_FORK_TAGS || how->mode == HW_JAVA_PAUSED_TAGS;
     w.paused = how->mode == HW_JAVA_PAUSED_ADDRESS || how->mode == HW_JAVA_PAUSED_TAGS;
     w.next_tag = (uint64_t)how->n_classes + 1;

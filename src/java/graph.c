@@ -19,7 +19,7 @@
 #include "base/banned.h"
 
 enum {
-    OP_MAX = 64,
+    OP_MAX = 128,
     MAX_VALUES = 64,
     DESCRIBED = 1u << 31,
     CLASS_OBJECT = 1u << 30,
@@ -252,12 +252,33 @@ static int begin_owner(struct hw_java_graph *g, uint64_t delta)
     return rc;
 }
 
+static uint32_t get_small(struct cursor *c)
+{
+    uint64_t v = get(c);
+    return v <= INT32_MAX ? (uint32_t)v : 0;
+}
+
+static struct hw_java_holder get_holder(uint32_t kind, struct cursor *c)
+{
+    struct hw_java_holder by = {.thread = get_small(c), .depth = -1, .slot = -1};
+    if (!hw_jvm_is_on_stack(kind))
+        return by;
+    by.thread_id = get(c);
+    by.depth = (int32_t)get_small(c) - 1;
+    by.frame = get_small(c);
+    by.slot = (int32_t)get_small(c) - 1;
+    return by;
+}
+
 static int take_reference(struct hw_java_graph *g, uint8_t head, struct cursor *c)
 {
     uint32_t kind = head & HW_JAVA_OP_KIND;
     uint64_t ours = 0, of_class = 0, words = 0, stands_for = 0, index = 0;
     if (kind == HW_REF_FIELD || kind == HW_REF_STATIC)
         index = get(c);
+    struct hw_java_holder by = {0};
+    if (hw_jvm_has_holder(kind))
+        by = get_holder(kind, c);
     uint64_t id = g->owner_id + get_signed(c);
     if (head & HW_JAVA_OP_FRESH) {
         of_class = get(c);
@@ -277,7 +298,7 @@ static int take_reference(struct hw_java_graph *g, uint8_t head, struct cursor *
     else if (!hw_map64_get(&g->ids, id, &ours))
         return HW_EFORMAT;
     if (kind >= HW_ROOT_JNI_GLOBAL)
-        return g->sink.root(g->sink.ctx, ours, kind);
+        return g->sink.root(g->sink.ctx, ours, kind, hw_jvm_has_holder(kind) ? &by : NULL);
     return g->owner ? add_ref(g, kind, (uint32_t)index, ours) : HW_EFORMAT;
 }
 

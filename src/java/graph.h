@@ -49,10 +49,20 @@ struct hw_java_object {
     size_t n_values;
 };
 
+/* Whose root it is, of the kinds that have it: hw_jvm_has_holder(). */
+struct hw_java_holder {
+    uint32_t thread;    /* number; 0 = unknown */
+    uint64_t thread_id; /* as Java numbers it; 0 = unknown */
+    int32_t depth;      /* 0 = the innermost method; -1 = none */
+    uint32_t frame;     /* number; 0 = unknown */
+    int32_t slot;       /* -1 = none */
+};
+
 struct hw_java_sink {
     void *ctx;
     int (*object)(void *ctx, const struct hw_java_object *o);
-    int (*root)(void *ctx, uint64_t id, uint32_t kind); /* enum hw_jvm_reference; before objects */
+    /* kind: enum hw_jvm_reference. Before the object. by: NULL = the kind has none */
+    int (*root)(void *ctx, uint64_t id, uint32_t kind, const struct hw_java_holder *by);
 };
 
 /* classes is borrowed. */

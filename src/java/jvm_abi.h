@@ -10,6 +10,7 @@
 #ifndef HW_JAVA_JVM_ABI_H
 #define HW_JAVA_JVM_ABI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef void *const **hw_jvm_env; /* a JavaVM, a JNIEnv or a jvmtiEnv */
@@ -51,6 +52,8 @@ enum hw_jni_place {
 
 enum hw_jvmti_place { /* a function's number in the specification, less one */
                       HW_TI_EVENT_MODE = 1,
+                      HW_TI_ALL_THREADS = 3,
+                      HW_TI_THREAD_INFO = 8,
                       HW_TI_CURRENT_THREAD = 17,
                       HW_TI_DEALLOCATE = 46,
                       HW_TI_CLASS_SIGNATURE = 47,
@@ -125,17 +128,43 @@ enum hw_jvm_reference {
     HW_ROOT_OTHER = 27
 };
 
-/* The head of jvmtiHeapReferenceInfo: field, element or constant number. */
-struct hw_jvm_reference_info {
+/* Roots that a thread holds: it, and what is on its stack. */
+static inline bool hw_jvm_is_on_stack(uint32_t kind)
+{
+    return kind == HW_ROOT_STACK || kind == HW_ROOT_JNI_LOCAL;
+}
+
+static inline bool hw_jvm_has_holder(uint32_t kind)
+{
+    return kind == HW_ROOT_THREAD || hw_jvm_is_on_stack(kind);
+}
+
+/* jvmtiHeapReferenceInfo: the number of a field, element or constant; or of roots on a stack. */
+struct hw_jvm_on_stack {
+    int64_t thread_tag, thread_id;
+    int32_t depth; /* 0 = the innermost method */
+    void *method;
+    int64_t bci;  /* HW_ROOT_STACK only, as is */
+    int32_t slot; /* this */
+};
+union hw_jvm_reference_info {
     int32_t index;
+    struct hw_jvm_on_stack on_stack;
 };
 
-typedef int32_t hw_jvm_reference_fn(int32_t kind, const struct hw_jvm_reference_info *info,
+struct hw_jvm_thread_info {
+    char *name;
+    int32_t priority;
+    uint8_t is_daemon;
+    hw_jobject group, loader;
+};
+
+typedef int32_t hw_jvm_reference_fn(int32_t kind, const union hw_jvm_reference_info *info,
                                     int64_t class_tag, int64_t referrer_class_tag, int64_t size,
                                     int64_t *tag, int64_t *referrer_tag, int32_t length, void *arg);
 
 /* value: a jvalue, eight bytes whatever its type. */
-typedef int32_t hw_jvm_primitive_fn(int32_t kind, const struct hw_jvm_reference_info *info,
+typedef int32_t hw_jvm_primitive_fn(int32_t kind, const union hw_jvm_reference_info *info,
                                     int64_t class_tag, int64_t *tag, int64_t value, int32_t type,
                                     void *arg);
 
@@ -208,6 +237,7 @@ typedef int32_t hw_ti_interval_fn(void *env, int32_t bytes);
 typedef int32_t hw_ti_stack_fn(void *env, hw_jobject thread, int32_t from, int32_t most,
                                struct hw_jvm_frame *out, int32_t *n);
 typedef int32_t hw_ti_thread_fn(void *env, hw_jobject *out);
+typedef int32_t hw_ti_thread_info_fn(void *env, hw_jobject thread, struct hw_jvm_thread_info *out);
 typedef int32_t hw_ti_method_name_fn(void *env, void *method, char **name, char **signature,
                                      char **generic);
 typedef int32_t hw_ti_method_class_fn(void *env, void *method, hw_jobject *out);

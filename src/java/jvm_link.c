@@ -26,6 +26,7 @@
 #include "base/fd.h"
 #include "java/classes.h"
 #include "java/graph.h"
+#include "java/holders.h"
 #include "java/lobby.h"
 #include "proc/limits.h"
 #include "proc/pid.h"
@@ -50,6 +51,7 @@ struct hw_java_link {
     int socket;
     struct hw_java_classes *classes; /* owned */
     struct hw_java_graph *graph;     /* owned */
+    struct hw_java_holders *holders; /* owned */
     uint8_t *chunk;                  /* owned */
 };
 
@@ -256,6 +258,7 @@ void hw_java_link_free(struct hw_java_link *l)
         (void)close(l->socket);
     hw_java_graph_free(l->graph);
     hw_java_classes_free(l->classes);
+    hw_java_holders_free(l->holders);
     free(l->chunk);
     free(l);
 }
@@ -312,6 +315,18 @@ static int take_classes(struct hw_java_link *l, int fd, struct hw_error *err)
     return rc < 0 ? rc : hw_java_classes_parse(hw_bytes_of(text, n), &l->classes, err);
 }
 
+/* A table that is broken is none: the graph is whole without it. */
+static int take_holders(struct hw_java_link *l, int fd)
+{
+    char *text = NULL;
+    size_t n = 0;
+    hw_java_holders_free(l->holders);
+    l->holders = NULL;
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 || hw_fd_read_file(fd, MAX_TABLE, &text, &n, NULL) < 0)
+        return 0;
+    return hw_java_holders_parse(text, n, &l->holders, NULL) == HW_ENOMEM ? HW_ENOMEM : 0;
+}
+
 /* Reads a walk to the pipe's end. What is wrong with it is in *broken; the end of the walk decides
  * with it. < 0: the sink or memory, no use to go on. */
 static int take_graph(struct hw_java_link *l, struct hw_java_taking *t, int fd,
@@ -356,6 +371,8 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
                                 .min_heap_bytes = t->min_heap_bytes};
     struct hw_error broken = {0};
     bool whole = false;
+    hw_java_holders_free(l->holders);
+    l->holders = NULL;
     t->n_steps = 0;
     if (send(l->socket, &q, sizeof q, MSG_NOSIGNAL) != (ssize_t)sizeof q)
         return gone(l, err);
@@ -378,7 +395,11 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
             whole = m.reason == 0 && l->graph && !broken.code;
             note(t, m.mode, m.reason ? m.reason : whole ? 0 : HW_JAVA_INCOMPLETE, m.detail);
             break;
+        case HW_JAVA_HOLDERS:
+            rc = take_holders(l, fd);
+            break;
         case HW_JAVA_DONE:
+            t->holders = l->holders;
             t->heap_bytes = m.heap_bytes;
             if (whole)
                 return 0;

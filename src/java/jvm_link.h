@@ -19,6 +19,7 @@
 struct hw_error;
 struct hw_java_classes;
 struct hw_java_graph;
+struct hw_java_holders;
 struct hw_java_link;
 struct hw_java_sink;
 
@@ -49,11 +50,12 @@ struct hw_java_taking {
     struct hw_java_step steps[8];
     unsigned n_steps;
     uint64_t stream_bytes;
-    uint64_t heap_bytes; /* in use before it, garbage included; 0 = unknown */
+    uint64_t heap_bytes;                   /* in use before it, garbage included; 0 = unknown */
+    const struct hw_java_holders *holders; /* NULL = none came */
 };
 
-/* 0: the graph that the last begin made is whole. classes and graph are the link's until the next
- * dump or free. */
+/* 0: the graph that the last begin made is whole. classes, graph and holders are the link's until
+ * the next dump or free. */
 int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct hw_error *err);
 
 /* The modes that are safe for this JVM now; with why, when a fork is not (0 = it is). */

@@ -8,20 +8,22 @@
  *              library -> asker   CLASSES   + a memory file with the class table
  *                                 ATTEMPT   + the reading end of a pipe: one walk's graph
  *                                 ENDED     how that walk went; maybe the next ATTEMPT
+ *              library -> asker   HOLDERS   + a memory file: what its threads and frames are called
  *                                 DONE
  *
  *          Class table: n; for each class 1..n: bits, superclass (0 none), signature, interfaces
  *          (count, numbers), fields (count; each: static?, name, signature); text is length +
- * bytes. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A thing's id is its
- * address / 8 or its tag; both are of this walk only. Trust:   the asker believes nothing: the
- * target's memory may hold anything.
+ * bytes. Holders: n; for each thread 1..n: its number in Java, daemon?, name; n; for each frame
+ * 1..n: function, file, line. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A
+ * thing's id is its address / 8 or its tag; both are of this walk only. Trust:   the asker believes
+ * nothing: the target's memory may hold anything.
  */
 #ifndef HW_JAVA_PROTOCOL_H
 #define HW_JAVA_PROTOCOL_H
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 3u
+#define HW_JAVA_PROTOCOL 4u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,
@@ -45,7 +47,8 @@ enum hw_java_say_type {
     HW_JAVA_CLASSES,
     HW_JAVA_ATTEMPT,
     HW_JAVA_ENDED,
-    HW_JAVA_DONE
+    HW_JAVA_DONE,
+    HW_JAVA_HOLDERS
 };
 
 struct hw_java_say {
@@ -69,6 +72,9 @@ _Static_assert(sizeof(struct hw_java_say) == 72, "crosses processes");
  *   OWNER              id of the thing that the following references belong to, less that of the
  *                      owner before (zigzag)
  *   FIELD, STATIC      number of the field
+ *   roots of threads   number of the thread; 0 = none that is told
+ *   roots on stacks    the same; the thread's number in Java, 0 unknown; place in its stack, from
+ *                      1 for the innermost, 0 none; frame, 0 unknown; slot + 1, 0 = none
  *   other kinds        id referred to, less the owner's (zigzag)
  *   FRESH              number of its class (0 unknown), bytes / 8; if CLASS_OBJECT, the number of
  *                      the class that it stands for

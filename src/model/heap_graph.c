@@ -38,6 +38,7 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     hw_map64_done(&g->primitive_names);
     hw_vec_done(&g->data);
     hw_vec_done(&g->threads);
+    hw_vec_done(&g->holders);
     free(g);
 }
 
@@ -52,6 +53,39 @@ int64_t hw_object_native_slow(const struct hw_heap_graph *g, uint32_t o)
             high = mid;
     }
     return low < g->native.n && g->native.v[low].object == o ? g->native.v[low].size : 0;
+}
+
+const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o, size_t *n)
+{
+    size_t low = 0, high = g->holders.n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (g->holders.v[mid].object < o)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (high = low; high < g->holders.n && g->holders.v[high].object == o;)
+        high++;
+    *n = high - low;
+    return *n ? &g->holders.v[low] : NULL;
+}
+
+static int by_object(const void *pa, const void *pb)
+{
+    const struct hw_heap_holder *a = pa, *b = pb;
+    const uint32_t x[] = {a->object, a->root_type, a->thread, a->depth, (uint32_t)a->slot};
+    const uint32_t y[] = {b->object, b->root_type, b->thread, b->depth, (uint32_t)b->slot};
+    for (size_t i = 0; i < HW_ARRAY_LEN(x); i++)
+        if (x[i] != y[i])
+            return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+void hw_heap_graph_sort_holders(struct hw_heap_graph *g)
+{
+    if (g->holders.n)
+        qsort(g->holders.v, g->holders.n, sizeof *g->holders.v, by_object);
 }
 
 const char *hw_root_type_name(enum hw_root_type t)

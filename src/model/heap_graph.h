@@ -152,10 +152,23 @@ struct hw_heap_data {
     int64_t data_hash;
 };
 
-/* One frame chain of a thread at the moment of the dump. */
+/* A thread at the moment of the dump. Its frames may be those alone in which something is held. */
 struct hw_heap_thread {
-    int64_t tid; /* -1 = unknown */
-    hw_callsite_id callsite;
+    int64_t id;              /* as the runtime numbers threads; 0 = unknown */
+    hw_callsite_id callsite; /* HW_ID_NONE = no frame is known */
+    hw_str_id name;          /* 0 = unknown */
+    uint32_t object;         /* the thread's own; HW_ID_NONE */
+    bool is_daemon;
+};
+
+/* Of a root that a thread holds. One object may be several such roots, and others as well. */
+struct hw_heap_holder {
+    uint32_t object;
+    uint8_t root_type; /* enum hw_root_type */
+    uint32_t thread;   /* of the graph; HW_ID_NONE */
+    uint32_t depth;    /* of the frame in the thread's callsite, 0 = its leaf; HW_ID_NONE */
+    hw_frame_id frame; /* HW_ID_NONE = none is known */
+    int32_t slot;      /* the method's variable; -1 = unknown */
 };
 
 enum hw_object_flags {
@@ -176,7 +189,7 @@ struct hw_heap_graph {
     uint32_t number; /* of the graph; this and the first_… are set by freezing */
     uint32_t first_object, first_reference, first_class;
     uint32_t first_primitive, first_primitive_set, first_data, first_thread, first_block,
-        first_link;
+        first_link, first_holder;
 
     uint32_t *type;      /* by object: class */
     int64_t *self_size;  /* by object; -1 = referred to but never described */
@@ -201,6 +214,7 @@ struct hw_heap_graph {
     int64_t oome_allocation_size, oome_total_free, oome_free_until; /* -1 = unknown */
     hw_str_id oome_message;
     HW_VEC(struct hw_heap_thread) threads;
+    HW_VEC(struct hw_heap_holder) holders; /* by object */
 };
 
 int hw_heap_graph_new(struct hw_heap_graph **out);
@@ -232,6 +246,12 @@ static inline int64_t hw_object_weight(const struct hw_heap_graph *g, uint32_t o
 {
     return g->self_size[o] > 0 ? g->self_size[o] : 0;
 }
+
+/* Who holds an object that is a root; *n of them. */
+const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o,
+                                               size_t *n);
+/* Brings them into their order. */
+void hw_heap_graph_sort_holders(struct hw_heap_graph *g);
 
 int64_t hw_object_native_slow(const struct hw_heap_graph *g, uint32_t o);
 static inline int64_t hw_object_native_size(const struct hw_heap_graph *g, uint32_t o)

@@ -213,7 +213,7 @@ static int compare_graphs(const void *pa, const void *pb)
 static int number_graphs(struct hw_profile *p)
 {
     uint64_t objects = 0, refs = 0, classes = 0, sets = 0, primitives = 0, data = 0, threads = 0;
-    uint64_t blocks = 0, links = 0;
+    uint64_t blocks = 0, links = 0, holders = 0;
     for (size_t i = 0; i < p->graphs.n; i++)
         p->graphs.v[i]->first_object = (uint32_t)i; /* equal ones keep their order */
     if (p->graphs.n)
@@ -232,6 +232,8 @@ static int number_graphs(struct hw_profile *p)
         g->first_link = (uint32_t)links;
         blocks += g->blocks.n;
         links += g->links.n;
+        g->first_holder = (uint32_t)holders;
+        holders += g->holders.n;
         objects += g->n_objects;
         refs += g->n_refs;
         classes += g->n_classes;
@@ -239,8 +241,8 @@ static int number_graphs(struct hw_profile *p)
         sets += g->primitives.n ? (uint64_t)g->primitives.v[g->primitives.n - 1].set + 1 : 0;
         data += g->data.n;
         threads += g->threads.n;
-        if ((objects | refs | classes | primitives | sets | data | threads | blocks | links) >=
-            HW_ID_NONE)
+        if ((objects | refs | classes | primitives | sets | data | threads | blocks | links |
+             holders) >= HW_ID_NONE)
             return HW_ELIMIT;
     }
     return HW_OK;

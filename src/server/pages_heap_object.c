@@ -3,8 +3,8 @@
  *
  * object      upid at object: {"id", "class", "raw", "size", "native", "described", "retained":
  * {sum}, "reachable", "heap", "root", "contents", "elements", "path": [[id, class, field, root,
- *             contents]… from the root], "dominators": [[id, class, retained size + native]…],
- * "classes":
+ *             contents, who holds the root]… from the root], "dominators": [[id, class, retained
+ * size + native]…], "classes":
  *             [[id, name]… upwards], "fields": [[name, type, value]…], "references", "referrers",
  *             "dominated": counts}
  * references  upid at object offset limit: rows [reference, field, raw field, object or null,
@@ -23,7 +23,9 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/strbuf.h"
 #include "server/pages_heap.h"
+#include "views/heap_holders.h"
 #include "views/heap_objects.h"
 #include "views/heap_release.h"
 #include "views/values.h"
@@ -81,6 +83,15 @@ static int chain_of(const uint32_t *parent, uint32_t p, numbers *out)
     return HW_OK;
 }
 
+static void put_holder(struct hw_json *j, const struct hw_page_heap *h, uint32_t o)
+{
+    struct hw_strbuf text = {0};
+    if (hw_object_is_root(h->g, o))
+        hw_heap_root_text(h->p, h->g, o, &text);
+    hw_page_put_bytes(j, NULL, hw_bytes_of(text.p ? text.p : "", text.n));
+    hw_strbuf_done(&text);
+}
+
 static int put_path(struct hw_json *j, const struct hw_page_heap *h, uint32_t o)
 {
     const struct hw_heap_graph *g = h->g;
@@ -101,6 +112,7 @@ static int put_path(struct hw_json *j, const struct hw_page_heap *h, uint32_t o)
             put_field(j, h, ref);
         hw_json_str(j, root_of(g, at));
         hw_page_put_contents(j, h, at);
+        put_holder(j, h, at);
         hw_json_end_array(j);
     }
     hw_json_end_array(j);

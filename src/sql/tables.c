@@ -373,6 +373,23 @@ GRAPH_ROWS(data, data, first_data, data.n)
 GRAPH_ROWS(threads, thread, first_thread, threads.n)
 GRAPH_ROWS(blocks, block, first_block, blocks.n)
 GRAPH_ROWS(links, link, first_link, links.n)
+GRAPH_ROWS(holders, holder, first_holder, holders.n)
+
+static const struct hw_frame *frame_or_none(const struct hw_profile *p, hw_frame_id id)
+{
+    static const struct hw_frame none;
+    return id.v == HW_ID_NONE ? &none : hw_callsites_get_frame(p->callsites, id);
+}
+
+/* 0 = unknown, as lines begin at 1. */
+static uint32_t line_of(const struct hw_profile *p, hw_frame_id id)
+{
+    const struct hw_symbol_line *lines;
+    if (id.v == HW_ID_NONE ||
+        !hw_symbol_sets_get(hw_callsites_get_symbol_sets(p->callsites), id, &lines))
+        return 0;
+    return lines[0].line;
+}
 
 /* A graph's own number as one of the whole table. */
 static uint32_t shift(uint32_t first, uint32_t number)

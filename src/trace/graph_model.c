@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/strings.h"
 #include "base/vec.h"
+#include "model/callsites.h"
 #include "model/heap_graph.h"
+#include "model/symbol_sets.h"
 #include "trace/graph_writer.h"
 
 #include "base/banned.h"
@@ -16,6 +19,7 @@
 struct job {
     struct hw_graph_writer *out;
     const struct hw_heap_graph *g;
+    const struct hw_callsites *callsites;
     const struct hw_strings *strings;
     uint64_t *names; /* by field; owned */
     bool *left_out;  /* by class; owned */
@@ -98,6 +102,66 @@ static int write_class(struct job *j, uint32_t c)
     return rc;
 }
 
+static int write_threads(struct job *j)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; i < j->g->threads.n && rc == 0; i++) {
+        const struct hw_heap_thread *t = &j->g->threads.v[i];
+        bool has_object = t->object != HW_ID_NONE && is_written(j, t->object);
+        struct hw_written_thread out = {.id = t->id,
+                                        .name = hw_strings_get(j->strings, t->name),
+                                        .object = has_object ? (uint64_t)t->object + 1 : 0,
+                                        .is_daemon = t->is_daemon};
+        rc = hw_graph_writer_thread(j->out, &out);
+    }
+    return rc;
+}
+
+static int write_frame(struct job *j, hw_frame_id id)
+{
+    const struct hw_frame *f = hw_callsites_get_frame(j->callsites, id);
+    const struct hw_symbol_line *lines;
+    struct hw_written_frame out = {.function = hw_strings_get(j->strings, f->name)};
+    if (hw_symbol_sets_get(hw_callsites_get_symbol_sets(j->callsites), id, &lines)) {
+        out.file = hw_strings_get(j->strings, lines[0].file);
+        out.line = lines[0].line;
+    }
+    return hw_graph_writer_frame(j->out, &out);
+}
+
+/* Frames are numbered as they are met. */
+static int write_holders(struct job *j)
+{
+    struct hw_map64 number = {0};
+    int rc = write_threads(j);
+    for (size_t i = 0; i < j->g->holders.n && rc == 0; i++) {
+        const struct hw_heap_holder *h = &j->g->holders.v[i];
+        struct hw_written_holder out = {.object = (uint64_t)h->object + 1,
+                                        .root_type = h->root_type,
+                                        .thread = h->thread,
+                                        .frame = HW_ID_NONE,
+                                        .depth = h->depth <= INT32_MAX ? (int32_t)h->depth : -1,
+                                        .slot = h->slot};
+        uint64_t *at;
+        bool fresh;
+        if (!is_written(j, h->object))
+            continue;
+        if (h->frame.v != HW_ID_NONE) {
+            rc = hw_map64_at(&number, h->frame.v, &at, &fresh);
+            if (rc == 0 && fresh) {
+                *at = number.n - 1;
+                rc = write_frame(j, h->frame);
+            }
+            if (rc == 0)
+                out.frame = (uint32_t)*at;
+        }
+        if (rc == 0)
+            rc = hw_graph_writer_holder(j->out, &out);
+    }
+    hw_map64_done(&number);
+    return rc;
+}
+
 static void choose(struct job *j, const char *const *ignored, size_t n_ignored)
 {
     for (uint32_t c = 0; c < j->g->n_classes; c++)
@@ -107,10 +171,11 @@ static void choose(struct job *j, const char *const *ignored, size_t n_ignored)
 }
 
 int hw_graph_write_model(struct hw_graph_writer *w, const struct hw_heap_graph *g,
-                         const struct hw_strings *strings, const char *const *ignored,
+                         struct hw_callsites *callsites, const char *const *ignored,
                          size_t n_ignored, struct hw_graph_model_sums *out, struct hw_error *err)
 {
-    struct job j = {.out = w, .g = g, .strings = strings};
+    struct job j = {
+        .out = w, .g = g, .callsites = callsites, .strings = hw_callsites_strings(callsites)};
     j.names = calloc((size_t)g->n_fields + 1, sizeof *j.names);
     j.left_out = calloc((size_t)g->n_classes + 1, sizeof *j.left_out);
     int rc = j.names && j.left_out ? hw_graph_writer_reset(w, err) : HW_ENOMEM;
@@ -123,6 +188,8 @@ int hw_graph_write_model(struct hw_graph_writer *w, const struct hw_heap_graph *
             rc = write_object(&j, o);
     for (uint32_t c = 0; c < g->n_classes && rc == 0; c++)
         rc = write_class(&j, c);
+    if (rc == 0)
+        rc = write_holders(&j);
     *out = j.sums;
     free(j.names);
     free(j.left_out);

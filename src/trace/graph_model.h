@@ -4,6 +4,7 @@
  * Why:     a graph that was imported (the JVM's own heap dump) goes into a trace like one that was
  *          walked by us.
  * Shapes:  one call; then the graph writer can be committed. Every reference is named by itself.
+ *          Threads are told with their names and the frames in which they hold roots.
  *          Contents (strings, primitive fields) are left out, as the format leaves them.
  * Owns:    nothing.
  * Errors:  those of graph_writer.h.
@@ -14,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct hw_callsites;
 struct hw_error;
 struct hw_graph_writer;
 struct hw_heap_graph;
-struct hw_strings;
 
 struct hw_graph_model_sums {
     uint64_t objects, refs, bytes;
@@ -25,7 +26,7 @@ struct hw_graph_model_sums {
 
 /* What was written before is forgotten. ignored: names of classes whose objects are left out. */
 int hw_graph_write_model(struct hw_graph_writer *w, const struct hw_heap_graph *g,
-                         const struct hw_strings *strings, const char *const *ignored,
+                         struct hw_callsites *callsites, const char *const *ignored,
                          size_t n_ignored, struct hw_graph_model_sums *out, struct hw_error *err);
 
 #endif

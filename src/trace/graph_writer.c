@@ -209,6 +209,48 @@ int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type)
     return type < N_ROOTS && hw_vec_push(&w->roots[type], id) == 0 ? HW_OK : HW_ENOMEM;
 }
 
+static void put_text(struct hw_pb *pb, uint32_t field, struct hw_bytes text)
+{
+    if (text.n)
+        hw_pb_bytes(pb, field, text.p, text.n);
+}
+
+int hw_graph_writer_thread(struct hw_graph_writer *w, const struct hw_written_thread *t)
+{
+    if (t->id)
+        hw_pb_uint(&w->one, HW_F_ManagedThread_id, (uint64_t)t->id);
+    put_text(&w->one, HW_F_ManagedThread_name, t->name);
+    if (t->object)
+        hw_pb_uint(&w->one, HW_F_ManagedThread_object_id, t->object);
+    if (t->is_daemon)
+        hw_pb_uint(&w->one, HW_F_ManagedThread_daemon, 1);
+    return put(w, HW_F_HeapGraph_managed_threads);
+}
+
+int hw_graph_writer_frame(struct hw_graph_writer *w, const struct hw_written_frame *f)
+{
+    put_text(&w->one, HW_F_ManagedFrame_function, f->function);
+    put_text(&w->one, HW_F_ManagedFrame_file, f->file);
+    if (f->line)
+        hw_pb_uint(&w->one, HW_F_ManagedFrame_line, f->line);
+    return put(w, HW_F_HeapGraph_managed_frames);
+}
+
+int hw_graph_writer_holder(struct hw_graph_writer *w, const struct hw_written_holder *h)
+{
+    hw_pb_uint(&w->one, HW_F_ManagedRoot_object_id, h->object);
+    hw_pb_uint(&w->one, HW_F_ManagedRoot_root_type, h->root_type);
+    if (h->thread != UINT32_MAX)
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_thread, h->thread);
+    if (h->frame != UINT32_MAX)
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_frame, h->frame);
+    if (h->depth >= 0)
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_depth, (uint64_t)h->depth);
+    if (h->slot >= 0)
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_slot, (uint64_t)h->slot);
+    return put(w, HW_F_HeapGraph_managed_roots);
+}
+
 int hw_graph_writer_block(struct hw_graph_writer *w, uint64_t owner, uint32_t kind, uint64_t bytes)
 {
     hw_pb_uint(&w->one, HW_F_ManagedBlock_object_id, owner);

@@ -14,8 +14,11 @@
 #ifndef HW_TRACE_GRAPH_WRITER_H
 #define HW_TRACE_GRAPH_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/bytes.h"
 
 struct hw_error;
 struct hw_graph_writer;
@@ -43,6 +46,25 @@ struct hw_written_type {
     size_t n_fields;
 };
 
+struct hw_written_thread {
+    int64_t id; /* the runtime's; 0 = unknown */
+    struct hw_bytes name;
+    uint64_t object; /* 0 = unknown */
+    bool is_daemon;
+};
+
+struct hw_written_frame {
+    struct hw_bytes function, file; /* empty = unknown */
+    uint32_t line;                  /* 0 = unknown */
+};
+
+struct hw_written_holder {
+    uint64_t object;
+    uint32_t root_type;
+    uint32_t thread, frame; /* numbers from 0; UINT32_MAX = unknown */
+    int32_t depth, slot;    /* -1 = none */
+};
+
 int hw_graph_writer_new(struct hw_graph_writer **out, struct hw_error *err);
 void hw_graph_writer_free(struct hw_graph_writer *w);
 /* Forgets all that was written. */
@@ -52,6 +74,10 @@ int hw_graph_writer_reset(struct hw_graph_writer *w, struct hw_error *err);
 uint64_t hw_graph_writer_name(struct hw_graph_writer *w, const char *text);
 int hw_graph_writer_object(struct hw_graph_writer *w, const struct hw_written_object *o);
 int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type);
+/* Threads and frames are numbered from 0, each in the order in which they are written. */
+int hw_graph_writer_thread(struct hw_graph_writer *w, const struct hw_written_thread *t);
+int hw_graph_writer_frame(struct hw_graph_writer *w, const struct hw_written_frame *f);
+int hw_graph_writer_holder(struct hw_graph_writer *w, const struct hw_written_holder *h);
 /* Memory outside of the heap that an object owns. kind: ManagedBlock.Kind. Blocks are numbered from
  * 0 in this order. */
 int hw_graph_writer_block(struct hw_graph_writer *w, uint64_t owner, uint32_t kind, uint64_t bytes);

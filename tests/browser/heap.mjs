@@ -249,6 +249,11 @@ test('an object: path, dominators, both directions, values', { skip }, async () 
   assert.deepEqual(d.path.map((x) => x[1]).slice(-2), ['java.util.HashMap$Node', 'Managed$Session']);
   assert.equal(d.path.at(-1)[2], 'java.util.HashMap$Node.value');
   assert.ok(d.path[0][3].startsWith('ROOT_'));
+  const [[local]] = await server.sql(`select h.object_id from heap_graph_root_holder h join heap_graph_java_thread t on t.id = h.thread_id join heap_graph_object o on o.id = h.object_id where o.root_type = h.root_type and h.line and t.name = 'main' and o.graph_sample_ts = ${last} limit 1`);
+  const held = await json(`object?object=${local}`);
+  assert.match(held.path[0][5], /^a variable of [\w.$]+ \(\w+\.java:\d+\) in thread "main"$/);
+  await visit(page, 'heap', `&tab=o${local}&objs=${local}`);
+  assert.equal(await page.textContent('.root-holder'), held.path[0][5]);
   assert.deepEqual(d.classes.map((c) => c[1]), ['Managed$Session', 'java.lang.Object']);
   const idoms = [session];
   for (let id = session; id !== null;) {

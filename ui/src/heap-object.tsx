@@ -90,9 +90,9 @@ function Path({ d }: { d: Details }) {
   if (!d.path.length) return <p class="dim">No root leads to it: it waits for the collector.</p>;
   return (
     <ol class="object-path">
-      {d.path.map(([id, cls, field, root, contents], i) => (
+      {d.path.map(([id, cls, field, root, contents, holder], i) => (
         <li>{field !== '' ? <span class="dim" title={safe(field)}>.{safe(last(field))} </span> : i > 0 && <span class="dim">[…] </span>}
-          {id === d.id ? <b>{safe(cls)}</b> : <a href={objectHref(id)} title={`object ${id}`}>{safe(cls)}</a>} {contents && <span class="dim">{fit(safe(contents), 40)}</span>} {root && <span class="root-kind">{bare(root)}</span>}
+          {id === d.id ? <b>{safe(cls)}</b> : <a href={objectHref(id)} title={`object ${id}`}>{safe(cls)}</a>} {contents && <span class="dim">{fit(safe(contents), 40)}</span>} {root && <span class="root-kind">{bare(root)}</span>} {holder && <span class="root-holder">{safe(holder)}</span>}
           {root && d.path.length > 0 && <Cut what={`o${id}`} say={`the root at object ${id}`} />}</li>
       ))}
     </ol>

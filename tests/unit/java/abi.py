@@ -66,7 +66,15 @@ SAME = {
     "offsetof(struct hw_jvm_callbacks, reference)": "offsetof(jvmtiHeapCallbacks, heap_reference_callback)",
     "sizeof(struct hw_jvm_attach)": "sizeof(JavaVMAttachArgs)",
     "offsetof(struct hw_jvm_attach, name)": "offsetof(JavaVMAttachArgs, name)",
-    "offsetof(struct hw_jvm_reference_info, index)": "offsetof(jvmtiHeapReferenceInfo, field.index)",
+    "offsetof(union hw_jvm_reference_info, index)": "offsetof(jvmtiHeapReferenceInfo, field.index)",
+    "offsetof(union hw_jvm_reference_info, on_stack.thread_tag)": "offsetof(jvmtiHeapReferenceInfo, jni_local.thread_tag)",
+    "offsetof(union hw_jvm_reference_info, on_stack.thread_id)": "offsetof(jvmtiHeapReferenceInfo, stack_local.thread_id)",
+    "offsetof(union hw_jvm_reference_info, on_stack.depth)": "offsetof(jvmtiHeapReferenceInfo, stack_local.depth)",
+    "offsetof(union hw_jvm_reference_info, on_stack.method)": "offsetof(jvmtiHeapReferenceInfo, jni_local.method)",
+    "offsetof(union hw_jvm_reference_info, on_stack.bci)": "offsetof(jvmtiHeapReferenceInfo, stack_local.location)",
+    "offsetof(union hw_jvm_reference_info, on_stack.slot)": "offsetof(jvmtiHeapReferenceInfo, stack_local.slot)",
+    "sizeof(struct hw_jvm_thread_info)": "sizeof(jvmtiThreadInfo)",
+    "offsetof(struct hw_jvm_thread_info, is_daemon)": "offsetof(jvmtiThreadInfo, is_daemon)",
 }
 # Bits of the capabilities.
 BITS = {"HW_TI_CAN_SAMPLE": "can_generate_sampled_object_alloc_events", "HW_TI_CAN_SOURCE_FILE": "can_get_source_file_name", "HW_TI_CAN_LINES": "can_get_line_numbers"}

@@ -107,6 +107,10 @@ static void refer(struct stream *s, uint32_t kind, uint32_t index, uint64_t to, 
                    (fresh && stands_for ? HW_JAVA_OP_CLASS_OBJECT : 0u));
     if (kind == HW_REF_FIELD || kind == HW_REF_STATIC)
         put(&s->b, index);
+    if (hw_jvm_has_holder(kind))
+        put(&s->b, 3); /* a thread */
+    for (uint32_t i = 0; hw_jvm_is_on_stack(kind) && i < 4; i++)
+        put(&s->b, index + i); /* its number in Java, place, frame, slot */
     put_signed(&s->b, (int64_t)(to - s->owner));
     if (!fresh)
         return;
@@ -125,6 +129,7 @@ static void own(struct stream *s, uint64_t id)
 
 struct seen {
     char text[2048]; /* "id(class): name>id …; " */
+    char roots[256]; /* "kind>id: thread number depth frame slot; " */
     const struct hw_java_classes *classes;
 };
 
@@ -148,9 +153,14 @@ static int on_object(void *ctx, const struct hw_java_object *o)
     return 0;
 }
 
-static int on_root(void *ctx, uint64_t id, uint32_t kind)
+static int on_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java_holder *by)
 {
-    (void)ctx, (void)id, (void)kind;
+    struct seen *s = ctx;
+    size_t n = strlen(s->roots);
+    if (by)
+        (void)snprintf(s->roots + n, sizeof s->roots - n, "%u>%d: %u %llu %d %u %d; ", kind,
+                       (int)id, by->thread, (unsigned long long)by->thread_id, by->depth, by->frame,
+                       by->slot);
     return 0;
 }
 
@@ -189,6 +199,21 @@ static void test_right_numbers(void **state)
     assert_int_equal(feed(&s, &seen), 0);
     assert_string_equal(seen.text, "1(B): next>2 all>3 any>4 any>5; 2(A): next>1; 3(B[]):; "
                                    "4(int[]):; 5(java.lang.Object):; ");
+}
+
+static void test_holders(void **state)
+{
+    (void)state;
+    struct stream s = {.b.n = 0};
+    struct seen seen;
+    refer(&s, HW_ROOT_THREAD, 0, 1, INT_ARRAY, 0);
+    refer(&s, HW_ROOT_STACK, 20, 1, INT_ARRAY, 0);
+    refer(&s, HW_ROOT_JNI_LOCAL, 0, 2, INT_ARRAY, 0); /* 0: unknown, none */
+    refer(&s, HW_ROOT_OTHER, 0, 2, INT_ARRAY, 0);
+    own(&s, 1);
+    own(&s, 2);
+    assert_int_equal(feed(&s, &seen), 0);
+    assert_string_equal(seen.roots, "26>1: 3 0 -1 0 -1; 24>1: 3 20 20 22 22; 25>2: 3 0 0 2 2; ");
 }
 
 /* Everything is one field off: found at the first object, and only that class is meant. */
@@ -243,7 +268,8 @@ static void test_superclass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_numbers), cmocka_unit_test(test_other_numbers),
-        cmocka_unit_test(test_arrays), cmocka_unit_test(test_superclass)};
+        cmocka_unit_test(test_right_numbers), cmocka_unit_test(test_holders),
+        cmocka_unit_test(test_other_numbers), cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_superclass)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,114 @@
+#include "java/holders.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include "base/banned.h"
+
+struct hw_java_holders {
+    char *text; /* owned */
+    HW_VEC(struct hw_java_thread) threads;
+    HW_VEC(struct hw_java_frame) frames;
+};
+
+struct cursor {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+static uint64_t get(struct cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (c->p == c->end)
+            break;
+        uint8_t b = *c->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80)
+            return v;
+    }
+    c->bad = true;
+    return 0;
+}
+
+static struct hw_bytes get_text(struct cursor *c)
+{
+    uint64_t n = get(c);
+    if (c->bad || n > (uint64_t)(c->end - c->p)) {
+        c->bad = true;
+        return hw_bytes_of(c->end, 0);
+    }
+    struct hw_bytes text = hw_bytes_of(c->p, (size_t)n);
+    c->p += n;
+    return text;
+}
+
+/* A row is at least three bytes, so what is pushed is bounded by the text. */
+static int parse(struct hw_java_holders *h, struct cursor *c)
+{
+    for (uint64_t left = get(c); left && !c->bad; left--) {
+        struct hw_java_thread t = {.id = get(c), .is_daemon = get(c) != 0};
+        t.name = get_text(c);
+        if (!c->bad && hw_vec_push(&h->threads, t) < 0)
+            return HW_ENOMEM;
+    }
+    for (uint64_t left = c->bad ? 0 : get(c); left && !c->bad; left--) {
+        struct hw_java_frame f = {.function = get_text(c)};
+        f.file = get_text(c);
+        uint64_t line = get(c);
+        f.line = line > INT32_MAX ? 0 : (uint32_t)line;
+        if (!c->bad && hw_vec_push(&h->frames, f) < 0)
+            return HW_ENOMEM;
+    }
+    return c->bad ? HW_EFORMAT : HW_OK;
+}
+
+int hw_java_holders_parse(char *text, size_t n, struct hw_java_holders **out, struct hw_error *err)
+{
+    struct hw_java_holders *h = calloc(1, sizeof *h);
+    struct cursor c = {(const uint8_t *)text, (const uint8_t *)text + n, false};
+    if (!h) {
+        free(text);
+        return hw_fail(err, HW_ENOMEM, 0, "threads of a JVM");
+    }
+    h->text = text;
+    int rc = parse(h, &c);
+    if (rc < 0) {
+        hw_java_holders_free(h);
+        return hw_fail(err, rc, 0, "threads of a JVM");
+    }
+    *out = h;
+    return HW_OK;
+}
+
+void hw_java_holders_free(struct hw_java_holders *h)
+{
+    if (!h)
+        return;
+    free(h->text);
+    hw_vec_done(&h->threads);
+    hw_vec_done(&h->frames);
+    free(h);
+}
+
+size_t hw_java_holders_threads(const struct hw_java_holders *h)
+{
+    return h ? h->threads.n : 0;
+}
+
+size_t hw_java_holders_frames(const struct hw_java_holders *h)
+{
+    return h ? h->frames.n : 0;
+}
+
+const struct hw_java_thread *hw_java_holders_thread(const struct hw_java_holders *h, size_t number)
+{
+    return number && number <= hw_java_holders_threads(h) ? &h->threads.v[number - 1] : NULL;
+}
+
+const struct hw_java_frame *hw_java_holders_frame(const struct hw_java_holders *h, size_t number)
+{
+    return number && number <= hw_java_holders_frames(h) ? &h->frames.v[number - 1] : NULL;
+}
