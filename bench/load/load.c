@@ -2,6 +2,8 @@
  * Writes traces of a known shape and times how they are loaded.
  *
  *     load gen FILE MEGABYTES STACKS [seed]   STACKS callstacks, as many dumps as fill the file
+ *     load day FILE DUMPS STACKS CHANGED [seed]   that many dumps, a minute from one to the next, in
+ *                                             each of which CHANGED percent of the callstacks changed
  *     load read FILE...                       seconds, MB/s and peak memory a byte, one line a file
  *
  * The callstacks are random walks down a program of 20,000 functions, 12 to 60 frames deep, that
@@ -39,6 +41,8 @@ struct gen {
     struct site *sites;
     size_t n_sites;
     uint64_t random;
+    uint64_t step_ns; /* from dump to dump */
+    unsigned changed_percent;
 };
 
 static void fail(const char *what, const struct hw_error *err)
@@ -102,7 +106,7 @@ static void write_dump(struct gen *g, struct hw_profile_writer *pw, uint64_t ts,
         fail("dump", &err);
     for (size_t i = 0; i < g->n_sites; i++) {
         struct site *s = &g->sites[i];
-        if (first || below(g, 3)) {
+        if (first || below(g, 100) < g->changed_percent) {
             uint64_t n = 1 + below(g, 20), freed = below(g, n + 1);
             s->n_alloc += n;
             s->alloc += n * 4096 + below(g, 4096);
@@ -124,16 +128,16 @@ static void write_dump(struct gen *g, struct hw_profile_writer *pw, uint64_t ts,
         fail("dump", &err);
 }
 
-static int generate(const char *path, uint64_t bytes, size_t n_sites, uint64_t seed)
+/* Until the file has so many bytes and dumps. */
+static int generate(const char *path, uint64_t bytes, uint64_t n_dumps, struct gen g)
 {
     struct hw_trace_writer *w;
     struct hw_profile_writer *pw;
     struct hw_error err;
     static const char *const argv[] = {"/usr/bin/server"};
     struct hw_process_entry self = {.pid = PID, .ppid = 1, .cmdline = argv, .n_cmdline = 1};
-    struct gen g = {.n_sites = n_sites, .random = seed};
     hw_autofd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0 || !(g.sites = calloc(n_sites ? n_sites : 1, sizeof *g.sites)) ||
+    if (fd < 0 || !(g.sites = calloc(g.n_sites ? g.n_sites : 1, sizeof *g.sites)) ||
         hw_callsites_new(&g.cs) < 0)
         fail(path, NULL);
     make_stacks(&g);
@@ -147,12 +151,12 @@ static int generate(const char *path, uint64_t bytes, size_t n_sites, uint64_t s
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* known clock: cannot fail */
     uint64_t ts = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, n = 0;
     do
-        write_dump(&g, pw, ts += 10000000000u, n++ == 0);
-    while (hw_trace_writer_bytes(w) < bytes);
+        write_dump(&g, pw, ts += g.step_ns, n++ == 0);
+    while (hw_trace_writer_bytes(w) < bytes || n < n_dumps);
     if (hw_trace_write_stats(w, &err) < 0)
         fail(path, &err);
     printf("%s: %.0f MB, %zu callstacks, %zu callsites, %llu dumps\n", path,
-           (double)hw_trace_writer_bytes(w) / 1e6, n_sites, hw_callsites_count(g.cs),
+           (double)hw_trace_writer_bytes(w) / 1e6, g.n_sites, hw_callsites_count(g.cs),
            (unsigned long long)n);
     hw_profile_writer_free(pw);
     hw_trace_writer_free(w);
@@ -194,8 +198,17 @@ static int load(const char *path)
 int main(int argc, char **argv)
 {
     if (argc >= 5 && strcmp(argv[1], "gen") == 0)
-        return generate(argv[2], strtoull(argv[3], NULL, 10) * 1000000, strtoul(argv[4], NULL, 10),
-                        argc > 5 ? strtoull(argv[5], NULL, 10) : 1);
+        return generate(argv[2], strtoull(argv[3], NULL, 10) * 1000000, 0,
+                        (struct gen){.n_sites = strtoul(argv[4], NULL, 10),
+                                     .random = argc > 5 ? strtoull(argv[5], NULL, 10) : 1,
+                                     .step_ns = 10000000000u,
+                                     .changed_percent = 67});
+    if (argc >= 6 && strcmp(argv[1], "day") == 0)
+        return generate(argv[2], 0, strtoull(argv[3], NULL, 10),
+                        (struct gen){.n_sites = strtoul(argv[4], NULL, 10),
+                                     .random = argc > 6 ? strtoull(argv[6], NULL, 10) : 1,
+                                     .step_ns = 60000000000u,
+                                     .changed_percent = (unsigned)strtoul(argv[5], NULL, 10)});
     if (argc >= 3 && strcmp(argv[1], "read") == 0) {
         int status = 0;
         for (int i = 2; i < argc && status == 0; i++) {
@@ -208,6 +221,7 @@ int main(int argc, char **argv)
         }
         return status != 0;
     }
-    fprintf(stderr, "usage: load gen FILE MEGABYTES STACKS [SEED] | load read FILE...\n");
+    fprintf(stderr, "usage: load gen FILE MEGABYTES STACKS [SEED] | load day FILE DUMPS STACKS "
+                    "CHANGED [SEED] | load read FILE...\n");
     return 2;
 }

@@ -148,6 +148,7 @@ static int job_init(struct job *j, struct hw_error *err)
     if (rc == 0)
         rc = hw_delivery_init(&j->delivery, j->store, j->has_spool ? &j->spool : NULL, &stopped,
                               err);
+    j->delivery.sender.tenant = hw_opt_text(o, HW_OPT_TENANT);
     j->delivery.retry_ms = hw_opt_num(o, HW_OPT_RETRY_FOR);
     j->delivery.tell = tell;
     j->delivery.ctx = j;
@@ -227,6 +228,13 @@ int hw_cmd_push(struct hw_cli *cli)
     }
     if (hw_store_init(&store, to, &err) < 0)
         return hw_cli_fail(cli, &err);
+    if (store.form == HW_STORE_OTLP && !hw_opt_flag(&cli->opts, HW_OPT_PUSH_ALPHA)) {
+        hw_cli_error(cli, NULL, "OpenTelemetry's profiles are not stable; %s may not read ours",
+                     store.shown);
+        hw_cli_hint("heapwise push --alpha --to %s FILE", to);
+        hw_store_done(&store);
+        return HW_EXIT_UNSUPPORTED;
+    }
     int rc = schema ? hw_push_schema(cli, &store) : HW_EXIT_OK;
     if (rc == HW_EXIT_OK && (cli->opts.n_args || !schema))
         rc = push(cli, &store);

@@ -1,6 +1,7 @@
 #include "fleet/make.h"
 
 #include "base/error.h"
+#include "fleet/posts.h"
 #include "fleet/sample_rows.h"
 
 #include "base/banned.h"
@@ -34,7 +35,5 @@ static int make_rows(const struct hw_profile *p, const struct hw_make *m, struct
 
 int hw_entries_make(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err)
 {
-    return m->form == HW_STORE_CLICKHOUSE
-               ? make_rows(p, m, err)
-               : hw_fail(err, HW_EUNSUPPORTED, 0, "no requests for this kind of store yet");
+    return m->form == HW_STORE_CLICKHOUSE ? make_rows(p, m, err) : hw_posts_make(p, m, err);
 }

@@ -1,8 +1,7 @@
 /*
  * make.h - a profile as entries for one kind of store
  *
- * Errors:  HW_ENOTFOUND (no heap profile), HW_EINVAL (no time), HW_EUNSUPPORTED (a form that is
- *          asked for by --alpha only), HW_ENOMEM, and what `take` returns.
+ * Errors:  HW_ENOTFOUND (no heap profile), HW_EINVAL (no time), HW_ENOMEM, and what `take` returns.
  * Source:  spec/fleet.md 1, 3
  */
 #ifndef HW_FLEET_MAKE_H

@@ -7,8 +7,7 @@
  *     callsite --(first use)--> stack --(by hash)--> index into stacks; several callsites may be
  * one
  *
- * A dump's values are added up by stack and sorted by hash, as the store sorts them. What a stack
- * asked for since the dump before is the difference of two such lists.
+ * A dump's values are added up by stack and sorted by hash, as the store sorts them.
  */
 #include "fleet/sample_rows.h"
 
@@ -16,10 +15,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/saturate.h"
 #include "base/vec.h"
+#include "fleet/dumps.h"
 #include "fleet/rowbinary.h"
-#include "views/series.h"
 #include "views/values.h"
 
 #include "base/banned.h"
@@ -45,12 +43,6 @@ struct figure {
 };
 typedef HW_VEC(struct figure) figures;
 
-struct series_state {
-    struct hw_sum *sum;
-    figures before; /* sorted by hash of stack */
-    int64_t second; /* of the row before */
-};
-
 struct maker {
     const struct hw_profile *p;
     const struct hw_sample_rows_options *o;
@@ -63,7 +55,6 @@ struct maker {
     HW_VEC(struct stack) stacks;
     uint32_t *sum_at; /* by stack: place in `now` + 1, while a dump is added up */
     size_t sum_cap;
-    hw_values values;
     figures now;
     struct hw_fleet_process *processes;
     struct hw_strbuf samples, stack_rows;
@@ -252,7 +243,7 @@ static void put_labels(struct maker *m)
 
 /* In the order of schema.def. */
 static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t second,
-                       uint64_t stack, const struct hw_value *v, const struct hw_value *before)
+                       uint64_t stack, const struct hw_value *v)
 {
     struct hw_strbuf *out = &m->samples;
     const struct hw_fleet_process *f = &m->processes[d->upid.v];
@@ -267,8 +258,8 @@ static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t se
     hw_row_put_text(out, text(m, d->heap_name));
     put_labels(m);
     hw_row_put_u64(out, stack);
-    hw_row_put_u64(out, (uint64_t)hw_sat_sub(v->alloc_space, before->alloc_space));
-    hw_row_put_u64(out, (uint64_t)hw_sat_sub(v->alloc_objects, before->alloc_objects));
+    hw_row_put_u64(out, (uint64_t)v->alloc_space);
+    hw_row_put_u64(out, (uint64_t)v->alloc_objects);
     hw_row_put_u64(out, (uint64_t)v->space);
     hw_row_put_u64(out, (uint64_t)v->objects);
     hw_row_put_real(out, v->variance);
@@ -299,13 +290,13 @@ static int grow_sum_at(struct maker *m)
     return HW_OK;
 }
 
-/* m->values, a row a callsite, to m->now, a row a stack. */
-static int add_up(struct maker *m)
+/* A row a callsite to m->now, a row a stack. */
+static int add_up(struct maker *m, const hw_values *values)
 {
     int rc = HW_OK;
     hw_vec_clear(&m->now);
-    for (size_t i = 0; rc == 0 && i < m->values.n; i++) {
-        const struct hw_callsite_value *cv = &m->values.v[i];
+    for (size_t i = 0; rc == 0 && i < values->n; i++) {
+        const struct hw_callsite_value *cv = &values->v[i];
         uint32_t stack = 0;
         if (hw_value_is_zero(&cv->v))
             continue;
@@ -329,17 +320,12 @@ static int add_up(struct maker *m)
     return rc;
 }
 
-static bool says_something(const struct hw_value *v, const struct hw_value *before)
-{
-    return v->space || v->objects || v->alloc_space != before->alloc_space ||
-           v->alloc_objects != before->alloc_objects;
-}
-
 static int put_figure(struct maker *m, const struct hw_heap_dump *d, int64_t second,
-                      const struct figure *f, const struct hw_value *before, struct hw_error *err)
+                      const struct figure *f, struct hw_error *err)
 {
     struct stack *s = &m->stacks.v[f->stack];
-    if (!says_something(&f->v, before))
+    const struct hw_value *v = &f->v;
+    if (!v->space && !v->objects && !v->alloc_space && !v->alloc_objects)
         return HW_OK;
     if (m->samples.n > HW_SAMPLE_ROWS_MAX_BYTES || m->stack_rows.n > HW_SAMPLE_ROWS_MAX_BYTES) {
         int rc = flush(m, err);
@@ -351,112 +337,21 @@ static int put_figure(struct maker *m, const struct hw_heap_dump *d, int64_t sec
         if (!m->o->known || !hw_map64_find(m->o->known, s->hash))
             put_stack(m, s);
     }
-    put_sample(m, d, second, s->hash, &f->v, before);
+    put_sample(m, d, second, s->hash, v);
     return HW_OK;
 }
 
-static int put_dump(struct maker *m, struct series_state *s, const struct hw_heap_dump *d,
-                    int64_t second, struct hw_error *err)
+static int put_dump(void *ctx, const struct hw_fleet_dump *d, struct hw_error *err)
 {
-    static const struct hw_value nothing;
-    size_t b = 0;
-    int rc = add_up(m);
+    struct maker *m = ctx;
+    int64_t second = d->wall_ns / 1000000000;
+    int rc = add_up(m, d->values);
     if (rc < 0)
         return hw_fail(err, rc, 0, "rows of a dump");
-    for (size_t i = 0; rc == 0 && i < m->now.n; i++) {
-        uint64_t hash = m->stacks.v[m->now.v[i].stack].hash;
-        while (b < s->before.n && m->stacks.v[s->before.v[b].stack].hash < hash)
-            b++;
-        bool same = b < s->before.n && s->before.v[b].stack == m->now.v[i].stack;
-        rc = put_figure(m, d, second, &m->now.v[i], same ? &s->before.v[b].v : &nothing, err);
-    }
-    figures swap = s->before;
-    s->before = m->now;
-    m->now = swap;
-    return rc;
-}
-
-/* ---- moments ---- */
-
-static int second_of(const struct maker *m, int64_t ts_ns, int64_t *out)
-{
-    int64_t wall;
-    if (!hw_profile_wall_ns(m->p, ts_ns, &wall)) {
-        if (!m->o->wall_ns)
-            return HW_EINVAL;
-        wall = hw_sat_add(*m->o->wall_ns, hw_sat_sub(ts_ns, m->p->last_ns));
-    }
-    *out = wall / 1000000000;
-    return *out < 0 || *out > UINT32_MAX ? HW_EINVAL : HW_OK;
-}
-
-/* Is a later dump of the series in the same second? Then this one's rows would have its keys. */
-static bool is_overtaken(const struct maker *m, const hw_moment_list *list, size_t i,
-                         int64_t second)
-{
-    for (size_t k = i + 1; k < list->n; k++) {
-        int64_t then;
-        const struct hw_heap_dump *d = &m->p->dumps.v[list->v[k].dump];
-        if (second_of(m, d->ts_ns, &then) < 0 || then > second)
-            return false;
-        if (list->v[k].series == list->v[i].series && !(d->flags & HW_DUMP_AT_MAX) &&
-            then == second)
-            return true;
-    }
-    return false;
-}
-
-static int put_moment(struct maker *m, const struct hw_series_list *list,
-                      struct series_state *states, const hw_moment_list *moments, size_t i,
-                      struct hw_error *err)
-{
-    const struct hw_moment *at = &moments->v[i];
-    const struct hw_heap_dump *d = &m->p->dumps.v[at->dump];
-    struct series_state *s = &states[at->series];
-    int64_t second;
-    if (d->flags & HW_DUMP_AT_MAX)
-        return HW_OK;
-    if (second_of(m, d->ts_ns, &second) < 0)
-        return hw_fail(err, HW_EINVAL, 0, "the profile does not say when it was recorded");
-    if (is_overtaken(m, moments, i, second))
-        return HW_OK;
-    int rc = HW_OK;
-    if (!s->sum)
-        rc = hw_sum_new(m->p, &list->v.v[at->series], &s->sum);
-    if (rc == 0)
-        rc = hw_sum_advance(s->sum, at->dump);
-    if (rc == 0)
-        rc = hw_sum_values(s->sum, &m->values);
     m->today = second / DAY_S;
-    return rc < 0 ? hw_fail(err, rc, 0, "values of a dump") : put_dump(m, s, d, second, err);
-}
-
-static int put_moments(struct maker *m, struct hw_error *err)
-{
-    struct hw_series_list list = {0};
-    hw_moment_list moments = {0};
-    struct series_state *states = NULL;
-    int rc = hw_series_list_init(&list, m->p);
-    if (rc == 0)
-        rc = hw_moments(m->p, &list, &moments);
-    if (rc == 0)
-        states = calloc(list.v.n + 1, sizeof *states);
-    if (rc == 0 && !states)
-        rc = HW_ENOMEM;
-    if (rc < 0)
-        (void)hw_fail(err, rc, 0, "list of dumps"); /* the code is returned below */
-    else if (moments.n == 0)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "no heap profile in it");
-    for (size_t i = 0; rc == 0 && i < moments.n; i++)
-        rc = put_moment(m, &list, states, &moments, i, err);
-    for (size_t i = 0; states && i < list.v.n; i++) {
-        hw_sum_free(states[i].sum);
-        hw_vec_done(&states[i].before);
-    }
-    free(states);
-    hw_vec_done(&moments);
-    hw_series_list_done(&list);
-    return rc < 0 ? rc : flush(m, err);
+    for (size_t i = 0; rc == 0 && i < m->now.n; i++)
+        rc = put_figure(m, d->dump, second, &m->now.v[i], err);
+    return rc;
 }
 
 static int maker_init(struct maker *m)
@@ -490,7 +385,6 @@ static void maker_done(struct maker *m)
     hw_functions_free(m->functions);
     hw_map64_done(&m->by_hash);
     hw_vec_done(&m->stacks);
-    hw_vec_done(&m->values);
     hw_vec_done(&m->now);
     hw_strbuf_done(&m->texts);
     hw_strbuf_done(&m->samples);
@@ -502,7 +396,10 @@ int hw_sample_rows_make(const struct hw_profile *p, const struct hw_sample_rows_
 {
     struct maker m = {.p = p, .o = o};
     int rc = maker_init(&m);
-    rc = rc < 0 ? hw_fail(err, rc, 0, "rows") : put_moments(&m, err);
+    const struct hw_fleet_dumps each = {.wall_ns = o->wall_ns, .visit = put_dump, .ctx = &m};
+    rc = rc < 0 ? hw_fail(err, rc, 0, "rows") : hw_fleet_dumps_visit(p, &each, err);
+    if (rc == 0)
+        rc = flush(&m, err);
     maker_done(&m);
     return rc;
 }

@@ -2,9 +2,7 @@
  * sample_rows.h - a profile as rows of the fleet's tables, in RowBinary, a batch at a time
  *
  * Why:     what is sent and what waits in a spool are the same bytes; a batch knows no store.
- * Shapes:  dumps go out in order of time; what a callstack asked for counts from the dump before.
- *          Dumps made of a maximum are left out, and of several dumps of one heap within a second
- *          the last one stays, as a row's time is in seconds. A batch has whole rows, at most
+ * Shapes:  the dumps of dumps.h, in order of time. A batch has whole rows, at most
  *          HW_SAMPLE_ROWS_MAX_BYTES of samples (more only when one row is longer), and with them
  * every callstack they name but those of `known`. Units:   bytes, counts; times since 1970. Errors:
  * HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not say when it
