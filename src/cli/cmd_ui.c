@@ -19,10 +19,12 @@
 #include "base/fd.h"
 #include "cli/cli.h"
 #include "cli/desk.h"
+#include "cli/internals_options.h"
 #include "cli/names.h"
 #include "cli/show.h"
 #include "cli/token.h"
 #include "cli/ui.h"
+#include "config/memlog.h"
 #include "server/http.h"
 #include "server/pages.h"
 
@@ -137,6 +139,7 @@ struct serving {
     const char *hosts[MAX_HOSTS];
     size_t n_hosts;
     char address_text[256], own_name[256];
+    struct hw_internals_options memlog;
 };
 
 static void announce(const struct serving *s, const char *url, struct door *door)
@@ -233,10 +236,13 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
         rc = hw_desk_new(s->cli, s->commands, &desk, err);
     if (rc == HW_OK) {
         o.recorder = hw_desk_recorder(desk);
+        o.internals = hw_desk_page_internals(desk);
         rc = hw_pages_new(&o, &pages, err);
     }
     if (rc == HW_OK)
         hw_desk_set_pages(desk, pages);
+    if (rc == HW_OK && s->memlog.mode)
+        rc = hw_internals_set_mode(hw_desk_internals(desk), s->memlog.mode, &s->memlog.how, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
     if (rc == HW_OK)
@@ -324,6 +330,21 @@ static int read_where(struct serving *s, struct hw_error *err)
     return rc;
 }
 
+/* By the options, else by the variable; a word that is no mode is a wrong usage. */
+static int read_memlog(const struct hw_opts *o, struct hw_internals_options *out,
+                       struct hw_error *err)
+{
+    const char *variable = secure_getenv("MEMLOG");
+    struct hw_memlog parsed = {0};
+    int rc = hw_internals_options(o, out, err);
+    if (rc == HW_OK && !out->mode && variable && variable[0])
+        out->mode = variable;
+    if (rc == HW_OK && out->mode)
+        rc = hw_memlog_parse(hw_bytes_str(out->mode), &parsed, err);
+    hw_memlog_done(&parsed);
+    return rc;
+}
+
 static int run(struct hw_cli *cli, bool browser)
 {
     const struct hw_opts *o = &cli->opts;
@@ -335,6 +356,8 @@ static int run(struct hw_cli *cli, bool browser)
                         .browser = browser};
     struct hw_error err = {0};
     int rc = read_where(&s, &err);
+    if (rc == HW_OK)
+        rc = read_memlog(o, &s.memlog, &err);
     bool usage = rc == HW_EINVAL;
     if (rc == HW_OK)
         rc = serve(&s, &limits, o->args, o->n_args, &err);

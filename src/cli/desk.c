@@ -298,8 +298,12 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .look = look};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->known_lock, NULL);
-    *out = d;
-    return HW_OK;
+    int rc = hw_desk_internals_new(d, err);
+    if (rc < 0)
+        hw_desk_free(d);
+    else
+        *out = d;
+    return rc;
 }
 
 void hw_desk_set_pages(struct hw_desk *d, struct hw_pages *pages)
@@ -324,6 +328,7 @@ void hw_desk_free(struct hw_desk *d)
     }
     for (size_t i = 0; i < HW_DESK_MAX_SOURCES; i++)
         hw_live_source_free(d->sources[i].source);
+    hw_desk_internals_free(d->own);
     hw_vec_done(&d->known);
     pthread_mutex_destroy(&d->known_lock);
     pthread_mutex_destroy(&d->lock);

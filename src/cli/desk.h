@@ -25,6 +25,8 @@
 struct hw_cli;
 struct hw_desk;
 struct hw_error;
+struct hw_internals;
+struct hw_page_internals;
 struct hw_page_recorder;
 struct hw_pages;
 
@@ -40,5 +42,7 @@ int hw_desk_recorder_pid(struct hw_desk *d, unsigned id); /* 0: it has ended */
 /* True when it has ended, with the reason, if there is one. */
 bool hw_desk_is_over(struct hw_desk *d, unsigned id, char *why, size_t max);
 const struct hw_page_recorder *hw_desk_recorder(const struct hw_desk *d);
+const struct hw_page_internals *hw_desk_page_internals(const struct hw_desk *d);
+struct hw_internals *hw_desk_internals(struct hw_desk *d); /* borrowed */
 
 #endif

@@ -85,6 +85,8 @@ struct hw_desk {
     pthread_mutex_t known_lock;
     hw_processes_known known; /* known_lock */
     atomic_uint changes;
+    struct hw_page_internals internals;
+    struct hw_desk_internals *own; /* desk_internals.c */
 };
 
 void hw_desk_changed(struct hw_desk *d);
@@ -97,5 +99,10 @@ int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigne
                   struct hw_error *err);
 void hw_desk_recording_put(struct hw_json *j, const struct hw_desk_recording *x); /* locked */
 void hw_desk_recording_free(struct hw_desk_recording *x); /* its thread is joined */
+
+/* ---- desk_internals.c ---- */
+
+int hw_desk_internals_new(struct hw_desk *d, struct hw_error *err);
+void hw_desk_internals_free(struct hw_desk_internals *i); /* NULL is fine */
 
 #endif

@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/fd.h"
 #include "base/json_out.h"
+#include "base/strbuf.h"
 #include "cli/internals.h"
 #include "cli/record_options.h"
 #include "config/memlog.h"
@@ -10,6 +13,8 @@
 #include "wire/handshake.h"
 
 #include "base/banned.h"
+
+enum { MAX_COMMAND = 2000 }; /* a longer one is not typed again */
 
 void hw_internals_message(const struct hw_internals_list *l, char *out, size_t max)
 {
@@ -34,6 +39,46 @@ static const char *shown_name(const struct hw_process_row *p)
     return name[0] ? name : p->name;
 }
 
+/* As one would type it: words of harmless characters as they are, others in quotes. */
+static void add_word(struct hw_strbuf *b, const char *word)
+{
+    static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "_-./=:,+@%";
+    if (word[0] && strspn(word, harmless) == strlen(word)) {
+        hw_strbuf_adds(b, word);
+        return;
+    }
+    hw_strbuf_addc(b, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            hw_strbuf_adds(b, "'\\''");
+        else
+            hw_strbuf_addc(b, *word);
+    hw_strbuf_addc(b, '\'');
+}
+
+static void put_command(struct hw_json *j, int32_t pid)
+{
+    struct hw_pid p;
+    struct hw_strbuf b = {0};
+    hw_autofree char *cmdline = NULL;
+    size_t n = 0;
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return;
+    if (hw_proc_cmdline(p.dir, &cmdline, &n) != HW_OK || n > MAX_COMMAND)
+        n = 0;
+    if (n && !strchr(cmdline, ' ')) /* else a title is written over the arguments */
+        for (size_t at = 0; at < n; at += strlen(cmdline + at) + 1) {
+            if (at)
+                hw_strbuf_addc(&b, ' ');
+            add_word(&b, cmdline + at);
+        }
+    hw_pid_done(&p);
+    if (b.p && !b.failed)
+        hw_json_kv_str(j, "command", b.p);
+    hw_strbuf_done(&b);
+}
+
 static void put_details(struct hw_json *j, const struct hw_internals_row *r)
 {
     const struct hw_process_row *p = r->process;
@@ -48,6 +93,8 @@ static void put_details(struct hw_json *j, const struct hw_internals_row *r)
     hw_json_kv_str(j, "code", p->why.code);
     hw_json_kv_str(j, "reason", p->why.code ? p->why.text : NULL);
     hw_json_kv_str(j, "remedy", p->why.code ? hw_explain_remedy(p->why.code) : NULL);
+    if (!p->why.code)
+        put_command(j, p->pid);
     if (r->tracked) {
         uint64_t mode = p->session->stack_mode;
         hw_json_kv_str(j, "state", r->target->state);

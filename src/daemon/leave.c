@@ -77,6 +77,8 @@ static bool lives(const struct hw_session *s, int32_t pid)
     return kill(pid, 0) == 0 || errno == EPERM;
 }
 
+/* Also when they live, but were profiled and are so no more: after an exec it is another program.
+ */
 bool hw_leave_nobody(const struct hw_session *s)
 {
     for (size_t i = 0; i < s->sources.n; i++) {
@@ -84,7 +86,7 @@ bool hw_leave_nobody(const struct hw_session *s)
         if (c->all || c->process_cmdline.n)
             return false;
         for (size_t k = 0; k < c->pids.n; k++)
-            if (lives(s, (int32_t)c->pids.v[k]))
+            if (s->n_targets == 0 && lives(s, (int32_t)c->pids.v[k]))
                 return false;
     }
     return true;

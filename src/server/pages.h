@@ -66,9 +66,25 @@ struct hw_page_recorder {
     int (*look)(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err);
 };
 
+/* Memory internals, likewise. Words are a JSON object. */
+struct hw_page_internals {
+    void *ctx;
+    int (*put)(void *ctx, struct hw_json *j, struct hw_error *err); /* an object: who is tracked */
+    /* start, stop, mode; j: an object with what was done */
+    int (*order)(void *ctx, const char *verb, struct hw_bytes words, struct hw_json *j,
+                 struct hw_error *err);
+    /* A dump of those that are tracked; j: an object with its number and files. progress comes from
+     * any thread, one call at a time. */
+    int (*save)(void *ctx, struct hw_bytes words,
+                void (*progress)(void *ctx, size_t n_done, size_t n_all), void *progress_ctx,
+                struct hw_json *j, struct hw_error *err);
+    int (*file)(void *ctx, unsigned id, bool trace, char **path); /* path: the caller's to free */
+};
+
 struct hw_pages_options {
-    const struct hw_page_recorder *recorder; /* borrowed; NULL = nothing is recorded */
-    struct hw_sql_limits limits;             /* of each query */
+    const struct hw_page_recorder *recorder;   /* borrowed; NULL = nothing is recorded */
+    const struct hw_page_internals *internals; /* borrowed; NULL = nothing is tracked */
+    struct hw_sql_limits limits;               /* of each query */
     /* Names for a profile just read, also from these directories (one a line; NULL = none), and the
      * same as packets. One thread at a time; NULL = nobody adds names. */
     void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs, struct hw_pb *out);

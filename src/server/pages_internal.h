@@ -228,6 +228,7 @@ void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const c
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);
 void hw_page_record(struct hw_http_request *req, void *ctx);
+void hw_page_internals(struct hw_http_request *req, void *ctx);
 void hw_page_live(struct hw_http_request *req, void *ctx);
 void hw_page_live_list(struct hw_http_request *req, void *ctx);
 /* An array of the recordings; empty without a recorder. */

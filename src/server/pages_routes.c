@@ -208,6 +208,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/live/*", 0, 0, hw_page_live, NULL},
     {HW_HTTP_GET, "/api/v1/processes", 0, 0, hw_page_processes, NULL},
     {HW_HTTP_POST, "/api/v1/record/*", 0, MAX_WORDS, hw_page_record, NULL},
+    {HW_HTTP_GET, "/api/v1/memory-internals/*", 0, 0, hw_page_internals, NULL},
+    {HW_HTTP_POST, "/api/v1/memory-internals/*", 0, MAX_WORDS, hw_page_internals, NULL},
     {HW_HTTP_GET, "/debug/pprof/", HW_HTTP_OWN_USER, 0, hw_pull_list, NULL},
     {HW_HTTP_GET, "/debug/pprof/heap", HW_HTTP_OWN_USER, 0, hw_pull_heap, NULL},
     {HW_HTTP_GET, "/debug/pprof/allocs", HW_HTTP_OWN_USER, 0, hw_pull_allocs, NULL},

@@ -73,7 +73,7 @@ enum hw_control_start_flags {
     HW_START_IDLE = 16,       /* --idle-allocations */
     HW_START_MALLOC_INFO = 32,
     HW_START_STRIP_ENV = 64,
-    HW_START_UNTIL_GONE = 128 /* ends when none of the processes named by number is left */
+    HW_START_UNTIL_GONE = 128 /* ends when none of the processes named by number is left in it */
 };
 
 struct hw_control_start {

@@ -49,6 +49,7 @@ export const PAGES: PageRow[] = [
   { id: 'home', label: 'Home', icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z', needs: 'nothing', view: Home },
   { id: 'record', label: 'Record', icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z', needs: 'nothing', view: lazy(async () => (await import('./record')).RecordPage) },
   { id: 'live', label: 'Live', icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z', needs: 'nothing', view: lazy(async () => (await import('./live')).LivePage) },
+  { id: 'memory-internals', label: 'Memory internals', icon: 'M6 3h12v3h3v2h-3v3h3v2h-3v3h3v2h-3v3H6v-3H3v-2h3v-3H3v-2h3V8H3V6h3zM9 7v10h6V7z', needs: 'nothing', view: lazy(async () => (await import('./internals')).InternalsPage) },
   { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
   { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage, other: OtherTimeline },
   { id: 'flame', label: 'Flamegraph', icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z', needs: 'profile', sum: true, view: FlamePage },
