@@ -16,29 +16,10 @@
 
 #include "base/banned.h"
 
-static bool ends(const char *s, const char *with)
-{
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
-
-static const struct hw_exporter *by_name(const char *out)
-{
-    if (ends(out, ".pb.gz"))
-        return &hw_export_pprof;
-    /* The longer ending wins: .speedscope.json is no .json. */
-    const struct hw_exporter *best = NULL;
-    for (const struct hw_exporter *const *e = hw_exporters; *e; e++)
-        if (ends(out, (*e)->extension) &&
-            (!best || strlen((*e)->extension) > strlen(best->extension)))
-            best = *e;
-    return best;
-}
-
 static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
 {
     const char *name = hw_opt_text(&cli->opts, HW_OPT_FORMAT);
-    const struct hw_exporter *e = name ? hw_exporter_find(name) : by_name(out);
+    const struct hw_exporter *e = name ? hw_exporter_find(name) : hw_exporter_of_file(out);
     if (e)
         return e;
     if (name)

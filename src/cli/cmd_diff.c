@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "cli/cli.h"
+#include "cli/findings.h"
 #include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
@@ -29,6 +30,7 @@ enum { COL_SIDE = 12, COL_CHANGE = 25 };
 struct page {
     const struct hw_cli *cli;
     struct hw_show show[N_SIDES];
+    const char *path[N_SIDES]; /* what the sides are called; borrowed */
     struct hw_functions *fns[N_SIDES];
     struct hw_diff diff;
     struct hw_report_options look;
@@ -203,20 +205,19 @@ static void fmt_change(const struct page *pg, const struct hw_diff_value *v,
 static void put_side(struct page *pg, int side)
 {
     const struct hw_show *s = &pg->show[side];
-    const struct hw_opts *o = &pg->cli->opts;
-    const char *path = o->args[o->n_args > 1 ? side : 0];
     const struct hw_diff_value *v = &pg->diff.nodes.v[0].total;
     const struct hw_value *total = side == A ? &v->a : &v->b;
     char buf[HW_UNIT_MAX];
     double error = hw_value_error(total, pg->metric, s->view.interval_bytes);
     hw_strbuf_clear(&pg->line);
     hw_strbuf_addf(&pg->line, "%c  ", "AB"[side]);
-    hw_strbuf_add_escaped(&pg->line, path, strlen(path));
+    hw_strbuf_add_escaped(&pg->line, pg->path[side], strlen(pg->path[side]));
     hw_strbuf_adds(&pg->line, "  ");
     hw_show_label(s, &pg->line);
-    hw_strbuf_addf(&pg->line, " at %s%s",
-                   hw_fmt_clock(buf, hw_sat_sub(s->moment->ts_ns, s->view.start_ns)),
-                   shows_peak(s) ? " (peak)" : "");
+    if (!s->label)
+        hw_strbuf_addf(&pg->line, " at %s%s",
+                       hw_fmt_clock(buf, hw_sat_sub(s->moment->ts_ns, s->view.start_ns)),
+                       shows_peak(s) ? " (peak)" : "");
     hw_strbuf_addf(&pg->line, "  %s %s", hw_metric_name(pg->metric),
                    fmt(pg, buf, (double)hw_value_get(total, pg->metric)));
     if (error > 0)
@@ -328,13 +329,16 @@ static void json_value(const struct page *pg, struct hw_json *j, const struct hw
 static void json_side(const struct page *pg, struct hw_json *j, int side)
 {
     const struct hw_show *s = &pg->show[side];
-    const struct hw_opts *o = &pg->cli->opts;
     hw_json_key(j, side == A ? "a" : "b");
     hw_json_begin_object(j);
-    hw_json_kv_str(j, "path", o->args[o->n_args > 1 ? side : 0]);
-    hw_json_kv_int(j, "pid", s->p->processes.v[s->upid.v].pid);
-    hw_json_kv_int(j, "ts_ns", s->moment->ts_ns);
-    hw_json_kv_bool(j, "peak", shows_peak(s));
+    hw_json_kv_str(j, "path", pg->path[side]);
+    if (s->label) {
+        hw_json_kv_str(j, "label", s->label);
+    } else {
+        hw_json_kv_int(j, "pid", s->p->processes.v[s->upid.v].pid);
+        hw_json_kv_int(j, "ts_ns", s->moment->ts_ns);
+        hw_json_kv_bool(j, "peak", shows_peak(s));
+    }
     hw_json_kv_uint(j, "interval_bytes", s->view.interval_bytes);
     hw_json_end_object(j);
 }
@@ -439,28 +443,57 @@ static int answer(struct page *pg)
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
+static int begin(struct hw_cli *cli, struct page *pg)
+{
+    *pg = (struct page){.cli = cli, .look = hw_report_defaults(cli, STDOUT_FILENO)};
+    return hw_show_metric(cli, &pg->metric) && read_limit(pg) ? HW_EXIT_OK : hw_cli_usage_exit(cli);
+}
+
+/* rc: of opening the sides. */
+static int end(struct hw_cli *cli, struct page *pg, int rc)
+{
+    if (rc == 0) {
+        hw_pager_begin(cli);
+        rc = answer(pg);
+    }
+    hw_diff_done(&pg->diff);
+    free(pg->order);
+    hw_strbuf_done(&pg->line);
+    for (int i = N_SIDES; i-- > A;) {
+        hw_functions_free(pg->fns[i]);
+        hw_show_done(&pg->show[i]); /* B first: it may look into A's profile */
+    }
+    return rc;
+}
+
+int hw_diff_of(struct hw_cli *cli, const struct hw_show_want want[2])
+{
+    struct page pg;
+    int rc = begin(cli, &pg);
+    if (rc != 0)
+        return rc;
+    for (int i = A; rc == 0 && i < N_SIDES; i++) {
+        struct hw_show_want w = want[i];
+        w.metric = pg.metric;
+        pg.path[i] = w.path;
+        rc = hw_show_open_at(&pg.show[i], cli, &w);
+    }
+    return end(cli, &pg, rc);
+}
+
 int hw_cmd_diff(struct hw_cli *cli)
 {
-    struct page pg = {.cli = cli, .look = hw_report_defaults(cli, STDOUT_FILENO)};
+    struct page pg;
     if (cli->opts.n_args < 1 || cli->opts.n_args > 2) {
         hw_cli_error(cli, NULL, cli->opts.n_args ? "more than two files" : "which files?");
         hw_cli_hint(
             "heapwise diff A B, or two dumps of one trace: heapwise diff --a 1 --b 5 TRACE");
         return hw_cli_usage_exit(cli);
     }
-    if (!hw_show_metric(cli, &pg.metric) || !read_limit(&pg))
-        return hw_cli_usage_exit(cli);
-    int rc = open_both(&pg);
-    if (rc == 0) {
-        hw_pager_begin(cli);
-        rc = answer(&pg);
-    }
-    hw_diff_done(&pg.diff);
-    free(pg.order);
-    hw_strbuf_done(&pg.line);
-    for (int i = N_SIDES; i-- > A;) {
-        hw_functions_free(pg.fns[i]);
-        hw_show_done(&pg.show[i]); /* B first: it may look into A's profile */
-    }
-    return rc;
+    int rc = begin(cli, &pg);
+    if (rc != 0)
+        return rc;
+    pg.path[A] = cli->opts.args[0];
+    pg.path[B] = cli->opts.args[cli->opts.n_args - 1];
+    return end(cli, &pg, open_both(&pg));
 }

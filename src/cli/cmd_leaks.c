@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/json_out.h"
 #include "cli/cli.h"
+#include "cli/findings.h"
 #include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
@@ -56,6 +57,12 @@ static void fmt_rate(char out[HW_UNIT_MAX], double v)
                    hw_fmt_bytes(buf, v));
 }
 
+static const char *more_dumps(const struct page *pg)
+{
+    return pg->show.label ? "take a longer time, or a shorter --step"
+                          : "record with --continuous-dump";
+}
+
 static void put_head(struct page *pg)
 {
     const struct hw_leaks *l = &pg->leaks;
@@ -78,8 +85,8 @@ static void put_head(struct page *pg)
                    hw_fmt_change(buf, hw_leaks_likely(l), /* bytes = */ true));
     fputs(pg->line.p ? pg->line.p : "", stdout);
     if (l->t.n < VERDICT_DUMPS)
-        printf("%zu dump%s: four are needed for a verdict; record with --continuous-dump\n", l->t.n,
-               l->t.n == 1 ? "" : "s");
+        printf("%zu dump%s: four are needed for a verdict; %s\n", l->t.n, l->t.n == 1 ? "" : "s",
+               more_dumps(pg));
 }
 
 static void put_site(struct page *pg, const struct hw_leak *r, size_t width)
@@ -300,7 +307,10 @@ static int put_json(struct page *pg, bool *incomplete)
     const struct hw_leaks *l = &pg->leaks;
     struct hw_json j;
     hw_json_page_begin(&j, stdout, "leaks", 0);
-    hw_json_kv_int(&j, "pid", pg->show.p->processes.v[pg->show.upid.v].pid);
+    if (pg->show.label)
+        hw_json_kv_str(&j, "label", pg->show.label);
+    else
+        hw_json_kv_int(&j, "pid", pg->show.p->processes.v[pg->show.upid.v].pid);
     hw_json_kv_uint(&j, "interval_bytes", l->interval_bytes);
     hw_json_kv_int(&j, "space", l->total.space);
     hw_json_kv_double(&j, "grown", (double)l->total.space - l->total_first);
@@ -389,43 +399,65 @@ static int answer(struct page *pg)
     if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */
         hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict takes four",
                      pg->leaks.t.n, pg->leaks.t.n == 1 ? "" : "s");
-        hw_cli_hint("record with --continuous-dump");
+        hw_cli_hint("%s", more_dumps(pg));
         return HW_EXIT_NO_DATA;
     }
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
-int hw_cmd_leaks(struct hw_cli *cli)
+static int begin(struct hw_cli *cli, struct page *pg)
 {
-    struct page pg = {.cli = cli, .look = hw_report_defaults(cli, STDOUT_FILENO)};
     const char *limit = hw_opt_text(&cli->opts, HW_OPT_FAIL_ABOVE);
     struct hw_error err = {0};
     uint64_t bytes = 0;
+    *pg = (struct page){.cli = cli, .look = hw_report_defaults(cli, STDOUT_FILENO)};
+    if (limit && hw_parse_size(limit, &bytes, &err) < 0) {
+        hw_cli_error(cli, NULL, "--fail-above: %s", err.text);
+        return hw_cli_usage_exit(cli);
+    }
+    pg->has_limit = limit != NULL;
+    pg->limit = (double)bytes;
+    int rc = read_known(pg, &err);
+    if (rc < 0) {
+        hw_suppressions_done(&pg->known);
+        return hw_cli_fail(cli, &err);
+    }
+    return HW_EXIT_OK;
+}
+
+/* rc: of opening the profile. */
+static int end(struct hw_cli *cli, struct page *pg, int rc)
+{
+    if (rc == 0) {
+        hw_pager_begin(cli);
+        rc = answer(pg);
+    }
+    hw_leaks_done(&pg->leaks);
+    hw_functions_free(pg->fns);
+    hw_suppressions_done(&pg->known);
+    hw_strbuf_done(&pg->line);
+    hw_show_done(&pg->show);
+    return rc;
+}
+
+int hw_leaks_of(struct hw_cli *cli, const struct hw_show_want *want)
+{
+    struct page pg;
+    int rc = begin(cli, &pg);
+    return rc != 0 ? rc : end(cli, &pg, hw_show_open_at(&pg.show, cli, want));
+}
+
+int hw_cmd_leaks(struct hw_cli *cli)
+{
+    struct page pg;
     if (cli->opts.n_args != 1) {
         hw_cli_error(cli, NULL, cli->opts.n_args ? "more than one trace" : "which trace?");
         hw_cli_hint("heapwise leaks TRACE");
         return hw_cli_usage_exit(cli);
     }
-    if (limit && hw_parse_size(limit, &bytes, &err) < 0) {
-        hw_cli_error(cli, NULL, "--fail-above: %s", err.text);
-        return hw_cli_usage_exit(cli);
-    }
-    pg.has_limit = limit != NULL;
-    pg.limit = (double)bytes;
-    int rc = read_known(&pg, &err);
-    if (rc < 0) {
-        hw_suppressions_done(&pg.known);
-        return hw_cli_fail(cli, &err);
-    }
+    int rc = begin(cli, &pg);
+    if (rc != 0)
+        return rc;
     rc = hw_show_open(&pg.show, cli, cli->opts.args[0], /* as_report = */ false);
-    if (rc == 0) {
-        hw_pager_begin(cli);
-        rc = answer(&pg);
-    }
-    hw_leaks_done(&pg.leaks);
-    hw_functions_free(pg.fns);
-    hw_suppressions_done(&pg.known);
-    hw_strbuf_done(&pg.line);
-    hw_show_done(&pg.show);
-    return rc;
+    return end(cli, &pg, rc);
 }

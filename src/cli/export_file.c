@@ -16,6 +16,19 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
+const struct hw_exporter *hw_exporter_of_file(const char *out)
+{
+    if (ends(out, ".pb.gz"))
+        return &hw_export_pprof;
+    /* The longer ending wins: .speedscope.json is no .json. */
+    const struct hw_exporter *best = NULL;
+    for (const struct hw_exporter *const *e = hw_exporters; *e; e++)
+        if (ends(out, (*e)->extension) &&
+            (!best || strlen((*e)->extension) > strlen(best->extension)))
+            best = *e;
+    return best;
+}
+
 /* A stream whose bytes go through gzip, for names that end in .gz: of any format. */
 struct packed {
     struct hw_gzip_writer *gzip;

@@ -15,4 +15,7 @@ int hw_export_to(const struct hw_exporter *e, const struct hw_export_input *in,
 int hw_export_file(const struct hw_exporter *e, const char *in_path, const char *out_path,
                    struct hw_error *err);
 
+/* The format that a file's name ends in; NULL = none. */
+const struct hw_exporter *hw_exporter_of_file(const char *out);
+
 #endif

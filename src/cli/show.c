@@ -216,7 +216,8 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_sho
 int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w)
 {
     struct hw_error err = {0};
-    *s = (struct hw_show){.metric = w->metric, .p = w->profile, .borrowed = w->profile != NULL};
+    *s = (struct hw_show){
+        .metric = w->metric, .p = w->profile, .borrowed = w->profile != NULL, .label = w->label};
     int rc = HW_OK;
     if (!s->p)
         rc = hw_import_file(hw_input_path(w->path), &s->p, &err);
@@ -253,6 +254,10 @@ void hw_show_label(const struct hw_show *s, struct hw_strbuf *out)
 {
     const struct hw_process *proc = &s->p->processes.v[s->upid.v];
     const char *name = hw_strings_cstr(hw_callsites_strings(s->p->callsites), proc->name);
+    if (s->label) {
+        hw_strbuf_adds(out, s->label);
+        return;
+    }
     const char *slash = strrchr(name, '/');
     name = slash && slash[1] ? slash + 1 : name;
     if (!name[0]) {

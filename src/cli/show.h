@@ -27,6 +27,7 @@ struct hw_show {
     struct hw_profile *p;
     bool borrowed; /* p belongs to another one */
     struct hw_series_list list;
+    const char *label; /* in place of the process's name and pid; borrowed, NULL = those */
     hw_upid upid;
     struct hw_process_view view;
     const struct hw_process_moment *moment; /* the last one, or the peak */
@@ -40,6 +41,7 @@ struct hw_show {
 struct hw_show_want {
     const char *path;
     struct hw_profile *profile; /* read already, borrowed; NULL = read path */
+    const char *label;          /* what the profile is of, when it is no process; borrowed */
     enum hw_metric metric;
     const char *heap; /* only this one; NULL = those of the first kind (views/series.h) */
     bool has_pid;
