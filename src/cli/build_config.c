@@ -70,6 +70,28 @@ static void put_heapprofd(struct hw_pb *w, const struct hw_config_request *q)
         hw_pb_str(w, H(start_when), q->start_when[i]);
 }
 
+static void put_java(struct hw_pb *w, const struct hw_config_request *q)
+{
+    hw_pb_begin(w, HW_F_TraceConfig_data_sources);
+    hw_pb_begin(w, HW_F_TraceConfig_DataSource_config);
+    hw_pb_str(w, HW_F_DataSourceConfig_name, "android.java_hprof");
+    hw_pb_begin(w, HW_F_DataSourceConfig_java_hprof_config);
+    for (size_t i = 0; i < q->n_pids; i++) /* one that allocates nothing meanwhile, too */
+        hw_pb_uint(w, HW_F_JavaHprofConfig_pid, q->pids[i]);
+    if (q->dump_interval_ms) {
+        hw_pb_begin(w, HW_F_JavaHprofConfig_continuous_dump_config);
+        hw_pb_uint(w, HW_F_JavaHprofConfig_ContinuousDumpConfig_dump_interval_ms,
+                   q->dump_interval_ms);
+        hw_pb_end(w);
+    }
+    hw_pb_uint(w, HW_F_JavaHprofConfig_dump_smaps, 1); /* the whole process needs them */
+    hw_pb_uint(w, HW_F_JavaHprofConfig_dump_oome_callstack, 1);
+    hw_pb_uint(w, HW_F_JavaHprofConfig_recorded, 1);
+    hw_pb_end(w);
+    hw_pb_end(w);
+    hw_pb_end(w);
+}
+
 int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, struct hw_error *err)
 {
     struct hw_pb w = {0};
@@ -84,6 +106,8 @@ int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, st
     hw_pb_end(&w);
     hw_pb_end(&w);
     hw_pb_end(&w);
+    if (q->java_graph)
+        put_java(&w, q);
     hw_pb_uint(&w, HW_F_TraceConfig_duration_ms, q->duration_ms);
     hw_pb_uint(&w, HW_F_TraceConfig_write_into_file, 1);
     hw_pb_uint(&w, HW_F_TraceConfig_flush_timeout_ms, FLUSH_TIMEOUT_MS);

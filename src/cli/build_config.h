@@ -41,6 +41,7 @@ struct hw_config_request {
     char *const *start_when;
     size_t n_start_when;
     uint64_t dump_interval_ms;
+    bool java_graph; /* heap graphs of what is recorded, as often as dumps */
     uint64_t duration_ms;
     bool packages_list;
     bool python_allocators; /* kept as an attribute of the trace, for the report */

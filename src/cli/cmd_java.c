@@ -196,7 +196,7 @@ static int dump_once(struct job *j, struct hw_error *err)
     if (rc == 0 && hw_opt_flag(&j->cli->opts, HW_OPT_JAVA_SMAPS))
         rc = write_smaps(j, f.boottime_ns, err);
     if (rc == 0)
-        rc = hw_java_dump_write(j->dump, j->writer, j->sequence, &f, err);
+        rc = hw_java_dump_write(j->dump, j->writer, j->sequence, &f, /* moment = */ NULL, err);
     if (rc == 0) {
         j->n_dumps++;
         tell(j, &f);

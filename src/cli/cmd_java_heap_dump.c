@@ -37,6 +37,8 @@ struct job {
 
 static uint32_t duration_of(const struct hw_opts *o)
 {
+    if (hw_opt_flag(o, HW_OPT_JHD_OOM))
+        return (uint32_t)hw_opt_num(o, HW_OPT_JHD_OOM_SECONDS) * ONE_MS;
     if (hw_opt_num(o, HW_OPT_JHD_INTERVAL))
         return 0;
     return hw_opt_flag(o, HW_OPT_JHD_WHEN_DONE) ? WHEN_DONE_MS : ONE_MS;
@@ -69,7 +71,8 @@ static int build(struct job *j)
     hw_pb_end(&w);
     hw_pb_begin(&w, HW_F_TraceConfig_data_sources);
     hw_pb_begin(&w, HW_F_TraceConfig_DataSource_config);
-    hw_pb_str(&w, HW_F_DataSourceConfig_name, "android.java_hprof");
+    hw_pb_str(&w, HW_F_DataSourceConfig_name,
+              hw_opt_flag(o, HW_OPT_JHD_OOM) ? "android.java_hprof.oom" : "android.java_hprof");
     hw_pb_begin(&w, HW_F_DataSourceConfig_java_hprof_config);
     int status = put_targets(j, &w);
     if (hw_opt_num(o, HW_OPT_JHD_INTERVAL)) {
@@ -78,6 +81,8 @@ static int build(struct job *j)
                    hw_opt_num(o, HW_OPT_JHD_INTERVAL));
         hw_pb_end(&w);
     }
+    if (hw_opt_flag(o, HW_OPT_JHD_OOM))
+        hw_pb_uint(&w, HW_F_JavaHprofConfig_dump_oome_callstack, 1);
     if (hw_opt_flag(o, HW_OPT_JHD_SMAPS))
         hw_pb_uint(&w, HW_F_JavaHprofConfig_dump_smaps, 1);
     hw_pb_end(&w);
@@ -162,6 +167,11 @@ static int dump(struct job *j)
     int status = record(j, fd);
     if (status != HW_EXIT_OK)
         return status;
+    if (j->recording.ended.n_dumps == 0 && hw_opt_flag(&j->cli->opts, HW_OPT_JHD_OOM)) {
+        hw_cli_error(j->cli, "no-data", "no JVM ran out of memory within %u s",
+                     duration_of(&j->cli->opts) / ONE_MS);
+        return HW_EXIT_NO_DATA;
+    }
     if (j->recording.ended.n_dumps == 0) {
         hw_cli_error(j->cli, "no-data", "no JVM was dumped; the trace in %s has no heap graph",
                      j->path);
@@ -180,13 +190,7 @@ int hw_cmd_java_heap_dump(struct hw_cli *cli)
         fputs("FATAL: Neither PID nor NAME given.\n", stderr);
         return HW_EXIT_FAILED;
     }
-    if (hw_opt_flag(o, HW_OPT_JHD_OOM)) {
-        hw_cli_error(cli, NULL, "--wait-for-oom is not supported here");
-        hw_cli_hint("start the JVM with -XX:+HeapDumpOnOutOfMemoryError; heapwise graph reads the "
-                    ".hprof file");
-        return HW_EXIT_UNSUPPORTED;
-    }
-    j.when_done = hw_opt_flag(o, HW_OPT_JHD_WHEN_DONE);
+    j.when_done = hw_opt_flag(o, HW_OPT_JHD_WHEN_DONE) || hw_opt_flag(o, HW_OPT_JHD_OOM);
     int status = build(&j);
     if (status == HW_EXIT_OK && hw_opt_flag(o, HW_OPT_JHD_PRINT_CONFIG))
         status = hw_print_config(&j.config, &err) < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;

@@ -78,6 +78,7 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .start_when = o->v[HW_OPT_START_WHEN].list.v,
         .n_start_when = o->v[HW_OPT_START_WHEN].list.n,
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
+        .java_graph = hw_opt_flag(o, HW_OPT_JAVA_GRAPH),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
         .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
         .all = w->all,

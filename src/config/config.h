@@ -67,6 +67,10 @@ struct hw_java_config {
     uint32_t dump_phase_ms, dump_interval_ms;
     uint32_t min_anonymous_memory_kb, min_java_heap_size_kb;
     bool scan_pids_only_on_start, dump_smaps;
+    bool at_oome;   /* a graph when memory runs out, with the callstack */
+    bool only_oome; /* android.java_hprof.oom: none else */
+    bool recorded;  /* JVMs whose allocations this session records; a graph at their end or its own,
+                       none at its start */
 };
 
 /* At most max_others other sessions may hold a semaphore of this name, by the strictest of them. */

@@ -76,8 +76,10 @@ int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
             out->min_java_heap_size_kb = hw_config_u32(f.value);
             break;
         case F(dump_oome_callstack):
-            if (f.value)
-                hw_config_warn(c, "java_hprof_config.dump_oome_callstack is not supported here");
+            out->at_oome = f.value != 0;
+            break;
+        case F(recorded):
+            out->recorded = f.value != 0;
             break;
         case F(target_installed_by):
             rc = hw_fail(err, HW_EINVAL, 0,

@@ -560,7 +560,10 @@ static int accept_source(struct reading *r, struct source *s)
         if (hw_vec_push(&c->heapprofd, s->heapprofd.c) < 0)
             return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
         s->heapprofd.c = (struct hw_heapprofd_config){0}; /* ownership moved */
-    } else if (strcmp(name, "android.java_hprof") == 0) {
+    } else if (strcmp(name, "android.java_hprof") == 0 ||
+               strcmp(name, "android.java_hprof.oom") == 0) {
+        s->java.only_oome = name[strlen("android.java_hprof")] != 0;
+        s->java.at_oome |= s->java.only_oome;
         if (hw_vec_push(&c->java, s->java) < 0)
             return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
         s->java = (struct hw_java_config){0}; /* ownership moved */

@@ -187,6 +187,7 @@ struct hw_target {
     struct hw_feed *feed;                /* owned; with a drain thread while with_thread */
     bool with_thread;
     bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */
+    bool is_jvm;     /* libjvm was seen in it */
     bool wants_java; /* a heap of Java objects was asked for by name */
     uint64_t ring_bytes;
 

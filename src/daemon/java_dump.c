@@ -67,7 +67,7 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
     int rc = hw_jvm_look(o->pid, &d->jvm, err);
     if (rc == 0) {
         d->taking.modes = hw_java_modes(&d->jvm, o->allow_pause, &d->no_fork);
-        if (!d->taking.modes)
+        if (!d->taking.modes && !o->later)
             rc = hw_java_fail(err, d->no_fork, "pid %d", o->pid->pid);
     }
     if (rc == 0)
@@ -75,7 +75,7 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
     if (rc == 0)
         rc = hw_jgraph_new(o->ignored_types, o->n_ignored, &d->graph, err);
     if (rc == 0)
-        rc = hw_java_link_open(&d->jvm, library, &d->link, err);
+        rc = hw_java_link_open(&d->jvm, library, o->only_by_client, &d->link, err);
     if (is_refusal(rc) && may_own_dump(d)) {
         d->no_library = rc;
         rc = 0;
@@ -92,6 +92,11 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
     d->taking.ctx = d;
     *out = d;
     return HW_OK;
+}
+
+void hw_java_dump_allow_pause(struct hw_java_dump *d, bool allow)
+{
+    d->options.allow_pause = allow;
 }
 
 void hw_java_dump_free(struct hw_java_dump *d)
@@ -176,6 +181,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     out->walk_ns = e->walk_ns;
     out->stream_bytes = d->taking.stream_bytes;
     out->heap_bytes = d->taking.heap_bytes;
+    out->heap_left = d->taking.heap_left;
     out->mode = e->mode;
     return HW_OK;
 }
@@ -223,15 +229,55 @@ static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32
     return rc;
 }
 
+static int write_oome(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
+                      const struct hw_java_dump_figures *f, const struct hw_java_moment *m,
+                      struct hw_error *err)
+{
+    struct hw_java_frame frames[HW_JAVA_MAX_STACK];
+    for (size_t i = 0; i < m->n_frames; i++)
+        frames[i] =
+            (struct hw_java_frame){m->frames[i].method, m->frames[i].file, m->frames[i].line};
+    const struct hw_java_oome o = {.pid = d->options.pid->pid,
+                                   .free_bytes = f->heap_bytes ? f->heap_left : HW_ABSENT,
+                                   .message = m->words,
+                                   .frames = frames,
+                                   .n_frames = m->n_frames};
+    return hw_trace_java_oome(w, sequence, f->boottime_ns, &o, err);
+}
+
 int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
-                       struct hw_java_dump_figures *figures, struct hw_error *err)
+                       struct hw_java_dump_figures *figures, const struct hw_java_moment *moment,
+                       struct hw_error *err)
 {
     int rc = write_steps(d, w, sequence, figures, err);
+    if (rc == 0 && moment && moment->event == HW_JAVA_OUT_OF_MEMORY)
+        rc = write_oome(d, w, sequence, figures, moment, err);
     if (rc == 0)
         rc = hw_graph_writer_commit(hw_jgraph_writer(d->graph), w, sequence, figures->boottime_ns,
                                     d->options.pid->pid, figures->heap_bytes, &figures->trace_bytes,
                                     err);
     return rc;
+}
+
+int hw_java_dump_watch(struct hw_java_dump *d, uint32_t events, uint32_t hold_ms,
+                       struct hw_error *err)
+{
+    if (!d->link)
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "only our library in the JVM knows when its memory runs out");
+    int rc = hw_java_link_watch(d->link, events, hold_ms, err);
+    return rc ? code_of(rc, err) : HW_OK;
+}
+
+int hw_java_dump_moment(struct hw_java_dump *d, struct hw_java_moment *out)
+{
+    return d->link ? hw_java_link_moment(d->link, out) : 0;
+}
+
+void hw_java_dump_release(struct hw_java_dump *d, const struct hw_java_moment *m)
+{
+    if (d->link)
+        (void)hw_java_link_release(d->link, m->event); /* else its patience ends it */
 }
 
 const hw_native_blocks *hw_java_dump_natives(const struct hw_java_dump *d)

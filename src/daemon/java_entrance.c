@@ -84,7 +84,9 @@ void hw_java_entrance_tell(struct hw_target *t)
 {
     hw_autofree char *library = NULL;
     struct hw_control_page *page = t->page.map;
-    if (t->session->sources.v[t->source].config->no_managed_frames)
+    for (size_t i = 0; i < t->maps.maps.n && !t->is_jvm; i++)
+        t->is_jvm = is_libjvm(&t->maps.maps.v[i]);
+    if (!t->is_jvm || t->session->sources.v[t->source].config->no_managed_frames)
         return;
     if (!page || t->hello.arch != HW_ARCH_HERE || atomic_load(&page->java_hi))
         return;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/vec.h"
@@ -21,6 +22,14 @@
 
 #define MS UINT64_C(1000000)
 
+enum {
+    LOOK_MS = 100,        /* for JVMs that this session records */
+    SCAN_MS = 1000,       /* for others, by name, and for those that could not be watched yet */
+    START_MS = 3000,      /* a JVM that is not ready then is no longer starting */
+    BY_CLIENT_MS = 10000, /* the client has that long to bring the library in */
+    HOLD_MS = 30000       /* the longest silence of ours that a JVM waits for */
+};
+
 /* One JVM that is meant; its connection lives as long as the source. */
 struct jvm {
     struct hw_pid pid;
@@ -28,10 +37,21 @@ struct jvm {
     struct hw_java_dump_figures figures;
     struct hw_smaps smaps;
     bool has_smaps;
-    bool ready;  /* a graph waits to be written */
-    bool failed; /* error says why; tried again in the next round */
-    bool told, described;
+    bool due;     /* a graph is wanted of this round */
+    bool watched; /* it tells moments */
+    bool ready;   /* a graph waits to be written */
+    bool failed;  /* error says why; tried again in the next round */
+    bool told, described, dumped;
+    bool is_held; /* moment: it waits for the graph of this */
+    struct hw_java_moment moment;
+    bool over; /* its last graph was taken, or nothing more can come */
+    uint64_t met_ns, tried_ns;
     struct hw_error error;
+};
+
+struct asked { /* recorded, and a JVM */
+    int32_t pid;
+    uint64_t start_ticks;
 };
 
 struct hw_java_source {
@@ -39,8 +59,14 @@ struct hw_java_source {
     const struct hw_java_config *config; /* borrowed from the session's */
     uint32_t sequence;
     uint64_t next_ns, every_ns; /* 0 = no more rounds */
-    bool wanted;
-    unsigned n_rounds, n_skipped;
+    uint64_t next_look_ns;      /* for JVMs whose moments are watched */
+    uint32_t events;            /* moments: bits 1 << enum hw_java_event */
+    bool wanted, begun, ending;
+    unsigned n_skipped;
+    HW_VEC(struct asked) asked; /* the thread's while it runs, from the tick */
+    bool dumps;                 /* this round: of all */
+    bool by_client;             /* it brings the library in */
+    bool scanned;
 
     pthread_t thread;
     bool running; /* the thread was made and not joined */
@@ -101,7 +127,20 @@ static void add(struct hw_java_source *j, struct hw_pid *pid)
         return;
     }
     v->pid = *pid;
+    v->met_ns = hw_now_monotonic_ns();
     *pid = HW_PID_NONE;
+}
+
+static void meet_recorded(struct hw_java_source *j)
+{
+    for (size_t i = 0; i < j->asked.n; i++) {
+        struct hw_pid pid;
+        if (hw_pid_open(j->asked.v[i].pid, &pid, NULL) < 0)
+            continue;
+        if (pid.start_ticks == j->asked.v[i].start_ticks && !is_known(j, &pid))
+            add(j, &pid);
+        hw_pid_done(&pid);
+    }
 }
 
 static void scan(struct hw_java_source *j)
@@ -123,35 +162,59 @@ static void scan(struct hw_java_source *j)
 
 /* ---- the thread: dumps ---- */
 
-static int take(struct hw_java_source *j, struct jvm *v)
+static int come_in(struct hw_java_source *j, struct jvm *v, const struct hw_proc_status *st)
 {
-    struct hw_proc_status st;
-    v->error = (struct hw_error){0};
-    int rc = hw_proc_status(v->pid.dir, &st);
-    if (rc < 0)
-        return hw_fail(&v->error, rc, 0, "the process has ended");
-    uint64_t anon_kb = st.rss_anon_kb + st.vm_swap_kb;
-    if (anon_kb < j->config->min_anonymous_memory_kb)
-        return hw_fail(&v->error, HW_EUNSUPPORTED, 0,
-                       "it has %" PRIu64 " KiB of anonymous memory, less than "
-                       "min_anonymous_memory_kb asks for",
-                       anon_kb);
-    rc = hw_permission_profile(&j->session->asking, &v->pid, &st, &v->error);
+    uint64_t age = hw_now_monotonic_ns() - v->met_ns;
+    int rc = hw_permission_profile(&j->session->asking, &v->pid, st, &v->error);
     if (rc == 0 && !v->dump) {
         const struct hw_java_dump_options o = {
             .pid = &v->pid,
+            .later = j->events != 0,
+            .only_by_client = j->by_client && !v->due && age < BY_CLIENT_MS * MS,
             .min_heap_bytes = (uint64_t)j->config->min_java_heap_size_kb << 10,
             .ignored_types = (const char *const *)j->config->ignored_types.v,
             .n_ignored = j->config->ignored_types.n};
         rc = hw_java_dump_open(&o, &v->dump, &v->error);
     }
-    if (rc == 0)
-        rc = hw_java_dump_take(v->dump, &v->figures, &v->error);
+    if (rc == 0 && j->events && !v->watched) {
+        rc = hw_java_dump_watch(v->dump, j->events, HOLD_MS, &v->error);
+        v->watched = rc == 0;
+    }
+    return rc;
+}
+
+static int walk(struct hw_java_source *j, struct jvm *v, const struct hw_proc_status *st)
+{
+    uint64_t anon_kb = st->rss_anon_kb + st->vm_swap_kb;
+    if (anon_kb < j->config->min_anonymous_memory_kb)
+        return hw_fail(&v->error, HW_EUNSUPPORTED, 0,
+                       "it has %" PRIu64 " KiB of anonymous memory, less than "
+                       "min_anonymous_memory_kb asks for",
+                       anon_kb);
+    hw_java_dump_allow_pause(v->dump, v->is_held); /* it stands still already */
+    return hw_java_dump_take(v->dump, &v->figures, &v->error);
+}
+
+/* Comes in where we are not yet; walks where that is due. */
+static int take(struct hw_java_source *j, struct jvm *v)
+{
+    struct hw_proc_status st;
+    v->error = (struct hw_error){0};
+    v->tried_ns = hw_now_monotonic_ns();
+    int rc = hw_proc_status(v->pid.dir, &st);
+    if (rc < 0)
+        return hw_fail(&v->error, rc, 0, "the process has ended");
+    rc = come_in(j, v, &st);
+    if (rc == 0 && v->due)
+        rc = walk(j, v, &st);
     if (rc < 0) {
         hw_java_dump_free(v->dump);
         v->dump = NULL;
+        v->watched = false;
         return rc;
     }
+    if (!v->due)
+        return HW_OK;
     v->has_smaps =
         j->config->dump_smaps && hw_smaps_read(v->pid.dir, /* rollup = */ 0, &v->smaps) == 0;
     return HW_OK;
@@ -160,14 +223,21 @@ static int take(struct hw_java_source *j, struct jvm *v)
 static void *round_of_dumps(void *arg)
 {
     struct hw_java_source *j = arg;
-    if (j->n_rounds == 1 || !j->config->scan_pids_only_on_start)
+    if (j->config->recorded)
+        meet_recorded(j);
+    bool names = j->config->pids.n || j->config->process_cmdline.n;
+    if (names && (!j->scanned || !j->config->scan_pids_only_on_start))
         scan(j);
+    j->scanned = true;
     for (size_t i = 0; i < j->jvms.n; i++) {
         struct jvm *v = j->jvms.v[i];
+        v->due = v->is_held || (j->dumps && !v->over);
+        if (!v->due && (v->over || v->watched || !j->events))
+            continue;
         if (!hw_pid_alive(&v->pid) && v->told)
             continue; /* its end is known */
         v->failed = take(j, v) < 0;
-        v->ready = !v->failed;
+        v->ready = v->due && !v->failed;
         (void)pthread_mutex_lock(&j->lock);
         j->given = v;
         while (j->given && !j->leave)
@@ -196,7 +266,12 @@ int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
     j->config = &s->config.java.v[index];
     j->sequence = hw_trace_writer_sequence(s->writer);
     j->every_ns = j->config->dump_interval_ms * MS;
-    j->wanted = true;
+    j->wanted = !j->config->recorded && !j->config->only_oome;
+    j->events = (j->config->recorded ? 1u << HW_JAVA_END : 0) |
+                (j->config->at_oome ? 1u << HW_JAVA_OUT_OF_MEMORY : 0);
+    j->by_client = j->config->recorded;
+    for (size_t i = 0; i < s->config.heapprofd.n; i++)
+        j->by_client &= !s->config.heapprofd.v[i].no_managed_frames;
     if (j->every_ns)
         j->next_ns = now + (j->config->dump_phase_ms ? j->config->dump_phase_ms * MS : j->every_ns);
     (void)pthread_mutex_init(&j->lock, NULL); /* both cannot fail without attributes */
@@ -221,10 +296,12 @@ void hw_java_source_free(struct hw_java_source *j)
         hw_java_dump_free(v->dump);
         if (v->has_smaps)
             hw_smaps_done(&v->smaps);
+        hw_java_moment_done(&v->moment);
         hw_pid_done(&v->pid);
         free(v);
     }
     hw_vec_done(&j->jvms);
+    hw_vec_done(&j->asked);
     (void)pthread_cond_destroy(&j->taken);
     (void)pthread_mutex_destroy(&j->lock);
     free(j);
@@ -240,13 +317,27 @@ static int write_graph(struct hw_java_source *j, struct jvm *v, struct hw_error 
         rc = hw_write_smaps(s->writer, j->sequence, v->figures.boottime_ns, v->pid.pid, &v->smaps,
                             err);
     if (rc == 0)
-        rc = hw_java_dump_write(v->dump, s->writer, j->sequence, &v->figures, err);
+        rc = hw_java_dump_write(v->dump, s->writer, j->sequence, &v->figures,
+                                v->is_held ? &v->moment : NULL, err);
     for (size_t i = 0; rc == 0 && i < s->rec->targets.n; i++) {
         struct hw_target *t = s->rec->targets.v[i];
         if (t->session == s && t->pid.pid == v->pid.pid && t->pid.start_ticks == v->pid.start_ticks)
             hw_dump_for_graph(t, v->figures.boottime_ns, hw_java_dump_natives(v->dump));
     }
     return rc;
+}
+
+/* The JVM goes on as soon as its profile's dump was asked for, which is made from what happened
+ * before. */
+static void let_go(struct jvm *v)
+{
+    if (!v->is_held)
+        return;
+    if (v->dump)
+        hw_java_dump_release(v->dump, &v->moment);
+    v->over |= v->moment.event == HW_JAVA_END;
+    hw_java_moment_done(&v->moment);
+    v->is_held = false;
 }
 
 static void take_over(struct hw_java_source *j, struct jvm *v)
@@ -259,14 +350,17 @@ static void take_over(struct hw_java_source *j, struct jvm *v)
             hw_session_write_failed(s, rc, &err);
         else
             s->n_dumps++;
+        v->dumped = true;
     }
-    if (v->failed && !v->told) {
+    bool late = !j->config->recorded && hw_now_monotonic_ns() - v->met_ns > START_MS * MS;
+    if (v->failed && (v->due || late) && !v->told) {
         hw_session_warn(s, "no heap graph of process %d: %s", v->pid.pid, v->error.text);
         v->told = true;
     }
+    let_go(v);
     if (v->has_smaps)
         hw_smaps_done(&v->smaps);
-    v->has_smaps = v->ready = false;
+    v->has_smaps = v->ready = v->due = false;
 }
 
 static void look(struct hw_java_source *j)
@@ -286,35 +380,108 @@ static void look(struct hw_java_source *j)
         return;
     (void)pthread_join(j->thread, NULL);
     j->running = j->finished = false;
-    if (j->none && j->n_rounds == 1)
+    if (!j->none || !j->dumps || j->begun)
+        return;
+    if (j->config->recorded)
+        hw_session_warn(j->session, "no heap graph: no JVM was recorded");
+    else
         hw_session_warn(j->session, "no JVM of the names or numbers in java_hprof_config runs");
 }
 
-static void begin_round(struct hw_java_source *j)
+static void begin_round(struct hw_java_source *j, bool dumps)
 {
-    if (j->running) {
-        if (j->n_skipped++ == 0)
-            hw_session_warn(j->session, "heap graphs take longer than the time between them: "
-                                        "some are left out");
-        return;
-    }
-    j->n_rounds++;
+    j->begun |= j->dumps; /* an earlier round was one of dumps */
+    j->dumps = dumps;
     j->running = pthread_create(&j->thread, NULL, round_of_dumps, j) == 0;
     if (!j->running)
         hw_session_warn(j->session, "no thread for heap graphs");
+}
+
+static void begin_dumps(struct hw_java_source *j)
+{
+    if (!j->running) {
+        begin_round(j, /* dumps = */ true);
+        return;
+    }
+    if (!j->dumps) { /* it only looks: the dumps come behind it */
+        j->wanted = true;
+        return;
+    }
+    if (j->n_skipped++ == 0)
+        hw_session_warn(j->session, "heap graphs take longer than the time between them: "
+                                    "some are left out");
+}
+
+/* Which JVMs have come to a moment? Not while the thread runs, whose connections they are. */
+static bool hear(struct hw_java_source *j)
+{
+    bool any = false;
+    for (size_t i = 0; i < j->jvms.n; i++) {
+        struct jvm *v = j->jvms.v[i];
+        if (!v->watched || v->is_held || !v->dump)
+            continue;
+        int rc = hw_java_dump_moment(v->dump, &v->moment);
+        v->is_held = rc > 0;
+        any |= v->is_held;
+        if (rc < 0) { /* it has ended, or was killed */
+            hw_java_dump_free(v->dump);
+            v->dump = NULL;
+            v->watched = false;
+            v->over |= !hw_pid_alive(&v->pid);
+        }
+    }
+    return any;
+}
+
+/* Those that are new among the recorded processes; the thread comes in. */
+static bool ask_recorded(struct hw_java_source *j)
+{
+    const struct hw_session *s = j->session;
+    bool fresh = false;
+    j->asked.n = 0;
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session != s || !t->is_jvm ||
+            hw_vec_push(&j->asked, ((struct asked){t->pid.pid, t->pid.start_ticks})) < 0)
+            continue;
+        fresh |= !is_known(j, &t->pid);
+    }
+    return fresh;
+}
+
+static bool look_for_jvms(struct hw_java_source *j, uint64_t now)
+{
+    if (!j->events || now < j->next_look_ns)
+        return false;
+    j->next_look_ns = now + (j->config->recorded ? LOOK_MS : SCAN_MS) * MS;
+    if (!j->config->recorded)
+        return true;
+    bool due = ask_recorded(j) || (j->config->pids.n && !j->scanned);
+    for (size_t i = 0; i < j->jvms.n; i++) {
+        struct jvm *v = j->jvms.v[i];
+        due |= !v->watched && !v->over && now >= v->tried_ns + SCAN_MS * MS;
+    }
+    return due;
 }
 
 void hw_java_source_tick(struct hw_java_source *j, uint64_t now)
 {
     if (j->running)
         look(j);
+    if (j->next_ns && now >= j->next_ns) {
+        begin_dumps(j);
+        j->next_ns = j->next_ns + j->every_ns > now ? j->next_ns + j->every_ns : now + j->every_ns;
+    }
+    if (j->running)
+        return;
+    bool held = hear(j);
     if (j->wanted) {
         j->wanted = false;
-        begin_round(j);
-    }
-    if (j->next_ns && now >= j->next_ns) {
-        begin_round(j);
-        j->next_ns = j->next_ns + j->every_ns > now ? j->next_ns + j->every_ns : now + j->every_ns;
+        if (j->config->recorded)
+            (void)ask_recorded(j);
+        begin_round(j, /* dumps = */ true);
+    } else if (look_for_jvms(j, now) || held) {
+        begin_round(j, /* dumps = */ false);
     }
 }
 
@@ -323,12 +490,46 @@ void hw_java_source_dump(struct hw_java_source *j)
     j->wanted = true;
 }
 
+void hw_java_source_end(struct hw_java_source *j)
+{
+    if (j->config->recorded) {
+        j->wanted = j->ending = true;
+        return;
+    }
+    j->wanted &= !j->begun && !j->dumps; /* the session ends before its first tick */
+}
+
+/* Of JVMs that have ended without one. */
+static void tell_missing(struct hw_java_source *j)
+{
+    for (size_t i = 0; i < j->jvms.n; i++) {
+        struct jvm *v = j->jvms.v[i];
+        if (!j->config->recorded || v->dumped || v->told)
+            continue;
+        hw_session_warn(j->session, "no heap graph of process %d: it ended %s%s", v->pid.pid,
+                        v->error.text[0] ? "before our library was in it; the last try: "
+                                         : "without a word",
+                        v->error.text);
+        v->told = true;
+    }
+}
+
 bool hw_java_source_busy(struct hw_java_source *j)
 {
-    if (j->wanted && !j->running && !j->n_rounds) /* the session ended before its first tick */
-        begin_round(j);
-    j->wanted = false;
     if (j->running)
         look(j);
+    if (j->running)
+        return true;
+    bool held = hear(j);
+    if (j->wanted) {
+        j->wanted = false;
+        if (j->config->recorded)
+            (void)ask_recorded(j);
+        begin_round(j, /* dumps = */ true);
+    } else if (held) {
+        begin_round(j, /* dumps = */ false);
+    } else if (j->ending) {
+        tell_missing(j);
+    }
     return j->running;
 }

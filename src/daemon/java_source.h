@@ -4,6 +4,8 @@
  * Why:     a heap graph takes its JVM seconds of another processor; the recorder goes on meanwhile.
  *          Each round (at the start, then at the interval) has a thread that finds the JVMs meant
  *          and dumps them one after the other; what is ready goes into the trace from the tick.
+ *          Moments that were asked for (memory has run out, the JVM ends) come as such a round,
+ *          while that JVM waits.
  * Shapes:  new when the configuration has such a source, tick from the session's. A round that is
  *          due while one runs is left out and counted.
  * Owns:    its thread, connections into JVMs, graphs not written yet. free waits for the thread.
@@ -26,7 +28,9 @@ void hw_java_source_free(struct hw_java_source *j);
 void hw_java_source_tick(struct hw_java_source *j, uint64_t now);
 /* A round more, now (a dump was asked for). */
 void hw_java_source_dump(struct hw_java_source *j);
-/* Still something to come: the session's end waits for it. Begins no round. */
+/* The session ends: the last graphs, where they were asked for. */
+void hw_java_source_end(struct hw_java_source *j);
+/* Still something to come: the session's end waits for it. */
 bool hw_java_source_busy(struct hw_java_source *j);
 
 #endif

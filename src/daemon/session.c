@@ -631,6 +631,8 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status)
     uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
     s->stop_deadline_ns = hw_now_monotonic_ns() + wait_ms * MS;
     s->targets_due = true;
+    for (size_t i = 0; i < s->java.n; i++)
+        hw_java_source_end(s->java.v[i]);
     finish_targets(s, hw_now_monotonic_ns());
 }
 

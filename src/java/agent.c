@@ -36,7 +36,7 @@ static atomic_int busy; /* one walk at a time in this JVM */
 
 /* ---- the connection ---- */
 
-static bool say(struct agent *a, const struct hw_java_say *what, int fd)
+bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flags)
 {
     struct iovec bytes = {(void *)(uintptr_t)what, sizeof *what};
     union {
@@ -55,9 +55,14 @@ static bool say(struct agent *a, const struct hw_java_say *what, int fd)
     }
     ssize_t n;
     do
-        n = sendmsg(a->socket, &m, MSG_NOSIGNAL);
+        n = sendmsg(a->socket, &m, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)sizeof *what;
+}
+
+static bool say(struct agent *a, const struct hw_java_say *what, int fd)
+{
+    return agent_say(a, what, fd, /* flags = */ 0);
 }
 
 /* Who may be told what is in this process: root, and its own user. */
@@ -175,9 +180,10 @@ static void name_holders(struct agent *a, struct agent_holders *h)
 
 /* Down the ladder until a walk is whole. done: the last reason. */
 static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
-                  const struct agent_known *known, const struct agent_values *values,
-                  struct agent_holders *holders, struct hw_java_say *done)
+                  const struct agent_values *values, struct agent_holders *holders,
+                  struct hw_java_say *done)
 {
+    const struct agent_known *known = &a->known;
     struct agent_cells cells;
     struct timespec rest = {0, RETRY_MS * 1000000};
     bool measured = agent_cells_find(a, known, &cells) == HW_JAVA_OK;
@@ -227,7 +233,7 @@ static void dump(struct agent *a, const struct hw_java_request *q)
     uint32_t n = 0;
     if (q->version != HW_JAVA_PROTOCOL || q->stall_ms > MAX_STALL_MS)
         done.reason = HW_JAVA_UNSUPPORTED;
-    else if ((done.heap_bytes = agent_heap_bytes(a)) < q->min_heap_bytes)
+    else if ((done.heap_bytes = agent_heap_bytes(a, &done.heap_left)) < q->min_heap_bytes)
         done.reason = HW_JAVA_SMALL;
     else if (atomic_exchange(&busy, 1))
         done.reason = HW_JAVA_RUNNING;
@@ -235,20 +241,54 @@ static void dump(struct agent *a, const struct hw_java_request *q)
         if (agent_end_prepare())
             done.reason = HW_JAVA_UNSUPPORTED;
         else if (fresh_environment(a, &done) && table(a, &values, &done, &n)) {
-            struct agent_known known;
-            done.reason = agent_known_make(a, &known);
+            done.reason = agent_known_make(a);
+            if (!done.reason)
+                done.reason = agent_known_tag(a);
             if (!done.reason) {
-                (void)agent_values_probe(a, &values); /* without it nothing is read */
-                HW_JVM(a->jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(a->jni);
+                values.probe = agent_values_probe(a); /* without it nothing is read */
+                values.probe_offset = a->probe_offset;
                 struct agent_holders *holders = agent_holders_new(a);
-                climb(a, q, n, &known, &values, holders, &done);
+                climb(a, q, n, &values, holders, &done);
                 agent_holders_free(holders);
-                agent_known_drop(a);
             }
         }
         agent_values_done(&values);
         drop_environment(a);
         atomic_store(&busy, 0);
+    }
+    (void)say(a, &done, -1); /* nobody there any more: the next receive tells */
+}
+
+/* ---- moments ---- */
+
+/* What a dump needs of the heap is taken now: at that moment there may be nothing left. */
+static void watch(struct agent *a, const struct hw_java_request *q)
+{
+    struct hw_java_say done = {.type = HW_JAVA_DONE};
+    if (q->version != HW_JAVA_PROTOCOL || !agent_events_watch(a, q->events, q->hold_ms))
+        done.reason = HW_JAVA_UNSUPPORTED;
+    (void)agent_known_make(a); /* tried again by the dump */
+    (void)agent_values_probe(a);
+    done.heap_bytes = agent_heap_bytes(a, &done.heap_left);
+    (void)say(a, &done, -1);
+}
+
+static void answer(struct agent *a, const struct hw_java_request *q)
+{
+    struct hw_java_say done = {.type = HW_JAVA_DONE};
+    switch ((enum hw_java_ask)q->ask) {
+    case HW_JAVA_ASK_DUMP:
+        dump(a, q);
+        return;
+    case HW_JAVA_ASK_WATCH:
+        watch(a, q);
+        return;
+    case HW_JAVA_ASK_RELEASE:
+        agent_events_release(a, q->events);
+        return;
+    default:
+        done.reason = HW_JAVA_UNSUPPORTED;
+        break;
     }
     (void)say(a, &done, -1); /* nobody there any more: the next receive tells */
 }
@@ -273,7 +313,9 @@ static void serve(struct agent *a)
             continue;
         if (n != (ssize_t)sizeof q)
             return;
-        dump(a, &q);
+        agent_events_serve(a, /* begins = */ true);
+        answer(a, &q);
+        agent_events_serve(a, /* begins = */ false);
     }
 }
 
@@ -286,11 +328,13 @@ static void *run(void *arg)
     void *env = NULL;
     if (agent_client)
         agent_client->hush();
+    agent_events_ours();
     a.socket = s->socket >= 0 ? s->socket : connect_to(s->path);
     if (a.socket >= 0 &&
         HW_JVM(a.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(a.vm, &env, &attach) == 0) {
         a.jni = env;
         serve(&a);
+        agent_events_forget(&a);
         (void)HW_JVM(a.vm, HW_VM_DETACH, hw_vm_fn *)(a.vm); /* it was attached */
     }
     if (a.socket >= 0)

@@ -26,9 +26,30 @@
 #include "java/reason.h"
 #include "wire/java_entrance.h"
 
+/* Objects of our own, local references of the agent's thread: elements, then the array of them. */
+#define AGENT_TAG   (INT64_C(1) << 40)
+#define AGENT_KNOWN 3
+struct agent_known {
+    hw_jobject handle[AGENT_KNOWN + 1];
+};
+
 struct agent {
     hw_jvm_env vm, jni, ti;
     int socket;
+    struct agent_known known; /* the last handle: NULL = not made yet */
+    hw_jobject probe;         /* agent_values.c's; NULL = likewise */
+    int32_t probe_offset;
+    struct { /* the JVM's own figures; a local reference and methods, NULL = not asked for yet */
+        hw_jobject runtime;
+        void *total, *left, *most;
+    } heap;
+    bool watches;    /* agent_events.c's, as all that follow */
+    bool serves;     /* a request of the asker's is under way */
+    uint32_t events; /* bits: to be told */
+    uint32_t holds;  /* bits: told, and the program waits for the asker */
+    uint32_t hold_ms;
+    uint64_t quiet_since_ns;
+    struct agent *next;
 };
 
 /* ---- agent.c ---- */
@@ -36,10 +57,20 @@ struct agent {
 /* Serves a connection on a thread of its own; closes it. Whoever may not know what is in this
  * process is turned away. */
 void agent_serve(hw_jvm_env vm, int connection);
+bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flags);
 
 /* ---- agent_heap.c ---- */
 
-uint64_t agent_heap_bytes(struct agent *a); /* in use, garbage included; 0 = unknown */
+/* In use, garbage included, and how much more it may become; 0 = unknown. */
+uint64_t agent_heap_bytes(struct agent *a, uint64_t *left);
+
+/* ---- agent_events.c ---- */
+
+void agent_events_ours(void); /* this thread is none of the program's */
+bool agent_events_watch(struct agent *a, uint32_t events, uint32_t hold_ms);
+void agent_events_serve(struct agent *a, bool begins);
+void agent_events_release(struct agent *a, uint32_t events);
+void agent_events_forget(struct agent *a);
 
 /* ---- agent_lobby.c ---- */
 
@@ -73,8 +104,8 @@ void agent_values_class(struct agent_values *v, uint32_t number, uint32_t super,
 void agent_values_field(struct agent_values *v, uint32_t number, const char *name,
                         const char *signature, bool is_static, const void *id);
 void agent_values_inherit(struct agent_values *v); /* when all classes are there */
-/* An object for the proof, in the caller's frame of local references; NULL = none could be made. */
-hw_jobject agent_values_probe(struct agent *a, struct agent_values *v);
+/* An object for the proof, kept in `a`; NULL = none could be made. */
+hw_jobject agent_values_probe(struct agent *a);
 /* While the JVM stands still: are fields where we think? */
 bool agent_values_proved(const struct agent_values *v);
 /* Of an object whose class has a row. */
@@ -136,15 +167,10 @@ bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd);
 
 /* ---- agent_identity.c ---- */
 
-/* Objects of our own, in a frame of local references: elements, then the array of them. They are
- * tagged from AGENT_TAG. */
-#define AGENT_TAG   (INT64_C(1) << 40)
-#define AGENT_KNOWN 3
-struct agent_known {
-    hw_jobject handle[AGENT_KNOWN + 1];
-};
-int agent_known_make(struct agent *a, struct agent_known *k);
-void agent_known_drop(struct agent *a);
+/* Makes a->known, once: when the heap is full, it is too late. */
+int agent_known_make(struct agent *a);
+/* In this environment, from AGENT_TAG. */
+int agent_known_tag(struct agent *a);
 /* Where it is now; only while the JVM stands still. */
 uint64_t agent_address(hw_jobject handle);
 

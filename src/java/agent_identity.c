@@ -65,42 +65,42 @@ static int32_t on_root(int32_t kind, const union hw_jvm_reference_info *info, in
 
 static int make_objects(struct agent *a, struct agent_known *k)
 {
-    hw_jvm_env jni = a->jni, ti = a->ti;
+    hw_jvm_env jni = a->jni;
     hw_jobject object = HW_JVM(jni, HW_JNI_FIND_CLASS, hw_jni_find_fn *)(jni, "java/lang/Object");
     if (!object)
         return HW_JAVA_FAILED;
-    hw_jobject *array = &k->handle[AGENT_KNOWN];
-    *array = HW_JVM(jni, HW_JNI_NEW_ARRAY, hw_jni_array_fn *)(jni, AGENT_KNOWN, object, NULL);
-    if (!*array)
+    hw_jobject array =
+        HW_JVM(jni, HW_JNI_NEW_ARRAY, hw_jni_array_fn *)(jni, AGENT_KNOWN, object, NULL);
+    if (!array)
         return HW_JAVA_FAILED;
     for (int i = 0; i < AGENT_KNOWN; i++) {
         k->handle[i] = HW_JVM(jni, HW_JNI_ALLOC_OBJECT, hw_jni_object_fn *)(jni, object);
         if (!k->handle[i])
             return HW_JAVA_FAILED;
-        HW_JVM(jni, HW_JNI_SET_ELEMENT, hw_jni_set_fn *)(jni, *array, i, k->handle[i]);
+        HW_JVM(jni, HW_JNI_SET_ELEMENT, hw_jni_set_fn *)(jni, array, i, k->handle[i]);
     }
-    for (int i = 0; i <= AGENT_KNOWN; i++)
-        if (HW_JVM(ti, HW_TI_SET_TAG, hw_ti_set_tag_fn *)(ti, k->handle[i], AGENT_TAG + i))
-            return HW_JAVA_FAILED;
+    k->handle[AGENT_KNOWN] = array;
     return HW_JAVA_OK;
 }
 
-int agent_known_make(struct agent *a, struct agent_known *k)
+int agent_known_make(struct agent *a)
 {
     hw_jvm_env jni = a->jni;
-    memset(k, 0, sizeof *k);
-    if (HW_JVM(jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(jni, 4 * AGENT_KNOWN) < 0)
-        return HW_JAVA_FAILED;
+    struct agent_known *k = &a->known;
+    if (k->handle[AGENT_KNOWN])
+        return HW_JAVA_OK;
     int rc = make_objects(a, k);
     HW_JVM(jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(jni); /* no memory for our array */
-    if (rc)
-        agent_known_drop(a);
     return rc;
 }
 
-void agent_known_drop(struct agent *a)
+int agent_known_tag(struct agent *a)
 {
-    (void)HW_JVM(a->jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(a->jni, NULL);
+    for (int i = 0; i <= AGENT_KNOWN; i++)
+        if (HW_JVM(a->ti, HW_TI_SET_TAG, hw_ti_set_tag_fn *)(a->ti, a->known.handle[i],
+                                                             AGENT_TAG + i))
+            return HW_JAVA_FAILED;
+    return HW_JAVA_OK;
 }
 
 int agent_cells_find(struct agent *a, const struct agent_known *k, struct agent_cells *out)

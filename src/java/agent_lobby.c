@@ -152,6 +152,7 @@ void heapwise_java_enter(struct hw_java_entrance *client)
     if (client->version != HW_JAVA_ENTRANCE_VERSION || client->bytes != sizeof *client)
         return;
     (void)prctl(PR_SET_NAME, "heapwise");
+    agent_events_ours();
     agent_client = client;
     hw_jvm_env vm = wait_for_jvm();
     agent_stacks_begin(vm);

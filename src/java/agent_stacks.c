@@ -306,6 +306,7 @@ static void *run(void *unused)
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
     (void)prctl(PR_SET_NAME, "heapwise");
+    agent_events_ours();
     agent_client->hush();
     if (!find_code() || !agent_methods_init() ||
         HW_JVM(java.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(java.vm, &env, &attach) != 0)

@@ -87,16 +87,19 @@ void agent_values_inherit(struct agent_values *v)
 /* ---- the proof ---- */
 
 /* A java.lang.Long of ours, not one that Java code has. */
-hw_jobject agent_values_probe(struct agent *a, struct agent_values *v)
+hw_jobject agent_values_probe(struct agent *a)
 {
     hw_jvm_env jni = a->jni;
+    if (a->probe)
+        return a->probe;
     hw_jobject c = HW_JVM(jni, HW_JNI_FIND_CLASS, hw_jni_find_fn *)(jni, "java/lang/Long");
     void *field = c ? HW_JVM(jni, HW_JNI_FIELD_ID, hw_jni_member_fn *)(jni, c, "value", "J") : NULL;
     hw_jobject o = field ? HW_JVM(jni, HW_JNI_ALLOC_OBJECT, hw_jni_object_fn *)(jni, c) : NULL;
     if (o)
         HW_JVM(jni, HW_JNI_SET_LONG, hw_jni_set_long_fn *)(jni, o, field, PROBE);
-    v->probe = o;
-    v->probe_offset = (int32_t)((uintptr_t)field >> SHIFT);
+    HW_JVM(jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(jni); /* no memory for it */
+    a->probe = o;
+    a->probe_offset = (int32_t)((uintptr_t)field >> SHIFT);
     return o;
 }
 

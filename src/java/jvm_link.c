@@ -43,6 +43,8 @@ enum {
     CLIENT_MS = 1000,
     LIBRARY_MS = 3000,
     MAX_TABLE = 256 << 20,
+    MAX_MOMENT = 1 << 20,
+    MOST_MOMENTS = 16,
     CHUNK = 1 << 18
 };
 
@@ -53,6 +55,10 @@ struct hw_java_link {
     struct hw_java_graph *graph;     /* owned */
     struct hw_java_holders *holders; /* owned */
     uint8_t *chunk;                  /* owned */
+    struct {                         /* moments that were told in the middle of something else */
+        bool is_told;
+        int fd; /* owned; -1 = none */
+    } moments[HW_JAVA_EVENT_COUNT];
 };
 
 /* ---- the library's file ---- */
@@ -229,8 +235,8 @@ static int load_it(const struct hw_jvm *jvm, const char *library, int *out, stru
     return reason;
 }
 
-int hw_java_link_open(const struct hw_jvm *jvm, const char *library, struct hw_java_link **out,
-                      struct hw_error *err)
+int hw_java_link_open(const struct hw_jvm *jvm, const char *library, bool only_by_client,
+                      struct hw_java_link **out, struct hw_error *err)
 {
     struct hw_java_link *l = calloc(1, sizeof *l);
     if (!l || !(l->chunk = malloc(CHUNK))) {
@@ -239,9 +245,12 @@ int hw_java_link_open(const struct hw_jvm *jvm, const char *library, struct hw_j
     }
     l->jvm = jvm;
     l->socket = -1;
+    for (size_t i = 0; i < HW_ARRAY_LEN(l->moments); i++)
+        l->moments[i].fd = -1;
     int reason = 0;
     if (!await_lobby(jvm, &l->socket))
-        reason = load_it(jvm, library, &l->socket, err);
+        reason = only_by_client ? hw_java_fail(err, HW_JAVA_NOT_READY, "pid %d", jvm->pid->pid)
+                                : load_it(jvm, library, &l->socket, err);
     if (reason) {
         hw_java_link_free(l);
         return reason;
@@ -256,6 +265,9 @@ void hw_java_link_free(struct hw_java_link *l)
         return;
     if (l->socket >= 0)
         (void)close(l->socket);
+    for (size_t i = 0; i < HW_ARRAY_LEN(l->moments); i++)
+        if (l->moments[i].fd >= 0)
+            (void)close(l->moments[i].fd);
     hw_java_graph_free(l->graph);
     hw_java_classes_free(l->classes);
     hw_java_holders_free(l->holders);
@@ -270,8 +282,8 @@ static int gone(const struct hw_java_link *l, struct hw_error *err)
     return hw_java_fail(err, HW_JAVA_GONE, "pid %d", l->jvm->pid->pid);
 }
 
-/* The next message, with the descriptor that came along (-1 = none). */
-static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
+/* 1: a message, with the descriptor that came along (-1 = none); 0: none is there. */
+static int receive(struct hw_java_link *l, struct hw_java_say *m, int *fd, int wait_ms)
 {
     union {
         struct cmsghdr head;
@@ -286,10 +298,10 @@ static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct h
     *fd = -1;
     int ready;
     do
-        ready = poll(&p, 1, SILENCE_MS);
+        ready = poll(&p, 1, wait_ms);
     while (ready < 0 && errno == EINTR);
     if (ready <= 0)
-        return hw_java_fail(err, HW_JAVA_ATTACH_TIMEOUT, "our library is silent");
+        return 0;
     ssize_t n;
     do
         n = recvmsg(l->socket, &h, MSG_CMSG_CLOEXEC);
@@ -300,7 +312,32 @@ static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct h
         memcpy(fd, CMSG_DATA(c), sizeof *fd);
     if (m->reason < 0 || m->reason >= HW_JAVA_REASON_COUNT)
         m->reason = HW_JAVA_FAILED;
-    return n == (ssize_t)sizeof *m ? 0 : gone(l, err);
+    return n == (ssize_t)sizeof *m ? 1 : HW_EGONE;
+}
+
+static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int *fd)
+{
+    if (m->n >= HW_JAVA_EVENT_COUNT || l->moments[m->n].is_told)
+        return;
+    l->moments[m->n].is_told = true;
+    l->moments[m->n].fd = hw_fd_take(fd);
+}
+
+/* The next message that belongs to an answer. */
+static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
+{
+    for (;;) {
+        int rc = receive(l, m, fd, SILENCE_MS);
+        if (rc == 0)
+            return hw_java_fail(err, HW_JAVA_ATTACH_TIMEOUT, "our library is silent");
+        if (rc < 0)
+            return gone(l, err);
+        if (m->type != HW_JAVA_EVENT)
+            return 0;
+        note_moment(l, m, fd);
+        if (*fd >= 0)
+            (void)close(*fd); /* told twice: it does not do that */
+    }
 }
 
 static int take_classes(struct hw_java_link *l, int fd, struct hw_error *err)
@@ -365,6 +402,7 @@ static void note(struct hw_java_taking *t, uint32_t mode, int reason, int detail
 int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct hw_error *err)
 {
     struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
+                                .ask = HW_JAVA_ASK_DUMP,
                                 .modes = t->modes,
                                 .fail = t->fail,
                                 .stall_ms = t->stall_ms ? t->stall_ms : DEFAULT_STALL_MS,
@@ -401,6 +439,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
         case HW_JAVA_DONE:
             t->holders = l->holders;
             t->heap_bytes = m.heap_bytes;
+            t->heap_left = m.heap_left;
             if (whole)
                 return 0;
             return hw_java_fail(err, m.reason ? m.reason : HW_JAVA_INCOMPLETE, "%s",
@@ -411,6 +450,102 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
         if (rc)
             return rc;
     }
+}
+
+/* ---- moments ---- */
+
+/* A request with nothing to it but its end. */
+static int ask(struct hw_java_link *l, const struct hw_java_request *q, struct hw_error *err)
+{
+    struct hw_java_say m;
+    if (send(l->socket, q, sizeof *q, MSG_NOSIGNAL) != (ssize_t)sizeof *q)
+        return gone(l, err);
+    for (;;) {
+        hw_autofd int fd = -1;
+        int rc = hear(l, &m, &fd, err);
+        if (rc)
+            return rc;
+        if (m.type == HW_JAVA_DONE)
+            return m.reason ? hw_java_fail(err, m.reason, "moments are not told") : 0;
+    }
+}
+
+int hw_java_link_watch(struct hw_java_link *l, uint32_t events, uint32_t hold_ms,
+                       struct hw_error *err)
+{
+    struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
+                                .ask = HW_JAVA_ASK_WATCH,
+                                .events = events,
+                                .hold_ms = hold_ms};
+    return ask(l, &q, err);
+}
+
+int hw_java_link_release(struct hw_java_link *l, enum hw_java_event event)
+{
+    struct hw_java_request q = {
+        .version = HW_JAVA_PROTOCOL, .ask = HW_JAVA_ASK_RELEASE, .events = 1u << event};
+    return send(l->socket, &q, sizeof q, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof q
+               ? HW_OK
+               : HW_EGONE;
+}
+
+/* The next text of a moment; NULL: there is none. */
+static const char *next_text(const char **p, const char *end)
+{
+    const char *text = *p, *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
+    if (!nul)
+        return NULL;
+    *p = nul + 1;
+    return text;
+}
+
+/* What is broken or too long is left out: the moment itself counts. */
+static void read_moment(int fd, struct hw_java_moment *out)
+{
+    size_t n = 0;
+    const char *method, *file, *line;
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+        hw_fd_read_file(fd, MAX_MOMENT, &out->text, &n, NULL) < 0)
+        return;
+    const char *p = out->text, *end = p + n, *words = next_text(&p, end);
+    out->words = words ? words : "";
+    while (out->n_frames < HW_JAVA_MAX_STACK && (method = next_text(&p, end)) &&
+           (file = next_text(&p, end)) && (line = next_text(&p, end))) {
+        uint64_t number = 0;
+        for (const char *c = line; *c >= '0' && *c <= '9' && number <= UINT32_MAX; c++)
+            number = number * 10 + (uint64_t)(*c - '0');
+        out->frames[out->n_frames++] =
+            (struct hw_java_moment_frame){method, file, number > INT32_MAX ? 0 : (uint32_t)number};
+    }
+}
+
+int hw_java_link_moment(struct hw_java_link *l, struct hw_java_moment *out)
+{
+    struct hw_java_say m;
+    int rc;
+    int room = MOST_MOMENTS;
+    do {
+        hw_autofd int fd = -1;
+        rc = receive(l, &m, &fd, 0);
+        if (rc > 0 && m.type == HW_JAVA_EVENT)
+            note_moment(l, &m, &fd);
+    } while (rc > 0 && --room > 0); /* it may talk without end */
+    for (uint32_t i = 0; i < HW_JAVA_EVENT_COUNT; i++) {
+        if (!l->moments[i].is_told)
+            continue;
+        hw_autofd int fd = hw_fd_take(&l->moments[i].fd);
+        l->moments[i].is_told = false;
+        *out = (struct hw_java_moment){.event = i, .words = ""};
+        read_moment(fd, out);
+        return 1;
+    }
+    return rc;
+}
+
+void hw_java_moment_done(struct hw_java_moment *m)
+{
+    free(m->text);
+    *m = (struct hw_java_moment){.words = ""};
 }
 
 /* ---- what may be tried ---- */

@@ -11,6 +11,10 @@
  *              library -> asker   HOLDERS   + a memory file: what its threads and frames are called
  *                                 DONE
  *
+ *          A request to WATCH is answered by DONE alone, one to RELEASE by nothing. Between
+ * answers, and in them, the library says EVENT when a moment has come that is watched, with a
+ * memory file of texts (agent_events.c); the program is held until RELEASE.
+ *
  *          Class table: n; for each class 1..n: bits, superclass (0 none), signature, interfaces
  *          (count, numbers), fields (count; each: static?, name, signature); text is length +
  * bytes. Holders: n; for each thread 1..n: its number in Java, daemon?, name; n; for each frame
@@ -23,7 +27,7 @@
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 4u
+#define HW_JAVA_PROTOCOL 5u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,
@@ -34,8 +38,19 @@ enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_MODE_COUNT
 };
 
+enum hw_java_ask { HW_JAVA_ASK_DUMP, HW_JAVA_ASK_WATCH, HW_JAVA_ASK_RELEASE };
+
+enum hw_java_event { /* moments; each is told once */
+                     HW_JAVA_OUT_OF_MEMORY,
+                     HW_JAVA_END, /* of the JVM, in order */
+                     HW_JAVA_EVENT_COUNT
+};
+
 struct hw_java_request {
     uint32_t version;
+    uint32_t ask;
+    uint32_t events;         /* bits (1 << event). WATCH: others no more */
+    uint32_t hold_ms;        /* WATCH: without a word for that long the program goes on */
     uint32_t modes;          /* bits (1 << mode) that may be tried */
     uint32_t fail;           /* tests: bits of modes whose walk is stopped half way */
     uint32_t stall_ms;       /* without progress for that long a child is ended */
@@ -48,7 +63,8 @@ enum hw_java_say_type {
     HW_JAVA_ATTEMPT,
     HW_JAVA_ENDED,
     HW_JAVA_DONE,
-    HW_JAVA_HOLDERS
+    HW_JAVA_HOLDERS,
+    HW_JAVA_EVENT
 };
 
 struct hw_java_say {
@@ -56,7 +72,7 @@ struct hw_java_say {
     uint32_t mode;
     int32_t reason;      /* ENDED, DONE: enum hw_java_reason; 0 = good */
     int32_t detail;      /* errno, signal, number of */
-    uint32_t n;          /* CLASSES: how many */
+    uint32_t n;          /* CLASSES: how many; EVENT: which */
     int32_t pid;         /* HELLO: as the JVM calls itself */
     uint64_t stop_ns;    /* ENDED: for how long our code held the JVM at its safepoint */
     uint64_t fork_ns;    /* of it in fork */
@@ -64,8 +80,9 @@ struct hw_java_say {
     uint64_t walk_ns;    /* until the child had ended */
     uint64_t started_ns; /* CLOCK_BOOTTIME of the snapshot */
     uint64_t heap_bytes; /* DONE: in use before the walk, as the JVM says; 0 = unknown */
+    uint64_t heap_left;  /* DONE: how much more it may be, then */
 };
-_Static_assert(sizeof(struct hw_java_say) == 72, "crosses processes");
+_Static_assert(sizeof(struct hw_java_say) == 80, "crosses processes");
 
 /*
  * One byte: kind of reference (jvm_abi.h) or HW_JAVA_OP_*, and bits. Then, in this order:

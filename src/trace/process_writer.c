@@ -259,6 +259,33 @@ int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_
     return hw_trace_end(w, err);
 }
 
+int hw_trace_java_oome(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                       const struct hw_java_oome *o, struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_art_process_metadata);
+    hw_pb_sint64(pb, HW_F_ArtProcessMetadata_pid, o->pid);
+    hw_pb_uint(pb, HW_F_ArtProcessMetadata_oom_allocation_size, o->allocation_size);
+    if (o->free_bytes != HW_ABSENT) {
+        hw_pb_uint(pb, HW_F_ArtProcessMetadata_oom_total_bytes_free, o->free_bytes);
+        hw_pb_uint(pb, HW_F_ArtProcessMetadata_oom_free_bytes_until_oom, o->free_bytes);
+    }
+    hw_pb_begin(pb, HW_F_ArtProcessMetadata_oom_thread_java_stack);
+    for (size_t i = 0; i < o->n_frames; i++) {
+        hw_pb_begin(pb, HW_F_ArtProcessMetadata_JavaStack_frames);
+        hw_pb_str(pb, HW_F_ArtProcessMetadata_JavaFrame_method_name, o->frames[i].method);
+        if (o->frames[i].file[0])
+            hw_pb_str(pb, HW_F_ArtProcessMetadata_JavaFrame_source_file, o->frames[i].file);
+        if (o->frames[i].line)
+            hw_pb_uint(pb, HW_F_ArtProcessMetadata_JavaFrame_line_number, o->frames[i].line);
+        hw_pb_end(pb);
+    }
+    hw_pb_end(pb);
+    hw_pb_str(pb, HW_F_ArtProcessMetadata_oom_error_msg, o->message);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                          const struct hw_malloc_info *m, struct hw_error *err)
 {

@@ -103,6 +103,23 @@ struct hw_trace_attribute {
 int hw_trace_attributes(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                         const struct hw_trace_attribute *all, size_t n, struct hw_error *err);
 
+struct hw_java_frame {
+    const char *method, *file; /* pkg.Class.method; "" = unknown */
+    uint32_t line;             /* 0 = unknown */
+};
+
+struct hw_java_oome { /* the heap graph that follows was taken when memory had run out */
+    int32_t pid;
+    uint64_t allocation_size; /* that failed; 0 = unknown */
+    uint64_t free_bytes;      /* HW_ABSENT */
+    const char *message;
+    const struct hw_java_frame *frames; /* of the thread that found none, the innermost first */
+    size_t n_frames;
+};
+
+int hw_trace_java_oome(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                       const struct hw_java_oome *o, struct hw_error *err);
+
 struct hw_package {
     const char *name;
     uint64_t uid;

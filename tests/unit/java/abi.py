@@ -60,7 +60,7 @@ SAME = {
     "HW_TI_EVENT_VM_DEATH": "JVMTI_EVENT_VM_DEATH", "HW_TI_EVENT_CLASS_LOAD": "JVMTI_EVENT_CLASS_LOAD",
     "HW_TI_EVENT_CLASS_PREPARE": "JVMTI_EVENT_CLASS_PREPARE", "HW_TI_FIRST_EVENT": "JVMTI_MIN_EVENT_TYPE_VAL",
     "HW_TI_EVENT_RESOURCE_EXHAUSTED": "JVMTI_EVENT_RESOURCE_EXHAUSTED",
-    "HW_TI_EVENT_SAMPLED": "JVMTI_EVENT_SAMPLED_OBJECT_ALLOC",
+    "HW_TI_EVENT_SAMPLED": "JVMTI_EVENT_SAMPLED_OBJECT_ALLOC", "HW_TI_EVENT_EXHAUSTED": "JVMTI_EVENT_RESOURCE_EXHAUSTED",
     "HW_TI_CAPABILITY_BYTES": "sizeof(jvmtiCapabilities)",
     "sizeof(struct hw_jvm_callbacks)": "sizeof(jvmtiHeapCallbacks)",
     "offsetof(struct hw_jvm_callbacks, reference)": "offsetof(jvmtiHeapCallbacks, heap_reference_callback)",
@@ -77,7 +77,7 @@ SAME = {
     "offsetof(struct hw_jvm_thread_info, is_daemon)": "offsetof(jvmtiThreadInfo, is_daemon)",
 }
 # Bits of the capabilities.
-BITS = {"HW_TI_CAN_SAMPLE": "can_generate_sampled_object_alloc_events", "HW_TI_CAN_SOURCE_FILE": "can_get_source_file_name", "HW_TI_CAN_LINES": "can_get_line_numbers"}
+BITS = {"HW_TI_CAN_SAMPLE": "can_generate_sampled_object_alloc_events", "HW_TI_CAN_EXHAUSTED": "can_generate_resource_exhaustion_heap_events", "HW_TI_CAN_SOURCE_FILE": "can_get_source_file_name", "HW_TI_CAN_LINES": "can_get_line_numbers"}
 
 
 def enums_of(text):
