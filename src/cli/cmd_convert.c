@@ -62,10 +62,23 @@ static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
 }
 
 /* All processes and dumps of a file. */
+/* What memory-infra tells one by one. */
+static int read_rule(const struct hw_cli *cli, struct hw_infra_rule *out)
+{
+    out->threshold = (int64_t)hw_opt_num(&cli->opts, HW_OPT_INFRA_MIN);
+    if (hw_detail_rule_named(hw_opt_text(&cli->opts, HW_OPT_INFRA_RULE), &out->rule))
+        return HW_OK;
+    hw_cli_error(cli, NULL, "--other takes threshold, fraction, rows or all");
+    return HW_EINVAL;
+}
+
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
 {
-    struct hw_export_input in = {.notes = stderr};
+    struct hw_infra_rule rule;
+    struct hw_export_input in = {.notes = stderr, .other = &rule};
+    if (read_rule(cli, &rule) < 0)
+        return hw_cli_usage_exit(cli);
     struct hw_error err = {0};
     struct hw_profile *p = NULL;
     struct hw_demangler *demangler = NULL;

@@ -62,17 +62,6 @@ static bool parse_by(const char *text, unsigned *out)
     return false;
 }
 
-static bool parse_rule(const char *text, enum hw_detail_rule *out)
-{
-    static const char *const words[] = {"threshold", "fraction", "rows", "all"};
-    for (size_t i = 0; i < HW_ARRAY_LEN(words); i++)
-        if (strcmp(words[i], text) == 0) {
-            *out = (enum hw_detail_rule)i;
-            return true;
-        }
-    return false;
-}
-
 /* ---- which dump ---- */
 
 static bool is_heap(const struct hw_profile *p, hw_str_id name, const char *wanted)
@@ -95,10 +84,9 @@ static void list_heaps(const struct hw_profile *p)
 }
 
 /* The process asked for, else the one whose heap of that name has the most bytes at its end. */
-static const struct hw_series *pick_series(const struct infra *x, const struct hw_profile *p,
+static const struct hw_series *pick_series(const struct hw_optval *pid, const struct hw_profile *p,
                                            const struct hw_series_list *list, const char *heap)
 {
-    const struct hw_optval *pid = &x->cli->opts.v[HW_OPT_SHOW_PID];
     const struct hw_series *best = NULL;
     int64_t most = -1;
     for (size_t i = 0; i < list->v.n; i++) {
@@ -145,7 +133,10 @@ static int add_side(struct infra *x, struct source *from, const char *which,
     int rc = hw_series_list_init(&list, from->p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "heaps");
-    const struct hw_series *s = pick_series(x, from->p, &list, heap);
+    const struct hw_optval *pid = &x->cli->opts.v[HW_OPT_SHOW_PID];
+    if (side == HW_DETAIL_EARLIER && x->cli->opts.v[HW_OPT_INFRA_DIFF_PID].set)
+        pid = &x->cli->opts.v[HW_OPT_INFRA_DIFF_PID];
+    const struct hw_series *s = pick_series(pid, from->p, &list, heap);
     if (!s)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "no heap dump of '%s'", heap);
     if (rc == HW_OK)
@@ -180,7 +171,8 @@ static bool is_number(const char *text)
     return text[0] && strspn(text, "0123456789") == strlen(text);
 }
 
-/* EARLIER is a number of a dump of the same file, or another file. */
+/* EARLIER is a number of a dump of the same file, or another file; of another process where one is
+ * named, which alone means the same file. */
 static int open_both(struct infra *x, struct hw_error *err)
 {
     const char *diff = hw_opt_text(&x->cli->opts, HW_OPT_INFRA_DIFF);
@@ -188,10 +180,12 @@ static int open_both(struct infra *x, struct hw_error *err)
     int rc = open_source(x->cli->opts.args[0], &x->now, err);
     if (rc == HW_OK)
         rc = add_side(x, &x->now, which, HW_DETAIL_NOW, err);
+    if (!diff && x->cli->opts.v[HW_OPT_INFRA_DIFF_PID].set)
+        diff = which ? which : "last";
     if (rc < 0 || !diff)
         return rc;
     x->diff = true;
-    if (is_number(diff) || strcmp(diff, "first") == 0) {
+    if (is_number(diff) || strcmp(diff, "last") == 0 || strcmp(diff, "first") == 0) {
         struct source same = x->now;
         return add_side(x, &same, diff, HW_DETAIL_EARLIER, err);
     }
@@ -311,7 +305,7 @@ int hw_cmd_infra(struct hw_cli *cli)
     }
     x.max_depth = hw_opt_num(&cli->opts, HW_OPT_MAX_DEPTH);
     if (!parse_by(hw_opt_text(&cli->opts, HW_OPT_INFRA_BY), &x.by) ||
-        !parse_rule(hw_opt_text(&cli->opts, HW_OPT_INFRA_RULE), &x.rule)) {
+        !hw_detail_rule_named(hw_opt_text(&cli->opts, HW_OPT_INFRA_RULE), &x.rule)) {
         hw_cli_error(cli, NULL, "--by and --other take one of the words of `heapwise help infra`");
         return hw_cli_usage_exit(cli);
     }

@@ -20,6 +20,7 @@
 #include "model/profile.h"
 #include "views/filter.h"
 #include "views/functions.h"
+#include "views/heap_details.h"
 #include "views/values.h"
 
 struct hw_error;
@@ -29,6 +30,12 @@ struct hw_scrape_form {
     int64_t time_ns;     /* since 1970 */
     int64_t duration_ns; /* of a difference; 0 = since the start */
     bool allocs;         /* alloc_space is what is shown first */
+};
+
+/* What is too small to be told one by one, by the same rules as heap details. */
+struct hw_infra_rule {
+    enum hw_detail_rule rule;
+    int64_t threshold; /* HW_DETAIL_THRESHOLD: bytes */
 };
 
 struct hw_export_input {
@@ -44,6 +51,7 @@ struct hw_export_input {
     enum hw_metric metric;               /* formats of one figure: which */
     const struct hw_heap_graph *graph;   /* formats of one heap graph: which */
     const hw_filters *filters;           /* of the merged stacks; NULL = none; no pivot */
+    const struct hw_infra_rule *other;   /* memory-infra: what is folded; NULL = below 1024 bytes */
     FILE *notes;                         /* what was left out, for people; NULL = nowhere */
     bool raw_counts;                     /* recorded allocations in place of estimates */
     bool no_annotations;                 /* pprof: no " [jit]" and the like behind names */

@@ -4,9 +4,10 @@
  * event or an earlier one of the process; all four arrays, of one length, also when empty; rows
  * unique per (node, type).
  *
- * Small things are folded, not lost: of a heap, callstacks whose bytes with all below them are
- * under the threshold become, type by type, the frame `<other>` below the nearest caller that is
- * not. The sum of the rows is the heap's total.
+ * Small things are folded, not lost: callstacks that the rule finds small (as it stands, those
+ * whose bytes with all below them are under 1024) become, type by type, the frame `<other>` below
+ * the nearest caller that is not. The sum of the rows is the heap's total. Version 1 leaves the
+ * entries of what is small out: the totals of the callers hold it.
  */
 #include "export/memory_infra_heaps.h"
 
@@ -27,6 +28,7 @@ struct node {
     uint32_t name;   /* index of a name */
     uint64_t id;     /* 0: not told yet */
     int64_t total;   /* of the heap being written */
+    bool kept;       /* told by itself */
 };
 
 struct name {
@@ -47,6 +49,7 @@ struct told {
 struct row {
     uint32_t node, type; /* indices; type is one of names */
     int64_t size, count;
+    bool kept; /* HW_DETAIL_ROWS: large, or of what is below it something is */
 };
 
 struct hw_infra_out {
@@ -260,20 +263,102 @@ static void sum_up(struct hw_infra_out *o, struct told *t)
     }
 }
 
+static const struct hw_infra_rule *rule_of(const struct hw_infra_out *o)
+{
+    static const struct hw_infra_rule usual = {HW_DETAIL_THRESHOLD, HW_INFRA_THRESHOLD_BYTES};
+    return o->in->other ? o->in->other : &usual;
+}
+
+/* Of values that fall: less than 0.8 % of the sum so far, itself included. */
+static bool is_fraction_small(int64_t size, int64_t *sum)
+{
+    *sum = hw_sat_add(*sum, size);
+    return *sum == 0 || (double)size * 125 < (double)*sum;
+}
+
+static bool is_large_row(const struct row *r)
+{
+    return r->size >= 16384 || r->count >= 1024;
+}
+
+struct ranked {
+    uint32_t parent, node;
+    int64_t total;
+};
+
+static int compare_ranked(const void *pa, const void *pb)
+{
+    const struct ranked *a = pa, *b = pb;
+    if (a->parent != b->parent)
+        return a->parent < b->parent ? -1 : 1;
+    if (a->total != b->total)
+        return a->total > b->total ? -1 : 1;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+/* Callee by callee of each caller, the largest first; what comes behind a small one is small. */
+static int keep_fractions(struct told *t)
+{
+    size_t n = t->nodes.n;
+    int64_t sum = 0;
+    bool small = false;
+    struct ranked *v = calloc(n + 1, sizeof *v);
+    if (!v)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct ranked){t->nodes.v[i].parent, (uint32_t)i, t->nodes.v[i].total};
+    qsort(v, n, sizeof *v, compare_ranked);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || v[i].parent != v[i - 1].parent) {
+            sum = 0;
+            small = false;
+        }
+        small = small || is_fraction_small(v[i].total, &sum);
+        t->nodes.v[v[i].node].kept = !small;
+    }
+    free(v);
+    return HW_OK;
+}
+
+/* Which nodes are told: never one whose caller is not. */
+static int choose_nodes(struct hw_infra_out *o, struct told *t)
+{
+    const struct hw_infra_rule *rule = rule_of(o);
+    int rc = rule->rule == HW_DETAIL_FRACTION ? keep_fractions(t) : HW_OK;
+    for (size_t i = 0; i < t->nodes.n && rule->rule != HW_DETAIL_FRACTION; i++)
+        t->nodes.v[i].kept =
+            rule->rule == HW_DETAIL_ALL ||
+            (rule->rule == HW_DETAIL_THRESHOLD && t->nodes.v[i].total >= rule->threshold);
+    for (size_t i = 0; i < o->rows.n && rule->rule == HW_DETAIL_ROWS; i++)
+        t->nodes.v[o->rows.v[i].node].kept |= o->rows.v[i].kept = is_large_row(&o->rows.v[i]);
+    for (size_t i = t->nodes.n; i-- > 0 && rule->rule == HW_DETAIL_ROWS;)
+        if (t->nodes.v[i].kept && t->nodes.v[i].parent != HW_ID_NONE)
+            t->nodes.v[t->nodes.v[i].parent].kept = true;
+    for (size_t i = 0; i < t->nodes.n; i++)
+        if (t->nodes.v[i].parent != HW_ID_NONE && !t->nodes.v[t->nodes.v[i].parent].kept)
+            t->nodes.v[i].kept = false;
+    return rc;
+}
+
 static int fold_stacks(struct hw_infra_out *o, struct told *t, struct hw_infra_folded *folded)
 {
+    bool by_rows = rule_of(o)->rule == HW_DETAIL_ROWS;
     uint32_t other;
-    int rc = name_of(o, t, hw_bytes_str("<other>"), &other);
+    int rc = choose_nodes(o, t);
+    if (rc == HW_OK)
+        rc = name_of(o, t, hw_bytes_str("<other>"), &other);
     for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
         struct row *r = &o->rows.v[i];
         uint32_t kept = r->node;
-        while (kept != HW_ID_NONE && t->nodes.v[kept].total < HW_INFRA_THRESHOLD_BYTES)
+        while (kept != HW_ID_NONE && !t->nodes.v[kept].kept)
             kept = t->nodes.v[kept].parent;
-        if (kept == r->node)
+        if (kept == r->node && (!by_rows || r->kept))
             continue;
         folded->rows++;
         folded->size = hw_sat_add(folded->size, r->size);
         rc = child_of(t, kept, other, &r->node);
+        if (rc == HW_OK)
+            t->nodes.v[r->node].kept = true; /* of this heap; the next one asks anew */
     }
     return rc;
 }
@@ -336,6 +421,7 @@ static void merge_rows(struct hw_infra_out *o)
         if (last && by_node(last, &o->rows.v[i]) == 0) {
             last->size = hw_sat_add(last->size, o->rows.v[i].size);
             last->count = hw_sat_add(last->count, o->rows.v[i].count);
+            last->kept |= o->rows.v[i].kept;
         } else {
             o->rows.v[n++] = o->rows.v[i];
         }
@@ -533,15 +619,69 @@ static int spread(struct hw_infra_out *o, const struct told *t)
     return HW_OK;
 }
 
+static int falling(const void *pa, const void *pb)
+{
+    const struct row *a = *(const struct row *const *)pa, *b = *(const struct row *const *)pb;
+    if (a->size != b->size)
+        return a->size > b->size ? -1 : 1;
+    return a->type < b->type ? -1 : a->type > b->type;
+}
+
+/* By fractions: the types of one callstack among themselves, callstacks as in version 2. */
+static int choose_fractions(struct hw_infra_out *o, const struct told *t)
+{
+    HW_VEC(struct row *) types = {0};
+    int rc = HW_OK;
+    for (size_t i = 0, end; rc == HW_OK && i < o->rows.n; i = end) {
+        struct row *first = &o->rows.v[i];
+        bool small = first->node != HW_ID_NONE && !t->nodes.v[first->node].kept;
+        int64_t sum = 0;
+        hw_vec_clear(&types);
+        for (end = i; end < o->rows.n && o->rows.v[end].node == first->node; end++) {
+            o->rows.v[end].kept = !small;
+            if (o->rows.v[end].type != HW_ID_NONE && hw_vec_push(&types, &o->rows.v[end]) < 0)
+                rc = HW_ENOMEM;
+        }
+        if (types.n)
+            qsort(types.v, types.n, sizeof *types.v, falling);
+        for (size_t k = 0; k < types.n; k++) {
+            small = small || is_fraction_small(types.v[k]->size, &sum);
+            types.v[k]->kept = !small;
+        }
+    }
+    hw_vec_done(&types);
+    return rc;
+}
+
+static int choose_entries(struct hw_infra_out *o, const struct told *t)
+{
+    const struct hw_infra_rule *rule = rule_of(o);
+    if (rule->rule == HW_DETAIL_FRACTION)
+        return choose_fractions(o, t);
+    for (size_t i = 0; i < o->rows.n; i++) {
+        struct row *r = &o->rows.v[i];
+        if (rule->rule == HW_DETAIL_THRESHOLD)
+            r->kept = r->size >= rule->threshold;
+        else if (rule->rule == HW_DETAIL_ALL)
+            r->kept = r->size || r->count;
+    }
+    return HW_OK;
+}
+
 static bool is_entry(const struct row *r)
 {
-    return r->size >= HW_INFRA_THRESHOLD_BYTES || (r->node == HW_ID_NONE && r->type == HW_ID_NONE);
+    return r->kept || (r->node == HW_ID_NONE && r->type == HW_ID_NONE);
 }
 
 static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct told *t)
 {
-    int rc = spread(o, t);
+    sum_up(o, t);
+    int rc = choose_nodes(o, t);
+    if (rc == HW_OK)
+        rc = spread(o, t);
     merge_rows(o);
+    if (rc == HW_OK)
+        rc = choose_entries(o, t);
     hw_json_begin_object(j);
     hw_json_key(j, "entries");
     hw_json_begin_array(j);

@@ -172,8 +172,27 @@ static bool ends_with(struct hw_bytes b, const char *end)
     return b.n >= n && memcmp(b.p + b.n - n, end, n) == 0;
 }
 
+static const char *const folded_attrs[] = {"other_size", "other_rows"};
+
+/* One of an earlier folding, which ours takes the place of. */
+static bool is_folded_attr(struct hw_bytes key)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(folded_attrs); i++) {
+        size_t n = strlen(folded_attrs[i]);
+        if (key.n == n + 6 && memcmp(key.p, folded_attrs[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void put_folded(const struct job *w, const struct hw_infra_folded *folded)
+{
+    put_scalar(w->j, folded_attrs[0], "bytes", (uint64_t)folded->size);
+    put_scalar(w->j, folded_attrs[1], "objects", folded->rows);
+}
+
 /* Attributes are rows NAME.value, some with a NAME.unit behind. */
-static void put_args(const struct job *w, uint32_t set)
+static void put_args(const struct job *w, uint32_t set, const struct hw_infra_folded *folded)
 {
     const struct hw_arg_row *rows = w->p->args.rows.v;
     size_t n = w->p->args.rows.n, lo = 0, hi = n;
@@ -186,7 +205,7 @@ static void put_args(const struct job *w, uint32_t set)
     }
     for (size_t i = lo; i < n && rows[i].set == set; i++) {
         struct hw_bytes key = str(w, rows[i].key);
-        if (!ends_with(key, ".value"))
+        if (!ends_with(key, ".value") || (folded && is_folded_attr(key)))
             continue;
         bool text = rows[i].type == HW_ARG_STRING;
         hw_json_keyn(w->j, key.p, key.n - 6);
@@ -206,7 +225,7 @@ static void put_args(const struct job *w, uint32_t set)
 }
 
 /* The nodes that somebody dumped; those that the model made are made again by the reader. */
-static void put_nodes(const struct job *w, uint32_t process)
+static void put_nodes(const struct job *w, uint32_t process, const struct hw_infra_folded *folded)
 {
     const struct hw_memory_dumps *m = &w->p->memory;
     for (size_t i = 0; i < m->nodes.n; i++) {
@@ -223,8 +242,11 @@ static void put_nodes(const struct job *w, uint32_t process)
         hw_json_begin_object(w->j);
         if (n->has_size)
             put_scalar(w->j, "size", "bytes", n->size);
+        bool tracing = folded->rows && hw_bytes_equal(path, hw_bytes_str("tracing"));
         if (n->arg_set != HW_ID_NONE)
-            put_args(w, n->arg_set);
+            put_args(w, n->arg_set, tracing ? folded : NULL);
+        if (tracing)
+            put_folded(w, folded);
         end_node(w);
     }
 }
@@ -267,16 +289,15 @@ void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
     hw_json_key(j, "allocators");
     hw_json_begin_object(j);
     if (dumped)
-        put_nodes(w, m->process);
+        put_nodes(w, m->process, &m->folded);
     if (m->global_process != HW_ID_NONE)
-        put_nodes(w, m->global_process);
+        put_nodes(w, m->global_process, &m->folded);
     for (size_t i = 0; i < m->n_heaps; i++)
         if (!dumped || !has_root(w, m->process, m->heaps[i].name))
             put_root(w, m->upid, m->ts_ns, &m->heaps[i]);
     if (m->folded.rows && (!dumped || !has_root(w, m->process, hw_bytes_str(tracing)))) {
         begin_node(w, m->upid, tracing, sizeof tracing - 1, "");
-        put_scalar(j, "other_size", "bytes", (uint64_t)m->folded.size);
-        put_scalar(j, "other_rows", "objects", m->folded.rows);
+        put_folded(w, &m->folded);
         end_node(w);
     }
     hw_json_end_object(j);

@@ -293,15 +293,9 @@ static int read_limit(struct hw_http_request *req, const char *name, int64_t *ou
 
 static int read_options(struct question *q, struct hw_http_request *req, struct hw_error *err)
 {
-    static const char *const rules[] = {"threshold", "fraction", "rows", "all"};
     const char *rule = hw_http_query(req, "rule"), *by = hw_http_query(req, "by");
     q->rule = HW_DETAIL_THRESHOLD;
-    for (size_t i = 0; rule && i < HW_ARRAY_LEN(rules); i++)
-        if (strcmp(rule, rules[i]) == 0) {
-            q->rule = (enum hw_detail_rule)i;
-            rule = NULL;
-        }
-    if (rule)
+    if (rule && !hw_detail_rule_named(rule, &q->rule))
         return hw_fail(err, HW_EINVAL, 0, "rule is threshold, fraction, rows or all");
     q->threshold = 1024;
     int rc = read_limit(req, "min", &q->threshold, err);

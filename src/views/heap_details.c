@@ -44,6 +44,17 @@ struct hw_heap_details {
     uint32_t *node_of;              /* by callsite; 0 = not made yet */
 };
 
+bool hw_detail_rule_named(const char *word, enum hw_detail_rule *out)
+{
+    static const char *const words[] = {"threshold", "fraction", "rows", "all"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(words); i++)
+        if (strcmp(words[i], word) == 0) {
+            *out = (enum hw_detail_rule)i;
+            return true;
+        }
+    return false;
+}
+
 static void add_value(struct hw_detail_value *to, const struct hw_detail_value *v)
 {
     for (int s = 0; s < HW_DETAIL_SIDES; s++) {

@@ -35,6 +35,8 @@ enum hw_detail_kind {
 /* What is small: bytes below a threshold; less than 0.8 % of what was told before it; less than
  * 16384 bytes and 1024 objects. */
 enum hw_detail_rule { HW_DETAIL_THRESHOLD, HW_DETAIL_FRACTION, HW_DETAIL_ROWS, HW_DETAIL_ALL };
+/* "threshold", "fraction", "rows", "all"; false for any other word. */
+bool hw_detail_rule_named(const char *word, enum hw_detail_rule *out);
 
 struct hw_detail_value {
     int64_t size[HW_DETAIL_SIDES], count[HW_DETAIL_SIDES];
