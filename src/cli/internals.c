@@ -27,7 +27,7 @@
 
 enum {
     SHMEM_BYTES = 8 << 20,
-    MALLOC_INFO_MS = 10000,
+    MALLOC_INFO_MS = 5000,
     START_MS = 10000,
     CONNECT_MS = 15000,
     END_MS = 30000,

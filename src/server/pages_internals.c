@@ -1,6 +1,6 @@
 /*
- * Memory internals over HTTP: GET processes; POST start, stop, mode, save-dump; GET
- * file/N/json|trace.
+ * Memory internals over HTTP: GET processes, file/N/json, file/N/trace, heap/PID/ALLOCATOR; POST
+ * start, stop, mode, save-dump.
  *
  * What is done is decided by whoever tracks (pages.h). A save is an answer in events: `progress`
  * while processes are looked at, then `saved` with the files, or `failed` with the reason; it goes
@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "server/pages_infra.h"
 #include "server/pages_internal.h"
 
 #include "base/banned.h"
@@ -184,12 +185,59 @@ static void file(struct hw_http_request *req, const struct hw_page_internals *m,
                    &(struct hw_http_producer){.produce = send_file, .done = file_free, .ctx = f});
 }
 
+/* ---- one heap, now ---- */
+
+static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *heap)
+{
+    struct hw_infra_dumps dumps;
+    struct hw_infra_asked asked = {.base = SIZE_MAX, .heap = heap, .upid.v = HW_ID_NONE};
+    struct hw_error err = {0};
+    int rc = hw_infra_dumps_init(&dumps, t);
+    if (rc < 0) {
+        hw_page_reply_error(req, &err, rc);
+        return;
+    }
+    if (t->processes.n && hw_infra_n_dumps(&dumps)) {
+        asked.upid.v = t->processes.v[0].upid.v;
+        hw_page_infra_details(req, t, &dumps, &asked);
+    } else {
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "nothing of that process was sampled yet\n");
+    }
+    hw_infra_dumps_done(&dumps);
+}
+
+/* heap/PID/ALLOCATOR: its breakdown, as of infra/details, with the same parameters. */
+static void heap(struct hw_http_request *req, struct hw_pages *p, const char *rest)
+{
+    struct hw_page_look look = {.fd = -1};
+    struct hw_page_trace *t = NULL;
+    struct hw_error err = {0};
+    char *end;
+    long pid = strtol(rest, &end, 10);
+    if (!p->o.recorder || pid <= 0 || pid > INT32_MAX || *end != '/' || !end[1]) {
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "heap/PID/ALLOCATOR, please: heap/4211/malloc\n");
+        return;
+    }
+    int rc = p->o.recorder->look(p->o.recorder->ctx, (int32_t)pid, &look, &err);
+    if (rc == HW_OK) {
+        rc = hw_page_trace_read(p, look.fd, look.name, &t, &err);
+        (void)close(look.fd); /* a memory file */
+    }
+    if (rc < 0) {
+        reply_refused(req, &err, rc);
+        return;
+    }
+    put_heap(req, t, end + 1);
+    hw_page_infra_forget(p->infra, t);
+    hw_page_trace_free(t);
+}
+
 /* ---- routes ---- */
 
 void hw_page_internals(struct hw_http_request *req, void *ctx)
 {
     static const char *const orders[] = {"start", "stop", "mode"};
-    const struct hw_pages *p = ctx;
+    struct hw_pages *p = ctx;
     const struct hw_page_internals *m = p->o.internals;
     const char *verb = hw_http_rest(req);
     bool post = strcmp(hw_http_method(req), "POST") == 0;
@@ -208,6 +256,8 @@ void hw_page_internals(struct hw_http_request *req, void *ctx)
         processes(req, m);
     else if (!post && strncmp(verb, "file/", 5) == 0)
         file(req, m, verb + 5);
+    else if (!post && strncmp(verb, "heap/", 5) == 0)
+        heap(req, p, verb + 5);
     else
         hw_http_reply_text(req, HTTP_NOT_FOUND, "no such question or order\n");
 }

@@ -140,6 +140,12 @@ test('a dump of the chosen ones is a memory-infra trace, and a trace', async () 
   assert.deepEqual(readFileSync(await download.path()), readFileSync(join(dir, name)));
   assert.ok(existsSync(join(dir, name.replace('.json.gz', '.trace'))));
   assert.match(cli('infra', name), /bytearray|PyByteArray|malloc/);
+  const heap = await (await server.ask(`${PATH}heap/${redis.pid}/malloc?by=frames&rule=all`)).json();
+  assert.match(heap.rows[0].label, /Thread: redis/); // its stack mode
+  assert.ok(heap.rows[0].size > 2e6);
+  assert.equal((await server.ask(`${PATH}heap/${redis.pid}/nothing`)).status, 400);
+  assert.equal((await server.ask(`${PATH}heap/1/malloc`)).status, 400);
+  assert.equal((await server.ask(`${PATH}heap/x`)).status, 404);
   await pictures('internals-saved');
   await page.click('.banner.good a:has-text("Open it")');
   await page.waitForSelector('.infra-table, [class*=infra]', { timeout: 20_000 });

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# memory-internals from the command line; the page and whole programs: tests/browser/internals.mjs
+
+setup() {
+    H="$HW_BUILD/src/cli/heapwise"
+    cd "$BATS_TEST_TMPDIR"
+    PYTHON=$(python3 -c 'import sys; print(sys.executable)')
+    "$PYTHON" -c '
+import time
+kept = []
+while True:
+    kept = (kept + [bytearray(20000)])[-500:]
+    time.sleep(0.002)' 3>&- &
+    PID=$!
+    sleep 0.5
+}
+
+teardown() {
+    "$H" memory-internals stop "$PID" >/dev/null 2>&1 || true
+    "$H" memory-internals mode manual >/dev/null 2>&1 || true
+    kill -9 "$PID" 2>/dev/null || true
+}
+
+tracked() {
+    "$H" memory-internals --json |
+        python3 -c 'import json, sys; print(any(p[0] == int(sys.argv[1]) and p[2] for p in json.load(sys.stdin)["processes"]))' "$PID"
+}
+
+@test "start, list, save, infra, stop; an older file stays" {
+    run "$H" memory-internals start "$PID" --memlog-sampling-rate 5000 --memlog-stack-mode mixed
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"process $PID is tracked from now on"* ]]
+    run "$H" memory-internals start "$PID"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"tracked already"* ]]
+    [ "$(tracked)" = True ]
+    sleep 1
+    run "$H" memory-internals save "$PID"
+    [ "$status" -eq 0 ]
+    [ -s trace_with_heap_dump.json.gz ] && [ -s trace_with_heap_dump.trace ]
+    "$H" memory-internals save -q "$PID"
+    [ -s trace_with_heap_dump.2.json.gz ]
+    run "$H" memory-internals save "$PID" -o trace_with_heap_dump.json.gz
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"--force overwrites it"* ]]
+    run "$H" infra trace_with_heap_dump.json.gz
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"malloc"* ]]
+    "$H" query trace_with_heap_dump.trace "select sum(size) > 5000000 from heap_profile_allocation" | grep -qx 1
+    run "$H" memory-internals stop "$PID"
+    [ "$status" -eq 0 ]
+    [ "$(tracked)" = False ]
+    run "$H" memory-internals save "$PID"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"[not-tracked]"* ]]
+}
+
+@test "a mode by name; the older name of all; what is no mode" {
+    run "$H" memory-internals mode name:no-such-program
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"mode 'name:no-such-program'"* ]]
+    run "$H" memory-internals mode
+    [[ "$output" == "name:no-such-program: "* ]]
+    run "$H" memory-internals mode manual
+    [[ "$output" == "manual: "* ]]
+    run "$H" memory-internals mode sometimes
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'sometimes' is no mode"* ]]
+    run "$H" serve --memlog sometimes
+    [ "$status" -eq 2 ]
+    run "$H" memory-internals --enable-heap-profiling=wrong
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--enable-heap-profiling 'wrong' is not known"* ]]
+    "$H" help memory-internals | grep -q -- '--enable-heap-profiling\[=MODE\]'
+}
+
+@test "a process that executes another program is tracked no more, and nothing stays behind" {
+    bash -c 'sleep 1; exec sleep 60' 3>&- &
+    local pid=$!
+    "$H" memory-internals start "$pid"
+    sleep 2
+    run "$H" memory-internals stop "$pid"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"is not tracked"* ]]
+    ! "$H" ps --json | grep -q "\"pids\": *\[ *$pid"
+    kill "$pid"
+}
