@@ -19,40 +19,11 @@
 #include "base/map64.h"
 #include "base/vec.h"
 #include "elf/elf.h"
+#include "elf/lines_data.h"
 
 #include "base/banned.h"
 
 enum { MAX_TREE_DEPTH = 512, MAX_CHAIN = HW_MAX_INLINE_DEPTH };
-
-struct unit_range {
-    uint64_t low, high;
-    Dwarf_Off unit; /* of the unit's DIE */
-};
-
-struct function_range {
-    uint64_t low, high;
-    Dwarf_Die die;
-};
-
-struct hw_lines {
-    struct hw_elf *symbols;
-    Elf *elf;
-    Dwarf *dwarf;                    /* NULL = no debug info */
-    HW_VEC(struct unit_range) units; /* sorted by low */
-    bool units_ready;
-
-    /* the unit at work */
-    Dwarf_Off unit;
-    bool has_unit, is_deep;
-    Dwarf_Die unit_die, tree; /* tree: where its functions are, elsewhere in split debug info */
-    Dwarf_Files *files;
-    HW_VEC(struct function_range) functions; /* sorted by low */
-    struct hw_line chain[MAX_CHAIN];
-
-    const char *directory; /* where the unit was compiled; NULL = unknown */
-    struct hw_map64 whole; /* address of a relative file name -> the whole path */
-    struct hw_arena paths;
-};
 
 /*
  * libdw unpacks every section it knows at once. Where variables live, macros and unwind tables are
@@ -139,7 +110,7 @@ bool hw_lines_is_folded(struct hw_lines *l, uint64_t va)
 
 static int compare_units(const void *a, const void *b)
 {
-    const struct unit_range *x = a, *y = b;
+    const struct hw_unit_range *x = a, *y = b;
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
@@ -150,7 +121,7 @@ static int add_unit(struct hw_lines *l, Dwarf_Die *die)
     while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
         if (low >= high || low == 0)
             continue; /* 0: a function the linker dropped */
-        if (hw_vec_push(&l->units, (struct unit_range){low, high, dwarf_dieoffset(die)}) < 0)
+        if (hw_vec_push(&l->units, (struct hw_unit_range){low, high, dwarf_dieoffset(die)}) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -173,7 +144,7 @@ static int find_units(struct hw_lines *l)
 }
 
 /* Ranges of units do not overlap in sound files; in others the nearest start wins. */
-static const struct unit_range *unit_at(const struct hw_lines *l, uint64_t va)
+static const struct hw_unit_range *unit_at(const struct hw_lines *l, uint64_t va)
 {
     size_t lo = 0, hi = l->units.n;
     while (lo < hi) {
@@ -192,7 +163,7 @@ static const struct unit_range *unit_at(const struct hw_lines *l, uint64_t va)
 
 static int compare_functions(const void *a, const void *b)
 {
-    const struct function_range *x = a, *y = b;
+    const struct hw_function_range *x = a, *y = b;
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
@@ -202,7 +173,7 @@ static int add_function(struct hw_lines *l, Dwarf_Die *die)
     ptrdiff_t at = 0;
     while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
         if (low < high && low != 0 &&
-            hw_vec_push(&l->functions, (struct function_range){low, high, *die}) < 0)
+            hw_vec_push(&l->functions, (struct hw_function_range){low, high, *die}) < 0)
             return HW_ENOMEM;
     return HW_OK;
 }
@@ -225,8 +196,7 @@ static bool may_hold_functions(int tag, bool deep)
     }
 }
 
-/* A damaged file may name a sibling before the entry itself: only forward is out of it again. */
-static bool next_sibling(Dwarf_Die *die)
+bool hw_lines_next_sibling(Dwarf_Die *die)
 {
     Dwarf_Off here = dwarf_dieoffset(die);
     return dwarf_siblingof(die, die) == 0 && dwarf_dieoffset(die) > here;
@@ -252,7 +222,7 @@ static int list_functions(struct hw_lines *l, bool deep)
             continue;
         }
         bool more = true;
-        while (more && !next_sibling(&open[depth])) {
+        while (more && !hw_lines_next_sibling(&open[depth])) {
             more = depth > 0;
             depth -= more;
         }
@@ -407,7 +377,7 @@ static bool descend(Dwarf_Die *at, uint64_t va)
             *at = child;
             return true;
         }
-    } while (next_sibling(&child));
+    } while (hw_lines_next_sibling(&child));
     return false;
 }
 
@@ -450,28 +420,38 @@ static void name_outermost(struct hw_lines *l, uint64_t va, size_t *n)
         outermost->function = symbol;
 }
 
+int hw_lines_function(struct hw_lines *l, uint64_t va, Dwarf_Die **out)
+{
+    *out = NULL;
+    int rc = l->units_ready ? HW_OK : find_units(l);
+    const struct hw_unit_range *u = rc == HW_OK ? unit_at(l, va) : NULL;
+    if (!u)
+        return rc;
+    rc = enter_unit(l, u->unit);
+    if (rc < 0 || !l->has_unit)
+        return rc;
+    *out = function_at(l, va);
+    if (!*out && !l->is_deep) {
+        rc = list_functions(l, /* deep = */ true);
+        if (rc == HW_OK)
+            *out = function_at(l, va);
+    }
+    return rc;
+}
+
 static int find_chain(struct hw_lines *l, uint64_t va, size_t *n)
 {
+    Dwarf_Die *function;
+    int rc = hw_lines_function(l, va, &function);
     *n = 0;
-    const struct unit_range *u = unit_at(l, va);
-    if (u) {
-        int rc = enter_unit(l, u->unit);
-        if (rc < 0)
-            return rc;
-        Dwarf_Die *function = l->has_unit ? function_at(l, va) : NULL;
-        if (l->has_unit && !function && !l->is_deep) {
-            rc = list_functions(l, /* deep = */ true);
-            if (rc < 0)
-                return rc;
-            function = function_at(l, va);
-        }
-        if (function) {
-            *n = build_chain(l, function, va);
-        } else if (l->has_unit) { /* assembly: lines, but no function in the debug info */
-            l->chain[0] = (struct hw_line){0};
-            leaf_place(l, va, &l->chain[0]);
-            *n = l->chain[0].file != NULL;
-        }
+    if (rc < 0)
+        return rc;
+    if (function) {
+        *n = build_chain(l, function, va);
+    } else if (l->has_unit && unit_at(l, va)) { /* assembly: lines, but no function */
+        l->chain[0] = (struct hw_line){0};
+        leaf_place(l, va, &l->chain[0]);
+        *n = l->chain[0].file != NULL;
     }
     name_outermost(l, va, n);
     return HW_OK;
@@ -480,7 +460,7 @@ static int find_chain(struct hw_lines *l, uint64_t va, size_t *n)
 int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
                      void *ctx)
 {
-    int rc = l->units_ready ? HW_OK : find_units(l);
+    int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         size_t n_chain;
         rc = find_chain(l, ascending[i], &n_chain);

@@ -346,7 +346,7 @@ static int ask(struct hw_line_reader *r, const struct hw_line_request *q, int fd
                const uint64_t *addresses, struct parser *p, struct hw_error *err)
 {
     hw_autofd int list = -1;
-    if (q->type == HW_LINE_RESOLVE && (list = addresses_file(addresses, (size_t)q->n, err)) < 0)
+    if (q->type != HW_LINE_LOOK && (list = addresses_file(addresses, (size_t)q->n, err)) < 0)
         return HW_ESYS;
     const int fds[2] = {fd, list};
     int rc = start(r, err);
@@ -395,14 +395,29 @@ int hw_line_reader_look(struct hw_line_reader *r, uint32_t file, int fd, uint64_
     return rc;
 }
 
+static int ask_all(struct hw_line_reader *r, const struct hw_line_request *q, int fd,
+                   const uint64_t *ascending, uint64_t deadline_ns, hw_line_answer_fn answer,
+                   void *ctx, struct hw_error *err)
+{
+    struct parser p = {.n = (size_t)q->n, .answer = answer, .ctx = ctx};
+    r->deadline_ns = deadline_ns;
+    int rc = ask(r, q, fd, ascending, &p, err);
+    parser_done(&p);
+    return rc;
+}
+
 int hw_line_reader_resolve(struct hw_line_reader *r, uint32_t file, int fd,
                            const uint64_t *ascending, size_t n, uint64_t deadline_ns,
                            hw_line_answer_fn answer, void *ctx, struct hw_error *err)
 {
-    struct parser p = {.n = n, .answer = answer, .ctx = ctx};
     const struct hw_line_request q = request(r, HW_LINE_RESOLVE, file, fd, n);
-    r->deadline_ns = deadline_ns;
-    int rc = ask(r, &q, fd, ascending, &p, err);
-    parser_done(&p);
-    return rc;
+    return ask_all(r, &q, fd, ascending, deadline_ns, answer, ctx, err);
+}
+
+int hw_line_reader_new_types(struct hw_line_reader *r, uint32_t file, int fd,
+                             const uint64_t *ascending, size_t n, uint64_t deadline_ns,
+                             hw_line_answer_fn answer, void *ctx, struct hw_error *err)
+{
+    const struct hw_line_request q = request(r, HW_LINE_NEW_TYPES, file, fd, n);
+    return ask_all(r, &q, fd, ascending, deadline_ns, answer, ctx, err);
 }

@@ -43,6 +43,11 @@ int hw_line_reader_resolve(struct hw_line_reader *r, uint32_t file, int fd,
                            const uint64_t *ascending, size_t n, uint64_t deadline_ns,
                            hw_line_answer_fn answer, void *ctx, struct hw_error *err);
 
+/* The same question as that of elf/new_types.h. */
+int hw_line_reader_new_types(struct hw_line_reader *r, uint32_t file, int fd,
+                             const uint64_t *ascending, size_t n, uint64_t deadline_ns,
+                             hw_line_answer_fn answer, void *ctx, struct hw_error *err);
+
 /* The reader of answers alone: bytes as a worker would have sent them to a question for n
  * addresses. HW_ETRUNCATED: they end before the answer does. */
 int hw_line_reader_parse(struct hw_bytes answers, size_t n, hw_line_answer_fn answer, void *ctx,

@@ -26,6 +26,7 @@
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "elf/lines.h"
+#include "elf/new_types.h"
 
 #include "base/banned.h"
 
@@ -143,7 +144,7 @@ static int open_file(struct worker *w, const struct hw_line_request *q, int fd)
     return hw_lines_open(fd, &w->lines, NULL);
 }
 
-static int resolve(struct worker *w, size_t n, int addresses_fd)
+static int resolve(struct worker *w, enum hw_line_request_type type, size_t n, int addresses_fd)
 {
     hw_autofree uint64_t *va = NULL;
     if (n > SIZE_MAX / sizeof *va)
@@ -154,7 +155,8 @@ static int resolve(struct worker *w, size_t n, int addresses_fd)
     if (hw_fd_pread_all(addresses_fd, va, n * sizeof *va, 0) < 0)
         return HW_ESYS;
     w->addresses = va;
-    int rc = hw_lines_resolve(w->lines, va, n, on_chain, w);
+    int rc = type == HW_LINE_NEW_TYPES ? hw_lines_new_types(w->lines, va, n, on_chain, w)
+                                       : hw_lines_resolve(w->lines, va, n, on_chain, w);
     w->addresses = NULL;
     return rc;
 }
@@ -171,7 +173,7 @@ static int answer(struct worker *w, const struct hw_line_request *q, int fd, int
         put(w, HW_LINE_FACTS);
         put(w, hw_lines_has_debug_info(w->lines));
     } else if (rc == HW_OK) {
-        rc = resolve(w, (size_t)q->n, addresses_fd);
+        rc = resolve(w, (enum hw_line_request_type)q->type, (size_t)q->n, addresses_fd);
     }
     put(w, HW_LINE_END);
     put(w, (uint32_t)-rc);

@@ -4,7 +4,7 @@
  * Why:     debug info is foreign bytes, and libdw was not made to distrust them. What it does to
  *          itself over a damaged file stays in this process.
  * Shapes:  one stream socket. A request is one struct hw_line_request with the file as a descriptor
- *          and, for HW_LINE_RESOLVE, a second one whose bytes are n ascending addresses. Answers
+ *          and, but for HW_LINE_LOOK, a second one whose bytes are n ascending addresses. Answers
  *          are words of 32 bits in the machine's order, each record begun by one of
  *          enum hw_line_record:
  *              FACTS   has_debug_info
@@ -23,7 +23,7 @@
  * to return what hw_line_worker_main returns. */
 #define HW_LINE_WORKER_VERB "__lines"
 
-enum hw_line_request_type { HW_LINE_LOOK = 1, HW_LINE_RESOLVE = 2 };
+enum hw_line_request_type { HW_LINE_LOOK = 1, HW_LINE_RESOLVE = 2, HW_LINE_NEW_TYPES = 3 };
 enum hw_line_record {
     HW_LINE_FACTS = 1,
     HW_LINE_STRING = 2,

@@ -12,12 +12,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "codec/pb.h"
 #include "elf/elf.h"
 #include "elf/image.h"
+#include "enrich/allocator_names.h"
 #include "enrich/breakpad.h"
 #include "enrich/debuginfod.h"
 #include "enrich/demangle.h"
@@ -49,6 +51,7 @@ struct job {
     struct hw_binaries *binaries;
     struct hw_demangler *names;
     struct hw_line_reader *reader;
+    struct hw_map64 new_callers;      /* frames that call operator new */
     struct hw_llvm *llvm;             /* NULL = not asked for, or it failed */
     struct hw_debuginfod *debuginfod; /* NULL = not asked for, or not there */
     struct hw_strbuf text;
@@ -269,6 +272,18 @@ static void put_address(struct job *j, uint64_t rel_pc)
     hw_pb_end(j->packets);
 }
 
+static void put_type(struct job *j, uint64_t rel_pc, const char *type)
+{
+    if (!j->packets)
+        return;
+    if (!j->packet_open)
+        open_packet(j);
+    hw_pb_begin(j->packets, HW_F_ModuleSymbols_address_symbols);
+    hw_pb_uint(j->packets, HW_F_AddressSymbols_address, rel_pc);
+    hw_pb_str(j->packets, HW_F_AddressSymbols_new_type, type);
+    hw_pb_end(j->packets);
+}
+
 static int mark_folded(struct job *j, hw_str_id *name)
 {
     struct hw_bytes plain = text_of(j, *name);
@@ -425,6 +440,101 @@ static int ask_symbols(struct job *j)
     return rc;
 }
 
+/* ---- types ---- */
+
+static int on_type(void *ctx, size_t index, const struct hw_line *chain, size_t n, bool folded)
+{
+    struct job *j = ctx;
+    uint64_t va = j->va.v[index];
+    hw_str_id name;
+    (void)folded;
+    if (n == 0 || !chain[0].function)
+        return HW_OK;
+    int rc = hw_profile_str(j->p, hw_bytes_str(chain[0].function), &name);
+    uint64_t written = UINT64_MAX;
+    for (size_t i = 0; rc == HW_OK && i < j->n_at; i++) {
+        if (j->at[i].va != va)
+            continue;
+        rc = hw_map64_put(&j->p->new_types, j->at[i].frame, name.v);
+        if (written != j->at[i].rel_pc)
+            put_type(j, j->at[i].rel_pc, chain[0].function);
+        written = j->at[i].rel_pc;
+    }
+    return rc;
+}
+
+/* What is allocated by calls of operator new in this file. */
+static int ask_types(struct job *j)
+{
+    struct hw_error err = {0};
+    hw_vec_clear(&j->va);
+    for (size_t i = 0; i < j->n_at; i++)
+        if (hw_map64_find(&j->new_callers, j->at[i].frame) &&
+            (j->va.n == 0 || j->va.v[j->va.n - 1] != j->at[i].va) &&
+            hw_vec_push(&j->va, j->at[i].va) < 0)
+            return HW_ENOMEM;
+    if (j->va.n == 0 || is_late(j))
+        return HW_OK;
+    int rc = hw_line_reader_new_types(j->reader, j->number, j->fd, j->va.v, j->va.n, j->deadline_ns,
+                                      on_type, j, &err);
+    if (err.code && !is_late(j))
+        warn(j, "'%s': %s; types of what it allocates may be missing", j->file ? j->file : "?",
+             err.text);
+    return err.code ? HW_OK : rc;
+}
+
+static int put_named_type(struct job *j, const struct place *pl, struct hw_bytes type)
+{
+    hw_str_id name;
+    int rc = hw_profile_str(j->p, type, &name);
+    if (rc == HW_OK)
+        rc = hw_map64_put(&j->p->new_types, pl->frame, name.v);
+    if (rc == HW_OK)
+        put_type(j, pl->rel_pc, hw_strings_cstr(hw_callsites_strings(j->p->callsites), name));
+    return rc;
+}
+
+/* Of the rest, what the functions' names tell. */
+static int name_types(struct job *j)
+{
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(j->p->callsites);
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < j->n_at; i++) {
+        const struct place *pl = &j->at[i];
+        const struct hw_symbol_line *lines;
+        struct hw_bytes type;
+        if (!hw_map64_find(&j->new_callers, pl->frame) ||
+            hw_map64_find(&j->p->new_types, pl->frame))
+            continue;
+        size_t n = hw_symbol_sets_get(sets, (hw_frame_id){pl->frame}, &lines);
+        for (size_t k = 0; k < n; k++)
+            if (hw_allocator_type(text_of(j, lines[k].function), &type)) {
+                rc = put_named_type(j, pl, type);
+                break;
+            }
+    }
+    return rc;
+}
+
+/* Frames that call operator new for something whose type nobody told. */
+static int list_new_callers(struct job *j)
+{
+    const struct hw_alloc_rows *a = &j->p->allocs;
+    hw_autofree bool *seen = calloc(hw_callsites_count(j->p->callsites) + 1, sizeof *seen);
+    if (!seen)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < a->n; i++) {
+        uint32_t site = a->callsite[i];
+        if (site == HW_ID_NONE || seen[site] || (a->type && a->type[i]))
+            continue;
+        seen[site] = true;
+        hw_frame_id caller = hw_profile_new_caller(j->p, (hw_callsite_id){site});
+        if (caller.v != HW_ID_NONE && hw_map64_put(&j->new_callers, caller.v, 1) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
 static int from_elf(struct job *j, bool kernel)
 {
     for (size_t i = 0; i < j->n_at; i++)
@@ -438,6 +548,8 @@ static int from_elf(struct job *j, bool kernel)
         rc = ask_reader(j);
     if (rc == HW_OK && j->n_answered < j->va.n)
         rc = ask_symbols(j);
+    if (rc == HW_OK && !j->is_unreadable && j->new_callers.n)
+        rc = ask_types(j);
     return rc;
 }
 
@@ -527,6 +639,8 @@ static int do_module(struct job *j)
         rc = from_elf(j, kernel);
     else if (rc >= 0)
         tell_missing(j, path, build_id, &other);
+    if (rc >= 0 && j->new_callers.n)
+        rc = name_types(j);
     close_packet(j);
     hw_breakpad_free(breakpad);
     close_file(j);
@@ -559,6 +673,8 @@ static int run(struct job *j)
         rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);
     if (rc == HW_OK)
         rc = collect(j);
+    if (rc == HW_OK)
+        rc = list_new_callers(j);
     if (rc == HW_OK && j->places.n)
         start_others(j);
     for (size_t i = 0; rc >= 0 && i < j->places.n; i += j->n_at) {
@@ -588,6 +704,7 @@ int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, str
     hw_strbuf_done(&j.text);
     hw_vec_done(&j.places);
     hw_map64_done(&j.module_by_key);
+    hw_map64_done(&j.new_callers);
     hw_vec_done(&j.va);
     hw_vec_done(&j.chain);
     *out = j.result;

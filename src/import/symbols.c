@@ -122,19 +122,25 @@ static int read_address(struct hw_frame_index *ix, uint32_t module, struct hw_by
     const struct hw_frame_place *p = &ix->places.v[at];
     if (at == ix->places.n || p->module != module || p->rel_pc != address)
         return HW_OK;
+    hw_str_id type = {0};
     hw_vec_clear(lines);
     r = hw_pb_read(message);
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_AddressSymbols_lines && f.wire == HW_PB_BYTES)
             rc = read_line(ix, f.bytes, lines);
+        else if (f.number == HW_F_AddressSymbols_new_type && f.wire == HW_PB_BYTES)
+            rc = hw_profile_str(ix->profile, f.bytes, &type);
     if (rc == HW_OK && lines->n > HW_MAX_SYMBOL_LINES)
         return count_damage(ix);
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(ix->profile->callsites);
-    for (; rc == HW_OK && lines->n && at < ix->places.n; at++) {
+    for (; rc == HW_OK && (lines->n || type.v) && at < ix->places.n; at++) {
         p = &ix->places.v[at];
         if (p->module != module || p->rel_pc != address)
             break;
-        rc = hw_symbol_sets_put(sets, (hw_frame_id){p->frame}, lines->v, lines->n);
+        if (lines->n)
+            rc = hw_symbol_sets_put(sets, (hw_frame_id){p->frame}, lines->v, lines->n);
+        if (rc == HW_OK && type.v)
+            rc = hw_map64_put(&ix->profile->new_types, p->frame, type.v);
     }
     return rc;
 }

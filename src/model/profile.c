@@ -45,6 +45,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->wall);
     hw_vec_done(&p->threads.rows);
     hw_slices_done(&p->slices);
+    hw_map64_done(&p->new_types);
     hw_map64_done(&p->threads.by_tid);
     hw_vec_done(&p->args.rows);
     hw_memory_dumps_done(&p->memory);
@@ -55,6 +56,17 @@ void hw_profile_free(struct hw_profile *p)
     hw_map64_done(&p->process_by_pid);
     hw_map64_done(&p->stat_by_key);
     free(p);
+}
+
+hw_frame_id hw_profile_new_caller(const struct hw_profile *p, hw_callsite_id site)
+{
+    const struct hw_callsite *leaf = hw_callsites_get(p->callsites, site);
+    const struct hw_frame *f = hw_callsites_get_frame(p->callsites, leaf->frame);
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), f->name);
+    bool is_new = name.n > 4 && (memcmp(name.p, "_Znw", 4) == 0 || memcmp(name.p, "_Zna", 4) == 0);
+    if (!is_new || leaf->parent.v == HW_ID_NONE)
+        return (hw_frame_id){HW_ID_NONE};
+    return hw_callsites_get(p->callsites, leaf->parent)->frame;
 }
 
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out)

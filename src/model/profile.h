@@ -122,6 +122,7 @@ struct hw_profile {
     HW_VEC(struct hw_wall_point) wall; /* the same; empty = the file does not say */
     struct hw_threads threads;
     struct hw_slices slices;
+    struct hw_map64 new_types; /* frame that calls operator new → string: what it allocates */
     struct hw_args args;
     struct hw_memory_dumps memory;
     struct hw_cpu_samples cpu;
@@ -151,6 +152,8 @@ int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *
                             int64_t number);
 /* Adds a graph, which is the profile's from then on, also on error. */
 int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g);
+/* The frame that called operator new, of a callsite that ends there; HW_ID_NONE: another one. */
+hw_frame_id hw_profile_new_caller(const struct hw_profile *p, hw_callsite_id site);
 /* Interns text (need not be NUL-terminated). */
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
 /* A time of the trace since 1970, by the last point before it (the first for what is older); false

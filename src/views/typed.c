@@ -35,6 +35,17 @@ static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)
     row->callsite = leaf->parent;
 }
 
+/* Found by debug info, not told by the program. */
+static void take_new_type(const struct hw_profile *p, struct hw_alloc_row *row)
+{
+    uint64_t type;
+    if (row->type.v || p->new_types.n == 0)
+        return;
+    hw_frame_id caller = hw_profile_new_caller(p, row->callsite);
+    if (caller.v != HW_ID_NONE && hw_map64_get(&p->new_types, caller.v, &type))
+        row->type.v = (uint32_t)type;
+}
+
 static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
@@ -47,6 +58,8 @@ static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t
         bool fresh;
         if (objects)
             take_class(p, &row);
+        else
+            take_new_type(p, &row);
         if (hw_vec_reserve(&t->v, t->v.n + 1) < 0)
             return HW_ENOMEM;
         int rc = hw_map64_at(&t->at, (uint64_t)row.callsite.v << 32 | row.type.v, &at, &fresh);

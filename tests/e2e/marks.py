@@ -310,6 +310,143 @@ def slices_lost(box):
              "ends without beginning, or samples that had to wait for slices")
 
 
+NEW = r"""
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+namespace app {
+struct Node { explicit Node(int v); int v; char bytes[1060]; };
+__attribute__((noinline)) Node::Node(int x) : v(x) {}
+template <class T> struct Box { explicit Box(T x) : v(x), bytes() {} T v; char bytes[2000]; };
+}
+struct Small { explicit Small(int x) : v(x), w() {} int v; long w[150]; };
+struct Pod { char bytes[1300]; };
+struct Base { virtual ~Base() {} int x = 1; };
+struct Derived : Base { explicit Derived(int z) : y(z), bytes() {} int y; char bytes[1400]; };
+struct Text { explicit Text(const std::string &s) : n(s.size()), bytes() {} size_t n; char bytes[1500]; }; // of an argument that is made first
+struct TwinA { explicit TwinA(int x); int v; char bytes[1596]; };
+struct TwinB { explicit TwinB(const TwinA &a); int v; char bytes[1596]; };
+__attribute__((noinline)) TwinA::TwinA(int x) : v(x), bytes() {}
+__attribute__((noinline)) TwinB::TwinB(const TwinA &a) : v(a.v), bytes() {}
+void *volatile keep[100];
+int n;
+int main(int argc, char **)
+{
+    for (int i = 0; i < 3; i++)
+        keep[n++] = new app::Node(argc);
+    keep[n++] = new app::Box<double>(argc);
+    keep[n++] = new Small(argc);
+    keep[n++] = new Pod;
+    keep[n++] = new Derived(argc);
+    keep[n++] = new Text(std::string("short"));
+    keep[n++] = new TwinB(TwinA(argc));
+    keep[n++] = std::make_unique<Small>(argc).release();
+    auto *v = new std::vector<Pod>;
+    v->reserve(3);
+    keep[n++] = v;
+    auto *m = new std::map<int, Small>;
+    m->emplace(1, argc);
+    keep[n++] = m;
+    return 0;
+}
+"""
+
+
+def new_types(box):
+    """Types of plain C++, by debug info, with both compilers; those that cannot be told are not guessed."""
+    src = pathlib.Path(box.path("a.cc"))
+    src.write_text(NEW)
+    told = {"app::Node": (3, 3192), "Derived": (1, 1416), "Small": (2, 2416), "Text": (1, 1512), "Pod": (1, 3900),
+            "app::Box<double>": (1, 2008)}
+    for compiler in ("g++", "clang++"):
+        hw.need(compiler)
+        for optimize in ("-O0", "-O2"):
+            box.run([compiler, "-std=c++17", "-g", optimize, "-o", box.path("a.out"), str(src)], check=0)
+            found, _ = record(box, program=box.path("a.out"), args=())
+            got = {kind: (count, size) for kind, count, size in
+                   ((k, sum(r[2] for r in found if r[1] == k), sum(r[3] for r in found if r[1] == k)) for k in {r[1] for r in found})}
+            rest = got.pop("[unknown]", (0, 0))
+            node = [k for k in got if "Rb_tree_node" in k or "__tree_node" in k]
+            for k in [k for k in got if k.startswith(("std::vector<", "std::map<"))]:
+                hw.equal(got.pop(k)[0], 1, k)  # the containers themselves
+            hw.equal([got.pop(k)[0] for k in node], [1], f"{compiler} {optimize}: node of a map: {got}")
+            for wrong in set(got) - set(told) - {"<other>"}:
+                hw.true(False, f"{compiler} {optimize}: {wrong} {got[wrong]}")
+            for kind in set(got) & set(told):
+                hw.equal(got[kind], told[kind], f"{compiler} {optimize}: {kind}")
+            missing = set(told) - set(got)
+            # Where nothing of a constructor is left in the debug info nothing is said.
+            hw.true(optimize == "-O2" or not missing, f"{compiler} {optimize}: {missing} not found")
+            hw.true({"app::Node", "Pod"} <= set(got), f"{compiler} {optimize}: {sorted(got)}")
+            hw.true(rest[1] >= 1300 + 1600, f"{compiler} {optimize}: {rest}")
+            print(f"  {compiler} {optimize}: {len(got)} of {len(told)} types, missing {sorted(missing)}")
+
+
+# What LLVM from 21 on writes at call sites, which the compilers here are too old for.
+SITE = """
+  .text
+  .globl main
+  .type main, @function
+main:
+.Lbegin:
+  .cfi_startproc
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  mov $4000, %edi
+  call _Znwm@PLT
+.Lreturn:
+  mov %rax, keep(%rip)
+  xor %eax, %eax
+  add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_endproc
+.Lend:
+  .size main, . - main
+  .local keep
+  .comm keep, 8, 8
+  .section .debug_abbrev, "", @progbits
+  .uleb128 1; .uleb128 0x11; .byte 1                   /* unit: name, low, high */
+  .uleb128 3; .uleb128 8; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .byte 0, 0
+  .uleb128 2; .uleb128 0x2e; .byte 1                   /* function: the same */
+  .uleb128 3; .uleb128 8; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .byte 0, 0
+  .uleb128 3; .uleb128 0x48; .byte 0                   /* call site: return address, type */
+  .uleb128 0x7d; .uleb128 1; .uleb128 0x3e0e; .uleb128 0x13; .byte 0, 0
+  .uleb128 4; .uleb128 0x39; .byte 1                   /* namespace: name */
+  .uleb128 3; .uleb128 8; .byte 0, 0
+  .uleb128 5; .uleb128 0x16; .byte 0                   /* typedef: name */
+  .uleb128 3; .uleb128 8; .byte 0, 0
+  .byte 0
+  .section .debug_info, "", @progbits
+.Linfo:
+  .long .Lend_info - .Lstart_info
+.Lstart_info:
+  .short 4
+  .long 0
+  .byte 8
+  .uleb128 1; .asciz "site.cc"; .quad .Lbegin; .long .Lend - .Lbegin
+  .uleb128 2; .asciz "main"; .quad .Lbegin; .long .Lend - .Lbegin
+  .uleb128 3; .quad .Lreturn; .long .Ltype - .Linfo
+  .byte 0
+  .uleb128 4; .asciz "app"
+.Ltype:
+  .uleb128 5; .asciz "Told"
+  .byte 0, 0
+.Lend_info:
+  .section .note.GNU-stack, "", @progbits
+"""
+
+
+def new_types_by_site(box):
+    """The compiler's own word for what a call of operator new allocates."""
+    hw.need("g++")
+    pathlib.Path(box.path("a.s")).write_text(SITE)
+    box.run(["g++", "-o", box.path("a.out"), box.path("a.s")], check=0)
+    found, _ = record(box, program=box.path("a.out"), args=())
+    hw.equal([(kind, count, size) for _, kind, count, size in found if kind != "[unknown]"], [("app::Told", 1, 4000)], "types")
+
+
 def wrong(box):
     r = box.run([hw.tool("heapwise"), "record", "--stack-mode", "both", "--", "true"])
     hw.true(r.returncode != 0 and b"native-with-thread-names" in r.stderr, r.stderr)

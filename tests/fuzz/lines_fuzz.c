@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "elf/elf.h"
 #include "elf/lines.h"
+#include "elf/new_types.h"
 
 #ifdef __has_feature /* clang's word for it */
 #if __has_feature(address_sanitizer)
@@ -46,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     (void)check;
 #else
     (void)hw_lines_resolve(l, va, N, check, NULL); /* damage is as if absent */
+    (void)hw_lines_new_types(l, va, N, check, NULL);
 #endif
     (void)hw_lines_is_folded(l, va[N / 2]);
     hw_lines_close(l);

@@ -1,0 +1,52 @@
+/*
+ * lines_data.h - what the files that read debug info share
+ *
+ * Source: elf/lines.h, elf/new_types.h
+ */
+#ifndef HW_ELF_LINES_DATA_H
+#define HW_ELF_LINES_DATA_H
+
+#include <elfutils/libdw.h>
+
+#include "base/arena.h"
+#include "base/map64.h"
+#include "base/vec.h"
+#include "elf/lines.h"
+
+struct hw_unit_range {
+    uint64_t low, high;
+    Dwarf_Off unit; /* of the unit's DIE */
+};
+
+struct hw_function_range {
+    uint64_t low, high;
+    Dwarf_Die die;
+};
+
+struct hw_lines {
+    struct hw_elf *symbols;
+    Elf *elf;
+    Dwarf *dwarf;                       /* NULL = no debug info */
+    HW_VEC(struct hw_unit_range) units; /* sorted by low */
+    bool units_ready;
+
+    /* the unit at work */
+    Dwarf_Off unit;
+    bool has_unit, is_deep;
+    Dwarf_Die unit_die, tree; /* tree: where its functions are, elsewhere in split debug info */
+    Dwarf_Files *files;
+    HW_VEC(struct hw_function_range) functions; /* sorted by low */
+    struct hw_line chain[HW_MAX_INLINE_DEPTH];
+
+    const char *directory; /* where the unit was compiled; NULL = unknown */
+    struct hw_map64 whole; /* address of a relative file name -> the whole path */
+    struct hw_arena paths;
+};
+
+/* The function that covers va, in the unit at work from then on; *out NULL: none. Borrowed until
+ * the next call. */
+int hw_lines_function(struct hw_lines *l, uint64_t va, Dwarf_Die **out);
+/* A damaged file may name a sibling before the entry itself: only forward is out of it again. */
+bool hw_lines_next_sibling(Dwarf_Die *die);
+
+#endif
