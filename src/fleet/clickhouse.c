@@ -119,6 +119,7 @@ int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_ask *as
                                 .headers = (const char *const *)c->auth.line,
                                 .n_headers = c->auth.n,
                                 .post = true,
+                                .once = ask->has_data,
                                 .body = ask->has_data ? ask->data : hw_bytes_str(ask->sql),
                                 .timeout_ms = c->timeout_ms,
                                 .max_reply = c->max_reply,

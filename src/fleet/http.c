@@ -227,6 +227,8 @@ static CURLcode set_up(struct hw_http *h, struct transfer *t, struct curl_slist 
     SET(CURLOPT_XFERINFOFUNCTION, look_at_stop);
     SET(CURLOPT_XFERINFODATA, t);
     SET(CURLOPT_NOPROGRESS, 0L);
+    if (r->once)
+        SET(CURLOPT_FRESH_CONNECT, 1L);
     if (r->post) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDS, r->body.n ? (const void *)r->body.p : "");

@@ -35,6 +35,8 @@ struct hw_http_request {
     const char *const *headers; /* "Name: value" */
     size_t n_headers;
     bool post;
+    bool once; /* not to arrive twice: on a connection of its own, as libcurl by itself repeats what
+                  it sent on a kept one that then ended without an answer */
     struct hw_bytes body; /* of a POST */
     uint32_t connect_ms, timeout_ms;
     size_t max_reply;

@@ -367,6 +367,7 @@ static int try_post(struct hw_sender *s, const struct hw_entry *e, struct hw_err
                                 .headers = headers,
                                 .n_headers = n,
                                 .post = true,
+                                .once = true,
                                 .body = hw_bytes_of(e->body.p, e->body.n),
                                 .stop = c->stop};
     int rc = url.failed || type.failed || tenant.failed ? hw_fail(err, HW_ENOMEM, 0, "request")

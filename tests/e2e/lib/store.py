@@ -1,0 +1,202 @@
+"""
+Stores for tests: Debian's ClickHouse on loopback, and an HTTP server that answers as it is told.
+"""
+import http.server
+import pathlib
+import shutil
+import socket
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from lib import hw
+
+CONFIG = """<yandex>
+<logger><level>warning</level><log>{dir}/log</log><errorlog>{dir}/errors</errorlog></logger>
+<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
+<path>{dir}/data/</path><tmp_path>{dir}/tmp/</tmp_path><mark_cache_size>67108864</mark_cache_size>
+<users_config>{dir}/users.xml</users_config><default_profile>default</default_profile>
+<default_database>default</default_database>
+<remote_servers><pair><shard><internal_replication>true</internal_replication>
+<replica><host>127.0.0.1</host><port>{tcp}</port></replica></shard></pair></remote_servers>
+<macros><shard>1</shard><replica>one</replica></macros>
+</yandex>"""
+USERS = """<yandex><profiles><default><max_memory_usage>1000000000</max_memory_usage></default></profiles>
+<users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
+<quota>default</quota></default><secret><password>p@ss wörd</password><networks><ip>127.0.0.1</ip></networks>
+<profile>default</profile><quota>default</quota></secret></users><quotas><default></default></quotas></yandex>"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class ClickHouse:
+    """A server of this box's own. url: for --to; ask(sql) -> rows of texts."""
+
+    def __init__(self, box):
+        program = shutil.which("clickhouse-server", path=box.env["PATH"] + ":/usr/sbin:/usr/bin")
+        if not program:
+            raise hw.Skip("clickhouse-server is not installed")
+        self.dir = pathlib.Path(box.path("clickhouse"))
+        self.dir.mkdir()
+        self.port, tcp = free_port(), free_port()
+        (self.dir / "config.xml").write_text(CONFIG.format(dir=self.dir, http=self.port, tcp=tcp))
+        (self.dir / "users.xml").write_text(USERS, encoding="utf-8")
+        self.program, self.box, self.process = program, box, None
+        self.url = f"clickhouse://default@127.0.0.1:{self.port}/profiles"
+        self.start()
+
+    def start(self):
+        self.process = self.box.start([self.program, f"--config-file={self.dir}/config.xml"],
+                                      stdout=open(self.dir / "out", "ab"), stderr=open(self.dir / "out", "ab"))
+        hw.wait_for(self.up, "ClickHouse to answer", seconds=60)
+
+    def up(self):
+        if self.process.poll() is not None:
+            raise hw.Failure("ClickHouse ended: " + hw.tail((self.dir / "out").read_bytes()))
+        try:
+            return self.ask("select 1", database="default") == [["1"]]
+        except OSError:
+            return False
+
+    def ask(self, sql, database="profiles"):
+        url = f"http://127.0.0.1:{self.port}/?database={database}"
+        try:
+            with urllib.request.urlopen(url, data=sql.encode(), timeout=30) as r:
+                return [line.split("\t") for line in r.read().decode().splitlines()]
+        except urllib.error.HTTPError as e:
+            raise hw.Failure(f"{sql}: {e.read().decode()[:300]}") from None
+
+
+class Fake:
+    """Answers requests as `plan` says, one item each, the last one for ever:
+    a status, (status, headers), ("slow", seconds, status), "cut" (no answer, the body half read)."""
+
+    def __init__(self, plan=(200,)):
+        self.plan, self.seen, self.at, self.lock = list(plan), [], 0, threading.Lock()
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                fake.answer(self)
+
+            def log_message(self, *a):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, h):
+        with self.lock:
+            step = self.plan[min(self.at, len(self.plan) - 1)]
+            self.at += 1
+        size = int(h.headers.get("Content-Length", 0))
+        if step == "cut":
+            h.rfile.read(size // 2)
+            h.connection.shutdown(socket.SHUT_RDWR)
+            h.close_connection = True
+            return
+        body = h.rfile.read(size)
+        headers, status = {}, step
+        if isinstance(step, tuple) and step[0] == "slow":
+            time.sleep(step[1])
+            status = step[2]
+        elif isinstance(step, tuple):
+            status, headers = step
+        with self.lock:
+            self.seen.append((status, h.path, dict(h.headers), body, time.monotonic()))
+        text = b"" if status == 200 else b"because the test says so"
+        try:
+            h.send_response(status)
+            for k, v in headers.items():
+                h.send_header(k, v)
+            h.send_header("Content-Length", str(len(text)))
+            h.end_headers()
+            h.wfile.write(text)
+        except OSError:
+            pass
+
+    def bodies(self, status=200):
+        return [s for s in self.seen if s[0] == status]
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Proxy:
+    """Passes connections on to a port, but for those that `plan` cuts: ("up", n) after n bytes to the
+    server, "reply" when the server has answered and the client has not heard, None passes."""
+
+    def __init__(self, port, plan):
+        self.to, self.plan, self.n, self.cuts = port, plan, 0, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.one, args=(client,), daemon=True).start()
+
+    def one(self, client):
+        server = socket.create_connection(("127.0.0.1", self.to))
+        try:
+            while self.request(client, server):
+                pass
+        except OSError:
+            pass
+        for s in (client, server):
+            s.close()
+
+    def request(self, client, server):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = client.recv(65536)
+            if not more:
+                return False
+            head += more
+        head, rest = head.split(b"\r\n\r\n", 1)
+        size = next((int(x.split(b":")[1]) for x in head.split(b"\r\n") if x.lower().startswith(b"content-length")), 0)
+        how = self.plan(head.decode()) if callable(self.plan) else None
+        while len(rest) < size:
+            rest += client.recv(1 << 20)
+        if isinstance(how, tuple):
+            self.cuts += 1
+            server.sendall(head + b"\r\n\r\n" + rest[:how[1]])
+            return False
+        server.sendall(head + b"\r\n\r\n" + rest)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            more = server.recv(65536)
+            if not more:
+                return False
+            answer += more
+        if how == "reply":
+            self.cuts += 1
+            return False
+        client.sendall(answer)
+        ahead, body = answer.split(b"\r\n\r\n", 1)
+        length = next((int(x.split(b":")[1]) for x in ahead.split(b"\r\n") if x.lower().startswith(b"content-length")), None)
+        chunked = b"chunked" in ahead.lower()
+        while (length is not None and len(body) < length) or (chunked and not body.endswith(b"0\r\n\r\n")):
+            more = server.recv(1 << 16)
+            if not more:
+                return False
+            client.sendall(more)
+            body = body[-16:] + more if chunked else body + more
+        return length is not None or chunked
+
+    def close(self):
+        self.socket.close()
