@@ -191,9 +191,10 @@ int hw_spool_add(struct hw_spool *s, const struct hw_entry *e, struct hw_error *
     }
     made.bytes = file.n;
     name_of(&made, name);
-    while (hw_spool_count(s) && s->bytes + made.bytes > s->max_bytes)
+    bool fits = made.bytes <= s->max_bytes;
+    while (fits && hw_spool_count(s) && s->bytes + made.bytes > s->max_bytes)
         drop_oldest(s);
-    rc = made.bytes > s->max_bytes ? HW_ELIMIT : put_file(s, name, file.p, file.n);
+    rc = fits ? put_file(s, name, file.p, file.n) : HW_ELIMIT;
     while (rc == HW_ESYS && (errno == ENOSPC || errno == EDQUOT) && hw_spool_count(s)) {
         drop_oldest(s);
         rc = put_file(s, name, file.p, file.n);
