@@ -113,7 +113,9 @@ static int start_one(struct run *x, int32_t pid, const struct hw_internals_how *
     hw_diagnose_pid(pid, &why);
     int rc = hw_internals_start(x->m, pid, how, &err);
     if (rc == HW_EPERM && why.code) {
-        hw_diagnose_print(x->cli, &why);
+        hw_cli_error(x->cli, why.code, "%s", why.text);
+        if (hw_explain_remedy(why.code))
+            hw_cli_hint("%s", hw_explain_remedy(why.code));
         return HW_EXIT_FAILED;
     }
     if (rc < 0)

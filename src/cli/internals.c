@@ -112,6 +112,14 @@ static const struct hw_service_target *target_of(const struct hw_process_row *p)
     return NULL;
 }
 
+static bool is_recorder(const struct hw_internals_list *l, const struct hw_process_row *p)
+{
+    for (size_t r = 0; r < l->recorders.all.n; r++)
+        if (l->recorders.all.v[r].state.pid == p->pid)
+            return true;
+    return strcmp(p->name, "heapprofd") == 0; /* their workers, too */
+}
+
 static int add_row(struct hw_internals_list *l, const struct hw_process_row *p)
 {
     struct hw_internals_row row = {.process = p, .target = target_of(p)};
@@ -120,6 +128,8 @@ static int add_row(struct hw_internals_list *l, const struct hw_process_row *p)
         (strcmp(row.target->state, "profiled") == 0 || strcmp(row.target->state, "starting") == 0);
     if (p->uid != geteuid() && geteuid() != 0 && !row.tracked)
         return HW_OK; /* nothing could be done about it */
+    if (is_recorder(l, p) && !row.tracked)
+        return HW_OK; /* each of them would be one to track, and bring some more */
     read_role(p->pid, row.role);
     l->n_tracked += row.tracked;
     return hw_vec_push(&l->rows, row);
