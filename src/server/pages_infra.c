@@ -58,9 +58,8 @@ static bool has_heaps(const struct hw_infra_dumps *d, size_t dump)
     return false;
 }
 
-/* The dump that begins at that time; none named: the last with heap dumps, else the last. */
-static int find_dump(const struct hw_infra_dumps *d, const char *text, size_t *out,
-                     struct hw_error *err)
+int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t *out,
+                       struct hw_error *err)
 {
     size_t n = hw_infra_n_dumps(d), last = n;
     if (n == 0)
@@ -85,14 +84,18 @@ int hw_infra_ask(struct hw_infra_asked *out, const struct hw_infra_dumps *d,
                  const struct hw_page_trace *t, struct hw_http_request *req, struct hw_error *err)
 {
     const char *base = hw_http_query(req, "base"), *upid = hw_http_query(req, "upid");
-    int rc = find_dump(d, hw_http_query(req, "dump"), &out->now, err);
+    bool of_file = hw_http_query(req, "base_trace"); /* its dumps are not these */
+    int rc = hw_infra_find_dump(d, hw_http_query(req, "dump"), &out->now, err);
     out->base = SIZE_MAX;
-    if (rc == HW_OK && base && *base)
-        rc = find_dump(d, base, &out->base, err);
+    if (rc == HW_OK && base && *base && !of_file)
+        rc = hw_infra_find_dump(d, base, &out->base, err);
     if (rc < 0)
         return rc;
     out->upid.v = HW_ID_NONE;
     out->heap = hw_http_query(req, "heap");
+    out->base_t = NULL;
+    out->base_upid = out->upid;
+    out->base_heap = NULL;
     if (upid && *upid) {
         char *end;
         unsigned long v = strtoul(upid, &end, 10);

@@ -21,7 +21,15 @@ struct hw_infra_asked {
     size_t now, base; /* global dumps; base SIZE_MAX: none */
     hw_upid upid;
     const char *heap; /* borrowed; NULL = not given */
+    /* What it is compared with, where that is not the same heap of the same trace: */
+    struct hw_page_trace *base_t;
+    hw_upid base_upid;
+    const char *base_heap;
 };
+
+/* The dump that begins at that time; none named: the last with heap dumps, else the last. */
+int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t *out,
+                       struct hw_error *err);
 
 int hw_infra_dumps_init(struct hw_infra_dumps *d, const struct hw_page_trace *t);
 void hw_infra_dumps_done(struct hw_infra_dumps *d);

@@ -3,6 +3,9 @@
  * and by type.
  *
  *     dump, base   as in pages_infra.c; with a base there are figures of both
+ *     base_upid, base_heap   compare with another process or heap, at base or else the same dump
+ *     base_trace   compare with another open trace: with base_upid, else the process of that pid,
+ *                  else the one of that name and those labels; at its dump base, else its last
  *     by           frames, types or both (both: what is below it in either dimension)
  *     place        keys from the root, with '/' between; none: the root
  *     rule, min    what becomes <other> (views/heap_details.h)
@@ -28,9 +31,10 @@ enum { MAX_KEPT = 4, MAX_ROWS = 2000, MAX_DEPTH = 4096, KEY_CHARS = 18 };
 
 struct kept {
     const struct hw_page_trace *t;
+    const struct hw_page_trace *base_t;
     size_t now, base;
-    hw_upid upid;
-    char *heap; /* owned */
+    hw_upid upid, base_upid;
+    char *heap, *base_heap; /* owned */
     struct hw_heap_details *d;
 };
 
@@ -52,6 +56,7 @@ int hw_page_infra_new(struct hw_page_infra **out)
 static void drop(struct hw_page_infra *all, size_t i)
 {
     free(all->v.v[i].heap);
+    free(all->v.v[i].base_heap);
     hw_heap_details_free(all->v.v[i].d);
     memmove(&all->v.v[i], &all->v.v[i + 1], (all->v.n - i - 1) * sizeof *all->v.v);
     all->v.n--;
@@ -74,7 +79,7 @@ void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace 
         return;
     pthread_mutex_lock(&all->lock);
     for (size_t i = all->v.n; i-- > 0;)
-        if (all->v.v[i].t == t)
+        if (all->v.v[i].t == t || all->v.v[i].base_t == t)
             drop(all, i);
     pthread_mutex_unlock(&all->lock);
 }
@@ -100,50 +105,139 @@ static int values_at(struct running *r, struct hw_page_trace *t, const struct hw
     return hw_typed_sum_at(&r->sum, t->profile, &t->list.v.v[it->series], it->dump, out);
 }
 
-static int add_side(struct hw_heap_details *d, struct hw_page_trace *t,
-                    const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
-                    size_t dump, enum hw_detail_side side, struct running *running)
+/* One of the two moments. */
+struct moment {
+    struct hw_page_trace *t;
+    const struct hw_infra_dumps *dumps;
+    size_t dump;
+    hw_upid upid;
+    const char *heap;
+};
+
+static int add_side(struct hw_heap_details *d, const struct moment *m, enum hw_detail_side side,
+                    struct running *running)
 {
-    struct hw_namer namer = hw_page_namer(t);
-    struct hw_bytes heap = hw_bytes_str(asked->heap ? asked->heap : "malloc");
-    for (size_t i = dumps->begins.v[dump]; i < dumps->begins.v[dump + 1]; i++) {
-        const struct hw_global_item *it = &dumps->items.v[i];
+    struct hw_namer namer = hw_page_namer(m->t);
+    for (size_t i = m->dumps->begins.v[m->dump]; i < m->dumps->begins.v[m->dump + 1]; i++) {
+        const struct hw_global_item *it = &m->dumps->items.v[i];
         hw_typed_values values = {0};
-        if (it->series == HW_ID_NONE || it->upid.v != asked->upid.v ||
-            !hw_bytes_equal(hw_infra_heap_name(t, &t->list.v.v[it->series]), heap))
+        if (it->series == HW_ID_NONE || it->upid.v != m->upid.v ||
+            !hw_bytes_equal(hw_infra_heap_name(m->t, &m->t->list.v.v[it->series]),
+                            hw_bytes_str(m->heap)))
             continue;
-        int rc = values_at(running, t, it, dump, &values);
+        int rc = values_at(running, m->t, it, m->dump, &values);
         if (rc == HW_OK)
-            rc = hw_heap_details_add(d, t->profile, &values, &namer, side);
+            rc = hw_heap_details_add(d, m->t->profile, &values, &namer, side);
         hw_vec_done(&values);
         return rc;
     }
     return HW_OK; /* not there at that time: it holds nothing */
 }
 
+static int fill(struct hw_heap_details *d, const struct moment *now, const struct moment *base,
+                struct hw_error *err)
+{
+    struct running running = {.series = HW_ID_NONE}, other = {.series = HW_ID_NONE};
+    int rc = HW_OK;
+    if (base->dump != SIZE_MAX)
+        rc = add_side(d, base, HW_DETAIL_EARLIER, base->t == now->t ? &running : &other);
+    if (rc == HW_OK)
+        rc = add_side(d, now, HW_DETAIL_NOW, &running);
+    if (rc == HW_OK && running.series == HW_ID_NONE && other.series == HW_ID_NONE)
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "that process has no heap dump of '%.80s' there",
+                     now->heap);
+    hw_typed_sum_done(&running.sum);
+    hw_typed_sum_done(&other.sum);
+    return rc < 0 ? rc : hw_heap_details_finish(d);
+}
+
 static int make(struct hw_page_trace *t, const struct hw_infra_dumps *dumps,
                 const struct hw_infra_asked *asked, struct kept *out, struct hw_error *err)
 {
-    struct running running = {.series = HW_ID_NONE};
+    struct hw_infra_dumps others = {0};
     int rc = hw_heap_details_new(&out->d);
-    if (rc == HW_OK && asked->base != SIZE_MAX)
-        rc = add_side(out->d, t, dumps, asked, asked->base, HW_DETAIL_EARLIER, &running);
-    if (rc == HW_OK)
-        rc = add_side(out->d, t, dumps, asked, asked->now, HW_DETAIL_NOW, &running);
-    hw_typed_sum_done(&running.sum);
-    if (rc == HW_OK && running.series == HW_ID_NONE)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "that process has no heap dump of '%.80s' there",
-                     asked->heap ? asked->heap : "malloc");
-    if (rc == HW_OK)
-        rc = hw_heap_details_finish(out->d);
     out->heap = strdup(asked->heap ? asked->heap : "malloc");
-    if (rc == HW_OK && !out->heap)
+    out->base_heap = strdup(asked->base_heap ? asked->base_heap : "");
+    if (rc == HW_OK && asked->base_t)
+        rc = hw_infra_dumps_init(&others, asked->base_t);
+    if (rc == HW_OK && (!out->heap || !out->base_heap))
         rc = HW_ENOMEM;
+    if (rc == HW_OK) {
+        const struct moment now = {t, dumps, asked->now, asked->upid, out->heap};
+        const struct moment base = {asked->base_t ? asked->base_t : t,
+                                    asked->base_t ? &others : dumps, asked->base, asked->base_upid,
+                                    asked->base_heap ? asked->base_heap : out->heap};
+        rc = fill(out->d, &now, &base, err);
+    }
+    hw_infra_dumps_done(&others);
     if (rc < 0) {
         hw_heap_details_free(out->d);
         free(out->heap);
+        free(out->base_heap);
     }
     return rc;
+}
+
+/* ---- what it is compared with ---- */
+
+static bool same_string(const struct hw_page_trace *a, hw_str_id x, const struct hw_page_trace *b,
+                        hw_str_id y)
+{
+    return strcmp(hw_page_string(a, x), hw_page_string(b, y)) == 0;
+}
+
+/* The same process of another file: by its number, else by name and labels. */
+static int find_partner(const struct hw_page_trace *t, hw_upid of, const struct hw_page_trace *in,
+                        hw_upid *out, struct hw_error *err)
+{
+    const struct hw_process *wanted = &t->profile->processes.v[of.v];
+    for (int by_name = 0; by_name < 2; by_name++) {
+        for (uint32_t i = 0; i < in->profile->processes.n; i++) {
+            const struct hw_process *x = &in->profile->processes.v[i];
+            if (by_name ? same_string(t, wanted->name, in, x->name) &&
+                              same_string(t, wanted->labels, in, x->labels)
+                        : x->pid == wanted->pid) {
+                out->v = i;
+                return HW_OK;
+            }
+        }
+    }
+    return hw_fail(err, HW_ENOTFOUND, 0, "no process of that number, or of that name and labels");
+}
+
+/* 1 = the request was answered. */
+static int ask_base(struct hw_infra_asked *asked, struct hw_page_trace *t,
+                    struct hw_http_request *req, struct hw_error *err)
+{
+    const char *trace = hw_http_query(req, "base_trace"), *upid = hw_http_query(req, "base_upid");
+    struct hw_page_trace *in = t;
+    int rc = HW_OK;
+    if (asked->upid.v == HW_ID_NONE)
+        return hw_fail(err, HW_EINVAL, 0, "which process? upid=");
+    asked->base_heap = hw_http_query(req, "base_heap");
+    asked->base_upid = asked->upid;
+    if (trace && *trace) {
+        struct hw_infra_dumps dumps = {0};
+        in = asked->base_t = hw_page_trace_get(t->pages, req, trace);
+        if (!in)
+            return 1;
+        rc = hw_infra_dumps_init(&dumps, in);
+        if (rc == HW_OK)
+            rc = hw_infra_find_dump(&dumps, hw_http_query(req, "base"), &asked->base, err);
+        hw_infra_dumps_done(&dumps);
+    } else if ((upid || asked->base_heap) && asked->base == SIZE_MAX) {
+        asked->base = asked->now;
+    }
+    if (rc < 0)
+        return rc;
+    if (!upid || !*upid)
+        return in == t ? HW_OK : find_partner(t, asked->upid, in, &asked->base_upid, err);
+    char *end;
+    unsigned long v = strtoul(upid, &end, 10);
+    if (*end || v >= in->profile->processes.n)
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no process of the trace", upid);
+    asked->base_upid.v = (uint32_t)v;
+    return HW_OK;
 }
 
 /* The details, made now or before; with the lock held. */
@@ -151,11 +245,18 @@ static int find(struct hw_page_infra *all, struct hw_page_trace *t,
                 const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
                 const struct hw_heap_details **out, struct hw_error *err)
 {
-    struct kept k = {.t = t, .now = asked->now, .base = asked->base, .upid = asked->upid};
+    struct kept k = {.t = t,
+                     .base_t = asked->base_t,
+                     .now = asked->now,
+                     .base = asked->base,
+                     .upid = asked->upid,
+                     .base_upid = asked->base_upid};
     for (size_t i = 0; i < all->v.n; i++) {
         struct kept *x = &all->v.v[i];
-        if (x->t != t || x->now != k.now || x->base != k.base || x->upid.v != k.upid.v ||
-            strcmp(x->heap, asked->heap ? asked->heap : "malloc") != 0)
+        if (x->t != t || x->base_t != k.base_t || x->now != k.now || x->base != k.base ||
+            x->upid.v != k.upid.v || x->base_upid.v != k.base_upid.v ||
+            strcmp(x->heap, asked->heap ? asked->heap : "malloc") != 0 ||
+            strcmp(x->base_heap, asked->base_heap ? asked->base_heap : "") != 0)
             continue;
         k = *x;
         memmove(x, x + 1, (all->v.n - i - 1) * sizeof *x);
@@ -308,15 +409,21 @@ static int read_options(struct question *q, struct hw_http_request *req, struct 
 }
 
 void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
-                           const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked)
+                           const struct hw_infra_dumps *dumps, const struct hw_infra_asked *given)
 {
     struct hw_page_infra *all = t->pages->infra;
-    struct question q = {.diff = asked->base != SIZE_MAX};
+    struct hw_infra_asked with = *given, *asked = &with;
+    struct question q = {0};
     const char *place = hw_http_query(req, "place");
     struct hw_error err = {0};
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     int rc = read_options(&q, req, &err);
+    if (rc == HW_OK && (rc = ask_base(asked, t, req, &err)) == 1) {
+        hw_json_done(&j);
+        return;
+    }
+    q.diff = asked->base != SIZE_MAX;
     pthread_mutex_lock(&all->lock);
     if (rc == HW_OK)
         rc = find(all, t, dumps, asked, &q.d, &err);
@@ -343,9 +450,10 @@ void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
 }
 
 void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
-                         const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked)
+                         const struct hw_infra_dumps *dumps, const struct hw_infra_asked *given)
 {
     struct hw_page_infra *all = t->pages->infra;
+    struct hw_infra_asked with = *given, *asked = &with;
     struct hw_large_stacks large = {0};
     const struct hw_heap_details *d;
     struct hw_strbuf text = {0};
@@ -353,6 +461,8 @@ void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
     int rc = read_limit(req, "min_count", &large.min_count, &err);
     if (rc == HW_OK)
         rc = read_limit(req, "min_size", &large.min_size, &err);
+    if (rc == HW_OK && (rc = ask_base(asked, t, req, &err)) == 1)
+        return;
     pthread_mutex_lock(&all->lock);
     if (rc == HW_OK)
         rc = find(all, t, dumps, asked, &d, &err);

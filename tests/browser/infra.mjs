@@ -128,6 +128,56 @@ test('ctrl+click: changes in every cell and in the details', async () => {
   assert.doesNotMatch((await lines())[0], /\+/);
 });
 
+test('ctrl+click on another cell: another process, another heap; and another file', async () => {
+  const q = 'details?upid=0&heap=malloc&rule=all&by=frames';
+  const figures = (d) => [d.path[0], ...d.rows].map((r) => r.size - (r.size_before ?? 0));
+  const want = (...args) => said('--by', 'backtrace', '--max-depth', '1', '--other', 'all', '--pid', '1', '--heap', 'malloc', ...args, golden('processes.json')).map((w) => Number(w[0]));
+  assert.deepEqual(figures(await about(`${q}&base_upid=1`, 2)), want('--diff-pid', '2'));
+  assert.deepEqual(figures(await about(`${q}&base_upid=1&base=1000000`, 2)), want('--diff-pid', '2', '--diff', 'first'));
+  const custom = await about(`${q}&base_heap=custom&dump=1000000`, 2);
+  assert.deepEqual([custom.path[0].size, custom.path[0].size_before], [100, 50]);
+  // the same pid of another file; no such pid but a name and labels (both have none); a process of its own
+  const file = await about('details?upid=0&heap=malloc&dump=200000000&base_trace=4');
+  assert.deepEqual([file.path[0].size, file.path[0].size_before], [406064, 1056000]);
+  const named = await about('details?upid=0&heap=malloc&base_trace=2&base_upid=1');
+  assert.equal(named.path[0].size_before, 600);
+  for (const wrong of ['base_trace=2', 'base_trace=2&base_upid=9', 'base_upid=x', 'base_trace=4&base=7'])
+    assert.equal((await server.ask(`/api/v1/traces/1/infra/details?upid=0&heap=malloc&${wrong}`)).status, 400, wrong);
+  assert.equal((await server.ask('/api/v1/traces/1/infra/details?upid=0&heap=malloc&base_trace=77')).status, 404);
+  const large = await about('large?upid=0&heap=malloc&base_upid=1&min_size=1', 2);
+  assert.deepEqual(large.map((r) => [r.size, r.stackframes[0]]), [[500, 'deep'], [100, 'mainA']]);
+
+  await at('&cell=0+malloc', 2);
+  const cells = page.locator('table.infra .menu-cell');
+  await cells.filter({ has: page.locator('xpath=self::*[contains(@aria-label, "malloc")][contains(@aria-label, " 2;")]') }).click({ modifiers: ['Control'] });
+  await settled();
+  assert.match(await page.textContent('.infra-page h2'), /against malloc of process \(2\)/);
+  assert.match((await lines())[0], /^0 B \| \+1 /);
+  await page.locator('text=Stop comparing with 2').click();
+  await settled();
+  assert.match((await lines())[0], /^600 B \| 2 /);
+  await at('&cell=0+malloc&dump=200000000', 1);
+  await page.selectOption('select[aria-label="Compare with a file"]', { value: '4' });
+  await settled();
+  assert.match(await page.textContent('.infra-page h2'), /against the end of v2_second\.json/);
+  assert.match((await lines())[0], /^-635 KiB|^−635 KiB/);
+});
+
+test('what diff_heap_profiler draws opens without a server', async () => {
+  cli('diff_heap_profiler', '--flame-graph', golden('v2.json'), golden('v2_second.json'));
+  const other = await page.context().newPage();
+  const said = [];
+  other.on('console', (m) => m.type() === 'error' && said.push(m.text()));
+  await other.goto(`file://${join(dir, 'output/graph/index.html')}`);
+  assert.match(await other.textContent('tbody'), /100demoa,bmalloc25000/);
+  await other.click('text=malloc');
+  const frame = other.frameLocator('iframe');
+  await frame.locator('canvas, svg, table').first().waitFor({ timeout: 5000 });
+  assert.match(await frame.locator('body').textContent(), /parse/);
+  assert.deepEqual(said, []);
+  await other.close();
+});
+
 test('<other> says what it stands for', async () => {
   await at('&cell=0+malloc&rule=rows');
   const text = (await lines()).join('\n');

@@ -1,5 +1,5 @@
 // MemoryInfra: global dumps, what each process's allocators hold, and below a cell the heap's details.
-import type { Trace } from './api';
+import { status, type Trace } from './api';
 import { base, bytes, clock, exact, safe } from './format';
 import { dumpOf, infraDumps, infraNodes, type InfraDump, type InfraTable, infraTable, type Cell, pickDump } from './infra-api';
 import { Change, HeapDetails } from './infra-details';
@@ -36,7 +36,7 @@ function Dumps({ all, now, start }: { all: InfraDump[]; now: InfraDump; start: n
           <option value="">nothing</option>
           {all.filter((d) => d !== now).map((d) => <option value={ns(d.ts)}>{words(d)}</option>)}
         </select></label>
-        <span class="dim hint">{p.since ? 'Figures are changes.' : 'Ctrl+click a dump for what changed since it.'} ☰ leads to a heap’s details.</span>
+        <span class="dim hint">{p.since ? 'Figures are changes.' : 'Ctrl+click a dump for what changed since it.'} ☰ leads to a heap’s details, Ctrl+☰ compares them with another’s.</span>
       </div>
     </div>
   );
@@ -81,9 +81,9 @@ function Table({ t, start }: { t: InfraTable; start: number }) {
               {r.cells.map((c, i) => {
                 const name = t.columns[i].name;
                 const id = `${r.upid} ${name}`;
-                const label = `Heap details of ${safe(name)} in ${safe(base(r.name)) || 'process'} ${r.pid}`;
+                const label = `Heap details of ${safe(name)} in ${safe(base(r.name)) || 'process'} ${r.pid}${p.cell && p.cell !== id ? '; Ctrl+click: compare with it' : ''}`;
                 return <td class={`num ${t.columns[i].total ? 'total' : ''}`}>{c ? <Figure c={c} diff={diff} total={t.columns[i].total} start={start} /> : <span class="dim">–</span>}
-                  {c?.heap ? <button type="button" class="plain menu-cell" aria-label={label} title={label} aria-pressed={p.cell === id} onClick={() => go({ cell: id, ...(p.cell === id ? {} : { root: '', row: '' }) })}>☰</button> : <span class="no-cell" />}</td>;
+                  {c?.heap ? <button type="button" class="plain menu-cell" aria-label={label} title={label} aria-pressed={p.cell === id} onClick={(e) => ((e.ctrlKey || e.metaKey) && p.cell ? go({ other: p.other === id || p.cell === id ? '' : id, otherfile: '' }) : go({ cell: id, other: '', ...(p.cell === id ? {} : { root: '', row: '' }) }))}>☰</button> : <span class="no-cell" />}</td>;
               })}</tr>
           ))}</tbody>
         </table>
@@ -125,7 +125,15 @@ export function InfraPage({ trace }: { trace: Trace }) {
   const process = t?.rows.find((r) => String(r.upid) === upid);
   const column = t?.columns.findIndex((c) => c.name === name) ?? -1;
   const cell = process && column >= 0 ? process.cells[column] : null;
-  const about = `${query}&${new URLSearchParams({ upid: upid ?? '', heap: name ?? '' })}`;
+  const own = new URLSearchParams({ upid: upid ?? '', heap: name ?? '' });
+  const about = `${query}&${own}`;
+  const [, otherUpid, otherHeap] = /^(\d+) (.*)$/s.exec(p.other) ?? [];
+  const other = t?.rows.find((r) => String(r.upid) === otherUpid);
+  const files = (status.value?.traces ?? []).filter((x) => x.id !== trace.id && x.state === 'ready');
+  const file = files.find((x) => String(x.id) === p.otherfile);
+  const against = file ? { base_trace: p.otherfile } : other ? { base_upid: otherUpid, base_heap: otherHeap, ...(p.since ? { base: p.since } : {}) } : p.since ? { base: p.since } : null;
+  const details = `${new URLSearchParams({ dump: ns(now.ts), ...against })}&${own}`;
+  const beside = file ? `, against the end of ${safe(base(file.name))}` : other ? `, against ${safe(otherHeap)} of ${safe(base(other.name)) || 'process'} (${other.pid})${p.since ? ` at ${clock(Number(p.since) - start)}` : ''}` : p.since ? `, changes since ${clock(Number(p.since) - start)}` : '';
   return (
     <div class="column infra-page" aria-busy={table.busy}>
       <Dumps all={dumps.value} now={now} start={start} />
@@ -134,9 +142,14 @@ export function InfraPage({ trace }: { trace: Trace }) {
       {upid && t && !cell?.heap && <p class="empty small" role="note">{safe(name)} of that process has no heap dump at this moment; choose another dump or ☰.</p>}
       {upid && t && cell?.heap && process && (
         <>
-          <h2>Heap details <span class="dim">{safe(name)} of {safe(base(process.name)) || 'process'} ({process.pid}) at {clock(now.ts - start)}{p.since && `, changes since ${clock(Number(p.since) - start)}`}</span></h2>
+          <h2>Heap details <span class="dim">{safe(name)} of {safe(base(process.name)) || 'process'} ({process.pid}) at {clock(now.ts - start)}{beside}</span></h2>
+          {(files.length > 0 || other) && <p class="small infra-against">
+            {files.length > 0 && <label>Against <select aria-label="Compare with a file" value={file ? p.otherfile : ''} onChange={(e) => go({ otherfile: e.currentTarget.value, other: '' })}>
+              <option value="">this trace</option>
+              {files.map((x) => <option value={String(x.id)}>{safe(base(x.name))}</option>)}
+            </select></label>} {other && <button type="button" onClick={() => go({ other: '' })}>Stop comparing with {other.pid}</button>}</p>}
           <AllocatorNodes trace={trace.id} query={about} name={name} diff={!!p.since} />
-          <HeapDetails trace={trace.id} query={about} diff={!!p.since} name={name} cell={cell} />
+          <HeapDetails trace={trace.id} query={details} diff={!!against} name={name} cell={cell} />
         </>
       )}
     </div>

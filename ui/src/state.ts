@@ -39,6 +39,8 @@ export interface Place {
   tab: string; graph: string; heapmetric: string; objs: string; cls: string; only: string; of: string; cut: string; against: string; anyway: boolean;
   // MemoryInfra: dump and the one compared with (ns), cell as `upid heap`, dimensions, small ones, root and row
   // of the details (keys), order of the table.
+  // Another cell, or another trace, that the details are compared with.
+  other: string; otherfile: string;
   dump: string; since: string; cell: string; dims: string; rule: string; root: string; row: string; order: string;
 }
 
@@ -48,6 +50,7 @@ const EMPTY: Place = {
   base: '', mode: '', key: '', by: '', known: '', sizes: '', open: '', all: '', match: '',
   sql: '', file: '', line: '', view: '', collapse: false, group: '', bottom: false, form: '', marks: '',
   tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
+  other: '', otherfile: '',
   dump: '', since: '', cell: '', dims: '', rule: '', root: '', row: '', order: '',
 };
 
@@ -56,7 +59,7 @@ const KEYS = Object.keys(EMPTY).filter((k) => k !== 'page' && k !== 'arg' && k !
 
 /** What another trace begins with. */
 export const fresh = { upid: null, with: '', heap: '', at: '', max: false, from: '', get filters() { return remembered<string[]>('default-filters', []); }, zoom: '', search: '', fn: '', open: '', sql: '', file: '', line: '', view: '',
-  tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false, dump: '', since: '', cell: '', root: '', row: '' };
+  tab: '', graph: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false, other: '', otherfile: '', dump: '', since: '', cell: '', root: '', row: '' };
 
 /** How each part stands in the URL: its key, and how its text is read. The rest is plain text. */
 const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
@@ -73,6 +76,8 @@ const READERS: { [K in keyof Place]?: (text: string) => Place[K] } = {
   of: (t) => (/^\d+$/.test(t) ? t : ''),
   dump: (t) => (/^-?\d+$/.test(t) ? t : ''),
   since: (t) => (/^-?\d+$/.test(t) ? t : ''),
+  other: (t) => (/^\d+ /.test(t) ? t : ''),
+  otherfile: (t) => (/^\d+$/.test(t) ? t : ''),
   dims: (t) => (/^(frames|types)$/.test(t) ? t : ''),
   rule: (t) => (/^(fraction|rows|all)$/.test(t) ? t : ''),
   from: (t) => (/^\d+$/.test(t) ? t : ''),
