@@ -25,6 +25,7 @@
 #include "daemon/starts.h"
 #include "elf/elf.h"
 #include "enrich/debuginfod.h"
+#include "fleet/http.h"
 #include "proc/maps.h"
 
 #include "base/banned.h"
@@ -303,6 +304,15 @@ static void check_debuginfod(struct report *r)
         say(r, name, BAD, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed");
 }
 
+static void check_http(struct report *r)
+{
+    const char *version;
+    if (hw_http_installed(&version))
+        say(r, "stores", GOOD, "%s", version);
+    else
+        say(r, "stores", NOTE, "libcurl is not here; push and fleet need it");
+}
+
 /* Records this program's own help at interval 1. */
 static void check_recording(struct report *r)
 {
@@ -376,6 +386,7 @@ int hw_cmd_doctor(struct hw_cli *cli)
     check_space(&r, "temporary files", temp && temp[0] ? temp : "/tmp");
     check_tool(&r, "llvm-symbolizer", "--symbolizer can use it in place of libdw");
     check_debuginfod(&r);
+    check_http(&r);
     check_tool(&r, "perf", "heap_profile --simpleperf needs it");
     check_recording(&r);
     if (hw_opt_flag(&cli->opts, HW_OPT_JSON))
