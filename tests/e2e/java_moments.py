@@ -111,7 +111,8 @@ def out_of_memory(box, options=(), java=None):
     hw.equal([d[0] for d in details], ["Java heap space"], "the JVM's words")
     hw.true(0 < int(details[0][1]) < 8 << 20, f"what was left: {details}")
     stack = ask(box, trace, """with recursive s(id, parent, frame, n) as (select c.id, c.parent_id, c.frame_id, 0
-        from heap_graph_thread_callsite t join stack_profile_callsite c on c.id = t.callsite_id where t.utid is null union all
+        from heap_graph_thread_callsite t join stack_profile_callsite c on c.id = t.callsite_id where t.id = (select max(id)
+        from heap_graph_thread_callsite) union all
         select c.id, c.parent_id, c.frame_id, n + 1 from s join stack_profile_callsite c on c.id = s.parent)
         select f.name, (select line_number from stack_profile_symbol y where y.symbol_set_id = f.symbol_set_id) line
         from s join stack_profile_frame f on f.id = s.frame order by n""")
