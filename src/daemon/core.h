@@ -212,6 +212,16 @@ struct hw_target {
         struct hw_snapshot *snap;
         uint64_t since_ns;
         size_t n_questions; /* that the snapshot answers */
+        /* A failed allocation's snapshot comes unasked, and is older than the answer that a job
+         * waits for: that job steps back until it is written. */
+        struct hw_dump_back {
+            bool active, final, answered;
+            const char *trigger;
+            struct hw_snapshot *snap; /* owned */
+            size_t n_questions;
+        } back;
+        bool has_failure;            /* and waits until what is written now is */
+        struct hw_snapshot *failure; /* owned */
     } dump;
     HW_VEC(struct hw_graph_question) questions; /* of heap graphs of this process */
     struct hw_target_triggers triggers;
@@ -251,6 +261,8 @@ int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 
 /* ---- dump.c ---- */
 
+/* enum hw_snap_flags of its dumps. */
+uint32_t hw_dump_flags(const struct hw_target *t);
 /* Asks for a dump; one that is under way makes it wait. */
 void hw_dump_request(struct hw_target *t, const char *trigger, bool final);
 void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags);
@@ -274,7 +286,7 @@ int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s,
 #define HW_TRIGGER_FAILURE "failure"
 
 void hw_triggers_tick(struct hw_session *s, uint64_t now);
-/* An allocation failed, and its drain thread waits for a dump. */
+/* An allocation failed; the dump of that is being written. */
 void hw_trigger_failure(struct hw_target *t);
 bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c);
 bool hw_start_is_conditional(const struct hw_heapprofd_config *c);

@@ -26,7 +26,6 @@
 #define HEARTBEAT_NS      UINT64_C(200000000)
 #define SNAP_WAIT_NS      UINT64_C(1000000000)  /* a dump waits so long for a hole */
 #define NAMES_WAIT_NS     UINT64_C(300000000)   /* a last dump, for those of managed frames */
-#define FAILED_WAIT_NS    UINT64_C(2000000000)  /* a failed allocation waits so long for its dump */
 #define STUCK_NS          UINT64_C(10000000000) /* a hole ends the profile */
 
 enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_STOP };
@@ -154,22 +153,27 @@ static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
 }
 
 /* False: no memory, once more later. */
-static bool send_snapshot(struct drain_thread *t, struct hw_feed *f, bool at_failure)
+static bool put_snapshot(struct drain_thread *t, struct hw_feed *f, uint32_t snap_flags,
+                         uint32_t flags)
 {
     tell_names(t, f);
     tell_stacks(t, f);
     tell_slices(t, f);
     struct hw_snapshot *s = NULL;
-    (void)hw_feed_snapshot(f, f->d.snap_flags, &s); /* NULL is the answer "no memory" */
-    uint32_t flags = at_failure ? HW_DRAINED_AT_FAILURE : f->d.final ? HW_DRAINED_FINAL : 0;
-    void *owner = f->owner;
+    (void)hw_feed_snapshot(f, snap_flags, &s); /* NULL is the answer "no memory" */
+    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, f->owner, s, 0, flags) == HW_OK)
+        return true;
+    hw_snapshot_free(s);
+    return false;
+}
+
+static bool send_snapshot(struct drain_thread *t, struct hw_feed *f)
+{
     f->d.snap = false; /* before the answer: after a final one the feed may be gone */
-    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, owner, s, 0, flags) < 0) {
-        hw_snapshot_free(s);
-        f->d.snap = true;
-        return false;
-    }
-    return true;
+    if (put_snapshot(t, f, f->d.snap_flags, f->d.final ? HW_DRAINED_FINAL : 0))
+        return true;
+    f->d.snap = true;
+    return false;
 }
 
 /* The target makes the names of managed frames a moment after their first sight. Those of the last
@@ -189,27 +193,19 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
     bool ready = status == HW_FEED_REACHED || status == HW_FEED_EMPTY || status == HW_FEED_BROKEN ||
                  status == HW_FEED_FULL || f->ring.read_pos >= f->d.snap_until ||
                  (status == HW_FEED_HOLE && now > f->d.snap_deadline_ns);
-    return ready && !awaits_names(f, now) && send_snapshot(t, f, /* at_failure = */ false);
+    return ready && !awaits_names(f, now) && send_snapshot(t, f);
 }
 
 /*
- * The books are as they were when an allocation failed, and stay so until a dump of them was
- * ordered: what the program does about it (it frees, it throws, it ends) comes behind. An order
- * that was on its way is answered here, and a final one is given again for what follows.
+ * The books are as they were when an allocation failed, and only now: what the program does about
+ * it (it frees, it throws, it ends) is behind it in the ring. So the snapshot is taken here, before
+ * anything else is read; nobody is asked, who might be busy with another dump.
  */
-static bool waits_at_failure(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+static bool is_at_failure(struct drain_thread *t, struct hw_feed *f, uint64_t now)
 {
     if (!f->d.at_failure)
         return false;
-    if (!f->d.told_failed &&
-        hw_mbox_put(t->answers, HW_DRAINED_FAILED, f->owner, NULL, 0, 0) == HW_OK)
-        f->d.told_failed = true;
-    if (f->d.snap && send_snapshot(t, f, /* at_failure = */ true)) {
-        f->d.final = false;
-        f->d.at_failure = false;
-    }
-    if (now - f->d.failed_ns > FAILED_WAIT_NS)
-        f->d.at_failure = false;
+    f->d.at_failure = !put_snapshot(t, f, f->failure_flags, HW_DRAINED_AT_FAILURE);
     f->d.next_poll_ns = f->d.at_failure ? now + MIN_POLL_US * UINT64_C(1000) : now;
     return f->d.at_failure;
 }
@@ -230,7 +226,7 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
     if (atomic_load_explicit(&f->gone, memory_order_relaxed))
         f->dead = true;
     beat(f, now);
-    if (waits_at_failure(t, f, now))
+    if (is_at_failure(t, f, now))
         return true;
     uint64_t before = f->ring.read_pos;
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
@@ -243,8 +239,7 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
         f->d.next_poll_ns = now;
     if (status == HW_FEED_FAILED) {
         f->d.at_failure = true;
-        f->d.failed_ns = now;
-        (void)waits_at_failure(t, f, now); /* which sets the next poll */
+        (void)is_at_failure(t, f, now); /* which sets the next poll */
         return true;
     }
     if (!f->d.snap)

@@ -30,10 +30,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
-                       HW_DRAINED_MINFO = 7,  /* data: struct hw_rec_minfo, to be freed */
-                       HW_DRAINED_FULL = 8,   /* max_bytes reached: it is not read any more */
-                       HW_DRAINED_FAILED = 9, /* an allocation failed: nothing is read until a
-                                                 snapshot was ordered, or 2 s have passed */
+                       HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
+                       HW_DRAINED_FULL = 8,  /* max_bytes reached: it is not read any more */
                        HW_DRAINED_NAMES =
                            10, /* data: array of n const struct hw_managed_name *, to be freed */
                        HW_DRAINED_SLICES = 11 /* data: array of n struct hw_rec_slice, to be freed;
@@ -42,8 +40,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
 
 enum hw_drained_flags {
     HW_DRAINED_FINAL = 1,     /* the thread has let go of the feed */
-    HW_DRAINED_AT_FAILURE = 2 /* as it was when an allocation failed; a final order has to come
-                                 again */
+    HW_DRAINED_AT_FAILURE = 2 /* as it was when an allocation failed: no order's answer, those
+                                 come behind it */
 };
 
 int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out);

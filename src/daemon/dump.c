@@ -28,7 +28,7 @@
 
 /* ---- asking ---- */
 
-static uint32_t snap_flags(const struct hw_target *t)
+uint32_t hw_dump_flags(const struct hw_target *t)
 {
     if (t->session->sources.v[t->source].config->dump_at_max)
         return HW_SNAP_MAX;
@@ -41,7 +41,7 @@ static void start(struct hw_target *t, const char *trigger, bool final)
 {
     struct hw_dump_job *d = &t->dump;
     bool dead = !hw_pid_alive(&t->pid) || t->end == HW_END_EXECED;
-    uint32_t flags = trigger == live_trigger ? HW_SNAP_LIVE : snap_flags(t);
+    uint32_t flags = trigger == live_trigger ? HW_SNAP_LIVE : hw_dump_flags(t);
     if (hw_drain_snap(t->rec->drain, t->feed, t->key, flags, final, dead) < 0) {
         d->next = true; /* no memory now: tried again by the tick */
         d->next_final |= final;
@@ -560,18 +560,65 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
 
 /* ---- going on ---- */
 
+static void no_memory(struct hw_target *t)
+{
+    hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+}
+
+/* The job that had stepped back goes on: it waits for its answer, or is written by the tick. */
+static bool come_forward(struct hw_target *t)
+{
+    struct hw_dump_job *d = &t->dump;
+    const struct hw_dump_back b = d->back;
+    if (!b.active)
+        return false;
+    d->back = (struct hw_dump_back){0};
+    d->active = true;
+    d->final = b.final;
+    d->trigger = b.trigger;
+    d->n_questions = b.n_questions;
+    d->snap = b.snap;
+    d->since_ns = hw_now_monotonic_ns();
+    if (b.answered && !b.snap) {
+        no_memory(t);
+        return false;
+    }
+    return true;
+}
+
+static void begin_failure(struct hw_target *t, struct hw_snapshot *s)
+{
+    struct hw_dump_job *d = &t->dump;
+    d->has_failure = false;
+    d->failure = NULL;
+    d->active = true;
+    d->final = false;
+    d->trigger = HW_TRIGGER_FAILURE;
+    d->n_questions = 0;
+    d->snap = s;
+    d->since_ns = hw_now_monotonic_ns();
+}
+
 static void finish_job(struct hw_target *t)
 {
     struct hw_dump_job *d = &t->dump;
-    bool final = d->final;
-    hw_snapshot_free(d->snap);
-    d->snap = NULL;
-    d->active = d->final = false;
-    if (final) {
-        hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
-        t->phase = HW_PHASE_DONE;
-        return;
-    }
+    do {
+        bool final = d->final;
+        hw_snapshot_free(d->snap);
+        d->snap = NULL;
+        d->active = d->final = false;
+        if (final) {
+            hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
+            t->phase = HW_PHASE_DONE;
+            return;
+        }
+        if (d->has_failure) {
+            begin_failure(t, d->failure);
+            return; /* the tick writes it */
+        }
+        if (come_forward(t))
+            return;
+    } while (d->active); /* one that cannot be written is finished, too */
     if (!d->next)
         return;
     const char *trigger = d->next_trigger;
@@ -603,32 +650,50 @@ static void go_on(struct hw_target *t, uint64_t now)
     else if (d->snap)
         write_snapshot(t, d->snap);
     else
-        hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+        no_memory(t);
     finish_job(t);
 }
 
-/* The answer shows an earlier moment than was asked for. What was asked for comes next when it is
- * the end of all. */
-static void at_failure(struct hw_dump_job *d)
+/* Unasked, and older than any answer that is still to come. */
+static void at_failure(struct hw_target *t, struct hw_snapshot *s)
 {
-    if (d->final) {
-        d->next = d->next_final = true;
-        d->next_trigger = d->trigger;
-        d->final = false;
+    struct hw_dump_job *d = &t->dump;
+    hw_trigger_failure(t); /* a last dump that it orders is a job that steps back, too */
+    if (!s) {
+        no_memory(t);
+        return;
     }
-    d->trigger = HW_TRIGGER_FAILURE;
+    if (d->active && d->snap) {
+        d->has_failure = true;
+        d->failure = s;
+        return;
+    }
+    if (d->active)
+        d->back = (struct hw_dump_back){.active = true,
+                                        .final = d->final,
+                                        .trigger = d->trigger,
+                                        .n_questions = d->n_questions};
+    begin_failure(t, s);
+    go_on(t, hw_now_monotonic_ns());
 }
 
 void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags)
 {
     struct hw_dump_job *d = &t->dump;
-    if (flags & HW_DRAINED_AT_FAILURE)
-        at_failure(d);
-    if (flags & HW_DRAINED_FINAL) {
-        t->with_thread = false;
-        d->final = true;
+    if (flags & HW_DRAINED_AT_FAILURE) {
+        at_failure(t, s);
+        return;
     }
-    if (!d->active || d->snap) { /* a repeated final order: the first answer was not final yet */
+    if (flags & HW_DRAINED_FINAL)
+        t->with_thread = false;
+    if (d->back.active && !d->back.answered) {
+        d->back.answered = true;
+        d->back.snap = s;
+        d->back.final |= (flags & HW_DRAINED_FINAL) != 0;
+        return;
+    }
+    d->final |= (flags & HW_DRAINED_FINAL) != 0;
+    if (!d->active || d->snap) { /* nobody waits for it */
         hw_snapshot_free(s);
         return;
     }
@@ -637,7 +702,7 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
         if (d->trigger == live_trigger && !d->final)
             hw_live_view_answer(t, NULL);
         else
-            hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+            no_memory(t);
         finish_job(t);
         return;
     }

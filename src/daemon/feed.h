@@ -95,8 +95,9 @@ struct hw_feed {
     struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;
 
-    bool stops_at_failure; /* at the next one, which clears it */
-    uint64_t n_failed;     /* failed allocations that the target told of */
+    bool stops_at_failure;  /* at the next one, which clears it */
+    uint32_t failure_flags; /* of the snapshot there */
+    uint64_t n_failed;      /* failed allocations that the target told of */
 
     uint64_t hole_pos, hole_since_ns;
     bool dead;         /* the process is gone: holes are skipped */
@@ -110,8 +111,7 @@ struct hw_feed {
     struct { /* drain.c's own */
         uint64_t next_poll_ns;
         uint32_t poll_us, n_idle;
-        bool snap, final, told_broken, told_stuck, told_full, told_failed, at_failure;
-        uint64_t failed_ns;
+        bool snap, final, told_broken, told_stuck, told_full, at_failure;
         uint32_t snap_flags;
         uint64_t snap_until, snap_deadline_ns, names_deadline_ns;
     } d;

@@ -123,9 +123,6 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_SNAP:
         hw_dump_snapshot(t, m->data, m->flags);
         break;
-    case HW_DRAINED_FAILED:
-        hw_trigger_failure(t);
-        break;
     case HW_DRAINED_MAPS:
         hw_target_maps_wanted(t, m->flags);
         break;

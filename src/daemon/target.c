@@ -647,6 +647,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->heartbeat = &t->page.map->heartbeat_ns;
     t->feed->stream = c->stream_allocations;
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
+    t->feed->failure_flags = hw_dump_flags(t);
     t->feed->keeps_addresses =
         (hw_session_wants_idle(s, t->source) || s->java.n) && !c->dump_at_max;
     t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
@@ -758,6 +759,8 @@ void hw_target_free(struct hw_target *t)
         hw_graph_question_done(&t->questions.v[i]);
     hw_vec_done(&t->questions);
     hw_snapshot_free(t->dump.snap);
+    hw_snapshot_free(t->dump.back.snap);
+    hw_snapshot_free(t->dump.failure);
     hw_idle_done(&t->idle.source);
     hw_map64_done(&t->idle.bytes);
     hw_limits_done(&t->triggers.limits);

@@ -170,16 +170,11 @@ static void check_target(struct hw_target *t, uint64_t now)
 void hw_trigger_failure(struct hw_target *t)
 {
     const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
-    if (t->phase != HW_PHASE_RUNNING)
-        return; /* the order for its last dump is answered where it failed */
-    for (size_t i = 0; i < c->conditions.n; i++)
+    for (size_t i = 0; t->phase == HW_PHASE_RUNNING && i < c->conditions.n; i++)
         if (c->conditions.v[i].kind == HW_WHEN_FAILURE && c->conditions.v[i].act == HW_ACT_STOP) {
             stop(t->session, &c->conditions.v[i]);
             return;
         }
-    /* An order that is on its way is answered there, too. */
-    if (!t->dump.active || t->dump.snap)
-        hw_dump_request(t, HW_TRIGGER_FAILURE, /* final = */ false);
 }
 
 /* ---- about the session ---- */

@@ -56,19 +56,6 @@ def failure_stop(box):
 
 
 def python_limit(box):
-    """Where the look at the memory limit falls between the refusal and what the script frees then, the
-    refusal's dump comes behind it and too late: one time in ten, not three times in a row."""
-    for last in (False, False, True):
-        try:
-            return grow_to_the_limit(box)
-        except hw.Failure as e:
-            if last:
-                raise
-            print(f"  once more: {e}")
-            box.again()
-
-
-def grow_to_the_limit(box):
     """A script that grows until MemoryError under `ulimit -v`: dumps while it grew, at the refusal, at the limit."""
     script = "x = []\ntry:\n  while True: x.append(bytearray(4 << 20))\nexcept MemoryError:\n  n = len(x); x.clear(); print('refused', n)\n"
     (box.dir / "grow.py").write_text(script)
@@ -77,9 +64,10 @@ def grow_to_the_limit(box):
              "failure", "--dump-when", "memory-limit>80%", "--", *line], check=0)
     n = int((box.dir / "out").read_text().split()[1])
     dumps = [d for d in hw.sound(box.path("py.trace")).of() if d.trigger not in ("peak", "near-limit")]
-    live = {}
-    for d in dumps:
-        live.setdefault(d.trigger, []).append(d.total("alloc") - d.total("freed"))
+    live, now = {}, {}
+    for d in dumps:  # a dump holds what has changed since the last one
+        now.update({tuple(x.stack): x.alloc - x.freed for x in d.samples})
+        live.setdefault(d.trigger, []).append(sum(now.values()))
     print({k: [round(v / MIB) for v in x] for k, x in live.items()})
     hw.true(len(live["rss+64M"]) >= 2, "dumps of growth")
     hw.true(all(b - a > 48 * MIB for a, b in zip(live["rss+64M"], live["rss+64M"][1:])), "64 MiB apart, about")

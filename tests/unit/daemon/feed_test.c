@@ -553,8 +553,62 @@ static void test_threads(void **state)
     tear_down(&f);
 }
 
+/* The books of the moment come without anybody's asking, who may be busy for long, and before the
+ * answer to an order that was given earlier; what follows is in that one. */
+static void test_failure(void **state)
+{
+    (void)state;
+    struct fix f;
+    struct hw_mbox answers;
+    struct hw_drain *d;
+    struct hw_snapshot *seen[2] = {NULL};
+    uint32_t flags[2], n = 0;
+    set_up(&f, 64 * 1024);
+    f.feed->stops_at_failure = true;
+    struct hw_rec_heap heap = {.heap_id = 1, .interval_bytes = 1, .name = "libc.malloc"};
+    struct hw_rec_failed failed = {.size = 1000, .time_ns = 6};
+    put(&f, &heap, sizeof heap, HW_REC_HEAP);
+    put_stack(&f, 77, HW_STOP_END, 3, 0x1);
+    uint64_t a = put_alloc(&f, 77, 100);
+    put(&f, &failed, sizeof failed, HW_REC_FAILED);
+    put_free(&f, a);
+    assert_int_equal(hw_mbox_init(&answers), HW_OK);
+    assert_int_equal(hw_drain_new(1, &answers, &d), HW_OK);
+    assert_int_equal(hw_drain_snap(d, f.feed, 5, 0, false, false), HW_OK); /* not added yet: lost */
+    assert_int_equal(hw_drain_add(d, f.feed, 5), HW_OK);
+    assert_int_equal(hw_drain_snap(d, f.feed, 5, 0, true, false), HW_OK);
+    while (n < 2) {
+        struct hw_msg *q = hw_mbox_take(&answers);
+        if (!q)
+            usleep(500);
+        for (struct hw_msg *next; q; q = next) {
+            next = q->next;
+            if (q->type == HW_DRAINED_SNAP) {
+                assert_true(n < 2);
+                seen[n] = q->data;
+                flags[n++] = q->flags;
+            } else {
+                assert_int_not_equal(q->type, HW_DRAINED_BROKEN);
+                free(q->data);
+            }
+            free(q);
+        }
+    }
+    assert_int_equal(flags[0], HW_DRAINED_AT_FAILURE);
+    assert_int_equal(flags[1], HW_DRAINED_FINAL);
+    assert_int_equal(seen[0]->books.v[0].cells.v[0].t.allocated, 100);
+    assert_int_equal(seen[0]->books.v[0].cells.v[0].t.freed, 0);
+    assert_int_equal(seen[1]->books.v[0].cells.v[0].t.freed, 100);
+    for (int i = 0; i < 2; i++)
+        hw_snapshot_free(seen[i]);
+    hw_drain_free(d);
+    hw_mbox_done(&answers);
+    tear_down(&f);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_managed),
              cmocka_unit_test(test_frames_of_managed), cmocka_unit_test(test_late_frames),
              cmocka_unit_test(test_until_and_holes), cmocka_unit_test(test_liars),
              cmocka_unit_test(test_scribbles), cmocka_unit_test(test_copy),
-             cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads))
+             cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads),
+             cmocka_unit_test(test_failure))
