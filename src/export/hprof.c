@@ -117,6 +117,14 @@ static uint64_t object_id(uint32_t o)
     return o == HW_ID_NONE ? 0 : ((uint64_t)o + 1) * 8;
 }
 
+/* A reference: readers want none to what the file does not have. */
+static uint64_t target_id(const struct job *j, uint32_t o)
+{
+    bool is_there = o != HW_ID_NONE &&
+                    (hw_hprof_is_instance(&j->l, o) || j->l.class_of_object[o] != HW_ID_NONE);
+    return is_there ? object_id(o) : 0;
+}
+
 static uint64_t class_id(const struct job *j, uint32_t class)
 {
     if (class == HW_ID_NONE)
@@ -426,11 +434,11 @@ static struct statics look_at_statics(struct job *j, const struct hw_hprof_out_c
     enum { MOST = 65000 };
     struct statics s = {0};
     if (c->row != HW_ID_NONE)
-        s.loader = object_id(j->g->classes[c->row].classloader);
+        s.loader = target_id(j, j->g->classes[c->row].classloader);
     if (c->mirror == HW_ID_NONE)
         return s;
     for (uint32_t r = j->g->first_ref[c->mirror]; r < j->g->first_ref[c->mirror + 1]; r++) {
-        uint64_t target = object_id(j->g->ref_owned[r]);
+        uint64_t target = target_id(j, j->g->ref_owned[r]);
         enum role role = role_of(j, r);
         if (role == ROLE_LOADER)
             s.loader = target;
@@ -479,7 +487,7 @@ static void put_static_fields(struct job *j, const struct hw_hprof_out_class *c,
             continue;
         put(&j->segment, ref_name_id(j, r), ID);
         put(&j->segment, HW_HV_REF, 1);
-        put(&j->segment, object_id(j->g->ref_owned[r]), ID);
+        put(&j->segment, target_id(j, j->g->ref_owned[r]), ID);
         left--;
     }
 }
@@ -556,7 +564,7 @@ static void put_instance(struct job *j, uint32_t o)
     for (uint32_t r = j->g->first_ref[o]; r < j->g->first_ref[o + 1]; r++) {
         uint32_t at = hw_hprof_place(&j->l, class, j->g->ref_field[r]);
         if (at != HW_ID_NONE)
-            set(j, at, object_id(j->g->ref_owned[r]), ID);
+            set(j, at, target_id(j, j->g->ref_owned[r]), ID);
     }
     put(&j->segment, D_INSTANCE, 1);
     put(&j->segment, object_id(o), ID);
@@ -600,7 +608,7 @@ static void put_array(struct job *j, uint32_t o)
         put(&j->segment, c->array_of, 1);
     for (uint32_t r = j->g->first_ref[o]; is_refs && n_refs < n && r < j->g->first_ref[o + 1];
          r++) {
-        put(&j->segment, object_id(j->g->ref_owned[r]), ID);
+        put(&j->segment, target_id(j, j->g->ref_owned[r]), ID);
         bytes -= ID;
         n_refs++;
     }
@@ -718,7 +726,7 @@ static void put_all(struct job *j)
         if (is_written(j, c))
             put_class(j, c);
     for (uint32_t o = 0; o < j->g->n_objects && j->rc == HW_OK; o++)
-        if (hw_object_is_root(j->g, o))
+        if (hw_object_is_root(j->g, o) && target_id(j, o))
             put_root(j, o);
     put_objects(j);
     end_segment(j);

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
-from lib import hw
+from lib import hprof as heap_dump, hw
 
 
 def rows(box, file, sql):
@@ -210,6 +210,8 @@ def write_hprof(box):
                  "count(*) from heap_graph_primitive"):
         hw.equal(rows(box, ours, "select " + what), rows(box, theirs, "select " + what), what)
     hw.true(seen(again) == have, "a dump of the dump")
+    for file in (ours, again):
+        hw.equal(heap_dump.Dump(file).faults, [], "broken rules of the format")
 
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())

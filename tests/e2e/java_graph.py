@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from java import SHAPES, Jvm, ask, dump
-from lib import hw
+from lib import hprof, hw
 
 EDGES = """select r.owner_id, r.owned_id from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id
     join heap_graph_class c on c.id = o.type_id where r.owned_id is not null and o.reachable and not
@@ -168,6 +168,42 @@ def original_names(box):
     hw.true(b"keeps the names" in p.stderr, p.stderr.decode())
 
 
+READER = "/usr/share/visualvm/visualvm/modules/org-graalvm-visualvm-lib-jfluid-heap.jar"
+
+
+def as_heap_dump(box):
+    """The .hprof made of a live graph breaks no rule of the format, and VisualVM's reader finds in it what it finds in the
+    dump the same quiet JVM writes: classes of the program, roots, and which objects retain most, and how many others."""
+    hw.need("java", "javac", "jcmd")
+    if not os.path.exists(READER):
+        raise hw.Skip("VisualVM is not installed")
+    theirs, ours = box.path("jvm.hprof"), box.path("our.hprof")
+    with Jvm(box, SHAPES, 1000).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", "-all", theirs], check=0, timeout=120)
+    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", box.path("java.trace"), ours], check=0)
+    dumps = {f: hprof.Dump(f) for f in (theirs, ours)}
+    hw.equal(dumps[ours].faults, [], "broken rules of the format")
+    box.run(["javac", "-cp", READER, "-d", box.dir, __file__.rsplit("/", 1)[0] + "/lib/HeapRetained.java"], check=0, timeout=120)
+
+    def seen(file):
+        out = box.run(["java", "-cp", f"{READER}:{box.dir}", "HeapRetained", file, "Shapes", "20"], check=0, timeout=120).stdout
+        rows = [line.split() for line in out.decode().splitlines()]
+        of = lambda what: [r[1:] for r in rows if r[0] == what]
+        return ({r[0]: r[1] for r in of("class") if r[1] != "0"}, {r[0]: int(r[1]) for r in of("root")},
+                [r[0] for r in of("largest")], [int(r[1]) for r in of("largest")], [int(r[3]) for r in of("largest")])
+
+    want, have = seen(theirs), seen(ours)
+    print(f"  {have[0]}; roots {have[1]}")
+    hw.equal(have[0], want[0], "objects of the program by class")
+    hw.equal(have[0]["Shapes$Item"], "1000", "Shapes$Item")
+    hw.true(set(want[1]) <= set(have[1]), f"kinds of roots: {have[1]}, in the JVM's dump {want[1]}")
+    hw.equal(have[2], want[2], "classes of the objects that retain most")
+    hw.equal(have[4], sorted(have[4], reverse=True), "what they retain")
+    for a, b in list(zip(have[3], want[3]))[::5]:
+        hw.equal(dumps[ours].retained(a), dumps[theirs].retained(b), f"objects that {a} retains, {b} in the JVM's dump")
+
+
 N_CLASSES = 300
 
 
@@ -215,4 +251,4 @@ def compiler(box):
 
 
 if __name__ == "__main__":
-    hw.main({"retained": retained, "duplicates": duplicates, "original-names": original_names, "compiler": compiler})
+    hw.main({"retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
