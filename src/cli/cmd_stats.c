@@ -196,6 +196,21 @@ static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process
     }
 }
 
+/* What the recorder noted of it (attributes of the trace). */
+static void put_recorded(const struct job *j, int64_t pid)
+{
+    char start[64];
+    size_t n = (size_t)snprintf(start, sizeof start, "trace_attribute.note.%lld.", (long long)pid);
+    for (size_t i = 0; i < j->p->metadata.n; i++) {
+        const struct hw_metadata_row *m = &j->p->metadata.v[i];
+        if (!m->text.v || strncmp(text_of(j, m->name), start, n) != 0)
+            continue;
+        fputs("  note: ", stdout);
+        put_escaped(text_of(j, m->text));
+        putchar('\n');
+    }
+}
+
 static void put_process(const struct job *j, hw_upid upid, const struct process_stats *s)
 {
     const struct hw_process *proc = &j->p->processes.v[upid.v];
@@ -203,6 +218,7 @@ static void put_process(const struct job *j, hw_upid upid, const struct process_
     putchar('\n');
     put_escaped(text_of(j, proc->name));
     printf(" (%lld)\n", (long long)proc->pid);
+    put_recorded(j, proc->pid);
     put_heaps(j, upid, &s->view);
     printf("  interval %s", hw_fmt_bytes_exact(a, s->view.interval_bytes));
     printf("   samples %lld   lost %llu", (long long)s->total.alloc_samples,

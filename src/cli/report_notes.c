@@ -245,10 +245,37 @@ static void put_runtimes(struct notes *n)
                  "buffers and native modules are");
 }
 
+/* ---- what the recorder noted of the process ---- */
+
+static int put_recorded(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    struct hw_strbuf start = {0}, text = {0};
+    hw_strbuf_addf(&start, "trace_attribute.note.%lld.",
+                   (long long)d->p->processes.v[d->upid.v].pid);
+    for (size_t i = 0; i < d->p->metadata.n && !start.failed && !text.failed; i++) {
+        const struct hw_metadata_row *m = &d->p->metadata.v[i];
+        struct hw_bytes name = hw_strings_get(strings, m->name),
+                        said = hw_strings_get(strings, m->text);
+        if (name.n <= start.n || memcmp(name.p, start.p, start.n) != 0 || said.n == 0)
+            continue;
+        hw_strbuf_clear(&text);
+        hw_strbuf_add_escaped(&text, said.p, said.n);
+        put_note(n, "note", "33", text.p ? text.p : "");
+    }
+    int rc = start.failed || text.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&start);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
 int hw_report_notes(const struct hw_report_data *d, FILE *out)
 {
     struct notes n = {.d = d, .out = out};
     int rc = put_losses(&n);
+    if (rc == HW_OK)
+        rc = put_recorded(&n);
     if (rc == HW_OK)
         rc = put_triggers(&n);
     put_shared_names(&n);

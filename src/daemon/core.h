@@ -27,6 +27,7 @@
 #include "daemon/jit.h"
 #include "daemon/look.h"
 #include "daemon/modules.h"
+#include "daemon/notes.h"
 #include "daemon/permission.h"
 #include "daemon/recorder.h"
 #include "daemon/slices.h"
@@ -182,7 +183,8 @@ struct hw_target {
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
     bool warned_room;
-    bool warned_python;
+    bool warned_python, warned_java;
+    hw_notes notes;
     const struct hw_module_file *python; /* whose interpreter the client was told of */
     struct hw_feed *feed;                /* owned; with a drain thread while with_thread */
     bool with_thread;
@@ -347,6 +349,7 @@ struct hw_session {
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_waiting) waiting;
     struct hw_slice_writer *slices;  /* owned; NULL = none yet */
+    uint32_t note_sequence;          /* notes.c; 0 = none yet */
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
     bool signalled;                  /* SIGUSR1, since the last look */
     hw_pid_list scan;                /* attach.c: processes not looked at yet */

@@ -537,14 +537,18 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
     t->session->n_lost += lost - t->n_lost;
     t->n_lost = lost;
     find_idle(t, s);
-    if (t->dump.final && worth_writing(t, s))
+    if (t->dump.final && worth_writing(t, s)) {
         hw_java_heap_missing(t, s);
+        hw_java_frames_missing(t, s);
+    }
     if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);
     bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;
     if (t->dump.final && s->books.n == 0 && failed && !t->session->closed)
         rc = write_reason(t, s, &err);
+    if (rc == HW_OK && !t->session->closed && worth_writing(t, s))
+        rc = hw_notes_write(t, s, &err);
     if (rc == HW_OK)
         rc = answer_questions(t, s, &err);
     bool cumulative = !t->session->sources.v[t->source].config->dump_at_max;

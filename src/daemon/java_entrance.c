@@ -68,10 +68,20 @@ void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
         for (size_t k = 0; k < HW_ARRAY_LEN(names); k++)
             if (strcmp(s->books.v[i].name, names[k]) == 0)
                 return;
-    hw_session_warn(t->session,
-                    "pid %d: java_alloc_unsupported: no heap of Java objects was found: it needs "
-                    "HotSpot of JDK 11 or newer that runs for a second, and managed frames",
-                    t->pid.pid);
+    hw_note(t, "java_alloc_unsupported",
+            "java_alloc_unsupported: no heap of Java objects was found: it needs HotSpot of JDK 11 "
+            "or newer that runs for a second, and managed frames");
+}
+
+void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s)
+{
+    if (s->n_samples == 0 || t->warned_java || !t->page.map || !atomic_load(&t->page.map->java_hi) ||
+        t->frames.managed.mappings[HW_MANAGED_JAVA].v != HW_ID_NONE)
+        return;
+    t->warned_java = true;
+    hw_note(t, "java",
+            "its stacks have no Java functions: our library did not come into the JVM, which is "
+            "none of HotSpot's, ran too short, or refused it");
 }
 
 static bool is_libjvm(const struct hw_map *m)
@@ -94,9 +104,15 @@ void hw_java_entrance_tell(struct hw_target *t)
         const struct hw_map *m = &t->maps.maps.v[i];
         if (!is_libjvm(m))
             continue;
-        if (hw_java_find_library(&library, NULL) < 0 ||
-            strlen(library) >= sizeof page->java_library)
+        struct hw_error err = {0};
+        if (hw_java_find_library(&library, &err) < 0 ||
+            strlen(library) >= sizeof page->java_library) {
+            if (!t->warned_java)
+                hw_note(t, "java", "Java functions are missing from its stacks: %s",
+                        library ? "the path of our library for JVMs is too long" : err.text);
+            t->warned_java = true;
             return; /* heap graphs come by the attach protocol then */
+        }
         memcpy(page->java_library, library, strlen(library) + 1);
         atomic_store_explicit(&page->java_lo, m->start, memory_order_relaxed);
         atomic_store_explicit(&page->java_hi, m->end, memory_order_release);

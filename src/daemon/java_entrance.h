@@ -18,6 +18,8 @@ void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c);
 /* With the last snapshot: says so when a heap of Java objects was asked for and never came. */
 void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s);
 
+/* At its end: a JVM whose stacks stayed native. */
+void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s);
 void hw_java_entrance_tell(struct hw_target *t);
 
 #endif

@@ -41,16 +41,14 @@ static void warn_unknown(struct hw_target *t, const struct hw_python_symbols *s)
         return;
     t->warned_python = true;
     if (s->version)
-        hw_session_warn(t->session,
-                        "pid %d: Python %u.%u is not known here: its stacks show the interpreter's "
-                        "own functions only (3.11 to 3.13 are known)",
-                        t->pid.pid, (unsigned)(s->version >> 24),
-                        (unsigned)(s->version >> 16 & 255));
+        hw_note(t, "python",
+                "Python %u.%u is not known here: its stacks show the interpreter's own functions "
+                "only (3.11 to 3.13 are known)",
+                (unsigned)(s->version >> 24), (unsigned)(s->version >> 16 & 255));
     else
-        hw_session_warn(t->session,
-                        "pid %d: Python before 3.11 is not known here: its stacks show the "
-                        "interpreter's own functions only",
-                        t->pid.pid);
+        hw_note(t, "python",
+                "Python before 3.11 is not known here: its stacks show the interpreter's own "
+                "functions only");
 }
 
 static void tell(struct hw_target *t, const struct hw_frame_range *r)

@@ -755,6 +755,7 @@ void hw_target_free(struct hw_target *t)
     for (size_t i = 0; i < t->heaps.n; i++)
         hw_tally_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);
+    hw_notes_done(&t->notes);
     for (size_t i = 0; i < t->questions.n; i++)
         hw_graph_question_done(&t->questions.v[i]);
     hw_vec_done(&t->questions);

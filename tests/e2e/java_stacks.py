@@ -257,6 +257,20 @@ def no_java(box):
     hw.true(b"java_alloc_unsupported" in r.stderr, hw.tail(r.stderr))
 
 
+def no_frames(box):
+    """A JVM of which no Java function was seen: said, kept in the trace, and told by who reads it."""
+    hw.need("java")
+    r = box.run([hw.tool("heapwise"), "record", "--no-report", "-o", box.path("v.trace"), "--", "java", "-version"], check=0)
+    text = b"its stacks have no Java functions"
+    hw.true(text in r.stderr, hw.tail(r.stderr))
+    for command in ("report", "stats"):
+        said = box.run([hw.tool("heapwise"), command, box.path("v.trace")]).stdout
+        hw.true(text in b" ".join(said.split()), f"{command}: {said.decode()}")
+    r = box.run([hw.tool("heapwise"), "record", "--no-report", "--no-managed-frames", "-o", box.path("n.trace"), "--", "java",
+                 "-version"], check=0)
+    hw.true(text not in r.stderr, hw.tail(r.stderr))
+
+
 def long_only(case):
     def run(box):
         if not os.environ.get("HW_LONG"):
@@ -265,7 +279,7 @@ def long_only(case):
     return run
 
 
-CASES = {"every-object": every_object, "sampled-objects": sampled_objects, "no-java": no_java,
+CASES = {"every-object": every_object, "sampled-objects": sampled_objects, "no-java": no_java, "no-frames": no_frames,
          "compiled": recorded(), "interpreted": recorded("-Xint"), "native-only": native_only, "attached": attached,
          **{name: long_only(recorded(*options, **kw)) for name, options, kw in (
              ("c1", ["-XX:TieredStopAtLevel=1"], {}), ("zgc", ["-XX:+UseZGC", "-Xmx256m"], {}),

@@ -320,6 +320,74 @@ def switched_off(box):
     hw.true(not any(python_frames for _, _, python_frames, _ in stacks(box, r.trace)), "no Python frames")
 
 
+NUMPY = """import numpy
+keep = []
+def zeros(n):
+    return numpy.zeros((n, 1000))
+def summed(a):
+    return a + numpy.full(1000, 2.0)
+def by_method(a):
+    return a.copy()
+class Grid:
+    def __init__(self, n):
+        self.cells = zeros(n); self.more = numpy.empty(n * 3000)
+for i in range(20):
+    keep.append(zeros(101))
+    keep.append(summed(zeros(102)))
+    keep.append(by_method(zeros(103)))
+    keep.append(Grid(104))
+print('done')
+"""
+
+
+def numpy(box):
+    """Arrays of numpy, which its C code allocates, by the Python functions and lines that made them."""
+    if box.run(["/usr/bin/python3", "-c", "import numpy, sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
+        raise hw.Skip("no numpy for a Python of " + ", ".join(KNOWN))
+    (box.dir / "np.py").write_text(NUMPY)
+    r = hw.record(box, ["/usr/bin/python3", "np.py"], interval=65536)
+    hw.equal(r.target_stdout, b"done\n", "output")
+    found = {}
+    for size, n, python_frames, _ in stacks(box, r.trace):  # of one line several: the interpreter specializes its code
+        mine = tuple((name, line) for name, file, line in python_frames if file.endswith("np.py"))
+        if mine and python_frames[-1][1].endswith("np.py"):
+            found[mine] = found.get(mine, 0) + size
+    want = {(13, ("zeros", 4)): 101, (14, ("zeros", 4)): 102, (14, ("summed", 6)): 102, (15, ("zeros", 4)): 103,
+            (15, ("by_method", 8)): 103, (16, ("Grid.__init__", 11), ("zeros", 4)): 104, (16, ("Grid.__init__", 11)): 312}
+    for (line, *below), rows in want.items():
+        have = found.get((("<module>", line), *below), 0)  # and small blocks beside the arrays, as estimates
+        hw.true(20 * rows * 8000 <= have <= 22 * rows * 8000, f"arrays of {line} {below}: {have}, not {20 * rows * 8000}; {found}")
+
+
+def noted(box, trace, text):
+    """What the recorder said stands in the trace, and its readers say it."""
+    for command in ("report", "stats"):
+        said = box.run([hw.tool("heapwise"), command, trace]).stdout
+        hw.true(text in b" ".join(said.split()), f"{command}: {said.decode()}")
+
+
+def other(box):
+    """A Python of another version, by its own word: said while recording, and later by what reads the trace."""
+    python = os.path.realpath(interpreters()[0])
+    out = box.run([python, "-c", "import sys, struct; sys.stdout.buffer.write(struct.pack('<I', sys.hexversion))"], check=0).stdout
+    image, symbols = bytearray(open(python, "rb").read()), box.run(["readelf", "-sW", "--dyn-syms", python]).stdout.decode()
+    place = [line.split() for line in symbols.splitlines() if line.endswith(" Py_Version")]
+    if not place:
+        raise hw.Skip("this interpreter's Py_Version is in another file")
+    for line in box.run(["readelf", "-lW", python], check=0).stdout.decode().splitlines():
+        w = line.split()
+        if w[:1] == ["LOAD"] and int(w[2], 16) <= int(place[0][1], 16) < int(w[2], 16) + int(w[4], 16):
+            at = int(place[0][1], 16) - int(w[2], 16) + int(w[1], 16)
+    hw.equal(bytes(image[at:at + 4]), out, "Py_Version")
+    image[at + 2] = 77
+    (box.dir / "python3").write_bytes(image)
+    os.chmod(box.dir / "python3", 0o755)
+    r = hw.record(box, [box.path("python3"), "-c", "x = bytearray(300000); print('done')"])
+    hw.equal(r.target_stdout, b"done\n", "output")
+    hw.true(b"Python 3.77 is not known here" in r.stderr, hw.tail(r.stderr))
+    noted(box, r.trace, b"Python 3.77 is not known here")
+
+
 def unknown(box):
     """Older than what we know: said, and the stacks are native."""
     old = os.environ.get("HW_OLD_PYTHON", "").split(":") + [shutil.which("python3." + v) or "" for v in ("10", "9", "8")]
@@ -329,6 +397,7 @@ def unknown(box):
     r = hw.record(box, [python, "-c", "x = bytearray(300000); print('done')"])
     hw.equal(r.target_stdout, b"done\n", "output")
     hw.true(b"is not known here" in r.stderr, hw.tail(r.stderr))
+    noted(box, r.trace, b"is not known here")
 
 
 # An interpreter that comes and goes; then generated code lies where its evaluation was.
@@ -393,7 +462,7 @@ def unloaded(box):
 
 
 CASES = {"exact": exact, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
-         "switched-off": switched_off, "unknown": unknown, "unloaded": unloaded}
+         "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "other-version": other, "unloaded": unloaded}
 
 if __name__ == "__main__":
     hw.main(CASES)
