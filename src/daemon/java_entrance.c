@@ -75,7 +75,8 @@ void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
 
 void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s)
 {
-    if (s->n_samples == 0 || t->warned_java || !t->page.map || !atomic_load(&t->page.map->java_hi) ||
+    if (s->n_samples == 0 || t->warned_java || !t->page.map ||
+        !atomic_load(&t->page.map->java_hi) ||
         t->frames.managed.mappings[HW_MANAGED_JAVA].v != HW_ID_NONE)
         return;
     t->warned_java = true;
