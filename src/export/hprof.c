@@ -49,6 +49,7 @@ struct job {
     FILE *out;
     struct hw_strbuf segment, name;
     struct hw_strings *names; /* written already */
+    bool has_empty;           /* the empty text is, too */
     struct hw_strbuf bytes;   /* of the instance at hand */
     uint64_t size_of_class;   /* of java.lang.Class, in memory */
     uint32_t class_class, object_class;
@@ -143,7 +144,9 @@ static uint64_t text_id(struct job *j, struct hw_bytes s)
     int rc = hw_strings_intern(j->names, s, &id);
     if (rc < 0 && j->rc == HW_OK)
         j->rc = rc;
-    if (rc == HW_OK && hw_strings_count(j->names) > before) {
+    bool is_new = s.n ? hw_strings_count(j->names) > before : !j->has_empty;
+    j->has_empty |= s.n == 0; /* the set of strings has the empty one from the beginning */
+    if (rc == HW_OK && is_new) {
         struct hw_strbuf b = {0};
         put_head(j, T_TEXT, ID + s.n);
         put(&b, (uint64_t)id.v + 1, ID);
