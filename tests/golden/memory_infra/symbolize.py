@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # symbolize.py HEAPWISE: symbolize_trace on traces of programs built here. Addresses come from nm, so that the expected
 # names need no debug info reader.
-import gzip, json, os, shutil, subprocess, sys, tempfile, uuid
+import ctypes.util, gzip, http.server, json, os, shutil, subprocess, sys, tempfile, threading, uuid
 
 tool = os.path.join(os.path.dirname(os.path.realpath(sys.argv[1])), 'symbolize_trace')
 work = tempfile.mkdtemp()
@@ -278,6 +278,50 @@ shutil.move('libso.so', 'full.so')
 subprocess.run(['strip', '-o', 'libso.so', 'full.so'], check=True)
 run('a.json')
 check('by build id', stacks('a.json'), expect(top))
+
+# From a debuginfod server, which is asked only when one is named, and only once. A program: a library has some names left.
+asked = []
+subprocess.run(['strip', '-o', 'plain', 'pie'], check=True)
+program = build_id('pie')
+
+
+class Debuginfod(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        asked.append(self.path)
+        known = self.path == '/buildid/%s/debuginfo' % program
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        if known:
+            with open('pie', 'rb') as f:
+                self.wfile.write(f.read())
+
+    def log_message(self, *args):
+        pass
+
+
+if ctypes.util.find_library('debuginfod'):
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Debuginfod)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    os.rename('symbols', 'elsewhere')
+    os.environ['DEBUGINFOD_CACHE_PATH'] = os.path.join(work, 'cache')
+    make('a.json', 'pie', path=os.path.join(work, 'plain'))
+    run('a.json')
+    nameless = [f for k in stacks('a.json') for f in k[:-1] if f.startswith('<plain> + 0x')]
+    assert nameless and not asked, (nameless, asked)
+    os.environ['DEBUGINFOD_URLS'] = 'http://127.0.0.1:%d' % server.server_port
+    for n in range(2):
+        make('a.json', 'pie', path=os.path.join(work, 'plain'))
+        run('a.json')
+        check('by debuginfod', stacks('a.json'), expect('main'))
+        check('asked', asked, ['/buildid/%s/debuginfo' % program])
+    make('a.json', 'pie', path=os.path.join(work, 'plain'), id='22' * 20)
+    run('a.json')
+    assert any('/buildid/' + '22' * 20 in a for a in asked), asked
+    del os.environ['DEBUGINFOD_URLS']
+    os.rename('elsewhere', 'symbols')
+    server.shutdown()
+else:
+    print('no libdebuginfod here: its part was left out')
 
 # Breakpad's files: by CODE_ID, by the GUID alone, of another build.
 raw = bytes.fromhex(id)
