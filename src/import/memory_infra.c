@@ -427,6 +427,7 @@ static int read_from(struct hw_source *source, struct hw_profile *into, struct h
     hw_vec_done(&in.dumps);
     hw_map64_done(&in.dump_of_id);
     hw_map64_done(&in.parts_seen);
+    hw_map64_done(&in.owner_of_guid);
     return rc;
 }
 

@@ -36,6 +36,23 @@ static int add_attribute(struct hw_infra *in, uint32_t set, struct hw_memory_nod
     return strcmp(name, "effective_size") == 0 ? HW_OK : hw_import_memory_entry(in->p, set, &e);
 }
 
+/* A guid names one node of a global dump; nodes below global/ are everybody's. 1 = it is taken. */
+static int take_guid(struct hw_infra *in, uint32_t process, struct hw_bytes path, uint64_t guid)
+{
+    static const char global[] = "global/";
+    bool shared = path.n >= sizeof global - 1 && memcmp(path.p, global, sizeof global - 1) == 0;
+    uint64_t snapshot = in->p->memory.processes.v[process].snapshot;
+    uint64_t owner = hw_hash_mix(hw_hash_bytes(path.p, path.n), shared ? UINT64_MAX : process);
+    uint64_t *at;
+    bool fresh;
+    int rc = hw_map64_at(&in->owner_of_guid, hw_hash_mix(snapshot, guid), &at, &fresh);
+    if (rc < 0)
+        return rc;
+    if (fresh)
+        *at = owner;
+    return *at != owner;
+}
+
 static int add_node(struct hw_infra *in, uint32_t process, const char *path, const json_t *node)
 {
     struct hw_profile *p = in->p;
@@ -45,7 +62,10 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
     json_t *attr;
     uint64_t guid = 0;
     (void)hw_infra_hex(json_object_get(node, "guid"), &guid); /* without: no edges */
-    int rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
+    int rc = guid ? take_guid(in, process, hw_bytes_str(path), guid) : HW_OK;
+    if (rc != HW_OK)
+        return rc < 0 ? rc : hw_infra_bad(in, "memory_infra_guid_taken");
+    rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
     if (rc == HW_EINVAL || (rc == HW_OK && (n->has_size || n->arg_set != HW_ID_NONE)))
         return hw_infra_bad(in, "memory_infra_bad_node"); /* no name, or the same node twice */
     if (rc < 0)

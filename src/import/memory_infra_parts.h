@@ -38,8 +38,9 @@ struct hw_infra {
     bool has_time;     /* the profile has its bounds */
     unsigned n_placed; /* damage told with its position so far */
     HW_VEC(struct hw_infra_dump) dumps;
-    struct hw_map64 dump_of_id; /* string of the id → index */
-    struct hw_map64 parts_seen; /* dump << 32 | upid → bits of enum hw_infra_part */
+    struct hw_map64 dump_of_id;    /* string of the id → index */
+    struct hw_map64 parts_seen;    /* dump << 32 | upid → bits of enum hw_infra_part */
+    struct hw_map64 owner_of_guid; /* hash of snapshot and guid → hash of the node */
     struct hw_infra_heaps *heaps;
     struct hw_json_text text; /* of the event being read */
     struct hw_strbuf rest;    /* the same without heap dumps and their names */
