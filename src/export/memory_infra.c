@@ -198,8 +198,8 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
     hw_json_kv_str(j, "level_of_detail", level);
     hw_infra_put_totals(w->p, j, x->upid, x->ts_ns);
     if (level[0] == 'd')
-        hw_infra_regions_put(&w->regions, j, x->upid);
-    if (has_rows(d)) {
+        rc = hw_infra_regions_put(&w->regions, j, x->upid, x->ts_ns);
+    if (rc == HW_OK && has_rows(d)) {
         hw_json_key(j, w->v1 ? "heaps" : "heaps_v2");
         rc = w->v1 ? hw_infra_out_v1(w->heaps, j, x->upid, d->heaps.v, d->heaps.n)
                    : hw_infra_out_v2(w->heaps, j, x->upid, d->heaps.v, d->heaps.n, &m.folded);

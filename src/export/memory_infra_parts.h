@@ -36,8 +36,10 @@ int hw_infra_regions_find(struct hw_infra_regions *r, const struct hw_profile *p
 void hw_infra_regions_done(struct hw_infra_regions *r);
 /* Where the frame was in the process; 0 when its file was not there. An hw_infra_pc_fn. */
 uint64_t hw_infra_regions_pc(void *regions, hw_upid upid, const struct hw_frame *f);
-/* The member "process_mmaps", if there are regions. */
-void hw_infra_regions_put(const struct hw_infra_regions *r, struct hw_json *j, hw_upid upid);
+/* The member "process_mmaps", if there are regions: the process's mappings where the profile has
+ * them with their addresses, of that moment, and the files that frames lie in. */
+int hw_infra_regions_put(const struct hw_infra_regions *r, struct hw_json *j, hw_upid upid,
+                         int64_t ts_ns);
 
 /* ---- what a process says of itself ---- */
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/map64.h"
+#include "base/saturate.h"
 #include "base/strings.h"
 #include "export/memory_infra_parts.h"
 
@@ -115,36 +116,166 @@ static void put_build_id(struct hw_json *j, struct hw_bytes id)
     hw_json_strn(j, text, 2 * n);
 }
 
-void hw_infra_regions_put(const struct hw_infra_regions *w, struct hw_json *j, hw_upid upid)
+/* What the symbolizers need of a file that starts at `start`. */
+static void put_file(const struct hw_infra_regions *w, struct hw_json *j,
+                     const struct hw_infra_region *r, uint64_t start)
 {
     const struct hw_strings *strings = hw_callsites_strings(w->p->callsites);
-    size_t i = region_from(w, upid, 0);
-    if (i >= w->v.n || w->v.v[i].upid.v != upid.v)
-        return;
+    const struct hw_mapping *m = hw_callsites_get_mapping(w->p->callsites, r->mapping);
+    struct hw_bytes build_id = hw_strings_get(strings, m->build_id);
+    uint64_t before = r->start - start;
+    if (before > m->exact_offset)
+        return; /* another file's pages lie there, too */
+    hw_json_kv_hex(j, "fo", m->exact_offset + m->load_bias - before); /* as the ELF says */
+    if (build_id.n)
+        put_build_id(j, build_id);
+    hw_json_kv_hex(j, "off", m->exact_offset - before);
+}
+
+static void put_code(const struct hw_infra_regions *w, struct hw_json *j,
+                     const struct hw_infra_region *r)
+{
+    const struct hw_mapping *m = hw_callsites_get_mapping(w->p->callsites, r->mapping);
+    struct hw_bytes path = hw_strings_get(hw_callsites_strings(w->p->callsites), m->path);
+    hw_json_begin_object(j);
+    hw_json_kv_hex(j, "sa", r->start);
+    hw_json_kv_hex(j, "sz", r->end - r->start);
+    hw_json_kv_uint(j, "pf", 5); /* what has code is read and run */
+    hw_json_key(j, "mf");
+    hw_json_strn(j, path.p, path.n);
+    put_file(w, j, r, r->start);
+    hw_json_end_object(j);
+}
+
+static void put_stats(struct hw_json *j, const struct hw_smaps_row *s)
+{
+    const struct {
+        const char *name;
+        uint64_t kb;
+    } stats[] = {{"pss", s->pss_kb},          {"pd", s->private_dirty_kb},
+                 {"pc", s->private_clean_kb}, {"sd", s->shared_dirty_kb},
+                 {"sc", s->shared_clean_kb},  {"sw", s->swap_kb}};
+    hw_json_key(j, "bs");
+    hw_json_begin_object(j);
+    for (size_t i = 0; i < HW_ARRAY_LEN(stats); i++)
+        if (stats[i].kb < HW_SMAPS_UNKNOWN / 1024)
+            hw_json_kv_hex(j, stats[i].name, stats[i].kb * 1024);
+    hw_json_end_object(j);
+}
+
+/* code: a file's region inside of it, or NULL. */
+static void put_mapping(const struct hw_infra_regions *w, struct hw_json *j,
+                        const struct hw_smaps_row *s, const struct hw_infra_region *code)
+{
+    const struct hw_strings *strings = hw_callsites_strings(w->p->callsites);
+    struct hw_bytes path = hw_strings_get(strings, s->path);
+    hw_json_begin_object(j);
+    hw_json_kv_hex(j, "sa", s->start_address);
+    hw_json_kv_hex(j, "sz", s->size_kb * 1024);
+    if (s->protection_flags != HW_SMAPS_UNKNOWN)
+        hw_json_kv_uint(j, "pf", hw_smaps_flags(s->protection_flags));
+    hw_json_key(j, "mf");
+    hw_json_strn(j, path.p, path.n);
+    struct hw_bytes id = hw_strings_get(strings, s->module_debugid);
+    if (s->elf_address != HW_SMAPS_UNKNOWN)
+        hw_json_kv_hex(j, "fo", s->elf_address);
+    else if (code)
+        put_file(w, j, code, s->start_address);
+    if (s->elf_address != HW_SMAPS_UNKNOWN && id.n) {
+        hw_json_key(j, "id");
+        hw_json_strn(j, id.p, id.n);
+    }
+    if (s->pss_kb || s->private_dirty_kb || s->swap_kb || s->private_clean_kb != HW_SMAPS_UNKNOWN)
+        put_stats(j, s);
+    hw_json_end_object(j);
+}
+
+typedef HW_VEC(const struct hw_smaps_row *) mapping_list;
+
+static int by_address(const void *pa, const void *pb)
+{
+    const struct hw_smaps_row *a = *(const struct hw_smaps_row *const *)pa,
+                              *b = *(const struct hw_smaps_row *const *)pb;
+    return (a->start_address > b->start_address) - (a->start_address < b->start_address);
+}
+
+static bool has_place(const struct hw_smaps_row *s)
+{
+    return s->start_address != HW_SMAPS_UNKNOWN && s->size_kb && s->size_kb < UINT64_C(1) << 53;
+}
+
+static uint64_t end_of(const struct hw_smaps_row *s)
+{
+    return s->start_address > UINT64_MAX - s->size_kb * 1024 ? UINT64_MAX
+                                                             : s->start_address + s->size_kb * 1024;
+}
+
+/* The mappings read nearest to the moment, if that was within it; sorted, none overlap. */
+static int list_mappings(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, mapping_list *out)
+{
+    static const int64_t together_ns = 50 * 1000 * 1000;
+    int64_t best = together_ns + 1, at = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < p->smaps.n; i++) {
+        const struct hw_smaps_row *s = &p->smaps.v[i];
+        int64_t away = hw_sat_sub(s->ts_ns, ts_ns);
+        away = away < 0 ? -away : away;
+        if (s->upid.v == upid.v && has_place(s) && away < best) {
+            best = away;
+            at = s->ts_ns;
+        }
+    }
+    for (size_t i = 0; best <= together_ns && i < p->smaps.n; i++)
+        if (p->smaps.v[i].upid.v == upid.v && p->smaps.v[i].ts_ns == at &&
+            has_place(&p->smaps.v[i]) && hw_vec_push(out, &p->smaps.v[i]) < 0)
+            return HW_ENOMEM;
+    if (out->n)
+        qsort(out->v, out->n, sizeof *out->v, by_address);
+    for (size_t i = 0; i < out->n; i++)
+        if (kept == 0 || out->v[i]->start_address >= end_of(out->v[kept - 1]))
+            out->v[kept++] = out->v[i];
+    out->n = kept;
+    return HW_OK;
+}
+
+int hw_infra_regions_put(const struct hw_infra_regions *w, struct hw_json *j, hw_upid upid,
+                         int64_t ts_ns)
+{
+    mapping_list mappings = {0};
+    size_t i = region_from(w, upid, 0), k = 0;
+    int rc = list_mappings(w->p, upid, ts_ns, &mappings);
+    bool any = mappings.n || (i < w->v.n && w->v.v[i].upid.v == upid.v);
+    if (rc < 0 || !any) {
+        hw_vec_done(&mappings);
+        return rc;
+    }
     hw_json_key(j, "process_mmaps");
     hw_json_begin_object(j);
     hw_json_key(j, "vm_regions");
     hw_json_begin_array(j);
-    for (; i < w->v.n && w->v.v[i].upid.v == upid.v; i++) {
-        const struct hw_infra_region *r = &w->v.v[i];
-        const struct hw_mapping *m = hw_callsites_get_mapping(w->p->callsites, r->mapping);
-        struct hw_bytes build_id = hw_strings_get(strings, m->build_id);
-        struct hw_bytes path = hw_strings_get(strings, m->path);
-        hw_json_begin_object(j);
-        hw_json_kv_hex(j, "sa", r->start);
-        hw_json_kv_hex(j, "sz", r->end - r->start);
-        hw_json_kv_uint(j, "pf", 5); /* what has code is read and run */
-        hw_json_key(j, "mf");
-        hw_json_strn(j, path.p, path.n);
-        hw_json_kv_hex(j, "fo",
-                       m->exact_offset + m->load_bias); /* of the first byte, as the ELF says */
-        if (build_id.n)
-            put_build_id(j, build_id);
-        hw_json_kv_hex(j, "off", m->exact_offset);
-        hw_json_end_object(j);
+    for (;;) {
+        const struct hw_infra_region *code =
+            i < w->v.n && w->v.v[i].upid.v == upid.v ? &w->v.v[i] : NULL;
+        const struct hw_smaps_row *s = k < mappings.n ? mappings.v[k] : NULL;
+        if (!code && !s)
+            break;
+        if (code && (!s || code->end <= s->start_address)) {
+            put_code(w, j, code);
+            i++;
+        } else if (code && code->start < end_of(s)) { /* of two that overlap the mapping counts */
+            bool inside = code->start >= s->start_address;
+            put_mapping(w, j, s, inside ? code : NULL);
+            for (k++; i < w->v.n && w->v.v[i].upid.v == upid.v && w->v.v[i].start < end_of(s);)
+                i++;
+        } else {
+            put_mapping(w, j, s, NULL);
+            k++;
+        }
     }
     hw_json_end_array(j);
     hw_json_end_object(j);
+    hw_vec_done(&mappings);
+    return HW_OK;
 }
 
 void hw_infra_regions_done(struct hw_infra_regions *w)

@@ -197,8 +197,9 @@ static int add_region(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const js
         !hw_infra_hex(json_object_get(region, "sz"), &size))
         return hw_infra_bad(in, "memory_infra_bad_region");
     row.size_kb = size / 1024;
+    (void)hw_infra_hex(json_object_get(region, "fo"), &row.elf_address); /* not said of all */
     if (json_is_integer(flags))
-        row.protection_flags = (uint64_t)json_integer_value(flags);
+        row.protection_flags = hw_smaps_flags((uint64_t)json_integer_value(flags));
     set_kb(stats, "pss", &row.pss_kb);
     set_kb(stats, "pd", &row.private_dirty_kb);
     set_kb(stats, "pc", &row.private_clean_kb);

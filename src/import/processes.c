@@ -293,6 +293,7 @@ const struct hw_smaps_row hw_import_no_smaps = {
     .start_address = HW_SMAPS_UNKNOWN,
     .module_timestamp = HW_SMAPS_UNKNOWN,
     .protection_flags = HW_SMAPS_UNKNOWN,
+    .elf_address = HW_SMAPS_UNKNOWN,
     .aggregate_count = HW_SMAPS_UNKNOWN,
 };
 

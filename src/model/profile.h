@@ -96,7 +96,14 @@ struct hw_smaps_row {
     uint64_t private_clean_kb, shared_dirty_kb, shared_clean_kb, locked_kb, pss_dirty_kb,
         swap_pss_kb;
     uint64_t start_address, module_timestamp, protection_flags, aggregate_count;
+    uint64_t elf_address; /* of its first byte, in the file's own space */
 };
+
+/* Flags of a mapping: memory-infra has 4 for reading and 1 for running, the table 1 and 4. */
+static inline uint64_t hw_smaps_flags(uint64_t flags)
+{
+    return (flags & ~UINT64_C(5)) | (flags & 1) << 2 | (flags & 4) >> 2;
+}
 
 struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name, … */
     hw_str_id name;
