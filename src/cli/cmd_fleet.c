@@ -147,17 +147,15 @@ static int read_where(struct hw_fleet_job *j, const struct verb *verb, struct hw
 
 static int open_store(struct hw_fleet_job *j, struct hw_error *err)
 {
-    const char *url = hw_opt_text(&j->cli->opts, HW_OPT_STORE);
+    const char *to = hw_opt_text(&j->cli->opts, HW_OPT_FLEET_TO);
+    const char *url = to ? to : hw_opt_text(&j->cli->opts, HW_OPT_STORE);
     if (!url)
         return hw_fail(err, HW_EINVAL, 0,
                        "which store? --store clickhouse://USER@HOST:PORT/DATABASE, HEAPWISE_STORE, "
                        "or `store = ` in the settings");
     int rc = hw_store_init(&j->store, url, err);
-    if (rc == 0 && j->store.form != HW_STORE_CLICKHOUSE)
-        rc = hw_fail(err, HW_EINVAL, 0,
-                     "'%s' can be pushed to, not asked; its own pages show what it has. "
-                     "clickhouse:// can be asked",
-                     j->store.shown);
+    if (rc == 0)
+        rc = hw_store_check_asked(&j->store, err);
     if (rc == 0)
         rc = hw_clickhouse_init(&j->client, &j->store, err);
     if (rc == 0)

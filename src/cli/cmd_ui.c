@@ -25,6 +25,7 @@
 #include "cli/token.h"
 #include "cli/ui.h"
 #include "config/memlog.h"
+#include "fleet/store.h"
 #include "server/http.h"
 #include "server/pages.h"
 
@@ -140,6 +141,7 @@ struct serving {
     size_t n_hosts;
     char address_text[256], own_name[256];
     struct hw_internals_options memlog;
+    struct hw_store store; /* of the fleet; no base: none */
 };
 
 static void announce(const struct serving *s, const char *url, struct door *door)
@@ -223,7 +225,8 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .kept_dir = kept,
                                  .symbols = hw_names_places(s->cli),
                                  .sources = (const char *const *)sources->list.v,
-                                 .n_sources = sources->list.n};
+                                 .n_sources = sources->list.n,
+                                 .store = s->store.base ? &s->store : NULL};
     struct hw_pages *pages = NULL;
     struct hw_desk *desk = NULL;
     unsigned id;
@@ -345,6 +348,13 @@ static int read_memlog(const struct hw_opts *o, struct hw_internals_options *out
     return rc;
 }
 
+static int read_store(struct serving *s, struct hw_error *err)
+{
+    const char *url = hw_opt_text(&s->cli->opts, HW_OPT_STORE);
+    int rc = url ? hw_store_init(&s->store, url, err) : HW_OK;
+    return rc == HW_OK && url ? hw_store_check_asked(&s->store, err) : rc;
+}
+
 static int run(struct hw_cli *cli, bool browser)
 {
     const struct hw_opts *o = &cli->opts;
@@ -358,9 +368,12 @@ static int run(struct hw_cli *cli, bool browser)
     int rc = read_where(&s, &err);
     if (rc == HW_OK)
         rc = read_memlog(o, &s.memlog, &err);
+    if (rc == HW_OK)
+        rc = read_store(&s, &err);
     bool usage = rc == HW_EINVAL;
     if (rc == HW_OK)
         rc = serve(&s, &limits, o->args, o->n_args, &err);
+    hw_store_done(&s.store);
     free(s.cert);
     free(s.key);
     if (usage) {

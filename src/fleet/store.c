@@ -21,6 +21,16 @@ static const struct {
 #undef X
 };
 
+int hw_store_check_asked(const struct hw_store *s, struct hw_error *err)
+{
+    if (s->form == HW_STORE_CLICKHOUSE)
+        return HW_OK;
+    return hw_fail(err, HW_EINVAL, 0,
+                   "'%s' can be pushed to, not asked; its own pages show what it has. "
+                   "clickhouse:// can be asked",
+                   s->shown);
+}
+
 const char *hw_store_scheme(enum hw_store_form f)
 {
     return forms[f].scheme;

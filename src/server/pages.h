@@ -32,6 +32,7 @@ struct hw_json;
 struct hw_pb;
 struct hw_pages;
 struct hw_profile;
+struct hw_store;
 
 /*
  * Recording, done by whoever has a recorder: this folder only carries the questions. Errors' texts
@@ -93,6 +94,7 @@ struct hw_pages_options {
     const char *kept_dir; /* borrowed: where the page keeps a user's own things; NULL = nowhere */
     const char *const *sources; /* borrowed: directories with source files */
     size_t n_sources;
+    const struct hw_store *store; /* borrowed: of the fleet, one that can be asked; NULL = none */
 };
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);

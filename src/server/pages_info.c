@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "fleet/store.h"
 #include "server/pages_internal.h"
 #include "views/losses.h"
 #include "views/retained.h"
@@ -149,6 +150,7 @@ static void put_status(struct hw_json *j, struct hw_pages *p)
     }
     hw_json_end_array(j);
     hw_json_kv_bool(j, "records", p->o.recorder != NULL);
+    hw_json_kv_str(j, "fleet", p->o.store ? p->o.store->shown : "");
     hw_json_end_object(j);
 }
 

@@ -200,6 +200,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
     {HW_HTTP_POST, "/api/v1/traces/*", 0, 0, trace_order, NULL},
     {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},
+    {HW_HTTP_GET, "/api/v1/fleet/*", 0, 0, hw_page_fleet, NULL},
+    {HW_HTTP_POST, "/api/v1/fleet/profile", 0, 0, hw_page_fleet_profile, NULL},
     {HW_HTTP_GET, "/api/v1/kept", 0, 0, hw_page_kept, NULL},
     {HW_HTTP_POST, "/api/v1/kept", 0, MAX_KEPT, hw_page_keep, NULL},
     {HW_HTTP_POST, "/api/v1/query", 0, MAX_SQL, hw_page_query, NULL},

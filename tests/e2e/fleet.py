@@ -277,6 +277,7 @@ def not_there(box):
     dead = f"clickhouse://127.0.0.1:{clickhouse.free_port()}/profiles"
     r = fleet(box, "top", "--store", dead, check=1)
     hw.true(dead.encode() in r.stderr and b"hint:" in r.stderr, f"{r.stderr}")
+    fleet(box, "top", "--to", dead, check=1)
     fleet(box, "tops", "--store", dead, check=2)
     fleet(box, "top", "more", "--store", dead, check=2)
     for words in (["top", "-f", "x"], ["flame", "--json"], ["hosts", "-a", "x=1"], ["leaks", "-m", "objects"]):

@@ -18,9 +18,9 @@ from lib import hw
 NOBODY = 65534
 # Every route of src/server/pages.c but the page's own files.
 ROUTES = [("GET", p) for p in ("/api/v1/status", "/api/v1/events", "/api/v1/processes", "/api/v1/live", "/api/v1/live/1/events",
-                               "/api/v1/live/1/flame", "/api/v1/kept", "/api/v1/traces/1/timeline", "/api/v1/traces/1/flame",
+                               "/api/v1/live/1/flame", "/api/v1/kept", "/api/v1/fleet/labels", "/api/v1/fleet/hosts", "/api/v1/traces/1/timeline", "/api/v1/traces/1/flame",
                                "/api/v1/export/pprof?trace=1")] + \
-         [("POST", p) for p in ("/api/v1/traces?path=/etc/passwd", "/api/v1/query?trace=1", "/api/v1/kept?key=x", "/api/v1/record/plan", "/api/v1/record/start",
+         [("POST", p) for p in ("/api/v1/fleet/profile", "/api/v1/traces?path=/etc/passwd", "/api/v1/query?trace=1", "/api/v1/kept?key=x", "/api/v1/record/plan", "/api/v1/record/start",
                                 "/api/v1/record/stop?id=1", "/api/v1/record/dump?id=1", "/api/v1/record/discard?id=1",
                                 "/api/v1/record/mark?id=1",
                                 "/api/v1/record/end?id=1")] + \

@@ -16,7 +16,7 @@ export interface Trace {
   found?: number;
   first_ns?: number; last_ns?: number; dumps?: number; heap_graphs?: number; memory_dumps?: number; slices?: number; n_processes?: number; processes?: Process[]; losses?: Loss[];
 }
-export interface Status { version: string; traces: Trace[]; records: boolean }
+export interface Status { version: string; traces: Trace[]; records: boolean; fleet: string }
 export interface Target { pid: number; name: string; state: string; samples: number; dumps: number; buffer?: number; buffered?: number; rss: number }
 export interface Recording {
   id: number; state: 'running' | 'stopping' | 'done' | 'empty' | 'failed' | 'discarded'; command: string; target: string;

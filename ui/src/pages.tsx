@@ -2,7 +2,7 @@
 // that few visit are loaded when they are: `lazy`.
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { Trace } from './api';
+import { status, type Status, type Trace } from './api';
 import { Explorer } from './explore';
 import { Home } from './home';
 import { OtherTimeline } from './other-timeline';
@@ -20,7 +20,7 @@ interface Common {
 }
 
 export type PageRow =
-  | (Common & { needs: 'nothing'; view: ComponentType })
+  | (Common & { needs: 'nothing'; absent?(s: Status | null): string; view: ComponentType }) // absent: why the server has none, '' = it has
   | (Common & { needs: 'trace'; view: ComponentType<{ trace: Trace }> }) // any trace that could be read
   | (Common & { needs: 'profile'; other?: ComponentType<{ trace: Trace }>; sum?: true; view: ComponentType<ProfileProps> }); // one with a native heap profile; sum: can show several processes as one; other: what draws it when there is none of those, but something else that has a time
 
@@ -49,6 +49,7 @@ export const PAGES: PageRow[] = [
   { id: 'home', label: 'Home', icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z', needs: 'nothing', view: Home },
   { id: 'record', label: 'Record', icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z', needs: 'nothing', view: lazy(async () => (await import('./record')).RecordPage) },
   { id: 'live', label: 'Live', icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z', needs: 'nothing', view: lazy(async () => (await import('./live')).LivePage) },
+  { id: 'fleet', label: 'Fleet', icon: 'M3 3h7v5H3zM14 3h7v5h-7zM3 16h7v5H3zM14 16h7v5h-7zM6 8h1.500v3h9V8H18v3.500h-5V13h5v3h-1.500v-2h-9v2H6v-3h5v-1.500H6z', needs: 'nothing', absent: (s) => (s?.fleet ? '' : 'no store is configured'), view: lazy(async () => (await import('./fleet')).FleetPage) },
   { id: 'memory-internals', label: 'Memory internals', icon: 'M6 3h12v3h3v2h-3v3h3v2h-3v3h3v2h-3v3H6v-3H3v-2h3v-3H3v-2h3V8H3V6h3zM9 7v10h6V7z', needs: 'nothing', view: lazy(async () => (await import('./internals')).InternalsPage) },
   { id: 'overview', label: 'Overview', icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z', needs: 'profile', view: OverviewPage },
   { id: 'timeline', label: 'Timeline', icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z', needs: 'profile', sum: true, view: TimelinePage, other: OtherTimeline },
@@ -78,7 +79,7 @@ export const hasTimes = (trace: Trace): boolean => !!(trace.heap_graphs || trace
 
 /** '' when the page applies to the trace, otherwise why not. */
 export function whyMissing(row: PageRow, trace: Trace | null): string {
-  if (row.needs === 'nothing') return '';
+  if (row.needs === 'nothing') return row.absent?.(status.value) ?? '';
   if (trace?.state !== 'ready') return 'no trace is open';
   if (row.needs === 'profile' && !trace.processes?.length && !(row.other && hasTimes(trace))) return 'the trace holds no native heap profile';
   return row.missing?.(trace) ?? '';

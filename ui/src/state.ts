@@ -41,6 +41,7 @@ export interface Place {
   // of the details (keys), order of the table.
   // Another cell, or another trace, that the details are compared with.
   other: string; otherfile: string;
+  fleet: string; range: string; before: string; // conditions of the Fleet page, joined by \u001f; begin and end of its time
   dump: string; since: string; cell: string; dims: string; rule: string; root: string; row: string; order: string;
 }
 
@@ -51,6 +52,7 @@ const EMPTY: Place = {
   sql: '', file: '', line: '', view: '', collapse: false, group: '', bottom: false, form: '', marks: '',
   tab: '', graph: '', heapmetric: '', objs: '', cls: '', only: '', of: '', cut: '', against: '', anyway: false,
   other: '', otherfile: '',
+  fleet: '', range: '', before: '',
   dump: '', since: '', cell: '', dims: '', rule: '', root: '', row: '', order: '',
 };
 
