@@ -34,20 +34,9 @@ static void on_stop(int sig)
     stopped = 1;
 }
 
-struct job {
-    const struct hw_cli *cli;
-    const struct hw_store *store;
-    struct hw_fleet_labels labels;
-    struct hw_spool spool;
-    bool has_spool;
-    struct hw_delivery delivery;
-    bool dry_run;
-    uint64_t n_entries;
-};
-
 static void tell(void *ctx, enum hw_told what, const char *text)
 {
-    const struct job *j = ctx;
+    const struct hw_push_job *j = ctx;
     switch (what) {
     case HW_TOLD_DOWN:
         hw_log(WARN, "%s; %s", text, j->has_spool ? "what cannot be sent waits" : "trying again");
@@ -66,7 +55,7 @@ static void tell(void *ctx, enum hw_told what, const char *text)
 
 static int take_entry(void *ctx, const struct hw_entry *e, struct hw_error *err)
 {
-    struct job *j = ctx;
+    struct hw_push_job *j = ctx;
     j->n_entries++;
     if (j->dry_run)
         return hw_sender_print(&j->delivery.sender, e, stdout) < 0
@@ -78,7 +67,7 @@ static int take_entry(void *ctx, const struct hw_entry *e, struct hw_error *err)
     return rc;
 }
 
-static int push_profile(struct job *j, struct hw_profile *p, const struct stat *st,
+static int push_profile(struct hw_push_job *j, struct hw_profile *p, const struct stat *st,
                         struct hw_error *err)
 {
     struct hw_demangler *demangler = NULL;
@@ -99,7 +88,7 @@ static int push_profile(struct job *j, struct hw_profile *p, const struct stat *
     return rc;
 }
 
-static int push_file(struct job *j, const char *path, struct hw_error *err)
+int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err)
 {
     struct hw_profile *p = NULL;
     struct stat st;
@@ -117,7 +106,7 @@ static int push_file(struct job *j, const char *path, struct hw_error *err)
     return rc;
 }
 
-static int read_labels(struct job *j, struct hw_error *err)
+int hw_push_labels(struct hw_push_job *j, struct hw_error *err)
 {
     const struct hw_opts *o = &j->cli->opts;
     const struct hw_optval *more = &o->v[HW_OPT_LABEL];
@@ -136,11 +125,11 @@ static int read_labels(struct job *j, struct hw_error *err)
     return HW_OK;
 }
 
-static int job_init(struct job *j, struct hw_error *err)
+static int job_init(struct hw_push_job *j, struct hw_error *err)
 {
     const struct hw_opts *o = &j->cli->opts;
     const char *dir = hw_opt_text(o, HW_OPT_SPOOL);
-    int rc = read_labels(j, err);
+    int rc = hw_push_labels(j, err);
     if (rc == 0 && dir && !j->dry_run) {
         rc = hw_spool_open(&j->spool, dir, hw_opt_num(o, HW_OPT_SPOOL_SIZE), err);
         j->has_spool = rc == 0;
@@ -155,7 +144,7 @@ static int job_init(struct job *j, struct hw_error *err)
     return rc;
 }
 
-static void job_done(struct job *j)
+static void job_done(struct hw_push_job *j)
 {
     hw_delivery_done(&j->delivery);
     hw_spool_close(&j->spool);
@@ -163,7 +152,7 @@ static void job_done(struct job *j)
 }
 
 /* What came of it, on standard error. Gives the exit code. */
-static int sum_up(struct job *j)
+static int sum_up(struct hw_push_job *j)
 {
     const struct hw_delivery *d = &j->delivery;
     const struct hw_sender *s = &d->sender;
@@ -188,25 +177,32 @@ static int sum_up(struct job *j)
 
 static int push(struct hw_cli *cli, const struct hw_store *store)
 {
-    struct job j = {.cli = cli,
-                    .store = store,
-                    .spool = HW_SPOOL_NONE,
-                    .dry_run = hw_opt_flag(&cli->opts, HW_OPT_DRY_RUN)};
+    struct hw_push_job j = {.cli = cli,
+                            .store = store,
+                            .spool = HW_SPOOL_NONE,
+                            .dry_run = hw_opt_flag(&cli->opts, HW_OPT_DRY_RUN)};
     struct hw_error err = {0};
     struct sigaction act = {.sa_handler = on_stop};
     (void)sigaction(SIGINT, &act, NULL); /* cannot fail for these */
     (void)sigaction(SIGTERM, &act, NULL);
     int rc = job_init(&j, &err);
     for (size_t i = 0; rc == 0 && i < cli->opts.n_args; i++)
-        rc = push_file(&j, cli->opts.args[i], &err);
-    if (rc == 0)
+        rc = hw_push_file(&j, cli->opts.args[i], &err);
+    if (rc == 0 && hw_opt_text(&cli->opts, HW_OPT_WATCH))
+        rc = hw_push_watch(&j, hw_opt_text(&cli->opts, HW_OPT_WATCH), &err);
+    else if (rc == 0)
         rc = hw_delivery_drain(&j.delivery, &err);
+    bool asked_to_end = rc == HW_EBUSY && stopped && hw_opt_text(&cli->opts, HW_OPT_WATCH);
+    if (asked_to_end)
+        rc = 0;
     int code = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
     if (!j.dry_run && j.delivery.sender.store) {
         int summed = sum_up(&j);
         code = code ? code : summed;
     }
     job_done(&j);
+    if (asked_to_end)
+        return HW_EXIT_OK;
     return stopped ? HW_EXIT_SIGNAL + SIGINT : code;
 }
 
@@ -224,6 +220,11 @@ int hw_cmd_push(struct hw_cli *cli)
     if (!schema && cli->opts.n_args == 0 && !hw_opt_text(&cli->opts, HW_OPT_SPOOL)) {
         hw_cli_error(cli, NULL, "which file?");
         hw_cli_hint("heapwise push --to %s FILE", to);
+        return hw_cli_usage_exit(cli);
+    }
+    if (hw_opt_text(&cli->opts, HW_OPT_WATCH) && !hw_opt_text(&cli->opts, HW_OPT_SPOOL)) {
+        hw_cli_error(cli, NULL, "--watch needs a place for what the store does not take");
+        hw_cli_hint("heapwise push --to %s --watch DIR --spool DIR", to);
         return hw_cli_usage_exit(cli);
     }
     if (hw_store_init(&store, to, &err) < 0)

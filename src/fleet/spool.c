@@ -247,3 +247,13 @@ uint64_t hw_spool_take_dropped(struct hw_spool *s)
         put_dropped(s);
     return n;
 }
+
+int hw_spool_keep(struct hw_spool *s, const char *name, struct hw_bytes content)
+{
+    return put_file(s, name, content.p, content.n);
+}
+
+int hw_spool_kept(struct hw_spool *s, const char *name, size_t max, char **out, size_t *n)
+{
+    return hw_file_read(s->dirfd, name, max, out, n, NULL);
+}

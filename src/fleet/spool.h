@@ -53,4 +53,8 @@ void hw_spool_pop(struct hw_spool *s); /* removes the oldest: it was sent, or re
 /* How many were dropped since somebody was told last, and now somebody is. */
 uint64_t hw_spool_take_dropped(struct hw_spool *s);
 
+/* A small file of the user's beside the entries, replaced whole or not at all. */
+int hw_spool_keep(struct hw_spool *s, const char *name, struct hw_bytes content);
+int hw_spool_kept(struct hw_spool *s, const char *name, size_t max, char **out, size_t *n);
+
 #endif

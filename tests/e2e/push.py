@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +22,12 @@ import time
 import urllib.parse
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import clickhouse as server
 from lib import hw
 from lib.pprof import Pprof
-from lib.store import ClickHouse, Fake, Proxy
+from lib.store import Fake, Proxy
 
+SECRET = "p@ss w\u00f6rd"
 DEFINITIONS = pathlib.Path(__file__).resolve().parent / "lib" / "stores"
 
 
@@ -62,8 +65,22 @@ def stored(store, where="1"):
     return [(int(s), int(a)) for _, s, a in rows]
 
 
+class Store:
+    """ClickHouse of this box's own. ask: rows of texts."""
+
+    def __init__(self, box):
+        if not server.installed():
+            raise hw.Skip("clickhouse-server is not installed")
+        self.server = server.Server(box.path("clickhouse"), users={"secret": SECRET})
+        box.children.append(self.server.p)
+        self.port, self.url = self.server.port, self.server.url("profiles", user="default")
+
+    def ask(self, sql, database="profiles"):
+        return [line.split("\t") for line in self.server.ask(sql, database=database).splitlines()]
+
+
 def start(box):
-    store = ClickHouse(box)
+    store = Store(box)
     push(box, store.url, "--init-schema")
     return store
 
@@ -99,7 +116,7 @@ def clickhouse(box):
     secret = f"clickhouse://secret@127.0.0.1:{store.port}/profiles"
     r = push(box, secret, file, check=1, env={"HEAPWISE_STORE_PASSWORD": "wrong"})
     hw.true(b"401" in r.stderr and b"wrong" not in r.stderr, r.stderr.decode())
-    push(box, secret, file, env={"HEAPWISE_STORE_PASSWORD": "p@ss w\u00f6rd"})
+    push(box, secret, file, env={"HEAPWISE_STORE_PASSWORD": SECRET})
 
 
 def recorded(box):
@@ -176,7 +193,7 @@ def killed(box):
 
 def cluster(box):
     """The server parses the statements for a cluster: what it lacks is ZooKeeper, not grammar."""
-    store = ClickHouse(box)
+    store = Store(box)
     r = push(box, store.url, "--init-schema", "--cluster", "pair", "--dry-run")
     statements = [s for s in r.stdout.decode().split(";\n") if s.strip()]
     hw.equal(len(statements), 5, "statements")
@@ -186,7 +203,7 @@ def cluster(box):
         hw.true(alone != s, s)
         try:
             store.ask(alone)
-        except hw.Failure as e:
+        except RuntimeError as e:
             hw.true("ZooKeeper" in str(e) and "Syntax error" not in str(e), e)
             hw.true("Replicated" in s, e)
     # Distributed tables are made without it, and lead to the tables of one machine.
@@ -431,6 +448,63 @@ def otlp(box):
     fake.close()
 
 
+def watch(box):
+    """Files that come into a directory are sent once each, with their labels, also over a kill and a store that is down."""
+    came, spool = pathlib.Path(box.path("came")), box.path("spool")
+    came.mkdir()
+    fake = Fake()
+
+    def put(name, label=None):
+        made = day(box, dumps=1, stacks=5, name="made")
+        if label:
+            (came / (name + ".labels")).write_text(f"# of the recorder\n{label}\n")
+        shutil.copy(made, came / (name + ".part"))
+        os.rename(came / (name + ".part"), came / name)
+
+    def begin(port):
+        return box.start([hw.tool("heapwise"), "push", "-v", "--to", f"ingest://127.0.0.1:{port}", "--spool", spool,
+                          "--watch", came, "--label", "all=1", "--service", "s"])
+
+    def names():
+        return [urllib.parse.parse_qs(s[1].split("?")[1])["name"][0] for s in fake.bodies()]
+
+    put("a", "service=other")
+    (came / ".hidden").write_text("x")
+    (came / "half.part").write_text("x")
+    (came / "broken").write_text("no profile")
+    p = begin(fake.port)
+    hw.wait_for(lambda: len(names()) == 1, "the file that was there")
+    put("b", "pod=7")
+    hw.wait_for(lambda: len(names()) == 2, "a file that came")
+    hw.wait_for(lambda: b"\tb\n" in pathlib.Path(spool, "taken").read_bytes(), "it is kept in mind")
+    os.killpg(p.pid, signal.SIGKILL)
+    p.communicate()
+    put("c")
+    p = begin(fake.port)
+    hw.wait_for(lambda: len(names()) == 3, "a file that came meanwhile")
+    p.send_signal(signal.SIGTERM)
+    _, said = p.communicate(timeout=20)
+    hw.equal(p.returncode, 0, said.decode())
+    hw.true(b"'broken'" not in said, "said once, before the kill: " + said.decode())
+    first, second, third = names()
+    hw.true(first.startswith("other{") and "all=1" in first and "pod" not in first, first)
+    hw.true(second.startswith("s{") and "pod=7" in second, second)
+    hw.true("pod" not in third, third)
+    p = begin(1)  # nobody is there
+    put("d")
+    put("e")
+    hw.wait_for(lambda: len(list(pathlib.Path(spool).glob("*.push"))) == 2, "two wait")
+    p.send_signal(signal.SIGTERM)
+    p.communicate(timeout=20)
+    p = begin(fake.port)
+    hw.wait_for(lambda: len(names()) == 5, "what waited is sent")
+    p.send_signal(signal.SIGTERM)
+    p.communicate(timeout=20)
+    hw.equal(sorted(f for f in os.listdir(came)),
+             [".hidden", "a", "a.labels", "b", "b.labels", "broken", "c", "d", "e", "half.part"], "the directory")
+    fake.close()
+
+
 def dry_run(box):
     """Requests are printed and none is sent; secrets are not printed."""
     file = day(box, dumps=2, stacks=10)
@@ -458,7 +532,7 @@ def wrong(box):
 
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and
-         k not in ("day", "query", "push", "truth", "stored", "start", "protoc", "numbers", "labels_wanted", "check_numbers",
+         k not in ("day", "query", "push", "truth", "stored", "start", "protoc", "Store", "numbers", "labels_wanted", "check_numbers",
                    "unescape")}
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ CONFIG = """<yandex>
 <path>{dir}/data/</path><tmp_path>{dir}/tmp/</tmp_path>
 <users_config>users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>268435456</mark_cache_size>
+<remote_servers><pair><shard><internal_replication>true</internal_replication>
+<replica><host>127.0.0.1</host><port>{tcp}</port></replica></shard></pair></remote_servers>
+<macros><shard>1</shard><replica>one</replica></macros>
 </yandex>
 """
 USERS = """<yandex><profiles><default><max_memory_usage>3000000000</max_memory_usage></default></profiles>
@@ -47,7 +50,7 @@ class Server:
             (self.dir / d).mkdir(parents=True, exist_ok=True)
         users = {"default": "", **(users or {})}
         (self.dir / "users.xml").write_text(USERS.format(users="".join(
-            USER.format(name=n, password=p) for n, p in users.items())))
+            USER.format(name=n, password=p) for n, p in users.items())), encoding="utf-8")
         (self.dir / "config.xml").write_text(CONFIG.format(dir=self.dir, http=self.port, tcp=free_port()))
         self.p = None
         self.start()

@@ -1,77 +1,10 @@
 """
-Stores for tests: Debian's ClickHouse on loopback, and an HTTP server that answers as it is told.
+What stands in for stores and networks: an HTTP server that answers as it is told, a proxy that cuts.
 """
 import http.server
-import pathlib
-import shutil
 import socket
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
-
-from lib import hw
-
-CONFIG = """<yandex>
-<logger><level>warning</level><log>{dir}/log</log><errorlog>{dir}/errors</errorlog></logger>
-<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
-<path>{dir}/data/</path><tmp_path>{dir}/tmp/</tmp_path><mark_cache_size>67108864</mark_cache_size>
-<users_config>{dir}/users.xml</users_config><default_profile>default</default_profile>
-<default_database>default</default_database>
-<remote_servers><pair><shard><internal_replication>true</internal_replication>
-<replica><host>127.0.0.1</host><port>{tcp}</port></replica></shard></pair></remote_servers>
-<macros><shard>1</shard><replica>one</replica></macros>
-</yandex>"""
-USERS = """<yandex><profiles><default><max_memory_usage>1000000000</max_memory_usage></default></profiles>
-<users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
-<quota>default</quota></default><secret><password>p@ss wörd</password><networks><ip>127.0.0.1</ip></networks>
-<profile>default</profile><quota>default</quota></secret></users><quotas><default></default></quotas></yandex>"""
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class ClickHouse:
-    """A server of this box's own. url: for --to; ask(sql) -> rows of texts."""
-
-    def __init__(self, box):
-        program = shutil.which("clickhouse-server", path=box.env["PATH"] + ":/usr/sbin:/usr/bin")
-        if not program:
-            raise hw.Skip("clickhouse-server is not installed")
-        self.dir = pathlib.Path(box.path("clickhouse"))
-        self.dir.mkdir()
-        self.port, tcp = free_port(), free_port()
-        (self.dir / "config.xml").write_text(CONFIG.format(dir=self.dir, http=self.port, tcp=tcp))
-        (self.dir / "users.xml").write_text(USERS, encoding="utf-8")
-        self.program, self.box, self.process = program, box, None
-        self.url = f"clickhouse://default@127.0.0.1:{self.port}/profiles"
-        self.start()
-
-    def start(self):
-        self.process = self.box.start([self.program, f"--config-file={self.dir}/config.xml"],
-                                      stdout=open(self.dir / "out", "ab"), stderr=open(self.dir / "out", "ab"))
-        hw.wait_for(self.up, "ClickHouse to answer", seconds=60)
-
-    def up(self):
-        if self.process.poll() is not None:
-            raise hw.Failure("ClickHouse ended: " + hw.tail((self.dir / "out").read_bytes()))
-        try:
-            return self.ask("select 1", database="default") == [["1"]]
-        except OSError:
-            return False
-
-    def ask(self, sql, database="profiles"):
-        url = f"http://127.0.0.1:{self.port}/?database={database}"
-        try:
-            with urllib.request.urlopen(url, data=sql.encode(), timeout=30) as r:
-                return [line.split("\t") for line in r.read().decode().splitlines()]
-        except urllib.error.HTTPError as e:
-            raise hw.Failure(f"{sql}: {e.read().decode()[:300]}") from None
-
 
 class Fake:
     """Answers requests as `plan` says, one item each, the last one for ever:
