@@ -6,6 +6,7 @@
  * Shapes:  libcurl is loaded when the first client is made, so that no other command pays for it;
  *          a connection is kept between the requests of a client. Redirections are not followed:
  *          what was meant for one machine would go to another, credentials included.
+ *          CURL_CA_BUNDLE or SSL_CERT_FILE name certificates to trust in place of the system's.
  * Units:   time in ms; 0 = the default below.
  * Owns:    the reply's body is the caller's to free; requests are borrowed.
  * Errors:  HW_EUNSUPPORTED (no libcurl), HW_EGONE (no connection, cut off), HW_ETIMEOUT, HW_ELIMIT

@@ -448,6 +448,26 @@ def otlp(box):
     fake.close()
 
 
+def tls(box):
+    """Over TLS the other side must prove who it is; CURL_CA_BUNDLE names whom to believe."""
+    hw.need("openssl")
+    key = box.path("key.pem")
+    box.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+             "subjectAltName=DNS:localhost", "-keyout", key, "-out", box.path("cert.pem")], check=0)
+    with open(key, "a") as f:
+        f.write(pathlib.Path(box.path("cert.pem")).read_text())
+    fake, file = Fake(tls=key), day(box, dumps=1, stacks=5)
+    url = f"ingest+https://localhost:{fake.port}"
+    r = push(box, url, "--retry-for", "0", file, check=1)
+    hw.true(b"certificate" in r.stderr and not fake.seen, r.stderr.decode())
+    push(box, url, file, env={"CURL_CA_BUNDLE": box.path("cert.pem")})
+    hw.equal(len(fake.bodies()), 1, "requests")
+    r = push(box, f"ingest+https://127.0.0.1:{fake.port}", "--retry-for", "0", file, check=1,
+             env={"CURL_CA_BUNDLE": box.path("cert.pem")})
+    hw.equal(len(fake.bodies()), 1, "requests to another name than the certificate's")
+    fake.close()
+
+
 def watch(box):
     """Files that come into a directory are sent once each, with their labels, also over a kill and a store that is down."""
     came, spool = pathlib.Path(box.path("came")), box.path("spool")

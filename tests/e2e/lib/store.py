@@ -3,6 +3,7 @@ What stands in for stores and networks: an HTTP server that answers as it is tol
 """
 import http.server
 import socket
+import ssl
 import threading
 import time
 
@@ -10,7 +11,7 @@ class Fake:
     """Answers requests as `plan` says, one item each, the last one for ever:
     a status, (status, headers), ("slow", seconds, status), "cut" (no answer, the body half read)."""
 
-    def __init__(self, plan=(200,)):
+    def __init__(self, plan=(200,), tls=None):
         self.plan, self.seen, self.at, self.lock = list(plan), [], 0, threading.Lock()
         fake = self
 
@@ -24,6 +25,10 @@ class Fake:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls:  # a file with key and certificate
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
