@@ -344,6 +344,14 @@ static inline bool hw_java_due(const struct hw_site *site)
 }
 void hw_java_init(void);
 void hw_java_bring_in(void); /* once a process; outside of any visit; keeps nothing of errno */
+/* The same at once, by the thread that has just made a JVM: JNI's pointers. */
+void hw_java_made(void *vm, void *env);
+
+/* ---- launcher.c ---- */
+
+void hw_launcher_init(void); /* in the constructor of a preloaded client */
+/* The java command makes a JVM: hw_java_made() will come, unless that fails. */
+bool hw_launcher_is_making(void);
 
 /* ---- heaps.c ---- */
 

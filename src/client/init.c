@@ -59,6 +59,7 @@ __attribute__((constructor)) static void client_init(void)
         return;
     if (hw_client_prepare() != 0)
         return;
+    hw_launcher_init();
     const char *other = "";
     const char *path = socket_path(&asked_for, &other);
     hw_minfo_init();

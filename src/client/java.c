@@ -4,7 +4,8 @@
  * A thread of ours and dlopen are what a hook may never use: both take locks of libc's, and malloc
  * is called under those locks. Here they are safe, because the block was asked for by libjvm's own
  * code: it stands in no function of libc. The thread is begun by the hook, behind its visit; the
- * library is loaded on that thread. Its signals are blocked: they are the program's.
+ * library is loaded on that thread. Its signals are blocked: they are the program's. A JVM that the
+ * java command makes is known earlier (launcher.c), in code that holds no lock either.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -45,36 +46,72 @@ void hw_java_init(void)
     *(void **)&real.dlsym = hw_boot_find("dlsym", &own);
 }
 
+static void *find_entry(const char *name)
+{
+    enum { NOW = 2 }; /* RTLD_NOW; nobody else sees its names */
+    memcpy(library, hw_control.java_library, sizeof library);
+    library[sizeof library - 1] = '\0';
+    void *handle = real.dlopen(library, NOW);
+    return handle ? real.dlsym(handle, name) : NULL;
+}
+
 static void *enter(void *unused)
 {
-    enum { NOW = 2 };  /* RTLD_NOW; nobody else sees its names */
     hw_managed_hush(); /* loading allocates, too */
-    void *handle = real.dlopen(library, NOW);
     hw_java_enter_fn *fn = NULL;
-    if (handle)
-        *(void **)&fn = real.dlsym(handle, HW_JAVA_ENTER);
+    *(void **)&fn = find_entry(HW_JAVA_ENTER);
     if (fn)
         fn(&entrance);
     return unused;
 }
 
-HW_COLD void hw_java_bring_in(void)
+/* True once a process. */
+static bool begin(void)
 {
-    uint64_t all = ~0ull, before = 0;
     uint32_t none = 0;
-    pthread_t thread;
-    if (!real.pthread_create || !real.pthread_detach || !real.dlopen || !real.dlsym ||
-        hw_sandbox() || !atomic_compare_exchange_strong(&begun, &none, 1))
-        return;
-    memcpy(library, hw_control.java_library, sizeof library);
-    library[sizeof library - 1] = '\0';
-    for (int i = 1; i <= 31; i++) /* those that its own faults raise must come */
+    return real.pthread_create && real.pthread_detach && real.dlopen && real.dlsym &&
+           !hw_sandbox() && atomic_compare_exchange_strong(&begun, &none, 1);
+}
+
+/* Our threads inherit it. The program's signals are not for them, but those that their own faults
+ * raise are. */
+static bool block_signals(uint64_t *before)
+{
+    uint64_t all = ~0ull;
+    for (int i = 1; i <= 31; i++)
         if (i == SIGSEGV || i == SIGBUS || i == SIGFPE || i == SIGILL || i == SIGTRAP ||
             i == SIGABRT)
             all &= ~(1ull << (i - 1));
-    if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) != 0)
+    return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, before, sizeof all) == 0;
+}
+
+static void restore_signals(const uint64_t *before)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof *before);
+}
+
+HW_COLD void hw_java_bring_in(void)
+{
+    uint64_t before = 0;
+    pthread_t thread;
+    if (hw_launcher_is_making() || !begin() || !block_signals(&before))
         return;
     if (real.pthread_create(&thread, NULL, enter, NULL) == 0)
         (void)real.pthread_detach(thread);
-    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    restore_signals(&before);
+}
+
+HW_COLD void hw_java_made(void *vm, void *env)
+{
+    uint64_t before = 0;
+    hw_java_made_fn *fn = NULL;
+    if (atomic_load_explicit(&hw_control.java_lo, memory_order_acquire) == 0 || !begin())
+        return;
+    bool was_hushed = hw_managed_hush_until(true);
+    *(void **)&fn = find_entry(HW_JAVA_MADE);
+    if (fn && block_signals(&before)) {
+        fn(&entrance, vm, env);
+        restore_signals(&before);
+    }
+    (void)hw_managed_hush_until(was_hushed);
 }

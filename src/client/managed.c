@@ -216,6 +216,14 @@ void hw_managed_hush(void)
     hw_here.flags |= HW_TLS_HUSHED;
 }
 
+bool hw_managed_hush_until(bool hushed)
+{
+    bool was = (hw_here.flags & HW_TLS_HUSHED) != 0;
+    hw_here.flags =
+        hushed ? hw_here.flags | HW_TLS_HUSHED : hw_here.flags & ~(uint32_t)HW_TLS_HUSHED;
+    return was;
+}
+
 HW_EXPORT int heapwise_managed_set(const struct heapwise_managed_source *source)
 {
     const struct heapwise_managed_source *none = NULL;

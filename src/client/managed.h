@@ -58,5 +58,6 @@ bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_manag
 
 /* This thread is ours from now on: what it allocates is no part of the program. */
 void hw_managed_hush(void);
+bool hw_managed_hush_until(bool hushed); /* gives what was before */
 
 #endif

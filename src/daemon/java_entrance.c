@@ -85,38 +85,51 @@ void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s)
             "none of HotSpot's, ran too short, or refused it");
 }
 
-static bool is_libjvm(const struct hw_map *m)
+static bool is_code_of(const struct hw_map *m, const char *name)
 {
     const char *slash = strrchr(m->path, '/');
-    return slash && strcmp(slash, "/libjvm.so") == 0 && (m->flags & HW_MAP_EXEC);
+    return slash && strcmp(slash + 1, name) == 0 && (m->flags & HW_MAP_EXEC);
+}
+
+/* Once; java_lo is not 0 from then on. False: heap graphs come by the attach protocol then. */
+static bool tell_library(struct hw_target *t, struct hw_control_page *page)
+{
+    hw_autofree char *library = NULL;
+    struct hw_error err = {0};
+    if (atomic_load_explicit(&page->java_lo, memory_order_relaxed))
+        return true;
+    if (hw_java_find_library(&library, &err) < 0 || strlen(library) >= sizeof page->java_library) {
+        if (!t->warned_java && t->is_jvm)
+            hw_note(t, "java", "Java functions are missing from its stacks: %s",
+                    library ? "the path of our library for JVMs is too long" : err.text);
+        t->warned_java |= t->is_jvm;
+        return false;
+    }
+    memcpy(page->java_library, library, strlen(library) + 1);
+    atomic_store_explicit(&page->java_lo, HW_JAVA_NOT_YET, memory_order_release);
+    return true;
 }
 
 void hw_java_entrance_tell(struct hw_target *t)
 {
-    hw_autofree char *library = NULL;
     struct hw_control_page *page = t->page.map;
     for (size_t i = 0; i < t->maps.maps.n && !t->is_jvm; i++)
-        t->is_jvm = is_libjvm(&t->maps.maps.v[i]);
-    if (!t->is_jvm || t->session->sources.v[t->source].config->no_managed_frames)
+        t->is_jvm = is_code_of(&t->maps.maps.v[i], "libjvm.so");
+    if (t->session->sources.v[t->source].config->no_managed_frames)
         return;
     if (!page || t->hello.arch != HW_ARCH_HERE || atomic_load(&page->java_hi))
         return;
     for (size_t i = 0; i < t->maps.maps.n; i++) {
         const struct hw_map *m = &t->maps.maps.v[i];
-        if (!is_libjvm(m))
+        bool is_jvm = is_code_of(m, "libjvm.so");
+        if (!is_jvm && !is_code_of(m, "libjli.so"))
             continue;
-        struct hw_error err = {0};
-        if (hw_java_find_library(&library, &err) < 0 ||
-            strlen(library) >= sizeof page->java_library) {
-            if (!t->warned_java)
-                hw_note(t, "java", "Java functions are missing from its stacks: %s",
-                        library ? "the path of our library for JVMs is too long" : err.text);
-            t->warned_java = true;
-            return; /* heap graphs come by the attach protocol then */
+        if (!tell_library(t, page))
+            return;
+        if (is_jvm) {
+            atomic_store_explicit(&page->java_lo, m->start, memory_order_relaxed);
+            atomic_store_explicit(&page->java_hi, m->end, memory_order_release);
+            return;
         }
-        memcpy(page->java_library, library, strlen(library) + 1);
-        atomic_store_explicit(&page->java_lo, m->start, memory_order_relaxed);
-        atomic_store_explicit(&page->java_hi, m->end, memory_order_release);
-        return;
     }
 }

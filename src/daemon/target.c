@@ -453,7 +453,8 @@ static void start_running(struct hw_target *t)
     if (t->since_coarse_ns < t->session->last_exec_ns) /* by nanoseconds: perhaps its own image */
         t->since_coarse_ns = t->session->last_exec_ns;
     hw_proc_poll_target(t->session,
-                        t); /* while it waits: a short program is gone the next moment */
+                        t);   /* while it waits: a short program is gone the next moment */
+    hw_java_entrance_tell(t); /* a JVM may be made before anybody looks again */
     /* Release: ring and tables are ready before a hook sees the generation. */
     atomic_store_explicit(&t->page.map->heartbeat_ns, t->since_coarse_ns, memory_order_relaxed);
     atomic_store_explicit(&t->page.map->generation, t->session->generation, memory_order_release);

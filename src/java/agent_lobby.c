@@ -6,6 +6,8 @@
  * the process. The JVM starts its thread for periodic work when all else is there; that thread's
  * name is what is waited for. A JVM without one has had time enough after a while with a signal
  * thread.
+ *
+ * Where the client sees the JVM being made (client/launcher.c) nothing has to be waited for.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -13,6 +15,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +29,10 @@
 
 #include "base/banned.h"
 
-__attribute__((visibility("default"))) void heapwise_java_enter(struct hw_java_entrance *client);
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void heapwise_java_enter(struct hw_java_entrance *client);
+EXPORT void heapwise_java_made(struct hw_java_entrance *client, void *vm, void *env);
 
 enum {
     STEP_MS = 10,
@@ -147,18 +153,49 @@ static void serve_all(hw_jvm_env vm, int listener)
     }
 }
 
-void heapwise_java_enter(struct hw_java_entrance *client)
+static bool take_client(struct hw_java_entrance *client)
 {
     if (client->version != HW_JAVA_ENTRANCE_VERSION || client->bytes != sizeof *client)
-        return;
-    (void)prctl(PR_SET_NAME, "heapwise");
-    agent_events_ours();
+        return false;
     agent_client = client;
-    hw_jvm_env vm = wait_for_jvm();
-    agent_stacks_begin(vm);
+    return true;
+}
+
+static void receive(hw_jvm_env vm)
+{
     int listener = listen_here();
     if (listener < 0)
         return;
     serve_all(vm, listener);
     (void)close(listener);
+}
+
+void heapwise_java_enter(struct hw_java_entrance *client)
+{
+    if (!take_client(client))
+        return;
+    (void)prctl(PR_SET_NAME, "heapwise");
+    agent_events_ours();
+    hw_jvm_env vm = wait_for_jvm();
+    agent_stacks_begin(vm);
+    receive(vm);
+}
+
+static void *run(void *vm)
+{
+    (void)prctl(PR_SET_NAME, "heapwise");
+    agent_events_ours();
+    agent_client->hush();
+    receive(vm);
+    return NULL;
+}
+
+void heapwise_java_made(struct hw_java_entrance *client, void *vm, void *env)
+{
+    pthread_t thread; /* the caller has blocked the program's signals */
+    if (!take_client(client))
+        return;
+    agent_stacks_made(vm, env);
+    if (pthread_create(&thread, NULL, run, vm) == 0)
+        (void)pthread_detach(thread);
 }

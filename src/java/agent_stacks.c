@@ -297,35 +297,59 @@ static bool listen_to_classes(void)
     return true;
 }
 
+/* ---- the beginning ---- */
+
+/* On a thread that the JVM knows. Hooks get Java frames from then on. */
+static bool begin(hw_jvm_env jni)
+{
+    static const struct heapwise_managed_source source = {HEAPWISE_MANAGED_VERSION, frames, NULL};
+    if (!find_code() || !agent_methods_init() || !listen_to_classes() || !find_anchor(jni))
+        return false;
+    loaded_classes(jni);
+    (void)agent_alloc_begin(java.vm); /* before JDK 11 there is none */
+    return agent_client->set(&source) == 0;
+}
+
 /* ---- our thread ---- */
 
-static void *run(void *unused)
+/* begun: not NULL where frames come already. */
+static void *run(void *begun)
 {
     static char name[] = "heapwise stacks";
-    static const struct heapwise_managed_source source = {HEAPWISE_MANAGED_VERSION, frames, NULL};
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
     (void)prctl(PR_SET_NAME, "heapwise");
     agent_events_ours();
     agent_client->hush();
-    if (!find_code() || !agent_methods_init() ||
-        HW_JVM(java.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(java.vm, &env, &attach) != 0)
-        return unused;
-    hw_jvm_env jni = env;
-    if (listen_to_classes() && find_anchor(jni)) {
-        loaded_classes(jni);
-        (void)agent_alloc_begin(java.vm); /* before JDK 11 there is none */
-        if (agent_client->set(&source) == 0)
-            agent_methods_serve(jni, java.ti);
-    }
+    if (HW_JVM(java.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(java.vm, &env, &attach) != 0)
+        return NULL;
+    if (begun || begin(env))
+        agent_methods_serve(env, java.ti);
     (void)HW_JVM(java.vm, HW_VM_DETACH, hw_vm_fn *)(java.vm); /* it was attached */
-    return unused;
+    return NULL;
+}
+
+static void start(void *begun)
+{
+    pthread_t thread; /* with the signal mask of this one, which is ours */
+    if (pthread_create(&thread, NULL, run, begun) == 0)
+        (void)pthread_detach(thread);
 }
 
 void agent_stacks_begin(hw_jvm_env vm)
 {
-    pthread_t thread; /* with the signal mask of this one, which is ours */
     java.vm = vm;
-    if (pthread_create(&thread, NULL, run, NULL) == 0)
-        (void)pthread_detach(thread);
+    start(NULL);
+}
+
+void agent_stacks_made(hw_jvm_env vm, hw_jvm_env jni)
+{
+    java.vm = vm;
+    bool has_frame = HW_JVM(jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(jni, LOCALS) == 0;
+    bool begun = begin(jni);
+    HW_JVM(jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(jni);
+    if (has_frame)
+        (void)HW_JVM(jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(jni, NULL);
+    if (begun)
+        start(&java);
 }

@@ -20,6 +20,8 @@
 
 /* Begins it, on a thread of its own; the JVM is made. */
 void agent_stacks_begin(hw_jvm_env vm);
+/* The same on the thread that made the JVM: frames come when it returns. */
+void agent_stacks_made(hw_jvm_env vm, hw_jvm_env jni);
 
 /* ---- agent_methods.c ---- */
 

@@ -44,7 +44,9 @@ struct hw_control_page {
     char socket_path[108];
     uint8_t pad0[4];
     /* The process runs a JVM whose code is here, and its library of ours is wanted: the client
-     * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. */
+     * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. Where a
+     * launcher of JVMs is seen before the JVM, java_library comes first, and java_lo says so. */
+#define HW_JAVA_NOT_YET 1u
     _Atomic uint64_t java_lo, java_hi;
     char java_library[512];
     /* The process runs CPython: where its interpreter is. eval_hi is stored last, 0 = none, or none

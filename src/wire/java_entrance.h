@@ -6,10 +6,12 @@
  * recorder sees libjvm among the mappings and says so in the control page. The next sampled
  * allocation whose caller is libjvm's own code (so no lock of libc is held) begins a thread; that
  * loads the library and calls HW_JAVA_ENTER there, with the client's side of what the two do for
- * each other. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a socket
- * from then on (java/lobby.h). Once a process. Owns:    struct hw_java_entrance is the client's,
- * and stays: neither library is ever unloaded. Threads: HW_JAVA_ENTER is given a thread of its own.
- * What it is called with is filled before. Source:  spec/java.md 1.2a
+ * each other. Where the java command makes the JVM, the client hears of it (client/launcher.c) and
+ * calls HW_JAVA_MADE before the program's first method runs. HW_JAVA_ENTER waits until the JVM has
+ * started, and serves heap graphs at a socket from then on (java/lobby.h). Once a process. Owns:
+ * struct hw_java_entrance is the client's, and stays: neither library is ever unloaded. Threads:
+ * HW_JAVA_ENTER is given a thread of its own. What it is called with is filled before. Source:
+ * spec/java.md 1.2a
  */
 #ifndef HW_WIRE_JAVA_ENTRANCE_H
 #define HW_WIRE_JAVA_ENTRANCE_H
@@ -18,6 +20,7 @@
 #include <stdint.h>
 
 #define HW_JAVA_ENTER            "heapwise_java_enter"
+#define HW_JAVA_MADE             "heapwise_java_made"
 #define HW_JAVA_ENTRANCE_VERSION 2u
 
 struct heapwise_managed_source;
@@ -39,5 +42,7 @@ struct hw_java_entrance {
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);
+/* On the thread that made the JVM, and soon back: vm and env are JNI's. */
+typedef void hw_java_made_fn(struct hw_java_entrance *client, void *vm, void *env);
 
 #endif

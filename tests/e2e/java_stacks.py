@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Native heap profiles of JVMs whose stacks run from C into Java methods: exact bytes at interval 1."""
 import csv
+import glob
 import io
 import os
 import shutil
@@ -82,7 +83,7 @@ def java_of(stack):
     return [f for f in stack if f.startswith(("App", "java.", "jdk.", "sun."))]
 
 
-def check(trace, rounds=ROUNDS, failures=0):
+def check(trace, rounds=ROUNDS, failures=0, zips=True):
     d = hw.sound(trace).last()
     hw.true(d is not None, "no dump")
     sums, failed = {}, 0
@@ -103,9 +104,9 @@ def check(trace, rounds=ROUNDS, failures=0):
     raw = [v for k, v in sums.items() if k[0] == "raw" and v[0] >= rounds * 70_008]
     hw.equal(raw, [[rounds * 70_008, rounds, rounds * 70_008]], f"Unsafe: {sums}")
     hw.equal(sums.get(("nested", "Java_App_jni", 4)), [rounds * 50_000, rounds, 0], f"JNI: {sums}")
-    zips = [v for k, v in sums.items() if k[0] == "zip" and "Deflater_init" in k[1]]
-    hw.true(len(zips) == 1 and zips[0][0] == zips[0][2] and zips[0][0] % rounds == 0 and
-            zips[0][0] // rounds > 250_000 and zips[0][1] % rounds == 0, f"Deflater: {sums}")
+    streams = [v for k, v in sums.items() if k[0] == "zip" and "Deflater_init" in k[1]]
+    hw.true(not zips or len(streams) == 1 and streams[0][0] == streams[0][2] and streams[0][0] % rounds == 0 and
+            streams[0][0] // rounds > 250_000 and streams[0][1] % rounds == 0, f"Deflater: {sums}")
     hw.true(failed <= failures, f"{failed} samples without their Java frames")
     return d
 
@@ -279,8 +280,20 @@ def long_only(case):
     return run
 
 
+def at_once(box):
+    """A program that begins its work when the JVM is made, and ends with it: nothing lacks its Java frames."""
+    folder, library = prepared(box)
+    found = sorted({os.path.realpath(p) for p in glob.glob("/usr/lib/jvm/*/bin/java")})
+    for java in found if os.environ.get("HW_LONG") else found[-1:]:
+        trace = box.path("app.trace")
+        r = box.run([hw.tool("heapwise"), "record", "-f", "-i", "1", "-o", trace, "--", java, "-cp", folder, "App", library,
+                     "now"], check=0, timeout=200)
+        hw.true(b"done" in r.stdout, f"the program's output: {hw.tail(r.stdout)}")
+        check(trace, zips=False)  # libzip is loaded meanwhile: its first stacks end in other ways
+
+
 CASES = {"every-object": every_object, "sampled-objects": sampled_objects, "no-java": no_java, "no-frames": no_frames,
-         "compiled": recorded(), "interpreted": recorded("-Xint"), "native-only": native_only, "attached": attached,
+         "compiled": recorded(), "interpreted": recorded("-Xint"), "native-only": native_only, "at-once": at_once, "attached": attached,
          **{name: long_only(recorded(*options, **kw)) for name, options, kw in (
              ("c1", ["-XX:TieredStopAtLevel=1"], {}), ("zgc", ["-XX:+UseZGC", "-Xmx256m"], {}),
              ("jdk25", [], {"java": "/usr/lib/jvm/temurin-25-jdk-amd64/bin/java"}))}}
