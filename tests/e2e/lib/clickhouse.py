@@ -76,7 +76,7 @@ class Server:
                 os.killpg(self.p.pid, signal.SIGKILL)
             self.p.wait(20)
 
-    def ask(self, sql, data=None, database="default", **settings):
+    def ask(self, sql, data=None, database="default", timeout=60, **settings):
         """-> the answer's text."""
         query = {"database": database, **settings}
         body = sql.encode() if isinstance(sql, str) else sql
@@ -84,7 +84,7 @@ class Server:
             query["query"], body = sql, data
         url = f"http://127.0.0.1:{self.port}/?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=60) as r:
+            with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=timeout) as r:
                 return r.read().decode(errors="surrogateescape")
         except urllib.error.HTTPError as e:
             raise RuntimeError(f"{sql}: {e.read().decode(errors='replace')}") from None
