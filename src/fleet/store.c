@@ -67,7 +67,7 @@ static char *unescape(struct hw_bytes text)
 
 static char *copy(struct hw_bytes text)
 {
-    return strndup((const char *)text.p, text.n);
+    return text.n ? strndup((const char *)text.p, text.n) : strdup("");
 }
 
 /* The bytes before the first one of `any`, which *text then begins behind of; all of it when there
