@@ -36,6 +36,7 @@ static uint32_t prepare(void)
         return HW_ATTACHED_MIXED;
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;
+    hw_minfo_init();
     prepared = true;
     return HW_ATTACHED_OK;
 }

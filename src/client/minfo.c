@@ -95,7 +95,7 @@ static const struct {
             {"MallocExtension_GetNumericProperty", ask_tcmalloc},
             {"mallinfo2", ask_glibc}};
 
-/* In the constructor: the loader's list is walked without its lock. */
+/* In the constructor or under the loader's lock: its list is walked without taking it. */
 void hw_minfo_init(void)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways && !ask; i++) {

@@ -217,6 +217,12 @@ int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, stru
     return rc;
 }
 
+/* Only asked for here; the target obeys at its next sample, and rests by itself. */
+static void ask_malloc_info(const struct hw_target *t)
+{
+    atomic_fetch_add_explicit(&t->page.map->malloc_info_wanted, 1, memory_order_relaxed);
+}
+
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
 {
     if (s->closed)
@@ -224,8 +230,10 @@ void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
     write_process(s, t->pid.pid, t->pid.dir, t);
     if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
         write_threads(s, t->pid.pid, t->pid.dir);
-    if (s->proc->minfo_every_ns)
+    if (s->proc->minfo_every_ns) {
         check_allocator(s, t);
+        ask_malloc_info(t); /* it was not there when the others were asked */
+    }
     if (s->proc->stats_every_ns)
         poll_process(s->proc, t->pid.pid, t->pid.dir);
 }
@@ -283,14 +291,12 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
     hw_smaps_done(&m);
 }
 
-/* Only asked for here; the target obeys at its next sample, and rests by itself. */
-static void ask_malloc_info(struct hw_proc_poll *p)
+static void ask_all_malloc_info(const struct hw_proc_poll *p)
 {
-    struct hw_recorder *r = p->session->rec;
+    const struct hw_recorder *r = p->session->rec;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->session == p->session && r->targets.v[i]->phase == HW_PHASE_RUNNING)
-            atomic_fetch_add_explicit(&r->targets.v[i]->page.map->malloc_info_wanted, 1,
-                                      memory_order_relaxed);
+            ask_malloc_info(r->targets.v[i]);
 }
 
 void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
@@ -366,7 +372,7 @@ void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
     }
     if (p->minfo_every_ns && now >= p->next_minfo_ns) {
         p->next_minfo_ns = now + p->minfo_every_ns;
-        ask_malloc_info(p);
+        ask_all_malloc_info(p);
     }
 }
 

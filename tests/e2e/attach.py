@@ -22,8 +22,8 @@ ROUNDS = 1000 if os.environ.get("HW_LONG") else 100
 class Late:
     """tests/targets/late.c: does what it is told, a line at a time."""
 
-    def __init__(self, box, argv=None):
-        self.p = box.start(argv or [hw.target("late")], stdin=subprocess.PIPE)
+    def __init__(self, box, argv=None, env=None):
+        self.p = box.start(argv or [hw.target("late")], stdin=subprocess.PIPE, env=env)
         self.pid = self.p.pid
         hw.equal(self.p.stdout.readline(), b"ready\n", "late")
 
@@ -510,8 +510,32 @@ def sqlite(box):
     hw.true(d.total("alloc") > 1000000, f"allocated {d.total('alloc')}")
 
 
+def malloc_info(box):
+    """The allocator's own figures of a program that runs already: glibc's, jemalloc's, through each attach."""
+    for name in (None, "libjemalloc.so.2"):
+        lib = f"/usr/lib/x86_64-linux-gnu/{name}"
+        if name and not os.path.exists(lib):
+            continue
+        t = Late(box, env={"LD_PRELOAD": lib} if name else None)
+        for i in range(2):
+            p = attach(box, str(t.pid), "-q", "--malloc-info", "100ms", trace=f"{name}{i}.trace")
+            joined(box, p, t.pid)
+            t.do("go 5000")
+            time.sleep(0.7)  # its beat is what the recorder waits for
+            finish(box, p)
+            q = "select name, value from counter c join process_counter_track t on c.track_id = t.id " \
+                "where name like 'malloc_info.%' order by c.ts"
+            rows = box.run([hw.tool("heapwise"), "query", p.trace, q]).stdout.decode().split()[1:]
+            last = {k.strip('"').split(".")[1]: int(float(v)) for k, v in (r.split(",") for r in rows)}
+            hw.true(last, f"{name}, attach {i}: no figures")
+            hw.equal(last["in_use"] + last["free"], last["arena"], f"{name}: in use + free")
+            least = 5000 * 100 * (i + 1)
+            hw.true(least < last["in_use"] < least * 1.5 + (1 << 20), f"{name}, attach {i}: in use {last['in_use']}")
+        t.end()
+
+
 if __name__ == "__main__":
-    hw.main({"exact": exact, "modules": modules, "by-name": by_name, "service": service,
+    hw.main({"exact": exact, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
              **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "seccomp": seccomp,
              "rounds-code": rounds_code,

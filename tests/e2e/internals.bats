@@ -46,6 +46,7 @@ tracked() {
     run "$H" infra trace_with_heap_dump.json.gz
     [ "$status" -eq 0 ]
     [[ "$output" == *"malloc"* ]]
+    gzip -dc trace_with_heap_dump.json.gz | grep -q '"malloc/metadata_fragmentation_caches"' # malloc told, too
     "$H" query trace_with_heap_dump.trace "select sum(size) > 5000000 from heap_profile_allocation" | grep -qx 1
     run "$H" memory-internals stop "$PID"
     [ "$status" -eq 0 ]
