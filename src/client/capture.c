@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "client/probes.h"
 #include "client/sys.h"
 
 #define COPIES_PER_SECOND 1000u
@@ -612,8 +613,14 @@ bool hw_record_alloc(const struct hw_event *e)
             ok = record(v.session, e, &minfo);
         else if (!ours)
             hw_count(v.session, lost_nested, 1);
-    }
+    } else if (!v.nested && hw_probes_count(e))
+        ok = hw_probes_remember(e);
     hw_leave(&v);
+    if (ok && hw_probes_want_alloc() && e->heap_id == HW_HEAP_ID_LIBC) {
+        /* Makes the compiler keep a frame here: readers of probes may walk by frame pointers. */
+        __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
+        hw_probes_alloc(e);
+    }
     if (hw_unlikely(minfo != 0))
         hw_minfo_make(minfo);
     if (ok && e->heap_id == HW_HEAP_ID_LIBC && hw_java_due(e->site))
@@ -635,6 +642,8 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
         if (v.session && val >> 48 == v.session->tag)
             hw_push_free(v.session, val & 0xffffffffffffu);
         hw_leave(&v);
+        if (hw_probes_want_free() && heap_id == HW_HEAP_ID_LIBC)
+            hw_probes_free(id);
         hw_live_drop(slot, id);
     }
     errno = saved;

@@ -67,7 +67,9 @@ enum hw_tls_flags {
     HW_TLS_ENDED = 1,     /* the slab was given back: one is borrowed for each later sample */
     HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
     HW_TLS_OURS = 4,      /* libc allocates because we asked it for something */
-    HW_TLS_HUSHED = 8     /* a thread of ours: nothing it does is the program's */
+    HW_TLS_HUSHED = 8,    /* a thread of ours: nothing it does is the program's */
+    HW_TLS_LOOKING = 16,  /* no session; looks at the probes' semaphore when left is used up */
+    HW_TLS_PROBING = 32   /* no session; the countdown is the probes' */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
@@ -251,6 +253,10 @@ uint64_t hw_sampler_take(uint64_t n);
 uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n);
 uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
 void hw_sampler_start(struct hw_tls *t, struct hw_session *s);
+void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a first draw */
+uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
+/* Bytes until a thread that is not sampling looks again without a new generation. */
+#define HW_QUIET_BYTES (1ull << 62)
 
 /* ---- session.c, fork.c ---- */
 

@@ -24,10 +24,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Bytes until a thread that is not sampling looks again without a new generation. */
-#define QUIET_BYTES (1ull << 62)
+#include "client/probes.h"
 
-static uint64_t mix64(uint64_t x)
+uint64_t hw_sampler_mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -103,10 +102,15 @@ void hw_sampler_start(struct hw_tls *t, struct hw_session *s)
 {
     uint64_t interval = atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed);
     uint64_t n = atomic_fetch_add_explicit(&s->n_draws, 1, memory_order_relaxed);
-    t->rng = mix64(s->seed ^ mix64(n + 1));
+    hw_sampler_begin(t, hw_sampler_mix(s->seed ^ hw_sampler_mix(n + 1)), interval);
+}
+
+void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval)
+{
+    t->rng = seed;
     t->interval = interval;
     if (interval == 0) {
-        t->left = QUIET_BYTES;
+        t->left = HW_QUIET_BYTES;
         t->reserve = 0;
         return;
     }
@@ -125,21 +129,19 @@ static uint64_t redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint6
     return k * interval;
 }
 
-/* 0 = not sampling now. Settles what a new generation means for this thread. */
-static struct hw_session *session_of(struct hw_tls *t)
+/* Settles what a new generation means for this thread: interval 0 = not sampling now. */
+static void meet_session(struct hw_tls *t)
 {
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     struct hw_session *s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     /* s is only compared here: looking into it needs a visit. */
     if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
         int e = errno;
-        t->left = QUIET_BYTES;
+        t->left = HW_QUIET_BYTES;
         t->interval = 0;
         hw_session_settle(t, generation);
         errno = e;
-        s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     }
-    return t->interval == 0 ? NULL : s;
 }
 
 uint64_t hw_sampler_take(uint64_t n)
@@ -167,7 +169,9 @@ uint64_t hw_sampler_take(uint64_t n)
         if (nested)
             return weight;
     }
-    if (!session_of(t))
+    if (!hw_probes_go_on(t))
+        meet_session(t);
+    if (t->interval == 0)
         return weight;
     if (n >= t->interval || t->interval == 1) {
         return n;

@@ -29,6 +29,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "client/probes.h"
 #include "client/sys.h"
 
 #define FEW_DESCRIPTORS   64
@@ -37,7 +38,6 @@
 #define TABLES_LEAST      (1024ull * 1024)
 #define TABLES_OF_32_BITS (64ull * 1024 * 1024)
 #define RETRY_BYTES       (64ull * 1024)
-#define QUIET_BYTES       (1ull << 62)
 #define SLOW_TIMEOUT_NS   50000000ull
 #define BACKOFF_FIRST_NS  100000000ull
 #define BACKOFF_MAX_NS    30000000000ull
@@ -420,9 +420,7 @@ static bool session_open(const struct exchange *x)
         s->config.max_frames = HW_MAX_FRAMES;
     s->began_ns = hw_now_monotonic_ns();
     s->seed = s->config.seed ? s->config.seed : fresh_seed();
-    own.tag = (own.tag + 1) & 0xffff;
-    if (own.tag == 0)
-        own.tag = 1;
+    own.tag = own.tag + 1 < HW_PROBES_TAG ? own.tag + 1 : 1;
     s->tag = own.tag;
     hw_heaps_select(s);
     hw_live_expect(atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
@@ -583,10 +581,13 @@ static bool try_is_due(uint32_t generation)
 void hw_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
-    t->left = QUIET_BYTES;
+    t->left = HW_QUIET_BYTES;
     t->interval = 0;
-    if (!own.started)
-        return; /* before our constructor; it ends with a new generation if there is to be one */
+    t->flags &= ~(uint32_t)(HW_TLS_LOOKING | HW_TLS_PROBING);
+    if (!own.started) { /* before our constructor */
+        t->left = RETRY_BYTES;
+        return;
+    }
     if (!atomic_load(&hw_live.started))
         hw_session_forked();
     struct hw_session *old = session_outdated(generation);
@@ -597,8 +598,12 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     if (wanted && !atomic_load(&hw_live.session) && try_is_due(generation))
         hw_session_start(0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    if (!thread_join(t) && wanted)
+    if (thread_join(t))
+        return;
+    if (wanted)
         t->left = RETRY_BYTES; /* another thread is at it, or the next try is due later */
+    else
+        hw_probes_join(t);
 }
 
 bool hw_session_busy(void)

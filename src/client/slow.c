@@ -13,6 +13,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "client/probes.h"
 
 static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
 {
@@ -124,6 +125,9 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
     uint64_t val = 0;
     struct hw_live_slot *slot =
         p && hw_live_maybe(id) ? hw_live_take(HW_HEAP_ID_LIBC, id, &val) : NULL;
+    /* Their readers know blocks by the address, so before it may be used again. */
+    if (slot && hw_probes_want_free())
+        hw_probes_free(id);
     void *q = hw_real.realloc(p, n);
     if (slot && !q && n != 0) { /* failed: the old block is still there */
         hw_live_put_back(slot, HW_HEAP_ID_LIBC, id, val);
