@@ -179,6 +179,7 @@ static int do_module(struct run *r, struct place *at, size_t n)
     struct hw_bytes build_id = raw_id(hw_infra_names_text(r->names, (hw_str_id){at->build_id}), id);
     struct hw_module *module = NULL;
     struct hw_error why = {0};
+    size_t named = r->n_named;
     int rc = HW_OK;
     r->at = at;
     r->n_at = n;
@@ -196,6 +197,9 @@ static int do_module(struct run *r, struct place *at, size_t n)
         rc = take_fixed_addresses(r, at, n);
     if (rc == HW_OK && module)
         rc = ask(r, module);
+    const char *lacks = module && r->n_named < named + n ? hw_module_lacks(module) : NULL;
+    if (rc == HW_OK && lacks)
+        tell_problem(path, lacks);
     hw_module_close(module);
     for (; rc == HW_OK && r->next < n; r->next++)
         rc = name_by_module(r, &at[r->next]);

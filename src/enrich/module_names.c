@@ -21,6 +21,8 @@
 
 #include "base/banned.h"
 
+#define OTHER_BUILD "build id mismatch"
+
 enum { LLVM_LIMIT_MS = 60000 };
 
 struct hw_module_names {
@@ -40,6 +42,7 @@ struct hw_module {
     uint32_t number; /* of the reader */
     char *path;      /* owned: under which another program can open it */
     bool is_fixed, has_debug_info, has_symtab;
+    bool is_other_there; /* a directory has a file of the name, of another build */
 };
 
 void hw_module_names_free(struct hw_module_names *m)
@@ -179,7 +182,7 @@ static const char *try_path(struct hw_module *x, const char *path, struct hw_byt
     if (hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0)
         return "file is not symbolizable";
     if (build_id.n && !x->names->o.ignore_build_id && !hw_bytes_equal(hw_bytes_of(id, n), build_id))
-        return "build id mismatch";
+        return OTHER_BUILD;
     return consider(x, fd, path) < 0 || x->fd < 0 ? "file is not symbolizable" : NULL;
 }
 
@@ -199,13 +202,14 @@ static const char *try_paths(struct hw_module *x, const char *path, struct hw_by
     if (counts(x->names, path))
         why = try_path(x, path, build_id);
     else
-        why = "a file of the system";
+        why = x->names->o.no_paths ? "a file of this machine" : "a file of the system";
     for (size_t i = 0; !x->has_debug_info && i < o->n_dirs; i++) {
         struct hw_strbuf at = {0};
         hw_strbuf_addf(&at, "%s/%s", o->dirs[i], slash ? slash + 1 : path);
         const char *there = at.failed ? "out of memory" : try_path(x, at.p, build_id);
         if (!there || (why && strcmp(there, "file doesn't exist") != 0))
             why = there;
+        x->is_other_there |= there && strcmp(there, OTHER_BUILD) == 0;
         hw_strbuf_done(&at);
     }
     return x->fd >= 0 ? NULL : why;
@@ -254,7 +258,7 @@ static int find_breakpad(struct hw_module *x, const char *path, struct hw_bytes 
     int rc = hw_breakpad_dir_find(x->names->breakpads, path, build_id, x->names->o.ignore_build_id,
                                   &other, &x->breakpad, err);
     if (rc == HW_ENOTFOUND)
-        return hw_fail(err, rc, 0, other ? "build id mismatch" : "no symbol file");
+        return hw_fail(err, rc, 0, other ? OTHER_BUILD : "no symbol file");
     if (rc == HW_EFORMAT)
         err->code = HW_ENOTFOUND; /* the other files may be good */
     return rc == HW_EFORMAT ? HW_ENOTFOUND : rc;
@@ -284,6 +288,13 @@ void hw_module_close(struct hw_module *x)
     hw_breakpad_free(x->breakpad);
     drop_file(x);
     free(x);
+}
+
+const char *hw_module_lacks(const struct hw_module *x)
+{
+    if (x->breakpad || x->has_debug_info || x->has_symtab)
+        return NULL;
+    return x->is_other_there ? OTHER_BUILD : "file is not symbolizable: it is stripped";
 }
 
 bool hw_module_is_fixed(const struct hw_module *x)

@@ -44,6 +44,8 @@ void hw_module_names_free(struct hw_module_names *m); /* NULL is fine */
 int hw_module_open(struct hw_module_names *m, const char *path, struct hw_bytes build_id,
                    struct hw_module **out, struct hw_error *err);
 void hw_module_close(struct hw_module *module); /* NULL is fine */
+/* Why functions of it have no names, if it has no symbols; NULL: it has some. */
+const char *hw_module_lacks(const struct hw_module *module);
 /* An executable that is always at the addresses its file says. */
 bool hw_module_is_fixed(const struct hw_module *module);
 

@@ -266,7 +266,7 @@ top, _ = make('a.json', 'libso.so', path='/usr/lib/far.so')
 run('--only-symbolize-chrome-symbols', '--output-directory', 'out', 'a.json')
 check('output directory', stacks('a.json'), expect(top))
 make('a.json', 'libso.so')
-assert 'a file of the system' in run('--only-symbolize-own', 'a.json')
+assert 'a file of this machine' in run('--only-symbolize-own', 'a.json')
 assert all(f.startswith('<libso.so> + 0x') for k in stacks('a.json') for f in k[:-1])
 
 # A stripped file, and its debug file by build id in ~/symbols.
@@ -283,6 +283,11 @@ check('by build id', stacks('a.json'), expect(top))
 asked = []
 subprocess.run(['strip', '-o', 'plain', 'pie'], check=True)
 program = build_id('pie')
+make('a.json', 'pie', path=os.path.join(work, 'plain'))
+assert "plain': file is not symbolizable: it is stripped." in run('a.json')
+shutil.copy('full.so', 'out/plain')
+make('a.json', 'pie', path=os.path.join(work, 'plain'))
+assert "plain': build id mismatch." in run('--output-directory', 'out', 'a.json')
 
 
 class Debuginfod(http.server.BaseHTTPRequestHandler):
