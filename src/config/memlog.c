@@ -154,12 +154,12 @@ bool hw_memlog_means(const struct hw_memlog *m, const struct hw_memlog_process *
 /* ---- what a process is ---- */
 
 /* The rest of the first part that begins so; n 0 = none. */
-static struct hw_bytes find_part(struct hw_bytes text, const char *begin)
+static struct hw_bytes find_part(struct hw_bytes text, int separator, const char *begin)
 {
     size_t n = strlen(begin);
     for (size_t at = 0; at < text.n;) {
-        const uint8_t *nul = memchr(text.p + at, 0, text.n - at);
-        size_t end = nul ? (size_t)(nul - text.p) : text.n;
+        const uint8_t *found = memchr(text.p + at, separator, text.n - at);
+        size_t end = found ? (size_t)(found - text.p) : text.n;
         if (end - at > n && memcmp(text.p + at, begin, n) == 0)
             return hw_bytes_of(text.p + at + n, end - at - n);
         at = end + 1;
@@ -167,12 +167,26 @@ static struct hw_bytes find_part(struct hw_bytes text, const char *begin)
     return hw_bytes_of(NULL, 0);
 }
 
+/* Chromium's children write all of their command line into the first argument. */
+static bool is_title(struct hw_bytes cmdline, struct hw_bytes *out)
+{
+    const uint8_t *nul = cmdline.n ? memchr(cmdline.p, 0, cmdline.n) : NULL;
+    size_t n = nul ? (size_t)(nul - cmdline.p) : cmdline.n;
+    *out = hw_bytes_of(cmdline.p, n);
+    for (size_t i = n; i < cmdline.n; i++)
+        if (cmdline.p[i])
+            return false;
+    return true;
+}
+
 void hw_memlog_role(struct hw_bytes environment, struct hw_bytes cmdline, bool leads_session,
                     char out[64])
 {
-    struct hw_bytes role = find_part(environment, "MEMLOG_ROLE=");
+    struct hw_bytes role = find_part(environment, 0, "MEMLOG_ROLE="), title;
     if (role.n == 0)
-        role = find_part(cmdline, "--type=");
+        role = find_part(cmdline, 0, "--type=");
+    if (role.n == 0 && is_title(cmdline, &title))
+        role = find_part(title, ' ', "--type=");
     if (hw_bytes_equal(role, hw_bytes_str("gpu-process")))
         role = hw_bytes_str("gpu");
     if (role.n == 0)

@@ -123,6 +123,9 @@ static void test_roles(void **state)
         {TEXTS("", ""), true, "browser"},
         {TEXTS("", "chrome\0--type=renderer\0-x\0"), true, "renderer"},
         {TEXTS("", "chrome\0--type=gpu-process\0"), false, "gpu"},
+        {TEXTS("", "chromium --type=gpu-process --x"), false, "gpu"}, /* a title */
+        {TEXTS("", "chromium --type=renderer --x\0\0\0"), true, "renderer"},
+        {TEXTS("", "sh\0-c\0chromium --type=renderer\0"), false, "utility"},
         {TEXTS("A=1\0MEMLOG_ROLE=worker\0B=2\0", "x\0--type=renderer\0"), false, "worker"},
         {TEXTS("XMEMLOG_ROLE=worker\0MEMLOG_ROLE=\0", "x\0"), false, "utility"},
         {TEXTS("MEMLOG_ROLE=worker", ""), false, "worker"},
