@@ -40,9 +40,9 @@ static void tracked_text(const struct hw_internals_row *r, char *out, size_t max
     char time[HW_UNIT_MAX], rate[HW_UNIT_MAX];
     const struct hw_service_session *s = r->process->session;
     if (r->tracked)
-        (void)snprintf(out, max, "%s, %s B, %s",
+        (void)snprintf(out, max, "%s, %s, %s",
                        hw_fmt_clock(time, (int64_t)r->target->seconds * 1000000000),
-                       hw_fmt_count(rate, (double)s->interval),
+                       hw_fmt_bytes_exact(rate, s->interval),
                        hw_stack_mode_words[s->stack_mode < HW_STACKS_COUNT ? s->stack_mode : 0]);
     else if (s)
         (void)snprintf(out, max, "in recording %s", s->ref);

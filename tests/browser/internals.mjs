@@ -104,7 +104,7 @@ test('start: tracked from now on, with rate and stacks; starting again does noth
 
 test('the command line shows the same, as it shows what it began to the page', async () => {
   const said = cli('memory-internals', 'list');
-  assert.match(said, new RegExp(`${redis.pid} +redis-server.*10.0 k B, native-with-thread-names`));
+  assert.match(said, new RegExp(`${redis.pid} +redis-server.*10000 B, native-with-thread-names`));
   const json = JSON.parse(cli('memory-internals', '--json'));
   assert.deepEqual(json.processes.find((p) => p[0] === python.pid).slice(0, 1).concat(true), [python.pid, true]);
   cli('memory-internals', 'stop', String(python.pid));
