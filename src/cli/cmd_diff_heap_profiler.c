@@ -192,6 +192,19 @@ static int do_all(struct run *r)
     return rc;
 }
 
+/* What is missing in the files; the exit status stays that of the original. */
+static int put_losses(struct run *r)
+{
+    bool incomplete = false;
+    int rc = HW_OK;
+    (void)fflush(stdout);
+    if (r->two)
+        rc = hw_show_all_losses(r->old.p, stderr, &incomplete);
+    if (rc == HW_OK)
+        rc = hw_show_all_losses(r->now.p, stderr, &incomplete);
+    return rc < 0 ? hw_fail(&r->err, rc, 0, "what is missing") : HW_OK;
+}
+
 static bool parse_format(const char *text, enum hw_leak_format *out)
 {
     static const char *const words[] = {"json", "text", "pprof"};
@@ -232,6 +245,8 @@ int hw_cmd_diff_heap_profiler(struct hw_cli *cli)
         rc = do_all(&r);
     if (rc == HW_OK)
         rc = hw_leak_files_end(&r.files, &r.err);
+    if (rc == HW_OK)
+        rc = put_losses(&r);
     hw_leak_files_done(&r.files);
     hw_large_stacks_done(&r.leaks);
     close_side(&r.now);

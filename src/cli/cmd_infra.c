@@ -42,6 +42,7 @@ struct infra {
     enum hw_detail_rule rule;
     int64_t threshold;
     uint64_t max_depth;
+    bool incomplete;
     HW_VEC(struct line) todo; /* the next line last */
 };
 
@@ -270,10 +271,27 @@ static void put_note(const struct infra *x)
         !hw_process_counter(p, x->now.upid, "malloc_info.arena", ts, &arena, NULL))
         return;
     (void)hw_process_counter(p, x->now.upid, "malloc_info.mmap", ts, &mmap, NULL);
+    double more = in_use + mmap - asked;
     printf("\nmalloc itself: %s from the kernel, %s in use; asked for: %s. The difference of %s is "
-           "its overhead, and what was there before the recording.\n",
+           "%s.\n",
            hw_fmt_bytes(a, arena + mmap), hw_fmt_bytes(b, in_use + mmap), hw_fmt_bytes(c, asked),
-           hw_fmt_bytes(d, in_use + mmap - asked));
+           hw_fmt_bytes(d, more < 0 ? -more : more),
+           more < 0
+               ? "what the program has asked for since malloc was asked for its figures, or the "
+                 "error of sampling"
+               : "its overhead, and what was there before the recording");
+}
+
+/* What is missing in the files, on standard error: the tree has its form. */
+static int put_losses(struct infra *x)
+{
+    int rc = HW_OK;
+    (void)fflush(stdout);
+    if (x->now.p)
+        rc = hw_show_all_losses(x->now.p, stderr, &x->incomplete);
+    if (rc == HW_OK && x->earlier.p)
+        rc = hw_show_all_losses(x->earlier.p, stderr, &x->incomplete);
+    return rc;
 }
 
 static int show(struct infra *x, struct hw_error *err)
@@ -317,11 +335,15 @@ int hw_cmd_infra(struct hw_cli *cli)
     } else if (rc < 0) {
         rc = hw_cli_fail(cli, &err);
     }
+    if ((rc >= 0 || rc == HW_ENOTFOUND) && put_losses(&x) < 0)
+        rc = HW_EXIT_FAILED;
     hw_heap_details_free(x.details);
     hw_demangler_free(x.now.demangler);
     hw_profile_free(x.now.p);
     hw_demangler_free(x.earlier.demangler);
     hw_profile_free(x.earlier.p);
     hw_vec_done(&x.todo);
-    return rc == HW_ENOTFOUND ? HW_EXIT_NO_DATA : rc;
+    if (rc == HW_ENOTFOUND)
+        return HW_EXIT_NO_DATA;
+    return rc == HW_EXIT_OK && x.incomplete ? HW_EXIT_INCOMPLETE : rc;
 }

@@ -32,6 +32,8 @@ static void put_stat(struct hw_strbuf *out, const struct hw_profile *p, const st
         hw_strbuf_adds(out, " in ");
         put_process(out, p, l->upid);
     }
+    if (l->place >= 0)
+        hw_strbuf_addf(out, ", %s byte %lld", l->count == 1 ? "at" : "from", (long long)l->place);
     hw_strbuf_adds(out, "; `heapwise stats` lists all");
 }
 

@@ -102,6 +102,15 @@ int hw_infra_define(struct hw_map64 *map, uint64_t key, uint64_t value)
     return rc;
 }
 
+/* The same once more is no error: dumps may repeat their maps. */
+static int define(struct hw_infra *in, struct hw_map64 *map, uint64_t key, uint64_t value)
+{
+    const uint64_t *have = hw_map64_find(map, key);
+    if (have)
+        return *have == value ? HW_OK : hw_infra_bad(in, "memory_infra_defined_again");
+    return hw_infra_define(map, key, value);
+}
+
 static int define_node(struct hw_infra *in, struct hw_map64 *map, uint64_t key,
                        struct hw_infra_node n)
 {
@@ -112,8 +121,14 @@ static int define_node(struct hw_infra *in, struct hw_map64 *map, uint64_t key,
     if (hw_vec_reserve(&in->heaps->nodes, in->heaps->nodes.n + 1) < 0)
         return HW_ENOMEM;
     int rc = hw_map64_at(map, key, &at, &fresh);
-    if (rc < 0 || !fresh)
+    if (rc < 0)
         return rc;
+    if (!fresh) {
+        const struct hw_infra_node *have = &in->heaps->nodes.v[*at];
+        return have->name == n.name && have->parent == n.parent
+                   ? HW_OK
+                   : hw_infra_bad(in, "memory_infra_defined_again");
+    }
     *at = in->heaps->nodes.n;
     in->heaps->nodes.v[in->heaps->nodes.n++] = n;
     return HW_OK;
@@ -176,7 +191,7 @@ static int add_string(struct hw_infra *in, struct hw_infra_ids *ids, const struc
     if (key == HW_INFRA_NO_KEY || m[MAP_STRING].type != HW_JSON_STRING)
         return hw_infra_bad(in, "memory_infra_bad_map");
     rc = str_of(in, &m[MAP_STRING], &s);
-    return rc < 0 ? rc : hw_infra_define(&ids->strings, key, s.v);
+    return rc < 0 ? rc : define(in, &ids->strings, key, s.v);
 }
 
 static int add_type(struct hw_infra *in, struct hw_infra_ids *ids, const struct hw_json_value *m)
@@ -189,7 +204,7 @@ static int add_type(struct hw_infra *in, struct hw_infra_ids *ids, const struct 
         return rc;
     return key == HW_INFRA_NO_KEY || name == HW_INFRA_NO_KEY
                ? hw_infra_bad(in, "memory_infra_bad_map")
-               : hw_infra_define(&ids->types, key, name);
+               : define(in, &ids->types, key, name);
 }
 
 static int add_node(struct hw_infra *in, struct hw_infra_ids *ids, const struct hw_json_value *m)
@@ -355,7 +370,7 @@ int hw_infra_type_names(struct hw_infra *in, hw_upid upid, uint32_t types)
             rc = str_of(in, &name, &text);
         if (rc == HW_OK)
             rc = name.type == HW_JSON_STRING
-                     ? hw_infra_define(&ids->v1_types, HW_INFRA_TEXT_KEY | key.v, text.v)
+                     ? define(in, &ids->v1_types, HW_INFRA_TEXT_KEY | key.v, text.v)
                      : hw_infra_bad(in, "memory_infra_bad_map");
     }
     return rc;

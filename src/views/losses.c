@@ -11,8 +11,13 @@ static int raise(hw_losses *l, struct hw_loss x)
     for (size_t i = 0; i < l->n; i++) {
         struct hw_loss *have = &l->v[i];
         if (have->kind == x.kind && have->upid.v == x.upid.v && have->detail.v == x.detail.v) {
-            if (x.count > have->count)
+            if (x.kind == HW_LOSS_STAT) { /* rows of other keys */
+                have->count += x.count;
+                if (x.place >= 0 && (have->place < 0 || x.place < have->place))
+                    have->place = x.place;
+            } else if (x.count > have->count) {
                 have->count = x.count;
+            }
             return HW_OK;
         }
     }
@@ -40,8 +45,12 @@ static int see_dump(hw_losses *l, const struct hw_heap_dump *d)
          {0}},
     };
     for (size_t i = 0; i < HW_ARRAY_LEN(facts); i++) {
-        struct hw_loss x = {facts[i].kind, d->upid, facts[i].count, facts[i].detail,
-                            HW_STAT_DATA_LOSS};
+        struct hw_loss x = {.kind = facts[i].kind,
+                            .upid = d->upid,
+                            .count = facts[i].count,
+                            .detail = facts[i].detail,
+                            .place = -1,
+                            .severity = HW_STAT_DATA_LOSS};
         if (x.count && raise(l, x) < 0)
             return HW_ENOMEM;
     }
@@ -69,6 +78,12 @@ static hw_upid process_of(const struct hw_profile *p, int64_t pid)
     return (hw_upid){HW_ID_NONE};
 }
 
+static bool starts_with(struct hw_bytes name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return name.n >= n && memcmp(name.p, prefix, n) == 0;
+}
+
 static int see_stat(const struct hw_profile *p, hw_losses *l, const struct hw_stat_row *s)
 {
     if (s->severity == HW_STAT_INFO || s->value <= 0)
@@ -84,12 +99,20 @@ static int see_stat(const struct hw_profile *p, hw_losses *l, const struct hw_st
                 return HW_OK;
         if (known_stats[i].kind == HW_LOSS_KIND_COUNT)
             return HW_OK;
-        return raise(
-            l, (struct hw_loss){known_stats[i].kind, upid, (uint64_t)s->value, {0}, s->severity});
+        return raise(l, (struct hw_loss){.kind = known_stats[i].kind,
+                                         .upid = upid,
+                                         .count = (uint64_t)s->value,
+                                         .place = -1,
+                                         .severity = s->severity});
     }
-    if (s->key >= 0 && name.n >= 10 && memcmp(name.p, "heapprofd_", 10) == 0)
+    if (s->key >= 0 && starts_with(name, "heapprofd_"))
         upid = process_of(p, s->key);
-    return raise(l, (struct hw_loss){HW_LOSS_STAT, upid, (uint64_t)s->value, s->name, s->severity});
+    return raise(l, (struct hw_loss){.kind = HW_LOSS_STAT,
+                                     .upid = upid,
+                                     .count = (uint64_t)s->value,
+                                     .detail = s->name,
+                                     .place = starts_with(name, "memory_infra_") ? s->key : -1,
+                                     .severity = s->severity});
 }
 
 int hw_losses_find(const struct hw_profile *p, hw_losses *out)

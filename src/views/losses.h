@@ -37,6 +37,7 @@ struct hw_loss {
     hw_upid upid;
     uint64_t count;
     hw_str_id detail; /* LOSS_SAMPLES, LOSS_REJECTED: reason; LOSS_STAT: the stat's name; else 0 */
+    int64_t place;    /* LOSS_STAT of a JSON trace: the first such event's byte; else -1 */
     enum hw_stat_severity severity;
 };
 

@@ -43,4 +43,28 @@ static void flags_and_their_stats_are_one_row(void **state)
     hw_profile_free(p);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(flags_and_their_stats_are_one_row))
+/* One row a place: their sum, and where it begins. */
+static void places_of_a_json_trace_are_added_up(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    hw_profile_stat_add(p, "memory_infra_not_json", -1, HW_STAT_ERROR, 4);
+    hw_profile_stat_add(p, "memory_infra_not_json", 539, HW_STAT_ERROR, 1);
+    hw_profile_stat_add(p, "memory_infra_not_json", 505, HW_STAT_ERROR, 2);
+    hw_profile_stat_add(p, "traced_buf_bytes_lost", 0, HW_STAT_DATA_LOSS, 5);
+    hw_profile_stat_add(p, "traced_buf_bytes_lost", 1, HW_STAT_DATA_LOSS, 6);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    hw_losses l = {0};
+    assert_int_equal(hw_losses_find(p, &l), 0);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.v[0].count, 7);
+    assert_int_equal(l.v[0].place, 505);
+    assert_int_equal(l.v[1].count, 11);
+    assert_int_equal(l.v[1].place, -1); /* its keys are buffers */
+    hw_vec_done(&l);
+    hw_profile_free(p);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(flags_and_their_stats_are_one_row),
+             cmocka_unit_test(places_of_a_json_trace_are_added_up))
