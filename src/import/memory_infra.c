@@ -78,9 +78,9 @@ bool hw_infra_number(const struct hw_json_value *v, int64_t *out)
 {
     static const double limit = 4611686018427387904.0; /* sums of two must fit */
     double d = hw_json_value_real(v);
-    if ((v->type != HW_JSON_INTEGER && v->type != HW_JSON_REAL) || !(d >= 0))
+    if ((v->type != HW_JSON_INTEGER && v->type != HW_JSON_REAL) || !(d >= 0 && d < limit))
         return false;
-    *out = d >= limit ? INT64_MAX / 2 : v->type == HW_JSON_INTEGER ? v->integer : rounded(d);
+    *out = v->type == HW_JSON_INTEGER ? v->integer : rounded(d);
     return true;
 }
 
@@ -92,18 +92,34 @@ static int64_t time_of(const json_t *event)
     return us > -9e15 && us < 9e15 ? rounded(us * 1000) : 0;
 }
 
+/* The first time from *ts on that no dump has had. Each time that is taken leads on to the next
+ * that may be free, so that 100,000 dumps of one time do not ask each other's one by one. */
+static int free_time(struct hw_infra *in, int64_t *ts)
+{
+    uint64_t *at, next = (uint64_t)*ts, one = next;
+    bool fresh;
+    while ((at = hw_map64_find(&in->free_time, next)))
+        next = *at;
+    while ((at = hw_map64_find(&in->free_time, one))) {
+        one = *at;
+        *at = next + 1;
+    }
+    int rc = hw_map64_at(&in->free_time, next, &at, &fresh);
+    if (rc == HW_OK) {
+        *at = next + 1;
+        *ts = (int64_t)next;
+    }
+    return rc;
+}
+
 /* Two dumps never share a time, so that the model keeps them apart. */
 static int new_dump(struct hw_infra *in, int64_t ts, enum hw_memory_detail detail,
                     struct hw_infra_dump *out)
 {
-    struct hw_memory_dumps *m = &in->p->memory;
-    for (;; ts++) {
-        size_t before = m->snapshots.n;
-        *out = (struct hw_infra_dump){.ts_ns = ts};
-        int rc = hw_memory_snapshot(m, ts, detail, &out->snapshot);
-        if (rc < 0 || m->snapshots.n > before)
-            return rc;
-    }
+    int64_t told_ns = ts;
+    int rc = free_time(in, &ts);
+    *out = (struct hw_infra_dump){.ts_ns = ts, .told_ns = told_ns};
+    return rc < 0 ? rc : hw_memory_snapshot(&in->p->memory, ts, detail, &out->snapshot);
 }
 
 static int dump_at(struct hw_infra *in, const json_t *id, int64_t ts, enum hw_memory_detail detail,
@@ -129,8 +145,12 @@ static int dump_at(struct hw_infra *in, const json_t *id, int64_t ts, enum hw_me
     *out = (uint32_t)*at;
     struct hw_infra_dump *d = &in->dumps.v[*at];
     struct hw_memory_snapshot *s = &in->p->memory.snapshots.v[d->snapshot];
-    if (ts < d->ts_ns)
+    if (ts < d->told_ns) {
+        d->told_ns = ts;
+        if ((rc = free_time(in, &ts)) < 0)
+            return rc;
         d->ts_ns = s->ts_ns = ts;
+    }
     if (detail < s->detail)
         s->detail = detail;
     return HW_OK;
@@ -427,6 +447,7 @@ static int read_from(struct hw_source *source, struct hw_profile *into, struct h
     hw_vec_done(&in.dumps);
     hw_map64_done(&in.dump_of_id);
     hw_map64_done(&in.parts_seen);
+    hw_map64_done(&in.free_time);
     hw_map64_done(&in.owner_of_guid);
     return rc;
 }

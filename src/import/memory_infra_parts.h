@@ -27,7 +27,8 @@
 /* One global dump: the events with one id. */
 struct hw_infra_dump {
     uint32_t snapshot; /* of the model */
-    int64_t ts_ns;     /* the smallest of its events */
+    int64_t told_ns;   /* the smallest of its events */
+    int64_t ts_ns;     /* that, or the first behind it that no other dump has */
 };
 
 struct hw_infra_heaps;
@@ -40,6 +41,7 @@ struct hw_infra {
     HW_VEC(struct hw_infra_dump) dumps;
     struct hw_map64 dump_of_id;    /* string of the id → index */
     struct hw_map64 parts_seen;    /* dump << 32 | upid → bits of enum hw_infra_part */
+    struct hw_map64 free_time;     /* of a dump, in ns → the time to try after it */
     struct hw_map64 owner_of_guid; /* hash of snapshot and guid → hash of the node */
     struct hw_infra_heaps *heaps;
     struct hw_json_text text; /* of the event being read */
@@ -56,7 +58,7 @@ int hw_infra_str(struct hw_infra *in, const json_t *text, hw_str_id *out);
 /* A number written in hexadecimal; false when it is none. */
 bool hw_infra_hex(const json_t *text, uint64_t *out);
 bool hw_infra_hex_digits(struct hw_bytes text, uint64_t *out);
-/* A number of JSON as a count of bytes or objects; false when it is none or below 0. */
+/* A number of JSON as a count of bytes or objects; false when it is none, below 0 or above 2^62. */
 bool hw_infra_number(const struct hw_json_value *v, int64_t *out);
 
 void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* the file is at least so long */
