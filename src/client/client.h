@@ -370,6 +370,7 @@ void hw_heaps_notice(uint32_t id);
 
 /* ---- env.c, say.c ---- */
 
+void hw_env_init(void); /* in the constructor */
 void hw_env_strip(void);
 void hw_say(const char *text); /* one line to stderr; only for what the user asked for */
 

@@ -2,16 +2,22 @@
  * env.c - taking our variables out of the environment, so that children are not profiled
  *
  * The strings are changed in place and the pointers moved up; nothing is freed, since the program
- * may hold pointers into them. Nobody else may be reading the environment: it is done by the
- * constructor while there is one thread, and in the child of a fork.
+ * may hold pointers into them. The array that the kernel made keeps its length, as the auxiliary
+ * vector stands behind its end and a runtime without libc (Go's) finds it from there: what is taken
+ * out is named twice there, and libc gets an array of its own. Nobody else may be reading the
+ * environment: it is done by the constructor while there is one thread, and in the child of a fork.
  */
+#include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/client.h"
 
 extern char **environ;
 
 #define OUR_NAME "libheapprofd_glibc_preload.so"
+
+static char **kernels; /* the array on the first stack */
 
 static bool is_named(const char *entry, const char *name)
 {
@@ -45,17 +51,58 @@ static bool preload_strip(char *value)
     return out == value;
 }
 
+/* True: not for the program or its children. LD_PRELOAD keeps what is not ours. */
+static bool is_to_go(char *entry)
+{
+    return is_named(entry, "HEAPWISE_SOCKET") || is_named(entry, "HEAPWISE_HELD") ||
+           is_named(entry, "PERFETTO_HEAPPROFD_BLOCKING_INIT") ||
+           (is_named(entry, "LD_PRELOAD") && preload_strip(strchr(entry, '=') + 1));
+}
+
+/* Moves up what stays, in place. */
+static void close_up(char **env)
+{
+    char **out = env;
+    for (char **e = env; *e; e++)
+        if (!is_to_go(*e))
+            *out++ = *e;
+    *out = NULL;
+}
+
+static size_t length(char *const *env)
+{
+    size_t n = 0;
+    while (env[n])
+        n++;
+    return n;
+}
+
+/* Without memory the variables stay where they are; they do no harm but to be seen. */
+static void divide(char **env)
+{
+    static char nothing[] = "";
+    size_t n = length(env);
+    char **copy = mmap(NULL, (n + 1) * sizeof *copy, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return;
+    memcpy(copy, env, n * sizeof *copy);
+    close_up(copy);
+    size_t kept = length(copy);
+    for (size_t i = 0; i < n; i++)
+        env[i] = i < kept ? copy[i] : kept ? copy[kept - 1] : nothing;
+    environ = copy;
+}
+
+void hw_env_init(void)
+{
+    kernels = environ;
+}
+
 void hw_env_strip(void)
 {
-    if (!environ)
-        return;
-    char **out = environ;
-    for (char **e = environ; *e; e++) {
-        bool drop = is_named(*e, "HEAPWISE_SOCKET") || is_named(*e, "HEAPWISE_HELD") ||
-                    is_named(*e, "PERFETTO_HEAPPROFD_BLOCKING_INIT") ||
-                    (is_named(*e, "LD_PRELOAD") && preload_strip(strchr(*e, '=') + 1));
-        if (!drop)
-            *out++ = *e;
-    }
-    *out = NULL;
+    if (environ && environ == kernels)
+        divide(environ);
+    else if (environ)
+        close_up(environ);
 }

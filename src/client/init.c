@@ -60,6 +60,7 @@ __attribute__((constructor)) static void client_init(void)
     if (hw_client_prepare() != 0)
         return;
     hw_launcher_init();
+    hw_env_init();
     const char *other = "";
     const char *path = socket_path(&asked_for, &other);
     hw_minfo_init();

@@ -140,13 +140,17 @@ def by_name(box):
 
 
 def environment(box):
-    """The program finds its environment as it was given it, and so do its children."""
+    """The program finds its environment as it was given it, and so do its children; and behind the kernel's
+    array the auxiliary vector, where runtimes without libc look for it."""
     holds()
     src = box.path("env.c")
     pathlib.Path(src).write_text(
         "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/auxv.h>\n#include <string.h>\n"
         "extern char **environ;\nint main(int c, char **v) {\n"
         " for (int i = 0; i < c; i++) puts(v[i]);\n for (char **e = environ; *e; e++) puts(*e);\n"
+        " char **k = v + c + 1;\n for (; *k; k++) if (strstr(*k, \"HEAPWISE\") || strstr(*k, \"heapprofd\")) puts(*k);\n"
+        " unsigned long *a = (unsigned long *)(k + 1), page = 0;\n for (; *a; a += 2) if (*a == AT_PAGESZ) page = a[1];\n"
+        " printf(\"page %lu\\n\", page);\n"
         " puts((char *)getauxval(AT_EXECFN));\n fflush(stdout);\n return system(\"env | sort\"); }\n")
     hw.need("gcc")
     exe = box.path("e_" + box.dir.name.split(".")[-1])
@@ -160,7 +164,7 @@ def environment(box):
     trace = w.end()
     for h, n in zip(have, want):
         hw.true(h == n, f"have\n{hw.tail(h, 800)}\nwant\n{hw.tail(n, 800)}")
-    hw.equal(empty.split(b"\n")[:2], [exe.encode(), exe.encode()], "without an environment")
+    hw.equal(empty.split(b"\n")[:3], [exe.encode(), b"page 4096", exe.encode()], "without an environment")
     hw.equal(len({d.pid for d in trace.dumps}), 4, "processes")
 
 
