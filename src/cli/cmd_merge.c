@@ -143,7 +143,7 @@ static int add_file(struct hw_blend *b, const char *path, struct hw_error *err)
     int rc = hw_import_file(path, &p, err);
     if (rc < 0)
         return rc;
-    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .sign = 1};
+    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .role = HW_BLEND_ADD};
     rc = hw_blend_add(b, &part);
     hw_profile_free(p);
     return rc;
@@ -155,7 +155,7 @@ static int write_sum(const struct hw_cli *cli, struct hw_blend *b, struct hw_err
     const char *path = cli->opts.args[0];
     struct hw_output out = HW_OUTPUT_NONE;
     struct hw_demangler *demangler = NULL;
-    int rc = hw_blend_values(b, &values);
+    int rc = hw_blend_values(b, &values, NULL);
     if (rc == 0)
         rc = hw_demangler_new(hw_callsites_strings(b->p->callsites), &demangler);
     if (rc == 0)

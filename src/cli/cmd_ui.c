@@ -18,9 +18,11 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/continuous.h"
 #include "cli/desk.h"
 #include "cli/internals_options.h"
 #include "cli/names.h"
+#include "cli/settings.h"
 #include "cli/show.h"
 #include "cli/token.h"
 #include "cli/ui.h"
@@ -200,25 +202,11 @@ static int serve_pages(const struct serving *s, struct hw_pages *pages, struct h
     return HW_OK;
 }
 
-/* For what the page keeps; the caller frees. NULL: a user without a home keeps nothing. */
-static char *state_dir(void)
-{
-    const char *xdg = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
-    struct hw_strbuf b = {0};
-    if (xdg && xdg[0] == '/')
-        hw_strbuf_addf(&b, "%s/heapwise", xdg);
-    else if (home && home[0] == '/')
-        hw_strbuf_addf(&b, "%s/.local/state/heapwise", home);
-    else
-        return NULL;
-    return hw_strbuf_take(&b);
-}
-
 static int serve(const struct serving *s, const struct hw_sql_limits *limits, char *const *traces,
                  size_t n, struct hw_error *err)
 {
     const struct hw_optval *sources = &s->cli->opts.v[HW_OPT_UI_SOURCES];
-    hw_autofree char *kept = state_dir();
+    hw_autofree char *kept = hw_state_dir();
     struct hw_pages_options o = {.limits = *limits,
                                  .add_names = add_names,
                                  .ctx = s->cli,
@@ -229,6 +217,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .store = s->store.base ? &s->store : NULL};
     struct hw_pages *pages = NULL;
     struct hw_desk *desk = NULL;
+    struct hw_continuous *continuous = NULL;
     unsigned id;
     hw_sql_limit_memory(limits->max_bytes);
     int rc = catch_stops(err);
@@ -248,8 +237,11 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
         rc = hw_internals_set_mode(hw_desk_internals(desk), s->memlog.mode, &s->memlog.how, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
+    if (rc == HW_OK && hw_opt_flag(&s->cli->opts, HW_OPT_CONTINUOUS_MODE))
+        rc = hw_continuous_start(s->cli, &continuous, err);
     if (rc == HW_OK)
         rc = serve_pages(s, pages, err);
+    hw_continuous_stop(continuous);
     hw_desk_free(desk); /* its recordings are opened in the pages */
     if (!hw_pages_free(pages))
         _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and uses what we hold */

@@ -88,8 +88,10 @@ static void choose_socket(char *out, size_t n)
     (void)snprintf(out, n, "@heapwise-%d-%016llx", (int)getpid(), (unsigned long long)random);
 }
 
-static int spawn(const char *socket, bool apart, struct hw_controller **out, struct hw_error *err)
+static int spawn(const char *socket, const char *policy, bool apart, struct hw_controller **out,
+                 struct hw_error *err)
 {
+    hw_autofree char *policy_copy = policy ? strdup(policy) : NULL;
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return hw_fail_sys(err, "socketpair");
@@ -105,7 +107,12 @@ static int spawn(const char *socket, bool apart, struct hw_controller **out, str
     char fd_text[16], fd_option[] = "--embedded", socket_option[] = "--producer-socket";
     char name[] = "heapprofd";
     (void)snprintf(fd_text, sizeof fd_text, "%d", pair[1]); /* a descriptor's number fits */
-    char *argv[] = {name, fd_option, fd_text, socket_option, c->socket, NULL};
+    char policy_option[] = "--policy";
+    char *argv[] = {name, fd_option, fd_text, socket_option, c->socket, NULL, NULL, NULL};
+    if (policy_copy) {
+        argv[5] = policy_option;
+        argv[6] = policy_copy;
+    }
     c->child = fork();
     if (c->child < 0) {
         rc = hw_fail_sys(err, "fork");
@@ -125,12 +132,18 @@ fail:
 
 int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err)
 {
-    return spawn(socket, /* apart = */ false, out, err);
+    return spawn(socket, NULL, /* apart = */ false, out, err);
+}
+
+int hw_controller_spawn_with(const char *socket, const char *policy, struct hw_controller **out,
+                             struct hw_error *err)
+{
+    return spawn(socket, policy, /* apart = */ false, out, err);
 }
 
 int hw_controller_spawn_apart(struct hw_controller **out, struct hw_error *err)
 {
-    return spawn(NULL, /* apart = */ true, out, err);
+    return spawn(NULL, NULL, /* apart = */ true, out, err);
 }
 
 static int socket_address(const char *name, struct sockaddr_un *a, socklen_t *len,

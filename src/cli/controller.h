@@ -32,6 +32,9 @@ struct hw_controller_event {
 /* Starts an embedded recorder. It listens for clients on hw_controller_socket(): the given one, or
  * with NULL one of its own. */
 int hw_controller_spawn(const char *socket, struct hw_controller **out, struct hw_error *err);
+/* The same with another policy than this machine's. */
+int hw_controller_spawn_with(const char *socket, const char *policy, struct hw_controller **out,
+                             struct hw_error *err);
 /* The same, for a session that will be detached: it has nothing of our terminal, and goes on when
  * this process ends. Until then it is our child: who lives long reaps it. */
 int hw_controller_spawn_apart(struct hw_controller **out, struct hw_error *err);

@@ -215,6 +215,7 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     case HW_CTL_LEAVE:
     case HW_CTL_LIVE_REPLY:
     case HW_CTL_LEFT:
+    case HW_CTL_LAST:
     case HW_CTL_DETACHED:
     case HW_CTL_ATTACHED:
     case HW_CTL_CLONED:

@@ -174,3 +174,16 @@ int hw_settings_apply(struct hw_opts *o, const struct hw_command *cmd, struct hw
         rc = read_file(o, cmd, "./.heapwise.conf", true, err);
     return rc < 0 ? rc : read_environment(o, cmd, err);
 }
+
+char *hw_state_dir(void)
+{
+    const char *xdg = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
+    struct hw_strbuf b = {0};
+    if (xdg && xdg[0] == '/')
+        hw_strbuf_addf(&b, "%s/heapwise", xdg);
+    else if (home && home[0] == '/')
+        hw_strbuf_addf(&b, "%s/.local/state/heapwise", home);
+    else
+        return NULL;
+    return hw_strbuf_take(&b);
+}

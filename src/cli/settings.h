@@ -15,6 +15,8 @@ struct hw_error;
 struct hw_command;
 struct hw_opts;
 
+/* Where a user's own things stay, $XDG_STATE_HOME/heapwise; the caller frees. NULL: no home. */
+char *hw_state_dir(void);
 int hw_settings_apply(struct hw_opts *o, const struct hw_command *cmd, struct hw_error *err);
 
 #endif

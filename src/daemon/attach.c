@@ -33,6 +33,7 @@
 #define SLICE_NS   UINT64_C(1000000)
 #define FOUND_NS   UINT64_C(300000000) /* a program has begun by then */
 #define FOUND_STEP UINT64_C(5000000)
+#define RESCAN_NS  UINT64_C(10000000000)
 #define SILENT_NS  UINT64_C(2000000000) /* a recorder's heart beats at least every 500 ms */
 
 static bool is_known(const struct hw_recorder *r, int32_t pid)
@@ -294,10 +295,34 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool 
     return true;
 }
 
+static bool was_refused(const struct hw_session *s, int32_t pid)
+{
+    for (size_t i = 0; i < s->refused.n; i++)
+        if (s->refused.v[i] == pid)
+            return true;
+    return false;
+}
+
+/* What another recorder had may be free by now. What cannot be had at all is not tried again. */
+static void scan_again(struct hw_session *s, uint64_t now)
+{
+    if (!(s->start.flags & HW_START_RESCAN) || s->closed || s->stopping || s->scan.n ||
+        now < s->next_scan_ns)
+        return;
+    if (s->next_scan_ns)
+        hw_attach_scan(s);
+    for (size_t i = s->scan.n; i-- > 0;)
+        if (was_refused(s, s->scan.v[i]))
+            s->scan.v[i] = s->scan.v[--s->scan.n];
+    s->next_scan_ns = now + RESCAN_NS;
+}
+
 void hw_attach_tick(struct hw_recorder *r, uint64_t now)
 {
-    for (size_t i = 0; i < r->sessions.n; i++)
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        scan_again(r->sessions.v[i], now);
         scan_slice(r->sessions.v[i], now);
+    }
     look_at_found(r, now);
     for (size_t i = 0; i < r->attaching.n;) {
         struct hw_attach *a = &r->attaching.v[i];

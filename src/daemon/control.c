@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -180,7 +181,8 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         hw_control_fail(c, "the output file is not open for writing");
         return;
     }
-    if (!S_ISREG(st.st_mode)) { /* a full pipe would stop the recorder for everybody */
+    bool is_null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* only looks are wanted */
+    if (!S_ISREG(st.st_mode) && !is_null) { /* a full pipe would stop the recorder for everybody */
         hw_control_fail(c, "the output is no regular file");
         return;
     }

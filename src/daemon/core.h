@@ -353,6 +353,7 @@ struct hw_session {
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
     bool signalled;                  /* SIGUSR1, since the last look */
     hw_pid_list scan;                /* attach.c: processes not looked at yet */
+    uint64_t next_scan_ns;           /* attach.c: HW_START_RESCAN; 0 = before the first */
     int32_t root_pid;                /* HW_START_LAUNCHED */
     struct hw_pid root;
     uint32_t generation;
@@ -546,6 +547,8 @@ void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 
 void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes pid);
 void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s); /* NULL: no memory */
+/* Hands the final snapshot to a session that asked for it (HW_START_TELL_LAST). */
+void hw_live_view_last(struct hw_target *t, const struct hw_snapshot *s);
 void hw_live_view_tick(struct hw_recorder *r, uint64_t now);
 
 /* ---- recorder.c ---- */

@@ -651,10 +651,13 @@ static void go_on(struct hw_target *t, uint64_t now)
         return; /* its names take longer */
     if (live)
         hw_live_view_answer(t, d->snap);
-    else if (d->snap)
+    else if (d->snap) {
         write_snapshot(t, d->snap);
-    else
+        if (d->final)
+            hw_live_view_last(t, d->snap);
+    } else {
         no_memory(t);
+    }
     finish_job(t);
 }
 

@@ -223,6 +223,16 @@ static bool is_short_lived(const struct hw_session *s, const struct hw_pid *pid)
     return hw_session_is_later(s, pid) && !hw_pid_alive(pid);
 }
 
+/* Who is busy may be free later; all else will not change. Quietly: only remembered. */
+static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool quietly,
+                   const char *text)
+{
+    if (!quietly && !is_short_lived(s, pid))
+        refused(s, pid->pid, text);
+    else if (rc != HW_EBUSY)
+        (void)hw_vec_push(&s->refused, pid->pid); /* without it, it is tried again */
+}
+
 static void leave(struct hw_recorder *r, struct hw_injected *x)
 {
     struct hw_proc_status st;
@@ -275,8 +285,8 @@ static bool finish(struct hw_inject_job *j)
     case HW_ATTACH_HOOK:
         if (j->rc == HW_OK)
             hooked(j);
-        else if (j->session && !j->quietly && !is_short_lived(j->session, &j->pid))
-            refused(j->session, j->pid.pid, j->error.text);
+        else if (j->session)
+            failed(j->session, &j->pid, j->rc, j->quietly, j->error.text);
         break;
     case HW_ATTACH_UNHOOK:
         if (j->rc < 0 && hw_pid_alive(&j->pid) && j->rc != HW_EGONE)
@@ -357,9 +367,9 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly
         rc = hw_inject_check(pid, &err);
     if (rc == HW_OK)
         rc = job_new(r, s, pid, st.uid, HW_ATTACH_HOOK, &err);
-    if (rc < 0 && !quietly && !is_short_lived(s, pid))
-        refused(s, pid->pid, err.text);
-    if (rc == HW_OK)
+    if (rc < 0)
+        failed(s, pid, rc, quietly, err.text);
+    else
         r->injecting.v[r->injecting.n - 1]->quietly = quietly;
 }
 

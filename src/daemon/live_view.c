@@ -67,32 +67,54 @@ static int make_trace(struct hw_target *t, const struct hw_snapshot *s,
     return rc < 0 ? rc : hw_fd_take(&fd);
 }
 
-static void send_look(struct hw_control_conn *c, const struct hw_control_live *b, int fd)
+static int send_look(struct hw_control_conn *c, enum hw_control_type type,
+                     const struct hw_control_live *b, int fd)
 {
     struct {
         struct hw_control_head head;
         struct hw_control_live body;
-    } m = {.head = {.version = HW_CONTROL_VERSION, .type = HW_CTL_LIVE_REPLY, .length = sizeof *b},
-           .body = *b};
-    if (hw_fd_send(c->watch.fd, &m, sizeof m, &fd, 1, MSG_DONTWAIT) < 0)
-        hw_control_fail(c, "the look cannot be handed over");
+    } m = {.head = {.version = HW_CONTROL_VERSION, .type = type, .length = sizeof *b}, .body = *b};
+    return hw_fd_send(c->watch.fd, &m, sizeof m, &fd, 1, MSG_DONTWAIT);
+}
+
+static struct hw_control_live facts_of(const struct hw_target *t, const struct hw_snapshot *s,
+                                       int fd)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    return (struct hw_control_live){.pid = t->pid.pid,
+                                    .bytes = end < 0 ? 0 : (uint64_t)end,
+                                    .n_samples = s->n_samples,
+                                    .n_lost = s->lost_full + s->lost_no_slot + s->lost_nested};
 }
 
 static void answer(struct hw_control_conn *c, struct hw_target *t, const struct hw_snapshot *s)
 {
     struct hw_error err = {0};
-    struct hw_control_live b = {.pid = t->pid.pid};
     hw_autofd int fd = make_trace(t, s, &c->look, &err);
     c->live_key = 0;
     if (fd < 0) {
         hw_control_fail(c, err.text);
         return;
     }
-    off_t end = lseek(fd, 0, SEEK_END);
-    b.bytes = end < 0 ? 0 : (uint64_t)end;
-    b.n_samples = s->n_samples;
-    b.n_lost = s->lost_full + s->lost_no_slot + s->lost_nested;
-    send_look(c, &b, fd);
+    struct hw_control_live b = facts_of(t, s, fd);
+    if (send_look(c, HW_CTL_LIVE_REPLY, &b, fd) < 0)
+        hw_control_fail(c, "the look cannot be handed over");
+}
+
+void hw_live_view_last(struct hw_target *t, const struct hw_snapshot *s)
+{
+    struct hw_error err = {0};
+    const struct hw_control_look ask = {0};
+    struct hw_control_conn *c = t->session->control;
+    if (!(t->session->start.flags & HW_START_TELL_LAST) || !c || c->closed || s->books.n == 0)
+        return;
+    hw_autofd int fd = make_trace(t, s, &ask, &err);
+    if (fd >= 0) {
+        struct hw_control_live b = facts_of(t, s, fd);
+        if (send_look(c, HW_CTL_LAST, &b, fd) == 0)
+            return;
+    }
+    hw_session_warn(t->session, "pid %d: its last look cannot be handed over", t->pid.pid);
 }
 
 void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s)

@@ -99,10 +99,15 @@ static int set(struct hw_policy *p, const char *key, const char *word, const str
         hw_policy_names *names;
         int (*set)(struct hw_policy *p, const char *word, const struct line *l);
     } keys[] = {
-        {"machine", NULL, set_machine},       {"never", &p->never, NULL},
-        {"critical", &p->critical, NULL},     {"profileable", &p->profileable, NULL},
-        {"debuggable", &p->debuggable, NULL}, {"users", NULL, add_user},
-        {"group", NULL, set_group},           {"root", NULL, set_root},
+        {"machine", NULL, set_machine},
+        {"never", &p->never, NULL},
+        {"critical", &p->critical, NULL},
+        {"profileable", &p->profileable, NULL},
+        {"debuggable", &p->debuggable, NULL},
+        {"continuous", &p->continuous, NULL},
+        {"users", NULL, add_user},
+        {"group", NULL, set_group},
+        {"root", NULL, set_root},
     };
     for (size_t i = 0; i < HW_ARRAY_LEN(keys); i++)
         if (strcmp(key, keys[i].key) == 0)
@@ -191,7 +196,8 @@ int hw_policy_read(const char *path, struct hw_policy *out, struct hw_error *err
 
 void hw_policy_done(struct hw_policy *p)
 {
-    hw_policy_names *lists[] = {&p->never, &p->critical, &p->profileable, &p->debuggable};
+    hw_policy_names *lists[] = {&p->never, &p->critical, &p->profileable, &p->debuggable,
+                                &p->continuous};
     for (size_t i = 0; i < HW_ARRAY_LEN(lists); i++) {
         for (size_t k = 0; k < lists[i]->n; k++)
             free(lists[i]->v[k]);

@@ -10,6 +10,8 @@
  *              critical = my-init       more of them; init's family is built in
  *              profileable = server-*   marked by who runs it: also in production
  *              debuggable = test-*
+ *              continuous = server-*    what `heapwise serve --continuous` records; also
+ *                                       cgroup:PATH and role:NAME (config/memlog.h)
  *              users = alice 1001       only these and root may record with the service
  *              group = heapwise         ... and members of this group
  *              root = own               root may profile root's processes only (or: all)
@@ -38,7 +40,7 @@ typedef HW_VEC(char *) hw_policy_names;
 
 struct hw_policy {
     enum hw_machine machine;
-    hw_policy_names never, critical, profileable, debuggable;
+    hw_policy_names never, critical, profileable, debuggable, continuous;
     HW_VEC(uint32_t) users;
     uint32_t group;
     bool has_users, has_group;

@@ -30,6 +30,10 @@ struct hw_scrape_form {
     int64_t time_ns;     /* since 1970 */
     int64_t duration_ns; /* of a difference; 0 = since the start */
     bool allocs;         /* alloc_space is what is shown first */
+    /* What was held when it began: columns of their own, row by row as the values; NULL = none. */
+    const hw_values *base;
+    const char *const *comments; /* "name=value" */
+    size_t n_comments;
 };
 
 /* What is too small to be told one by one, by the same rules as heap details. */

@@ -29,6 +29,7 @@ enum { /* Profile */
        F_DURATION_NANOS = 10,
        F_PERIOD_TYPE = 11,
        F_PERIOD = 12,
+       F_COMMENT = 13,
        F_DEFAULT_SAMPLE_TYPE = 14
 };
 
@@ -91,6 +92,11 @@ static int n_columns(const struct job *j)
     return is_heap(j, "com.android.art") && !j->in->scrape ? 2 : C_COUNT;
 }
 
+static bool has_base(const struct job *j)
+{
+    return j->in->scrape && j->in->scrape->base;
+}
+
 static void put_value_type(struct job *j, uint32_t field, const char *name, const char *unit)
 {
     hw_pb_begin(&j->out, field);
@@ -108,6 +114,8 @@ static void put_scrape(struct job *j, const struct hw_scrape_form *s)
     put_value_type(j, F_PERIOD_TYPE, "space", "bytes");
     hw_pb_uint(&j->out, F_PERIOD, j->in->interval_bytes);
     hw_pb_uint(&j->out, F_DEFAULT_SAMPLE_TYPE, str(j, hw_bytes_str(first)));
+    for (size_t i = 0; i < s->n_comments; i++)
+        hw_pb_uint(&j->out, F_COMMENT, str(j, hw_bytes_str(s->comments[i])));
 }
 
 static void put_sample_types(struct job *j)
@@ -123,6 +131,10 @@ static void put_sample_types(struct job *j)
     for (int c = 0; c < n_columns(j); c++) {
         bool bytes = c == C_ALLOC_SPACE || c == C_SPACE;
         put_value_type(j, F_SAMPLE_TYPE, names[c], bytes ? "bytes" : "count");
+    }
+    if (has_base(j)) {
+        put_value_type(j, F_SAMPLE_TYPE, "base_objects", "count");
+        put_value_type(j, F_SAMPLE_TYPE, "base_space", "bytes");
     }
     if (j->in->scrape)
         put_scrape(j, j->in->scrape);
@@ -163,8 +175,9 @@ static void put_plain(struct job *j, hw_callsite_id callsite)
     }
 }
 
-static void put_sample(struct job *j, const struct hw_callsite_value *cv)
+static void put_sample(struct job *j, size_t row)
 {
+    const struct hw_callsite_value *cv = &j->in->values->v[row];
     hw_pb_begin(&j->out, F_SAMPLE);
     hw_pb_begin(&j->out, 1);
     if (j->annotates)
@@ -180,6 +193,11 @@ static void put_sample(struct job *j, const struct hw_callsite_value *cv)
     hw_pb_begin(&j->out, 2);
     for (int c = 0; c < n_columns(j); c++)
         hw_pb_raw_varint(&j->out, (uint64_t)column[c]);
+    if (has_base(j)) {
+        const struct hw_value *base = &j->in->scrape->base->v[row].v;
+        hw_pb_raw_varint(&j->out, (uint64_t)base->objects);
+        hw_pb_raw_varint(&j->out, (uint64_t)base->space);
+    }
     hw_pb_end(&j->out);
     hw_pb_end(&j->out);
 }
@@ -324,7 +342,7 @@ static int build(struct job *j, struct hw_error *err)
 {
     put_sample_types(j);
     for (size_t i = 0; i < j->in->values->n; i++)
-        put_sample(j, &j->in->values->v[i]);
+        put_sample(j, i);
     put_locations(j);
     put_mappings(j);
     put_functions(j);

@@ -24,7 +24,7 @@
 #include "base/banned.h"
 
 enum { MAX_TYPES = 64, MAX_LINES = 64 };
-enum column { ALLOC_COUNT, ALLOC_BYTES, LIVE_COUNT, LIVE_BYTES, N_COLUMNS };
+enum column { ALLOC_COUNT, ALLOC_BYTES, LIVE_COUNT, LIVE_BYTES, BASE_COUNT, BASE_BYTES, N_COLUMNS };
 
 struct function {
     hw_str_id name, system_name, file;
@@ -42,7 +42,9 @@ struct pprof {
     int column_of_type[MAX_TYPES]; /* enum column; -1 = not of a heap */
     bool has[N_COLUMNS];
     HW_VEC(hw_frame_id) path;
-    uint64_t time_ns, period, n_bad;
+    HW_VEC(uint64_t) comments;        /* indexes of strings */
+    HW_VEC(struct hw_alloc_row) rows; /* of the dump behind the base, until that is complete */
+    uint64_t time_ns, duration_ns, period, n_bad;
 };
 
 static struct hw_bytes string_at(const struct pprof *in, uint64_t index)
@@ -86,6 +88,8 @@ static int column_named(struct hw_bytes name)
         {"inuse_space", LIVE_BYTES},
         {"Unreleased malloc size", LIVE_BYTES},
         {"Unreleased size", LIVE_BYTES},
+        {"base_objects", BASE_COUNT},
+        {"base_space", BASE_BYTES},
     };
     for (size_t i = 0; i < HW_ARRAY_LEN(known); i++)
         if (hw_bytes_equal(hw_bytes_str(known[i].name), name))
@@ -290,13 +294,37 @@ static int read_sample(struct pprof *in, struct hw_bytes message, int64_t *value
     return rc;
 }
 
+static bool has_base(const struct pprof *in)
+{
+    return in->has[BASE_BYTES] && in->has[ALLOC_BYTES] && in->has[LIVE_BYTES];
+}
+
+/* Rows come dump by dump: with a base, those behind it wait until it is complete. */
 static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
 {
     if (count == 0 && size == 0)
         return HW_OK;
     struct hw_alloc_row row = {
         .callsite = callsite, .samples = count, .count = count, .size = size};
-    return hw_alloc_rows_push(&in->p->allocs, &row);
+    if (!has_base(in))
+        return hw_alloc_rows_push(&in->p->allocs, &row);
+    row.dump = 1;
+    return hw_vec_push(&in->rows, row) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int add_base(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
+{
+    struct hw_alloc_row row = {
+        .callsite = callsite, .samples = count, .count = count, .size = size};
+    return count || size ? hw_alloc_rows_push(&in->p->allocs, &row) : HW_OK;
+}
+
+static int add_rows_behind_base(struct pprof *in)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < in->rows.n; i++)
+        rc = hw_alloc_rows_push(&in->p->allocs, &in->rows.v[i]);
+    return rc;
 }
 
 static int add_sample(struct pprof *in, struct hw_bytes message)
@@ -324,8 +352,12 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
     rc = add_row(in, callsite, v[ALLOC_COUNT], v[ALLOC_BYTES]);
     if (rc < 0 || !in->has[LIVE_BYTES])
         return rc;
+    if (has_base(in) && (rc = add_base(in, callsite, v[BASE_COUNT], v[BASE_BYTES])) < 0)
+        return rc;
     if (__builtin_sub_overflow(v[LIVE_COUNT], v[ALLOC_COUNT], &freed_count) ||
-        __builtin_sub_overflow(v[LIVE_BYTES], v[ALLOC_BYTES], &freed_bytes)) {
+        __builtin_sub_overflow(freed_count, v[BASE_COUNT], &freed_count) ||
+        __builtin_sub_overflow(v[LIVE_BYTES], v[ALLOC_BYTES], &freed_bytes) ||
+        __builtin_sub_overflow(freed_bytes, v[BASE_BYTES], &freed_bytes)) {
         in->n_bad++;
         return HW_OK;
     }
@@ -348,8 +380,12 @@ static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
             pushed = hw_vec_push(&in->types, f.bytes);
         else if (f.number == HW_F_pprof_Profile_time_nanos)
             in->time_ns = f.value;
+        else if (f.number == HW_F_pprof_Profile_duration_nanos)
+            in->duration_ns = f.value;
         else if (f.number == HW_F_pprof_Profile_period)
             in->period = f.value;
+        else if (f.number == HW_F_pprof_Profile_comment && f.wire == HW_PB_VARINT)
+            pushed = hw_vec_push(&in->comments, f.value);
         if (pushed < 0)
             return HW_ENOMEM;
     }
@@ -369,16 +405,60 @@ static int for_each(struct pprof *in, struct hw_bytes file, uint32_t field,
     return rc;
 }
 
-static int add_dump(struct pprof *in)
+/* What continuous recording says of its files: "heapwise.NAME=value". */
+static struct hw_bytes comment(const struct pprof *in, const char *name)
 {
-    struct hw_heap_dump d = {.ts_ns = (int64_t)in->time_ns,
-                             .start_ts_ns = (int64_t)in->time_ns,
+    struct hw_bytes key = hw_bytes_str(name);
+    for (size_t i = 0; i < in->comments.n; i++) {
+        struct hw_bytes text = string_at(in, in->comments.v[i]);
+        if (text.n > key.n && memcmp(text.p, key.p, key.n) == 0)
+            return hw_bytes_of(text.p + key.n, text.n - key.n);
+    }
+    return (struct hw_bytes){NULL, 0};
+}
+
+static int64_t pid_in(struct hw_bytes text)
+{
+    int64_t pid = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9' || pid > INT32_MAX)
+            return 0;
+        pid = pid * 10 + (text.p[i] - '0');
+    }
+    return pid <= INT32_MAX ? pid : 0;
+}
+
+static int add_process(struct pprof *in, struct hw_heap_dump *d)
+{
+    struct hw_bytes heap = comment(in, "heapwise.heap="), name = comment(in, "heapwise.process=");
+    int rc = hw_profile_process(in->p, pid_in(comment(in, "heapwise.pid=")), &d->upid);
+    if (rc == HW_OK && name.n)
+        rc = hw_profile_str(in->p, name, &in->p->processes.v[d->upid.v].name);
+    if (rc == HW_OK)
+        rc = hw_profile_str(in->p, heap.n ? heap : hw_bytes_str("unknown"), &d->heap_name);
+    return rc;
+}
+
+/* With a base the file is about a window of time: a dump at its begin, one at its end. */
+static int add_dumps(struct pprof *in)
+{
+    int64_t end = (int64_t)in->time_ns;
+    struct hw_heap_dump d = {.ts_ns = end,
+                             .start_ts_ns = end,
                              .interval_bytes = in->period,
                              .orig_interval_bytes = in->period};
-    int rc = hw_profile_process(in->p, 0, &d.upid);
-    if (rc == HW_OK)
-        rc = hw_profile_str(in->p, hw_bytes_str("unknown"), &d.heap_name);
-    in->p->first_ns = in->p->last_ns = d.ts_ns;
+    int rc = add_process(in, &d);
+    if (has_base(in)) {
+        uint64_t window = in->duration_ns ? in->duration_ns : 1;
+        int64_t begin = window < in->time_ns ? end - (int64_t)window : 0;
+        struct hw_heap_dump base = d;
+        base.ts_ns = base.start_ts_ns = d.start_ts_ns = begin;
+        base.flags = HW_DUMP_BASE;
+        if (rc == HW_OK && hw_vec_push(&in->p->dumps, base) < 0)
+            rc = HW_ENOMEM;
+    }
+    in->p->first_ns = d.start_ts_ns;
+    in->p->last_ns = d.ts_ns;
     struct hw_wall_point wall = {d.ts_ns, d.ts_ns};
     if (rc == HW_OK && in->time_ns && hw_vec_push(&in->p->wall, wall) < 0)
         return HW_ENOMEM;
@@ -400,9 +480,11 @@ static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error 
     if (rc == HW_OK)
         rc = for_each(in, file, HW_F_pprof_Profile_location, add_location);
     if (rc == HW_OK)
-        rc = add_dump(in);
+        rc = add_dumps(in);
     if (rc == HW_OK)
         rc = for_each(in, file, HW_F_pprof_Profile_sample, add_sample);
+    if (rc == HW_OK)
+        rc = add_rows_behind_base(in);
     if (rc == HW_OK && in->n_bad)
         rc = hw_profile_stat_add(in->p, "stackprofile_parser_error", -1, HW_STAT_ERROR,
                                  (int64_t)in->n_bad);
@@ -417,6 +499,8 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
     hw_vec_done(&in.types);
     hw_vec_done(&in.biases);
     hw_vec_done(&in.path);
+    hw_vec_done(&in.comments);
+    hw_vec_done(&in.rows);
     hw_map64_done(&in.mappings);
     hw_map64_done(&in.function_ids);
     hw_vec_done(&in.functions);

@@ -50,8 +50,10 @@ enum hw_dump_flags {
     HW_DUMP_HIT_GUARDRAIL = 32,
     HW_DUMP_AT_MAX = 64,
     HW_DUMP_CHECKPOINT = 128,
-    HW_DUMP_KEEPS_PEAK = 256,    /* maxima between the dumps are dumps of their own */
-    HW_DUMP_KNOWS_VARIANCE = 512 /* by its recorder: a row without variance is exact */
+    HW_DUMP_KEEPS_PEAK = 256,     /* maxima between the dumps are dumps of their own */
+    HW_DUMP_KNOWS_VARIANCE = 512, /* by its recorder: a row without variance is exact */
+    HW_DUMP_BASE =
+        1024 /* what was held before the file begins: nothing of it counts as allocated */
 };
 
 /* One dump of one heap of one process. */

@@ -154,10 +154,10 @@ static int blend(const struct question *q, const hw_page_recorded_list *who,
         if (!now[i])
             continue;
         part.p = now[i];
-        part.sign = 1;
+        part.role = HW_BLEND_ADD;
         rc = hw_blend_add(b, &part);
         part.p = first ? first[i] : NULL;
-        part.sign = -1;
+        part.role = HW_BLEND_TAKE;
         if (rc == HW_OK && part.p)
             rc = hw_blend_add(b, &part);
     }
@@ -257,7 +257,7 @@ static int write_answer(const struct question *q, struct hw_blend *b, char **byt
     struct hw_scrape_form form = {.time_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec,
                                   .duration_ns = q->seconds * INT64_C(1000000000),
                                   .allocs = q->allocs};
-    int rc = hw_blend_values(b, &values);
+    int rc = hw_blend_values(b, &values, NULL);
     if (rc == HW_OK) {
         add_names(q->pages, b->p);
         rc = hw_demangler_new(hw_callsites_strings(b->p->callsites), &demangler);

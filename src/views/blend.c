@@ -19,39 +19,54 @@ void hw_blend_done(struct hw_blend *b)
 {
     hw_profile_free(b->p);
     free(b->v);
+    free(b->base);
     *b = (struct hw_blend){0};
 }
 
-static struct hw_value signed_value(const struct hw_value *v, int sign)
+static void take_away(struct hw_value *from, const struct hw_value *v, bool live)
 {
-    struct hw_value out = *v;
-    if (sign < 0) {
-        struct hw_value zero = {.variance = v->variance};
-        out = zero;
-        out.space = -v->space;
-        out.objects = -v->objects;
-        out.alloc_space = -v->alloc_space;
-        out.alloc_objects = -v->alloc_objects;
-        out.samples = -v->samples;
-        out.alloc_samples = -v->alloc_samples;
-        out.idle = -v->idle;
+    struct hw_value minus = {.alloc_space = -v->alloc_space,
+                             .alloc_objects = -v->alloc_objects,
+                             .alloc_samples = -v->alloc_samples,
+                             .variance = v->variance};
+    if (live) {
+        minus.space = -v->space;
+        minus.objects = -v->objects;
+        minus.samples = -v->samples;
+        minus.idle = -v->idle;
     }
-    return out;
+    hw_value_add(from, &minus);
+}
+
+static int grow(struct hw_value **v, size_t from, size_t to)
+{
+    struct hw_value *grown = realloc(*v, to * sizeof **v);
+    if (!grown)
+        return HW_ENOMEM;
+    *v = grown;
+    for (size_t i = from; i < to; i++)
+        grown[i] = (struct hw_value){0};
+    return HW_OK;
 }
 
 static int add_values(struct hw_blend *b, const hw_values *values, const hw_callsite_id *callsite,
-                      int sign)
+                      enum hw_blend_role role)
 {
     size_t n = hw_callsites_count(b->p->callsites);
-    struct hw_value *grown = n > b->n ? realloc(b->v, n * sizeof *b->v) : b->v;
-    if (!grown && n)
+    if (n > b->n && (grow(&b->v, b->n, n) < 0 || grow(&b->base, b->n, n) < 0))
         return HW_ENOMEM;
-    b->v = grown;
-    for (; b->n < n; b->n++)
-        b->v[b->n] = (struct hw_value){0};
+    b->n = n > b->n ? n : b->n;
     for (size_t i = 0; i < values->n; i++) {
-        struct hw_value v = signed_value(&values->v[i].v, sign);
-        hw_value_add(&b->v[callsite[values->v[i].callsite.v].v], &v);
+        const struct hw_value *v = &values->v[i].v;
+        uint32_t c = callsite[values->v[i].callsite.v].v;
+        if (role == HW_BLEND_ADD)
+            hw_value_add(&b->v[c], v);
+        else
+            take_away(&b->v[c], v, role == HW_BLEND_TAKE);
+        if (role == HW_BLEND_BASE) {
+            b->base[c].space += v->space;
+            b->base[c].objects += v->objects;
+        }
     }
     return HW_OK;
 }
@@ -79,7 +94,7 @@ static int add_process(struct hw_blend *b, const struct hw_blend_part *part,
     if (view.interval_bytes > b->interval_bytes)
         b->interval_bytes = view.interval_bytes;
     if (rc == HW_OK)
-        rc = add_values(b, &values, callsite, part->sign);
+        rc = add_values(b, &values, callsite, part->role);
     hw_vec_done(&values);
     hw_process_view_done(&view);
     return rc;
@@ -110,10 +125,14 @@ static bool is_nothing(const struct hw_value *v)
     return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects;
 }
 
-int hw_blend_values(struct hw_blend *b, hw_values *out)
+int hw_blend_values(struct hw_blend *b, hw_values *out, hw_values *base)
 {
-    for (uint32_t i = 0; i < b->n; i++)
-        if (!is_nothing(&b->v[i]) && hw_vec_push(out, (struct hw_callsite_value){{i}, b->v[i]}) < 0)
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct hw_callsite_value now = {{i}, b->v[i]}, before = {{i}, b->base[i]};
+        if (is_nothing(&now.v) && is_nothing(&before.v))
+            continue;
+        if (hw_vec_push(out, now) < 0 || (base && hw_vec_push(base, before) < 0))
             return HW_ENOMEM;
+    }
     return hw_profile_freeze(b->p);
 }

@@ -86,7 +86,7 @@ static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
     return &t->slots.v[t->slots.n - 1];
 }
 
-static int add_row(struct hw_sum *t, const struct hw_alloc_row *r)
+static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
 {
     struct slot *s = slot_get(t, r->callsite.v);
     if (!s)
@@ -95,7 +95,7 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r)
     v->space = hw_sat_add(v->space, r->size);
     v->objects = hw_sat_add(v->objects, r->count);
     v->samples = hw_sat_add(v->samples, r->samples);
-    if (r->size >= 0 && r->count >= 0 && r->samples >= 0) {
+    if (r->size >= 0 && r->count >= 0 && r->samples >= 0 && !base) {
         v->alloc_space = hw_sat_add(v->alloc_space, r->size);
         v->alloc_objects = hw_sat_add(v->alloc_objects, r->count);
         v->alloc_samples = hw_sat_add(v->alloc_samples, r->samples);
@@ -117,9 +117,10 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     hw_profile_dump_rows(t->p, dump, &first, &n);
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
     t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
+    bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
     for (size_t i = first; i < first + n; i++) {
         struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
-        if (add_row(t, &r) < 0)
+        if (add_row(t, &r, base) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;

@@ -54,6 +54,7 @@ enum hw_control_type {
     HW_CTL_LIVE_REPLY = 43, /* body: struct hw_control_live; fd: a trace with one dump of each heap,
                              * of every callstack, that the session's own file knows nothing of */
     HW_CTL_LEFT = 44,       /* body: u32 processes that are left in the session */
+    HW_CTL_LAST = 45,       /* as LIVE_REPLY, unasked: a process at its end */
     HW_CTL_TYPE_COUNT
 };
 
@@ -73,7 +74,9 @@ enum hw_control_start_flags {
     HW_START_IDLE = 16,       /* --idle-allocations */
     HW_START_MALLOC_INFO = 32,
     HW_START_STRIP_ENV = 64,
-    HW_START_UNTIL_GONE = 128 /* ends when none of the processes named by number is left in it */
+    HW_START_UNTIL_GONE = 128, /* ends when none of the processes named by number is left in it */
+    HW_START_RESCAN = 512,     /* looks again for processes that run and that it means */
+    HW_START_TELL_LAST = 256   /* HW_CTL_LAST at the end of each process */
 };
 
 struct hw_control_start {

@@ -1,0 +1,75 @@
+/*
+ * continuous_file.h - what continuous recording writes: a period of a process's heap, and where all
+ * of them are
+ *
+ * Shapes:  a file is about one heap of one process and the time since the file before: pprof with
+ *          alloc_* of that time, inuse_* at its end and base_* at its begin. state.json says until
+ *          when each process is known, so that the next recorder can tell of a gap.
+ * Owns:    the store and the notes; profiles are borrowed.
+ * Errors:  HW_ESYS (dropped, and counted), HW_ENOMEM.
+ * Units:   boottime ns for periods; wall time in names and files.
+ */
+#ifndef HW_CLI_CONTINUOUS_FILE_H
+#define HW_CLI_CONTINUOUS_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "cli/profile_store.h"
+
+struct hw_cli;
+struct hw_error;
+struct hw_profile;
+
+struct hw_continuous_process {
+    int32_t pid;
+    uint64_t start_ticks; /* tells it from another one of the same number; 0 = not known */
+    uint64_t since_ns;    /* begin of the period that is not kept yet */
+    uint64_t n_lost;      /* samples, until the last file */
+    int64_t gap_from_s;   /* wall time from which on nothing is known before since_ns; 0 = none */
+    char *name;           /* owned by who has it */
+    bool ended, gone_once;
+};
+
+struct hw_continuous_look {
+    const struct hw_profile *now, *before; /* NULL = this is the first */
+    uint64_t n_lost;                       /* samples, since the session's begin */
+    uint64_t at_ns;
+};
+
+struct hw_known_process {
+    int32_t pid;
+    uint64_t start_ticks;
+    int64_t until_s;
+};
+
+typedef HW_VEC(struct hw_known_process) hw_known_processes;
+
+struct hw_continuous_files {
+    const struct hw_cli *cli;
+    struct hw_profile_store store;
+    hw_known_processes known;   /* of a recorder that is gone */
+    hw_known_processes noted;   /* of this round */
+    hw_known_processes last;    /* of the round before */
+    struct hw_strbuf push;      /* files that were not handed over yet, one a line */
+    int64_t wall_offset_ns;     /* wall - boottime, at the last round */
+    uint64_t distrust_until_ns; /* the clock was set: ages mean nothing until then */
+    int push_pid;               /* of the command that sends; 0 = none */
+};
+
+int hw_continuous_files_open(struct hw_continuous_files *f, const struct hw_cli *cli,
+                             struct hw_error *err);
+void hw_continuous_files_close(struct hw_continuous_files *f);
+/* The recorder is gone: whom it knew, it knew until the last round. */
+void hw_continuous_lost(struct hw_continuous_files *f);
+/* Whether and until when a recorder that is gone knew it. */
+void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_process *p);
+/* One file for each heap of which there is something to say. */
+int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_process *p,
+                        const struct hw_continuous_look *look, struct hw_error *err);
+void hw_continuous_note(struct hw_continuous_files *f, const struct hw_continuous_process *p);
+/* Retention, state.json, handing over to `heapwise push`. */
+int hw_continuous_end_round(struct hw_continuous_files *f, struct hw_error *err);
+
+#endif

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""serve --continuous: what is kept of processes that are recorded all the time, and what becomes of it when things go wrong."""
+import glob
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import hw
+
+
+class Stepper:
+    """tests/targets/steps.c under a name of its own, as others on this machine are recorded, too."""
+    def __init__(self, box, name):
+        if not os.path.exists(box.path(name)):
+            shutil.copy(hw.target("steps"), box.path(name))
+        self.p = box.start([box.path(name)], stdin=subprocess.PIPE)
+        self.pid = self.p.pid
+        hw.equal(self.p.stdout.readline(), b"ready 1\n", "its start")
+
+    def do(self, step):
+        self.p.stdin.write(step.encode() + b"\n")
+        self.p.stdin.flush()
+        hw.equal(self.p.stdout.readline(), b"ok\n", step)
+
+    def prepared(self):
+        """Whether our library is in it: it speaks to the recorder when it allocates."""
+        return "heapprofd" in open(f"/proc/{self.pid}/maps").read()
+
+    def end(self):
+        self.p.stdin.write(b"q\n")
+        self.p.stdin.close()
+        self.p.wait(30)
+
+
+def comm(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+class Continuous:
+    def __init__(self, box, *args, interval=1, every="500ms", kept="kept", log="serve.log"):
+        self.box, self.kept, self.log = box, box.path(kept), box.path(log)
+        self.p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--every", every, "-i", str(interval), "--max-rate", "0", "--max-cpu", "0",
+                            "--profiles", self.kept, *args], stderr=open(self.log, "wb"))
+        hw.wait_for(lambda: self.p.poll() is not None or b"Ctrl-C ends" in self.said(), "the server runs")
+        hw.true(self.p.poll() is None, f"it runs: {self.said()}")
+
+    def said(self):
+        return pathlib.Path(self.log).read_bytes()
+
+    def files(self):
+        return sorted(glob.glob(self.kept + "/2*/*.pb.gz"))
+
+    def recorder(self):
+        kids = []
+        for task in os.listdir(f"/proc/{self.p.pid}/task"):
+            kids += pathlib.Path(f"/proc/{self.p.pid}/task/{task}/children").read_text().split()
+        return max((int(k) for k in kids if comm(k) == "heapprofd"), default=0)
+
+    def state(self):
+        """What it said at the end of a round; \"\" before the first."""
+        path = self.kept + "/state.json"
+        return open(path).read() if os.path.exists(path) else ""
+
+    def stop(self):
+        self.p.send_signal(signal.SIGINT)
+        hw.equal(self.p.wait(40), 0, "its exit")
+
+
+def rows(box, path):
+    """Rows of a file by heapwise: [(count, size)] of its base and of its period."""
+    out = box.run([hw.tool("heapwise"), "query", path,
+                   "select (select count(*) from heap_profile_allocation b where b.ts < a.ts) > 0 as later, f.name, a.count, a.size, a.heap_name, "
+                   "p.pid, p.name from heap_profile_allocation a join process p using(upid) join stack_profile_callsite c on a.callsite_id = c.id "
+                   "join stack_profile_frame f on c.frame_id = f.id where f.name in ('fn_a', 'fn_b') order by a.ts, f.name, a.size desc"],
+                  check=0).stdout.decode().splitlines()[1:]
+    return [r.replace('"', "").split(",") for r in out]
+
+
+def sums(box, files, pid):
+    """What all files of one process say together: {site: [allocated, allocations, live at the end, objects]}"""
+    total = {}
+    for path in files:
+        if f"-{pid}-" not in path:
+            continue
+        raw = box.run(["go", "tool", "pprof", "-raw", path], check=0).stdout.decode()
+        types = [t.split("/")[0] for t in raw.split("Samples:\n")[1].splitlines()[0].split()]
+        hw.equal(types, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "base_objects", "base_space"], "the columns")
+        names = {}
+        for line in raw.split("Locations\n")[1].split("Mappings")[0].splitlines():
+            word = line.split()
+            if len(word) > 3:
+                names[word[0].rstrip(":")] = word[3]
+        now = {}
+        for line in raw.split("Samples:\n")[1].split("Locations\n")[0].splitlines()[1:]:
+            values, stack = line.split(":")
+            for site in ("fn_a", "fn_b"):
+                if site in (names.get(i) for i in stack.split()):
+                    v = [int(x) for x in values.split()]
+                    have = total.get(site, [0, 0, 0, 0])
+                    hw.equal([v[5], v[4]], have[2:], f"{path}: {site} was held before")
+                    total[site] = [have[0] + v[1], have[1] + v[0], v[3], v[2]]
+                    now[site] = v
+        for site, have in total.items():
+            hw.true(site in now or have[2] == 0, f"{path}: {site} is missing")
+    return total
+
+
+def exact(box):
+    """Interval 1: the periods add up to what the program says; one that ends between two rounds is kept, too."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name)
+    hw.wait_for(t.prepared, "it is attached to", 30)
+    time.sleep(1)
+    for step in ("a 100", "f 40", "b 10"):
+        t.do(step)
+        time.sleep(1.2)
+    t.do("a 7")
+    t.end()
+    hw.wait_for(lambda: sums(box, s.files(), t.pid).get("fn_a", [0])[0] == 107000, "its last look")
+    hw.equal(sums(box, s.files(), t.pid), {"fn_a": [107000, 107, 67000, 67], "fn_b": [20000, 10, 20000, 10]}, "all periods")
+    hw.true(len(s.files()) >= 4, f"a file for each period with a change: {s.files()}")
+    r = rows(box, s.files()[1])
+    hw.equal([x[1:5] for x in r], [["fn_a", "100", "100000", "libc.malloc"], ["fn_a", "-40", "-40000", "libc.malloc"]], "base and change")
+    hw.equal(r[0][5:], [str(t.pid), name], "whose it is")
+    n = len(s.files())
+    time.sleep(1.5)
+    hw.equal(len(s.files()), n, "nothing happens, nothing is written")
+    # One that starts while we watch, and lives for less than a period.
+    env = {"LD_PRELOAD": hw.preload_library()}
+    p = box.start([box.path(name)], stdin=subprocess.PIPE, env=env)
+    p.communicate(b"a 50\nb 3\nf 10\nq\n", timeout=30)
+    hw.wait_for(lambda: any(f"-{p.pid}-" in f for f in s.files()), "a short life is kept")
+    hw.equal(sums(box, s.files(), p.pid), {"fn_a": [50000, 50, 40000, 40], "fn_b": [6000, 3, 6000, 3]}, "all of it")
+    s.stop()
+
+
+def forks(box):
+    """A target that forks all day: each of its children is kept, the processes do not pile up in us."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    shutil.copy(hw.target("steps"), box.path(name))
+    s = Continuous(box, "--name", name, every="300ms")
+    env = {"LD_PRELOAD": hw.preload_library()}
+    pids = []
+    n = 300 if os.environ.get("HW_LONG") else 25
+    for i in range(n):
+        p = box.start([box.path(name)], stdin=subprocess.PIPE, env=env)
+        p.communicate(f"a {i + 1}\nq\n".encode(), timeout=30)
+        pids.append(p.pid)
+    hw.wait_for(lambda: all(any(f"-{pid}-" in f for f in s.files()) for pid in pids), "each is kept")
+    for i, pid in enumerate(pids):
+        hw.equal(sums(box, s.files(), pid)["fn_a"], [1000 * (i + 1), i + 1] * 2, f"process {i}")
+    hw.wait_for(lambda: json.loads(s.state() or "{}").get("processes") == [], "all are forgotten")
+    s.stop()
+
+
+def killed(box):
+    """The recorder is killed, then the server, under load: the target is recorded again, and the gap is in the data."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name)
+    hw.wait_for(t.prepared, "it is attached to", 30)
+    time.sleep(1)
+    t.do("a 10")
+    rounds = 100 if os.environ.get("HW_LONG") else 4
+    for i in range(rounds):
+        hw.wait_for(lambda: str(t.pid) in s.state(), "it is recorded")
+        before = len(s.files())
+        old = s.recorder()
+        os.kill(old, signal.SIGKILL)
+        hw.wait_for(lambda: s.said().count(b"starting again") == i + 1, "it is told")
+        hw.wait_for(lambda: s.recorder() not in (0, old), "another recorder")
+
+        def works():
+            t.do("a 1")
+            return len(s.files()) > before
+        hw.wait_for(works, "the next file", 30)
+    files = [f for f in s.files() if f"-{t.pid}-" in f]
+    gaps = [f for f in files if b"heapwise.unknown_since=2" in gzip.open(f).read()]
+    hw.true(len(gaps) >= rounds, f"{len(gaps)} gaps are marked")
+    s.p.kill()
+    s.p.wait()
+    t.do("a 5")
+    s = Continuous(box, "--name", name, log="again.log")
+    hw.true(len(s.files()) >= len(files), "what was kept stays")
+
+    def goes_on():
+        t.do("b 2")
+        return any(b"heapwise.unknown_since=2" in gzip.open(f).read() for f in s.files() if f not in files)
+    hw.wait_for(goes_on, "it goes on, with the gap", 30)
+    hw.equal(t.p.poll(), None, "the target lives")
+    t.end()
+    s.stop()
+
+
+def room(box):
+    """Only so much is kept; a full disk takes the oldest first and loses no newer one."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name, "--keep-size", "1500", every="200ms")
+    seen = set()
+    for i in range(12):
+        t.do(f"a {i + 1}")
+        time.sleep(0.45)
+        seen |= set(s.files())
+    s.stop()
+    size = sum(os.path.getsize(f) for f in s.files())
+    hw.true(0 < size <= 1500, f"{size} bytes are kept")
+    hw.true(len(seen) > len(s.files()) > 0, f"{len(seen)} files, {len(s.files())} kept")
+    hw.equal(s.files(), sorted(seen)[-len(s.files()):], "the newest ones")
+    hw.equal(json.load(open(s.kept + "/state.json"))["dropped"], 0, "none was dropped")
+    if os.geteuid() == 0:
+        os.mkdir(box.path("small"))
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "none", box.path("small")]).returncode == 0:
+            try:
+                s = Continuous(box, "--name", name, every="200ms", kept="small", log="small.log")
+                for i in range(14):
+                    t.do("a 3")
+                    time.sleep(0.45)
+                state = json.load(open(box.path("small/state.json")))
+                s.stop()
+                hw.true(s.files(), "some are kept")
+                hw.true(state["removed"] > 0, f"the oldest made room: {state} {s.said()}")
+            finally:
+                subprocess.run(["umount", "-l", box.path("small")])
+    t.end()
+
+
+def policy(box):
+    """The policy names the targets; without names, or with a faulty file, it says what to do."""
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    with open(box.path("policy"), "w") as f:
+        f.write(f"continuous = {name[:-1]}*\n")
+    s = Continuous(box, "--policy", "policy", interval=4096)
+    hw.wait_for(t.prepared, "it is attached to", 30)
+    s.stop()
+    for text, want in (("machine = open\n", b"continuous = NAME"), ("continuous\n", b"no `key = value`")):
+        with open(box.path("policy"), "w") as f:
+            f.write(text)
+        r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "policy", "--profiles", "kept"], check=None)
+        hw.true(r.returncode != 0 and want in r.stderr, f"{text!r}: {r.returncode} {r.stderr}")
+    t.end()
+
+
+if __name__ == "__main__":
+    hw.main({"exact": exact, "forks": forks, "killed": killed, "room": room, "policy": policy})
