@@ -108,6 +108,7 @@ struct hw_slab {
     uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
     uint32_t n_copies;
     uint32_t n_rounds; /* of the thread's key destructors */
+    uint32_t index;    /* of all slabs */
     /* Frames, and samples with a walk, not yet added to the session's counters. */
     uint32_t n_walked, n_adopted, n_samples;
     bool sure;     /* out was walked with a list of modules that was right then */
@@ -155,6 +156,11 @@ struct hw_session {
     _Atomic uint64_t sent[HW_SENT_SLOTS];   /* stack ids whose frames are in the ring */
     _Atomic uint64_t named[HW_NAMED_SLOTS]; /* managed ids whose names are */
 };
+
+static inline bool hw_marks_is_told(const struct hw_session *s, uint64_t id)
+{
+    return atomic_load_explicit(&s->named[id % HW_NAMED_SLOTS], memory_order_relaxed) == id;
+}
 
 /*
  * The page that a forked child finds wiped: whatever kind of fork, nobody is profiled there until

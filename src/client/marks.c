@@ -31,8 +31,7 @@
 #define NOTE_NAME  "heapwise"
 #define NOTE_LINK  1u
 #define TOKEN_TYPE (1u << 31)
-#define TOKEN_TOLD (1u << 30)        /* its beginning is in the ring */
-#define GENERATION (UINT32_MAX >> 1) /* a mark keeps these bits of it */
+#define TOKEN_TOLD (1u << 30) /* its beginning is in the ring */
 
 static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address);
 static void marks_end(uint64_t token);
@@ -48,11 +47,6 @@ static uint32_t on(void)
 }
 
 /* ---- names ---- */
-
-struct text {
-    const char *p;
-    size_t n;
-};
 
 static bool is_one_of(char c, const char *set)
 {
@@ -86,19 +80,19 @@ static size_t length_of_type(const char *p)
 }
 
 /* "... [with T = X; F = ...]" of GCC, "... [T = X, F = ...]" of Clang. */
-static struct text text_of(const struct heapwise_mark *m)
+struct hw_mark_text hw_mark_text_of(const struct heapwise_mark *m)
 {
     const char *p = m->name;
     if (m->flags & HEAPWISE_MARK_PRETTY)
         for (const char *at = p; *(at += until(at, '[')); at++) {
             size_t with = strncmp(at + 1, "with ", 5) == 0 ? 6 : 1;
             if (strncmp(at + with, "T = ", 4) == 0)
-                return (struct text){at + with + 4, length_of_type(at + with + 4)};
+                return (struct hw_mark_text){at + with + 4, length_of_type(at + with + 4)};
         }
-    return (struct text){p, strlen(p)};
+    return (struct hw_mark_text){p, strlen(p)};
 }
 
-static uint64_t id_of(enum hw_managed_kind kind, struct text t)
+static uint64_t id_of(enum hw_managed_kind kind, struct hw_mark_text t)
 {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < t.n; i++)
@@ -157,15 +151,16 @@ static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
     if (slab->marks.generation != generation) {
         slab->marks.n_scopes = slab->marks.n_types = 0;
         bool ask = atomic_load_explicit(&wants_slices, memory_order_relaxed) && !hw_sandbox();
+        slab->marks.slot = NULL;
         slab->marks.tid = ask ? (int32_t)syscall(SYS_gettid) : 0;
         slab->marks.names_thread = ask;
         atomic_signal_fence(memory_order_seq_cst);
         slab->marks.generation = generation;
     }
     if (__atomic_load_n(&m->id, __ATOMIC_RELAXED) == 0)
-        __atomic_store_n(&m->id,
-                         id_of(m->category ? HW_MANAGED_SCOPE : HW_MANAGED_TYPE, text_of(m)),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(
+            &m->id, id_of(m->category ? HW_MANAGED_SCOPE : HW_MANAGED_TYPE, hw_mark_text_of(m)),
+            __ATOMIC_RELAXED);
     __atomic_store_n(&m->state, generation << 1 | is_wanted(m), __ATOMIC_RELEASE);
     return true;
 }
@@ -181,9 +176,6 @@ static inline uint64_t push(struct hw_open_mark *stack, uint32_t most, uint32_t 
     *n = depth + 1;
     return depth;
 }
-
-static HW_COLD uint64_t slice_begin(struct heapwise_mark *m, struct hw_marks *k, uint32_t depth);
-static HW_COLD void slice_end(struct hw_marks *k, uint32_t depth);
 
 static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
 {
@@ -204,7 +196,9 @@ static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
     if (m->category) {
         uint64_t depth = push(k->scopes, HW_MAX_SCOPES, &k->n_scopes, mark);
         bool slices = atomic_load_explicit(&wants_slices, memory_order_relaxed);
-        return token | depth | (hw_unlikely(slices) ? slice_begin(m, k, (uint32_t)depth) : 0);
+        if (slices && hw_slice_begin(slab, m, (uint32_t)depth))
+            token |= TOKEN_TOLD;
+        return token | depth;
     }
     return token | TOKEN_TYPE | push(k->types, HW_MAX_TYPES, &k->n_types, mark);
 }
@@ -220,7 +214,7 @@ static void marks_end(uint64_t token)
     if (depth < *n)
         *n = depth;
     if (hw_unlikely(token & TOKEN_TOLD))
-        slice_end(&slab->marks, depth);
+        hw_slice_end(slab, depth);
 }
 
 /* ---- samples ---- */
@@ -235,28 +229,29 @@ bool hw_marks_alone(const struct hw_session *s)
     return s->config.stack_mode == HW_STACKS_PSEUDO;
 }
 
-static void tell_with(struct hw_session *s, uint64_t id, struct text t, struct text file)
+void hw_marks_tell(struct hw_session *s, uint64_t id, struct hw_mark_text t,
+                   struct hw_mark_text file)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
     struct heapwise_managed_text name = {
         .function = t.p, .n_function = t.n, .file = file.p, .n_file = file.n};
-    if (atomic_load_explicit(named, memory_order_relaxed) != id && hw_push_name(s, id, &name))
+    if (!hw_marks_is_told(s, id) && hw_push_name(s, id, &name))
         atomic_store_explicit(named, id, memory_order_relaxed);
 }
 
-static void tell(struct hw_session *s, uint64_t id, struct text t)
+static void tell(struct hw_session *s, uint64_t id, struct hw_mark_text t)
 {
-    tell_with(s, id, t, (struct text){NULL, 0});
+    hw_marks_tell(s, id, t, (struct hw_mark_text){NULL, 0});
 }
 
 static uint64_t told_id(struct hw_session *s, const struct heapwise_mark *m)
 {
-    tell(s, m->id, text_of(m));
+    tell(s, m->id, hw_mark_text_of(m));
     return m->id;
 }
 
 /* Into 16 bytes; false: there is none, or none that we may ask for. */
-static bool thread_name(char *out)
+bool hw_marks_thread_name(char *out)
 {
     bool known = !hw_sandbox() && syscall(SYS_prctl, PR_GET_NAME, out) == 0;
     out[known ? 15 : 0] = '\0';
@@ -267,11 +262,11 @@ static void put_thread(struct hw_session *s, struct hw_mixed *m)
 {
     char name[48] = "[Thread: ";
     size_t n = strlen(name);
-    if (!thread_name(name + n))
+    if (!hw_marks_thread_name(name + n))
         memcpy(name + n, "?", 2);
     n = strlen(name);
     name[n++] = ']';
-    struct text t = {name, n};
+    struct hw_mark_text t = {name, n};
     uint64_t id = id_of(HW_MANAGED_SCOPE, t);
     tell(s, id, t);
     hw_mixed_splice(m, m->n_frames, 0, &id, 1);
@@ -331,7 +326,7 @@ static void put_among(struct hw_session *s, const struct hw_marks *k, struct hw_
 
 void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
-    bool mine = k->generation == (s->generation & GENERATION);
+    bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
     if (hw_marks_alone(s)) {
         m->n_frames = m->n_managed = 0;
         m->stop = HW_STOP_END;
@@ -346,79 +341,6 @@ void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_m
         uint64_t id = told_id(s, k->types[kept(k->n_types, HW_MAX_TYPES) - 1].mark);
         hw_mixed_splice(m, 0, 0, &id, 1);
     }
-}
-
-/* ---- slices ---- */
-
-/* A name differs by its category: the same literal is at the same place. */
-static uint64_t slice_id(const struct heapwise_mark *m)
-{
-    uint64_t place = (uint64_t)(uintptr_t)m->category * 0x9e3779b97f4a7c15u;
-    return hw_managed_id(HW_MANAGED_SLICE, (m->id ^ place >> 8) | 1);
-}
-
-/* Slices take half of the ring at most: samples must not wait for them, and never end for them. */
-static bool push_slice(struct hw_session *s, uint64_t id, int32_t tid, uint32_t depth)
-{
-    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_slice), hw_alone());
-    if (pos == 0)
-        return false;
-    struct hw_rec_slice *r = hw_ring_at(&s->ring, pos);
-    r->id = id;
-    r->time_ns = hw_sys_now_ns(hw_sandbox());
-    r->tid = (uint32_t)tid;
-    r->depth = depth;
-    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_SLICE);
-    return true;
-}
-
-static bool tell_slice(struct hw_session *s, const struct heapwise_mark *m, struct hw_marks *k,
-                       uint32_t depth)
-{
-    char name[16];
-    if (k->tid <= 0 || hw_ring_free_bytes(&s->ring) <= (s->ring.mask + 1) / 2)
-        return false;
-    if (hw_unlikely(k->names_thread)) {
-        k->names_thread = false;
-        if (thread_name(name))
-            tell(s, hw_managed_id(HW_MANAGED_THREAD, (uint64_t)k->tid),
-                 (struct text){name, strlen(name)});
-    }
-    if (!m)
-        return push_slice(s, 0, k->tid, depth);
-    uint64_t id = slice_id(m);
-    tell_with(s, id, text_of(m), (struct text){m->category, strlen(m->category)});
-    return push_slice(s, id, k->tid, depth);
-}
-
-/* m NULL: an end. In a handler that interrupted us there is no place for it. */
-static bool slice(const struct heapwise_mark *m, struct hw_marks *k, uint32_t depth)
-{
-    struct hw_visit v;
-    bool told = false;
-    hw_enter(&v);
-    if (v.session && k->generation == (v.session->generation & GENERATION)) {
-        told = !v.nested && tell_slice(v.session, m, k, depth);
-        if (!told)
-            hw_count(v.session, lost_slices, 1);
-    }
-    hw_leave(&v);
-    return told;
-}
-
-static HW_COLD uint64_t slice_begin(struct heapwise_mark *m, struct hw_marks *k, uint32_t depth)
-{
-    int saved = errno;
-    bool told = slice(m, k, depth);
-    errno = saved;
-    return told ? TOKEN_TOLD : 0;
-}
-
-static HW_COLD void slice_end(struct hw_marks *k, uint32_t depth)
-{
-    int saved = errno;
-    (void)slice(NULL, k, depth); /* counted, and made up for by the next one */
-    errno = saved;
 }
 
 /* ---- notes ---- */
@@ -497,7 +419,7 @@ void hw_marks_start(struct hw_session *s)
     atomic_store_explicit(&wants_slices, slices, memory_order_relaxed);
     atomic_store_explicit(&wants_scopes, scopes, memory_order_relaxed);
     atomic_store_explicit(&wants_types, (s->config.flags & HW_CC_TYPES) != 0, memory_order_relaxed);
-    __atomic_store_n(&marks.on, s->generation & GENERATION, __ATOMIC_RELEASE);
+    __atomic_store_n(&marks.on, s->generation & HW_MARKS_GENERATION, __ATOMIC_RELEASE);
     (void)dl_iterate_phdr(join_module, NULL); /* gives what the last call gave */
 }
 
@@ -512,7 +434,7 @@ HW_EXPORT void heapwise_marks_join(const struct heapwise_marks **here)
 /* Unless the next session has begun already. */
 void hw_marks_stop(const struct hw_session *s)
 {
-    uint32_t generation = s->generation & GENERATION;
+    uint32_t generation = s->generation & HW_MARKS_GENERATION;
     (void)__atomic_compare_exchange_n(&marks.on, &generation, 0, /* weak = */ false,
                                       __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }

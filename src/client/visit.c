@@ -119,6 +119,7 @@ static void slab_return(void *p)
         abandon(&hw_here);
     if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
         return;
+    hw_slices_thread_ends(slab);
     hw_here.flags |= HW_TLS_ENDED;
     hw_here.slab = NULL;
     atomic_store_explicit(&slab->in_use, 0, memory_order_release);
@@ -148,6 +149,7 @@ static struct hw_slab *slab_claim(void)
             s->stack_hi = 0;
             s->generation = 0;
             s->n_rounds = 0;
+            s->index = c * CHUNK_SLABS + i;
             s->marks.generation = 0; /* what another thread left open */
             return s;
         }

@@ -250,7 +250,7 @@ void hw_target_free(struct hw_target *t);
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
 void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n);
 /* Beginnings and ends of scopes, in the order of each thread: writes and frees them. */
-void hw_target_slices(struct hw_target *t, struct hw_rec_slice *list, size_t n);
+void hw_target_slices(struct hw_target *t, struct hw_fed_slice *list, size_t n);
 /* Before a dump is written. True: every stack has its frames; late: also without names. */
 bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);

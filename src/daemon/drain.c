@@ -158,6 +158,7 @@ static bool put_snapshot(struct drain_thread *t, struct hw_feed *f, uint32_t sna
 {
     tell_names(t, f);
     tell_stacks(t, f);
+    hw_feed_slice_rests(f, f->d.final);
     tell_slices(t, f);
     struct hw_snapshot *s = NULL;
     (void)hw_feed_snapshot(f, snap_flags, &s); /* NULL is the answer "no memory" */

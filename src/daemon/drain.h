@@ -34,8 +34,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_FULL = 8,  /* max_bytes reached: it is not read any more */
                        HW_DRAINED_NAMES =
                            10, /* data: array of n const struct hw_managed_name *, to be freed */
-                       HW_DRAINED_SLICES = 11 /* data: array of n struct hw_rec_slice, to be freed;
-                                                 n leaves the feed's n_slices_told then */
+                       HW_DRAINED_SLICES = 11 /* data: array of n struct hw_fed_slice, to be
+                                                 freed; n leaves the feed's n_slices_told then */
 };
 
 enum hw_drained_flags {

@@ -53,11 +53,13 @@ void hw_feed_done(struct hw_feed *f)
     hw_vec_done(&f->stacks);
     hw_vec_done(&f->events);
     hw_vec_done(&f->slices);
+    free(f->slots);
     hw_arena_done(&f->arena);
     free(f->known);
     free(f->cache);
     free(f->walk);
     f->known = NULL;
+    f->slots = NULL;
     f->cache = NULL;
     f->walk = NULL;
 }
@@ -493,20 +495,6 @@ static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64
     return true;
 }
 
-#define MAX_SLICES (4u << 20) /* told and not written: the file is slower than the program */
-
-static bool on_slice(struct hw_feed *f, const uint8_t *rec, uint32_t size)
-{
-    struct hw_rec_slice r;
-    if (size < sizeof r)
-        return false;
-    memcpy(&r, rec, sizeof r);
-    size_t n = f->slices.n + atomic_load_explicit(&f->n_slices_told, memory_order_relaxed);
-    if (n >= MAX_SLICES || hw_vec_push(&f->slices, r) < 0)
-        f->n_lost_slices++;
-    return true;
-}
-
 static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
 {
     if (size < sizeof f->minfo)
@@ -549,8 +537,8 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
         return on_minfo(f, rec, size) ? 1 : -1;
     case HW_REC_FAILED:
         return on_failed(f, size) ? 1 : -1;
-    case HW_REC_SLICE:
-        return on_slice(f, rec, size) ? 1 : -1;
+    case HW_REC_SLICES:
+        return hw_feed_slices(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:
         return 1;
     default: /* a number from outside */

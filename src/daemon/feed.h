@@ -54,6 +54,14 @@ static inline bool hw_stack_is_managed(const struct hw_stack *s, uint32_t i)
 struct hw_walk_cache;
 struct hw_walk_out;
 struct hw_feed_known;
+struct hw_slice_seen;
+
+/* A scope that begins or ends, see struct hw_slice_entry. */
+struct hw_fed_slice {
+    uint64_t id; /* 0 = an end */
+    uint64_t time_ns;
+    uint32_t tid, depth;
+};
 
 struct hw_feed {
     void *owner; /* for who reads the messages; never looked into here */
@@ -72,7 +80,8 @@ struct hw_feed {
     bool stream; /* stream_allocations: events are told, no stacks wanted */
     HW_VEC(struct hw_stream_event) events;   /* not told yet */
     uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
-    HW_VEC(struct hw_rec_slice) slices;      /* not told yet */
+    HW_VEC(struct hw_fed_slice) slices;      /* not told yet */
+    struct hw_slice_seen *slots;             /* owned; HW_SLICE_SLOTS; NULL = none seen yet */
     _Atomic size_t n_slices_told;            /* and not written yet */
     uint64_t n_lost_slices;                  /* for want of memory or time */
     struct hw_map64 addresses;               /* of live samples, for their frees */
@@ -138,6 +147,13 @@ void hw_feed_done(struct hw_feed *f);
 
 /* Books records below the position until (UINT64_MAX = all), at most max of them. */
 enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns);
+
+/* ---- slice_feed.c ---- */
+
+/* Of a record HW_REC_SLICES; false: it is damaged. */
+bool hw_feed_slices(struct hw_feed *f, const uint8_t *rec, uint32_t size);
+/* What threads have gathered and not sent. final: nothing comes by the ring any more. */
+void hw_feed_slice_rests(struct hw_feed *f, bool final);
 
 /* ---- what a dump needs, self-contained ---- */
 

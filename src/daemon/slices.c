@@ -97,7 +97,7 @@ static void set_clock(struct hw_target_slices *s)
         s->to_boottime = now;
 }
 
-static int write_one(struct hw_target *t, const struct hw_rec_slice *r, struct hw_error *err)
+static int write_one(struct hw_target *t, const struct hw_fed_slice *r, struct hw_error *err)
 {
     struct hw_slice_writer *w = t->session->slices;
     uint64_t ts = r->time_ns + t->slices.to_boottime, track = track_of(t, r->tid);
@@ -118,7 +118,7 @@ static int write_one(struct hw_target *t, const struct hw_rec_slice *r, struct h
     return hw_slice_write_begin(w, ts, track, file_of(n), function_of(n), err);
 }
 
-void hw_target_slices(struct hw_target *t, struct hw_rec_slice *list, size_t n)
+void hw_target_slices(struct hw_target *t, struct hw_fed_slice *list, size_t n)
 {
     struct hw_session *s = t->session;
     struct hw_error err = {0};

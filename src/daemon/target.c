@@ -632,7 +632,8 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     if (room < HW_TABLES_BYTES && wanted > room / 2) /* it has little address space in all */
         wanted = room / 2 > MIN_RING_BYTES ? room / 2 : MIN_RING_BYTES;
     uint64_t size = ring_size(s, wanted, &t->ring_bytes);
-    int rc = hw_ring_create(&ring, size);
+    int rc =
+        c->record_slices ? hw_ring_create_with_slots(&ring, size) : hw_ring_create(&ring, size);
     if (rc < 0)
         return hw_fail(err, rc, 0, "Failed to create shared memory.");
     s->ring_used += t->ring_bytes;

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 7u
+#define HW_WIRE_VERSION 8u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -45,7 +45,7 @@ enum hw_rec_type {
     HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
     HW_REC_MIXED = 11,     /* struct hw_rec_stack + entries: some of them are managed frames */
     HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
-    HW_REC_SLICE = 13,     /* struct hw_rec_slice: a scope of the program began or ended */
+    HW_REC_SLICES = 13,    /* struct hw_rec_slices + entries: scopes that began or ended */
     HW_REC_TYPE_COUNT
 };
 
@@ -210,18 +210,16 @@ struct hw_rec_failed {
 };
 _Static_assert(sizeof(struct hw_rec_failed) == 24, "ring layout");
 
-/*
- * A scope begins, or ends: then all of the thread that are at this depth or deeper do, as one may
- * be left by longjmp, or its end lost. One whose beginning was lost tells no end.
- */
-struct hw_rec_slice {
+/* A thread's batch, see wire/slices.h. */
+struct hw_rec_slices {
     uint64_t head;
-    uint64_t id; /* of HW_MANAGED_SLICE; 0 = an end */
-    uint64_t time_ns;
-    uint32_t tid;   /* as the target knows it */
-    uint32_t depth; /* of the scope, from 0 */
+    uint32_t slot, batch, tid;
+    uint32_t reserved0;
+    uint64_t ticks, time_ns; /* when it began */
+    uint64_t end_ticks, end_time_ns;
+    /* struct hw_slice_entry, at most HW_SLICE_BATCH */
 };
-_Static_assert(sizeof(struct hw_rec_slice) == 32, "ring layout");
+_Static_assert(sizeof(struct hw_rec_slices) == 56, "ring layout");
 
 struct hw_rec_maps {
     uint64_t head;

@@ -25,12 +25,12 @@
 
 #include "base/banned.h"
 
-int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
+static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_bytes)
 {
     *r = (struct hw_ring_reader){.fd = -1};
     if (!hw_ring_size_ok(data_bytes))
         return HW_EINVAL;
-    size_t whole = hw_ring_head_bytes() + (size_t)data_bytes;
+    size_t whole = hw_ring_head_bytes() + (size_t)data_bytes + slots_bytes;
     int rc = HW_ESYS;
     r->fd = memfd_create("heapwise-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)whole) != 0)
@@ -49,6 +49,11 @@ int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
     r->shm = shm;
     r->data = data;
     r->data_bytes = data_bytes;
+    struct hw_slice_slot *slots;
+    if (slots_bytes && (rc = hw_ring_map_slots(r->fd, data_bytes, &slots)) < 0)
+        goto fail;
+    if (slots_bytes)
+        r->slots = slots;
     r->scratch = malloc(HW_REC_MAX_BYTES);
     if (!r->scratch) {
         rc = HW_ENOMEM;
@@ -57,6 +62,7 @@ int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
     shm->magic = HW_RING_MAGIC;
     shm->version = HW_WIRE_VERSION;
     shm->data_bytes = data_bytes;
+    shm->slots_bytes = (uint32_t)slots_bytes;
     atomic_store_explicit(&shm->write_pos, HW_RING_FIRST_POS, memory_order_relaxed);
     atomic_store_explicit(&shm->read_pos, HW_RING_FIRST_POS, memory_order_relaxed);
     r->read_pos = HW_RING_FIRST_POS;
@@ -65,6 +71,16 @@ int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
 fail:
     hw_ring_done(r);
     return rc;
+}
+
+int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
+{
+    return create(r, data_bytes, /* slots_bytes = */ 0);
+}
+
+int hw_ring_create_with_slots(struct hw_ring_reader *r, uint64_t data_bytes)
+{
+    return create(r, data_bytes, hw_ring_slots_bytes());
 }
 
 void hw_ring_close_fd(struct hw_ring_reader *r)
@@ -77,6 +93,7 @@ void hw_ring_close_fd(struct hw_ring_reader *r)
 void hw_ring_done(struct hw_ring_reader *r)
 {
     hw_ring_close_fd(r);
+    hw_ring_unmap_slots(r->slots);
     hw_ring_unmap(r->shm, r->data_bytes);
     free(r->scratch);
     *r = (struct hw_ring_reader){.fd = -1};

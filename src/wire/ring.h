@@ -22,6 +22,7 @@
 
 #include "base/alone.h"
 #include "wire/records.h"
+#include "wire/slices.h"
 
 #define HW_RING_MAGIC         0x31676e6972777768u /* "hwwring1" */
 #define HW_RING_FIRST_POS     4096u
@@ -71,8 +72,8 @@ struct hw_ring_counters {
 /* Page 0 of the ring's memory file. The daemon fills it before handing the file over. */
 struct hw_ring_shm {
     uint64_t magic;
-    uint32_t version; /* HW_WIRE_VERSION */
-    uint32_t reserved0;
+    uint32_t version;              /* HW_WIRE_VERSION */
+    uint32_t slots_bytes;          /* behind the data, for wire/slices.h; 0 = none */
     uint64_t data_bytes;           /* 2^k */
     _Atomic uint32_t client_error; /* enum hw_client_error */
     /* dlcloses of the target in this session: code may be replaced behind them. Equal while none is
@@ -95,8 +96,9 @@ _Static_assert(sizeof(struct hw_ring_shm) <= 4096, "one page");
 
 struct hw_ring_writer {
     struct hw_ring_shm *shm;
-    uint8_t *data; /* 2 * data_bytes of address space */
-    uint64_t mask; /* data_bytes - 1 */
+    uint8_t *data;               /* 2 * data_bytes of address space */
+    uint64_t mask;               /* data_bytes - 1 */
+    struct hw_slice_slot *slots; /* NULL = none */
 };
 
 /* alone: the process has one thread, and no other one writes. */
@@ -163,6 +165,7 @@ static inline uint64_t hw_ring_free_bytes(const struct hw_ring_writer *w)
 struct hw_ring_reader {
     struct hw_ring_shm *shm; /* the target's to scribble on */
     const uint8_t *data;
+    const struct hw_slice_slot *slots; /* the target's, too; NULL = none */
     uint64_t data_bytes;
     uint64_t read_pos;     /* private cursor: never read back from shared memory */
     uint64_t released_pos; /* what the writers were told last */
@@ -176,6 +179,8 @@ struct hw_ring_reader {
 /* Makes, fills (no later SIGBUS), seals and maps a ring. data_bytes: power of two within the
  * limits. */
 int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes);
+/* The same with HW_SLICE_SLOTS of wire/slices.h. */
+int hw_ring_create_with_slots(struct hw_ring_reader *r, uint64_t data_bytes);
 void hw_ring_close_fd(struct hw_ring_reader *r);
 void hw_ring_done(struct hw_ring_reader *r);
 

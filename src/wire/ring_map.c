@@ -1,7 +1,7 @@
 /*
  * ring_map.c - the double mapping, and the client's half of opening a ring
  *
- *      file:     | page 0 | data                |
+ *      file:     | page 0 | data                | slots of slices.h, if any
  *      address:  | page 0 | data                | data again          |
  *
  * A record that begins near the end of the data runs on into the second view, so neither side ever
@@ -62,6 +62,27 @@ void hw_ring_unmap(struct hw_ring_shm *shm, uint64_t data_bytes)
         (void)munmap((uint8_t *)shm - head, 3 * head + 2 * (size_t)data_bytes);
 }
 
+size_t hw_ring_slots_bytes(void)
+{
+    return HW_SLICE_SLOTS * sizeof(struct hw_slice_slot) + hw_ring_head_bytes();
+}
+
+int hw_ring_map_slots(int fd, uint64_t data_bytes, struct hw_slice_slot **out)
+{
+    void *p = mmap(NULL, hw_ring_slots_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                   (off_t)(hw_ring_head_bytes() + data_bytes));
+    if (p == MAP_FAILED)
+        return HW_ESYS;
+    *out = p;
+    return HW_OK;
+}
+
+void hw_ring_unmap_slots(const struct hw_slice_slot *slots)
+{
+    if (slots)
+        (void)munmap((void *)(uintptr_t)slots, hw_ring_slots_bytes());
+}
+
 int hw_ring_attach(int fd, struct hw_ring_writer *out)
 {
     struct stat st;
@@ -72,25 +93,36 @@ int hw_ring_attach(int fd, struct hw_ring_writer *out)
     /* Without these seals the file could shrink under us and every store end in SIGBUS. */
     if ((seals & HW_RING_SEALS) != HW_RING_SEALS || st.st_size < (off_t)head)
         return HW_EFORMAT;
-    uint64_t data_bytes = (uint64_t)st.st_size - head;
+    uint64_t data_bytes = (uint64_t)st.st_size - head, slots_bytes = 0;
+    if (!hw_ring_size_ok(data_bytes) && data_bytes > hw_ring_slots_bytes()) {
+        slots_bytes = hw_ring_slots_bytes();
+        data_bytes -= slots_bytes;
+    }
     if (!hw_ring_size_ok(data_bytes))
         return HW_EFORMAT;
     struct hw_ring_shm *shm;
+    struct hw_slice_slot *slots = NULL;
     uint8_t *data;
     int rc = hw_ring_map(fd, data_bytes, &shm, &data);
     if (rc < 0)
         return rc;
     if (shm->magic != HW_RING_MAGIC || shm->version != HW_WIRE_VERSION ||
-        shm->data_bytes != data_bytes) {
+        shm->data_bytes != data_bytes || shm->slots_bytes != slots_bytes)
+        rc = HW_EVERSION;
+    else if (slots_bytes)
+        rc = hw_ring_map_slots(fd, data_bytes, &slots);
+    if (rc < 0) {
         hw_ring_unmap(shm, data_bytes);
-        return HW_EVERSION;
+        return rc;
     }
-    *out = (struct hw_ring_writer){.shm = shm, .data = data, .mask = data_bytes - 1};
+    *out =
+        (struct hw_ring_writer){.shm = shm, .data = data, .mask = data_bytes - 1, .slots = slots};
     return HW_OK;
 }
 
 void hw_ring_detach(struct hw_ring_writer *w)
 {
+    hw_ring_unmap_slots(w->slots);
     hw_ring_unmap(w->shm, w->mask + 1);
     *w = (struct hw_ring_writer){0};
 }

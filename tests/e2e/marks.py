@@ -4,9 +4,11 @@ import collections
 import csv
 import gzip
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
@@ -308,6 +310,58 @@ def slices_lost(box):
     hw.true(query(box, trace, "select count(*) from slice where dur < 0")[0][0] <= 1, "only the last one's end can be missing")
     hw.equal(query(box, trace, "select count(*) from stats where value and name in ('misplaced_end_event', 'heapprofd_buffer_overran')"), [(0,)],
              "ends without beginning, or samples that had to wait for slices")
+
+
+REST = r"""
+#include <heapwise/heap_profile.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *sleeps(void *arg)
+{
+    HEAPWISE_TRACE_EVENT("r", "Asleep");
+    { HEAPWISE_TRACE_EVENT("r", "Short"); }
+    pause();
+    return arg;
+}
+static void *ends(void *arg)
+{
+    HEAPWISE_TRACE_EVENT("r", "Ended");
+    return arg;
+}
+int main(void)
+{
+    pthread_t a, b;
+    void *volatile first = malloc(100);
+    free(first);
+    pthread_create(&a, NULL, sleeps, NULL);
+    pthread_create(&b, NULL, ends, NULL);
+    pthread_join(b, NULL);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def slices_of_sleepers(box):
+    """What a thread has begun is in the file, also when it never runs again: at a dump, and when the program is killed."""
+    hw.need("gcc")
+    src, exe, trace = box.path("a.c"), box.path("a.out"), box.path("t.trace")
+    pathlib.Path(src).write_text(REST)
+    box.run(["gcc", "-O2", "-pthread", "-I", str(hw.ROOT / "include"), "-o", exe, src], check=0)
+    p = box.start([hw.tool("heapwise"), "record", "-q", "-f", "-i", "1", "-c", "200ms", "-o", trace, "--slices", "--", exe])
+    hw.equal(p.stdout.readline(), b"ready\n", "the program")
+    children = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children")
+    pid = next(int(c) for c in children.read_text().split()
+               if os.path.realpath(f"/proc/{c}/exe") == os.path.realpath(exe))
+    seen = "select name, count(*), min(dur) >= 0, max(depth) from slice group by 1"
+    time.sleep(0.7)  # some dumps, each of which reads what has not been sent
+    os.kill(pid, 9)
+    p.communicate(timeout=30)
+    hw.equal(query(box, trace, seen), [("Asleep", 1, 0, 0), ("Ended", 1, 1, 0), ("Short", 1, 1, 1)], "slices: once each")
+    hw.equal(query(box, trace, "select count(*) from stats where value and name like '%slice%'"), [(0,)], "losses")
 
 
 NEW = r"""

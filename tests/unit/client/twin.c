@@ -289,7 +289,7 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
     }
     case HW_REC_MIXED: /* no runtime in these tests */
     case HW_REC_NAME:
-    case HW_REC_SLICE:
+    case HW_REC_SLICES:
         broken(t, "managed frames", size, pos);
         break;
     case HW_REC_ALLOC_COPY: {

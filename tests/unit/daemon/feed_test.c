@@ -21,10 +21,11 @@ struct fix {
     uint8_t *shared; /* the writer's view, to scribble on */
 };
 
-static void set_up(struct fix *f, uint64_t bytes)
+static void set_up_with(struct fix *f, uint64_t bytes, bool slots)
 {
     struct hw_ring_reader r;
-    assert_int_equal(hw_ring_create(&r, bytes), HW_OK);
+    assert_int_equal(slots ? hw_ring_create_with_slots(&r, bytes) : hw_ring_create(&r, bytes),
+                     HW_OK);
     assert_int_equal(hw_ring_attach(r.fd, &f->attached), HW_OK);
     hw_ring_close_fd(&r);
     f->w = f->attached;
@@ -37,6 +38,11 @@ static void set_up(struct fix *f, uint64_t bytes)
     hw_feed_init(f->feed, &r, true);
     f->feed->arch = HW_ARCH_HERE;
     f->shared = (uint8_t *)f->w.shm;
+}
+
+static void set_up(struct fix *f, uint64_t bytes)
+{
+    set_up_with(f, bytes, /* slots = */ false);
 }
 
 static void tear_down(struct fix *f)
@@ -606,9 +612,85 @@ static void test_failure(void **state)
     tear_down(&f);
 }
 
+/* ---- scopes ---- */
+
+static void put_batch(struct fix *f, uint32_t slot, uint32_t batch, uint32_t n)
+{
+    struct {
+        struct hw_rec_slices r;
+        struct hw_slice_entry e[HW_SLICE_BATCH];
+    } rec = {.r = {.slot = slot, .batch = batch, .tid = 7, .ticks = 1000, .time_ns = 5000}};
+    rec.r.end_ticks = 1000 + 100;
+    rec.r.end_time_ns = 5000 + 200;
+    for (uint32_t i = 0; i < n; i++)
+        rec.e[i] = (struct hw_slice_entry){i % 2 ? 0 : 9, (uint64_t)i << HW_SLICE_DEPTH_BITS | 3};
+    put(f, &rec, (uint32_t)(sizeof rec.r + n * sizeof *rec.e), HW_REC_SLICES);
+}
+
+static void fill_slot(struct hw_slice_slot *s, uint32_t batch, uint32_t n)
+{
+    s->tid = 7;
+    s->ticks = hw_slice_ticks();
+    s->time_ns = hw_now_monotonic_ns();
+    for (uint32_t i = 0; i < n; i++)
+        s->entry[i] =
+            (struct hw_slice_entry){i % 2 ? 0 : 9, (uint64_t)i << HW_SLICE_DEPTH_BITS | 3};
+    atomic_store(&s->batch, batch);
+    atomic_store(&s->n, n);
+}
+
+/* A batch's times lie between its ends; a rest is told once, and not again with its batch. */
+static void test_slices(void **state)
+{
+    (void)state;
+    struct fix f;
+    set_up_with(&f, HW_RING_MIN_BYTES, /* slots = */ true);
+    put_batch(&f, 5, 0, 10);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->slices.n, 10);
+    assert_int_equal(f.feed->slices.v[4].time_ns, 5000 + 8);
+    assert_int_equal(f.feed->slices.v[4].depth, 3);
+    assert_int_equal(f.feed->slices.v[4].tid, 7);
+    assert_int_equal(f.feed->slices.v[5].id, 0);
+
+    struct hw_slice_slot *slot = &f.w.slots[5];
+    fill_slot(slot, 2, 4); /* batch 1 is not here yet */
+    hw_feed_slice_rests(f.feed, /* final = */ false);
+    assert_int_equal(f.feed->slices.n, 10);
+    fill_slot(slot, 1, 6);
+    atomic_store(&slot->n, 4);
+    hw_feed_slice_rests(f.feed, /* final = */ false);
+    assert_int_equal(f.feed->slices.n, 14);
+    hw_feed_slice_rests(f.feed, /* final = */ false);
+    assert_int_equal(f.feed->slices.n, 14);
+    atomic_store(&slot->n, 6);
+    hw_feed_slice_rests(f.feed, /* final = */ false);
+    assert_int_equal(f.feed->slices.n, 16);
+    put_batch(&f, 5, 1, 20); /* the same one, whole */
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(f.feed->slices.n, 30);
+    for (size_t i = 1; i < f.feed->slices.n; i++)
+        assert_true(f.feed->slices.v[i].time_ns >= f.feed->slices.v[i - 1].time_ns);
+
+    fill_slot(slot, 2, 2);
+    put_batch(&f, 6, 0, 2); /* names may be in the ring */
+    hw_feed_slice_rests(f.feed, /* final = */ false);
+    assert_int_equal(f.feed->slices.n, 30);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    hw_feed_slice_rests(f.feed, /* final = */ true);
+    assert_int_equal(f.feed->slices.n, 34);
+
+    atomic_store(&slot->n, UINT32_MAX); /* nonsense is no rest */
+    hw_feed_slice_rests(f.feed, /* final = */ true);
+    assert_int_equal(f.feed->slices.n, 34);
+    put_batch(&f, HW_SLICE_SLOTS, 0, 2);
+    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
+    tear_down(&f);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_managed),
              cmocka_unit_test(test_frames_of_managed), cmocka_unit_test(test_late_frames),
              cmocka_unit_test(test_until_and_holes), cmocka_unit_test(test_liars),
              cmocka_unit_test(test_scribbles), cmocka_unit_test(test_copy),
              cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads),
-             cmocka_unit_test(test_failure))
+             cmocka_unit_test(test_failure), cmocka_unit_test(test_slices))
