@@ -2,7 +2,7 @@
  * All processes and dumps of a profile as one JSON trace of memory dumps.
  *
  * A global dump takes in what was dumped within a twentieth of a second, each heap once; global
- * dumps do not overlap in time.
+ * dumps do not overlap in time, and those of the profile stay what they are.
  */
 #include <stdlib.h>
 #include <string.h>

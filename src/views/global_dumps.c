@@ -50,6 +50,24 @@ static bool same_thing(const struct hw_global_item *a, const struct hw_global_it
            (a->series != HW_ID_NONE || a->process != HW_ID_NONE);
 }
 
+/* Memory dumps of two times are two global dumps as it is. */
+static bool are_apart(const struct hw_global_item *a, const struct hw_global_item *b)
+{
+    return same_thing(a, b) ||
+           (a->process != HW_ID_NONE && b->process != HW_ID_NONE && a->ts_ns != b->ts_ns);
+}
+
+/* What is of one time stays together: it goes over to the next dump as a whole. */
+static size_t begin_of_time(const hw_global_items *items, size_t i, size_t end)
+{
+    int64_t ts = items->v[end].ts_ns;
+    if (items->v[i].ts_ns == ts)
+        return end;
+    while (items->v[end - 1].ts_ns == ts)
+        end--;
+    return end;
+}
+
 size_t hw_global_end(const hw_global_items *items, size_t i)
 {
     size_t end = i + 1;
@@ -57,8 +75,8 @@ size_t hw_global_end(const hw_global_items *items, size_t i)
         if (hw_sat_sub(items->v[end].ts_ns, items->v[i].ts_ns) > one_moment_ns)
             return end;
         for (size_t k = i; k < end; k++)
-            if (same_thing(&items->v[k], &items->v[end]))
-                return end;
+            if (are_apart(&items->v[k], &items->v[end]))
+                return begin_of_time(items, i, end);
     }
     return end;
 }

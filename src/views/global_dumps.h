@@ -4,7 +4,8 @@
  * Why:     memory-infra knows global dumps: one logical instant of all processes. Profiles know
  *          dumps of single heaps and memory dumps of processes.
  * Shapes:  items in order of time; a global dump is a run of them within a twentieth of a second
- *          that has each heap, and each process's memory dump, once. So they never overlap.
+ *          that has each heap, and each process's memory dump, once, memory dumps of one time only,
+ *          and all that was dumped at a time. So they never overlap.
  * Errors:  HW_ENOMEM.
  * Threads: pure; the profile must be frozen.
  * Source:  spec/memory-infra.md 3

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # perfetto.py HEAPWISE FILE...: a JSON trace made into Perfetto's format, and back, answers the same questions the same way.
-import os, subprocess, sys, tempfile
+import json, os, subprocess, sys, tempfile
 
 heapwise, files = sys.argv[1], sys.argv[2:]
 work = tempfile.TemporaryDirectory()
@@ -48,4 +48,30 @@ for file in files:
             if have[k] != want[k]:
                 print('%s: %s as %s\n--- %s\n+++ %s' % (os.path.basename(file), k, name, want[k], have[k]))
                 bad += 1
+
+
+# A process's own figures, as a recorder has them: the footprint is what is anonymous and what is swapped out.
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def varint(v):
+    return bytes([v]) if v < 128 else bytes([v & 127 | 128]) + varint(v >> 7)
+
+
+process = field(1, 7) + field(3, 4000) + field(4, 1000) + field(7, 500) + field(9, 5000)  # pid, rss, anonymous, swap, peak
+node = field(1, 1) + field(2, b'malloc') + field(4, 5)
+for body in (field(9, field(1, process)), field(73, field(1, 1) + field(3, field(1, 7) + field(2, node)))):
+    with open(os.path.join(work.name, 'own'), 'ab') as f:
+        f.write(field(1, field(8, 1000) + body))
+run('convert', '-t', 'memory-infra', f.name, f.name + '.json')
+with open(f.name + '.json') as j:
+    totals = [e['args']['dumps']['process_totals'] for e in json.load(j)['traceEvents'] if e['ph'] == 'v']
+want = [{'resident_set_bytes': '%x' % 4096000, 'peak_resident_set_bytes': '%x' % 5120000, 'is_peak_rss_resetable': False,
+         'private_footprint_bytes': '%x' % 1536000}]
+if totals != want:
+    print('totals: have %s, want %s' % (totals, want))
+    bad += 1
 sys.exit(bad > 0)
