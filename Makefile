@@ -8,6 +8,8 @@
 #   make bench      our figures beside those of other profilers (see bench/README.md)
 #   make screenshots  the pictures of README.md, of redis-server in a headless Chromium
 #   make dist       the release archive, with the built page: building from it takes no Node
+#   make deb        the Debian package, in build-deb
+#   make test-packages  ... installed in a minimal system of its own (root; long)
 #   make install    PREFIX=dir (default /usr/local), DESTDIR=
 BUILD        ?= build
 PREFIX       ?= /usr/local
@@ -55,6 +57,12 @@ screenshots: build
 dist: build
 	$(MESON) dist -C $(BUILD) --no-tests --formats gztar
 
+deb: bootstrap
+	tools/make-deb
+
+test-packages: build
+	HW_BUILD=$(abspath $(BUILD)) HW_LONG=1 python3 -B tests/packages/packages.py root
+
 format:
 	tools/check-format --fix
 
@@ -67,4 +75,4 @@ clean:
 	$(MAKE) -C bench clean
 
 comma := ,
-.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install dist clean
+.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install dist deb test-packages clean
