@@ -176,6 +176,14 @@ static void tell(const struct job *j, const struct hw_java_dump_figures *f)
     if (f->sums.stale)
         fprintf(stderr, "%llu objects are of classes that were loaded as the dump began\n",
                 (unsigned long long)f->sums.stale);
+    if (f->sums.untold_roots)
+        fprintf(stderr,
+                "of %llu roots it is not told which thread holds them: there are too many\n",
+                (unsigned long long)f->sums.untold_roots);
+    if (f->sums.unnamed_roots)
+        fprintf(stderr,
+                "of %llu roots it is not told which method holds them: there are too many\n",
+                (unsigned long long)f->sums.unnamed_roots);
 }
 
 static int write_smaps(struct job *j, uint64_t boottime_ns, struct hw_error *err)

@@ -1,6 +1,7 @@
 #include "daemon/java_dump.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,11 +202,19 @@ void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out)
                 hw_java_reason_with(d->taking.steps[i].reason, d->taking.steps[i].detail, code));
 }
 
+static void add_lack(struct hw_strbuf *b, int reason, uint64_t n)
+{
+    char code[HW_JAVA_CODE_MAX];
+    int shown = n > INT_MAX ? INT_MAX : (int)n;
+    if (n)
+        hw_strbuf_addf(b, "%s%s", b->n ? "; " : "", hw_java_reason_with(reason, shown, code));
+}
+
 static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
                        const struct hw_java_dump_figures *f, struct hw_error *err)
 {
     struct hw_strbuf steps = {0}, missing = {0};
-    char way[64], before[64], lacks[64], code[HW_JAVA_CODE_MAX];
+    char way[64], before[64], lacks[64];
     int32_t pid = d->options.pid->pid;
     hw_java_dump_steps(d, &steps);
     (void)snprintf(way, sizeof way, "java_heap_graph.%d.way", pid);
@@ -215,12 +224,10 @@ static int write_steps(struct hw_java_dump *d, struct hw_trace_writer *w, uint32
     size_t n = 1;
     if (steps.n)
         all[n++] = (struct hw_trace_attribute){before, steps.p};
-    if (f->sums.stale)
-        hw_strbuf_addf(&missing, "%s",
-                       hw_java_reason_with(HW_JAVA_STALE_CLASSES, (int)f->sums.stale, code));
-    if (f->sums.doubtful)
-        hw_strbuf_addf(&missing, "%s%s", missing.n ? "; " : "",
-                       hw_java_reason_with(HW_JAVA_FIELDS_UNVERIFIED, (int)f->sums.doubtful, code));
+    add_lack(&missing, HW_JAVA_STALE_CLASSES, f->sums.stale);
+    add_lack(&missing, HW_JAVA_FIELDS_UNVERIFIED, f->sums.doubtful);
+    add_lack(&missing, HW_JAVA_ROOTS_UNTOLD, f->sums.untold_roots);
+    add_lack(&missing, HW_JAVA_ROOTS_UNNAMED, f->sums.unnamed_roots);
     if (missing.n)
         all[n++] = (struct hw_trace_attribute){lacks, missing.p};
     int rc = hw_trace_attributes(w, sequence, f->boottime_ns, all, n, err);

@@ -14,6 +14,7 @@
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "daemon/memory.h"
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/holders.h"
@@ -279,6 +280,7 @@ static int take_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java
     if (is_ignored(j, id))
         return HW_OK;
     struct told_root told = {.object = id, .type = type};
+    j->sums.untold_roots += by && j->told.n >= MAX_TOLD;
     if (by && j->told.n < MAX_TOLD) {
         told.by = *by;
         if (hw_vec_push(&j->told, told) < 0)
@@ -401,7 +403,7 @@ int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
     j->name_super = hw_graph_writer_name(j->out, "java.lang.Class java.lang.Class.superClass");
     j->name_loader =
         hw_graph_writer_name(j->out, "java.lang.ClassLoader java.lang.Class.classLoader");
-    rc = hw_java_graph_new(classes, &sink, out);
+    rc = hw_java_graph_new(classes, &sink, hw_memory_of_recorder(), out);
     j->graph = rc == 0 ? *out : NULL;
     return rc < 0 ? rc : hw_java_natives_begin(j->natives, classes, j->graph);
 }
@@ -543,6 +545,7 @@ int hw_jgraph_end(struct hw_jgraph *j, const struct hw_java_holders *holders,
         rc = write_natives(j);
     j->sums.stale = hw_java_graph_stale(j->graph);
     j->sums.doubtful = hw_java_classes_doubtful(j->classes);
+    j->sums.unnamed_roots = hw_java_holders_lost(holders);
     *out = j->sums;
     return rc < 0 ? hw_fail(err, rc, 0, "types of a heap graph") : HW_OK;
 }

@@ -27,6 +27,7 @@ struct hw_jgraph;
 struct hw_jgraph_sums {
     uint64_t objects, refs, bytes, stale; /* stale: of classes that were not known yet */
     uint64_t doubtful;                    /* classes whose fields are without names */
+    uint64_t untold_roots, unnamed_roots; /* whose holder, or its method, had no room */
     uint64_t native_bytes, mapped_bytes;  /* outside of the heap, of objects in it */
 };
 

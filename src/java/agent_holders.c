@@ -18,6 +18,7 @@ enum { MAX_FRAMES = 1 << 15, SLOTS = 2 * MAX_FRAMES, LOCALS = 16, MAX_THREADS = 
 
 struct agent_frames {
     uint32_t n;
+    uint64_t n_lost;       /* roots in others */
     uint32_t slots[SLOTS]; /* number; 0 = free */
     struct {
         void *method;
@@ -44,6 +45,7 @@ void agent_frames_clear(struct agent_frames *f)
     if (f->n)
         memset(f->slots, 0, sizeof f->slots);
     f->n = 0;
+    f->n_lost = 0;
 }
 
 uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci)
@@ -57,8 +59,10 @@ uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci)
         if (f->v[number - 1].method == method && f->v[number - 1].bci == bci)
             return number;
     }
-    if (f->n == MAX_FRAMES)
+    if (f->n == MAX_FRAMES) {
+        f->n_lost++;
         return 0;
+    }
     f->v[f->n].method = method;
     f->v[f->n].bci = bci;
     return f->slots[at] = ++f->n;
@@ -176,6 +180,7 @@ bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd)
     agent_put(o, n);
     for (uint32_t i = 0; i < n; i++)
         put_frame(a, o, h->frames->v[i].method, h->frames->v[i].bci);
+    agent_put(o, h->frames->n_lost);
     bool ok = agent_put_end(o);
     free(o);
     return ok;

@@ -21,6 +21,8 @@
 enum {
     OP_MAX = 128,
     MAX_VALUES = 64,
+    OBJECT_BYTES = 48, /* in the vector and the map, which double: these are usual, not the most */
+    REF_BYTES = 2 * sizeof(struct hw_java_ref),
     DESCRIBED = 1u << 31,
     CLASS_OBJECT = 1u << 30,
     CLASS_BITS = CLASS_OBJECT - 1
@@ -48,18 +50,19 @@ struct hw_java_graph {
     uint8_t rest[2 * OP_MAX];
     size_t n_rest;
     bool ended;
-    uint64_t n_stale;
+    uint64_t n_stale, max_bytes;
     uint32_t object_number; /* of the class java.lang.Object; 0 = it has none */
     uint64_t object_class;  /* that class's object; 0 = not met */
 };
 
 int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink *sink,
-                      struct hw_java_graph **out)
+                      uint64_t max_bytes, struct hw_java_graph **out)
 {
     struct hw_java_graph *g = calloc(1, sizeof *g);
     if (!g)
         return HW_ENOMEM;
     g->classes = classes;
+    g->max_bytes = max_bytes;
     g->object_number = hw_java_class_find(classes, "java.lang.Object");
     g->sink = *sink;
     *out = g;
@@ -165,10 +168,16 @@ static int finish_owner(struct hw_java_graph *g)
     return rc;
 }
 
+static bool has_room(const struct hw_java_graph *g)
+{
+    return g->objects.n < UINT32_MAX &&
+           g->objects.n * OBJECT_BYTES + g->refs.n * REF_BYTES < g->max_bytes;
+}
+
 static int add_object(struct hw_java_graph *g, uint64_t id, uint64_t of_class, uint64_t words,
                       uint64_t stands_for)
 {
-    if (g->objects.n >= UINT32_MAX)
+    if (!has_room(g))
         return HW_ELIMIT;
     uint32_t size = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words; /* 32 GiB */
     if (of_class == 0 || of_class > hw_java_classes_count(g->classes)) {
@@ -201,6 +210,8 @@ static int add_ref(struct hw_java_graph *g, uint32_t kind, uint32_t index, uint6
 {
     struct hw_java_ref r = {.id = id, .kind = kind, .index = index, .slot = HW_JAVA_NO_SLOT};
     const struct object *o = &g->objects.v[g->owner - 1];
+    if (!has_room(g))
+        return HW_ELIMIT;
     if (kind == HW_REF_FIELD)
         r.field = hw_java_class_field(g->classes, o->of_class & CLASS_BITS, index, &r.slot);
     else if (kind == HW_REF_STATIC && (o->of_class & CLASS_OBJECT)) {
@@ -381,7 +392,15 @@ int hw_java_graph_feed(struct hw_java_graph *g, struct hw_bytes b, struct hw_err
             memcpy(g->rest, b.p + used, g->n_rest);
         }
     }
-    return rc < 0 && (!err || !err->code) ? hw_fail(err, rc, 0, "the heap graph from the JVM") : rc;
+    if (rc < 0 && err && err->code)
+        return rc;
+    if (rc == HW_ELIMIT)
+        return hw_fail(err, rc, 0,
+                       "the heap graph from the JVM has more than %zu objects; those, and %zu "
+                       "references of the last, take the %llu MiB of memory that one graph may: "
+                       "more memory is needed here",
+                       g->objects.n, g->refs.n, (unsigned long long)(g->max_bytes >> 20));
+    return rc < 0 ? hw_fail(err, rc, 0, "the heap graph from the JVM") : rc;
 }
 
 int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err)

@@ -6,8 +6,10 @@
  *          given once, with all of its references.
  * Shapes:  feed bytes as they come, then end. The sink is called from both. Objects whose class is
  *          known by name alone (class 0) count as stale.
- * Owns:    two words and a map's slot for each object.
- * Errors:  HW_EFORMAT (the bytes are the target's), HW_ENOMEM, HW_ELIMIT, and what the sink gives.
+ * Owns:    two words and a map's slot for each object, and the references of the present one; no
+ *          more than max_bytes of that, since the target says how many there are.
+ * Errors:  HW_EFORMAT (the bytes are the target's), HW_ENOMEM, HW_ELIMIT (max_bytes), and what the
+ *          sink gives.
  *          End: HW_ETRUNCATED when objects were announced and never described.
  */
 #ifndef HW_JAVA_GRAPH_H
@@ -67,7 +69,7 @@ struct hw_java_sink {
 
 /* classes is borrowed. */
 int hw_java_graph_new(struct hw_java_classes *classes, const struct hw_java_sink *sink,
-                      struct hw_java_graph **out);
+                      uint64_t max_bytes, struct hw_java_graph **out);
 void hw_java_graph_free(struct hw_java_graph *g);
 int hw_java_graph_feed(struct hw_java_graph *g, struct hw_bytes bytes, struct hw_error *err);
 int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err);

@@ -11,6 +11,7 @@ struct hw_java_holders {
     char *text; /* owned */
     HW_VEC(struct hw_java_thread) threads;
     HW_VEC(struct hw_java_frame) frames;
+    uint64_t n_lost;
 };
 
 struct cursor {
@@ -62,6 +63,8 @@ static int parse(struct hw_java_holders *h, struct cursor *c)
         if (!c->bad && hw_vec_push(&h->frames, f) < 0)
             return HW_ENOMEM;
     }
+    if (!c->bad && c->p < c->end)
+        h->n_lost = get(c);
     return c->bad ? HW_EFORMAT : HW_OK;
 }
 
@@ -91,6 +94,11 @@ void hw_java_holders_free(struct hw_java_holders *h)
     hw_vec_done(&h->threads);
     hw_vec_done(&h->frames);
     free(h);
+}
+
+uint64_t hw_java_holders_lost(const struct hw_java_holders *h)
+{
+    return h ? h->n_lost : 0;
 }
 
 size_t hw_java_holders_threads(const struct hw_java_holders *h)

@@ -33,6 +33,8 @@ int hw_java_holders_parse(char *text, size_t n, struct hw_java_holders **out, st
 void hw_java_holders_free(struct hw_java_holders *h);
 size_t hw_java_holders_threads(const struct hw_java_holders *h); /* of NULL: none */
 size_t hw_java_holders_frames(const struct hw_java_holders *h);
+/* Roots on stacks whose frame had no room in the library. */
+uint64_t hw_java_holders_lost(const struct hw_java_holders *h);
 const struct hw_java_thread *hw_java_holders_thread(const struct hw_java_holders *h, size_t number);
 const struct hw_java_frame *hw_java_holders_frame(const struct hw_java_holders *h, size_t number);
 

@@ -18,16 +18,16 @@
  *          Class table: n; for each class 1..n: bits, superclass (0 none), signature, interfaces
  *          (count, numbers), fields (count; each: static?, name, signature); text is length +
  * bytes. Holders: n; for each thread 1..n: its number in Java, daemon?, name; n; for each frame
- * 1..n: function, file, line. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A
- * thing's id is its address / 8 or its tag; both are of this walk only. Trust:   the asker believes
- * nothing: the target's memory may hold anything.
+ * 1..n: function, file, line; how many roots lie in frames that had no room. Graph: bytes of ops,
+ * see enum hw_java_op. All numbers are LEB128. A thing's id is its address / 8 or its tag; both are
+ * of this walk only. Trust:   the asker believes nothing: the target's memory may hold anything.
  */
 #ifndef HW_JAVA_PROTOCOL_H
 #define HW_JAVA_PROTOCOL_H
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 5u
+#define HW_JAVA_PROTOCOL 6u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,

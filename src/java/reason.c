@@ -43,7 +43,8 @@ const char *hw_java_reason_with(int reason, int detail, char out[HW_JAVA_CODE_MA
 {
     bool has = detail && (reason == HW_JAVA_CRASHED || reason == HW_JAVA_FORK_FAILED ||
                           reason == HW_JAVA_FAILED || reason == HW_JAVA_STALE_CLASSES ||
-                          reason == HW_JAVA_FIELDS_UNVERIFIED);
+                          reason == HW_JAVA_FIELDS_UNVERIFIED || reason == HW_JAVA_ROOTS_UNTOLD ||
+                          reason == HW_JAVA_ROOTS_UNNAMED);
     (void)snprintf(out, HW_JAVA_CODE_MAX, has ? "%s:%d" : "%s", hw_java_reason_code(reason),
                    detail);
     return out;

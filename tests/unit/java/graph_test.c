@@ -172,7 +172,7 @@ static size_t feed(struct stream *s, struct seen *seen)
     const struct hw_java_sink sink = {seen, on_object, on_root};
     *seen = (struct seen){.classes = classes};
     put(&s->b, HW_JAVA_OP_END);
-    assert_int_equal(hw_java_graph_new(classes, &sink, &g), 0);
+    assert_int_equal(hw_java_graph_new(classes, &sink, 1 << 20, &g), 0);
     assert_int_equal(hw_java_graph_feed(g, hw_bytes_of(s->b.v, s->b.n), NULL), 0);
     assert_int_equal(hw_java_graph_end(g, NULL), 0);
     size_t doubtful = hw_java_classes_doubtful(classes);
@@ -265,11 +265,65 @@ static void test_superclass(void **state)
                                    "2(java.lang.Class): super>1; 4(java.lang.Class):; ");
 }
 
+/* What is announced costs a few bytes there, and much more here. */
+static void test_more_than_fits(void **state)
+{
+    (void)state;
+    enum { ROOM = 4800, MOST = 100 };
+    struct hw_java_classes *classes = table();
+    struct hw_java_graph *g;
+    struct seen seen = {.classes = classes};
+    const struct hw_java_sink sink = {&seen, on_object, on_root};
+    struct hw_error err = {0};
+    assert_int_equal(hw_java_graph_new(classes, &sink, ROOM, &g), 0);
+    int rc = 0;
+    for (uint64_t id = 1; id <= 1000 && rc == 0; id++) {
+        struct bytes b = {.n = 0};
+        put(&b, HW_ROOT_OTHER | HW_JAVA_OP_FRESH);
+        put_signed(&b, (int64_t)id);
+        put(&b, INT_ARRAY);
+        put(&b, 2);
+        rc = hw_java_graph_feed(g, hw_bytes_of(b.v, b.n), &err);
+    }
+    assert_int_equal(rc, HW_ELIMIT);
+    assert_in_range(hw_java_graph_objects(g), MOST / 2, MOST);
+    assert_non_null(strstr(err.text, "more memory is needed here"));
+    hw_java_graph_free(g);
+    hw_java_classes_free(classes);
+}
+
+/* So do the references of one object. */
+static void test_more_references_than_fit(void **state)
+{
+    (void)state;
+    enum { ROOM = 100000 };
+    struct hw_java_classes *classes = table();
+    struct hw_java_graph *g;
+    struct seen seen = {.classes = classes};
+    const struct hw_java_sink sink = {&seen, on_object, on_root};
+    struct stream s = {.b.n = 0};
+    assert_int_equal(hw_java_graph_new(classes, &sink, ROOM, &g), 0);
+    refer(&s, HW_ROOT_OTHER, 0, 1, B_ARRAY, 0);
+    own(&s, 1);
+    int rc = hw_java_graph_feed(g, hw_bytes_of(s.b.v, s.b.n), NULL);
+    for (int i = 0; i < ROOM && rc == 0; i++) {
+        s.b.n = 0;
+        refer(&s, HW_REF_ELEMENT, 0, 1, B_ARRAY, 0);
+        rc = hw_java_graph_feed(g, hw_bytes_of(s.b.v, s.b.n), NULL);
+    }
+    assert_int_equal(rc, HW_ELIMIT);
+    hw_java_graph_free(g);
+    hw_java_classes_free(classes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_numbers), cmocka_unit_test(test_holders),
-        cmocka_unit_test(test_other_numbers), cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_superclass)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right_numbers),
+                                       cmocka_unit_test(test_holders),
+                                       cmocka_unit_test(test_other_numbers),
+                                       cmocka_unit_test(test_arrays),
+                                       cmocka_unit_test(test_superclass),
+                                       cmocka_unit_test(test_more_than_fits),
+                                       cmocka_unit_test(test_more_references_than_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
