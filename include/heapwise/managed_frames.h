@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEAPWISE_MANAGED_VERSION    1u
+#define HEAPWISE_MANAGED_VERSION    2u
 #define HEAPWISE_MANAGED_MAX_FRAMES 512u
 
 /* What the client found: a native stack, leaf first, and where its walk began. */
@@ -33,11 +33,25 @@ struct heapwise_native_stack {
     uint32_t in_handler; /* it leads through a signal handler's frame */
 };
 
+/* Why a stack has no frames of the runtime's; each is counted. */
+enum heapwise_managed_missing {
+    HEAPWISE_MISSING_NOTHING,
+    HEAPWISE_MISSING_BY_NATURE, /* the thread runs none of its code */
+    HEAPWISE_MISSING_NOT_ASKED, /* in a signal handler, or while the runtime ends */
+    HEAPWISE_MISSING_ANCHOR,    /* it is not known where they begin */
+    HEAPWISE_MISSING_COLLECTING,
+    HEAPWISE_MISSING_UNWALKABLE,
+    HEAPWISE_MISSING_OTHERWISE,
+    HEAPWISE_MISSING_COUNT
+};
+
 /* The answer: ids, leaf first, that take the place of pcs[at .. at + n_removed). */
 struct heapwise_managed_stack {
     uint32_t at, n_removed;
     uint32_t n_ids;
-    uint32_t ends; /* with them the stack is whole, wherever the walk had stopped */
+    uint32_t ends;      /* with them the stack is whole, wherever the walk had stopped */
+    uint32_t missing;   /* enum heapwise_managed_missing; also without an answer */
+    uint32_t n_unnamed; /* ids that will never get a name: there is no room */
     uint64_t ids[HEAPWISE_MANAGED_MAX_FRAMES];
     uint64_t scratch[2 * HEAPWISE_MANAGED_MAX_FRAMES]; /* for the source; the stack is small */
 };

@@ -451,8 +451,11 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
     uint64_t id = mixed ? m->stack_id : o->stack_id;
     uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
     if (c->wants_copy) {
-        if (copy_allowed(slab, now_ns))
+        if (copy_allowed(slab, now_ns)) {
+            if (mixed && m->answer.n_ids && !m->answer.missing)
+                hw_count(s, managed_copied, 1);
             return push_copy(s, e, c->hi, o->stop, now_ns, flags);
+        }
         hw_count(s, copy_limited, 1);
     }
     if (!hw_stop_is_complete(stop))

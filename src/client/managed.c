@@ -68,6 +68,21 @@ static bool has_exact(const struct hw_walk_out *o)
     return false;
 }
 
+static void count(struct hw_session *s, const struct heapwise_managed_stack *out)
+{
+    struct hw_ring_counters *c = &s->ring.shm->counters;
+    _Static_assert(offsetof(struct hw_ring_counters, managed_otherwise) -
+                           offsetof(struct hw_ring_counters, managed_none) ==
+                       (HEAPWISE_MISSING_OTHERWISE - HEAPWISE_MISSING_BY_NATURE) * 8,
+                   "in this order");
+    hw_count(s, managed_asked, 1);
+    if (out->missing && out->missing < HEAPWISE_MISSING_COUNT)
+        atomic_fetch_add_explicit(&c->managed_none + (out->missing - HEAPWISE_MISSING_BY_NATURE), 1,
+                                  memory_order_relaxed);
+    if (out->n_unnamed)
+        hw_count(s, managed_unnamed, out->n_unnamed);
+}
+
 static void ask_agent(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
                       struct hw_mixed *m)
 {
@@ -83,10 +98,11 @@ static void ask_agent(struct hw_session *s, const struct hw_site *site, const st
                                        .is_whole = hw_stop_is_complete(o->stop),
                                        .in_handler = has_exact(o)};
     struct heapwise_managed_stack *out = &m->answer;
-    out->at = out->n_removed = out->n_ids = out->ends = 0;
+    out->at = out->n_removed = out->n_ids = out->ends = out->missing = out->n_unnamed = 0;
     hw_here.flags |= HW_TLS_OURS; /* what the runtime allocates for an answer is our doing */
     int answered = a->frames(a->ctx, &in, out);
     hw_here.flags &= ~(uint32_t)HW_TLS_OURS;
+    count(s, out);
     if (!answered || out->n_ids > HEAPWISE_MANAGED_MAX_FRAMES)
         return;
     if (out->ends)

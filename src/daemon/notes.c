@@ -8,11 +8,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "daemon/core.h"
 #include "trace/process_writer.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
+
+enum { MAX_TEXT = 448 };
 
 /* Without memory there is no note; the user was told all the same. */
 static void keep(hw_notes *notes, const char *key, const char *text)
@@ -34,9 +37,20 @@ static void keep(hw_notes *notes, const char *key, const char *text)
         free(n.text);
 }
 
+__attribute__((format(printf, 3, 4))) static void keepf(hw_notes *notes, const char *key,
+                                                        const char *fmt, ...)
+{
+    char text[MAX_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    keep(notes, key, text);
+}
+
 void hw_note(struct hw_target *t, const char *key, const char *fmt, ...)
 {
-    char text[448];
+    char text[MAX_TEXT];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap); /* what is too long is cut */
@@ -47,20 +61,57 @@ void hw_note(struct hw_target *t, const char *key, const char *fmt, ...)
 
 static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
 {
-    char text[160];
-    if (s->python_unclear == 0 || s->broken)
+    if (s->python_unclear && !s->broken)
+        keepf(&t->notes, "python_unclear",
+              "%" PRIu64 " samples of Python show the interpreter's own functions only: its "
+              "frames did not fit the native stack",
+              s->python_unclear);
+}
+
+/* Which of its samples lack their Java functions, and why. */
+static void count_java(struct hw_target *t, const struct hw_snapshot *s)
+{
+    const struct {
+        uint64_t n;
+        const char *why;
+    } reasons[] = {
+        {s->managed_unwalkable, "whose stack the JVM could not walk"},
+        {s->managed_collecting, "during garbage collection"},
+        {s->managed_anchor, "of threads that entered or left Java just then"},
+        {s->managed_not_asked, "in a signal handler, or while the JVM ended"},
+        {s->managed_otherwise, "that the JVM refused otherwise"},
+        {s->managed_copied, "whose stack was unwound later, from a copy of it"},
+    };
+    struct hw_strbuf b = {0};
+    uint64_t lost = 0;
+    if (!t->is_jvm || s->managed_asked == 0 || s->broken)
         return;
-    (void)snprintf(text, sizeof text,
-                   "%" PRIu64 " samples of Python show the interpreter's own functions only: its "
-                   "frames did not fit the native stack",
-                   s->python_unclear);
-    keep(&t->notes, "python_unclear", text);
+    for (size_t i = 0; i < HW_ARRAY_LEN(reasons); i++) {
+        if (reasons[i].n)
+            hw_strbuf_addf(&b, "%s%" PRIu64 " %s", lost ? ", " : ": ", reasons[i].n,
+                           reasons[i].why);
+        lost += reasons[i].n;
+    }
+    uint64_t early = s->n_samples > s->managed_asked ? s->n_samples - s->managed_asked : 0;
+    if (early || s->managed_none || lost)
+        keepf(&t->notes, "java_frames",
+              "%" PRIu64 " of its %" PRIu64 " samples lack their Java functions%s; %" PRIu64
+              " were taken before our library was in the JVM, %" PRIu64
+              " in threads that run no Java",
+              lost, s->n_samples, b.p && !b.failed ? b.p : "", early, s->managed_none);
+    hw_strbuf_done(&b);
+    if (s->managed_unnamed)
+        keepf(&t->notes, "java_unnamed",
+              "%" PRIu64 " frames of Java are without a name: the table in the JVM, which keeps "
+              "each function and line it met, is full",
+              s->managed_unnamed);
 }
 
 int hw_notes_write(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
 {
     int rc = HW_OK;
     count_unclear(t, s);
+    count_java(t, s);
     for (size_t i = 0; i < t->notes.n && rc == HW_OK; i++) {
         struct hw_note *n = &t->notes.v[i];
         char key[64];

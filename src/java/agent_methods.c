@@ -131,12 +131,13 @@ static struct slot *find_slot(uint64_t hash)
     return NULL;
 }
 
-uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci)
+uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci, bool *has_room)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)method ^ mix((uint64_t)(uint32_t)bci + 1));
     struct slot *s = find_slot(hash);
     if (s)
         ask(s, generation, method, bci);
+    *has_room = s != NULL;
     return hw_managed_id(HW_MANAGED_JAVA, hash); /* no slot: it stays without a name */
 }
 
@@ -167,7 +168,8 @@ uint64_t agent_class_id(uint32_t generation, uint32_t slot)
 
 uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number)
 {
-    return agent_frame_id(generation, (void *)(uintptr_t)text, NOT_A_METHOD + number);
+    bool has_room; /* these few are not counted */
+    return agent_frame_id(generation, (void *)(uintptr_t)text, NOT_A_METHOD + number, &has_room);
 }
 
 /* ---- names ---- */

@@ -76,9 +76,35 @@ static bool has_anchor(void *env, const struct heapwise_native_stack *in)
     return *pc != 0;
 }
 
+static void put_frame(const struct heapwise_native_stack *in, void *method, int32_t bci,
+                      struct heapwise_managed_stack *out)
+{
+    bool has_room;
+    out->ids[out->n_ids++] = agent_frame_id(in->generation, method, bci, &has_room);
+    out->n_unnamed += !has_room;
+}
+
+static uint32_t kind_of(int32_t why)
+{
+    switch (why) {
+    case NO_ANCHOR:
+        return HEAPWISE_MISSING_ANCHOR;
+    case HW_TRACE_COLLECTING:
+        return HEAPWISE_MISSING_COLLECTING;
+    case HW_TRACE_UNKNOWN_NATIVE:
+    case HW_TRACE_NATIVE:
+    case HW_TRACE_UNKNOWN_JAVA:
+    case HW_TRACE_JAVA:
+        return HEAPWISE_MISSING_UNWALKABLE;
+    default:
+        return HEAPWISE_MISSING_OTHERWISE;
+    }
+}
+
 static int failed(const struct heapwise_native_stack *in, uint32_t at, int32_t why,
                   struct heapwise_managed_stack *out)
 {
+    out->missing = kind_of(why);
     out->at = at;
     out->n_removed = in->n_pcs - at;
     out->ids[out->n_ids++] = agent_text_id(in->generation, AGENT_TEXT_FAILED, why);
@@ -94,8 +120,11 @@ static int failed(const struct heapwise_native_stack *in, uint32_t at, int32_t w
 static int java_frames(const struct heapwise_native_stack *in, struct heapwise_managed_stack *out)
 {
     void *env = NULL;
-    if (in->in_handler || atomic_load_explicit(&java.over, memory_order_relaxed) ||
-        HW_JVM(java.vm, HW_VM_GET_ENV, hw_vm_get_env_fn *)(java.vm, &env, HW_JNI_VERSION) != 0 ||
+    out->missing = HEAPWISE_MISSING_NOT_ASKED;
+    if (in->in_handler || atomic_load_explicit(&java.over, memory_order_relaxed))
+        return 0;
+    out->missing = HEAPWISE_MISSING_BY_NATURE;
+    if (HW_JVM(java.vm, HW_VM_GET_ENV, hw_vm_get_env_fn *)(java.vm, &env, HW_JNI_VERSION) != 0 ||
         !env)
         return 0;
     uint32_t at = first_generated(in);
@@ -113,12 +142,13 @@ static int java_frames(const struct heapwise_native_stack *in, struct heapwise_m
     java.call_trace(&t, most, &context);
     if (t.n <= 0)
         return reached ? failed(in, at, t.n, out) : 0;
+    out->missing = HEAPWISE_MISSING_NOTHING;
     out->at = at;
     out->n_removed = in->n_pcs - at;
     if (!reached)
         out->ids[out->n_ids++] = agent_text_id(in->generation, AGENT_TEXT_GAP, 0);
     for (int32_t i = 0; i < t.n; i++)
-        out->ids[out->n_ids++] = agent_frame_id(in->generation, t.calls[i].method, t.calls[i].bci);
+        put_frame(in, t.calls[i].method, t.calls[i].bci, out);
     out->ends = t.n < most;
     return 1;
 }
@@ -130,7 +160,7 @@ static int object_frames(const struct agent_object *o, const struct heapwise_nat
     out->ids[out->n_ids++] = agent_class_id(in->generation, o->class_slot);
     for (int32_t i = 0; i < o->n_frames; i++) {
         const struct hw_jvm_frame *f = &o->frames[i];
-        out->ids[out->n_ids++] = agent_frame_id(in->generation, f->method, (int32_t)f->bci);
+        put_frame(in, f->method, (int32_t)f->bci, out);
     }
     out->n_removed = in->n_pcs;
     out->ends = 1;

@@ -26,8 +26,8 @@ void agent_stacks_made(hw_jvm_env vm, hw_jvm_env jni);
 /* ---- agent_methods.c ---- */
 
 bool agent_methods_init(void);
-/* The id of a frame; its name goes to the session of that generation. */
-uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci);
+/* The id of a frame; its name goes to the session of that generation. Without room it has none. */
+uint64_t agent_frame_id(uint32_t generation, void *method, int32_t bci, bool *has_room);
 /* One of the fixed texts below, the same way. number: what is shown with it. */
 enum agent_text { AGENT_TEXT_GAP, AGENT_TEXT_FAILED, AGENT_TEXT_COUNT };
 uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number);

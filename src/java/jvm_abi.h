@@ -199,6 +199,13 @@ struct hw_jvm_trace {
     int32_t n; /* <= 0: there is none, and why */
     struct hw_jvm_call *calls;
 };
+enum hw_jvm_trace_failure {
+    HW_TRACE_COLLECTING = -2,
+    HW_TRACE_UNKNOWN_NATIVE = -3, /* outside of Java code; the next: known, but not to be walked */
+    HW_TRACE_NATIVE = -4,
+    HW_TRACE_UNKNOWN_JAVA = -5,
+    HW_TRACE_JAVA = -6
+};
 typedef void hw_jvm_trace_fn(struct hw_jvm_trace *trace, int32_t depth, void *ucontext);
 
 typedef int32_t hw_vm_fn(void *vm);

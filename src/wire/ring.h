@@ -61,7 +61,16 @@ enum hw_client_error {
     X(lost_slices,                                                                                 \
       "beginnings and ends of scopes not recorded: buffer full, or no thread to name")             \
     X(no_slab, "samples taken without per-thread cache")                                           \
-    X(python_unclear, "stacks of Python whose frames did not fit: the native ones are shown")
+    X(python_unclear, "stacks of Python whose frames did not fit: the native ones are shown")      \
+    X(managed_asked, "stacks that a runtime was asked about")                                      \
+    X(managed_none, "of them in threads that run none of its code")                                \
+    X(managed_not_asked, "in signal handlers, or while the runtime ended")                         \
+    X(managed_anchor, "without a place to begin at")                                               \
+    X(managed_collecting, "while garbage was collected")                                           \
+    X(managed_unwalkable, "that the runtime could not walk")                                       \
+    X(managed_otherwise, "that the runtime refused otherwise")                                     \
+    X(managed_copied, "that were known, and unwound from a copy without them")                     \
+    X(managed_unnamed, "frames of them without room for a name")
 
 struct hw_ring_counters {
 #define X(name, text) _Atomic uint64_t name;

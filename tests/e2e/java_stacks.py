@@ -4,6 +4,7 @@ import csv
 import glob
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -111,6 +112,21 @@ def check(trace, rounds=ROUNDS, failures=0, zips=True):
     return d
 
 
+def counted(box, trace):
+    """Samples that lack their Java frames, by reason: the sum is what the stacks show."""
+    samples = [s for d in hw.sound(trace).dumps if d is hw.sound(trace).last() for s in d.samples]
+    failed = sum(s.allocs for s in samples if any(f.startswith("[java unwind failed") for f in s.stack))
+    for command in ("report", "stats"):
+        said = b" ".join(box.run([hw.tool("heapwise"), command, trace]).stdout.split()).decode()
+        m = re.search(r"(\d+) of its (\d+) samples lack their Java functions(?:: (.*?))?; (\d+) were taken before our library "
+                      r"was in the JVM, (\d+) in threads", said)
+        hw.true(m, f"{command}: {said}")
+        reasons = {w: int(n) for n, w in re.findall(r"(\d+) ([^,]+)", m[3] or "")}
+        hw.equal(int(m[1]), sum(reasons.values()), f"{command}: {m[0]}")
+        unseen = sum(n for w, n in reasons.items() if "signal handler" in w or "copy of" in w)
+        hw.equal(int(m[1]) - unseen, failed, f"{command}: {m[0]}")
+
+
 def recorded(*java_options, java="java", options=()):
     def case(box):
         folder, library = prepared(box)
@@ -129,6 +145,7 @@ def recorded(*java_options, java="java", options=()):
         hw.true(("App$Work.direct", f"/[java] {box.dir.name}", "App.java", str(line)) in rows, f"{rows}")
         modules = ask(box, trace, "select distinct m.name from stack_profile_mapping m where m.name like '/[java] %'")
         hw.true(("/[java] java.base",) in modules, f"{modules}")
+        counted(box, trace)
         # Methods get their ids on the program's threads: that memory is the JVM's. What our own threads do is not.
         ours = ask(box, trace, "select distinct f.name from stack_profile_frame f join stack_profile_mapping m on "
                                "m.id = f.mapping where m.name like '%/libheapwise_java.so'")
