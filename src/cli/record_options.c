@@ -122,6 +122,8 @@ struct hw_control_start hw_record_start(const struct hw_record_words *w)
         s.flags |= HW_START_KEEP_PEAK;
     if (hw_opt_flag(o, HW_OPT_IDLE))
         s.flags |= HW_START_IDLE;
+    if (o->v[HW_OPT_MEMORY_INFRA].set)
+        s.flags |= HW_START_REGIONS;
     if (s.malloc_info_ms)
         s.flags |= HW_START_MALLOC_INFO;
     return s;

@@ -542,6 +542,8 @@ static void write_snapshot(struct hw_target *t, struct hw_snapshot *s)
         hw_java_frames_missing(t, s);
     }
     if (!t->session->closed && worth_writing(t, s))
+        rc = hw_proc_poll_regions(t, &err);
+    if (!t->session->closed && worth_writing(t, s))
         for (size_t i = 0; rc == HW_OK && i < s->books.n; i++)
             rc = write_book(t, s, &s->books.v[i], &err);
     bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "proc/maps.h"
 #include "proc/pid.h"
 #include "proc/smaps.h"
 #include "trace/process_writer.h"
@@ -53,6 +54,22 @@ int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct 
     return hw_trace_process_tree(w, sequence, hw_now_boottime_ns(), &e, 1, NULL, 0, err);
 }
 
+static void take_figures(const struct hw_smaps_entry *e, uint64_t kb[HW_VMA_COLUMN_COUNT])
+{
+    kb[HW_VMA_SIZE] = e->size_kb;
+    kb[HW_VMA_RSS] = e->rss_kb;
+    kb[HW_VMA_ANONYMOUS] = e->anonymous_kb;
+    kb[HW_VMA_SWAP] = e->swap_kb;
+    kb[HW_VMA_SHARED_CLEAN] = e->shared_clean_kb;
+    kb[HW_VMA_SHARED_DIRTY] = e->shared_dirty_kb;
+    kb[HW_VMA_PRIVATE_CLEAN] = e->private_clean_kb;
+    kb[HW_VMA_PRIVATE_DIRTY] = e->private_dirty_kb;
+    kb[HW_VMA_LOCKED] = e->locked_kb;
+    kb[HW_VMA_PSS] = e->pss_kb;
+    kb[HW_VMA_PSS_DIRTY] = e->pss_dirty_kb;
+    kb[HW_VMA_SWAP_PSS] = e->swap_pss_kb;
+}
+
 int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
                    const struct hw_smaps *m, struct hw_error *err)
 {
@@ -61,23 +78,32 @@ int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
         return hw_fail(err, HW_ENOMEM, 0, "memory map of %d", pid);
     for (size_t i = 0; i < m->entries.n; i++) {
         const struct hw_smaps_entry *e = &m->entries.v[i];
-        v[i] = (struct hw_vma){.name = e->path,
-                               .kb = {[HW_VMA_SIZE] = e->size_kb,
-                                      [HW_VMA_RSS] = e->rss_kb,
-                                      [HW_VMA_ANONYMOUS] = e->anonymous_kb,
-                                      [HW_VMA_SWAP] = e->swap_kb,
-                                      [HW_VMA_SHARED_CLEAN] = e->shared_clean_kb,
-                                      [HW_VMA_SHARED_DIRTY] = e->shared_dirty_kb,
-                                      [HW_VMA_PRIVATE_CLEAN] = e->private_clean_kb,
-                                      [HW_VMA_PRIVATE_DIRTY] = e->private_dirty_kb,
-                                      [HW_VMA_LOCKED] = e->locked_kb,
-                                      [HW_VMA_PSS] = e->pss_kb,
-                                      [HW_VMA_PSS_DIRTY] = e->pss_dirty_kb,
-                                      [HW_VMA_SWAP_PSS] = e->swap_pss_kb}};
+        v[i].name = e->path;
+        take_figures(e, v[i].kb);
     }
     int rc = hw_trace_smaps(w, sequence, boottime_ns, pid, v, m->entries.n,
                             HW_VMA_DEFAULT | 1u << HW_VMA_PRIVATE_DIRTY | 1u << HW_VMA_PSS,
                             /* aggregate = */ true, err);
+    free(v);
+    return rc;
+}
+
+int hw_write_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_smaps *m, struct hw_error *err)
+{
+    enum { MAY_SHARE = 128 };
+    struct hw_trace_region *v = calloc(m->entries.n + 1, sizeof *v);
+    if (!v)
+        return hw_fail(err, HW_ENOMEM, 0, "memory map of %d", pid);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        const struct hw_smaps_entry *e = &m->entries.v[i];
+        v[i].name = e->path;
+        v[i].start = e->start;
+        v[i].protection = (e->flags & (HW_MAP_READ | HW_MAP_WRITE | HW_MAP_EXEC)) |
+                          (e->flags & HW_MAP_SHARED ? MAY_SHARE : 0u);
+        take_figures(e, v[i].kb);
+    }
+    int rc = hw_trace_regions(w, sequence, boottime_ns, pid, v, m->entries.n, err);
     free(v);
     return rc;
 }

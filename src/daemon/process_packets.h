@@ -23,5 +23,8 @@ int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct 
 /* Its mappings by name: size, rss, anonymous, swap, private dirty, pss. */
 int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
                    const struct hw_smaps *m, struct hw_error *err);
+/* Each by itself, with address and protection. */
+int hw_write_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_smaps *m, struct hw_error *err);
 
 #endif

@@ -206,6 +206,26 @@ static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
                 &err);
 }
 
+/* Without any where they cannot be read: the process may just have ended. */
+static int write_regions(const struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
+                         struct hw_error *err)
+{
+    struct hw_smaps m;
+    if (hw_look_smaps(t->rec->looker, hw_look_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
+        return HW_OK;
+    int rc = m.entries.n ? hw_write_regions(w, sequence, hw_now_boottime_ns(), t->pid.pid, &m, err)
+                         : HW_OK;
+    hw_smaps_done(&m);
+    return rc;
+}
+
+int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err)
+{
+    const struct hw_session *s = t->session;
+    bool wanted = (s->start.flags & HW_START_REGIONS) && t->phase == HW_PHASE_RUNNING;
+    return wanted ? write_regions(t, s->writer, s->proc->sequence, err) : HW_OK;
+}
+
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err)
 {
     uint32_t sequence = hw_trace_writer_sequence(w);
@@ -214,6 +234,8 @@ int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, stru
         rc = write_counters(t->session->proc, w, sequence, t->pid.pid, t->pid.dir, err);
     if (rc == HW_OK && t->malloc_info_ns)
         rc = hw_trace_malloc_info(w, sequence, t->malloc_info_ns, &t->malloc_info, err);
+    if (rc == HW_OK)
+        rc = write_regions(t, w, sequence, err);
     return rc;
 }
 

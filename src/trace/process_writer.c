@@ -236,6 +236,37 @@ int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
     return rc;
 }
 
+int hw_trace_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_trace_region *regions, size_t n,
+                     struct hw_error *err)
+{
+    static const struct {
+        uint32_t field;
+        enum hw_vma_column column;
+    } numbers[] = {{HW_F_SmapsEntry_size_kb, HW_VMA_SIZE},
+                   {HW_F_SmapsEntry_private_dirty_kb, HW_VMA_PRIVATE_DIRTY},
+                   {HW_F_SmapsEntry_swap_kb, HW_VMA_SWAP},
+                   {HW_F_SmapsEntry_private_clean_resident_kb, HW_VMA_PRIVATE_CLEAN},
+                   {HW_F_SmapsEntry_shared_dirty_resident_kb, HW_VMA_SHARED_DIRTY},
+                   {HW_F_SmapsEntry_shared_clean_resident_kb, HW_VMA_SHARED_CLEAN},
+                   {HW_F_SmapsEntry_locked_kb, HW_VMA_LOCKED},
+                   {HW_F_SmapsEntry_proportional_resident_kb, HW_VMA_PSS}};
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_smaps_packet);
+    hw_pb_uint(pb, HW_F_SmapsPacket_pid, (uint64_t)(uint32_t)pid);
+    for (size_t i = 0; i < n; i++) {
+        hw_pb_begin(pb, HW_F_SmapsPacket_entries);
+        hw_pb_str(pb, HW_F_SmapsEntry_path, regions[i].name);
+        hw_pb_uint(pb, HW_F_SmapsEntry_start_address, regions[i].start);
+        hw_pb_uint(pb, HW_F_SmapsEntry_protection_flags, regions[i].protection);
+        for (size_t k = 0; k < HW_ARRAY_LEN(numbers); k++)
+            hw_pb_uint(pb, numbers[k].field, regions[i].kb[numbers[k].column]);
+        hw_pb_end(pb);
+    }
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
 /* ---- others ---- */
 
 int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,

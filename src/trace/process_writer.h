@@ -95,6 +95,18 @@ int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
                    const struct hw_vma *vmas, size_t n, uint32_t columns, bool aggregate,
                    struct hw_error *err);
 
+/* One mapping, with its place. Of kb: size, swap, shared, private, locked, pss. */
+struct hw_trace_region {
+    const char *name; /* "" = anonymous */
+    uint64_t start;
+    uint32_t protection; /* 1 read, 2 write, 4 execute, 128 may be shared */
+    uint64_t kb[HW_VMA_COLUMN_COUNT];
+};
+
+int hw_trace_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_trace_region *regions, size_t n,
+                     struct hw_error *err);
+
 struct hw_trace_attribute {
     const char *key, *value;
 };

@@ -242,6 +242,14 @@ static uint64_t bytes_of(uint64_t kb)
     return kb == HW_SMAPS_UNKNOWN ? 0 : kb > UINT64_MAX / 1024 ? UINT64_MAX : kb * 1024;
 }
 
+/* Mappings that were told one by one have no such figure, but all its parts. */
+static uint64_t resident_of(const struct hw_smaps_row *r)
+{
+    return r->rss_kb ? bytes_of(r->rss_kb)
+                     : bytes_of(r->private_clean_kb) + bytes_of(r->private_dirty_kb) +
+                           bytes_of(r->shared_clean_kb) + bytes_of(r->shared_dirty_kb);
+}
+
 bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                          struct hw_account_mappings out[HW_ACCOUNT_KIND_COUNT], int64_t *at_ns)
 {
@@ -266,7 +274,7 @@ bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
                     ? 1
                     : r->aggregate_count;
         k->size += bytes_of(r->size_kb);
-        k->rss += bytes_of(r->rss_kb);
+        k->rss += resident_of(r);
         k->swap += bytes_of(r->swap_kb);
     }
     return best < INFINITY;

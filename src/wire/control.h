@@ -76,6 +76,7 @@ enum hw_control_start_flags {
     HW_START_STRIP_ENV = 64,
     HW_START_UNTIL_GONE = 128, /* ends when none of the processes named by number is left in it */
     HW_START_RESCAN = 512,     /* looks again for processes that run and that it means */
+    HW_START_REGIONS = 1024,   /* at each dump the mappings with their addresses */
     HW_START_TELL_LAST = 256   /* HW_CTL_LAST at the end of each process */
 };
 

@@ -40,6 +40,20 @@ tracked() {
     [ -s trace_with_heap_dump.json.gz ] && [ -s trace_with_heap_dump.trace ]
     "$H" memory-internals save -q "$PID"
     [ -s trace_with_heap_dump.2.json.gz ]
+    gzip -dc trace_with_heap_dump.json.gz >saved.json
+    python3 - "$PID" <<'END'
+import json, re, sys
+now = {}
+for l in open(f"/proc/{sys.argv[1]}/maps"):
+    m = re.match(r"(\w+)-(\w+) (....) \S+ \S+ \d+ *(.*)", l)
+    now[int(m[1], 16)] = (4 * (m[3][0] == "r") + 2 * (m[3][1] == "w") + (m[3][2] == "x"), m[4])
+dumps = [e["args"]["dumps"] for e in json.load(open("saved.json"))["traceEvents"] if e["ph"] == "v"]
+regions = next(d["process_mmaps"]["vm_regions"] for d in dumps if "process_mmaps" in d)
+told = {int(r["sa"], 16): (r["pf"] & 7, r["mf"]) for r in regions}
+files = {k: v for k, v in now.items() if v[1].startswith("/usr")} # those of the heap come and go
+assert files and all(told.get(k) == v for k, v in files.items()), (files, told)
+assert sum(int(r["bs"]["pd"], 16) for r in regions if "bs" in r) > 5e6
+END
     run "$H" memory-internals save "$PID" -o trace_with_heap_dump.json.gz
     [ "$status" -eq 1 ]
     [[ "$output" == *"--force overwrites it"* ]]
