@@ -66,11 +66,13 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
     if (rc != HW_OK)
         return rc < 0 ? rc : hw_infra_bad(in, "memory_infra_guid_taken");
     rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
-    if (rc == HW_EINVAL || (rc == HW_OK && (n->has_size || n->arg_set != HW_ID_NONE)))
+    if (rc == HW_OK)
+        rc = hw_memory_tell(&p->memory, n, json_integer_value(json_object_get(node, "flags")) & 1);
+    if (rc == HW_EINVAL)
         return hw_infra_bad(in, "memory_infra_bad_node"); /* no name, or the same node twice */
-    if (rc < 0)
+    if (rc <= 0)
         return rc;
-    n->weak = json_integer_value(json_object_get(node, "flags")) & 1;
+    rc = HW_OK;
     uint32_t set = p->args.n_sets;
     size_t before = p->args.rows.n;
     json_object_foreach((json_t *)(uintptr_t)attrs, name, attr)

@@ -148,11 +148,13 @@ static int add_node(struct hw_profile *p, uint32_t process, struct hw_bytes mess
         }
     }
     int rc = hw_memory_node(p, process, path, guid, &n);
-    if (rc == HW_EINVAL || (rc == HW_OK && (n->has_size || n->arg_set != HW_ID_NONE)))
+    if (rc == HW_OK)
+        rc = hw_memory_tell(&p->memory, n, weak);
+    if (rc == HW_EINVAL)
         return count_bad(p); /* no name, or the same node twice */
-    if (rc < 0)
+    if (rc <= 0)
         return rc;
-    n->weak = weak;
+    rc = HW_OK;
     n->has_size = has_size;
     n->size = size;
     return add_entries(p, message, n);

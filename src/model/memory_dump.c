@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "model/memory_sizes.h"
+#include "model/memory_weak.h"
 #include "model/profile.h"
 
 #include "base/banned.h"
@@ -122,6 +123,17 @@ int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path,
     if ((*out)->guid == 0)
         (*out)->guid = guid;
     return HW_OK;
+}
+
+int hw_memory_tell(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak)
+{
+    bool full = n->has_size || n->arg_set != HW_ID_NONE;
+    bool shared = m->processes.v[n->process].upid.v == HW_ID_NONE;
+    if (full && !shared)
+        return HW_EINVAL;
+    n->weak = n->told && shared ? n->weak && weak : weak;
+    n->told = true;
+    return !full;
 }
 
 int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source_guid,
@@ -302,6 +314,8 @@ int hw_memory_dumps_finish(struct hw_profile *p)
         rc = link_tracing(p, q);
     if (rc == HW_OK)
         rc = link_edges(m);
+    if (rc == HW_OK)
+        rc = hw_memory_drop_weak(m);
     if (rc == HW_OK)
         rc = hw_memory_sizes(p);
     if (rc == HW_OK)

@@ -41,6 +41,7 @@ struct hw_memory_node {
     hw_str_id path;   /* the whole one */
     uint32_t arg_set; /* HW_ID_NONE = none */
     bool has_size, weak;
+    bool told;        /* by a process, not only made for its children */
     bool unspecified; /* made by us: what its parent has beyond its other children */
     uint64_t size, effective_size;
     uint64_t guid; /* of edges; 0 = made by us */
@@ -73,6 +74,10 @@ int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid
  * of all. */
 int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path, uint64_t guid,
                    struct hw_memory_node **out);
+/* A process tells of a node. 1: its contents are wanted; 0: another process's are there, which is
+ * so below `global/` only, and such a node is weak when all say so; HW_EINVAL: the node a second
+ * time. */
+int hw_memory_tell(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak);
 int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source_guid,
                    uint64_t target_guid, uint32_t importance);
 int hw_memory_dumps_finish(struct hw_profile *p);
