@@ -24,6 +24,13 @@ static struct {
     void *(*dlsym)(void *, const char *);
 } real;
 
+static bool awaits_end(void)
+{
+    return atomic_load_explicit(&hw_control.java_end_wanted, memory_order_relaxed) != 0 &&
+           atomic_load_explicit(&hw_control.generation, memory_order_relaxed) != 0 &&
+           atomic_load_explicit(&hw_control.ended, memory_order_relaxed) == 0;
+}
+
 static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
                                            .bytes = sizeof entrance,
                                            .set = heapwise_managed_set,
@@ -32,7 +39,8 @@ static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
                                            .heap = hw_heaps_make,
                                            .sample = hw_heaps_sample,
                                            .gone = AHeapProfile_reportFree,
-                                           .notice = hw_heaps_notice};
+                                           .notice = hw_heaps_notice,
+                                           .awaits_end = awaits_end};
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
 

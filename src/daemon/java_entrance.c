@@ -105,6 +105,9 @@ static bool tell_library(struct hw_target *t, struct hw_control_page *page)
         t->warned_java |= t->is_jvm;
         return false;
     }
+    for (size_t i = 0; i < t->session->config.java.n; i++)
+        if (t->session->config.java.v[i].recorded)
+            atomic_store_explicit(&page->java_end_wanted, 1, memory_order_relaxed);
     memcpy(page->java_library, library, strlen(library) + 1);
     atomic_store_explicit(&page->java_lo, HW_JAVA_NOT_YET, memory_order_release);
     return true;

@@ -69,6 +69,9 @@ uint64_t agent_heap_bytes(struct agent *a, uint64_t *left);
 void agent_events_ours(void); /* this thread is none of the program's */
 bool agent_events_watch(struct agent *a, uint32_t events, uint32_t hold_ms);
 void agent_events_serve(struct agent *a, bool begins);
+/* The JVM ends, and somebody wants its graph who is not here yet: waits for them, seconds at most.
+ */
+void agent_events_end(bool (*awaited)(void));
 void agent_events_release(struct agent *a, uint32_t events);
 void agent_events_forget(struct agent *a);
 

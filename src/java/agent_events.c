@@ -27,6 +27,7 @@ enum {
     MOST_FRAMES = 256,
     LOCALS = 16,
     STEP_MS = 2,
+    LATE_MS = 3000,
     RESOURCE_IS_MEMORY = 1 /* JVMTI_RESOURCE_EXHAUSTED_OOM_ERROR */
 };
 
@@ -154,6 +155,24 @@ static void on_death(hw_jvm_env ti, hw_jvm_env jni)
 {
     (void)ti, (void)jni;
     tell(HW_JAVA_END, -1);
+    wait_for_askers();
+}
+
+/* The recorder looks for JVMs ten times a second, and comes in after that. */
+void agent_events_end(bool (*awaited)(void))
+{
+    struct timespec step = {0, STEP_MS * 1000000};
+    uint64_t until = agent_now_ns(CLOCK_MONOTONIC) + LATE_MS * 1000000ull;
+    bool came = is_wanted(HW_JAVA_END);
+    if (came)
+        return; /* on_death tells it */
+    while (!came && awaited() && agent_now_ns(CLOCK_MONOTONIC) < until) {
+        (void)nanosleep(&step, NULL);
+        came = is_wanted(HW_JAVA_END);
+    }
+    if (!came)
+        return;
+    tell(HW_JAVA_END, -1); /* once: on_death, which may not be called any more, finds it told */
     wait_for_askers();
 }
 

@@ -284,6 +284,7 @@ static void on_class_prepare(hw_jvm_env ti, hw_jvm_env jni, hw_jobject thread, h
 static void on_death(hw_jvm_env ti, hw_jvm_env jni)
 {
     (void)ti, (void)jni;
+    agent_events_end(agent_client->awaits_end);
     atomic_store(&java.over, true);
     agent_methods_finish();
 }

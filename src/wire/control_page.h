@@ -42,7 +42,8 @@ struct hw_control_page {
     _Atomic uint32_t sandbox;
     /* Where to do the handshake when generation changes: a path, or '@' + an abstract name. */
     char socket_path[108];
-    uint8_t pad0[4];
+    /* A heap graph is wanted of a JVM's end: one that ends before it was asked waits a moment. */
+    _Atomic uint32_t java_end_wanted;
     /* The process runs a JVM whose code is here, and its library of ours is wanted: the client
      * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. Where a
      * launcher of JVMs is seen before the JVM, java_library comes first, and java_lo says so. */

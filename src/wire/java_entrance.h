@@ -21,7 +21,7 @@
 
 #define HW_JAVA_ENTER            "heapwise_java_enter"
 #define HW_JAVA_MADE             "heapwise_java_made"
-#define HW_JAVA_ENTRANCE_VERSION 2u
+#define HW_JAVA_ENTRANCE_VERSION 3u
 
 struct heapwise_managed_source;
 struct heapwise_managed_text;
@@ -39,6 +39,7 @@ struct hw_java_entrance {
     bool (*sample)(uint32_t heap, uint64_t id, uint64_t size, uint64_t weight);
     void (*gone)(uint32_t heap, uint64_t id);
     void (*notice)(uint32_t heap); /* looks whether a session began or ended */
+    bool (*awaits_end)(void);      /* is a heap graph of the JVM's end wanted? */
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);

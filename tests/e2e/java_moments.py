@@ -185,6 +185,17 @@ def recorded(box):
     hw.true(int(ask(box, trace, "select count(*) from profiler_smaps")[0][0]) > 20, "mappings")
 
 
+def recorded_short(box):
+    """A program that ends at once, before the recorder has come to the JVM; and one that ends by System.exit."""
+    hw.need("java", "javac")
+    compiled(box, ENDS)
+    trace = box.path("short.trace")
+    for status in (0, 3):
+        box.run([hw.tool("heapwise"), "record", "-f", "-o", trace, "--java-graph", "--no-report", "--",
+                 "java", "-Xmx64m", "-cp", box.dir, "Ends", 0, status], check=status, timeout=120)
+        hw.equal(counts(box, trace, "Ends$Holder"), [30], "objects of the graph at the end")
+
+
 def recorded_running(box):
     """A JVM that runs on: at each interval and at the end of the recording. One that allocates nothing has no native
     profile, and its graph all the same."""
@@ -220,5 +231,5 @@ def recorded_others(box):
 
 if __name__ == "__main__":
     hw.main({"out-of-memory": out_of_memory, "out-of-memory-others": out_of_memory_others, "in-vain": in_vain,
-             "asker-dies": asker_dies, "recorded": recorded, "recorded-running": recorded_running,
+             "asker-dies": asker_dies, "recorded": recorded, "recorded-short": recorded_short, "recorded-running": recorded_running,
              "recorded-others": recorded_others})
