@@ -281,6 +281,9 @@ static bool dial_again(struct exchange *x, const char *path)
 static bool say_hello(struct exchange *x, uint32_t flags)
 {
     x->tables_bytes = tables_room();
+#ifdef HW_BARE
+    flags |= HW_HELLO_BARE;
+#endif
     struct hw_hello h = {.magic = HW_HELLO_MAGIC,
                          .version = HW_WIRE_VERSION,
                          .arch = HW_ARCH_HERE,

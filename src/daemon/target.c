@@ -447,6 +447,18 @@ static void tell_missing_start(struct hw_target *t)
                     t->pid.pid, t->name, (unsigned long long)(now > began ? now - began : 0) / MS);
 }
 
+/* The program's own words are found by its loader, which the bare client goes without. */
+static void tell_missing_marks(const struct hw_target *t)
+{
+    const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
+    bool scopes = c->stack_mode == HW_STACKS_PSEUDO || c->stack_mode == HW_STACKS_MIXED;
+    if ((t->hello.flags & HW_HELLO_BARE) && (scopes || c->record_types || c->record_slices))
+        hw_session_warn(t->session,
+                        "process %d ('%s') is static or has its allocator linked in: its scopes "
+                        "and types are not seen when it is attached to",
+                        t->pid.pid, t->name);
+}
+
 static void start_running(struct hw_target *t)
 {
     t->since_coarse_ns = hw_now_monotonic_coarse_ns();
@@ -465,6 +477,7 @@ static void start_running(struct hw_target *t)
     t->with_thread = true;
     t->phase = HW_PHASE_RUNNING;
     tell_missing_start(t);
+    tell_missing_marks(t);
     hw_session_follow(t->session, &t->pid, t->source);
     if (t->hello.flags & HW_HELLO_FORKED)
         hw_inject_forked(t->session, &t->pid);

@@ -36,7 +36,8 @@ enum hw_hello_flags {
     HW_HELLO_BLOCKING = 2, /* PERFETTO_HEAPPROFD_BLOCKING_INIT=1: answer PROFILE only when ready */
     HW_HELLO_ATTACHED = 4, /* injected into a running process */
     HW_HELLO_FORKED = 8,   /* a forked child registers anew */
-    HW_HELLO_HELD = 16     /* its start waits for us, and may not for long */
+    HW_HELLO_HELD = 16,    /* its start waits for us, and may not for long */
+    HW_HELLO_BARE = 32     /* the client without libc, which sees no scopes and types */
 };
 
 struct hw_hello {

@@ -298,6 +298,19 @@ def kind(name):
     return case
 
 
+def no_marks(box):
+    """Scopes and types that cannot be seen are said to be missing; without the wish for them nothing is."""
+    t = Late(box, [compiled(box, "static")])
+    for options, told in ((["--types"], True), (["--stack-mode", "mixed"], True), ([], False)):
+        p = attach(box, str(t.pid), *options)
+        joined(box, p, t.pid)
+        t.do("go 10")
+        finish(box, p)
+        err = open(box.path("attach.err"), "rb").read()
+        hw.equal(b"its scopes and types are not seen" in err, told, f"{options}: {hw.tail(err)}")
+    t.end()
+
+
 def seccomp(box):
     """Filters that let our calls through do no harm; another is named before anything is changed."""
     if os.geteuid() != 0:
@@ -537,7 +550,7 @@ def malloc_info(box):
 if __name__ == "__main__":
     hw.main({"exact": exact, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
-             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "seccomp": seccomp,
+             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "no-marks": no_marks, "seccomp": seccomp,
              "rounds-code": rounds_code,
              "killed-midway": killed_midway,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
