@@ -260,3 +260,25 @@ int dwarf_getsrcfiles(void) { abort(); }' >break.c
     run -1 traceconv systrace bare.trace
     has "a heap profile records neither"
 }
+
+# The address that a memory-infra trace says of a mapping's first byte is that of the ELF file, which is neither where it is in
+# the file nor where it is in the process.
+@test "symbolize_trace: what a recording left as addresses, wherever the program is linked to" {
+    cat >deep.c <<'C'
+#include <stdlib.h>
+__attribute__((noinline)) static void *inner(int n) { void *p = malloc(n); __asm__ volatile("" ::"r"(p)); return p; }
+__attribute__((noinline)) static void *outer(int n) { void *p = inner(n); __asm__ volatile("" ::"r"(p)); return p; }
+int main(void) { for (int i = 0; i < 100; i++) outer(1000); return 0; }
+C
+    mkdir -p linked
+    for how in -pie -no-pie "-pie -Wl,-Ttext-segment=0x7000000" "-no-pie -Wl,-Ttext-segment=0x7000000"; do
+        gcc -g -O1 $how -o linked/deep deep.c
+        strip -o deep linked/deep
+        rm -f deep.json*
+        run -0 heapwise record -q -f -i 1 --no-symbolize --memory-infra deep.json -o deep.trace -- ./deep
+        grep -q pc: deep.json
+        run -0 symbolize_trace --output-directory linked deep.json
+        run -0 heapwise infra -q --by backtrace deep.json
+        tr -s ' ' <<<"$output" | grep -A2 'ƒ main$' | grep -A1 ' 100000 100 ƒ outer$' | grep ' 100000 100 ƒ inner$'
+    done
+}
