@@ -11,10 +11,13 @@
  */
 #include "import/pprof.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/map64.h"
 #include "base/vec.h"
 #include "codec/pb.h"
@@ -299,13 +302,27 @@ static bool has_base(const struct pprof *in)
     return in->has[BASE_BYTES] && in->has[ALLOC_BYTES] && in->has[LIVE_BYTES];
 }
 
+/*
+ * The error of what lives, where the profile has a period: allocations of s bytes are seen with
+ * p = 1 - e^(-s/period), each one seen stands for 1/p of them. As if all of a stack were of its
+ * mean size.
+ */
+static double variance_of(const struct pprof *in, int64_t count, int64_t size)
+{
+    if (in->period <= 1 || count <= 0 || size <= 0)
+        return 0;
+    double mean = (double)size / (double)count, unseen = exp(-mean / (double)in->period);
+    return (double)count * mean * mean * unseen / (1 - unseen);
+}
+
 /* Rows come dump by dump: with a base, those behind it wait until it is complete. */
-static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
+static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size,
+                   double variance)
 {
     if (count == 0 && size == 0)
         return HW_OK;
     struct hw_alloc_row row = {
-        .callsite = callsite, .samples = count, .count = count, .size = size};
+        .callsite = callsite, .samples = count, .count = count, .size = size, .variance = variance};
     if (!has_base(in))
         return hw_alloc_rows_push(&in->p->allocs, &row);
     row.dump = 1;
@@ -314,8 +331,11 @@ static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int
 
 static int add_base(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
 {
-    struct hw_alloc_row row = {
-        .callsite = callsite, .samples = count, .count = count, .size = size};
+    struct hw_alloc_row row = {.callsite = callsite,
+                               .samples = count,
+                               .count = count,
+                               .size = size,
+                               .variance = variance_of(in, count, size)};
     return count || size ? hw_alloc_rows_push(&in->p->allocs, &row) : HW_OK;
 }
 
@@ -347,9 +367,10 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
     rc = hw_callsites_intern(in->p->callsites, in->path.v, in->path.n, &callsite);
     if (rc < 0)
         return rc;
+    double variance = variance_of(in, v[LIVE_COUNT], v[LIVE_BYTES]);
     if (!in->has[ALLOC_BYTES])
-        return add_row(in, callsite, v[LIVE_COUNT], v[LIVE_BYTES]);
-    rc = add_row(in, callsite, v[ALLOC_COUNT], v[ALLOC_BYTES]);
+        return add_row(in, callsite, v[LIVE_COUNT], v[LIVE_BYTES], variance);
+    rc = add_row(in, callsite, v[ALLOC_COUNT], v[ALLOC_BYTES], variance);
     if (rc < 0 || !in->has[LIVE_BYTES])
         return rc;
     if (has_base(in) && (rc = add_base(in, callsite, v[BASE_COUNT], v[BASE_BYTES])) < 0)
@@ -361,10 +382,23 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
         in->n_bad++;
         return HW_OK;
     }
-    return add_row(in, callsite, freed_count, freed_bytes);
+    return add_row(in, callsite, freed_count, freed_bytes, variance);
 }
 
 /* ---- the file ---- */
+
+/* Packed or not: Go's writer packs from three on. */
+static int take_comments(struct pprof *in, const struct hw_pb_field *f)
+{
+    struct hw_bytes rest = f->bytes;
+    uint64_t v = f->value;
+    if (f->wire == HW_PB_VARINT)
+        return hw_vec_push(&in->comments, v);
+    while (f->wire == HW_PB_BYTES && hw_pb_next_packed(&rest, &v) == 1)
+        if (hw_vec_push(&in->comments, v) < 0)
+            return -1;
+    return 0;
+}
 
 /* Fields that the others refer to. */
 static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
@@ -384,8 +418,8 @@ static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
             in->duration_ns = f.value;
         else if (f.number == HW_F_pprof_Profile_period)
             in->period = f.value;
-        else if (f.number == HW_F_pprof_Profile_comment && f.wire == HW_PB_VARINT)
-            pushed = hw_vec_push(&in->comments, f.value);
+        else if (f.number == HW_F_pprof_Profile_comment)
+            pushed = take_comments(in, &f);
         if (pushed < 0)
             return HW_ENOMEM;
     }
@@ -417,21 +451,42 @@ static struct hw_bytes comment(const struct pprof *in, const char *name)
     return (struct hw_bytes){NULL, 0};
 }
 
-static int64_t pid_in(struct hw_bytes text)
+/* 0: no number, or one above the limit. */
+static int64_t number_in(struct hw_bytes text, int64_t max)
 {
-    int64_t pid = 0;
+    int64_t n = 0;
     for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9' || pid > INT32_MAX)
+        if (text.p[i] < '0' || text.p[i] > '9' || n > max / 10)
             return 0;
-        pid = pid * 10 + (text.p[i] - '0');
+        n = n * 10 + (text.p[i] - '0');
     }
-    return pid <= INT32_MAX ? pid : 0;
+    return n <= max ? n : 0;
+}
+
+/* What is true of the whole file becomes metadata of that name. */
+static int add_facts(struct pprof *in)
+{
+    static const char *const facts[] = {"heapwise.host", "heapwise.unit", "heapwise.container",
+                                        "heapwise.unknown_since"};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(facts); i++) {
+        char key[40];
+        (void)snprintf(key, sizeof key, "%s=", facts[i]);
+        struct hw_bytes value = comment(in, key);
+        hw_autofree char *text = value.n ? strndup((const char *)value.p, value.n) : NULL;
+        if (text && text[0])
+            rc = hw_profile_metadata_set(in->p, facts[i], text, 0);
+        else if (value.n && !text)
+            rc = HW_ENOMEM;
+    }
+    return rc;
 }
 
 static int add_process(struct pprof *in, struct hw_heap_dump *d)
 {
     struct hw_bytes heap = comment(in, "heapwise.heap="), name = comment(in, "heapwise.process=");
-    int rc = hw_profile_process(in->p, pid_in(comment(in, "heapwise.pid=")), &d->upid);
+    int rc =
+        hw_profile_process(in->p, number_in(comment(in, "heapwise.pid="), INT32_MAX), &d->upid);
     if (rc == HW_OK && name.n)
         rc = hw_profile_str(in->p, name, &in->p->processes.v[d->upid.v].name);
     if (rc == HW_OK)
@@ -446,17 +501,24 @@ static int add_dumps(struct pprof *in)
     struct hw_heap_dump d = {.ts_ns = end,
                              .start_ts_ns = end,
                              .interval_bytes = in->period,
-                             .orig_interval_bytes = in->period};
+                             .orig_interval_bytes = in->period,
+                             .flags = in->period > 1 ? HW_DUMP_KNOWS_VARIANCE : 0};
+    int64_t was = number_in(comment(in, "heapwise.interval_was="), INT64_MAX);
     int rc = add_process(in, &d);
+    if (rc == HW_OK)
+        rc = add_facts(in);
+    if (was > 0)
+        d.orig_interval_bytes = (uint64_t)was;
     if (has_base(in)) {
         uint64_t window = in->duration_ns ? in->duration_ns : 1;
         int64_t begin = window < in->time_ns ? end - (int64_t)window : 0;
         struct hw_heap_dump base = d;
         base.ts_ns = base.start_ts_ns = d.start_ts_ns = begin;
-        base.flags = HW_DUMP_BASE;
+        base.flags |= HW_DUMP_BASE;
         if (rc == HW_OK && hw_vec_push(&in->p->dumps, base) < 0)
             rc = HW_ENOMEM;
     }
+    d.lost_samples = (uint64_t)number_in(comment(in, "heapwise.lost_samples="), INT64_MAX);
     in->p->first_ns = d.start_ts_ns;
     in->p->last_ns = d.ts_ns;
     struct hw_wall_point wall = {d.ts_ns, d.ts_ns};
