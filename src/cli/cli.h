@@ -25,6 +25,7 @@ enum hw_exit {
     HW_EXIT_GATE = 3,
     HW_EXIT_INCOMPLETE = 4,
     HW_EXIT_NO_DATA = 5,
+    HW_EXIT_TRY_AGAIN = 75, /* push: the spool cannot be used now */
     HW_EXIT_UNSUPPORTED = 77,
     HW_EXIT_NOT_RUNNABLE = 126,
     HW_EXIT_NOT_FOUND = 127,

@@ -175,6 +175,22 @@ static int sum_up(struct hw_push_job *j)
     return waiting || dropped ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
+/* Of several files one that cannot be read does not hold up the others. */
+static int push_files(struct hw_push_job *j, int *code, struct hw_error *err)
+{
+    const struct hw_opts *o = &j->cli->opts;
+    int rc = HW_OK;
+    for (size_t i = 0; rc == 0 && i < o->n_args; i++) {
+        rc = hw_push_file(j, o->args[i], err);
+        if (rc == 0 || rc == HW_EBUSY || rc == HW_EGONE || rc == HW_ENOMEM || o->n_args == 1)
+            continue;
+        *code = hw_cli_fail(j->cli, err);
+        *err = (struct hw_error){0};
+        rc = HW_OK;
+    }
+    return rc;
+}
+
 static int push(struct hw_cli *cli, const struct hw_store *store)
 {
     struct hw_push_job j = {.cli = cli,
@@ -185,9 +201,11 @@ static int push(struct hw_cli *cli, const struct hw_store *store)
     struct sigaction act = {.sa_handler = on_stop};
     (void)sigaction(SIGINT, &act, NULL); /* cannot fail for these */
     (void)sigaction(SIGTERM, &act, NULL);
+    int failed = HW_EXIT_OK;
     int rc = job_init(&j, &err);
-    for (size_t i = 0; rc == 0 && i < cli->opts.n_args; i++)
-        rc = hw_push_file(&j, cli->opts.args[i], &err);
+    bool no_spool = rc < 0 && hw_opt_text(&cli->opts, HW_OPT_SPOOL) && !j.dry_run && !j.has_spool;
+    if (rc == 0)
+        rc = push_files(&j, &failed, &err);
     if (rc == 0 && hw_opt_text(&cli->opts, HW_OPT_WATCH))
         rc = hw_push_watch(&j, hw_opt_text(&cli->opts, HW_OPT_WATCH), &err);
     else if (rc == 0)
@@ -195,7 +213,9 @@ static int push(struct hw_cli *cli, const struct hw_store *store)
     bool asked_to_end = rc == HW_EBUSY && stopped && hw_opt_text(&cli->opts, HW_OPT_WATCH);
     if (asked_to_end)
         rc = 0;
-    int code = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    int code = rc < 0 ? hw_cli_fail(cli, &err) : failed;
+    if (rc < 0 && no_spool)
+        code = HW_EXIT_TRY_AGAIN;
     if (!j.dry_run && j.delivery.sender.store) {
         int summed = sum_up(&j);
         code = code ? code : summed;

@@ -95,8 +95,8 @@ static int visit_moment(struct walk *w, size_t i, struct hw_error *err)
     const struct hw_moment *m = &w->moments.v[i];
     struct state *s = &w->states[m->series];
     struct hw_fleet_dump d = {.dump = &w->p->dumps.v[m->dump], .values = &w->values};
-    if (d.dump->flags & HW_DUMP_AT_MAX)
-        return HW_OK;
+    if (d.dump->flags & (HW_DUMP_AT_MAX | HW_DUMP_BASE))
+        return HW_OK; /* a base is where the sum of the next one begins */
     if (wall_of(w, d.dump->ts_ns, &d.wall_ns) < 0)
         return hw_fail(err, HW_EINVAL, 0, "the profile does not say when it was recorded");
     if (is_overtaken(w, i, d.wall_ns))

@@ -3,7 +3,8 @@
  *
  * Shapes:  in order of time. What was asked for (alloc_space, alloc_objects, alloc_samples) counts
  *          from the dump before of the same heap, what is held is what was held. Dumps made of a
- *          maximum are left out: they would weigh as much as a regular one. Of several dumps of a
+ *          maximum are left out: they would weigh as much as a regular one. So is the base of a
+ *          period: it was told as the end of the period before. Of several dumps of a
  *          heap within a second the last one stays, as the time of a row is in seconds.
  * Units:   wall_ns since 1970.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not

@@ -130,13 +130,46 @@ static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, stru
     return of_main;
 }
 
+static struct hw_bytes fact(const struct hw_profile *p, const char *name)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    for (size_t i = 0; i < p->metadata.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, p->metadata.v[i].name), hw_bytes_str(name)))
+            return hw_strings_get(strings, p->metadata.v[i].text);
+    return (struct hw_bytes){NULL, 0};
+}
+
+static void add_from_file(struct hw_fleet_process *f, const char *name, struct hw_bytes value,
+                          const struct hw_fleet_labels *l)
+{
+    for (size_t i = 0; i < l->more.n; i++)
+        if (strcmp(l->more.v[i].name, name) == 0)
+            return;
+    if (value.n)
+        f->more[f->n_more++] = (struct hw_file_label){name, value};
+}
+
+/* "checkout.service" -> "checkout" */
+static struct hw_bytes unit_name(struct hw_bytes unit)
+{
+    static const char end[] = ".service";
+    size_t n = sizeof end - 1;
+    bool ends = unit.n > n && memcmp(unit.p + unit.n - n, end, n) == 0;
+    return hw_bytes_of(unit.p, ends ? unit.n - n : unit.n);
+}
+
 int hw_fleet_process_init(struct hw_fleet_process *f, const struct hw_profile *p, hw_upid upid,
                           const struct hw_fleet_labels *l)
 {
     *f = (struct hw_fleet_process){0};
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes name = base_name(hw_strings_get(strings, p->processes.v[upid.v].name));
-    f->service = l->service ? hw_bytes_str(l->service) : name;
+    struct hw_bytes unit = fact(p, "heapwise.unit"), host = fact(p, "heapwise.host");
+    f->service = l->service ? hw_bytes_str(l->service) : unit.n ? unit_name(unit) : name;
+    f->host = l->host ? hw_bytes_str(l->host) : host.n ? host : hw_bytes_str(l->own_host);
+    f->unknown_since = fact(p, "heapwise.unknown_since");
+    add_from_file(f, "unit", unit, l);
+    add_from_file(f, "container", fact(p, "heapwise.container"), l);
     hw_mapping_id program = find_program(p, upid, name);
     if (program.v != HW_ID_NONE) {
         const struct hw_mapping *m = hw_callsites_get_mapping(p->callsites, program);

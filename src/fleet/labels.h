@@ -39,15 +39,19 @@ void hw_fleet_labels_done(struct hw_fleet_labels *l);
  * set those. */
 int hw_fleet_labels_add(struct hw_fleet_labels *l, const char *pair, struct hw_error *err);
 
-static inline const char *hw_fleet_host(const struct hw_fleet_labels *l)
-{
-    return l->host ? l->host : l->own_host;
-}
+struct hw_file_label { /* borrowed from the profile */
+    const char *name;
+    struct hw_bytes value;
+};
 
-/* What a profile says of one process. */
+/* What a profile says of one process. What is said by hand counts more than what the file says. */
 struct hw_fleet_process {
-    struct hw_bytes service;   /* borrowed from labels or profile */
+    struct hw_bytes service;   /* borrowed from labels or profile: else the unit, else the name */
+    struct hw_bytes host;      /* the same; else this machine */
     struct hw_strbuf build_id; /* of its program, as text; "" when not known */
+    struct hw_file_label more[2];  /* unit, container: where they are known and not given */
+    struct hw_bytes unknown_since; /* a time; before the period nothing is known. Empty = no gap */
+    size_t n_more;
 };
 int hw_fleet_process_init(struct hw_fleet_process *f, const struct hw_profile *p, hw_upid upid,
                           const struct hw_fleet_labels *l);

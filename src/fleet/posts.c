@@ -89,7 +89,7 @@ int hw_post_labels_init(struct hw_post_labels *out, const struct hw_profile *p,
     const struct hw_post_label known[] = {
         {"__name__", hw_bytes_str(METRIC_NAME)},
         {service_name, process->service.n ? process->service : hw_bytes_str("unknown")},
-        {"host", hw_bytes_str(hw_fleet_host(labels))},
+        {"host", process->host},
         {"pid", hw_bytes_str(out->pid)},
         {"heap", hw_strings_get(strings, h->heap_name)},
         {"build_id", hw_bytes_of(process->build_id.p, process->build_id.n)},
@@ -101,6 +101,8 @@ int hw_post_labels_init(struct hw_post_labels *out, const struct hw_profile *p,
         rc = add_label(out, known[i].name, known[i].value);
     for (size_t i = 0; rc == 0 && i < labels->more.n; i++)
         rc = add_label(out, labels->more.v[i].name, hw_bytes_str(labels->more.v[i].value));
+    for (size_t i = 0; rc == 0 && i < process->n_more; i++)
+        rc = add_label(out, process->more[i].name, process->more[i].value);
     if (rc < 0)
         hw_post_labels_done(out);
     return rc;
@@ -304,9 +306,17 @@ static int flush(struct poster *q, struct hw_error *err)
 static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d, char **out, size_t *n,
                        struct hw_error *err)
 {
-    const struct hw_scrape_form form = {
-        .time_ns = d->wall_ns,
-        .duration_ns = d->wall_ns > d->since_ns ? d->wall_ns - d->since_ns : 0};
+    /* A gap is no label: each would be a series of its own there. */
+    struct hw_bytes since = q->processes[d->dump->upid.v].unknown_since;
+    char gap[64];
+    const char *comments[] = {gap};
+    (void)snprintf(gap, sizeof gap, "heapwise.unknown_since=%.*s",
+                   (int)(since.n < 32 ? since.n : 32), since.n ? (const char *)since.p : "");
+    const struct hw_scrape_form form = {.time_ns = d->wall_ns,
+                                        .duration_ns =
+                                            d->wall_ns > d->since_ns ? d->wall_ns - d->since_ns : 0,
+                                        .comments = comments,
+                                        .n_comments = since.n ? 1 : 0};
     const struct hw_export_input in = {.profile = q->p,
                                        .values = d->values,
                                        .upid = d->dump->upid,

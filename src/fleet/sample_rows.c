@@ -230,14 +230,19 @@ static int flush(struct maker *m, struct hw_error *err)
     return rc;
 }
 
-static void put_labels(struct maker *m)
+static void put_labels(struct maker *m, const struct hw_fleet_process *f)
 {
     const struct hw_fleet_labels *l = m->o->labels;
+    bool gap = f->unknown_since.n > 0;
     for (int values = 0; values < 2; values++) {
-        hw_row_put_length(&m->samples, l->more.n);
+        hw_row_put_length(&m->samples, l->more.n + f->n_more + gap);
         for (size_t i = 0; i < l->more.n; i++)
             hw_row_put_text(&m->samples,
                             hw_bytes_str(values ? l->more.v[i].value : l->more.v[i].name));
+        for (size_t i = 0; i < f->n_more; i++)
+            hw_row_put_text(&m->samples, values ? f->more[i].value : hw_bytes_str(f->more[i].name));
+        if (gap)
+            hw_row_put_text(&m->samples, values ? f->unknown_since : hw_bytes_str("unknown_since"));
     }
 }
 
@@ -251,12 +256,12 @@ static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t se
     hw_row_put_u16(out, (uint16_t)(second / DAY_S));
     hw_row_put_u32(out, (uint32_t)second);
     hw_row_put_text(out, f->service);
-    hw_row_put_text(out, hw_bytes_str(hw_fleet_host(l)));
+    hw_row_put_text(out, f->host);
     hw_row_put_text(out, hw_bytes_str(l->version ? l->version : ""));
     hw_row_put_text(out, hw_bytes_of(f->build_id.p, f->build_id.n));
     hw_row_put_u32(out, (uint32_t)m->p->processes.v[d->upid.v].pid);
     hw_row_put_text(out, text(m, d->heap_name));
-    put_labels(m);
+    put_labels(m, f);
     hw_row_put_u64(out, stack);
     hw_row_put_u64(out, (uint64_t)v->alloc_space);
     hw_row_put_u64(out, (uint64_t)v->alloc_objects);

@@ -99,7 +99,7 @@ static void test_labels(void **state)
     for (size_t i = 0; i < HW_ARRAY_LEN(given); i++)
         assert_int_equal(hw_fleet_labels_add(&l, given[i], NULL), 0);
     assert_string_equal(l.service, "s");
-    assert_string_equal(hw_fleet_host(&l), "h");
+    assert_string_equal(l.host, "h");
     assert_int_equal(l.more.n, 3);
     static const char *const want[][2] = {{"a", "2"}, {"_9x_y", "z=w"}, {"__", "v"}};
     for (size_t i = 0; i < HW_ARRAY_LEN(want); i++) {
