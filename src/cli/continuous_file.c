@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@
 #define SECOND INT64_C(1000000000)
 #define STATE  "state.json"
 enum { MAX_COMMENTS = 16, MAX_STATE = 16 << 20, MAX_CGROUP = 64 << 10, CONTAINER_ID = 64 };
-enum { MAX_PUSHED_AT_ONCE = 500, MAX_WAITING_BYTES = 1 << 20 };
+enum { MAX_PUSHED_AT_ONCE = 500, MAX_UNSENT = 20000, LAST_PUSH_MS = 10000, LOOK_MS = 20 };
 static const uint64_t at_least_every_ns = 3600 * (uint64_t)SECOND; /* also of who does nothing */
 static const int64_t clock_jump_ns = 300 * SECOND;
 static const uint64_t distrust_ns = 86400 * (uint64_t)SECOND;
@@ -42,10 +43,48 @@ static int64_t wall_ns(void)
 
 /* ---- the recorder before us ---- */
 
+static bool is_pushing(const struct hw_continuous_files *f)
+{
+    return hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH) != NULL;
+}
+
+/* What is too much is left to a push by hand. */
+static void queue_push(struct hw_continuous_files *f, const char *path)
+{
+    if (!is_pushing(f))
+        return;
+    char *copy = f->unsent.n < MAX_UNSENT ? strdup(path) : NULL;
+    if (!copy || hw_vec_push(&f->unsent, copy) < 0) {
+        free(copy);
+        hw_log(WARN, "too much waits to be pushed: '%s/%s' does not", f->store.dir, path);
+    }
+}
+
+/* Both lists are sorted by time; what came after the last note is in none. */
+static void read_unsent(struct hw_continuous_files *f, const json_t *root)
+{
+    const json_t *listed = json_object_get(root, "unsent");
+    int64_t written = json_integer_value(json_object_get(root, "written"));
+    size_t n = json_array_size(listed), k = 0;
+    for (size_t i = f->store.first; i < f->store.files.n; i++) {
+        const struct hw_kept_profile *file = &f->store.files.v[i];
+        bool is_listed = false;
+        for (size_t j = k; !is_listed && j < n; j++) {
+            const char *path = json_string_value(json_array_get(listed, j));
+            is_listed = path && strcmp(path, file->path) == 0;
+            k = is_listed ? j + 1 : k;
+        }
+        if (is_listed || file->time_s >= written)
+            queue_push(f, file->path);
+    }
+}
+
 static void read_state(struct hw_continuous_files *f, const char *text, size_t n)
 {
     json_t *root = json_loadb(text, n, 0, NULL), *row;
     size_t i;
+    if (root)
+        read_unsent(f, root);
     json_array_foreach(json_object_get(root, "processes"), i, row)
     {
         struct hw_known_process k = {
@@ -117,17 +156,6 @@ int hw_continuous_files_open(struct hw_continuous_files *f, const struct hw_cli 
     return HW_OK;
 }
 
-void hw_continuous_files_close(struct hw_continuous_files *f)
-{
-    if (f->push_pid > 0)
-        (void)waitpid(f->push_pid, NULL, 0); /* it has limits of its own */
-    hw_profile_store_close(&f->store);
-    hw_vec_done(&f->known);
-    hw_vec_done(&f->noted);
-    hw_vec_done(&f->last);
-    hw_strbuf_done(&f->push);
-}
-
 /* ---- one file ---- */
 
 struct comments {
@@ -170,7 +198,8 @@ static void add_cgroup(struct comments *c, int32_t pid)
     char *unit = NULL, *container = NULL;
     for (char *word = strtok_r(text, "/\n:", &save); word; word = strtok_r(NULL, "/\n:", &save)) {
         size_t length = strlen(word);
-        if (length > 8 && strcmp(word + length - 8, ".service") == 0)
+        if (length > 8 && strcmp(word + length - 8, ".service") == 0 &&
+            strncmp(word, "user@", 5) != 0) /* all that a user runs is below that one */
             unit = word;
         for (char *at = word; length >= CONTAINER_ID && at <= word + length - CONTAINER_ID; at++)
             if (is_hex(at, CONTAINER_ID))
@@ -262,21 +291,9 @@ static int make_pprof(const struct hw_blend *b, const hw_values *values,
     return rc;
 }
 
-/* Paths that `push` still has to send; the oldest are left to a later push by hand. */
-static void queue_push(struct hw_continuous_files *f, const char *path)
-{
-    if (!hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH))
-        return;
-    if (f->push.n > MAX_WAITING_BYTES) {
-        hw_log(WARN, "too much waits to be pushed; what is in '%s' stays there", f->store.dir);
-        hw_strbuf_clear(&f->push);
-    }
-    hw_strbuf_addf(&f->push, "%s/%s\n", f->store.dir, path);
-}
-
 static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_process *p,
-                      const char *heap, const struct hw_continuous_look *look, bool *wrote,
-                      struct hw_error *err)
+                      const char *heap, const struct hw_continuous_look *look, int64_t wall,
+                      bool *wrote, struct hw_error *err)
 {
     struct hw_blend b = {0};
     hw_values values = {0}, base = {0};
@@ -291,7 +308,7 @@ static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_
         describe(&c, p, heap, look);
         if (d && d->orig_interval_bytes && d->orig_interval_bytes != d->interval_bytes)
             add_number(&c, "interval_was", d->orig_interval_bytes);
-        struct hw_scrape_form form = {.time_ns = wall_ns(),
+        struct hw_scrape_form form = {.time_ns = wall,
                                       .duration_ns = (int64_t)(look->at_ns - p->since_ns),
                                       .base = &base,
                                       .comments = c.shown,
@@ -319,8 +336,11 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
 {
     const struct hw_profile *now = look->now;
     const struct hw_strings *strings = hw_callsites_strings(now->callsites);
+    int64_t wall = wall_ns();
     bool wrote = false;
     int rc = HW_OK;
+    if (is_pushing(f) && wall / SECOND == p->last_s)
+        wall = (p->last_s + 1) * SECOND;
     for (size_t i = 0; i < now->dumps.n; i++) {
         struct hw_bytes name = hw_strings_get(strings, now->dumps.v[i].heap_name);
         hw_autofree char *heap = strndup((const char *)name.p, name.n);
@@ -328,11 +348,12 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
             return hw_fail(err, HW_ENOMEM, 0, "profile of process %d", p->pid);
         if (last_dump(now, heap) != &now->dumps.v[i])
             continue;
-        int one = write_heap(f, p, heap, look, &wrote, err);
+        int one = write_heap(f, p, heap, look, wall, &wrote, err);
         rc = one < 0 ? one : rc;
     }
     if (wrote) {
         p->since_ns = look->at_ns;
+        p->last_s = wall / SECOND;
         p->gap_from_s = 0;
         p->n_lost = look->n_lost;
     }
@@ -359,19 +380,20 @@ static int write_state(struct hw_continuous_files *f, struct hw_error *err)
     hw_json_kv_uint(&j, "dropped", f->store.n_dropped);
     hw_json_key(&j, "processes");
     hw_json_begin_array(&j);
-    for (size_t i = 0; i < f->noted.n; i++) {
+    for (size_t i = 0; i < f->last.n; i++) {
         hw_json_begin_object(&j);
-        hw_json_kv_int(&j, "pid", f->noted.v[i].pid);
-        hw_json_kv_uint(&j, "start_ticks", f->noted.v[i].start_ticks);
-        hw_json_kv_int(&j, "until", f->noted.v[i].until_s);
+        hw_json_kv_int(&j, "pid", f->last.v[i].pid);
+        hw_json_kv_uint(&j, "start_ticks", f->last.v[i].start_ticks);
+        hw_json_kv_int(&j, "until", f->last.v[i].until_s);
         hw_json_end_object(&j);
     }
     hw_json_end_array(&j);
+    hw_json_key(&j, "unsent");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < f->unsent.n; i++)
+        hw_json_str(&j, f->unsent.v[i]);
+    hw_json_end_array(&j);
     hw_json_end_object(&j);
-    hw_known_processes before = f->last;
-    f->last = f->noted;
-    f->noted = before;
-    hw_vec_clear(&f->noted);
     int rc = j.buf.failed || j.error
                  ? HW_ENOMEM
                  : hw_profile_store_note(&f->store, STATE, j.buf.p, j.buf.n, err);
@@ -393,61 +415,123 @@ static int64_t believed_s(struct hw_continuous_files *f)
     return now < f->distrust_until_ns ? 0 : wall_ns() / SECOND;
 }
 
-/* A process of its own: a store that is slow or away holds up nothing here. */
-static void hand_over(struct hw_continuous_files *f)
+static void forget_sent(struct hw_continuous_files *f)
+{
+    for (size_t i = 0; i < f->n_sending; i++)
+        free(f->unsent.v[i]);
+    f->unsent.n -= f->n_sending;
+    memmove(f->unsent.v, f->unsent.v + f->n_sending, f->unsent.n * sizeof *f->unsent.v);
+    f->n_sending = 0;
+}
+
+/* What a push that was killed had to send is sent by the next one. */
+static void reap_push(struct hw_continuous_files *f)
+{
+    int status;
+    if (f->push_pid <= 0 || waitpid(f->push_pid, &status, WNOHANG) != f->push_pid)
+        return;
+    f->push_pid = 0;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_SIGNAL + WTERMSIG(status);
+    if (code == HW_EXIT_OK || code == HW_EXIT_INCOMPLETE || code == HW_EXIT_FAILED)
+        forget_sent(f); /* taken, in the spool, or refused for good */
+    f->n_sending = 0;
+    if (code != HW_EXIT_OK && code != f->push_code)
+        hw_log(WARN, "heapwise push ended with %d; what waits is sent the next time", code);
+    f->push_code = code;
+}
+
+static int spawn(const char *const *argv)
 {
     extern char **environ;
-    const struct hw_optval *labels = &f->cli->opts.v[HW_OPT_LABEL];
-    const char *to = hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH);
-    int status;
-    if (f->push_pid > 0 && waitpid(f->push_pid, &status, WNOHANG) == f->push_pid) {
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            hw_log(WARN, "heapwise push ended with %d; what waits is sent the next time",
-                   WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        f->push_pid = 0;
-    }
-    if (!to || f->push_pid > 0 || f->push.n == 0 || f->push.failed)
-        return;
-    char spool[400], *save = NULL;
-    const char *argv[16 + 2 * 64 + MAX_PUSHED_AT_ONCE];
-    size_t n = 0;
-    (void)snprintf(spool, sizeof spool, "%s/spool", f->store.dir);
-    const char *fixed[] = {"heapwise", "push", "--quiet", "--to", to, "--spool", spool};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        argv[n++] = fixed[i];
-    for (size_t i = 0; i < labels->list.n && i < 64; i++) {
-        argv[n++] = "--label";
-        argv[n++] = labels->list.v[i];
-    }
-    argv[n++] = "--";
-    size_t first = n;
-    for (char *p = strtok_r(f->push.p, "\n", &save); p && n - first < MAX_PUSHED_AT_ONCE;
-         p = strtok_r(NULL, "\n", &save))
-        argv[n++] = p;
-    argv[n] = NULL;
-    hw_autofree char *rest = save && *save ? strdup(save) : NULL;
     sigset_t none;
     posix_spawnattr_t attr;
+    pid_t pid;
     posix_spawnattr_init(&attr);
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    pid_t pid;
     int failed = posix_spawn(&pid, "/proc/self/exe", NULL, &attr, (char *const *)argv, environ);
     posix_spawnattr_destroy(&attr);
     if (failed)
         hw_log(WARN, "cannot start heapwise push: %s", strerror(failed));
-    else
-        f->push_pid = pid;
-    hw_strbuf_clear(&f->push); /* argv pointed into it */
-    if (rest)
-        hw_strbuf_adds(&f->push, rest);
+    return failed ? 0 : pid;
+}
+
+/* A process of its own: a store that is slow or away holds up nothing here. */
+static void hand_over(struct hw_continuous_files *f)
+{
+    const struct hw_optval *labels = &f->cli->opts.v[HW_OPT_LABEL];
+    const char *argv[16 + 2 * 64 + MAX_PUSHED_AT_ONCE];
+    struct hw_strbuf spool = {0}, paths = {0};
+    size_t n = 0, at = 0;
+    reap_push(f);
+    if (f->push_pid > 0 || f->unsent.n == 0)
+        return;
+    f->n_sending = f->unsent.n < MAX_PUSHED_AT_ONCE ? f->unsent.n : MAX_PUSHED_AT_ONCE;
+    hw_strbuf_addf(&spool, "%s/spool", f->store.dir);
+    for (size_t i = 0; i < f->n_sending; i++) {
+        hw_strbuf_addf(&paths, "%s/%s", f->store.dir, f->unsent.v[i]);
+        hw_strbuf_addc(&paths, '\0');
+    }
+    if (!spool.failed && !paths.failed) {
+        const char *to = hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH);
+        const char *fixed[] = {"heapwise", "push",  "--quiet",     "--to", to,
+                               "--spool",  spool.p, "--retry-for", "5s"};
+        for (size_t i = 0; i < HW_ARRAY_LEN(fixed); i++)
+            argv[n++] = fixed[i];
+        for (size_t i = 0; i < labels->list.n && i < 64; i++) {
+            argv[n++] = "--label";
+            argv[n++] = labels->list.v[i];
+        }
+        argv[n++] = "--";
+        for (size_t i = 0; i < f->n_sending; i++, at += strlen(paths.p + at) + 1)
+            argv[n++] = paths.p + at;
+        argv[n] = NULL;
+        f->push_pid = spawn(argv);
+    }
+    if (f->push_pid <= 0)
+        f->n_sending = 0;
+    hw_strbuf_done(&spool);
+    hw_strbuf_done(&paths);
+}
+
+/* At the end, for a while; what is left is noted for the next start. */
+static void push_the_rest(struct hw_continuous_files *f)
+{
+    struct hw_error err = {0};
+    uint64_t deadline = hw_now_monotonic_ns() + LAST_PUSH_MS * UINT64_C(1000000);
+    while ((f->push_pid > 0 || f->unsent.n) && hw_now_monotonic_ns() < deadline) {
+        hand_over(f);
+        (void)poll(NULL, 0, LOOK_MS);
+        reap_push(f);
+    }
+    if (f->push_pid > 0)
+        (void)kill(f->push_pid, SIGTERM); /* it puts into the spool what it has in hand */
+    if (write_state(f, &err) < 0)
+        hw_log(WARN, "%s", err.text);
 }
 
 int hw_continuous_end_round(struct hw_continuous_files *f, struct hw_error *err)
 {
+    hw_known_processes before = f->last;
+    f->last = f->noted;
+    f->noted = before;
+    hw_vec_clear(&f->noted);
     hw_profile_store_trim(&f->store, believed_s(f));
     int rc = write_state(f, err);
     hand_over(f);
     return rc;
+}
+
+void hw_continuous_files_close(struct hw_continuous_files *f)
+{
+    if (f->store.dir && is_pushing(f))
+        push_the_rest(f);
+    hw_profile_store_close(&f->store);
+    for (size_t i = 0; i < f->unsent.n; i++)
+        free(f->unsent.v[i]);
+    hw_vec_done(&f->unsent);
+    hw_vec_done(&f->known);
+    hw_vec_done(&f->noted);
+    hw_vec_done(&f->last);
 }

@@ -4,7 +4,9 @@
  *
  * Shapes:  a file is about one heap of one process and the time since the file before: pprof with
  *          alloc_* of that time, inuse_* at its end and base_* at its begin. state.json says until
- *          when each process is known, so that the next recorder can tell of a gap.
+ *          when each process is known, so that the next recorder can tell of a gap, and which files
+ *          no push has sent yet. With a push no two files of a heap are of one second: a store has
+ *          a row a second.
  * Owns:    the store and the notes; profiles are borrowed.
  * Errors:  HW_ESYS (dropped, and counted), HW_ENOMEM.
  * Units:   boottime ns for periods; wall time in names and files.
@@ -27,6 +29,7 @@ struct hw_continuous_process {
     uint64_t start_ticks; /* tells it from another one of the same number; 0 = not known */
     uint64_t since_ns;    /* begin of the period that is not kept yet */
     uint64_t n_lost;      /* samples, until the last file */
+    int64_t last_s;       /* wall time of the last file; 0 = none */
     int64_t gap_from_s;   /* wall time from which on nothing is known before since_ns; 0 = none */
     char *name;           /* owned by who has it */
     bool ended, gone_once;
@@ -52,10 +55,12 @@ struct hw_continuous_files {
     hw_known_processes known;   /* of a recorder that is gone */
     hw_known_processes noted;   /* of this round */
     hw_known_processes last;    /* of the round before */
-    struct hw_strbuf push;      /* files that were not handed over yet, one a line */
+    HW_VEC(char *) unsent;      /* owned; files below the directory that a push has to send */
+    size_t n_sending;           /* of them: the first ones, by the push that runs */
     int64_t wall_offset_ns;     /* wall - boottime, at the last round */
     uint64_t distrust_until_ns; /* the clock was set: ages mean nothing until then */
     int push_pid;               /* of the command that sends; 0 = none */
+    int push_code;              /* of the last one; told when it changes */
 };
 
 int hw_continuous_files_open(struct hw_continuous_files *f, const struct hw_cli *cli,

@@ -3,6 +3,7 @@
 import glob
 import gzip
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -12,7 +13,9 @@ import sys
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from lib import clickhouse
 from lib import hw
+from lib.pprof import Pprof
 
 
 class Stepper:
@@ -257,5 +260,125 @@ def policy(box):
     t.end()
 
 
+PROFILE = """sample_type {{ type: 1 unit: 3 }} sample_type {{ type: 2 unit: 4 }} sample_type {{ type: 5 unit: 3 }} sample_type {{ type: 6 unit: 4 }}
+sample_type {{ type: 7 unit: 3 }} sample_type {{ type: 8 unit: 4 }}
+sample {{ location_id: 1 {values} }}
+location {{ id: 1 line {{ function_id: 1 }} }} function {{ id: 1 name: 9 }}
+{strings} time_nanos: {time} duration_nanos: 60000000000 period: {period} {comments}"""
+
+
+def made_file(box, name, values, comments, at, period=4096):
+    """A file as another machine would have written it, by protoc."""
+    strings = ["", "alloc_objects", "alloc_space", "count", "bytes", "inuse_objects", "inuse_space", "base_objects", "base_space", "fn_x", *comments]
+    text = PROFILE.format(values=" ".join(f"value: {v}" for v in values), strings=" ".join(f'string_table: "{s}"' for s in strings), time=int(at * 1e9),
+                          period=period, comments=" ".join(f"comment: {10 + i}" for i in range(len(comments))))
+    proto = pathlib.Path(__file__).resolve().parents[2] / "proto"
+    raw = subprocess.run(["protoc", "-I", proto, "--encode=" + package(proto), "pprof.proto"], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout
+    pathlib.Path(box.path(name)).write_bytes(gzip.compress(raw))
+    return box.path(name)
+
+
+def package(proto):
+    for line in (proto / "pprof.proto").read_text().splitlines():
+        if line.startswith("package "):
+            return line.split()[1].rstrip(";") + ".Profile"
+    return "Profile"
+
+
+class Store:
+    """ClickHouse, with tables; down() and up() as often as wanted."""
+    def __init__(self, box):
+        if not clickhouse.installed():
+            raise hw.Skip("clickhouse-server is not installed")
+        self.server = clickhouse.Server(box.path("clickhouse"))
+        box.children.append(self.server.p)
+        self.url = self.server.url("profiles", user="default")
+        box.run([hw.tool("heapwise"), "push", "--to", self.url, "--init-schema"], check=0)
+
+    def ask(self, sql):
+        return [line.split("\t") for line in self.server.ask(sql, database="profiles").splitlines()]
+
+    def asked(self, pid):
+        return int(self.ask(f"select sum(alloc_space) from samples where pid = {pid}")[0][0])
+
+
+def pushed(box):
+    """Each period reaches the store, also those of a time when it was down and of a server that was killed: what is held at each moment, what was asked for
+    in all."""
+    store = Store(box)
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name, "--push-to", store.url, "--label", "version=1.41", "--label", "zone=x", every="1s")
+    hw.wait_for(t.prepared, "it is attached to", 30)
+    steps = ("a 100", "f 40", "b 10", "a 7", "a 1")
+    for i, step in enumerate(steps):
+        if i == 2:
+            store.server.stop()
+        if i == 3:
+            s.p.kill()  # while the store is down
+            s.p.wait()
+            s = Continuous(box, "--name", name, "--push-to", store.url, "--label", "version=1.41", "--label", "zone=x", every="1s", log="again.log")
+            again = time.time()
+            hw.wait_for(lambda: str(t.pid) in s.state() and json.loads(s.state())["written"] > again + 1, "it is recorded again", 30)
+        n = len(s.files())
+        t.do(step)
+        hw.wait_for(lambda: len(s.files()) > n, f"a file after {step}: {s.said()} {s.p.poll()}")
+        if i == 3:
+            store.server.start()
+            box.children.append(store.server.p)
+    t.do("b 3")
+    t.end()
+    files = lambda: [f for f in s.files() if f"-{t.pid}-" in f]
+    hw.wait_for(lambda: Pprof(files()[-1]).of("fn_b")["inuse_space"], "its last look")
+    hw.wait_for(lambda: int(store.ask(f"select count(distinct ts) from samples where pid = {t.pid}")[0][0]) >= len(files()), f"all of it is there: {store.ask('select pid, ts, sum(space) from samples group by pid, ts order by ts')} {files()} {s.said()}", 20)
+    s.stop()
+    held, asked = [], 0
+    for f in files():
+        p = Pprof(f)
+        held.append([sum(v["inuse_space"] for _, v in p.samples), sum(v["alloc_space"] for _, v in p.samples)])
+    got = store.ask(f"select toUnixTimestamp(ts) as t, sum(space), sum(alloc_space) from samples where pid = {t.pid} group by t order by t")
+    hw.equal([[int(r[1]), int(r[2])] for r in got], held, "held and asked for, period by period")
+    fn = lambda what, site, where="": store.ask(f"select sum({what}) from (select stack, space, alloc_space, ts from samples where pid = {t.pid} {where}) any inner "
+                                                f"join (select hash as stack, frames from stacks) using stack where has(frames, '{site}')")[0][0]
+    hw.equal(fn("space", "fn_a", f"and ts = (select max(ts) from samples where pid = {t.pid})"), str(held[-1][0] - Pprof(files()[-1]).of("fn_b")["inuse_space"]),
+             "held at the end")
+    # The first server was killed: what was asked for until its last file, and from the next one on, is there.
+    hw.true(int(fn("alloc_space", "fn_a")) in range(100000, 108001, 1000), fn("alloc_space", "fn_a"))
+    hw.equal(store.ask("select distinct service, version, host, heap, labels.k[1], labels.v[1] from samples"),
+             [[name, "1.41", os.uname().nodename, "libc.malloc", "zone", "x"]], "labels")
+    for args, want in (([store.url, "--every", "500ms"], b"--every 1s"), (["mongo://x"], b"mongo"), (["otlp://h"], b"--alpha"), ([store.url, "--label", "x"], b"'x'")):
+        r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--name", name, "--profiles", "kept2", "--push-to", *args], check=None)
+        hw.true(r.returncode != 0 and want in r.stderr, f"{args}: {r.stderr}")
+
+
+def periods(box):
+    """Ten minutes of periods from another machine: space is what was held, alloc_space adds up, labels come from the file; a file that is damaged holds up none."""
+    hw.need("protoc")
+    store = Store(box)
+    who = ["heapwise.process=/srv/checkout", "heapwise.pid=4711", "heapwise.heap=libc.malloc", "heapwise.host=node-7"]
+    where = ["heapwise.unit=check.service", "heapwise.container=" + "ab" * 32]
+    begin, held, files, want, all_asked = 1770000000, 50 * 100, [], [], 0
+    for i in range(10):
+        asked, now = 300 + (i * 3 % 7) * 100, 4000 + i * 300
+        values = [asked // 100, asked, now // 100, now, held // 100, held]
+        files.append(made_file(box, f"{i}.pb.gz", values, who + where + (["heapwise.unknown_since=2026-02-02T02:40:00Z"] if i == 4 else []), begin + 60 * i))
+        want.append([str(begin + 60 * i), str(now), str(asked)])
+        held, all_asked = now, all_asked + asked
+    pathlib.Path(box.path("bad.pb.gz")).write_bytes(b"\x1f\x8b nothing")
+    r = box.run([hw.tool("heapwise"), "push", "--to", store.url, *files[:5], box.path("bad.pb.gz"), box.path("gone.pb.gz"), *files[5:]], check=None)
+    hw.true(r.returncode == 1 and b"bad.pb.gz" in r.stderr and b"gone.pb.gz" in r.stderr, f"{r.returncode} {r.stderr}")
+    hw.equal(store.ask("select toUnixTimestamp(ts) as t, sum(space), sum(alloc_space) from samples group by t order by t"), want, "by period")
+    hw.equal(store.asked(4711), all_asked, f"in all: {store.ask('select distinct pid from samples')}")
+    hw.equal(store.ask("select distinct service, host, heap, labels.k, labels.v from samples order by length(labels.k)"),
+             [["check", "node-7", "libc.malloc", "['unit','container']", f"['check.service','{'ab' * 32}']"],
+              ["check", "node-7", "libc.malloc", "['unit','container','unknown_since']", f"['check.service','{'ab' * 32}','2026-02-02T02:40:00Z']"]], "labels")
+    # 40 objects of 100 bytes, one sample in 4096: n s^2 (1 - p) / p with p = 1 - e^(-s/4096).
+    unseen = math.exp(-100 / 4096)
+    got = float(store.ask("select variance from samples order by ts limit 1")[0][0])
+    hw.true(abs(got / (40 * 100 * 100 * unseen / (1 - unseen)) - 1) < 1e-6, f"variance {got}")
+    box.run([hw.tool("heapwise"), "push", "--to", store.url, "--service", "s", "--host", "h", "--label", "unit=u", files[0]], check=0)
+    hw.equal(store.ask("select host, labels.k, labels.v from samples where service = 's'"), [["h", "['unit','container']", f"['u','{'ab' * 32}']"]], "by hand")
+
+
 if __name__ == "__main__":
-    hw.main({"exact": exact, "forks": forks, "killed": killed, "room": room, "policy": policy})
+    hw.main({"exact": exact, "forks": forks, "killed": killed, "room": room, "policy": policy, "pushed": pushed, "periods": periods})
