@@ -157,7 +157,7 @@ PERL = r"$| = 1; my @k; for my $i (1 .. 20000) { push @k, 'x' x (500 + $i % 7) }
 
 def records(root):
     """A program of the minimal system, from its start and while it runs."""
-    said = root.do(f"cd /tmp && heapwise record -i 1 -o t.trace -- perl -e '{PERL}' </dev/null 2>&1")
+    said = root.do(f"cd /tmp && heapwise record -f -i 1 -o t.trace -- perl -e '{PERL}' </dev/null 2>&1")
     peak = re.search(r"peak ([\d.]+) MiB", said)
     hw.true(peak and 9 < float(peak[1]) < 20, f"20,000 strings of 500 bytes: {said}")
     hw.true("libperl" in said or "perl" in root.do("heapwise report /tmp/t.trace"), said)
@@ -208,7 +208,7 @@ def continuous(root):
     command = re.search(r"^ExecStart=(.*)", unit, re.M)[1]
     (root.dir / "var/lib/heapwise").mkdir(mode=0o700, exist_ok=True)
     with open(root.dir / "tmp/run.sh", "w") as f:
-        f.write(f"""(sleep 600; echo) | perl -e '{PERL}' &
+        f.write(f"""perl -e 'while (1) {{ push @k, "x" x 5000; select undef, undef, undef, 0.001 }}' &
 exec env HEAPWISE_PORT=0 {command} --name perl --every 1s -i 4K""")
     p = root.start("sh /tmp/run.sh >/tmp/cont.log 2>&1")
     kept = lambda: [f for f in (root.dir / "var/lib/heapwise").rglob("*.pb.gz")]
