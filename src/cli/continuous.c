@@ -36,6 +36,7 @@
 #include "base/banned.h"
 
 #define SECOND    UINT64_C(1000000000)
+#define LAST_NS   (60 * SECOND)
 #define SILENT_NS UINT64_C(2500000000) /* then clients believe that their recorder has died */
 enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0, CPU_WINDOW_S = 60 };
 static const uint64_t longest_pause_ns = 60 * SECOND;
@@ -179,6 +180,8 @@ static void last_look(struct hw_continuous *c, const struct hw_controller_event 
     struct hw_profile *now = t ? read_look(fd, t) : NULL;
     if (now)
         keep(c, t, now, &facts);
+    if (t)
+        t->who.ended = true;
 }
 
 /* ---- the session ---- */
@@ -316,15 +319,15 @@ static bool on_event(struct hw_continuous *c, const struct hw_controller_event *
 
 static void drop_ended(struct hw_continuous *c)
 {
+    uint64_t now = hw_now_monotonic_ns();
     for (size_t i = c->targets.n; i-- > 0;) {
         struct target *t = &c->targets.v[i];
         uint64_t ticks = start_ticks(t->who.pid);
-        if (t->who.ended || ticks == 0 || ticks != t->who.start_ticks) {
-            if (t->who.gone_once)
-                forget_target(c, t);
-            else
-                t->who.gone_once = true; /* its last look may be on its way */
-        }
+        bool gone = ticks == 0 || ticks != t->who.start_ticks;
+        if (gone && !t->who.gone_ns)
+            t->who.gone_ns = now; /* its last look is on its way */
+        if (t->who.ended || (gone && now - t->who.gone_ns > LAST_NS))
+            forget_target(c, t);
     }
 }
 

@@ -32,7 +32,8 @@ struct hw_continuous_process {
     int64_t last_s;       /* wall time of the last file; 0 = none */
     int64_t gap_from_s;   /* wall time from which on nothing is known before since_ns; 0 = none */
     char *name;           /* owned by who has it */
-    bool ended, gone_once;
+    bool ended;           /* its last look was taken, or none will come */
+    uint64_t gone_ns;     /* when it was seen to be gone; 0 = it is there */
 };
 
 struct hw_continuous_look {
