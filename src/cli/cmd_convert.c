@@ -76,7 +76,8 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
                          const char *out_path)
 {
     struct hw_infra_rule rule;
-    struct hw_export_input in = {.notes = stderr, .other = &rule};
+    struct hw_export_input in = {
+        .notes = stderr, .other = &rule, .only_types = hw_opt_text(&cli->opts, HW_OPT_ONLY_TYPES)};
     if (read_rule(cli, &rule) < 0)
         return hw_cli_usage_exit(cli);
     struct hw_error err = {0};

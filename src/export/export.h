@@ -56,6 +56,7 @@ struct hw_export_input {
     const struct hw_heap_graph *graph;   /* formats of one heap graph: which */
     const hw_filters *filters;           /* of the merged stacks; NULL = none; no pivot */
     const struct hw_infra_rule *other;   /* memory-infra: what is folded; NULL = below 1024 bytes */
+    const char *only_types;              /* memory-infra: "Node,Sheet*"; NULL = all */
     FILE *notes;                         /* what was left out, for people; NULL = nowhere */
     bool raw_counts;                     /* recorded allocations in place of estimates */
     bool no_annotations;                 /* pprof: no " [jit]" and the like behind names */

@@ -228,6 +228,21 @@ static int node_of(struct hw_infra_out *o, hw_upid upid, hw_callsite_id callsite
 
 /* ---- rows ---- */
 
+/* A name of a type may have commas itself; those of the list are compared from where it begins. */
+static bool is_listed(const char *list, struct hw_bytes type)
+{
+    for (const char *at = list; *at;) {
+        size_t whole = strlen(at), n = strcspn(at, ",");
+        if (n && at[n - 1] == '*' && n - 1 <= type.n && memcmp(at, type.p, n - 1) == 0)
+            return true;
+        if (type.n && type.n <= whole && memcmp(at, type.p, type.n) == 0 &&
+            (at[type.n] == '\0' || at[type.n] == ','))
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
 static int collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap)
 {
     struct told *t = &o->told.v[upid.v];
@@ -236,6 +251,8 @@ static int collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_h
         const struct hw_typed_value *v = &heap->values.v[i];
         struct row r = {.size = v->size, .count = v->count};
         struct hw_bytes type = v->type.v ? model_str(o, v->type) : hw_bytes_str("[unknown]");
+        if (o->in->only_types && !is_listed(o->in->only_types, type))
+            type = hw_bytes_str("[unknown]");
         int rc = node_of(o, upid, v->callsite, &r.node);
         if (rc == HW_OK)
             rc = name_of(o, t, type, &r.type);

@@ -97,6 +97,16 @@ def check_case(case, out):
         assert noted >= n, (case, rule, noted, n)
     assert [rules.totals(convert("memory-infra-v1", case, out, "--other", r)) for r in ("all", "fraction", "rows")] == [
         {k: tuple(map(sum, zip(*v.values()))) for k, v in everything.items()}] * 3, (case, "version 1")
+    kinds = sorted({kind for rows in everything.values() for _, kind in rows})
+    for only in (kinds[0], kinds[0][:2] + "*,nothing"):
+        have, want = told(convert("memory-infra", case, out, "--other", "all", "--only-types", only)), {}
+        for heap, rows in everything.items():
+            want[heap] = {}
+            for (stack, kind), (size, count) in rows.items():
+                kept = kind if kind == only or (only[-8:] == ",nothing" and kind.startswith(kinds[0][:2])) else "[unknown]"
+                old = want[heap].get((stack, kept), (0, 0))
+                want[heap][stack, kept] = (old[0] + size, old[1] + count)
+        assert have == want, (case, only, have, want)
     if "interior" not in case:  # there a function's own bytes come back as <other>
         convert("memory-infra-v1", case, out, "--other", "all")
         assert views(out, "--by", "type") == views(case, "--by", "type"), f"{case}: version 1 by type"
