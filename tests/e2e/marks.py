@@ -239,6 +239,48 @@ def c99(box):
             box.run([box.path("a.out")], check=0)
 
 
+NESTED = """#include <stdlib.h>
+#include "heapwise/heap_profile.h"
+static void *kept[8];
+static int n;
+__attribute__((noinline)) static void down(int depth)
+{
+    HEAPWISE_TRACE_EVENT("deep", "Inner");
+    if (depth > 1)
+        down(depth - 1);
+    else
+        kept[n++] = malloc(7000);
+}
+int main(void)
+{
+    HEAPWISE_TYPE_SCOPE("Around");
+    kept[n++] = malloc(300);
+    {
+        HEAPWISE_TYPE_SCOPE("Inside");
+        kept[n++] = malloc(400);
+        kept[n++] = HEAPWISE_TYPED(Itself, malloc(500));
+        kept[n++] = malloc(400);
+    }
+    kept[n++] = malloc(300);
+    HEAPWISE_TRACE_EVENT("deep", "Outer");
+    down(200);
+    return kept[n - 1] == NULL;
+}
+"""
+
+
+def nested(box):
+    """The innermost type counts; of more scopes than are kept, the outermost ones stay."""
+    hw.need("gcc")
+    pathlib.Path(box.path("a.c")).write_text(NESTED)
+    box.run(["gcc", "-O1", "-I", str(hw.ROOT / "include"), "-o", box.path("a.out"), box.path("a.c")], check=0)
+    found, _ = record(box, "--stack-mode", "pseudo", program=box.path("a.out"), args=())
+    hw.equal(sorted((kind, count, size) for path, kind, count, size in found if "Outer" not in path),
+             [("Around", 2, 600), ("Inside", 2, 800), ("Itself", 1, 500)], "types")
+    (path, kind, count, size), = [row for row in found if "Outer" in row[0]]
+    hw.equal((path[1:], kind, count, size), (("Outer",) + ("Inner",) * 127, "Around", 1, 7000), "scopes")
+
+
 def query(box, trace, sql):
     r = box.run([hw.tool("heapwise"), "query", trace, sql], check=0)
     value = lambda cell: None if cell == "[NULL]" else int(cell) if cell.lstrip("-").isdigit() else cell
