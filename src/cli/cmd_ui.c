@@ -343,8 +343,33 @@ static int read_memlog(const struct hw_opts *o, struct hw_internals_options *out
 static int read_store(struct serving *s, struct hw_error *err)
 {
     const char *url = hw_opt_text(&s->cli->opts, HW_OPT_STORE);
-    int rc = url ? hw_store_init(&s->store, url, err) : HW_OK;
-    return rc == HW_OK && url ? hw_store_check_asked(&s->store, err) : rc;
+    bool given = url && url[0]; /* HEAPWISE_STORE= is none */
+    int rc = given ? hw_store_init(&s->store, url, err) : HW_OK;
+    return rc == HW_OK && given ? hw_store_check_asked(&s->store, err) : rc;
+}
+
+/* What would do nothing is a mistake, most likely a forgotten --continuous. */
+static int check_continuous(const struct hw_opts *o, struct hw_error *err)
+{
+    static const struct {
+        enum hw_option_id id;
+        const char *name;
+    } its[] = {{HW_OPT_NAME, "name"},
+               {HW_OPT_CONT_DIR, "profiles"},
+               {HW_OPT_CONT_EVERY, "every"},
+               {HW_OPT_CONT_KEEP, "keep-for"},
+               {HW_OPT_CONT_KEEP_SIZE, "keep-size"},
+               {HW_OPT_CONT_PUSH, "push-to"},
+               {HW_OPT_CONT_CPU, "max-cpu"}};
+    if (hw_opt_flag(o, HW_OPT_CONTINUOUS_MODE))
+        return HW_OK;
+    for (size_t i = 0; i < HW_ARRAY_LEN(its); i++) {
+        const struct hw_optval *v = &o->v[its[i].id];
+        if (v->set && v->origin && strcmp(v->origin, "command line") == 0)
+            return hw_fail(err, HW_EINVAL, 0,
+                           "--%s is for recording that is left on: add --continuous", its[i].name);
+    }
+    return HW_OK;
 }
 
 static int run(struct hw_cli *cli, bool browser)
@@ -360,6 +385,8 @@ static int run(struct hw_cli *cli, bool browser)
     int rc = read_where(&s, &err);
     if (rc == HW_OK)
         rc = read_memlog(o, &s.memlog, &err);
+    if (rc == HW_OK)
+        rc = check_continuous(o, &err);
     if (rc == HW_OK)
         rc = read_store(&s, &err);
     bool usage = rc == HW_EINVAL;

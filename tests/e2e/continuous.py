@@ -257,6 +257,11 @@ def policy(box):
             f.write(text)
         r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "policy", "--profiles", "kept"], check=None)
         hw.true(r.returncode != 0 and want in r.stderr, f"{text!r}: {r.returncode} {r.stderr}")
+    for args in (["--name", "x"], ["--push-to", "clickhouse://h"], ["--every", "2s"]):
+        r = box.run([hw.tool("heapwise"), "serve", *args], check=2)
+        hw.true(b"add --continuous" in r.stderr, f"{args}: {r.stderr}")
+    r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "nowhere"], env={"HEAPWISE_STORE": ""}, check=None)
+    hw.true(b"nowhere" in r.stderr, f"no store is asked for: {r.stderr}")
     t.end()
 
 
