@@ -157,8 +157,8 @@ bool agent_method_name(hw_jvm_env ti, void *method, int64_t bci, struct agent_me
 struct agent_holders;
 struct agent_frames; /* that the walk met, in memory that it shares with its child */
 
-/* Before the walk: tags threads and keeps their names. NULL: no memory; roots then tell no more
- * than their kind. */
+/* Before the walk: tags threads and keeps their names, makes ids of methods. NULL: no memory; roots
+ * then tell no more than their kind. */
 struct agent_holders *agent_holders_new(struct agent *a);
 void agent_holders_free(struct agent_holders *h);
 struct agent_frames *agent_holders_frames(struct agent_holders *h);

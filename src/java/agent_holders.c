@@ -5,6 +5,10 @@
  * A frame is a method and a place in it. The walk's child writes those it meets into memory that is
  * shared with us; only here, when the walk is over and the program runs, can the JVM be asked for
  * names. A class that was unloaded since has taken its methods along: JVMTI says so.
+ *
+ * JVMs make a method's id when somebody asks for it first. One that is made in the walk's child is
+ * an address in the child's memory, and with it the JVM would read here what happens to be there.
+ * So all ids are made before the walk, and only those are asked about.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +40,8 @@ struct agent_holders {
     size_t n;
     struct thread *threads; /* owned */
     struct agent_frames *frames;
+    size_t n_methods, room;
+    void **methods; /* owned; every one that had an id before the walk, sorted */
 };
 
 /* ---- frames ---- */
@@ -71,6 +77,55 @@ uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci)
 struct agent_frames *agent_holders_frames(struct agent_holders *h)
 {
     return h ? h->frames : NULL;
+}
+
+/* ---- methods ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void keep_methods(struct agent_holders *h, void *const *list, size_t n)
+{
+    if (h->n_methods + n > h->room) {
+        size_t room = 2 * (h->n_methods + n);
+        void **more = realloc(h->methods, room * sizeof *more);
+        if (!more)
+            return; /* frames of these methods have no name */
+        h->methods = more;
+        h->room = room;
+    }
+    if (n)
+        memcpy(h->methods + h->n_methods, list, n * sizeof *list);
+    h->n_methods += n;
+}
+
+static void make_ids(struct agent *a, struct agent_holders *h)
+{
+    int32_t n = 0, of_class;
+    hw_jobject *classes = NULL;
+    if (HW_JVM(a->ti, HW_TI_LOADED_CLASSES, hw_ti_classes_fn *)(a->ti, &n, &classes) != 0)
+        return;
+    for (int32_t i = 0; i < n; i++) {
+        void **list = NULL;
+        if (HW_JVM(a->ti, HW_TI_CLASS_METHODS, hw_ti_list_fn *)(a->ti, classes[i], &of_class,
+                                                                &list) == 0) {
+            keep_methods(h, list, of_class > 0 ? (size_t)of_class : 0);
+            (void)HW_JVM(a->ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(a->ti, list);
+        }
+        HW_JVM(a->jni, HW_JNI_DELETE_LOCAL, hw_jni_delete_fn *)(a->jni, classes[i]);
+    }
+    (void)HW_JVM(a->ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(a->ti, classes);
+    if (h->n_methods)
+        qsort(h->methods, h->n_methods, sizeof *h->methods, by_address);
+}
+
+static bool had_id(const struct agent_holders *h, void *method)
+{
+    return h->n_methods &&
+           bsearch(&method, h->methods, h->n_methods, sizeof *h->methods, by_address) != NULL;
 }
 
 /* ---- threads ---- */
@@ -126,6 +181,7 @@ struct agent_holders *agent_holders_new(struct agent *a)
         return NULL;
     }
     (void)HW_JVM(a->jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(a->jni, LOCALS);
+    make_ids(a, h);
     look_at_all(a, h);
     (void)HW_JVM(a->jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(a->jni, NULL);
     for (size_t i = 0; i < h->n; i++) /* a copy: the environment that they belong to may end */
@@ -144,17 +200,20 @@ void agent_holders_free(struct agent_holders *h)
     for (size_t i = 0; i < h->n; i++)
         free(h->threads[i].name);
     free(h->threads);
+    free(h->methods);
     (void)munmap(h->frames, sizeof *h->frames);
     free(h);
 }
 
 /* ---- names ---- */
 
-static void put_frame(struct agent *a, struct agent_out *o, void *method, int64_t bci)
+static void put_frame(struct agent *a, struct agent_out *o, const struct agent_holders *h,
+                      void *method, int64_t bci)
 {
     struct agent_method_naming x = {.line = 0};
     hw_jobject c;
-    bool known = HW_JVM(a->jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(a->jni, LOCALS) == 0;
+    bool known = had_id(h, method) &&
+                 HW_JVM(a->jni, HW_JNI_PUSH_FRAME, hw_jni_push_fn *)(a->jni, LOCALS) == 0;
     if (known) {
         known = agent_method_name(a->ti, method, bci, &x, &c);
         (void)HW_JVM(a->jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(a->jni, NULL);
@@ -179,7 +238,7 @@ bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd)
     }
     agent_put(o, n);
     for (uint32_t i = 0; i < n; i++)
-        put_frame(a, o, h->frames->v[i].method, h->frames->v[i].bci);
+        put_frame(a, o, h, h->frames->v[i].method, h->frames->v[i].bci);
     agent_put(o, h->frames->n_lost);
     bool ok = agent_put_end(o);
     free(o);

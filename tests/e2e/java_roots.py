@@ -115,6 +115,42 @@ def same(box):
         check(box, java)
 
 
+LATER = r"""
+public class Later {
+    static class Held { byte[] bytes = new byte[1000]; }
+    static class Second {
+        static void hold(int n) throws Exception {
+            Held mine = new Held();
+            System.gc();
+            if (n > 0) hold(n - 1); else { System.out.println("ready"); System.out.flush(); System.in.read(); }
+            System.out.println(mine.bytes[0]);
+        }
+    }
+    public static void main(String[] a) throws Exception {
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+        Second.hold(20);
+    }
+}
+"""
+
+
+def later(box):
+    """Methods that nobody asked the JVM about before the walk, in a process where one walk was."""
+    hw.need("java", "javac", "jcmd")
+    for java in javas():
+        with Jvm(box, LATER, java=java).ready() as jvm:
+            dump(box, jvm)
+            jvm.p.stdin.write(b"\n")
+            jvm.p.stdin.flush()
+            jvm.ready()
+            dump(box, jvm)
+            found = ask(box, box.path("java.trace"), """select h.method, count(*) from heap_graph_root_holder h
+                join heap_graph_object o on h.object_id = o.id join heap_graph_class c on o.type_id = c.id
+                where c.name = 'Later$Held' group by 1""")
+            hw.equal([(m, int(n)) for m, n in found], [("Later$Second.hold", 21)], java)
+
+
 def by_tags(box):
     """A walk that knows no addresses, in the JVM itself."""
     hw.need("java", "javac", "jcmd")
@@ -125,4 +161,4 @@ def by_tags(box):
 
 
 if __name__ == "__main__":
-    hw.main({"same": same, "by-tags": by_tags})
+    hw.main({"same": same, "later": later, "by-tags": by_tags})
