@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -180,6 +181,7 @@ _Noreturn static void child(const struct batch *b, const struct trace *t, struct
     struct rlimit no_core = {0, 0};
     bool terminal = isatty(STDOUT_FILENO) != 0;
     (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody reads on behind who asked */
     if (dup2(t->out, STDOUT_FILENO) < 0 || dup2(t->err, STDERR_FILENO) < 0)
         _exit(HW_EXIT_FAILED);
     limit_memory(t->alone ? b->memory : b->share);

@@ -119,15 +119,26 @@ static void put_beside(const struct page *pg)
     }
 }
 
+/* Then all that was allocated stays, and none of it is called live. */
+static bool frees_unknown(const struct hw_report_data *d)
+{
+    return d->view.kind == HW_HEAP_CHURN;
+}
+
 static void put_totals(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
     char buf[HW_UNIT_MAX];
-    fprintf(pg->out, "live %s", hw_fmt_bytes(buf, (double)d->now.total.space));
-    fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
-    fprintf(pg->out, "%s%s", buf[0] ? " " : "", buf);
-    fprintf(pg->out, "   allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
-    if (d->view.knows_peak || d->view.moments.n > 1) {
+    if (!frees_unknown(d)) {
+        fprintf(pg->out, "live %s", hw_fmt_bytes(buf, (double)d->now.total.space));
+        fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
+        fprintf(pg->out, "%s%s   ", buf[0] ? " " : "", buf);
+    }
+    fprintf(pg->out, "allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
+    if (frees_unknown(d)) {
+        fmt_error(pg, &d->now.total, HW_METRIC_ALLOC_SPACE, buf);
+        fprintf(pg->out, "%s%s   (what was freed is not recorded)", buf[0] ? " " : "", buf);
+    } else if (d->view.knows_peak || d->view.moments.n > 1) {
         /* without recorded maxima it is what the dumps happened to see */
         fprintf(pg->out, "   %s %s", d->view.knows_peak ? "peak" : "largest dump",
                 hw_fmt_bytes(buf, (double)d->peak.total.space));
@@ -159,6 +170,8 @@ static const char *value_title(const struct page *pg)
 {
     switch (pg->d->o->metric) {
     case HW_METRIC_SPACE:
+        if (frees_unknown(pg->d))
+            return "ALLOCATED";
         return pg->d->shows_peak ? "AT PEAK" : "LIVE";
     case HW_METRIC_OBJECTS:
         return pg->d->shows_peak ? "OBJECTS AT PEAK" : "OBJECTS";

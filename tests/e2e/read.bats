@@ -346,6 +346,13 @@ E
     [ "$(grep -c 60000000 <<<"$output")" -eq 2 ]
     run -1 heapwise query --all --max-memory 75M many/deep/06.trace "$sum"
     has "many/deep/06.trace"
+    heapwise query --all -j 4 --timeout 3s --max-memory 512M many/deep \
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n" >/dev/null 2>&1 &
+    all=$!
+    for i in $(seq 50); do child=$(pgrep -P $all | head -1) && [ "$child" ] && break; sleep 0.1; done
+    sleep 0.2
+    grep -q "^Max data size *134217728 " /proc/$child/limits # a quarter of what all may have
+    kill $all; wait $all || true
     run -2 heapwise query -j 2 t.trace "select 1"
     mkdir many/none
     run -5 heapwise query --all many/none "select 1"
