@@ -185,11 +185,18 @@ test('pivot, chart and flamegraph of a result', async () => {
 
 /** Goes to a page, follows its SQL, gives the rows. */
 const follow = async (click) => {
+  const answer = page.waitForResponse((r) => r.url().includes('/api/v1/query') && r.request().method() === 'POST', { timeout: 5000 }).catch(() => null);
   await click();
   await page.waitForFunction(() => location.hash.startsWith('#!/query'));
+  await answer;
   await page.waitForSelector('.result');
   await idle();
-  return cells();
+  let rows = await cells(); // the result before it may still stand there
+  for (let i = 0; i < 60 && !rows[0]?.some((c) => c !== '' && !Number.isNaN(Number(c))); i++) {
+    await page.waitForTimeout(50);
+    rows = await cells();
+  }
+  return rows;
 };
 
 test('SQL of the overview gives its figures', async () => {

@@ -90,9 +90,10 @@ END
 }
 
 @test "a process that executes another program is tracked no more, and nothing stays behind" {
-    bash -c 'sleep 1; exec sleep 60' 3>&- &
+    bash -c 'until [ -e go ]; do sleep 0.1; done; exec sleep 60' 3>&- &
     local pid=$!
     "$H" memory-internals start "$pid"
+    touch go
     sleep 2
     run "$H" memory-internals stop "$pid"
     [ "$status" -eq 1 ]

@@ -12,7 +12,7 @@ import { go, href, place } from './state';
 
 interface Details {
   id: number; class: string; raw: string; size: number; native: number; described: boolean; retained: Sum; reachable: boolean; heap: string; root: string; contents: string; elements: number;
-  path: [id: number, cls: string, field: string, root: string, contents: string][]; dominators: [id: number, cls: string, kept: number][]; classes: [number, string][];
+  path: [id: number, cls: string, field: string, root: string, contents: string, holder?: string][]; dominators: [id: number, cls: string, kept: number][]; classes: [number, string][];
   fields: [name: string, type: string, value: string][]; references: number; referrers: number; dominated: number;
 }
 

@@ -131,7 +131,7 @@ export function InfraPage({ trace }: { trace: Trace }) {
   const other = t?.rows.find((r) => String(r.upid) === otherUpid);
   const files = (status.value?.traces ?? []).filter((x) => x.id !== trace.id && x.state === 'ready');
   const file = files.find((x) => String(x.id) === p.otherfile);
-  const against = file ? { base_trace: p.otherfile } : other ? { base_upid: otherUpid, base_heap: otherHeap, ...(p.since ? { base: p.since } : {}) } : p.since ? { base: p.since } : null;
+  const against: Record<string, string> | null = file ? { base_trace: p.otherfile } : other ? { base_upid: otherUpid, base_heap: otherHeap, ...(p.since ? { base: p.since } : {}) } : p.since ? { base: p.since } : null;
   const details = `${new URLSearchParams({ dump: ns(now.ts), ...against })}&${own}`;
   const beside = file ? `, against the end of ${safe(base(file.name))}` : other ? `, against ${safe(otherHeap)} of ${safe(base(other.name)) || 'process'} (${other.pid})${p.since ? ` at ${clock(Number(p.since) - start)}` : ''}` : p.since ? `, changes since ${clock(Number(p.since) - start)}` : '';
   return (
