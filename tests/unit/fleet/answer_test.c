@@ -162,7 +162,8 @@ static void steps(void **state)
         assert_int_equal(r.view.moments.v[i].total.objects, space[i] / 10);
         assert_int_equal(r.view.moments.v[i].total.alloc_space, alloc[i]);
     }
-    assert_int_equal(hw_fleet_get_steps(&r.from, &r.where, 1, &r.answer, NULL), HW_ELIMIT);
+    struct hw_fleet_answer none;
+    assert_int_equal(hw_fleet_get_steps(&r.from, &r.where, 1, &none, NULL), HW_ELIMIT);
     end(&r);
 }
 
