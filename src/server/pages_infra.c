@@ -26,6 +26,7 @@ static const char *const details[] = {"detailed", "light", "background"};
 
 int hw_infra_dumps_init(struct hw_infra_dumps *d, const struct hw_page_trace *t)
 {
+    *d = (struct hw_infra_dumps){0};
     int rc = hw_global_items_init(t->profile, &t->list, &d->items);
     for (size_t i = 0; rc == HW_OK && i < d->items.n; i = hw_global_end(&d->items, i))
         if (hw_vec_push(&d->begins, i) < 0)

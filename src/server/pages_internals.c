@@ -194,10 +194,9 @@ static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const
     struct hw_error err = {0};
     int rc = hw_infra_dumps_init(&dumps, t);
     if (rc < 0) {
+        (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* told below */
         hw_page_reply_error(req, &err, rc);
-        return;
-    }
-    if (t->processes.n && hw_infra_n_dumps(&dumps)) {
+    } else if (t->processes.n && hw_infra_n_dumps(&dumps)) {
         asked.upid.v = t->processes.v[0].upid.v;
         hw_page_infra_details(req, t, &dumps, &asked);
     } else {
