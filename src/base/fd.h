@@ -38,6 +38,9 @@ static inline int hw_fd_take(int *fd) /* ownership moves to the caller */
 int hw_fd_write_all(int fd, const void *p, size_t n); /* restarts on EINTR; HW_ESYS, errno set */
 int hw_fd_pread_all(int fd, void *p, size_t n, uint64_t off);
 
+/* A file without a name, for reading and writing: in $TMPDIR, else in dir; in memory where the file
+ * system has none of that kind. -1, errno set: none at all. */
+int hw_fd_temp(const char *dir);
 /* Reads a whole file (also of /proc) of at most max bytes; *out is malloc'ed, NUL-terminated behind
  * n. */
 int hw_fd_read_file(int fd, size_t max, char **out, size_t *n, struct hw_error *err);

@@ -193,12 +193,8 @@ _Noreturn static void child(const struct batch *b, const struct trace *t, struct
 
 static int temp_file(struct hw_error *err)
 {
-    const char *dir = getenv("TMPDIR");
-    dir = dir && *dir ? dir : "/tmp";
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        (void)hw_fail_sys(err, "cannot make a file in '%s'", dir);
-    return fd;
+    int fd = hw_fd_temp("/tmp");
+    return fd < 0 ? hw_fail_sys(err, "no file for the rows of an answer") : fd;
 }
 
 static int start(struct batch *b, size_t i, struct hw_error *err)

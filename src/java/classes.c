@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "base/strings.h"
 #include "base/vec.h"
+#include "java/cursor.h"
 #include "java/protocol.h"
 
 #include "base/banned.h"
@@ -67,40 +68,10 @@ struct hw_java_classes {
 
 /* ---- reading ---- */
 
-struct cursor {
-    const uint8_t *p, *end;
-    bool bad;
-};
-
-static uint64_t get(struct cursor *c)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
-        uint8_t b = *c->p++;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (b < 0x80)
-            return v;
-    }
-    c->bad = true;
-    return 0;
-}
-
-static struct hw_bytes get_text(struct cursor *c)
-{
-    uint64_t n = get(c);
-    if (n > (uint64_t)(c->end - c->p)) {
-        c->bad = true;
-        n = 0;
-    }
-    struct hw_bytes b = {c->p, (size_t)n};
-    c->p += n;
-    return b;
-}
-
 /* At most as many as bytes are left, each of them one at least. */
-static size_t get_count(struct cursor *c)
+static size_t get_count(struct hw_java_cursor *c)
 {
-    uint64_t n = get(c);
+    uint64_t n = hw_java_get(c);
     if (n > (uint64_t)(c->end - c->p)) {
         c->bad = true;
         n = 0;
@@ -150,16 +121,16 @@ static bool is_reference(struct hw_bytes signature)
     return signature.n && (signature.p[0] == 'L' || signature.p[0] == '[');
 }
 
-static int read_fields(struct hw_java_classes *c, uint32_t number, struct cursor *at)
+static int read_fields(struct hw_java_classes *c, uint32_t number, struct hw_java_cursor *at)
 {
     struct class *k = &c->all[number];
     k->first_field = c->fields.n;
     k->n_fields = get_count(at);
     for (size_t i = 0; i < k->n_fields; i++) {
         struct hw_java_field f = {.of = number, .slot = HW_JAVA_NO_SLOT};
-        f.is_static = get(at) != 0;
-        f.name = get_text(at);
-        f.signature = get_text(at);
+        f.is_static = hw_java_get(at) != 0;
+        f.name = hw_java_get_text(at);
+        f.signature = hw_java_get_text(at);
         if (!f.is_static && is_reference(f.signature))
             f.slot = k->n_own_slots++;
         if (hw_vec_push(&c->fields, f) < 0)
@@ -168,18 +139,18 @@ static int read_fields(struct hw_java_classes *c, uint32_t number, struct cursor
     return HW_OK;
 }
 
-static int read_class(struct hw_java_classes *c, uint32_t number, struct cursor *at)
+static int read_class(struct hw_java_classes *c, uint32_t number, struct hw_java_cursor *at)
 {
     struct class *k = &c->all[number];
-    k->bits = (uint32_t)get(at);
-    k->super = (uint32_t)get(at);
+    k->bits = (uint32_t)hw_java_get(at);
+    k->super = (uint32_t)hw_java_get(at);
     if (k->super > c->n)
         k->super = 0;
-    int rc = read_name(c, k, get_text(at));
+    int rc = read_name(c, k, hw_java_get_text(at));
     k->first_interface = c->interfaces.n;
     k->n_interfaces = get_count(at);
     for (size_t i = 0; i < k->n_interfaces && rc == 0; i++) {
-        uint64_t v = get(at);
+        uint64_t v = hw_java_get(at);
         rc = hw_vec_push(&c->interfaces, v <= c->n ? (uint32_t)v : 0) < 0 ? HW_ENOMEM : HW_OK;
     }
     return rc == 0 ? read_fields(c, number, at) : rc;
@@ -246,8 +217,9 @@ int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out, s
     if (!c->text)
         goto fail;
     memcpy(c->text, table.p, table.n);
-    struct cursor at = {(const uint8_t *)c->text, (const uint8_t *)c->text + table.n, false};
-    uint64_t n = get(&at);
+    struct hw_java_cursor at = {(const uint8_t *)c->text, (const uint8_t *)c->text + table.n,
+                                false};
+    uint64_t n = hw_java_get(&at);
     if (at.bad || n > MAX_CLASSES || n > table.n) {
         rc = HW_EFORMAT;
         goto fail;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "java/cursor.h"
 
 #include "base/banned.h"
 
@@ -14,64 +15,32 @@ struct hw_java_holders {
     uint64_t n_lost;
 };
 
-struct cursor {
-    const uint8_t *p, *end;
-    bool bad;
-};
-
-static uint64_t get(struct cursor *c)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (c->p == c->end)
-            break;
-        uint8_t b = *c->p++;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (b < 0x80)
-            return v;
-    }
-    c->bad = true;
-    return 0;
-}
-
-static struct hw_bytes get_text(struct cursor *c)
-{
-    uint64_t n = get(c);
-    if (c->bad || n > (uint64_t)(c->end - c->p)) {
-        c->bad = true;
-        return hw_bytes_of(c->end, 0);
-    }
-    struct hw_bytes text = hw_bytes_of(c->p, (size_t)n);
-    c->p += n;
-    return text;
-}
-
 /* A row is at least three bytes, so what is pushed is bounded by the text. */
-static int parse(struct hw_java_holders *h, struct cursor *c)
+static int parse(struct hw_java_holders *h, struct hw_java_cursor *c)
 {
-    for (uint64_t left = get(c); left && !c->bad; left--) {
-        struct hw_java_thread t = {.id = get(c), .is_daemon = get(c) != 0};
-        t.name = get_text(c);
+    for (uint64_t left = hw_java_get(c); left && !c->bad; left--) {
+        struct hw_java_thread t = {.id = hw_java_get(c), .is_daemon = hw_java_get(c) != 0};
+        t.name = hw_java_get_text(c);
         if (!c->bad && hw_vec_push(&h->threads, t) < 0)
             return HW_ENOMEM;
     }
-    for (uint64_t left = c->bad ? 0 : get(c); left && !c->bad; left--) {
-        struct hw_java_frame f = {.function = get_text(c)};
-        f.file = get_text(c);
-        uint64_t line = get(c);
+    for (uint64_t left = c->bad ? 0 : hw_java_get(c); left && !c->bad; left--) {
+        struct hw_java_frame f = {.function = hw_java_get_text(c)};
+        f.file = hw_java_get_text(c);
+        uint64_t line = hw_java_get(c);
         f.line = line > INT32_MAX ? 0 : (uint32_t)line;
         if (!c->bad && hw_vec_push(&h->frames, f) < 0)
             return HW_ENOMEM;
     }
     if (!c->bad && c->p < c->end)
-        h->n_lost = get(c);
+        h->n_lost = hw_java_get(c);
     return c->bad ? HW_EFORMAT : HW_OK;
 }
 
 int hw_java_holders_parse(char *text, size_t n, struct hw_java_holders **out, struct hw_error *err)
 {
     struct hw_java_holders *h = calloc(1, sizeof *h);
-    struct cursor c = {(const uint8_t *)text, (const uint8_t *)text + n, false};
+    struct hw_java_cursor c = {(const uint8_t *)text, (const uint8_t *)text + n, false};
     if (!h) {
         free(text);
         return hw_fail(err, HW_ENOMEM, 0, "threads of a JVM");

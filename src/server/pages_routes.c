@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -114,14 +113,11 @@ static void forget_upload(struct connection *c)
 static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes piece)
 {
     struct connection *c = hw_http_connection_data(req);
-    const char *dir = getenv("TMPDIR");
     (void)ctx;
     if (!c)
         return HW_ENOMEM;
     if (c->fd < 0)
-        c->fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (c->fd < 0) /* a file system without unnamed files */
-        c->fd = memfd_create("trace", MFD_CLOEXEC);
+        c->fd = hw_fd_temp("/tmp");
     int rc = c->fd < 0 ? HW_ESYS : hw_fd_write_all(c->fd, piece.p, piece.n);
     if (rc < 0)
         forget_upload(c);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -168,10 +167,7 @@ static int append(struct hw_processor *p, struct hw_bytes data, struct hw_error 
         return hw_fail(err, HW_ELIMIT, 0, "the trace is larger than %llu bytes",
                        (unsigned long long)max);
     if (p->fd < 0) {
-        const char *dir = getenv("TMPDIR");
-        p->fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (p->fd < 0) /* a file system without unnamed files */
-            p->fd = memfd_create("trace", MFD_CLOEXEC);
+        p->fd = hw_fd_temp("/tmp");
         if (p->fd < 0)
             return hw_fail_sys(err, "cannot keep the trace");
     }

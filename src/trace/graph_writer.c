@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -44,10 +43,7 @@ struct hw_graph_writer {
 /* A file that ends with us: on disk where there is room for such files, else in memory. */
 static int open_file(struct hw_error *err)
 {
-    const char *dir = getenv("TMPDIR");
-    int fd = open(dir && *dir ? dir : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        fd = memfd_create("heapwise-graph", MFD_CLOEXEC);
+    int fd = hw_fd_temp("/var/tmp");
     return fd < 0 ? hw_fail_sys(err, "no file for a heap graph") : fd;
 }
 
