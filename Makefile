@@ -61,7 +61,7 @@ deb: bootstrap
 	tools/make-deb
 
 test-packages: build
-	HW_BUILD=$(abspath $(BUILD)) HW_LONG=1 python3 -B tests/packages/packages.py root
+	HW_BUILD=$(abspath $(BUILD)) HW_LONG=1 python3 -B tests/packages/packages.py root systemd
 
 format:
 	tools/check-format --fix

@@ -2,9 +2,9 @@
  * Writes traces of a known shape and times how they are loaded.
  *
  *     load gen FILE MEGABYTES STACKS [seed]   STACKS callstacks, as many dumps as fill the file
- *     load day FILE DUMPS STACKS CHANGED [seed]   that many dumps, a minute from one to the next, in
- *                                             each of which CHANGED percent of the callstacks changed
- *     load read FILE...                       seconds, MB/s and peak memory a byte, one line a file
+ *     load day FILE DUMPS STACKS CHANGED [seed]   that many dumps, a minute from one to the next,
+ * in each of which CHANGED percent of the callstacks changed load read FILE... seconds, MB/s and
+ * peak memory a byte, one line a file
  *
  * The callstacks are random walks down a program of 20,000 functions, 12 to 60 frames deep, that
  * share their upper frames as those of real programs do. In each dump two callstacks in three have
@@ -101,7 +101,8 @@ static void write_dump(struct gen *g, struct hw_profile_writer *pw, uint64_t ts,
                                 .start_timestamp_ns = ts - 1000000,
                                 .interval_bytes = 4096,
                                 .orig_interval_bytes = 4096,
-                                .trigger = "continuous"};
+                                .trigger = "continuous",
+                                .all_variances = true};
     if (hw_profile_begin(pw, &head, g->cs, 1, &err) < 0)
         fail("dump", &err);
     for (size_t i = 0; i < g->n_sites; i++) {
@@ -120,7 +121,10 @@ static void write_dump(struct gen *g, struct hw_profile_writer *pw, uint64_t ts,
                                         .free_count = s->n_free,
                                         .est_alloc_count = (double)s->n_alloc * 30,
                                         .est_free_count = (double)s->n_free * 30,
-                                        .variance_bytes = (double)s->n_alloc * 4096 * 4096};
+                                        .variance_bytes = (double)s->n_alloc * 4096 * 4096,
+                                        .variance_objects = (double)s->n_alloc * 900,
+                                        .variance_alloc_space = (double)s->n_alloc * 8192 * 4096,
+                                        .variance_alloc_objects = (double)s->n_alloc * 1800};
         if (hw_profile_sample(pw, &sample, &err) < 0)
             fail("sample", &err);
     }
@@ -153,7 +157,7 @@ static int generate(const char *path, uint64_t bytes, uint64_t n_dumps, struct g
     do
         write_dump(&g, pw, ts += g.step_ns, n++ == 0);
     while (hw_trace_writer_bytes(w) < bytes || n < n_dumps);
-    if (hw_trace_write_stats(w, &err) < 0)
+    if (hw_trace_write_stats(w, 0, &err) < 0)
         fail(path, &err);
     printf("%s: %.0f MB, %zu callstacks, %zu callsites, %llu dumps\n", path,
            (double)hw_trace_writer_bytes(w) / 1e6, g.n_sites, hw_callsites_count(g.cs),

@@ -6,9 +6,10 @@
  *          JVM) hands the client one function; the client calls it with each sampled stack.
  * Shapes:  an id is 64 bits with a kind in the top byte (wire/records.h). It stands for one
  *          function and line; its name is told once a session, at any time, by
- * heapwise_managed_name. Threads: `frames` runs inside the program's malloc, on the thread that
- * called it, with our hooks asleep: it may not allocate, lock, or wait. Names are told from threads
- * of the agent's. Errors:  a source that cannot say anything leaves the stack as it is.
+ *          heapwise_managed_name.
+ * Threads: `frames` runs inside the program's malloc, on the thread that called it, with our hooks
+ *          asleep: it may not allocate, lock, or wait. Names are told from threads of the agent's.
+ * Errors:  a source that cannot say anything leaves the stack as it is.
  */
 #ifndef HEAPWISE_MANAGED_FRAMES_H
 #define HEAPWISE_MANAGED_FRAMES_H

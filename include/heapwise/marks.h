@@ -7,7 +7,7 @@
  *          are nothing. Categories, names and types are string literals or bare words. Nothing is
  *          linked: a note in the program tells the profiler where one pointer is, and that is null
  *          until somebody records scopes or types.
- * Units:   off: one relaxed load a scope. On: two calls; recorded as slices, two records.
+ * Units:   off: a relaxed load or two a scope. On: two calls; recorded as slices, two records.
  * Threads: scopes and types belong to their thread; signal handlers may have some of their own.
  * Errors:  none. More than 128 scopes or 16 types within each other are counted, not kept.
  *

@@ -27,6 +27,19 @@ static inline struct hw_bytes hw_bytes_str(const char *s)
     return (struct hw_bytes){(const uint8_t *)s, strlen(s)};
 }
 
+/* Behind the last byte. Nothing may be added to a null pointer, not even 0: compilers draw
+ * conclusions from the sum. */
+static inline const uint8_t *hw_bytes_end(struct hw_bytes b)
+{
+    return b.n ? b.p + b.n : b.p;
+}
+
+/* Without the first n, which it must have. */
+static inline struct hw_bytes hw_bytes_skip(struct hw_bytes b, size_t n)
+{
+    return n ? hw_bytes_of(b.p + n, b.n - n) : b;
+}
+
 static inline int hw_bytes_equal(struct hw_bytes a, struct hw_bytes b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);

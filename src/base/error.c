@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ const char *hw_errc_name(int code)
     switch (code) {
     case 0:
         return "OK";
-#define X(name, value, text)                                                                       \
+#define X(name, value, text, advice)                                                               \
     case value:                                                                                    \
         return #name;
         HW_ERRORS(X)
@@ -27,7 +28,7 @@ const char *hw_errc_text(int code)
     switch (code) {
     case 0:
         return "success";
-#define X(name, value, text)                                                                       \
+#define X(name, value, text, advice)                                                               \
     case value:                                                                                    \
         return text;
         HW_ERRORS(X)
@@ -35,6 +36,20 @@ const char *hw_errc_text(int code)
     default:
         return "unknown error";
     }
+}
+
+/* What only names its subject gets a reason: memory is all that ENOMEM can mean, and a last ':'
+ * asks for the code's own words. */
+static void add_reason(struct hw_error *err)
+{
+    size_t n = strlen(err->text);
+    bool open = n && err->text[n - 1] == ':';
+    if (open || (err->code == HW_ENOMEM && !strstr(err->text, "memory")))
+        (void)snprintf(err->text + n, sizeof err->text - n, "%s%s",
+                       open ? " "
+                       : n  ? ": "
+                            : "",
+                       hw_errc_text(err->code));
 }
 
 int hw_fail(struct hw_error *err, int code, uint64_t offset, const char *fmt, ...)
@@ -48,7 +63,14 @@ int hw_fail(struct hw_error *err, int code, uint64_t offset, const char *fmt, ..
     err->offset = offset;
     (void)vsnprintf(err->text, sizeof err->text, fmt, ap); /* cut text is still text */
     va_end(ap);
+    add_reason(err);
     return code;
+}
+
+/* Where the kernel's words leave open what to do. */
+static const char *remedy(int sys_errno)
+{
+    return sys_errno == EMFILE ? " (raise the limit of descriptors: ulimit -n)" : "";
 }
 
 int hw_fail_sys(struct hw_error *err, const char *fmt, ...)
@@ -63,7 +85,8 @@ int hw_fail_sys(struct hw_error *err, const char *fmt, ...)
         int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
         if (n >= 0 && (size_t)n < sizeof err->text)
-            (void)snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
+            (void)snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s%s", strerror(saved),
+                           remedy(saved));
     }
     errno = saved;
     return HW_ESYS;

@@ -19,7 +19,7 @@
 
 enum hw_errc {
     HW_OK = 0,
-#define X(name, value, text) HW_##name = value,
+#define X(name, value, text, advice) HW_##name = value,
     HW_ERRORS(X)
 #undef X
 };
@@ -33,7 +33,7 @@ struct hw_error {
     char text[HW_ERROR_TEXT_MAX];
 };
 
-/* Fills err (may be NULL) and returns code. The text gets no newline. */
+/* Fills err (NULL is fine), returns code. No newline; behind a last ':' comes the code's text. */
 int hw_fail(struct hw_error *err, int code, uint64_t offset, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same for a failed system call: appends strerror(errno), returns HW_ESYS, keeps errno. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/banned.h"
 #include "base/error.h"
@@ -53,7 +55,7 @@ int hw_fd_read_file(int fd, size_t max, char **out, size_t *n, struct hw_error *
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0) {
-            int rc = hw_fail_sys(err, "read");
+            int rc = hw_fail_sys(err, "cannot read");
             free(buf);
             return rc;
         }
@@ -90,4 +92,21 @@ int hw_file_read(int dirfd, const char *path, size_t max, char **out, size_t *n,
     if (rc < 0)
         hw_error_prefix(err, "'%s'", path);
     return rc;
+}
+
+int hw_fd_check_owner(int dirfd, const char *path, struct hw_error *err)
+{
+    struct stat st;
+    if (fstat(dirfd, &st) < 0)
+        return hw_fail_sys(err, "cannot look at '%s'", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return hw_fail(err, HW_EPERM, 0,
+                       "'%s' belongs to user %u, who could lead files elsewhere: chown it", path,
+                       st.st_uid);
+    if ((st.st_mode & S_IWGRP) && st.st_gid != getegid() && st.st_gid != 0)
+        return hw_fail(err, HW_EPERM, 0, "group %u may write into '%s': chmod g-w it", st.st_gid,
+                       path);
+    if (st.st_mode & S_IWOTH)
+        return hw_fail(err, HW_EPERM, 0, "everybody may write into '%s': chmod o-w it", path);
+    return HW_OK;
 }

@@ -41,6 +41,12 @@ int hw_fd_pread_all(int fd, void *p, size_t n, uint64_t off);
 /* A file without a name, for reading and writing: in $TMPDIR, else in dir; in memory where the file
  * system has none of that kind. -1, errno set: none at all. */
 int hw_fd_temp(const char *dir);
+/* HW_ELIMIT, with the room in words: n bytes more in such a file would take from its disk (or from
+ * memory) what others need, a twentieth of it or 1 GiB. */
+int hw_fd_check_room(int fd, uint64_t n, struct hw_error *err);
+/* HW_EPERM, with the reason in words: others than root and our own user may swap what is in this
+ * open directory, so what we make or remove there by name could be elsewhere. */
+int hw_fd_check_owner(int dirfd, const char *path, struct hw_error *err);
 /* Reads a whole file (also of /proc) of at most max bytes; *out is malloc'ed, NUL-terminated behind
  * n. */
 int hw_fd_read_file(int fd, size_t max, char **out, size_t *n, struct hw_error *err);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 #include "base/banned.h"
 
 static struct {
@@ -40,17 +42,17 @@ void hw_log_write(enum hw_log_level level, const char *fmt, ...)
     if (level > g_log.level)
         return;
     int saved = errno;
-    char line[2048];
+    char line[2048], text[2048];
     int n = snprintf(line, sizeof line, "%s: ", g_log.program);
     if (level != HW_LOG_INFO)
         n += snprintf(line + n, sizeof line - (size_t)n, "%s: ", level_names[level]);
     va_list ap;
     va_start(ap, fmt);
-    int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0)
+        text[0] = '\0';
     va_end(ap);
-    size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-    if (len > sizeof line - 2)
-        len = sizeof line - 2;
+    /* It quotes names that strangers gave: no such name is a command to a terminal, or a line. */
+    size_t len = (size_t)n + hw_utf8_escape(line + n, sizeof line - (size_t)n - 1, text, "\t");
     line[len] = '\n';
     /* One write, so that lines of several processes do not mix. */
     if (write(STDERR_FILENO, line, len + 1) < 0)

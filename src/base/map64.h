@@ -4,9 +4,10 @@
  * Why:     sample ids, stack ids, interned keys: all are 64-bit numbers.
  * Shapes:  keys are any value; HW_MAP64_NO_KEY, which marks empty slots, stands for the number
  *          before it, so that numbers from files need no check of their own. Values are any.
- * Removal leaves no tombstones. Expected O(1); growth doubles and is amortised. Owns:    its slots.
- * Zero-initialised is an empty map. Errors:  HW_ENOMEM from put; the map is as it was. Threads: one
- * owner at a time.
+ *          Removal leaves no tombstones. Expected O(1); growth doubles and is amortised.
+ * Owns:    its slots. Zero-initialised is an empty map.
+ * Errors:  HW_ENOMEM from put; the map is as it was.
+ * Threads: one owner at a time.
  */
 #ifndef HW_BASE_MAP64_H
 #define HW_BASE_MAP64_H

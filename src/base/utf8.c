@@ -1,5 +1,8 @@
 #include "base/utf8.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/strbuf.h"
 
 #include "base/banned.h"
@@ -53,6 +56,30 @@ bool hw_utf8_is_hidden(uint32_t c)
         if (c >= ranges[i].first && c <= ranges[i].last)
             return true;
     return (c & 0xfffe) == 0xfffe; /* no characters, and not allowed in XML */
+}
+
+size_t hw_utf8_escape(char *out, size_t max, const char *text, const char *keep)
+{
+    size_t n = strlen(text), used = 0;
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+        char word[16];
+        len = hw_utf8_len(text + i, n - i);
+        uint32_t code = len ? hw_utf8_code(text + i, len) : 0;
+        bool hidden = hw_utf8_is_hidden(code) && !(len == 1 && strchr(keep, text[i]));
+        if (len == 0 || (len == 1 && hidden))
+            (void)snprintf(word, sizeof word, "\\x%02x", (unsigned char)text[i]);
+        else if (hidden)
+            (void)snprintf(word, sizeof word, "\\u{%x}", code);
+        else
+            (void)snprintf(word, sizeof word, "%.*s", (int)len, text + i);
+        size_t more = strlen(word);
+        if (more >= max - used)
+            break;
+        memcpy(out + used, word, more);
+        used += more;
+    }
+    out[used] = '\0';
+    return used;
 }
 
 bool hw_utf8_valid(const void *bytes, size_t n)

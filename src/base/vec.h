@@ -28,7 +28,9 @@ int hw_vec_grow(void **v, size_t *cap, size_t want, size_t elem_size);
          : hw_vec_grow((void **)&(vec)->v, &(vec)->cap, (want), sizeof *(vec)->v))
 #define hw_vec_push(vec, ...)                                                                      \
     (hw_vec_reserve((vec), (vec)->n + 1) < 0 ? -1 : ((vec)->v[(vec)->n++] = (__VA_ARGS__), 0))
-#define hw_vec_clear(vec) ((void)((vec)->n = 0))
-#define hw_vec_done(vec)  (free((vec)->v), (vec)->v = NULL, (void)((vec)->n = (vec)->cap = 0))
+/* The elements from i on; of an empty array no sum is formed with its null pointer. */
+#define hw_vec_from(vec, i) ((vec)->n ? (vec)->v + (i) : (vec)->v)
+#define hw_vec_clear(vec)   ((void)((vec)->n = 0))
+#define hw_vec_done(vec)    (free((vec)->v), (vec)->v = NULL, (void)((vec)->n = (vec)->cap = 0))
 
 #endif

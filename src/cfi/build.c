@@ -231,5 +231,5 @@ int hw_builder_finish(struct hw_builder *b, const struct hw_builder_head *head, 
         rc = write_table(b, &d, d.renumber[none], h, out, n_bytes);
     }
     dict_done(&d);
-    return rc < 0 ? hw_fail(err, rc, 0, "unwind table") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "unwind table:") : HW_OK;
 }

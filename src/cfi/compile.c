@@ -298,7 +298,7 @@ static int compile(struct compiler *c, int elf_fd, int debug_fd, void **out, siz
     if (rc == HW_OK)
         rc = order_fdes(c, n_law);
     if (rc < 0)
-        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "frame records") : rc;
+        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "frame records:") : rc;
     if (!c->records.fdes.n)
         return hw_fail(err, HW_ENOTFOUND, 0, "no unwind data");
     if (emit_rows(c) < 0)

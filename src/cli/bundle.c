@@ -102,7 +102,7 @@ static int find_symbols(struct bundle *b, struct hw_error *err)
     struct hw_profile *p = NULL;
     int rc = add_roots(b);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "directories");
+        return hw_fail(err, rc, 0, "directories:");
     const struct hw_names_where w = {
         .binaries = {.more = b->roots.v,
                      .n_more = b->roots.n,
@@ -132,7 +132,7 @@ static int add_map(struct bundle *b, const char *text, struct hw_error *err)
         fprintf(stderr, "name map %s\n", equals ? equals + 1 : text);
     rc = hw_proguard_write(m, hw_bytes_of(text, equals ? (size_t)(equals - text) : 0), &b->maps);
     hw_proguard_free(m);
-    return rc < 0 ? hw_fail(err, rc, 0, "name map '%s'", text) : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "name map '%s':", text) : HW_OK;
 }
 
 /* A map nobody named costs its names only. */
@@ -186,7 +186,7 @@ static int put_header(int fd, const char *name, uint64_t size, int64_t mtime_s,
 {
     uint8_t header[HW_TAR_BLOCK];
     int rc = hw_tar_header(name, size, mtime_s, header);
-    return rc < 0 ? hw_fail(err, rc, 0, "archive member '%s'", name)
+    return rc < 0 ? hw_fail(err, rc, 0, "archive member '%s':", name)
                   : put(fd, header, sizeof header, err);
 }
 
@@ -259,7 +259,7 @@ static int check_files(const struct bundle *b, struct hw_error *err)
     if (stat(b->in, &in) < 0)
         return hw_fail_sys(err, "cannot open '%s'", b->in);
     if (!S_ISREG(in.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is no regular file", b->in);
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is not a regular file", b->in);
     if (stat(b->out, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
         return hw_fail(err, HW_EINVAL, 0, "'%s' is the trace itself", b->out);
     return HW_OK;

@@ -24,8 +24,10 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
         return e;
     if (name)
         hw_cli_error(cli, NULL, "unknown format '%s'", name);
-    else
+    else if (strcmp(out, "-") == 0)
         hw_cli_error(cli, NULL, "which format?");
+    else
+        hw_cli_error(cli, NULL, "which format? the name '%s' does not tell", out);
     fputs("hint: -t", stderr);
     for (const struct hw_exporter *const *x = hw_exporters; *x; x++)
         fprintf(stderr, "%s %s", x == hw_exporters ? "" : ",", (*x)->name);
@@ -89,7 +91,7 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
         tell_of_maps(cli, e);
     }
     if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
-        (void)hw_fail(&err, rc, 0, "names");
+        (void)hw_fail(&err, rc, 0, "names:");
     if (rc == HW_OK && e->graph) {
         bool has_pid = cli->opts.v[HW_OPT_SHOW_PID].set;
         in.graph =
@@ -104,9 +106,12 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
         in.namer = &namer;
         rc = hw_export_to(e, &in, out_path, &err);
     }
+    int status = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    if (rc == HW_ENOTFOUND && p && e->graph && !in.graph)
+        hw_show_hint_graph(p, cli->opts.v[HW_OPT_SHOW_PID].set);
     hw_demangler_free(demangler);
     hw_profile_free(p);
-    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    return status;
 }
 
 static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const hw_filters *filters,
@@ -144,7 +149,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
         in.peak = &at_peak;
         in.peak_ts_ns = peak->ts_ns;
     }
-    rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s'", in_path) : hw_export_to(e, &in, out_path, &err);
+    rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s':", in_path) : hw_export_to(e, &in, out_path, &err);
     hw_vec_done(&at_peak);
     hw_show_done(&s);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
@@ -170,8 +175,10 @@ int hw_cmd_convert(struct hw_cli *cli)
     int rc = hw_show_filters(cli, &filters);
     if (rc == 0 && filters.n && (!e->merged || hw_filters_have_pivot(&filters))) {
         hw_cli_error(cli, NULL,
-                     e->merged ? "a pivot gives two graphs; SFF: begins at a frame"
-                               : "%s holds stacks as they are; --filter is for others",
+                     e->merged
+                         ? "a pivot (P:) gives two graphs, and a file holds one; SFF: begins the "
+                           "stacks at a frame"
+                         : "%s always holds whole stacks; --filter works with the other formats",
                      e->name);
         rc = hw_cli_usage_exit(cli);
     }

@@ -13,11 +13,13 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/findings.h"
 #include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
+#include "cli/site_text.h"
 #include "cli/units.h"
 #include "views/diff.h"
 
@@ -32,12 +34,13 @@ struct page {
     struct hw_show show[N_SIDES];
     const char *path[N_SIDES]; /* what the sides are called; borrowed */
     struct hw_functions *fns[N_SIDES];
+    struct hw_site_names names[N_SIDES];
     struct hw_diff diff;
     struct hw_report_options look;
     enum hw_metric metric;
     uint32_t *order;
     size_t n_hidden, n_changed;
-    bool has_limit, failed;
+    bool has_limit, failed, has_callers;
     struct hw_limit limit; /* of the metric */
     struct hw_strbuf line;
 };
@@ -87,6 +90,15 @@ static int open_side(struct page *pg, int side, const char *moment, bool as_repo
     return hw_show_open_at(&pg->show[side], pg->cli, &w);
 }
 
+/* Compared with itself it would say that nothing changed. */
+static int only_one_dump(const struct page *pg)
+{
+    hw_cli_error(pg->cli, "no-data",
+                 "'%s' has one dump of that process: nothing to compare it with", pg->path[A]);
+    hw_cli_hint("record with --continuous-dump, or name a second trace: heapwise diff A B");
+    return HW_EXIT_NO_DATA;
+}
+
 static int open_both(struct page *pg)
 {
     const struct hw_opts *o = &pg->cli->opts;
@@ -95,6 +107,8 @@ static int open_both(struct page *pg)
     if (one && o->v[HW_OPT_DIFF_PID].list.n < 2 && !a)
         a = "first";
     int rc = open_side(pg, A, a, /* as_report = */ !one);
+    if (rc == 0 && one && o->v[HW_OPT_DIFF_PID].list.n < 2 && !b && pg->show[A].view.n_dumps < 2)
+        return only_one_dump(pg);
     if (rc == 0)
         rc = open_side(pg, B, b, /* as_report = */ !one);
     if (rc != 0 || one || a || b || shows_peak(&pg->show[A]) == shows_peak(&pg->show[B]))
@@ -123,6 +137,8 @@ static int make_diff(struct page *pg)
     for (int i = A; rc == 0 && i < N_SIDES; i++) {
         const struct hw_show *s = &pg->show[i];
         rc = hw_functions_new(s->p->callsites, &wrappers, &pg->fns[i]);
+        if (rc == 0)
+            rc = hw_show_site_names(s, pg->fns[i], &pg->names[i]);
         side[i] = (struct hw_diff_side){.p = s->p,
                                         .fns = pg->fns[i],
                                         .namer = &s->namer,
@@ -241,9 +257,37 @@ static void put_total(struct page *pg)
     putchar('\n');
 }
 
-static void put_row(struct page *pg, const struct hw_diff_row *r, size_t width)
+/* The side whose callers a row names: B, or A where B has nothing of it. */
+static int side_of(const struct page *pg, const struct hw_diff_row *r)
 {
     const struct hw_diff_function *fn = &pg->diff.functions.v[r->function];
+    return fn->of[B] == HW_ID_NONE || hw_value_get(&r->self.b, pg->metric) == 0 ? A : B;
+}
+
+static void put_site(struct page *pg, const struct hw_diff_row *r, size_t width)
+{
+    const struct hw_diff_function *fn = &pg->diff.functions.v[r->function];
+    const int side = fn->of[side_of(pg, r)] == HW_ID_NONE ? B : side_of(pg, r);
+    const struct hw_site_names *names = &pg->names[side];
+    struct hw_strbuf module = {0}, cell = {0};
+    hw_site_module(names, hw_functions_get(names->fns, fn->of[side]), &module);
+    size_t module_width = module.n ? hw_text_width(module.p) + 4 : 0;
+    hw_short_name(&cell, hw_strings_cstr(pg->diff.strings, fn->name),
+                  width > module_width + 16 ? width - module_width : 16);
+    hw_site_class(names, fn->of[side], &cell);
+    size_t used = hw_text_width(cell.p ? cell.p : "") + module_width;
+    if (used < width)
+        pg->has_callers |= hw_site_callers(names, fn->of[side], width - used, &cell);
+    if (module.n)
+        hw_strbuf_addf(&cell, "  (%s)", module.p);
+    puts(cell.p ? cell.p : "");
+    pg->line.failed |= module.failed || cell.failed;
+    hw_strbuf_done(&module);
+    hw_strbuf_done(&cell);
+}
+
+static void put_row(struct page *pg, const struct hw_diff_row *r, size_t width)
+{
     char buf[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX + 4];
     const char *status = status_of(pg, &r->self);
     double change = hw_diff_change(&pg->diff, &r->self, pg->metric);
@@ -259,17 +303,7 @@ static void put_row(struct page *pg, const struct hw_diff_row *r, size_t width)
     if (pg->look.color)
         fputs("\033[0m", stdout);
     fputs(row_is_significant(pg, r) ? "  " : " ~", stdout);
-    const char *name = hw_strings_cstr(pg->diff.strings, fn->name);
-    struct hw_bytes module = hw_strings_get(pg->diff.strings, fn->module);
-    hw_strbuf_clear(&pg->line);
-    hw_short_name(&pg->line, name, width > module.n + 20 ? width - module.n - 4 : 16);
-    if (module.n && !(strncmp(name, (const char *)module.p, module.n) == 0 &&
-                      name[module.n] == '+')) { /* "module+0x10" names it already */
-        hw_strbuf_adds(&pg->line, "  (");
-        hw_strbuf_add_escaped(&pg->line, module.p, module.n);
-        hw_strbuf_addc(&pg->line, ')');
-    }
-    printf("%s\n", pg->line.p ? pg->line.p : "");
+    put_site(pg, r, width);
 }
 
 static void put_gate(const struct page *pg)
@@ -298,12 +332,14 @@ static int put_text(struct page *pg, bool *incomplete)
         printf("%*s%*s%*s          SITE\n", COL_SIDE, "A", COL_SIDE, "B", COL_CHANGE, "CHANGE");
     for (size_t i = 0; i < pg->n_changed; i++)
         put_row(pg, row_at(pg, i), width);
+    if (pg->has_callers)
+        fputs(HW_SITE_LEGEND, stdout);
     if (pg->order[pg->n_changed])
         printf("%u more row%s (--top 0: all)\n", pg->order[pg->n_changed],
-               pg->order[pg->n_changed] == 1 ? "" : "s");
+               hw_plural(pg->order[pg->n_changed]));
     if (pg->n_hidden)
         printf("%zu row%s within the sampling error (--all shows %s)\n", pg->n_hidden,
-               pg->n_hidden == 1 ? "" : "s", pg->n_hidden == 1 ? "it" : "them");
+               hw_plural(pg->n_hidden), pg->n_hidden == 1 ? "it" : "them");
     if (pg->n_changed == 0 && pg->n_hidden == 0)
         puts("no difference");
     if (pg->has_limit)
@@ -353,6 +389,9 @@ static void json_row(const struct page *pg, struct hw_json *j, const struct hw_d
     hw_json_strn(j, name.p, name.n);
     hw_json_key(j, "module");
     hw_json_strn(j, module.p, module.n);
+    int side = side_of(pg, r);
+    if (fn->of[side] != HW_ID_NONE)
+        hw_json_put_callers(j, &pg->names[side], fn->of[side]);
     hw_json_kv_str(j, "status", status_of(pg, &r->self));
     json_value(pg, j, &r->self);
     hw_json_key(j, "total");
@@ -460,6 +499,7 @@ static int end(struct hw_cli *cli, struct page *pg, int rc)
     free(pg->order);
     hw_strbuf_done(&pg->line);
     for (int i = N_SIDES; i-- > A;) {
+        hw_site_names_done(&pg->names[i]);
         hw_functions_free(pg->fns[i]);
         hw_show_done(&pg->show[i]); /* B first: it may look into A's profile */
     }

@@ -48,7 +48,7 @@ static int open_side(struct run *r, const char *path, struct side *s)
     rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &s->demangler);
     if (rc == HW_OK)
         rc = hw_series_list_init(&s->list, s->p);
-    return rc < 0 ? hw_fail(&r->err, rc, 0, "'%s'", path) : HW_OK;
+    return rc < 0 ? hw_fail(&r->err, rc, 0, "'%s':", path) : HW_OK;
 }
 
 static void close_side(struct side *s)
@@ -101,7 +101,7 @@ static int do_heap(struct run *r, hw_upid old, hw_upid now, const char *heap)
     struct hw_heap_details *d;
     int rc = hw_heap_details_new(&d);
     if (rc < 0)
-        return hw_fail(&r->err, rc, 0, "heap '%s'", heap);
+        return hw_fail(&r->err, rc, 0, "heap '%s':", heap);
     if (r->two)
         rc = add_side(r, &r->old, old, heap, HW_DETAIL_EARLIER, d);
     if (rc == HW_OK)
@@ -118,7 +118,7 @@ static int do_heap(struct run *r, hw_upid old, hw_upid now, const char *heap)
         rc = hw_leak_files_add(&r->files, &h, &r->leaks, d, &r->err);
     }
     hw_heap_details_free(d);
-    return rc < 0 && !r->err.code ? hw_fail(&r->err, rc, 0, "heap '%s'", heap) : rc;
+    return rc < 0 && !r->err.code ? hw_fail(&r->err, rc, 0, "heap '%s':", heap) : rc;
 }
 
 /* Growth is in heaps that the second side has: those of the first alone have shrunk to nothing. */

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cfi/cfi.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
@@ -85,7 +86,7 @@ static void check_library(struct report *r)
     bool has = hw_launch_has_library_32();
     say(r, "32-bit programs", has ? GOOD : NOTE,
         has ? "recorded from their start; not attached to"
-            : "not profiled: build with the package libc6-dev-i386 (meson setup "
+            : "not profiled: build with the packages libc6-dev-i386, lib32gcc-12-dev (meson setup "
               "-Dclient32=enabled)");
 #endif
 }
@@ -180,8 +181,8 @@ static void check_libc(struct report *r)
     (void)hw_elf_get_info(elf, &info, NULL); /* nothing known is nothing found */
     hw_elf_close(elf);
     if (hw_cfi_compile(fd, -1, &table, &bytes, &stats, NULL) == 0 && stats.n_fdes)
-        say(r, "unwind data", GOOD, "%s: %llu functions, a table of %zu KiB", path,
-            (unsigned long long)stats.n_fdes, bytes / 1024);
+        say(r, "unwind data", GOOD, "%s: %llu function%s, a table of %zu KiB", path,
+            (unsigned long long)stats.n_fdes, hw_plural(stats.n_fdes), bytes / 1024);
     else
         say(r, "unwind data", BAD, "%s has none: stacks end where frame pointers do", path);
     free(table);

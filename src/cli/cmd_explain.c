@@ -21,9 +21,9 @@ static const struct {
 };
 
 static const struct {
-    const char *name, *text;
+    const char *name, *text, *advice;
 } errors[] = {
-#define X(name, value, text) {#name, text},
+#define X(name, value, text, advice) {#name, text, advice},
     HW_ERRORS(X)
 #undef X
 };
@@ -82,8 +82,9 @@ int hw_cmd_explain(struct hw_cli *cli)
     }
     for (size_t i = 0; i < HW_ARRAY_LEN(errors); i++) {
         if (strcasecmp(errors[i].name, code) == 0) {
-            printf("%s\n\n%s. The text of the message says where and why.\n", errors[i].name,
-                   errors[i].text);
+            printf("%s\n\n%s; the text of the message says of what, where and why.\n\n",
+                   errors[i].name, errors[i].text);
+            hw_print_folded(stdout, errors[i].advice, 0, 0, WIDTH);
             return HW_EXIT_OK;
         }
         known[n++] = errors[i].name;

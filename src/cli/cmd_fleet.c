@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/export_file.h"
 #include "cli/findings.h"
@@ -180,7 +181,9 @@ int hw_fleet_fail(const struct hw_fleet_job *j, const struct hw_error *err)
             hw_cli_hint("a longer time: --since 30d; what is there: heapwise fleet labels");
             return HW_EXIT_NO_DATA;
         }
-        hw_cli_hint("heapwise push --to %s --init-schema makes the tables", j->store.shown);
+        hw_cli_hint("heapwise push --to %s --init-schema makes the tables, and adds columns that "
+                    "they lack",
+                    j->store.shown);
         return rc;
     default:
         return rc;
@@ -206,9 +209,9 @@ void hw_fleet_put_counts(const struct hw_fleet_counts *n, struct hw_strbuf *out)
 {
     char hosts[HW_UNIT_MAX], processes[HW_UNIT_MAX], dumps[HW_UNIT_MAX];
     hw_strbuf_addf(out, "%s host%s, %s process%s, %s dump%s",
-                   hw_fmt_count(hosts, (double)n->n_hosts), n->n_hosts == 1 ? "" : "s",
+                   hw_fmt_count(hosts, (double)n->n_hosts), hw_plural(n->n_hosts),
                    hw_fmt_count(processes, (double)n->n_processes), n->n_processes == 1 ? "" : "es",
-                   hw_fmt_count(dumps, (double)n->n_dumps), n->n_dumps == 1 ? "" : "s");
+                   hw_fmt_count(dumps, (double)n->n_dumps), hw_plural(n->n_dumps));
 }
 
 void hw_fleet_put_time(int64_t s, struct hw_strbuf *out)
@@ -253,7 +256,7 @@ static int ask_side(struct hw_fleet_job *j, enum hw_option_id id, struct hw_flee
         rc = want->path && want->label ? HW_OK : HW_ENOMEM;
     }
     if (rc < 0 && !err->code)
-        (void)hw_fail(err, rc, 0, "answer"); /* returned below */
+        (void)hw_fail(err, rc, 0, "answer:"); /* returned below */
     hw_fleet_where_done(&w);
     return rc;
 }

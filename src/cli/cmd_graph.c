@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/graph_duplicates.h"
 #include "cli/graph_native.h"
@@ -111,6 +112,20 @@ static void json_head(const struct graph_page *pg, const struct hw_class_sum *s)
     json_sum(pg, "all", &s->all);
 }
 
+/* Was the graph made by a walk from the roots of a JVM, and not of all that lies in its heap? */
+static bool is_walk(const struct graph_page *pg)
+{
+    const struct hw_strings *strings = hw_callsites_strings(pg->p->callsites);
+    char name[80];
+    (void)snprintf(name, sizeof name, "trace_attribute.java_heap_graph.%lld.way",
+                   (long long)pg->p->processes.v[pg->g->upid.v].pid);
+    for (size_t i = 0; i < pg->p->metadata.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, pg->p->metadata.v[i].name), hw_bytes_str(name)))
+            return !hw_bytes_equal(hw_strings_get(strings, pg->p->metadata.v[i].text),
+                                   hw_bytes_str("the JVM's own heap dump"));
+    return false;
+}
+
 static void put_head(const struct graph_page *pg)
 {
     const struct hw_process *process = &pg->p->processes.v[pg->g->upid.v];
@@ -128,7 +143,8 @@ static void put_head(const struct graph_page *pg)
            hw_fmt_count(b, (double)s.reachable.count));
     if (s.reachable.native)
         printf(", %s outside of the heap", hw_fmt_bytes(a, (double)s.reachable.native));
-    printf("; unreachable %s%s\n", hw_fmt_bytes(a, (double)(s.all.size - s.reachable.size)),
+    printf("; unreachable %s%s%s\n", hw_fmt_bytes(a, (double)(s.all.size - s.reachable.size)),
+           is_walk(pg) ? " (garbage of a running JVM is not recorded)" : "",
            pg->g->truncated ? "; a part of the graph is missing" : "");
     hw_strbuf_done(&text);
 }
@@ -365,6 +381,65 @@ static int show_ways(const struct graph_page *pg, const hw_heap_tree *tree, cons
     return rc;
 }
 
+/* Inner classes are written App$Session, App.Session or App/Session: all one here. */
+static char plain_letter(uint8_t c)
+{
+    if (c == '$' || c == '/')
+        return '.';
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : (char)c;
+}
+
+/* Does the name say the same as the word, or end with it behind a dot? */
+static bool sounds_like(struct hw_bytes name, const char *word)
+{
+    size_t n = strlen(word), from = name.n - n;
+    if (n == 0 || name.n < n || (from && plain_letter(name.p[from - 1]) != '.'))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (plain_letter(name.p[from + i]) != plain_letter((uint8_t)word[i]))
+            return false;
+    return true;
+}
+
+static void hint_class(const struct graph_page *pg, uint32_t class)
+{
+    struct hw_bytes name = name_of(pg, class);
+    struct hw_strbuf text = {0};
+    hw_strbuf_add_escaped(&text, name.p, name.n);
+    hw_cli_hint("--path '%s'", text.p ? text.p : "");
+    hw_strbuf_done(&text);
+}
+
+/* Names of classes with reachable objects that are near to one that none has. */
+static void suggest_classes(const struct graph_page *pg, const char *wanted)
+{
+    enum { MAX_HINTS = 5 };
+    const struct hw_heap_graph *g = pg->g;
+    hw_autofree bool *there = calloc((size_t)g->n_classes + 1, sizeof *there);
+    hw_autofree const char **names = calloc((size_t)g->n_classes + 1, sizeof *names);
+    size_t n = 0, n_hints = 0;
+    if (!there || !names)
+        return; /* only a hint */
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        there[g->type[o]] |= hw_object_is_reachable(g, o);
+    for (uint32_t c = 0; c < g->n_classes; c++) {
+        if (!there[c])
+            continue;
+        names[n++] = hw_strings_cstr(hw_callsites_strings(pg->p->callsites),
+                                     hw_class_shown_name(&g->classes[c]));
+        if (n_hints < MAX_HINTS && sounds_like(name_of(pg, c), wanted)) {
+            hint_class(pg, c);
+            n_hints++;
+        }
+    }
+    const char *near = n_hints ? NULL : hw_did_you_mean(wanted, names, n);
+    for (uint32_t c = 0; near && c < g->n_classes; c++)
+        if (there[c] && matches(pg, c, near)) {
+            hint_class(pg, c);
+            break;
+        }
+}
+
 static int show_path(const struct graph_page *pg, const char *wanted)
 {
     struct hw_heap_paths t = {0};
@@ -499,9 +574,9 @@ static int show_leaks(const struct graph_page *pg, struct hw_error *err)
     int rc = hw_heap_growth(pg->p, pg->g->upid, &rows, &n);
     if (rc == HW_OK && n < 3)
         rc = hw_fail(err, HW_ENOTFOUND, 0,
-                     "%zu dump%s of the process; growth needs three: record with "
-                     "continuous_dump_config",
-                     n, n == 1 ? "" : "s");
+                     "%zu dump%s of the process; growth takes at least three: record with -c "
+                     "(heapwise java dump -c 10s PID)",
+                     n, hw_plural(n));
     if (rc == HW_OK) {
         double grew = 0, before = 0;
         for (size_t i = 0; i < rows.n; i++) {
@@ -513,7 +588,7 @@ static int show_leaks(const struct graph_page *pg, struct hw_error *err)
         if (pg->json)
             hw_json_kv_uint(pg->json, "dumps", n);
         else
-            printf("%zu dumps\n", n);
+            printf("%zu dump%s\n", n, hw_plural(n));
         put_changes(pg, &rows, /* over_time = */ true);
         judge(pg, grew, before);
     }
@@ -556,13 +631,13 @@ static int show(const struct graph_page *pg, struct hw_error *err)
         rc = show_classes(pg, dominators);
     if (rc == HW_ENOTFOUND && duplicates)
         return hw_fail(err, rc, 0,
-                       "contents of arrays are not known: traces have none, of an .hprof they are "
-                       "read up to two million objects");
+                       "the contents of arrays are not known: a trace has none, and of an .hprof "
+                       "file they are read up to two million objects");
     if (rc == HW_ENOTFOUND && native)
-        return hw_fail(err, rc, 0, "the graph knows of no memory outside of the heap");
+        return hw_fail(err, rc, 0, "this graph records no memory outside of the heap");
     if (rc == HW_ENOTFOUND && class)
         return hw_fail(err, rc, 0, "no reachable object of class '%s'", class);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "heap graph") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "heap graph:") : rc;
 }
 
 /* Standard output gets the object only when it is whole. */
@@ -610,12 +685,10 @@ int hw_cmd_graph(struct hw_cli *cli)
                   hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE) +
                   hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES);
     if (o->n_args != 1 || n_forms > 1) {
-        hw_cli_error(
-            cli, NULL,
-            o->n_args != 1
-                ? "which trace?"
-                : "--classes, --dominators, --path, --diff, --leaks, --native, --duplicates: "
-                  "one of them");
+        hw_cli_error(cli, NULL,
+                     o->n_args != 1 ? "which trace?"
+                                    : "only one of --classes, --dominators, --path, --diff, "
+                                      "--leaks, --native, --duplicates at a time");
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }
@@ -639,8 +712,13 @@ int hw_cmd_graph(struct hw_cli *cli)
     (void)fflush(stdout); /* what is missing stands below; a failed write is told at the end */
     if (rc == HW_OK && hw_show_all_losses(pg.p, stderr, &incomplete) < 0)
         rc = hw_fail(&err, HW_ENOMEM, 0, "losses");
+    int status = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+    if (rc == HW_ENOTFOUND && pg.p && !pg.g)
+        hw_show_hint_graph(pg.p, o->v[HW_OPT_SHOW_PID].set);
+    if (rc == HW_ENOTFOUND && pg.g && o->v[HW_OPT_GRAPH_PATH].set)
+        suggest_classes(&pg, hw_opt_text(o, HW_OPT_GRAPH_PATH));
     hw_profile_free(pg.p);
     if (rc < 0)
-        return hw_cli_fail(cli, &err);
+        return status;
     return failed ? HW_EXIT_GATE : incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }

@@ -146,7 +146,7 @@ static void warn_unreached(struct hw_cli *cli)
                given);
     if (strcmp(path, HW_SOCKET_OF_USER) == 0 && somebody_listens(HW_SOCKET_OF_SERVICE))
         hw_log(WARN, "programs ask the service at " HW_SOCKET_OF_SERVICE
-                     " first, which runs already: this one is reached by none of them");
+                     " first, which is already running: none of them reaches this one");
     closed_directory(path, closed, sizeof closed);
     if (closed[0] && geteuid() == 0)
         hw_log(WARN,
@@ -169,7 +169,8 @@ static bool already_running(struct hw_cli *cli)
     if (is_started_by_manager() || hw_controller_connect(path, &c, NULL) < 0)
         return false;
     hw_controller_free(c);
-    hw_cli_error(cli, NULL, "a service is already running there");
+    hw_cli_error(cli, NULL, "a recording service is already running there%s%s", path ? ": " : "",
+                 path ? path : "");
     return true;
 }
 

@@ -73,6 +73,52 @@ static bool is_heap(const struct hw_profile *p, hw_str_id name, const char *want
     return hw_bytes_equal(have, hw_bytes_str(wanted));
 }
 
+static int by_effective(const void *pa, const void *pb)
+{
+    const struct hw_memory_node *a = *(const struct hw_memory_node *const *)pa,
+                                *b = *(const struct hw_memory_node *const *)pb;
+    if (a->effective_size != b->effective_size)
+        return a->effective_size > b->effective_size ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Processes × allocators of the last memory dump, for a file that has no heap dump to break down.
+ */
+static void put_allocators(const struct hw_profile *p)
+{
+    const struct hw_memory_dumps *m = &p->memory;
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    HW_VEC(const struct hw_memory_node *) roots = {0};
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < m->snapshots.n; i++)
+        if (m->snapshots.v[i].ts_ns > m->snapshots.v[last].ts_ns)
+            last = i;
+    for (size_t i = 0; i < m->nodes.n; i++)
+        if (m->nodes.v[i].parent == HW_ID_NONE && m->nodes.v[i].has_size &&
+            m->processes.v[m->nodes.v[i].process].snapshot == last &&
+            hw_vec_push(&roots, &m->nodes.v[i]) < 0)
+            break; /* the error says the rest */
+    if (roots.n) {
+        qsort(roots.v, roots.n, sizeof *roots.v, by_effective);
+        printf("%14s %14s %8s  ALLOCATOR\n", "EFFECTIVE", "SIZE", "PID");
+    }
+    for (size_t i = 0; i < roots.n; i++) {
+        struct hw_strbuf name = {0};
+        struct hw_bytes path = hw_strings_get(strings, roots.v[i]->path);
+        hw_upid upid = m->processes.v[roots.v[i]->process].upid;
+        hw_strbuf_add_escaped(&name, path.p, path.n);
+        printf("%14llu %14llu ", (unsigned long long)roots.v[i]->effective_size,
+               (unsigned long long)roots.v[i]->size);
+        if (upid.v == HW_ID_NONE)
+            printf("%8s", "all");
+        else
+            printf("%8lld", (long long)p->processes.v[upid.v].pid);
+        printf("  %s\n", name.p ? name.p : "");
+        hw_strbuf_done(&name);
+    }
+    hw_vec_done(&roots);
+}
+
 static void list_heaps(const struct hw_profile *p)
 {
     struct hw_series_list list;
@@ -117,7 +163,7 @@ static int pick_dump(const struct hw_series *s, const char *which, uint32_t *out
     else if (which && strcmp(which, "last") != 0 && hw_parse_uint(which, &n, err) < 0)
         return HW_EINVAL;
     if (n < 1 || n > s->shown.n)
-        return hw_fail(err, HW_ENOTFOUND, 0, "there is no dump %llu: there are %zu",
+        return hw_fail(err, HW_ENOTFOUND, 0, "there is no dump %llu: the file has %zu",
                        (unsigned long long)n, s->shown.n);
     *out = s->shown.v[n - 1];
     return HW_OK;
@@ -133,7 +179,7 @@ static int add_side(struct infra *x, struct source *from, const char *which,
     uint32_t dump = 0;
     int rc = hw_series_list_init(&list, from->p);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "heaps");
+        return hw_fail(err, rc, 0, "heaps:");
     const struct hw_optval *pid = &x->cli->opts.v[HW_OPT_SHOW_PID];
     if (side == HW_DETAIL_EARLIER && x->cli->opts.v[HW_OPT_INFRA_DIFF_PID].set)
         pid = &x->cli->opts.v[HW_OPT_INFRA_DIFF_PID];
@@ -143,14 +189,14 @@ static int add_side(struct infra *x, struct source *from, const char *which,
     if (rc == HW_OK)
         rc = pick_dump(s, which, &dump, err);
     if (rc == HW_OK && (rc = hw_typed_sum_at(&sum, from->p, s, dump, &values)) < 0)
-        (void)hw_fail(err, rc, 0, "heap dump");
+        (void)hw_fail(err, rc, 0, "heap dump:");
     if (rc == HW_OK) {
         struct hw_namer namer = {hw_demangle_shown, from->demangler};
         from->upid = s->upid;
         from->ts_ns = from->p->dumps.v[dump].ts_ns;
         rc = hw_heap_details_add(x->details, from->p, &values, &namer, side);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "heap details");
+            (void)hw_fail(err, rc, 0, "heap details:");
     }
     hw_typed_sum_done(&sum);
     hw_vec_done(&values);
@@ -163,7 +209,7 @@ static int open_source(const char *path, struct source *out, struct hw_error *er
     int rc = hw_import_file(hw_input_path(path), &out->p, err);
     if (rc == HW_OK &&
         (rc = hw_demangler_new(hw_callsites_strings(out->p->callsites), &out->demangler)) < 0)
-        (void)hw_fail(err, rc, 0, "names");
+        (void)hw_fail(err, rc, 0, "names:");
     return rc;
 }
 
@@ -257,29 +303,36 @@ static int put_tree(struct infra *x)
     return rc;
 }
 
+static const int64_t together_ns = 50 * 1000 * 1000;
+
 /* Why the heap's sum is not what the allocator says of itself, in figures where there are any. */
 static void put_note(const struct infra *x)
 {
     const struct hw_profile *p = x->now.p;
     double arena, mmap = 0, in_use;
     char a[HW_UNIT_MAX], b[HW_UNIT_MAX], c[HW_UNIT_MAX], d[HW_UNIT_MAX];
-    int64_t ts = x->now.ts_ns;
+    char when[HW_UNIT_MAX + 16] = "";
+    int64_t ts = x->now.ts_ns, at;
     double asked = (double)hw_heap_details_root(x->details).v.size[HW_DETAIL_NOW];
     if (hw_opt_flag(&x->cli->opts, HW_OPT_QUIET) ||
         strcmp(hw_opt_text(&x->cli->opts, HW_OPT_INFRA_HEAP), "malloc") != 0 ||
-        !hw_process_counter(p, x->now.upid, "malloc_info.in_use", ts, &in_use, NULL) ||
+        !hw_process_counter(p, x->now.upid, "malloc_info.in_use", ts, &in_use, &at) ||
         !hw_process_counter(p, x->now.upid, "malloc_info.arena", ts, &arena, NULL))
         return;
     (void)hw_process_counter(p, x->now.upid, "malloc_info.mmap", ts, &mmap, NULL);
     double more = in_use + mmap - asked;
-    printf("\nmalloc itself: %s from the kernel, %s in use; asked for: %s. The difference of %s is "
-           "%s.\n",
-           hw_fmt_bytes(a, arena + mmap), hw_fmt_bytes(b, in_use + mmap), hw_fmt_bytes(c, asked),
-           hw_fmt_bytes(d, more < 0 ? -more : more),
-           more < 0
-               ? "what the program has asked for since malloc was asked for its figures, or the "
-                 "error of sampling"
-               : "its overhead, and what was there before the recording");
+    int64_t away = at < ts ? hw_sat_sub(ts, at) : hw_sat_sub(at, ts);
+    if (away > together_ns)
+        (void)snprintf(when, sizeof when, " (%s %s)", hw_fmt_duration(a, away),
+                       at < ts ? "before" : "later");
+    printf(
+        "\nmalloc itself%s: %s from the kernel, %s in use; asked for: %s. The difference of %s is "
+        "%s.\n",
+        when, hw_fmt_bytes(a, arena + mmap), hw_fmt_bytes(b, in_use + mmap), hw_fmt_bytes(c, asked),
+        hw_fmt_bytes(d, more < 0 ? -more : more),
+        more < 0 ? "what the program has asked for since malloc was asked for its figures, or the "
+                   "error of sampling"
+                 : "its overhead, and what was there before the recording");
 }
 
 /* What is missing in the files, on standard error: the tree has its form. */
@@ -298,10 +351,10 @@ static int show(struct infra *x, struct hw_error *err)
 {
     int rc = hw_heap_details_new(&x->details);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "heap details");
+        return hw_fail(err, rc, 0, "heap details:");
     rc = open_both(x, err);
     if (rc == HW_OK && (rc = hw_heap_details_finish(x->details)) < 0)
-        (void)hw_fail(err, rc, 0, "heap details");
+        (void)hw_fail(err, rc, 0, "heap details:");
     if (rc < 0)
         return rc;
     printf("%14s %10s %s\n", x->diff ? "CHANGE" : "BYTES", "OBJECTS",
@@ -309,7 +362,7 @@ static int show(struct infra *x, struct hw_error *err)
     rc = put_tree(x);
     if (rc == HW_OK)
         put_note(x);
-    return rc < 0 ? hw_fail(err, rc, 0, "heap details") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "heap details:") : HW_OK;
 }
 
 int hw_cmd_infra(struct hw_cli *cli)
@@ -330,6 +383,9 @@ int hw_cmd_infra(struct hw_cli *cli)
     hw_pager_begin(cli);
     int rc = show(&x, &err);
     if (rc == HW_ENOTFOUND && x.now.p) {
+        if (x.now.p->dumps.n == 0)
+            put_allocators(x.now.p);
+        (void)fflush(stdout); /* before the error */
         hw_cli_error(cli, "no-data", "%s", err.text);
         list_heaps(x.now.p);
     } else if (rc < 0) {

@@ -17,7 +17,9 @@
 #include "cli/cli.h"
 #include "cli/diagnose.h"
 #include "cli/output.h"
+#include "cli/process_reads.h"
 #include "cli/units.h"
+#include "cli/waiting.h"
 #include "config/config.h"
 #include "daemon/java_dump.h"
 #include "daemon/process_packets.h"
@@ -57,10 +59,10 @@ static void name_of(const struct hw_pid *pid, char *out, size_t max)
     hw_autofree char *cmdline = NULL;
     size_t n = 0;
     out[0] = 0;
-    if (hw_proc_cmdline(pid->dir, &cmdline, &n) == 0 && n)
+    if (hw_read_cmdline(pid, &cmdline, &n) == 0 && n)
         hw_java_main_name(cmdline, n, out, max);
     if (!out[0])
-        hw_proc_argv0(pid->dir, out, max);
+        hw_read_argv0(pid, out, max);
 }
 
 static bool is_meant(const struct hw_pid *pid, const char *word)
@@ -68,7 +70,7 @@ static bool is_meant(const struct hw_pid *pid, const char *word)
     char argv0[MAX_NAME], name[MAX_NAME];
     struct hw_jvm jvm;
     name_of(pid, name, sizeof name);
-    hw_proc_argv0(pid->dir, argv0, sizeof argv0);
+    hw_read_argv0(pid, argv0, sizeof argv0);
     if (!hw_java_name_matches(word, name) && !hw_config_name_matches(word, argv0))
         return false;
     return hw_jvm_look(pid, &jvm, NULL) == 0;
@@ -102,8 +104,8 @@ static int find_by_name(struct job *j, const char *word)
     hw_vec_done(&all);
     if (n == 0) {
         hw_cli_error(j->cli, "no-process", "no JVM of yours is called '%s'", word);
-        hw_cli_hint(
-            "a name is a main class, an archive or the program; heapwise ps lists processes");
+        hw_cli_hint("a JVM's name is its main class, its archive or the program; heapwise ps lists "
+                    "processes");
     }
     return n == 1 ? HW_EXIT_OK : n ? HW_EXIT_USAGE : HW_EXIT_FAILED;
 }
@@ -142,7 +144,7 @@ static int begin_trace(struct job *j, struct hw_error *err)
 
 static int end_trace(struct job *j, struct hw_error *err)
 {
-    int rc = hw_trace_write_stats(j->writer, err);
+    int rc = hw_trace_write_stats(j->writer, /* n_missed = */ 0, err);
     if (rc == 0)
         rc = hw_trace_writer_flush(j->writer, err);
     if (rc == 0)
@@ -171,18 +173,18 @@ static void tell(const struct job *j, const struct hw_java_dump_figures *f)
                     "-XX:+UseTransparentHugePages there are few");
     hw_java_dump_steps(j->dump, &steps);
     if (steps.n)
-        fprintf(stderr, "not by the first way: %s\n", steps.p);
+        fprintf(stderr, "the usual way did not work: %s\n", steps.p);
     hw_strbuf_done(&steps);
     if (f->sums.stale)
-        fprintf(stderr, "%llu objects are of classes that were loaded as the dump began\n",
+        fprintf(stderr,
+                "objects of classes that were loaded as the dump began, shown as <unknown class>: "
+                "%llu\n",
                 (unsigned long long)f->sums.stale);
     if (f->sums.untold_roots)
-        fprintf(stderr,
-                "of %llu roots it is not told which thread holds them: there are too many\n",
+        fprintf(stderr, "roots whose thread is not listed, as there are too many: %llu\n",
                 (unsigned long long)f->sums.untold_roots);
     if (f->sums.unnamed_roots)
-        fprintf(stderr,
-                "of %llu roots it is not told which method holds them: there are too many\n",
+        fprintf(stderr, "roots whose method is not listed, as there are too many: %llu\n",
                 (unsigned long long)f->sums.unnamed_roots);
 }
 
@@ -191,7 +193,7 @@ static int write_smaps(struct job *j, uint64_t boottime_ns, struct hw_error *err
     struct hw_smaps m;
     int rc = hw_smaps_read(j->pid.dir, /* rollup = */ 0, &m);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "memory map of %d", j->pid.pid);
+        return hw_fail(err, rc, 0, "memory map of %d:", j->pid.pid);
     rc = hw_write_smaps(j->writer, j->sequence, boottime_ns, j->pid.pid, &m, err);
     hw_smaps_done(&m);
     return rc;
@@ -200,7 +202,13 @@ static int write_smaps(struct job *j, uint64_t boottime_ns, struct hw_error *err
 static int dump_once(struct job *j, struct hw_error *err)
 {
     struct hw_java_dump_figures f;
+    struct hw_waiting waiting = {0};
+    char what[64];
+    (void)snprintf(what, sizeof what, "walking the heap of %d", j->pid.pid);
+    if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
+        hw_waiting_begin(&waiting, what);
     int rc = hw_java_dump_take(j->dump, &f, err);
+    hw_waiting_end(&waiting);
     if (rc == 0 && hw_opt_flag(&j->cli->opts, HW_OPT_JAVA_SMAPS))
         rc = write_smaps(j, f.boottime_ns, err);
     if (rc == 0)
@@ -312,7 +320,7 @@ int hw_cmd_java(struct hw_cli *cli)
     struct job j = {.cli = cli, .pid = HW_PID_NONE, .output = HW_OUTPUT_NONE};
     const struct hw_opts *o = &cli->opts;
     if (o->n_args != 2 || strcmp(o->args[0], "dump") != 0) {
-        hw_cli_error(cli, NULL, "one process: heapwise java dump PID|NAME");
+        hw_cli_error(cli, NULL, "one process at a time: heapwise java dump PID|NAME");
         return hw_cli_usage_exit(cli);
     }
     int status = find(&j, o->args[1]);

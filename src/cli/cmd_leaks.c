@@ -12,12 +12,15 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/findings.h"
 #include "cli/pager.h"
 #include "cli/report.h"
 #include "cli/show.h"
+#include "cli/site_text.h"
 #include "cli/units.h"
+#include "export/figures.h"
 #include "views/leaks.h"
 
 #include "base/banned.h"
@@ -36,6 +39,7 @@ struct page {
     const struct hw_cli *cli;
     struct hw_show show;
     struct hw_functions *fns;
+    struct hw_site_names names;
     struct hw_suppressions known;
     struct hw_leaks leaks;
     struct hw_report_options look;
@@ -70,7 +74,11 @@ static void put_head(struct page *pg)
     double error = hw_value_error(&l->total, HW_METRIC_SPACE, l->interval_bytes);
     hw_strbuf_clear(&pg->line);
     hw_show_label(&pg->show, &pg->line);
-    hw_strbuf_addf(&pg->line, "  %zu dumps", l->t.n);
+    if (l->t.n == pg->show.view.n_dumps)
+        hw_strbuf_addf(&pg->line, "  %zu dump%s", l->t.n, hw_plural(l->t.n));
+    else /* the last ones of a program that cleans up are no trend */
+        hw_strbuf_addf(&pg->line, "  %zu of %zu dump%s", l->t.n, pg->show.view.n_dumps,
+                       hw_plural(pg->show.view.n_dumps));
     if (l->t.n)
         hw_strbuf_addf(&pg->line, " over %s",
                        hw_fmt_duration(buf, (int64_t)(l->t.v[l->t.n - 1] * 1e9)));
@@ -85,31 +93,29 @@ static void put_head(struct page *pg)
                    hw_fmt_change(buf, hw_leaks_likely(l), /* bytes = */ true));
     fputs(pg->line.p ? pg->line.p : "", stdout);
     if (l->t.n < VERDICT_DUMPS)
-        printf("%zu dump%s: four are needed for a verdict; %s\n", l->t.n, l->t.n == 1 ? "" : "s",
+        printf("%zu dump%s: four are needed for a verdict; %s\n", l->t.n, hw_plural(l->t.n),
                more_dumps(pg));
 }
 
 static void put_site(struct page *pg, const struct hw_leak *r, size_t width)
 {
-    const struct hw_callsites *cs = pg->show.p->callsites;
     uint32_t function = pg->leaks.tree.v.v[r->node].function;
     if (function == HW_ID_NONE) {
         hw_strbuf_adds(&pg->line, "[all the rest]");
         return;
     }
     const struct hw_function *fn = hw_functions_get(pg->fns, function);
-    struct hw_bytes module = hw_module_base(cs, fn->module);
-    struct hw_strbuf label = {0};
+    struct hw_strbuf label = {0}, module = {0};
+    hw_site_module(&pg->names, fn, &module);
     size_t room = width > module.n + 4 + 16 ? width - module.n - 4 : 16;
-    hw_function_label(&label, cs, fn, &pg->show.namer);
+    hw_site_label(&pg->names, fn, &label);
     hw_short_name(&pg->line, label.p ? label.p : "", room);
-    pg->line.failed |= label.failed;
+    hw_site_class(&pg->names, function, &pg->line);
+    if (module.n)
+        hw_strbuf_addf(&pg->line, "  (%s)", module.p);
+    pg->line.failed |= label.failed || module.failed;
     hw_strbuf_done(&label);
-    if (module.n && fn->name.v) {
-        hw_strbuf_adds(&pg->line, "  (");
-        hw_strbuf_add_escaped(&pg->line, module.p, module.n);
-        hw_strbuf_addc(&pg->line, ')');
-    }
+    hw_strbuf_done(&module);
     if (r->rest)
         hw_strbuf_adds(&pg->line, ", the rest below it");
 }
@@ -126,8 +132,7 @@ static void put_callers(struct page *pg, const struct hw_leak *r)
     hw_strbuf_adds(&pg->line, "        called by ");
     for (bool first = true; node != 0; node = t->v.v[node].parent, first = false) {
         hw_strbuf_clear(&label);
-        hw_function_label(&label, pg->show.p->callsites,
-                          hw_functions_get(pg->fns, t->v.v[node].function), &pg->show.namer);
+        hw_site_label(&pg->names, hw_functions_get(pg->fns, t->v.v[node].function), &label);
         struct hw_strbuf shown = {0};
         hw_short_name(&shown, label.p ? label.p : "", 40);
         if (!first && hw_text_width(pg->line.p) + shown.n + 9 > pg->look.width) {
@@ -159,7 +164,8 @@ static void put_reason(struct page *pg, const struct hw_leak *r)
         printf(", %s%.0f%% of the old lives",
                r->survival_most > r->survival + 0.005 ? "at least " : "", 100 * r->survival);
     if (r->now.samples < 10)
-        printf(", only %lld sample%s", (long long)r->now.samples, r->now.samples == 1 ? "" : "s");
+        printf(", only %lld sample%s", (long long)r->now.samples,
+               hw_plural((uint64_t)r->now.samples));
     putchar('\n');
 }
 
@@ -230,9 +236,9 @@ static int put_text(struct page *pg, bool *incomplete)
         put_row(pg, i);
     if (pg->n_rows < l->v.n)
         printf("%zu more row%s (--top 0: all)\n", l->v.n - pg->n_rows,
-               l->v.n - pg->n_rows == 1 ? "" : "s");
+               hw_plural(l->v.n - pg->n_rows));
     if (l->n_suppressed)
-        printf("%zu row%s suppressed, %s live\n", l->n_suppressed, l->n_suppressed == 1 ? "" : "s",
+        printf("%zu row%s suppressed, %s live\n", l->n_suppressed, hw_plural(l->n_suppressed),
                hw_fmt_bytes(buf, (double)l->suppressed_space));
     if (pg->has_limit)
         putchar('\n');
@@ -289,10 +295,10 @@ static void json_row(struct page *pg, struct hw_json *j, size_t i)
         hw_json_kv_double(j, "survival_least", r->survival);
         hw_json_kv_double(j, "survival_most", r->survival_most);
     }
-    hw_json_kv_int(j, "space", r->now.space);
-    hw_json_kv_double(j, "space_error",
-                      hw_value_error(&r->now, HW_METRIC_SPACE, l->interval_bytes));
-    hw_json_kv_int(j, "objects", r->now.objects);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
+                       hw_value_get(&r->now, (enum hw_metric)m));
+    hw_json_put_errors(j, &r->now, l->interval_bytes);
     hw_json_kv_int(j, "samples", r->now.samples);
     hw_json_key(j, "history");
     hw_json_begin_array(j);
@@ -367,6 +373,8 @@ static int find(struct page *pg)
 {
     struct hw_wrappers wrappers = hw_show_wrappers(pg->cli);
     int rc = hw_functions_new(pg->show.p->callsites, &wrappers, &pg->fns);
+    if (rc == 0)
+        rc = hw_show_site_names(&pg->show, pg->fns, &pg->names);
     if (rc < 0)
         return rc;
     struct hw_leaks_question q = {.p = pg->show.p,
@@ -398,7 +406,7 @@ static int answer(struct page *pg)
         return HW_EXIT_GATE;
     if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */
         hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict takes four",
-                     pg->leaks.t.n, pg->leaks.t.n == 1 ? "" : "s");
+                     pg->leaks.t.n, hw_plural(pg->leaks.t.n));
         hw_cli_hint("%s", more_dumps(pg));
         return HW_EXIT_NO_DATA;
     }
@@ -433,6 +441,7 @@ static int end(struct hw_cli *cli, struct page *pg, int rc)
         rc = answer(pg);
     }
     hw_leaks_done(&pg->leaks);
+    hw_site_names_done(&pg->names);
     hw_functions_free(pg->fns);
     hw_suppressions_done(&pg->known);
     hw_strbuf_done(&pg->line);

@@ -209,9 +209,22 @@ static int build_tree(struct live *l)
         return HW_OK;
     int rc = hw_flame_build(x->p->callsites, x->functions, &x->values, l->tree_flags, &flame);
     if (rc == HW_OK)
+        l->tree.program = x->program;
+    if (rc == HW_OK)
         rc = hw_tree_view_set(&l->tree, &flame, x->functions, x->p->callsites, &x->namer);
     hw_flame_done(&flame);
     return rc;
+}
+
+/* A look that fails because its process has ended, and with it perhaps the recorder that had only
+ * this one, is about the process. */
+static void end(struct live *l, const char *why)
+{
+    struct hw_pid p = HW_PID_NONE;
+    bool has_ended = hw_pid_open(l->pid, &p, NULL) == HW_EGONE;
+    hw_pid_done(&p);
+    l->over = true;
+    say(l, "%.200s; q quits", has_ended || !why[0] ? "the process has ended" : why);
 }
 
 /* The recorder has the process once it has answered: with its next allocation. */
@@ -226,10 +239,8 @@ static void find_source(struct live *l)
         return;
     }
     l->source = NULL;
-    if (l->desk && hw_desk_is_over(l->desk, l->recording, why, sizeof why)) {
-        l->over = true;
-        say(l, "%.200s; q quits", why[0] ? why : "the process has ended");
-    }
+    if (l->desk && hw_desk_is_over(l->desk, l->recording, why, sizeof why))
+        end(l, why);
 }
 
 static int look(struct live *l, struct hw_error *err)
@@ -246,12 +257,10 @@ static int look(struct live *l, struct hw_error *err)
                                   err);
     if (rc == HW_OK && l->looks.tree)
         rc = build_tree(l);
-    if (rc < 0) {
-        l->over = true;
-        say(l, "%.200s; q quits", err->code ? err->text : hw_errc_text(rc));
-    } else {
+    if (rc < 0)
+        end(l, err->code ? err->text : hw_errc_text(rc));
+    else
         hw_live_model_sort(&l->model, l->looks.order);
-    }
     return rc;
 }
 
@@ -393,7 +402,7 @@ static void ask(struct live *l, struct hw_screen *s)
             l->looks.at = 0;
     } else if (hw_screen_ask(s, "/", l->tree.search, sizeof l->tree.search) && l->tree.search[0] &&
                !hw_tree_view_find(&l->tree, /* backwards = */ false)) {
-        say(l, "'%.100s' is in no name", l->tree.search);
+        say(l, "no name contains '%.100s'", l->tree.search);
     }
 }
 

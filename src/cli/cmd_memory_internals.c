@@ -208,7 +208,8 @@ static int mode(struct run *x)
     if (x->n_words == 0)
         return show_mode(x);
     if (x->n_words > 1 || hw_internals_options(&x->cli->opts, &o, &err) < 0) {
-        hw_cli_error(x->cli, NULL, "%s", err.code ? err.text : "one mode; several with commas");
+        hw_cli_error(x->cli, NULL, "%s",
+                     err.code ? err.text : "give one mode; join several with commas");
         return hw_cli_usage_exit(x->cli);
     }
     return set_mode(x, x->words[0], &o.how);
@@ -224,7 +225,7 @@ static int stop(struct run *x)
         int n = hw_internals_stop(x->m, 0, &err);
         if (n < 0)
             return hw_cli_fail(x->cli, &err);
-        printf("%d process%s not tracked any more\n", n, n == 1 ? " is" : "es are");
+        printf("%d process%s no longer tracked\n", n, n == 1 ? " is" : "es are");
         return HW_EXIT_OK;
     }
     int status = find(x, &pids);
@@ -232,7 +233,7 @@ static int stop(struct run *x)
         if (hw_internals_stop(x->m, (int32_t)pids.v[i], &err) < 0)
             status = hw_cli_fail(x->cli, &err);
         else
-            printf("process %d is not tracked any more\n", (int)pids.v[i]);
+            printf("process %d is no longer tracked\n", (int)pids.v[i]);
     }
     hw_vec_done(&pids);
     return status;
@@ -320,7 +321,7 @@ int hw_cmd_memory_internals(struct hw_cli *cli)
         if (strcmp(verbs[i].verb, verb) == 0)
             status = verbs[i].run(&x);
     if (status < 0) {
-        hw_cli_error(cli, NULL, "'%s' is none of list, start, stop, save, mode", verb);
+        hw_cli_error(cli, NULL, "unknown order '%s': list, start, stop, save or mode", verb);
         status = hw_cli_usage_exit(cli);
     }
     hw_internals_free(x.m);

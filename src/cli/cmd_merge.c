@@ -1,5 +1,5 @@
 /*
- * heapwise merge OUT IN...
+ * heapwise merge OUT IN..., heapwise merge -o OUT IN...
  *
  * Into a trace: the packets of all inputs, so that nothing is lost of them; their processes stand
  * beside each other. Into a pprof file (by OUT's name): the values of all processes of all inputs
@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/show.h"
@@ -27,6 +28,20 @@
 
 /* Start times of one process in two recordings; they are written in rounded units. */
 static const double same_start_ns = 1e9;
+
+struct files {
+    const char *out;
+    char *const *in;
+    size_t n;
+};
+
+/* OUT is what -o names, else the first word. */
+static struct files files_of(const struct hw_opts *o)
+{
+    const char *out = hw_opt_text(o, HW_OPT_OUTPUT);
+    size_t skip = !out && o->n_args;
+    return (struct files){out || !skip ? out : o->args[0], o->args + skip, o->n_args - skip};
+}
 
 static bool ends(const char *s, const char *with)
 {
@@ -101,32 +116,33 @@ static int add_trace(const struct hw_cli *cli, struct hw_trace_merge *m, const c
     if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
     int rc = hw_trace_merge_add(m, fd, &stats, err);
-    if (stats.damaged_packets || stats.skipped_bytes || stats.damaged_compressed || stats.truncated)
+    uint64_t n_packets = stats.damaged_packets + stats.damaged_compressed + stats.unpacked_cut;
+    if (stats.damaged_packets || stats.skipped_bytes || stats.damaged_compressed ||
+        stats.unpacked_cut || stats.truncated)
         hw_cli_error(cli, NULL,
-                     "'%s' is damaged: %llu packets and %llu bytes between packets left out", path,
-                     (unsigned long long)(stats.damaged_packets + stats.damaged_compressed),
-                     (unsigned long long)stats.skipped_bytes);
+                     "'%s' is damaged: %llu packet%s and %llu byte%s between packets left out",
+                     path, (unsigned long long)n_packets, hw_plural(n_packets),
+                     (unsigned long long)stats.skipped_bytes, hw_plural(stats.skipped_bytes));
     return rc;
 }
 
-static int merge_traces(const struct hw_cli *cli, struct hw_error *err)
+static int merge_traces(const struct hw_cli *cli, const struct files *files, struct hw_error *err)
 {
-    const struct hw_opts *o = &cli->opts;
     struct hw_output out = HW_OUTPUT_NONE;
     known_processes known = {0};
     int rc = HW_OK;
-    for (size_t i = 1; rc == 0 && i < o->n_args; i++)
-        rc = check_input(o->args[i], &known, err);
+    for (size_t i = 0; rc == 0 && i < files->n; i++)
+        rc = check_input(files->in[i], &known, err);
     hw_vec_done(&known);
     if (rc < 0)
         return rc;
-    rc = hw_output_open(o->args[0], "merged", (int)getpid(), hw_opt_flag(o, HW_OPT_FORCE), &out,
-                        err);
+    rc = hw_output_open(files->out, "merged", (int)getpid(), hw_opt_flag(&cli->opts, HW_OPT_FORCE),
+                        &out, err);
     if (rc < 0)
         return rc;
     struct hw_trace_merge m = {.out_fd = out.fd};
-    for (size_t i = 1; rc == 0 && i < o->n_args; i++)
-        rc = add_trace(cli, &m, o->args[i], err);
+    for (size_t i = 0; rc == 0 && i < files->n; i++)
+        rc = add_trace(cli, &m, files->in[i], err);
     if (rc == 0)
         rc = hw_output_finish(&out, "merged", (int)getpid(), err);
     else
@@ -149,10 +165,10 @@ static int add_file(struct hw_blend *b, const char *path, struct hw_error *err)
     return rc;
 }
 
-static int write_sum(const struct hw_cli *cli, struct hw_blend *b, struct hw_error *err)
+static int write_sum(const struct hw_cli *cli, const char *path, struct hw_blend *b,
+                     struct hw_error *err)
 {
     hw_values values = {0};
-    const char *path = cli->opts.args[0];
     struct hw_output out = HW_OUTPUT_NONE;
     struct hw_demangler *demangler = NULL;
     int rc = hw_blend_values(b, &values, NULL);
@@ -185,14 +201,14 @@ static int write_sum(const struct hw_cli *cli, struct hw_blend *b, struct hw_err
     return rc;
 }
 
-static int merge_values(const struct hw_cli *cli, struct hw_error *err)
+static int merge_values(const struct hw_cli *cli, const struct files *files, struct hw_error *err)
 {
     struct hw_blend b;
     int rc = hw_blend_init(&b);
-    for (size_t i = 1; rc == 0 && i < cli->opts.n_args; i++)
-        rc = add_file(&b, cli->opts.args[i], err);
+    for (size_t i = 0; rc == 0 && i < files->n; i++)
+        rc = add_file(&b, files->in[i], err);
     if (rc == 0)
-        rc = write_sum(cli, &b, err);
+        rc = write_sum(cli, files->out, &b, err);
     hw_blend_done(&b);
     return rc;
 }
@@ -200,14 +216,14 @@ static int merge_values(const struct hw_cli *cli, struct hw_error *err)
 int hw_cmd_merge(struct hw_cli *cli)
 {
     struct hw_error err = {0};
-    if (cli->opts.n_args < 2) {
-        hw_cli_error(cli, NULL, cli->opts.n_args ? "which files?" : "into which file?");
+    struct files files = files_of(&cli->opts);
+    if (files.n == 0) {
+        hw_cli_error(cli, NULL, files.out ? "which files?" : "into which file?");
         hw_cli_hint("heapwise merge OUT IN...");
         return hw_cli_usage_exit(cli);
     }
-    const char *out = cli->opts.args[0];
-    bool pprof = ends(out, ".pb") || ends(out, ".pb.gz") || ends(out, ".pprof");
-    int rc = pprof ? merge_values(cli, &err) : merge_traces(cli, &err);
+    bool pprof = ends(files.out, ".pb") || ends(files.out, ".pb.gz") || ends(files.out, ".pprof");
+    int rc = pprof ? merge_values(cli, &files, &err) : merge_traces(cli, &files, &err);
     if (rc == HW_ENOMEM && !err.code)
         (void)hw_fail(&err, rc, 0, "cannot merge"); /* printed below */
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/processes.h"
@@ -67,7 +68,7 @@ static void print_session(const struct hw_service_session *s)
            s->ref, by, hw_user_name(s->uid, user),
            hw_fmt_clock(time, (int64_t)s->seconds * 1000000000), s->targets.n,
            s->targets.n == 1 ? "" : "es", hw_fmt_count(samples, (double)s->samples),
-           (unsigned long long)s->lost, (unsigned long long)s->dumps, s->dumps == 1 ? "" : "s",
+           (unsigned long long)s->lost, (unsigned long long)s->dumps, hw_plural(s->dumps),
            strcmp(s->state, "stopping") == 0 ? ", ending" : "");
     if (s->file[0]) {
         printf("    to ");

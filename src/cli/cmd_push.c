@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/push.h"
@@ -49,6 +50,12 @@ static void tell(void *ctx, enum hw_told what, const char *text)
         break;
     case HW_TOLD_DROPPED:
         hw_log(WARN, "not kept: %s", text);
+        break;
+    case HW_TOLD_OLDER:
+        hw_log(WARN,
+               "the tables of store '%s' are older: the errors of counts and of what was asked for "
+               "are not sent; heapwise push --to %s --init-schema adds the columns",
+               text, text);
         break;
     }
 }
@@ -159,17 +166,21 @@ static int sum_up(struct hw_push_job *j)
     char a[HW_UNIT_MAX];
     uint64_t dropped = j->has_spool ? hw_spool_take_dropped(&j->spool) : 0;
     size_t waiting = j->has_spool ? hw_spool_count(&j->spool) : 0;
-    hw_log(INFO, "%" PRIu64 " rows sent, %" PRIu64 " were there, %" PRIu64 " requests, %s",
-           s->n_rows_sent, s->n_rows_there, s->n_requests, hw_fmt_bytes(a, (double)s->n_bytes));
+    hw_log(INFO, "%" PRIu64 " row%s sent, %" PRIu64 " %s there, %" PRIu64 " request%s, %s",
+           s->n_rows_sent, hw_plural(s->n_rows_sent), s->n_rows_there,
+           s->n_rows_there == 1 ? "was" : "were", s->n_requests, hw_plural(s->n_requests),
+           hw_fmt_bytes(a, (double)s->n_bytes));
     if (dropped)
-        hw_log(WARN, "%" PRIu64 " requests were dropped from spool '%s' unsent; see --spool-size",
-               dropped, j->spool.path);
+        hw_log(WARN, "%" PRIu64 " request%s dropped from spool '%s' unsent; see --spool-size",
+               dropped, dropped == 1 ? " was" : "s were", j->spool.path);
     if (waiting)
-        hw_log(WARN, "%zu requests (%s) wait in '%s'; heapwise push --to %s --spool %s sends them",
-               waiting, hw_fmt_bytes(a, (double)j->spool.bytes), j->spool.path, j->store->shown,
-               j->spool.path);
+        hw_log(WARN, "%zu request%s (%s) %s in '%s'; heapwise push --to %s --spool %s sends %s",
+               waiting, hw_plural(waiting), hw_fmt_bytes(a, (double)j->spool.bytes),
+               waiting == 1 ? "waits" : "wait", j->spool.path, j->store->shown, j->spool.path,
+               waiting == 1 ? "it" : "them");
     if (d->n_refused)
-        hw_log(ERROR, "%" PRIu64 " requests were refused", d->n_refused);
+        hw_log(ERROR, "%" PRIu64 " request%s refused", d->n_refused,
+               d->n_refused == 1 ? " was" : "s were");
     if (d->n_refused || d->n_lost)
         return HW_EXIT_FAILED;
     return waiting || dropped ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;

@@ -79,6 +79,20 @@ static int check_options(struct record *r)
     return hw_record_check(&w, &err) < 0 ? usage(r, err.text) : HW_EXIT_OK;
 }
 
+/* What is made of the trace when the recording is over. */
+static int check_memory_infra(const struct record *r)
+{
+    const char *path = hw_opt_text(&r->cli->opts, HW_OPT_MEMORY_INFRA);
+    const char *trace = hw_opt_text(&r->cli->opts, HW_OPT_OUTPUT);
+    struct hw_error err = {0};
+    if (!path)
+        return HW_EXIT_OK;
+    if (trace && strcmp(trace, "-") == 0)
+        return usage(r, "--memory-infra reads the trace, which goes to standard output: name a "
+                        "file with -o");
+    return hw_output_check(path, &err) < 0 ? hw_cli_fail(r->cli, &err) : HW_EXIT_OK;
+}
+
 /* Everything that can fail before a process is made; an exit code or 0. */
 static int prepare(struct record *r)
 {
@@ -92,8 +106,9 @@ static int prepare(struct record *r)
     }
     if (hw_opt_flag(o, HW_OPT_PRINT_CONFIG))
         return HW_EXIT_OK;
-    if (r->all)
-        return HW_EXIT_OK;
+    int status = check_memory_infra(r);
+    if (status != HW_EXIT_OK || r->all)
+        return status;
     if (o->n_args == 0)
         return usage(r, "no command given");
     r->program = hw_launch_find_program(o->args[0]);
@@ -147,6 +162,12 @@ static bool program_runs_on(const struct record *r)
            i.si_pid == 0;
 }
 
+/* Where the trace should be, or where it could be saved. */
+static bool has_file(const struct record *r)
+{
+    return r->named == 0 || r->output.rescued;
+}
+
 static void tell(struct record *r);
 
 /* At once when the recording is complete: the program may run on for days. */
@@ -163,15 +184,30 @@ static void on_written(void *ctx)
         name = ALL_NAME;
     }
     r->named = hw_output_finish(&r->output, name, pid, &r->name_error);
-    if (r->named == 0 && program_runs_on(r))
+    if (r->named < 0)
+        hw_cli_error(r->cli, "output-failed", "%s", r->name_error.text);
+    if (has_file(r) && program_runs_on(r))
         tell(r);
 }
+
+/* Dumps closer than that are mostly seconds meant as such. */
+enum { LEAST_STEP_MS = 50 };
 
 static void on_started(void *ctx)
 {
     const struct record *r = ctx;
+    const uint64_t step_ms = hw_opt_num(&r->cli->opts, HW_OPT_CONTINUOUS);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
         return;
+    if (step_ms && step_ms < LEAST_STEP_MS)
+        hw_log(WARN,
+               "a dump every %llu ms is much work and a large file; a bare number is milliseconds: "
+               "-c %llus is seconds",
+               (unsigned long long)step_ms, (unsigned long long)step_ms);
+    if (r->launched && isatty(STDERR_FILENO))
+        fprintf(stderr, "recording %s (%d) into %s; it ends with the program, or by Ctrl-C\n",
+                r->cli->opts.args[0], r->launch.pid,
+                r->output.to_stdout ? "standard output" : r->output.final_name);
     if (r->attach)
         fprintf(stderr, "attaching to %zu process%s; Ctrl-C ends the recording, %s on\n", r->pids.n,
                 r->pids.n == 1 ? "" : "es", r->pids.n == 1 ? "the process runs" : "they run");
@@ -249,12 +285,17 @@ static int set_up(struct record *r, struct hw_error *err)
 
 /* ---- the end ---- */
 
+static bool is_empty(const struct record *r)
+{
+    return hw_recording_is_empty(&r->recording, r->target);
+}
+
 static void write_summary(const struct record *r, const struct hw_seen_target *t, int status)
 {
     const struct hw_control_ended *e = &r->recording.ended;
     struct hw_json j;
     hw_json_page_begin(&j, stdout, "recording", 0);
-    hw_json_kv_str(&j, "trace", r->output.final_name);
+    hw_json_kv_str(&j, "trace", has_file(r) ? r->output.final_name : r->output.part);
     hw_json_kv_int(&j, "pid", t ? t->pid : -1);
     hw_json_kv_str(&j, "name", t ? t->name : NULL);
     hw_json_kv_uint(&j, "bytes", e->bytes_written);
@@ -262,7 +303,10 @@ static void write_summary(const struct record *r, const struct hw_seen_target *t
     hw_json_kv_uint(&j, "lost", e->n_lost);
     hw_json_kv_uint(&j, "dumps", e->n_dumps);
     hw_json_kv_uint(&j, "processes", e->n_targets);
-    hw_json_kv_bool(&j, "complete", r->recording.is_ended && e->status == 0 && e->n_lost == 0);
+    hw_json_kv_uint(&j, "missed_processes", e->n_missed);
+    hw_json_kv_bool(&j, "complete",
+                    r->recording.is_ended && e->status == 0 && e->n_lost == 0 && e->n_missed == 0);
+    hw_json_kv_bool(&j, "empty", is_empty(r));
     hw_json_kv_int(&j, "program_status", status);
     (void)hw_json_page_end(&j); /* main notices a broken standard output */
 }
@@ -279,21 +323,25 @@ static int program_exit(const struct hw_recording *r)
 static int recording_exit(const struct record *r, bool empty)
 {
     const struct hw_recording *rec = &r->recording;
-    if (rec->recorder_gone || rec->ended.status < 0)
+    if (rec->recorder_gone || rec->ended.status < 0 || r->named < 0 || r->infra_rc < 0)
         return HW_EXIT_FAILED;
     if (empty)
         return HW_EXIT_NO_DATA;
-    return rec->ended.n_lost ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
+    return rec->ended.n_lost || rec->ended.n_missed ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
+/* A program that ended by itself gives its own status, whatever became of the recording: who starts
+ * it through us must not see another program. Without one, the recording's counts. */
 static int final_status(const struct record *r, bool empty)
 {
-    int own = recording_exit(r, empty), program = program_exit(&r->recording);
-    if (own == HW_EXIT_FAILED || hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
+    int own = recording_exit(r, empty);
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
         return own;
-    if (r->recording.n_interrupts)
-        return empty ? own : HW_EXIT_OK; /* Ctrl-C ended it, and data was written */
-    return program || !empty ? program : own;
+    bool by_itself =
+        r->launched && r->recording.program_status != -1 && WIFEXITED(r->recording.program_status);
+    if (r->recording.n_interrupts && !by_itself)
+        return empty || own == HW_EXIT_FAILED ? own : HW_EXIT_OK; /* Ctrl-C: data was written */
+    return r->launched && r->recording.program_status != -1 ? program_exit(&r->recording) : own;
 }
 
 static void tell_result(const struct record *r, bool empty)
@@ -315,10 +363,12 @@ static void tell_waiting(const struct record *r)
 {
     if (!program_runs_on(r) || r->recording.n_interrupts > 1)
         return;
+    bool whole = r->recording.is_ended && r->recording.ended.status >= 0;
     fprintf(stderr,
-            "\nThe recording is complete. '%s' runs on without being recorded (pid %d);\n"
+            "\nThe recording %s. '%s' runs on without being recorded (pid %d);\n"
             "this command waits for its end. Ctrl-C ends both; to end it from elsewhere: kill %d\n",
-            r->cli->opts.args[0], r->launch.pid, r->launch.pid);
+            whole ? "is complete" : "ended early", r->cli->opts.args[0], r->launch.pid,
+            r->launch.pid);
 }
 
 static void show_report(const struct record *r)
@@ -329,7 +379,8 @@ static void show_report(const struct record *r)
         return;
     /* On standard error: standard output is the program's, byte for byte. */
     struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
-    options.named = true;
+    options.named = options.is_followed = true;
+    options.path = r->output.final_name;
     fputc('\n', stderr);
     (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
 }
@@ -349,21 +400,23 @@ static void write_memory_infra(struct record *r)
     struct hw_error err = {0};
     if (!path)
         return;
-    if (r->output.to_stdout)
-        r->infra_rc = hw_fail(&err, HW_EINVAL, 0,
-                              "--memory-infra reads the trace, which went to standard output: "
-                              "name a file with -o");
-    else
-        r->infra_rc = hw_export_file(&hw_export_memory_infra, r->output.final_name, path, &err);
+    r->infra_rc = hw_export_file(&hw_export_memory_infra, r->output.final_name, path, &err);
     if (r->infra_rc < 0)
         (void)hw_cli_fail(r->cli, &err);
     else if (!hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
         fprintf(stderr, "wrote %s\n", path);
 }
 
-static bool is_empty(const struct record *r)
+/* What the command itself does to the variable by which its programs get the library. */
+static void hint_at_preload(const struct record *r)
 {
-    return hw_recording_is_empty(&r->recording, r->target);
+    const char *word = r->launched ? hw_launch_replaces_preload(r->cli->opts.args) : NULL;
+    if (word)
+        hw_cli_hint(
+            "'%.100s' takes LD_PRELOAD away, and with it heapwise's library: what runs then "
+            "is not profiled; set it before heapwise (LD_PRELOAD=... heapwise record -- ...), "
+            "or keep what is there (LD_PRELOAD=$LD_PRELOAD:...)",
+            word);
 }
 
 /* Everything for people: names, report or the reason why there is none, the file. Once. */
@@ -381,7 +434,12 @@ static void tell(struct record *r)
     if (is_empty(r)) {
         struct hw_finding f;
         hw_diagnose_recording(rec, r->program, &f);
+        if (!r->program && f.code && strcmp(f.code, "no-process") == 0)
+            hw_diagnose_wanted(r->pids.v, r->pids.n, o->v[HW_OPT_NAME].list.v,
+                               o->v[HW_OPT_NAME].list.n, /* no_running = */ false, &f);
         hw_diagnose_print(r->cli, &f);
+        if (rec->is_ended)
+            write_memory_infra(r); /* asked for: empty, but a trace that its readers take */
     } else {
         add_names(r);
         write_memory_infra(r);
@@ -396,20 +454,19 @@ static void tell(struct record *r)
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
     tell_result(r, is_empty(r));
-    if (!hw_opt_flag(o, HW_OPT_QUIET))
+    if (!hw_opt_flag(o, HW_OPT_QUIET)) {
+        hint_at_preload(r);
         tell_waiting(r);
+    }
 }
 
 static int finish(struct record *r)
 {
-    if (r->named < 0)
-        return hw_cli_fail(r->cli, &r->name_error);
-    tell(r);
+    if (has_file(r))
+        tell(r);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
         write_summary(r, r->target, program_exit(&r->recording));
     int status = final_status(r, is_empty(r));
-    if (r->infra_rc < 0 && status == HW_EXIT_OK)
-        status = HW_EXIT_FAILED;
     if (hw_opt_flag(&r->cli->opts, HW_OPT_OPEN) && !is_empty(r)) {
         (void)fflush(stdout);
         int shown = hw_ui_show(r->cli, r->output.final_name);

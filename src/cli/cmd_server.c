@@ -45,6 +45,7 @@ struct serving {
     int lock_fd, stop_fd, ready_fd;
     uint32_t idle_timeout_s;
     bool idle_start;
+    bool loading; /* the trace of the command line */
 };
 
 /* ---- the end ---- */
@@ -79,7 +80,7 @@ static int run_path(const char *name, const char *ending, struct hw_strbuf *out,
     const char *base = getenv("XDG_RUNTIME_DIR");
     struct stat st;
     if (!*name || strchr(name, '/') || name[0] == '.')
-        return hw_fail(err, HW_EINVAL, 0, "'%.100s' is no name of a server", name);
+        return hw_fail(err, HW_EINVAL, 0, "'%.100s' cannot be the name of a server", name);
     if (base && *base)
         hw_strbuf_addf(out, "%s/heapwise", base);
     else
@@ -104,8 +105,7 @@ static int claim_name(struct serving *s, struct hw_error *err)
             rc = hw_fail_sys(err, "cannot create '%s'", path.p);
         else if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
             rc = hw_fail(err, HW_EBUSY, 0,
-                         "a server '%s' runs already; end it by: server kill "
-                         "--name %s",
+                         "a server '%s' is already running; end it with: server kill --name %s",
                          s->name, s->name);
     }
     char text[24];
@@ -236,6 +236,7 @@ static int serve_http(struct serving *s, struct hw_error *err)
                                       .routes = hw_rpc_routes,
                                       .n_routes = hw_n_rpc_routes,
                                       .ctx = &s->rpc,
+                                      .max_upload = hw_opt_num(o, HW_OPT_UI_MAX_UPLOAD),
                                       .connection_new = hw_rpc_connection_new,
                                       .connection_free = hw_rpc_connection_free};
     const char **origins = NULL;
@@ -249,7 +250,7 @@ static int serve_http(struct serving *s, struct hw_error *err)
         rc = claim_name(s, err);
     if (rc == HW_OK) {
         fprintf(stderr,
-                "Serving the trace processor's RPC on http://%s:%u. It knows no token: every user "
+                "Serving the trace processor's RPC on http://%s:%u. It takes no token: every user "
                 "of this machine can read the trace.\n",
                 options.address ? options.address : "localhost", hw_http_port(h));
         tell_ready(s);
@@ -307,7 +308,9 @@ static const struct kind {
 
 static void add_names(void *ctx, struct hw_profile *p)
 {
-    hw_names_by_environment(((const struct serving *)ctx)->cli, p);
+    const struct serving *s = ctx;
+    bool away = !s->loading && geteuid() == 0; /* root may read what who sends a trace may not */
+    hw_names_by_environment_to(s->cli, p, away ? HW_NAMES_AWAY : 0, NULL);
 }
 
 static int prepare(struct serving *s, const struct hw_sql_packages *packages, const char *trace,
@@ -316,6 +319,7 @@ static int prepare(struct serving *s, const struct hw_sql_packages *packages, co
     const struct hw_opts *o = &s->cli->opts;
     uint64_t memory = hw_opt_num(o, HW_OPT_TP_QUERY_MEMORY);
     struct hw_processor_options options = {
+        .max_trace = hw_opt_num(o, HW_OPT_UI_MAX_UPLOAD),
         .limits = {.timeout_ms = (uint32_t)hw_opt_num(o, HW_OPT_TP_QUERY_TIMEOUT),
                    .max_bytes = memory},
         .packages = packages,
@@ -329,7 +333,9 @@ static int prepare(struct serving *s, const struct hw_sql_packages *packages, co
         hw_metatrace_enable(s->rpc.metatrace);
     if (rc == HW_OK && trace) {
         hw_metatrace_begin(s->rpc.metatrace, "load trace", hw_bytes_str(trace));
+        s->loading = true;
         rc = hw_processor_load(s->rpc.processor, hw_input_path(trace), err);
+        s->loading = false;
         hw_metatrace_end(s->rpc.metatrace);
     }
     return rc;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/loss_text.h"
 #include "cli/pager.h"
@@ -178,7 +179,7 @@ static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process
             continue;
         fputs("  heap ", stdout);
         put_escaped(text_of(j, s->heap_name));
-        printf(": %zu dump%s", s->shown.n, s->shown.n == 1 ? "" : "s");
+        printf(": %zu dump%s", s->shown.n, hw_plural(s->shown.n));
         if (s->all.n != s->shown.n)
             printf(", %zu checkpoints", s->all.n - s->shown.n);
         if (s->peaks.n)
@@ -286,14 +287,19 @@ static void put_stat_rows(const struct job *j, bool all)
 static int print_text(const struct job *j)
 {
     char a[HW_UNIT_MAX];
-    printf("%zu process%s, %zu dumps of %zu heap%s, %zu rows, over %s\n", j->ranks.n,
-           j->ranks.n == 1 ? "" : "es", j->p->dumps.n, j->list.v.n, j->list.v.n == 1 ? "" : "s",
-           j->p->allocs.n, hw_fmt_duration(a, hw_sat_sub(j->p->last_ns, j->p->first_ns)));
+    size_t n_dumps;
+    int rc = hw_process_count_dumps(j->p, &j->list, &n_dumps);
+    if (rc < 0)
+        return rc;
+    printf("%zu process%s, %zu dump%s of %zu heap%s, %zu row%s, over %s\n", j->ranks.n,
+           j->ranks.n == 1 ? "" : "es", n_dumps, hw_plural(n_dumps), j->list.v.n,
+           hw_plural(j->list.v.n), j->p->allocs.n, hw_plural(j->p->allocs.n),
+           hw_fmt_duration(a, hw_sat_sub(j->p->last_ns, j->p->first_ns)));
     printf("%zu callstack nodes, %zu frames, %zu mappings\n", hw_callsites_count(j->p->callsites),
            hw_callsites_n_frames(j->p->callsites), hw_callsites_n_mappings(j->p->callsites));
     for (size_t i = 0; i < j->ranks.n; i++) {
         struct process_stats s;
-        int rc = collect(j, j->ranks.v[i].upid, &s);
+        rc = collect(j, j->ranks.v[i].upid, &s);
         if (rc < 0)
             return rc;
         put_process(j, j->ranks.v[i].upid, &s);

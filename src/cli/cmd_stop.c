@@ -77,12 +77,12 @@ static int choose(struct hw_cli *cli, const struct hw_recorders *all, const char
     if (v->n == 1)
         return HW_EXIT_OK;
     if (v->n) {
-        hw_cli_error(cli, NULL, "%zu recordings run; which one?", v->n);
+        hw_cli_error(cli, NULL, "%zu recordings are running; which one?", v->n);
         list(v);
         return HW_EXIT_USAGE;
     }
     if (!word || hw_recorders_sessions(all) == 0) {
-        hw_cli_error(cli, "no-recording", "no recording runs");
+        hw_cli_error(cli, "no-recording", "no recording is running");
         return HW_EXIT_FAILED;
     }
     hw_cli_error(cli, "no-recording", "no recording '%s', nor one of such a process", word);
@@ -117,8 +117,9 @@ static int stop(struct hw_cli *cli, const struct chosen *c)
     if (hw_controller_stop(c->recorder->controller, s->id, &err) < 0)
         return hw_cli_fail(cli, &err);
     if (!wait_ended(c)) {
-        hw_cli_error(cli, NULL, "recording %s has not ended within %d s; it goes on ending", s->ref,
-                     END_MS / 1000);
+        hw_cli_error(cli, NULL,
+                     "recording %s has not ended within %d s; it is still finishing its work",
+                     s->ref, END_MS / 1000);
         return HW_EXIT_FAILED;
     }
     printf("recording %s has ended\n", s->ref);

@@ -32,7 +32,9 @@ static int open_to_append(const char *path, struct hw_error *err)
         return fd;
     (void)close(fd);
     return hw_fail(err, HW_EUNSUPPORTED, 0,
-                   "'%s' is no plain trace: give a second file for the result", path);
+                   "'%s' is not an uncompressed trace, so nothing can be appended: name a second "
+                   "file for the result",
+                   path);
 }
 
 static int write_result(const char *in, const char *out, struct hw_bytes b, struct hw_error *err)

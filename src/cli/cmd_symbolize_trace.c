@@ -217,7 +217,7 @@ static int do_modules(struct run *r)
         rc = do_module(r, r->places.v + i, end - i);
     }
     if (rc < 0 && !r->err.code)
-        (void)hw_fail(&r->err, rc, 0, "names");
+        (void)hw_fail(&r->err, rc, 0, "names:");
     return rc;
 }
 
@@ -294,7 +294,7 @@ static int open_source(struct run *r, struct hw_source *source, int *fd, bool *p
     int rc = *packed ? hw_source_gzip_fd(*fd, source) : hw_source_fd(*fd, source);
     if (rc < 0)
         (void)close(*fd);
-    return rc < 0 ? hw_fail(&r->err, rc, 0, "'%s'", r->path) : HW_OK;
+    return rc < 0 ? hw_fail(&r->err, rc, 0, "'%s':", r->path) : HW_OK;
 }
 
 static int write_to(struct run *r, int fd)

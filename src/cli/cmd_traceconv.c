@@ -11,13 +11,14 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "cli/bundle.h"
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/show.h"
-#include "codec/gzip.h"
 #include "codec/pb.h"
+#include "codec/unpack.h"
 #include "config/config.h"
 #include "enrich/demangle.h"
 #include "export/chrome.h"
@@ -54,8 +55,8 @@ static int read_input(struct conv *c, struct hw_error *err)
     int rc = hw_fd_read_file(from_stdin ? STDIN_FILENO : opened, MAX_INPUT, &text, &n, err);
     if (rc < 0)
         return rc;
-    if (hw_gzip_is(hw_bytes_of(text, n))) {
-        rc = hw_inflate(hw_bytes_of(text, n), MAX_INPUT, &c->in, err);
+    if (hw_is_packed(hw_bytes_of(text, n))) {
+        rc = hw_unpack(hw_bytes_of(text, n), &c->in, err);
         free(text);
         return rc;
     }
@@ -107,9 +108,9 @@ static int was_a_trace(const struct conv *c, const struct hw_trace_reader *r, st
 {
     if (hw_trace_reader_stats(r)->packets)
         return HW_OK;
-    return c->in.n
-               ? hw_fail(err, HW_EFORMAT, 0, "'%s': no packet in %zu bytes", c->in_name, c->in.n)
-               : hw_fail(err, HW_EFORMAT, 0, "'%s' is empty", c->in_name);
+    return c->in.n ? hw_fail(err, HW_EFORMAT, 0, "'%s': no packet in %zu byte%s", c->in_name,
+                             c->in.n, hw_plural(c->in.n))
+                   : hw_fail(err, HW_EFORMAT, 0, "'%s' is empty", c->in_name);
 }
 
 static int to_text(struct conv *c, struct hw_error *err)
@@ -193,10 +194,11 @@ static int decompress(struct conv *c, struct hw_error *err)
         rc = was_a_trace(c, r, err);
     if (r) {
         const struct hw_reader_stats *s = hw_trace_reader_stats(r);
-        uint64_t lost = s->damaged_packets + s->damaged_compressed + s->unsupported_packets;
+        uint64_t lost =
+            s->damaged_packets + s->damaged_compressed + s->unpacked_cut + s->unsupported_packets;
         if (lost)
-            hw_cli_error(c->cli, NULL, "%llu packets could not be read and are left out",
-                         (unsigned long long)lost);
+            hw_cli_error(c->cli, NULL, "%llu packet%s could not be read and %s left out",
+                         (unsigned long long)lost, hw_plural(lost), lost == 1 ? "is" : "are");
     }
     hw_trace_reader_free(r);
     return rc;
@@ -427,7 +429,9 @@ static int to_hprof(struct conv *c, struct hw_error *err)
         in.profile = p;
         in.graph = hw_heap_graph_pick(p, /* pid = */ -1);
         if (!in.graph)
-            rc = hw_fail(err, HW_ENOTFOUND, 0, "no heap graph in the trace");
+            rc = hw_fail(err, HW_ENOTFOUND, 0,
+                         "no heap graph in the trace; heapwise java dump PID makes one of a JVM "
+                         "that runs");
     }
     if (rc == 0)
         rc = open_output(c, err);

@@ -20,6 +20,7 @@
 #include "cli/tree_screen.h"
 #include "cli/ui.h"
 #include "cli/units.h"
+#include "views/callers.h"
 #include "views/flame.h"
 
 #include "base/banned.h"
@@ -29,6 +30,7 @@ struct tree {
     const struct hw_cli *cli;
     struct hw_show show;
     struct hw_functions *functions;
+    struct hw_shown_program program;
     hw_filters filters;
     struct hw_flame flame, callers; /* callers: of a pivot */
     int64_t total, min;             /* of the metric */
@@ -72,9 +74,9 @@ static int put_line(const struct tree *t, uint32_t node, size_t indent, bool bra
            t->total > 0 ? 100 * v / (double)t->total : 0);
     put_branch(t, indent, branch, last);
     struct hw_strbuf label = {0}, line = {0};
-    struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
+    struct hw_bytes module = hw_program_module_shown(&t->program, t->show.p->callsites, fn->module);
     size_t left = 20 + 2 * indent + module.n + 4;
-    hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
+    hw_program_label(&t->program, &label, t->show.p->callsites, fn, &t->show.namer);
     hw_short_name(&line, label.p ? label.p : "", t->width > left + 16 ? t->width - left : 16);
     if (module.n && fn->name.v) {
         hw_strbuf_adds(&line, t->color ? "  \033[2m(" : "  (");
@@ -157,9 +159,10 @@ static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
     for (uint32_t i = 1; i < f->v.n; i++) {
         const struct hw_flame_node *n = &f->v.v[i];
         const struct hw_function *fn = hw_functions_get(t->functions, n->function);
-        struct hw_bytes module = hw_module_base(t->show.p->callsites, fn->module);
+        struct hw_bytes module =
+            hw_program_module_shown(&t->program, t->show.p->callsites, fn->module);
         hw_strbuf_clear(&label);
-        hw_function_label(&label, t->show.p->callsites, fn, &t->show.namer);
+        hw_program_label(&t->program, &label, t->show.p->callsites, fn, &t->show.namer);
         hw_json_begin_object(j);
         hw_json_kv_uint(j, "id", i);
         hw_json_kv_uint(j, "parent", n->parent);
@@ -211,6 +214,9 @@ static int put_text(struct tree *t)
     put_head(t);
     if (t->filters.n)
         put_kept(t, all);
+    if (t->filters.n && t->total == all && all > 0 && !hw_filters_have_pivot(&t->filters))
+        puts("they leave out nothing: SS, HS, SF and HF look at functions, M and HM at modules "
+             "(heapwise help filters)");
     if (all <= 0)
         puts("nothing is live here; --peak shows the peak");
     else if (t->total <= 0)
@@ -275,6 +281,7 @@ static int show_tree(struct tree *t, struct hw_error *err)
     struct hw_tree_screen s = {.cli = t->cli,
                                .title = title.p ? title.p : "",
                                .functions = t->functions,
+                               .program = t->program,
                                .callsites = t->show.p->callsites,
                                .namer = &t->show.namer,
                                .metric = t->show.metric,
@@ -306,7 +313,8 @@ static int read_filters(struct tree *t)
     int rc = hw_show_filters(t->cli, &t->filters);
     if (rc == 0 && hw_filters_have_pivot(&t->filters) &&
         hw_opt_flag(&t->cli->opts, HW_OPT_INVERT)) {
-        hw_cli_error(t->cli, NULL, "a pivot shows callers and callees; --invert goes without one");
+        hw_cli_error(t->cli, NULL,
+                     "a pivot (P:) already shows callers and callees; leave --invert out");
         return hw_cli_usage_exit(t->cli);
     }
     return rc;
@@ -332,6 +340,8 @@ int hw_cmd_tree(struct hw_cli *cli)
     struct hw_error err = {0};
     bool screen = wants_screen(&t), browser = false;
     rc = hw_functions_new(t.show.p->callsites, &wrappers, &t.functions);
+    t.program = hw_program_find(t.show.p->callsites, &t.show.values,
+                                hw_process_name(t.show.p, t.show.upid));
     if (rc == 0 && screen) {
         rc = show_tree(&t, &err);
         browser = rc == 1;

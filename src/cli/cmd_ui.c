@@ -4,8 +4,11 @@
  * Other users of the machine reach loopback too, so every question needs a random token. It stands
  * behind the `#` of the address: browsers keep that part to themselves. The arguments of a program
  * can be read by everybody, so the browser is given a file of this user's alone that leads there.
+ * What is printed to no terminal is a log, which others may read: then the address with the token
+ * goes to such a file, too, and only the file is named.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -58,37 +61,65 @@ static int catch_stops(struct hw_error *err)
 /* ---- the browser ---- */
 
 struct door {
-    char dir[64], file[80]; /* "" = none */
+    char dir[PATH_MAX], page[PATH_MAX + 16], address[PATH_MAX + 16]; /* "" = none */
 };
 
 static void close_door(struct door *d)
 {
-    if (d->file[0])
-        (void)unlink(d->file);
+    if (d->page[0])
+        (void)unlink(d->page);
+    if (d->address[0])
+        (void)unlink(d->address);
     if (d->dir[0])
         (void)rmdir(d->dir);
 }
 
-static int make_door(struct door *d, const char *url, struct hw_error *err)
+/* A directory of this user's alone, where a service's or session's are, else in /tmp. */
+static int make_dir(struct door *d, struct hw_error *err)
 {
-    *d = (struct door){.dir = "/tmp/heapwise-ui-XXXXXX"};
-    if (!mkdtemp(d->dir)) { /* 0700 */
-        d->dir[0] = '\0';
-        return hw_fail_sys(err, "cannot make a directory in /tmp");
-    }
-    (void)snprintf(d->file, sizeof d->file, "%s/open.html", d->dir);
-    hw_autofd int fd = open(d->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    char page[2 * URL_MAX];
-    int n = snprintf(page, sizeof page,
-                     "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url=%s\">\n", url);
-    if (fd < 0 || hw_fd_write_all(fd, page, (size_t)n) < 0)
-        return hw_fail_sys(err, "cannot write '%s'", d->file);
+    const char *base = secure_getenv("RUNTIME_DIRECTORY"); /* systemd's; one, as ours asks for */
+    if (!base || base[0] != '/' || access(base, W_OK) < 0)
+        base = secure_getenv("XDG_RUNTIME_DIR");
+    if (!base || base[0] != '/' || access(base, W_OK) < 0)
+        base = "/tmp";
+    int n = snprintf(d->dir, sizeof d->dir, "%s/heapwise-ui-XXXXXX", base);
+    if (n < (int)sizeof d->dir && mkdtemp(d->dir)) /* 0700 */
+        return HW_OK;
+    d->dir[0] = '\0';
+    return hw_fail_sys(err, "cannot make a directory for the address in '%s'", base);
+}
+
+static int write_file(struct door *d, char *path, size_t size, const char *name, const char *text,
+                      struct hw_error *err)
+{
+    int rc = d->dir[0] ? HW_OK : make_dir(d, err);
+    if (rc < 0)
+        return rc;
+    (void)snprintf(path, size, "%s/%s", d->dir, name);
+    hw_autofd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || hw_fd_write_all(fd, text, strlen(text)) < 0)
+        return hw_fail_sys(err, "cannot write '%s'", path);
     return HW_OK;
+}
+
+static int write_page(struct door *d, const char *url, struct hw_error *err)
+{
+    char page[2 * URL_MAX];
+    (void)snprintf(page, sizeof page,
+                   "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url=%s\">\n", url);
+    return write_file(d, d->page, sizeof d->page, "open.html", page, err);
+}
+
+static int write_address(struct door *d, const char *url, struct hw_error *err)
+{
+    char text[URL_MAX + 2];
+    (void)snprintf(text, sizeof text, "%s\n", url);
+    return write_file(d, d->address, sizeof d->address, "address", text, err);
 }
 
 static bool open_browser(const struct door *d)
 {
-    char *argv[] = {(char[]){"xdg-open"}, (char *)(uintptr_t)d->file, NULL};
+    char *argv[] = {(char[]){"xdg-open"}, (char *)(uintptr_t)d->page, NULL};
     posix_spawn_file_actions_t actions;
     pid_t pid;
     if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY") && !getenv("BROWSER"))
@@ -106,19 +137,21 @@ static bool open_browser(const struct door *d)
 enum { MAX_MORE_DIRS = 32 };
 
 /* more_dirs: every file below them, by build id. */
-static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, struct hw_pb *out)
+static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
+                      struct hw_pb *out)
 {
+    unsigned flags = away ? HW_NAMES_AWAY : 0;
     const struct hw_cli *cli = ctx;
     const char *dirs[MAX_MORE_DIRS];
     char *copy = more_dirs ? strdup(more_dirs) : NULL, *save = NULL;
     struct hw_names_where w = {
         .binaries = {.more = dirs, .mode = HW_BINARIES_INDEX, .paths_too = true}};
     struct hw_error err = {0};
-    hw_names_by_environment_to(cli, p, out);
+    hw_names_by_environment_to(cli, p, flags, out);
     for (char *d = copy ? strtok_r(copy, "\n", &save) : NULL;
          d && w.binaries.n_more < MAX_MORE_DIRS; d = strtok_r(NULL, "\n", &save))
         dirs[w.binaries.n_more++] = d;
-    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, 0, out, &err) < 0)
+    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, flags, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     free(copy);
 }
@@ -136,8 +169,10 @@ struct serving {
     const char *address; /* to listen on */
     char host[256];      /* for the printed address */
     uint16_t port;
+    uint64_t max_upload;
     bool everywhere; /* not only this machine */
     bool browser, commands;
+    bool own;         /* nobody but its user is served, and he reads what he reads anyway */
     char *cert, *key; /* owned */
     const char *hosts[MAX_HOSTS];
     size_t n_hosts;
@@ -146,18 +181,43 @@ struct serving {
     struct hw_store store; /* of the fleet; no base: none */
 };
 
+/* The token goes to a terminal, where its user reads it, or to a file of his alone. */
+static int tell_address(const struct serving *s, const char *url, struct door *door,
+                        struct hw_error *err)
+{
+    const char *kept = hw_opt_text(&s->cli->opts, HW_OPT_UI_TOKEN_FILE);
+    int shown = (int)strcspn(url, "#");
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "%s\n", url);
+        return HW_OK;
+    }
+    if (kept) {
+        fprintf(stderr, "%.*s needs the token in '%s': %.*s#token=...\n", shown, url, kept, shown,
+                url);
+        return HW_OK;
+    }
+    int rc = write_address(door, url, err);
+    if (rc == HW_OK)
+        fprintf(stderr, "%.*s needs a token: the whole address is in '%s', for you alone\n", shown,
+                url, door->address);
+    return rc;
+}
+
 static void announce(const struct serving *s, const char *url, struct door *door)
 {
     struct hw_error err = {0};
-    fprintf(stderr, "%s\n", url);
-    if (s->browser && make_door(door, url, &err) < 0)
+    if (tell_address(s, url, door, &err) < 0) {
+        hw_cli_error(s->cli, NULL, "%s", err.text);
+        hw_cli_hint("--token-file FILE keeps the token where it can be written");
+    }
+    if (s->browser && write_page(door, url, &err) < 0)
         hw_cli_error(s->cli, NULL, "%s", err.text);
     else if (s->browser && !open_browser(door))
         hw_cli_hint("no browser could be started; open the address above in one");
     if (s->everywhere && !s->cert) {
         fprintf(stderr,
-                "warning: not encrypted. Whoever sees the traffic on its way learns the address "
-                "above, and with it%s can\nread the traces and record processes with your rights. "
+                "warning: not encrypted. Whoever sees the traffic on its way learns the token, "
+                "and with it%s can\nread the traces and record processes with your rights. "
                 "Better: --cert and --key, or a tunnel:\n"
                 "  ssh -L %u:localhost:%u %s heapwise serve --port %u\n",
                 s->commands ? " can start programs," : "", s->port ? s->port : 8080u,
@@ -182,6 +242,7 @@ static int serve_pages(const struct serving *s, struct hw_pages *pages, struct h
                                 .token = token,
                                 .cert = s->cert,
                                 .key = s->key,
+                                .max_upload = s->max_upload,
                                 .headers = hw_pages_headers,
                                 .n_headers = hw_n_pages_headers,
                                 .connection_new = hw_pages_connection_new,
@@ -206,6 +267,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                  size_t n, struct hw_error *err)
 {
     const struct hw_optval *sources = &s->cli->opts.v[HW_OPT_UI_SOURCES];
+    const struct hw_optval *dirs = &s->cli->opts.v[HW_OPT_UI_TRACES];
     hw_autofree char *kept = hw_state_dir();
     struct hw_pages_options o = {.limits = *limits,
                                  .add_names = add_names,
@@ -214,6 +276,9 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .symbols = hw_names_places(s->cli),
                                  .sources = (const char *const *)sources->list.v,
                                  .n_sources = sources->list.n,
+                                 .traces = (const char *const *)dirs->list.v,
+                                 .n_traces = dirs->list.n,
+                                 .own = s->own,
                                  .store = s->store.base ? &s->store : NULL};
     struct hw_pages *pages = NULL;
     struct hw_desk *desk = NULL;
@@ -269,7 +334,7 @@ static int read_listen(struct serving *s, const char *text, struct hw_error *err
         colon = NULL; /* a bare IPv6 address */
     if (colon) {
         if (hw_parse_uint(colon + 1, &port, err) < 0 || port > UINT16_MAX)
-            return hw_fail(err, HW_EINVAL, 0, "--listen: '%s' is no port", colon + 1);
+            return hw_fail(err, HW_EINVAL, 0, "--listen: '%s' is not a port", colon + 1);
         s->port = (uint16_t)port;
         n = (size_t)(colon - text);
     }
@@ -320,7 +385,6 @@ static int read_where(struct serving *s, struct hw_error *err)
         rc = read_pem(cert, &s->cert, err);
     if (rc == HW_OK && key)
         rc = read_pem(key, &s->key, err);
-    s->commands = !s->everywhere || hw_opt_flag(o, HW_OPT_UI_ALLOW_COMMANDS);
     name_host(s);
     return rc;
 }
@@ -372,7 +436,7 @@ static int check_continuous(const struct hw_opts *o, struct hw_error *err)
     return HW_OK;
 }
 
-static int run(struct hw_cli *cli, bool browser)
+static int run(struct hw_cli *cli, bool browser, bool own)
 {
     const struct hw_opts *o = &cli->opts;
     struct hw_sql_limits limits = {.timeout_ms = (uint32_t)hw_opt_num(o, HW_OPT_UI_QUERY_TIMEOUT),
@@ -380,11 +444,14 @@ static int run(struct hw_cli *cli, bool browser)
     struct serving s = {.cli = cli,
                         .address = "127.0.0.1",
                         .port = (uint16_t)hw_opt_num(o, HW_OPT_UI_PORT),
+                        .max_upload = hw_opt_num(o, HW_OPT_UI_MAX_UPLOAD),
                         .browser = browser};
     struct hw_error err = {0};
     int rc = read_where(&s, &err);
     if (rc == HW_OK)
         rc = read_memlog(o, &s.memlog, &err);
+    s.own = own || (!s.everywhere && geteuid() != 0);
+    s.commands = s.own || hw_opt_flag(o, HW_OPT_UI_ALLOW_COMMANDS);
     if (rc == HW_OK)
         rc = check_continuous(o, &err);
     if (rc == HW_OK)
@@ -405,8 +472,12 @@ static int run(struct hw_cli *cli, bool browser)
 int hw_ui_show(struct hw_cli *cli, char *trace)
 {
     struct hw_sql_limits limits = {.timeout_ms = 60000, .max_bytes = UINT64_C(1) << 30};
-    struct serving s = {
-        .cli = cli, .address = "127.0.0.1", .host = "127.0.0.1", .browser = true, .commands = true};
+    struct serving s = {.cli = cli,
+                        .address = "127.0.0.1",
+                        .host = "127.0.0.1",
+                        .browser = true,
+                        .commands = true,
+                        .own = true};
     struct hw_error err = {0};
     sigset_t none;
     sigemptyset(&none);
@@ -417,10 +488,10 @@ int hw_ui_show(struct hw_cli *cli, char *trace)
 
 int hw_cmd_ui(struct hw_cli *cli)
 {
-    return run(cli, /* browser = */ !hw_opt_flag(&cli->opts, HW_OPT_UI_NO_OPEN));
+    return run(cli, /* browser = */ !hw_opt_flag(&cli->opts, HW_OPT_UI_NO_OPEN), /* own = */ true);
 }
 
 int hw_cmd_serve(struct hw_cli *cli)
 {
-    return run(cli, /* browser = */ false);
+    return run(cli, /* browser = */ false, /* own = */ false);
 }

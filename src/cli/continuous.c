@@ -23,6 +23,7 @@
 #include "cli/build_config.h"
 #include "cli/cli.h"
 #include "cli/continuous_file.h"
+#include "cli/continuous_guard.h"
 #include "cli/controller.h"
 #include "cli/live_source.h"
 #include "daemon/policy.h"
@@ -38,7 +39,7 @@
 #define SECOND    UINT64_C(1000000000)
 #define LAST_NS   (60 * SECOND)
 #define SILENT_NS UINT64_C(2500000000) /* then clients believe that their recorder has died */
-enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0, CPU_WINDOW_S = 60 };
+enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0 };
 static const uint64_t longest_pause_ns = 60 * SECOND;
 
 struct target {
@@ -55,13 +56,12 @@ struct hw_continuous {
     struct hw_continuous_files files;
     const char *policy; /* borrowed; NULL = the usual one */
     uint64_t period_ns, interval;
-    unsigned max_cpu; /* percent of a core; 0 = no limit */
+    struct hw_continuous_guard guard;
+    uint64_t sampling_ns; /* CPU time of the recorder for samples, since the session's begin */
 
     struct hw_controller *controller; /* NULL = none */
     HW_VEC(struct target) targets;
     uint64_t next_round_ns, try_at_ns, pause_ns;
-    uint64_t cpu_ticks, cpu_at_ns; /* of the recorder, when it was looked at last */
-    bool cpu_known;
     int null_fd;
 };
 
@@ -71,7 +71,7 @@ static void target_done(struct target *t)
 {
     hw_live_source_free(t->source);
     hw_profile_free(t->before);
-    free(t->who.name);
+    hw_continuous_process_done(&t->who);
 }
 
 static void forget_targets(struct hw_continuous *c)
@@ -109,15 +109,13 @@ static uint64_t start_ticks(int32_t pid)
 
 static void add_target(struct hw_continuous *c, int32_t pid, struct hw_bytes name)
 {
-    struct target t = {.who = {.pid = pid,
-                               .since_ns = hw_now_boottime_ns(),
-                               .start_ticks = start_ticks(pid),
-                               .name = strndup((const char *)name.p, name.n)}};
+    struct target t = {0};
+    int rc = hw_continuous_process_init(&t.who, pid, name);
     struct target *old = find_target(c, pid);
     if (old)
         forget_target(c, old); /* it executed another program */
-    if (!t.who.name || hw_vec_push(&c->targets, t) < 0) {
-        free(t.who.name);
+    if (rc < 0 || hw_vec_push(&c->targets, t) < 0) {
+        hw_continuous_process_done(&t.who);
         hw_log(WARN, "process %d is left out: no memory", pid);
         return;
     }
@@ -178,10 +176,10 @@ static void last_look(struct hw_continuous *c, const struct hw_controller_event 
         return;
     struct target *t = find_target(c, facts.pid);
     struct hw_profile *now = t ? read_look(fd, t) : NULL;
-    if (now)
-        keep(c, t, now, &facts);
     if (t)
         t->who.ended = true;
+    if (now)
+        keep(c, t, now, &facts);
 }
 
 /* ---- the session ---- */
@@ -193,12 +191,19 @@ static void end_session(struct hw_continuous *c)
     forget_targets(c);
 }
 
+/* A service has a policy of its own, which who asks it cannot replace. */
 static int connect_recorder(struct hw_continuous *c, struct hw_error *err)
 {
-    int rc = c->policy ? HW_ENOTFOUND : hw_controller_connect(NULL, &c->controller, err);
-    return rc == HW_ENOTFOUND ? hw_controller_spawn_with(hw_default_producer_socket(), c->policy,
-                                                         &c->controller, err)
-                              : rc;
+    int rc = hw_controller_connect(NULL, &c->controller, err);
+    if (c->policy && rc == HW_OK)
+        return hw_fail(err, HW_EBUSY, 0,
+                       "--policy: the running service has its own; leave --policy out (names: "
+                       "`continuous =` in %s, or --name), or stop the service",
+                       HW_POLICY_FILE);
+    return c->policy || rc == HW_ENOTFOUND
+               ? hw_controller_spawn_with(hw_default_producer_socket(), c->policy, &c->controller,
+                                          err)
+               : rc;
 }
 
 static int begin_session(struct hw_continuous *c, struct hw_error *err)
@@ -216,6 +221,7 @@ static int begin_session(struct hw_continuous *c, struct hw_error *err)
                                      .process_stats_ms = PROCESS_STATS_MS};
     struct hw_controller_event e;
     int rc = connect_recorder(c, err);
+    hw_continuous_guard_begin(&c->guard);
     if (rc == HW_OK)
         rc = hw_build_config(&q, &config, err);
     if (rc == HW_OK)
@@ -247,8 +253,6 @@ static void try_session(struct hw_continuous *c)
         return;
     if (begin_session(c, &err) == HW_OK) {
         c->pause_ns = 0;
-        c->cpu_at_ns = now;
-        c->cpu_known = false;
         c->next_round_ns = now + c->period_ns;
         hw_log(INFO, "continuous recording runs, one sample in %llu bytes",
                (unsigned long long)c->interval);
@@ -288,10 +292,18 @@ static void on_target(struct hw_continuous *c, const struct hw_controller_event 
         break;
     case HW_TARGET_EXITED:
     case HW_TARGET_EXECED:
+    case HW_TARGET_CALLED:
         break; /* its last look comes before or behind this; see drop_ended */
     }
     if (t && s.state == HW_TARGET_FAILED)
         t->who.ended = true;
+}
+
+static void on_progress(struct hw_continuous *c, const struct hw_controller_event *e)
+{
+    struct hw_control_progress p;
+    if (hw_controller_body(e, &p, sizeof p))
+        c->sampling_ns = p.sampling_ns;
 }
 
 /* False: the session is over. */
@@ -306,6 +318,9 @@ static bool on_event(struct hw_continuous *c, const struct hw_controller_event *
         break;
     case HW_CTL_WARNING:
         hw_log(WARN, "%.*s", (int)e->body.n, (const char *)e->body.p);
+        break;
+    case HW_CTL_PROGRESS:
+        on_progress(c, e);
         break;
     case HW_CTL_ENDED:
         return false;
@@ -331,28 +346,23 @@ static void drop_ended(struct hw_continuous *c)
     }
 }
 
-/* The recorder's share of a core over the last minute or more, the first one left out: reading new
- * programs' tables is soon over. A guardrail as of a session would end it. */
-static bool takes_too_much(struct hw_continuous *c)
+/* What is held stays known: each sample says with which interval it was drawn. */
+static void guard_cost(struct hw_continuous *c)
 {
-    struct hw_pid p;
-    struct hw_proc_stat s;
-    int pid = hw_controller_pid(c->controller);
-    uint64_t now = hw_now_monotonic_ns();
-    if (!c->max_cpu || !pid || now - c->cpu_at_ns < CPU_WINDOW_S * SECOND ||
-        hw_pid_open(pid, &p, NULL) < 0)
-        return false;
-    int rc = hw_proc_stat(p.dir, &s);
-    hw_pid_done(&p);
-    if (rc < 0)
-        return false;
-    uint64_t ticks = s.utime_ticks + s.stime_ticks, hz = (uint64_t)sysconf(_SC_CLK_TCK);
-    bool much = c->cpu_known &&
-                (ticks - c->cpu_ticks) * SECOND / hz * 100 > (now - c->cpu_at_ns) * c->max_cpu;
-    c->cpu_ticks = ticks;
-    c->cpu_at_ns = now;
-    c->cpu_known = true;
-    return much;
+    struct hw_error err = {0};
+    uint32_t before = c->guard.doublings;
+    if (!hw_continuous_guard_step(&c->guard, hw_now_monotonic_ns(), c->sampling_ns))
+        return;
+    if (hw_controller_rate(c->controller, c->guard.doublings, &err) < 0)
+        hw_log(WARN, "%s", err.text); /* the session's end is told of in take_events */
+    unsigned long long interval = (unsigned long long)c->interval << c->guard.doublings;
+    if (c->guard.doublings > before)
+        hw_log(WARN,
+               "samples take the recorder more than %s %% of a core (--max-cpu): from now on one "
+               "in %llu bytes",
+               hw_opt_text(&c->cli->opts, HW_OPT_CONT_CPU), interval);
+    else
+        hw_log(INFO, "samples cost little: from now on one in %llu bytes", interval);
 }
 
 static void round_of_looks(struct hw_continuous *c)
@@ -371,15 +381,6 @@ static void round_of_looks(struct hw_continuous *c)
         hw_continuous_note(&c->files, &c->targets.v[i].who);
     if (hw_continuous_end_round(&c->files, &err) < 0)
         hw_log(WARN, "%s", err.text);
-    if (takes_too_much(c) && c->interval < UINT64_C(1) << 40) {
-        c->interval *= 2;
-        hw_log(WARN,
-               "the recorder takes more than %u %% of a core: from now on one sample in %llu bytes",
-               c->max_cpu, (unsigned long long)c->interval);
-        end_session(c);
-        hw_continuous_lost(&c->files);
-        c->try_at_ns = 0;
-    }
 }
 
 /* 0 = go on, 1 = stop. */
@@ -421,8 +422,10 @@ static void *run(void *ctx)
         if (!c->controller)
             try_session(c);
         take_events(c);
-        if (c->controller)
+        if (c->controller) {
             round_of_looks(c);
+            guard_cost(c);
+        }
     } while (!wait_for_more(c));
     keep_the_rest(c);
     return NULL;
@@ -502,6 +505,24 @@ static int check_push(const struct hw_continuous *c, struct hw_error *err)
     return rc;
 }
 
+/* As long as a period, but no moment's burst, and never so long that a storm goes on for hours. */
+static uint64_t guard_window_ns(uint64_t period_ns)
+{
+    uint64_t least = SECOND / 2, most = LAST_NS;
+    return period_ns < least ? least : period_ns > most ? most : period_ns;
+}
+
+static int read_percent(const char *text, uint32_t *ppm, struct hw_error *err)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || *end || !(percent >= 0 && percent <= 100))
+        return hw_fail(err, HW_EINVAL, 0, "--max-cpu: '%s' is not a percentage from 0 to 100",
+                       text);
+    *ppm = (uint32_t)(percent * 10000);
+    return HW_OK;
+}
+
 int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, struct hw_error *err)
 {
     const struct hw_opts *o = &cli->opts;
@@ -512,10 +533,12 @@ int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, st
                                 .policy = hw_opt_text(o, HW_OPT_POLICY),
                                 .period_ns = hw_opt_num(o, HW_OPT_CONT_EVERY) * 1000000,
                                 .interval = hw_opt_num(o, HW_OPT_CONT_INTERVAL),
-                                .max_cpu = (unsigned)hw_opt_num(o, HW_OPT_CONT_CPU),
                                 .stop = {-1, -1},
                                 .null_fd = open("/dev/null", O_RDWR | O_CLOEXEC)};
-    int rc = choose_names(c, err);
+    c->guard.window_ns = guard_window_ns(c->period_ns);
+    int rc = read_percent(hw_opt_text(o, HW_OPT_CONT_CPU), &c->guard.max_ppm, err);
+    if (rc == HW_OK)
+        rc = choose_names(c, err);
     if (rc == HW_OK)
         rc = check_push(c, err);
     if (rc == HW_OK)
@@ -523,8 +546,7 @@ int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, st
     if (rc == HW_OK && (c->null_fd < 0 || pipe2(c->stop, O_CLOEXEC) < 0))
         rc = hw_fail_sys(err, "continuous recording");
     if (rc == HW_OK && (rc = begin_session(c, err)) == HW_OK) { /* its faults are the command's */
-        c->cpu_at_ns = hw_now_monotonic_ns();
-        c->next_round_ns = c->cpu_at_ns + c->period_ns;
+        c->next_round_ns = hw_now_monotonic_ns() + c->period_ns;
     }
     if (rc == HW_OK && pthread_create(&c->thread, NULL, run, c) != 0)
         rc = hw_fail_sys(err, "cannot start a thread");

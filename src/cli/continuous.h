@@ -4,13 +4,14 @@
  * Why:     what held the memory at three in the morning is asked the day after.
  * Shapes:  one session of the service (or of a recorder of our own) for all targets; each period a
  *          look at every process, kept as pprof: what was allocated in it, what was held at its
- *          begin and end (profile_store.h). A process that ends is kept at once. Comments in the
+ *          begin and end (profile_store.h). A process that ends is kept, too. Comments in the
  *          file ("heapwise.NAME=value") say of whom it is, with which interval, and what is
  *          missing.
  * Errors:  of the start; later ones are told and gone on from: the recorder is started again, with
  *          pauses that double up to a minute.
  * Limits:  a process that gives more than --max-rate samples a second has its interval doubled by
- *          the client; a recorder that takes more than --max-cpu has everybody's doubled.
+ *          the client; where samples take the recorder more than --max-cpu, everybody's is
+ *          (continuous_guard.h). Both are for as long as it is so.
  * Threads: has one of its own; start and stop: one owner.
  * Source:  spec/fleet.md 6; doc/design/service.md
  */

@@ -4,11 +4,9 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,8 +26,8 @@
 
 #define SECOND INT64_C(1000000000)
 #define STATE  "state.json"
-enum { MAX_COMMENTS = 16, MAX_STATE = 16 << 20, MAX_CGROUP = 64 << 10, CONTAINER_ID = 64 };
-enum { MAX_PUSHED_AT_ONCE = 500, MAX_UNSENT = 20000, LAST_PUSH_MS = 10000, LOOK_MS = 20 };
+enum { MAX_COMMENTS = 16, MAX_STATE = 16 << 20 };
+enum { MAX_UNSENT = 20000, LAST_PUSH_MS = 10000, LOOK_MS = 20 };
 static const uint64_t at_least_every_ns = 3600 * (uint64_t)SECOND; /* also of who does nothing */
 static const int64_t clock_jump_ns = 300 * SECOND;
 static const uint64_t distrust_ns = 86400 * (uint64_t)SECOND;
@@ -182,52 +180,35 @@ static void add_number(struct comments *c, const char *name, uint64_t value)
     add_comment(c, name, text);
 }
 
-static bool is_hex(const char *s, size_t n)
-{
-    return strspn(s, "0123456789abcdef") >= n;
-}
+/* A period of one heap: of a process, or of several that have ended. */
+struct period {
+    const struct hw_continuous_process *who; /* of several: the first one */
+    const char *heap;
+    struct hw_blend blend;
+    uint64_t since_ns, at_ns, n_lost;
+    uint64_t asked_bytes; /* the interval asked for; 0 = not known */
+    uint64_t n_processes;
+};
 
-/* The unit and the container, as the control group's path names them. */
-static void add_cgroup(struct comments *c, int32_t pid)
+static void describe(struct comments *c, const struct period *x)
 {
-    char path[40], *text = NULL, *save = NULL;
-    size_t n;
-    (void)snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    if (hw_file_read(AT_FDCWD, path, MAX_CGROUP, &text, &n, NULL) < 0)
-        return; /* it has ended */
-    char *unit = NULL, *container = NULL;
-    for (char *word = strtok_r(text, "/\n:", &save); word; word = strtok_r(NULL, "/\n:", &save)) {
-        size_t length = strlen(word);
-        if (length > 8 && strcmp(word + length - 8, ".service") == 0 &&
-            strncmp(word, "user@", 5) != 0) /* all that a user runs is below that one */
-            unit = word;
-        for (char *at = word; length >= CONTAINER_ID && at <= word + length - CONTAINER_ID; at++)
-            if (is_hex(at, CONTAINER_ID))
-                container = at;
-    }
-    if (container)
-        container[CONTAINER_ID] = '\0';
-    if (unit)
-        add_comment(c, "unit", unit);
-    if (container)
-        add_comment(c, "container", container);
-    free(text);
-}
-
-static void describe(struct comments *c, const struct hw_continuous_process *p, const char *heap,
-                     const struct hw_continuous_look *look)
-{
+    const struct hw_continuous_process *p = x->who;
     char host[256] = "", gap[32] = "";
     struct tm tm;
     time_t from = (time_t)p->gap_from_s;
     (void)gethostname(host, sizeof host - 1); /* without it the file says less */
     add_comment(c, "process", p->name);
     add_number(c, "pid", (uint64_t)p->pid);
-    add_comment(c, "heap", heap);
+    add_comment(c, "heap", x->heap);
     add_comment(c, "host", host);
-    add_cgroup(c, p->pid);
-    if (look->n_lost > p->n_lost)
-        add_number(c, "lost_samples", look->n_lost - p->n_lost);
+    add_comment(c, "unit", p->unit ? p->unit : "");
+    add_comment(c, "container", p->container ? p->container : "");
+    if (x->n_processes > 1)
+        add_number(c, "processes", x->n_processes);
+    if (x->n_lost)
+        add_number(c, "lost_samples", x->n_lost);
+    if (x->asked_bytes && x->asked_bytes != x->blend.interval_bytes)
+        add_number(c, "interval_was", x->asked_bytes);
     if (p->gap_from_s && gmtime_r(&from, &tm) &&
         strftime(gap, sizeof gap, "%Y-%m-%dT%H:%M:%SZ", &tm))
         add_comment(c, "unknown_since", gap);
@@ -242,19 +223,11 @@ static const struct hw_heap_dump *last_dump(const struct hw_profile *p, const ch
     return NULL;
 }
 
-static int blend(struct hw_blend *b, const char *heap, const struct hw_continuous_look *look,
-                 hw_values *values, hw_values *base)
+static int add_part(struct hw_blend *b, const struct hw_profile *p, const char *heap,
+                    enum hw_blend_role role)
 {
-    struct hw_blend_part part = {
-        .p = look->now, .upid = {HW_ID_NONE}, .heap = heap, .role = HW_BLEND_ADD};
-    int rc = hw_blend_init(b);
-    if (rc == HW_OK)
-        rc = hw_blend_add(b, &part);
-    part.p = look->before;
-    part.role = HW_BLEND_BASE;
-    if (rc == HW_OK && part.p)
-        rc = hw_blend_add(b, &part);
-    return rc == HW_OK ? hw_blend_values(b, values, base) : rc;
+    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .heap = heap, .role = role};
+    return p ? hw_blend_add(b, &part) : HW_OK;
 }
 
 static bool has_changed(const hw_values *values, const hw_values *base)
@@ -291,44 +264,172 @@ static int make_pprof(const struct hw_blend *b, const hw_values *values,
     return rc;
 }
 
+static bool has_any(const hw_values *values)
+{
+    for (size_t i = 0; i < values->n; i++)
+        if (!hw_value_is_zero(&values->v[i].v))
+            return true;
+    return false;
+}
+
+static int write_file(struct hw_continuous_files *f, const struct period *x,
+                      const hw_values *values, const hw_values *base, int64_t wall,
+                      struct hw_error *err)
+{
+    struct comments c = {0};
+    char *bytes = NULL, *path = NULL;
+    size_t n = 0;
+    describe(&c, x);
+    struct hw_scrape_form form = {.time_ns = wall,
+                                  .duration_ns = (int64_t)(x->at_ns - x->since_ns),
+                                  .base = base,
+                                  .comments = c.shown,
+                                  .n_comments = c.n};
+    struct hw_profile_name name = {wall, x->who->name, x->heap, x->who->pid};
+    int rc = make_pprof(&x->blend, values, &form, &bytes, &n, err);
+    if (rc == HW_OK)
+        rc = hw_profile_store_add(&f->store, &name, bytes, n, &path, err);
+    if (rc == HW_OK)
+        queue_push(f, path);
+    for (size_t i = 0; i < MAX_COMMENTS; i++)
+        hw_strbuf_done(&c.text[i]);
+    free(bytes);
+    free(path);
+    return rc;
+}
+
+/* is_first: nothing of it is kept yet. Takes the blend. */
+static int write_period(struct hw_continuous_files *f, struct period *x, bool is_first,
+                        int64_t wall, bool *wrote, struct hw_error *err)
+{
+    hw_values values = {0}, base = {0};
+    int rc = hw_blend_values(&x->blend, &values, &base);
+    bool due = x->at_ns - x->since_ns >= at_least_every_ns;
+    bool is_news = is_first || due || has_changed(&values, &base);
+    if (rc == HW_OK && is_news && (has_any(&values) || has_any(&base))) {
+        rc = write_file(f, x, &values, &base, wall, err);
+        *wrote = true;
+    }
+    hw_vec_done(&values);
+    hw_vec_done(&base);
+    hw_blend_done(&x->blend);
+    return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile of process %d:", x->who->pid) : rc;
+}
+
+static uint64_t asked_interval(const struct hw_profile *p, const char *heap)
+{
+    const struct hw_heap_dump *d = last_dump(p, heap);
+    return d ? d->orig_interval_bytes : 0;
+}
+
 static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_process *p,
                       const char *heap, const struct hw_continuous_look *look, int64_t wall,
                       bool *wrote, struct hw_error *err)
 {
-    struct hw_blend b = {0};
-    hw_values values = {0}, base = {0};
-    struct comments c = {0};
-    char *bytes = NULL, *path = NULL;
-    size_t n = 0;
-    int rc = blend(&b, heap, look, &values, &base);
-    bool due = look->at_ns - p->since_ns >= at_least_every_ns;
-    bool skip = rc == HW_OK && look->before && !due && !has_changed(&values, &base);
-    if (rc == HW_OK && !skip) {
-        const struct hw_heap_dump *d = last_dump(look->now, heap);
-        describe(&c, p, heap, look);
-        if (d && d->orig_interval_bytes && d->orig_interval_bytes != d->interval_bytes)
-            add_number(&c, "interval_was", d->orig_interval_bytes);
-        struct hw_scrape_form form = {.time_ns = wall,
-                                      .duration_ns = (int64_t)(look->at_ns - p->since_ns),
-                                      .base = &base,
-                                      .comments = c.shown,
-                                      .n_comments = c.n};
-        struct hw_profile_name name = {form.time_ns, p->name, heap, p->pid};
-        rc = make_pprof(&b, &values, &form, &bytes, &n, err);
-        if (rc == HW_OK)
-            rc = hw_profile_store_add(&f->store, &name, bytes, n, &path, err);
-        if (rc == HW_OK)
-            queue_push(f, path);
-        *wrote = true;
+    struct period x = {.who = p,
+                       .heap = heap,
+                       .since_ns = p->since_ns,
+                       .at_ns = look->at_ns,
+                       .n_lost = look->n_lost > p->n_lost ? look->n_lost - p->n_lost : 0,
+                       .asked_bytes = asked_interval(look->now, heap),
+                       .n_processes = 1};
+    int rc = hw_blend_init(&x.blend);
+    if (rc == HW_OK)
+        rc = add_part(&x.blend, look->now, heap, HW_BLEND_ADD);
+    if (rc == HW_OK)
+        rc = add_part(&x.blend, look->before, heap, HW_BLEND_BASE);
+    if (rc == HW_OK)
+        return write_period(f, &x, !look->before, wall, wrote, err);
+    hw_blend_done(&x.blend);
+    return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
+}
+
+/* ---- those that end before they have a file ---- */
+
+struct hw_continuous_share {
+    struct hw_continuous_process who; /* owned; of the first one */
+    char *heap;                       /* owned */
+    struct period period;
+};
+
+static bool is_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void share_free(struct hw_continuous_share *s)
+{
+    if (!s)
+        return;
+    hw_blend_done(&s->period.blend);
+    hw_continuous_process_done(&s->who);
+    free(s->heap);
+    free(s);
+}
+
+static struct hw_continuous_share *share_new(const struct hw_continuous_process *p,
+                                             const char *heap)
+{
+    struct hw_continuous_share *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->who = *p;
+    s->who.name = strdup(p->name);
+    s->who.unit = p->unit ? strdup(p->unit) : NULL;
+    s->who.container = p->container ? strdup(p->container) : NULL;
+    s->heap = strdup(heap);
+    s->period = (struct period){.who = &s->who, .heap = s->heap, .since_ns = p->since_ns};
+    if (s->who.name && s->heap && !!s->who.unit == !!p->unit &&
+        !!s->who.container == !!p->container && hw_blend_init(&s->period.blend) == HW_OK)
+        return s;
+    share_free(s);
+    return NULL;
+}
+
+static struct hw_continuous_share *share_of(struct hw_continuous_files *f,
+                                            const struct hw_continuous_process *p, const char *heap)
+{
+    for (size_t i = 0; i < f->shares.n; i++) {
+        struct hw_continuous_share *s = f->shares.v[i];
+        if (is_same(s->who.name, p->name) && is_same(s->who.unit, p->unit) &&
+            is_same(s->who.container, p->container) && is_same(s->heap, heap))
+            return s;
     }
-    for (size_t i = 0; i < MAX_COMMENTS; i++)
-        hw_strbuf_done(&c.text[i]);
-    hw_vec_done(&values);
-    hw_vec_done(&base);
-    hw_blend_done(&b);
-    free(bytes);
-    free(path);
-    return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile of process %d", p->pid) : rc;
+    struct hw_continuous_share *s = share_new(p, heap);
+    if (s && hw_vec_push(&f->shares, s) == HW_OK)
+        return s;
+    share_free(s);
+    return NULL;
+}
+
+static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_process *p,
+                      const char *heap, const struct hw_continuous_look *look, struct hw_error *err)
+{
+    struct hw_continuous_share *s = share_of(f, p, heap);
+    int rc = s ? add_part(&s->period.blend, look->now, heap, HW_BLEND_ADD) : HW_ENOMEM;
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
+    struct period *x = &s->period;
+    uint64_t asked = asked_interval(look->now, heap);
+    x->since_ns = p->since_ns < x->since_ns ? p->since_ns : x->since_ns;
+    x->asked_bytes = asked > x->asked_bytes ? asked : x->asked_bytes;
+    x->at_ns = look->at_ns;
+    x->n_lost += look->n_lost;
+    x->n_processes++;
+    return HW_OK;
+}
+
+static void write_shares(struct hw_continuous_files *f)
+{
+    for (size_t i = 0; i < f->shares.n; i++) {
+        struct hw_error err = {0};
+        bool wrote = false;
+        if (write_period(f, &f->shares.v[i]->period, /* is_first = */ true, wall_ns(), &wrote,
+                         &err) < 0)
+            hw_log(WARN, "%s", err.text);
+        share_free(f->shares.v[i]);
+    }
+    hw_vec_clear(&f->shares);
 }
 
 int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_process *p,
@@ -337,7 +438,7 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
     const struct hw_profile *now = look->now;
     const struct hw_strings *strings = hw_callsites_strings(now->callsites);
     int64_t wall = wall_ns();
-    bool wrote = false;
+    bool wrote = false, shares = p->ended && !p->last_s && !p->gap_from_s;
     int rc = HW_OK;
     if (is_pushing(f) && wall / SECOND == p->last_s)
         wall = (p->last_s + 1) * SECOND;
@@ -348,7 +449,8 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
             return hw_fail(err, HW_ENOMEM, 0, "profile of process %d", p->pid);
         if (last_dump(now, heap) != &now->dumps.v[i])
             continue;
-        int one = write_heap(f, p, heap, look, wall, &wrote, err);
+        int one = shares ? share_heap(f, p, heap, look, err)
+                         : write_heap(f, p, heap, look, wall, &wrote, err);
         rc = one < 0 ? one : rc;
     }
     if (wrote) {
@@ -415,95 +517,15 @@ static int64_t believed_s(struct hw_continuous_files *f)
     return now < f->distrust_until_ns ? 0 : wall_ns() / SECOND;
 }
 
-static void forget_sent(struct hw_continuous_files *f)
-{
-    for (size_t i = 0; i < f->n_sending; i++)
-        free(f->unsent.v[i]);
-    f->unsent.n -= f->n_sending;
-    memmove(f->unsent.v, f->unsent.v + f->n_sending, f->unsent.n * sizeof *f->unsent.v);
-    f->n_sending = 0;
-}
-
-/* What a push that was killed had to send is sent by the next one. */
-static void reap_push(struct hw_continuous_files *f)
-{
-    int status;
-    if (f->push_pid <= 0 || waitpid(f->push_pid, &status, WNOHANG) != f->push_pid)
-        return;
-    f->push_pid = 0;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_SIGNAL + WTERMSIG(status);
-    if (code == HW_EXIT_OK || code == HW_EXIT_INCOMPLETE || code == HW_EXIT_FAILED)
-        forget_sent(f); /* taken, in the spool, or refused for good */
-    f->n_sending = 0;
-    if (code != HW_EXIT_OK && code != f->push_code)
-        hw_log(WARN, "heapwise push ended with %d; what waits is sent the next time", code);
-    f->push_code = code;
-}
-
-static int spawn(const char *const *argv)
-{
-    extern char **environ;
-    sigset_t none;
-    posix_spawnattr_t attr;
-    pid_t pid;
-    posix_spawnattr_init(&attr);
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    int failed = posix_spawn(&pid, "/proc/self/exe", NULL, &attr, (char *const *)argv, environ);
-    posix_spawnattr_destroy(&attr);
-    if (failed)
-        hw_log(WARN, "cannot start heapwise push: %s", strerror(failed));
-    return failed ? 0 : pid;
-}
-
-/* A process of its own: a store that is slow or away holds up nothing here. */
-static void hand_over(struct hw_continuous_files *f)
-{
-    const struct hw_optval *labels = &f->cli->opts.v[HW_OPT_LABEL];
-    const char *argv[16 + 2 * 64 + MAX_PUSHED_AT_ONCE];
-    struct hw_strbuf spool = {0}, paths = {0};
-    size_t n = 0, at = 0;
-    reap_push(f);
-    if (f->push_pid > 0 || f->unsent.n == 0)
-        return;
-    f->n_sending = f->unsent.n < MAX_PUSHED_AT_ONCE ? f->unsent.n : MAX_PUSHED_AT_ONCE;
-    hw_strbuf_addf(&spool, "%s/spool", f->store.dir);
-    for (size_t i = 0; i < f->n_sending; i++) {
-        hw_strbuf_addf(&paths, "%s/%s", f->store.dir, f->unsent.v[i]);
-        hw_strbuf_addc(&paths, '\0');
-    }
-    if (!spool.failed && !paths.failed) {
-        const char *to = hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH);
-        const char *fixed[] = {"heapwise", "push",  "--quiet",     "--to", to,
-                               "--spool",  spool.p, "--retry-for", "5s"};
-        for (size_t i = 0; i < HW_ARRAY_LEN(fixed); i++)
-            argv[n++] = fixed[i];
-        for (size_t i = 0; i < labels->list.n && i < 64; i++) {
-            argv[n++] = "--label";
-            argv[n++] = labels->list.v[i];
-        }
-        argv[n++] = "--";
-        for (size_t i = 0; i < f->n_sending; i++, at += strlen(paths.p + at) + 1)
-            argv[n++] = paths.p + at;
-        argv[n] = NULL;
-        f->push_pid = spawn(argv);
-    }
-    if (f->push_pid <= 0)
-        f->n_sending = 0;
-    hw_strbuf_done(&spool);
-    hw_strbuf_done(&paths);
-}
-
 /* At the end, for a while; what is left is noted for the next start. */
 static void push_the_rest(struct hw_continuous_files *f)
 {
     struct hw_error err = {0};
     uint64_t deadline = hw_now_monotonic_ns() + LAST_PUSH_MS * UINT64_C(1000000);
     while ((f->push_pid > 0 || f->unsent.n) && hw_now_monotonic_ns() < deadline) {
-        hand_over(f);
+        hw_continuous_hand_over(f);
         (void)poll(NULL, 0, LOOK_MS);
-        reap_push(f);
+        hw_continuous_reap_push(f);
     }
     if (f->push_pid > 0)
         (void)kill(f->push_pid, SIGTERM); /* it puts into the spool what it has in hand */
@@ -517,14 +539,18 @@ int hw_continuous_end_round(struct hw_continuous_files *f, struct hw_error *err)
     f->last = f->noted;
     f->noted = before;
     hw_vec_clear(&f->noted);
+    write_shares(f);
     hw_profile_store_trim(&f->store, believed_s(f));
     int rc = write_state(f, err);
-    hand_over(f);
+    hw_continuous_hand_over(f);
     return rc;
 }
 
 void hw_continuous_files_close(struct hw_continuous_files *f)
 {
+    if (f->store.dir)
+        write_shares(f);
+    hw_vec_done(&f->shares);
     if (f->store.dir && is_pushing(f))
         push_the_rest(f);
     hw_profile_store_close(&f->store);

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "daemon/recorder.h"
 #include "wire/handshake.h"
 
@@ -232,6 +233,12 @@ void hw_controller_abandon(struct hw_controller *c)
     c->abandoned = true;
 }
 
+void hw_controller_kill(struct hw_controller *c)
+{
+    if (c->child > 0)
+        (void)kill(c->child, SIGKILL); /* not reaped yet, so it is that process */
+}
+
 /* It ends by itself once its controller is gone; one that is stopped must not stop us. */
 static void wait_child(pid_t child)
 {
@@ -324,7 +331,8 @@ static int send_message(struct hw_controller *c, enum hw_control_type type, uint
         n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-        return hw_fail(err, HW_EGONE, 0, "the recorder is gone");
+        return hw_fail(err, HW_EGONE, 0,
+                       "the recorder is gone; what it said last, or the kernel's log, tells why");
     return n < 0 ? hw_fail_sys(err, "cannot speak to the recorder") : HW_OK;
 }
 
@@ -390,6 +398,12 @@ int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
                         err);
 }
 
+int hw_controller_rate(struct hw_controller *c, uint32_t doublings, struct hw_error *err)
+{
+    return send_message(c, HW_CTL_RATE, 0, (struct part){&doublings, sizeof doublings}, nothing, -1,
+                        err);
+}
+
 int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,
                        const char *text, struct hw_error *err)
 {
@@ -413,25 +427,12 @@ int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err)
 /* recv, and what descriptor came along. */
 static ssize_t receive(struct hw_controller *c)
 {
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec iov = {c->message, sizeof c->message};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = sizeof control.space};
-    ssize_t n;
-    do
-        n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    const struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-    if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
-        h->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd;
+    ssize_t n = hw_fd_receive(c->fd, c->message, sizeof c->message, &fd, 1, MSG_DONTWAIT);
+    if (n > 0 && fd >= 0) {
         if (c->received >= 0)
             (void)close(c->received); /* nobody took it */
-        memcpy(&c->received, CMSG_DATA(h), sizeof c->received);
+        c->received = fd;
     }
     return n;
 }
@@ -449,12 +450,14 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
-        return hw_fail(err, HW_EGONE, 0, "the recorder is gone");
+        return hw_fail(err, HW_EGONE, 0,
+                       "the recorder is gone; what it said last, or the kernel's log, tells why");
     if (n < 0)
         return hw_fail_sys(err, "cannot hear the recorder");
     struct hw_control_head head;
     if ((size_t)n < sizeof head)
-        return hw_fail(err, HW_EFORMAT, 0, "the recorder sent %zd bytes", n);
+        return hw_fail(err, HW_EFORMAT, 0,
+                       "the recorder sent a message of %zd bytes, which is too short", n);
     memcpy(&head, c->message, sizeof head);
     if (head.version != HW_CONTROL_VERSION)
         return hw_fail(err, HW_EVERSION, 0, "the service speaks version %u, this command %u",

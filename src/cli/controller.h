@@ -43,6 +43,8 @@ int hw_controller_connect(const char *path, struct hw_controller **out, struct h
 void hw_controller_free(struct hw_controller *c);
 /* Stops waiting for the embedded recorder when this is freed (a second Ctrl-C). */
 void hw_controller_abandon(struct hw_controller *c);
+/* Ends an embedded recorder that does not end; its file is valid up to the last packet. */
+void hw_controller_kill(struct hw_controller *c);
 
 const char *hw_controller_socket(const struct hw_controller *c); /* where its clients connect */
 int hw_controller_pid(const struct hw_controller *c);            /* embedded; 0 for a service */
@@ -70,6 +72,8 @@ int hw_controller_look(struct hw_controller *c, const struct hw_control_look *lo
 /* That process leaves a session which goes on: event LEFT. */
 int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
                         struct hw_error *err);
+/* From now on all intervals of this connection's session are doubled so often. */
+int hw_controller_rate(struct hw_controller *c, uint32_t doublings, struct hw_error *err);
 /* Names a moment in a session's file; 0 = the session of this connection. */
 int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boottime_ns,
                        const char *text, struct hw_error *err);

@@ -65,7 +65,7 @@ static int act(void *ctx, unsigned id, enum hw_page_act what, struct hw_error *e
     bool program = x && x->program_runs;
     pthread_mutex_unlock(&d->lock);
     if (!x)
-        return hw_fail(err, HW_ENOTFOUND, 0, "no recording has number %u", id);
+        return hw_fail(err, HW_ENOTFOUND, 0, "there is no recording %u", id);
     if (what == HW_PAGE_END_PROGRAM ? !program : !open)
         return hw_fail(err, HW_EBUSY, 0, "recording %u has ended", id);
     switch (what) {
@@ -96,7 +96,7 @@ static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *e
     memcpy(m.text, text.p, text.n);
     pthread_mutex_lock(&d->lock);
     struct hw_desk_recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
-    int rc = !x ? hw_fail(err, HW_ENOTFOUND, 0, "no recording has number %u", id)
+    int rc = !x ? hw_fail(err, HW_ENOTFOUND, 0, "there is no recording %u", id)
              : x->state != HW_DESK_RUNNING ? hw_fail(err, HW_EBUSY, 0, "recording %u has ended", id)
              : hw_vec_push(&x->due, m) < 0 ? hw_fail(err, HW_ENOMEM, 0, "mark")
                                            : HW_OK;

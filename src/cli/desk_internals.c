@@ -41,7 +41,7 @@ static int read_words(struct hw_bytes words, json_t **out, struct hw_error *err)
         return HW_OK;
     json_decref(*out);
     *out = NULL;
-    return hw_fail(err, HW_EINVAL, 0, "the words are no JSON object");
+    return hw_fail(err, HW_EINVAL, 0, "the request's body is not a JSON object");
 }
 
 /* *pid: 0 with *word for text. */
@@ -118,7 +118,7 @@ static int set_mode(struct hw_desk_internals *d, const json_t *words, struct hw_
     if (rc < 0)
         return rc;
     if (!mode)
-        return hw_fail(err, HW_EINVAL, 0, "mode must be a text");
+        return hw_fail(err, HW_EINVAL, 0, "mode must be a string");
     return hw_internals_set_mode(d->m, mode, &how, err);
 }
 
@@ -174,7 +174,7 @@ static int read_save(const json_t *words, pid_vec *out, struct hw_error *err)
     size_t i;
     if (json_object_get(words, "path"))
         return hw_fail(err, HW_EPERM, 0,
-                       "a page names no files: `heapwise memory-internals save -o FILE` does");
+                       "a page cannot name files; `heapwise memory-internals save -o FILE` can");
     if (level && (!word || strcmp(word, "detailed") != 0))
         return hw_fail(err, HW_EINVAL, 0,
                        "level must be detailed: only such dumps have heaps in them");

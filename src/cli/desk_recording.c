@@ -16,6 +16,7 @@
 #include "cli/desk_internal.h"
 #include "cli/diagnose.h"
 #include "cli/names.h"
+#include "cli/process_reads.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -213,7 +214,7 @@ static void name_target(struct hw_desk_recording *x)
     const char *name = x->words.cli.opts.args[0];
     char argv0[sizeof x->name] = "";
     if (x->words.attach && hw_pid_open((int32_t)x->words.pids.v[0], &p, NULL) == HW_OK) {
-        hw_proc_argv0(p.dir, argv0, sizeof argv0);
+        hw_read_argv0(&p, argv0, sizeof argv0);
         hw_pid_done(&p);
         if (hw_proc_shown_name(argv0)[0])
             name = hw_proc_shown_name(argv0);
@@ -294,7 +295,7 @@ static int prepare(struct hw_desk *d, struct hw_desk_recording *x, struct hw_err
     bool good = hw_desk_check(&x->words, d->commands, &checks);
     hw_json_done(&checks);
     if (!good)
-        return hw_fail(err, HW_EINVAL, 0, "this cannot be recorded: see what is marked");
+        return hw_fail(err, HW_EINVAL, 0, "this cannot be recorded: see the marked fields");
     struct hw_record_words w = hw_desk_record_words(&x->words); /* of those that are left */
     hw_strbuf_clear(&x->words.config);
     int rc = hw_record_config(&w, &x->words.config, err);
@@ -317,8 +318,10 @@ static int enlist(struct hw_desk *d, struct hw_desk_recording *x, unsigned *id,
     int rc = HW_OK;
     pthread_mutex_lock(&d->lock);
     if (d->n == HW_DESK_MAX_RECORDINGS)
-        rc = hw_fail(err, HW_ELIMIT, 0, "%u recordings were made; start another server for more",
-                     d->n);
+        rc = hw_fail(
+            err, HW_ELIMIT, 0,
+            "this server has made %u recordings, which is its limit; start another server for more",
+            d->n);
     x->id = d->n + 1;
     x->started_ns = hw_now_monotonic_ns();
     x->program_runs = x->launched;

@@ -63,7 +63,8 @@ static int check_allowed(const struct hw_opts *o, struct hw_error *err)
     for (int i = 0; i < HW_OPT_COUNT; i++)
         if (o->v[i].origin && strcmp(o->v[i].origin, "command line") == 0 &&
             !is_allowed((enum hw_option_id)i))
-            return hw_fail(err, HW_EPERM, 0, "option --%s is not for a page", hw_options[i].name);
+            return hw_fail(err, HW_EPERM, 0, "option --%s cannot be used from a page",
+                           hw_options[i].name);
     return HW_OK;
 }
 
@@ -71,7 +72,7 @@ static int copy_words(const json_t *list, struct hw_desk_words *w, struct hw_err
 {
     size_t n = json_array_size(list);
     if (n == 0 || n > MAX_WORDS)
-        return hw_fail(err, HW_EINVAL, 0, "no list of words was sent");
+        return hw_fail(err, HW_EINVAL, 0, "the command line was not sent (a list of strings)");
     w->argv = calloc(n + 1, sizeof *w->argv);
     if (!w->argv)
         return hw_fail(err, HW_ENOMEM, 0, "words");
@@ -79,7 +80,7 @@ static int copy_words(const json_t *list, struct hw_desk_words *w, struct hw_err
         const json_t *s = json_array_get(list, i);
         const char *text = json_string_value(s);
         if (!text || strlen(text) != json_string_length(s))
-            return hw_fail(err, HW_EINVAL, 0, "word %zu is no text", i);
+            return hw_fail(err, HW_EINVAL, 0, "word %zu of the command line is not a string", i);
         w->argv[w->argc] = strdup(text);
         if (!w->argv[w->argc++])
             return hw_fail(err, HW_ENOMEM, 0, "words");
@@ -207,7 +208,7 @@ static bool check_pid(uint64_t pid, const struct hw_recorders *all, struct hw_js
     char what[48], text[160], ref[24];
     (void)snprintf(what, sizeof what, "Process %llu", (unsigned long long)pid); /* fits */
     if (find_holder(all, pid, ref, sizeof ref)) {
-        (void)snprintf(text, sizeof text, "recording %s has it; end that one first", ref);
+        (void)snprintf(text, sizeof text, "recording %s has it; end that first", ref);
         put(j, "bad", what, text, "rejected");
         return false;
     }
@@ -227,7 +228,7 @@ static bool check_pids(struct hw_desk_words *w, struct hw_json *j)
     for (size_t i = 0; i < w->cli.opts.n_args; i++) {
         hw_running_pids found = {0};
         if (hw_running_match(w->cli.opts.args[i], &found) == 0)
-            put(j, "bad", w->cli.opts.args[i], "no process of that name runs", "no-process");
+            put(j, "bad", w->cli.opts.args[i], "no process of that name is running", "no-process");
         hw_vec_done(&found);
     }
     for (size_t i = 0; i < w->pids.n; i++)

@@ -3,16 +3,19 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "cli/cli.h"
 #include "cli/launch.h"
+#include "cli/process_reads.h"
 #include "cli/recording.h"
 #include "config/config.h"
 #include "daemon/permission.h"
@@ -23,6 +26,8 @@
 #include "proc/userns.h"
 
 #include "base/banned.h"
+
+enum { SHORT_MS = 1000 }; /* too short to say of a program that it asks for nothing */
 
 #define LIBRARY "libheapprofd_glibc_preload.so"
 
@@ -75,11 +80,9 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
         find(out, "go", "'%s' is a static Go program: it loads no libraries", path);
     else if (!info->has_interp)
         find(out, "static", "'%s' is statically linked: it loads no libraries", path);
-    else if (info->is_asan)
+    else if (info->is_sanitized)
         find(out, "asan",
-             "'%s' is built with AddressSanitizer, which tolerates no library before "
-             "its own",
-             path);
+             "'%s' is built with a sanitizer, which tolerates no library before its own", path);
     else if (fstat(fd, &st) == 0 && (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
                                      ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
         find(out, "set-uid",
@@ -161,11 +164,11 @@ bool hw_diagnose_is_32_bit(const char *path)
 
 /* ---- a process ---- */
 
-static bool has_library(int proc_dir, bool *readable)
+static bool has_library(const struct hw_pid *p, bool *readable)
 {
     struct hw_maps maps = {0};
     bool found = false;
-    *readable = hw_maps_read(proc_dir, &maps, NULL) == 0;
+    *readable = hw_read_maps(p, &maps) == 0;
     for (size_t i = 0; *readable && i < maps.maps.n && !found; i++) {
         const char *slash = strrchr(maps.maps.v[i].path, '/');
         found = slash && strcmp(slash + 1, LIBRARY) == 0;
@@ -186,11 +189,27 @@ static void check_policy(const struct hw_pid *p, const struct hw_proc_status *st
         find(out, "refused", "%s", err.text);
         return;
     }
-    hw_asking_init(&asking, geteuid(), getpid(), /* launched = */ false, &policy);
+    struct hw_asker self;
+    hw_asker_self(&self);
+    hw_asking_init(&asking, &self, getpid(), &policy);
     if (hw_permission_profile(&asking, p, status, &err) < 0)
         find(out, "refused", "%s", err.text);
     hw_asking_done(&asking);
     hw_policy_done(&policy);
+}
+
+/* By the flags in its `stat` (PF_KTHREAD): one that is ending has no command line either. */
+static bool is_kernel_thread(const struct hw_pid *p)
+{
+    enum { KERNEL_THREAD = 0x00200000 };
+    hw_autofree char *text = NULL;
+    size_t n;
+    unsigned flags = 0;
+    if (hw_file_read(p->dir, "stat", 4096, &text, &n, NULL) < 0)
+        return false;
+    const char *behind = strrchr(text, ')'); /* the name in brackets may hold anything */
+    return behind && sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+           (flags & KERNEL_THREAD) != 0;
 }
 
 static void check_process(const struct hw_pid *p, struct hw_finding *out)
@@ -200,25 +219,33 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     size_t n = 0;
     bool readable;
     if (hw_proc_status(p->dir, &status) < 0) {
-        find(out, "no-process", "process %d is gone", p->pid);
+        find(out, "no-process", "process %d has ended", p->pid);
         return;
     }
     if (hw_permission_is_machines_first(p)) {
         find(out, "protected", "process 1 is never profiled");
         return;
     }
-    int rc = hw_proc_cmdline(p->dir, &cmdline, &n);
+    int rc = hw_read_cmdline(p, &cmdline, &n);
     free(cmdline);
-    if (rc == 0 && n == 0) {
-        find(out, "kernel-thread", "process %d is a kernel thread or ended already", p->pid);
-        return;
+    if (rc == 0 && n == 0) { /* also a process that has just ended, or overwrote its arguments */
+        struct hw_proc_stat stat;
+        if (hw_proc_stat(p->dir, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+            find(out, "no-process", "process %d has ended", p->pid);
+        else if (is_kernel_thread(p))
+            find(out, "kernel-thread", "process %d is a kernel thread", p->pid);
+        if (out->code)
+            return;
     }
-    if (geteuid() != 0 && status.uid != geteuid() && !hw_userns_is_of(p->dir, geteuid())) {
+    struct hw_asker self;
+    hw_asker_self(&self);
+    if (self.uid != 0 && status.uid != self.uid &&
+        !hw_userns_is_of(p->dir, self.uid, self.user_ns)) {
         find(out, "not-yours", "process %d belongs to user %u", p->pid, status.uid);
         return;
     }
     check_policy(p, &status, out);
-    if (out->code || has_library(p->dir, &readable))
+    if (out->code || has_library(p, &readable))
         return;
     if (!readable) {
         find(out, "not-permitted", "process %d may not be looked at", p->pid);
@@ -261,7 +288,7 @@ static bool has_name(int32_t pid, const char *name)
     char argv0[512];
     if (hw_pid_open(pid, &p, NULL) < 0)
         return false;
-    hw_proc_argv0(p.dir, argv0, sizeof argv0);
+    hw_read_argv0(&p, argv0, sizeof argv0);
     hw_pid_done(&p);
     return argv0[0] && hw_config_name_matches(name, argv0);
 }
@@ -294,15 +321,37 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
         if (!diagnose_name(names[i], out))
             find(out, "no-process", "no process named '%s' ran", names[i]);
     if (!out->code && no_running)
-        find(out, "left-out", "the process ran already, and --no-running leaves those out");
-    if (!out->code)
-        find(out, "never-allocated",
-             "the process is there, and nothing came of it: it asked for no memory meanwhile, or "
-             "the "
-             "recording ended before its hooks were in, which a busy machine delays");
+        find(out, "left-out", "the process was already running, and --no-running leaves those out");
+    if (!out->code && n_pids)
+        find(out, "not-ready",
+             "process %llu is there, and the recording ended before it was ready to be profiled",
+             (unsigned long long)pids[0]);
+    else if (!out->code)
+        find(out, "not-ready",
+             "'%s' is there, and the recording ended before it was ready to be profiled",
+             n_names ? names[0] : "the process");
 }
 
 /* ---- a recording ---- */
+
+/* It was ready to be profiled from its next allocation on. */
+static void asked_for_nothing(const struct hw_seen_target *t, struct hw_finding *out)
+{
+    int32_t pid = t->pid;
+    bool ended = kill(pid, 0) < 0 && errno == ESRCH;
+    uint64_t ready_ms = (hw_now_monotonic_ns() - t->called_ns) / 1000000;
+    if (!ended && ready_ms < SHORT_MS) {
+        find(out, "not-ready",
+             "process %d was ready to be profiled only for the last %llu ms of the recording, and "
+             "asked for no memory in them",
+             pid, (unsigned long long)ready_ms);
+        return;
+    }
+    find(out, "never-allocated",
+         ended ? "process %d was ready to be profiled, and ended without asking for memory again"
+               : "process %d was ready to be profiled, and asked for no memory meanwhile",
+         pid);
+}
 
 static void no_target(const struct hw_recording *r, const char *program, struct hw_finding *out)
 {
@@ -318,13 +367,28 @@ static void no_target(const struct hw_recording *r, const char *program, struct 
                  "process %d: %s", r->targets.v[i].pid, r->targets.v[i].reason);
             return;
         }
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i].called) {
+            asked_for_nothing(&r->targets.v[i], out);
+            return;
+        }
+    if (r->lacked_descriptors) {
+        find(out, "no-descriptors",
+             "the recorder had no more descriptors for what it should profile");
+        return;
+    }
     if (program) {
         hw_diagnose_file(program, /* loads = */ true, out);
         if (!out->code)
             find(out, "not-seen", "'%s' never asked to be profiled", program);
         return;
     }
-    find(out, "no-process", "no process of that name or pid was profiled");
+    if (r->is_adopted && r->ended.n_targets)
+        find(out, "never-allocated", "its processes allocated nothing that was sampled");
+    else if (r->is_adopted)
+        find(out, "no-process", "no process was profiled while it ran");
+    else
+        find(out, "no-process", "no process of that name or pid was profiled");
 }
 
 void hw_diagnose_recording(const struct hw_recording *r, const char *program,

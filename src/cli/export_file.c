@@ -68,6 +68,8 @@ int hw_export_to(const struct hw_exporter *e, const struct hw_export_input *in,
     int rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
     if (!to_stdout && fclose(out) != 0 && rc == 0)
         rc = hw_fail_sys(err, "cannot write '%s'", out_path);
+    else if (!to_stdout && rc == HW_ESYS)
+        hw_error_prefix(err, "'%s'", out_path);
     return rc;
 }
 
@@ -79,7 +81,7 @@ int hw_export_file(const struct hw_exporter *e, const char *in_path, const char 
     struct hw_demangler *demangler = NULL;
     int rc = hw_import_file(in_path, &p, err);
     if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
-        (void)hw_fail(err, rc, 0, "names");
+        (void)hw_fail(err, rc, 0, "names:");
     if (rc == HW_OK) {
         struct hw_namer namer = {hw_demangle_shown, demangler};
         in.profile = p;

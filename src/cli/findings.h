@@ -2,8 +2,9 @@
  * findings.h - `diff` and `leaks` of profiles that are no files
  *
  * Why:     what the fleet's store answers is compared and judged as traces are, with the same
- * tables, the same JSON and the same gates. Shapes:  the options are those of the two commands; a
- * want with a profile and a label. Errors:  printed; an exit code of cli.h.
+ *          tables, the same JSON and the same gates.
+ * Shapes:  the options are those of the two commands; a want with a profile and a label.
+ * Errors:  printed; an exit code of cli.h.
  */
 #ifndef HW_CLI_FINDINGS_H
 #define HW_CLI_FINDINGS_H

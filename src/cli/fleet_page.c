@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/json_page.h"
 #include "cli/pager.h"
@@ -21,11 +22,6 @@ enum { COL_VALUE = 22, COL_SHARE = 8, COL_OTHER = 12, COL_NAME = 28 };
 static bool is_bytes(enum hw_metric m)
 {
     return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
-}
-
-static bool is_live(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
 }
 
 static char *fmt(enum hw_metric m, char out[HW_UNIT_MAX], double v)
@@ -112,7 +108,7 @@ static double value_of(const struct top *t, const struct hw_value *v)
 
 static double error_of(const struct top *t, const struct hw_value *v)
 {
-    return is_live(t->j->metric) ? hw_value_error(v, t->j->metric, t->show.view.interval_bytes) : 0;
+    return hw_value_error(v, t->j->metric, t->show.view.interval_bytes);
 }
 
 /* Bytes beside a count, and the other way round. */
@@ -176,7 +172,7 @@ static int put_top(struct top *t)
     }
     if (t->n_rows < t->sites.n)
         hw_strbuf_addf(&line, "%zu more row%s (--top 0: all)\n", t->sites.n - t->n_rows,
-                       t->sites.n - t->n_rows == 1 ? "" : "s");
+                       hw_plural(t->sites.n - t->n_rows));
     int rc = line.failed ? HW_ENOMEM : HW_OK;
     if (rc == 0)
         fputs(line.p, stdout);
@@ -289,7 +285,7 @@ static int put_hosts(const struct hw_fleet_job *j, const struct hw_fleet_hosts *
     put_range(j, &line);
     hw_strbuf_addf(&line,
                    "\n%zu host%s%s, median %s %s a process and dump, spread %s; %zu deviate%s\n\n",
-                   h->v.n, h->v.n == 1 ? "" : "s", h->cut ? " (there are more)" : "",
+                   h->v.n, hw_plural(h->v.n), h->cut ? " (there are more)" : "",
                    fmt(j->metric, buf, h->median), hw_metric_name(j->metric),
                    fmt(j->metric, spread, h->spread), n_deviate, n_deviate == 1 ? "s" : "");
     hw_strbuf_adds(&line, "        ");
@@ -302,8 +298,7 @@ static int put_hosts(const struct hw_fleet_job *j, const struct hw_fleet_hosts *
     for (size_t i = 0; i < n; i++)
         put_host(j, h, &h->v.v[i], &line);
     if (n < h->v.n)
-        hw_strbuf_addf(&line, "%zu more row%s (--top 0: all)\n", h->v.n - n,
-                       h->v.n - n == 1 ? "" : "s");
+        hw_strbuf_addf(&line, "%zu more row%s (--top 0: all)\n", h->v.n - n, hw_plural(h->v.n - n));
     if (n_deviate) {
         const char *name = h->v.v[0].name;
         hw_strbuf_adds(&line, "what it holds more of: heapwise fleet diff --a 'host!=");

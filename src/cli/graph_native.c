@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "cli/units.h"
 #include "enrich/demangle.h"
@@ -95,7 +96,7 @@ static void put_stack(struct page *pg, const struct hw_native_stack *s)
     if (!pg->json) {
         printf("%*s", 3 * WIDTH, "");
         put_bytes(s->bytes);
-        printf("    %u sample%s\n", s->n_samples, s->n_samples == 1 ? "" : "s");
+        printf("    %u sample%s\n", s->n_samples, hw_plural(s->n_samples));
         put_frames(pg, s->callsite);
         return;
     }

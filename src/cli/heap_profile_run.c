@@ -389,11 +389,25 @@ static int no_profiles(struct run *r)
     return HW_EXIT_FAILED;
 }
 
+/* Our status is about the profiles, as it always was; the command's is told. */
+static void tell_command_failed(const struct run *r)
+{
+    int status = r->recording.program_status;
+    if (!r->launched || status == -1 || status == 0 || r->recording.n_interrupts)
+        return;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "'%s' was ended by signal %d (%s)\n", r->h->command[0], WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+    else
+        fprintf(stderr, "'%s' ended with exit status %d\n", r->h->command[0], WEXITSTATUS(status));
+}
+
 static int results(struct run *r)
 {
     struct hw_error err = {0};
     size_t n_files = 0;
     end_perf(r);
+    tell_command_failed(r);
     if (convert(r, &n_files, &err) < 0) {
         hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
         if (n_files == 0)
@@ -448,10 +462,18 @@ int hw_heap_profile_run(struct hw_heap_profile *h)
 {
     static const enum hw_option_id converters[] = {HW_OPT_TRACECONV_BINARY,
                                                    HW_OPT_TRACE_TO_TEXT_BINARY};
-    for (size_t i = 0; i < HW_ARRAY_LEN(converters); i++)
-        if (h->cli->opts.v[converters[i]].set)
-            hw_log(WARN, "--%s: the converter is built in and is used",
+    for (size_t i = 0; i < HW_ARRAY_LEN(converters); i++) {
+        const struct hw_optval *v = &h->cli->opts.v[converters[i]];
+        if (v->set && access(v->text, X_OK) < 0) {
+            hw_cli_error(h->cli, NULL, "--%s '%s': %s", hw_options[converters[i]].name, v->text,
+                         strerror(errno));
+            hw_cli_hint("leave the option out: the converter is built in");
+            return HW_EXIT_FAILED;
+        }
+        if (v->set)
+            hw_log(WARN, "--%s is not needed, and not called: the converter is built in",
                    hw_options[converters[i]].name);
+    }
     struct run *r = calloc(1, sizeof *r);
     if (!r) {
         hw_cli_error(h->cli, NULL, "out of memory");

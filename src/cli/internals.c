@@ -15,6 +15,7 @@
 #include "cli/build_config.h"
 #include "cli/controller.h"
 #include "cli/output.h"
+#include "cli/process_reads.h"
 #include "config/memlog.h"
 #include "proc/file.h"
 #include "proc/pid.h"
@@ -32,7 +33,6 @@ enum {
     CONNECT_MS = 15000,
     END_MS = 30000,
     STEP_MS = 50,
-    MAX_ENVIRON = 4 << 20
 };
 
 const uint64_t hw_internals_rates[] = {10000, 50000, 100000, 500000, 1000000, 5000000, 0};
@@ -86,9 +86,9 @@ static void read_role(int32_t pid, char role[64])
     role[0] = '\0';
     if (hw_pid_open(pid, &p, NULL) < 0)
         return;
-    if (hw_file_read(p.dir, "environ", MAX_ENVIRON, &environment, &n_environment, NULL) < 0)
+    if (hw_read_environ(&p, &environment, &n_environment) < 0)
         n_environment = 0; /* somebody else's */
-    if (hw_proc_cmdline(p.dir, &cmdline, &n_cmdline) < 0)
+    if (hw_read_cmdline(&p, &cmdline, &n_cmdline) < 0)
         n_cmdline = 0;
     hw_memlog_role(hw_bytes_of(environment, n_environment), hw_bytes_of(cmdline, n_cmdline),
                    getsid(pid) == pid, role);
@@ -178,7 +178,7 @@ int hw_internals_ask(struct hw_internals *m, struct hw_internals_list *out, stru
         const char *code = out->processes.v[i].why.code;
         if (!code || strcmp(code, "kernel-thread") != 0)
             if ((rc = add_row(out, &out->processes.v[i])) < 0)
-                (void)hw_fail(err, rc, 0, "processes");
+                (void)hw_fail(err, rc, 0, "processes:");
     }
     if (rc < 0) {
         hw_internals_list_done(out);
@@ -243,6 +243,8 @@ static int wait_tracked(struct hw_controller *c, int32_t pid, struct hw_error *e
             return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
         if (e.type != HW_CTL_TARGET_STATE || !hw_controller_body(&e, &s, sizeof s) || s.pid != pid)
             continue;
+        if (s.state == HW_TARGET_CALLED)
+            continue; /* it connects with its next allocation */
         if (s.state == HW_TARGET_CONNECTED)
             return HW_OK;
         return hw_fail(err, s.state == HW_TARGET_REJECTED ? HW_EBUSY : HW_EPERM, 0, "%.*s",
@@ -316,8 +318,8 @@ static int start_locked(struct hw_internals *m, int32_t pid, const struct hw_int
                 if (s->targets.v[k].pid == pid)
                     rc = is_ours(s) ? 1
                                     : hw_fail(err, HW_EBUSY, 0,
-                                              "process %d is in recording %s; `heapwise stop %s` "
-                                              "ends that",
+                                              "process %d is being recorded by %s; `heapwise stop "
+                                              "%s` ends that recording",
                                               pid, s->ref, s->ref);
         }
     hw_recorders_done(&recorders);
@@ -359,7 +361,8 @@ static int wait_ended(struct hw_controller *c, uint64_t session, struct hw_error
             return HW_OK;
         (void)nanosleep(&step, NULL); /* a signal only shortens it */
     }
-    return hw_fail(err, HW_ETIMEOUT, 0, "a recorder has not ended within %d s; it goes on ending",
+    return hw_fail(err, HW_ETIMEOUT, 0,
+                   "a recorder has not ended within %d s; it is still finishing its work",
                    END_MS / 1000);
 }
 

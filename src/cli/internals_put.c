@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "base/strbuf.h"
 #include "cli/internals.h"
+#include "cli/process_reads.h"
 #include "cli/record_options.h"
 #include "config/memlog.h"
 #include "proc/pid.h"
@@ -65,7 +66,7 @@ static void put_command(struct hw_json *j, int32_t pid)
     size_t n = 0;
     if (hw_pid_open(pid, &p, NULL) < 0)
         return;
-    if (hw_proc_cmdline(p.dir, &cmdline, &n) != HW_OK || n > MAX_COMMAND)
+    if (hw_read_cmdline(&p, &cmdline, &n) != HW_OK || n > MAX_COMMAND)
         n = 0;
     if (n && !strchr(cmdline, ' ')) /* else a title is written over the arguments */
         for (size_t at = 0; at < n; at += strlen(cmdline + at) + 1) {

@@ -69,7 +69,7 @@ static int look_at(const struct work *w, struct look *l, int32_t pid, struct hw_
     if (rc == HW_OK)
         rc = hw_controller_wait(c, HW_CTL_LIVE_REPLY, LOOK_MS, &e, err);
     if (rc == HW_OK && (l->fd = hw_controller_take_fd(c)) < 0)
-        rc = hw_fail(err, HW_EFORMAT, 0, "the recorder sent no look");
+        rc = hw_fail(err, HW_EFORMAT, 0, "the recorder sent no data of the process");
     hw_controller_free(c);
     return rc;
 }

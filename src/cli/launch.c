@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "cli/diagnose.h"
+#include "elf/symbols.h"
 
 #include "base/banned.h"
 
@@ -130,25 +132,111 @@ char *hw_launch_find_program(const char *name)
     return NULL;
 }
 
+/* ---- the command's own words ---- */
+
+/* "LD_PRELOAD=libx.so": not where the old value stays part of it. */
+static bool assigns_preload(const char *text)
+{
+    const char *p = strstr(text, "LD_PRELOAD=");
+    return p && (p == text || !strchr("$_{", p[-1])) && !strstr(p, "$LD_PRELOAD") &&
+           !strstr(p, "${LD_PRELOAD") && !strstr(p, LIBRARY);
+}
+
+static bool env_drops(const char *word, const char *next)
+{
+    return strcmp(word, "-") == 0 || strcmp(word, "-i") == 0 ||
+           strcmp(word, "--ignore-environment") == 0 || strcmp(word, "-uLD_PRELOAD") == 0 ||
+           strcmp(word, "--unset=LD_PRELOAD") == 0 ||
+           (strcmp(word, "-u") == 0 && next && strcmp(next, "LD_PRELOAD") == 0);
+}
+
+/* Only what stands before the program that it runs. */
+static const char *replaced_by_env(char *const *argv)
+{
+    for (size_t i = 1; argv[i] && (argv[i][0] == '-' || strchr(argv[i], '=')); i++) {
+        if (env_drops(argv[i], argv[i + 1]) ||
+            (strncmp(argv[i], "LD_PRELOAD=", sizeof "LD_PRELOAD=" - 1) == 0 &&
+             assigns_preload(argv[i])))
+            return argv[i];
+        if (strcmp(argv[i], "-u") == 0 && argv[i + 1])
+            i++; /* the name is a word of its own */
+    }
+    return NULL;
+}
+
+const char *hw_launch_replaces_preload(char *const *argv)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh"};
+    const char *slash = strrchr(argv[0], '/'), *base = slash ? slash + 1 : argv[0];
+    if (strcmp(base, "env") == 0)
+        return replaced_by_env(argv);
+    for (size_t i = 0; i < HW_ARRAY_LEN(shells); i++)
+        if (strcmp(base, shells[i]) == 0 && argv[1] && argv[1][0] == '-' && strchr(argv[1], 'c') &&
+            argv[2] && assigns_preload(argv[2]))
+            return argv[2];
+    return NULL;
+}
+
 /* ---- environment ---- */
 
-/* LD_PRELOAD splits at blanks and colons and expands '$': such a path gets a link without them. */
-static int speakable_path(struct hw_launch *l, const char *library, char **out,
-                          struct hw_error *err)
+/* Is that name in the folder a link to the library? */
+static bool leads_to(const char *platforms, const char *name, const char *library)
 {
-    if (!strpbrk(library, " \t\n:$")) {
-        *out = strdup(library);
-        return *out ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "path of the library");
+    struct hw_strbuf b = {0};
+    hw_strbuf_addf(&b, "%s/%s/" LIBRARY, platforms, name);
+    hw_autofree char *path = hw_strbuf_take(&b);
+    hw_autofree char *found = path ? realpath(path, NULL) : NULL;
+    return found && strcmp(found, library) == 0;
+}
+
+/* The folder in which programs of each kind find their own library, this one among them
+ * (client/platform); NULL = none. glibc's loader knows a platform where the kernel names one. */
+static char *find_platforms(const char *library)
+{
+    static const char *const beside[] = {
+        "/../lib/heapwise/platform", /* installed */
+        "/../client/platform",       /* the build directory */
+    };
+    const char *platform = (const char *)getauxval(AT_PLATFORM);
+    hw_autofree char *dir = own_folder();
+    if (!dir || !platform || strcmp(platform, "x86_64") != 0)
+        return NULL;
+    char *found = find_beside(dir, beside, HW_ARRAY_LEN(beside));
+    if (found && (leads_to(found, "x86_64", library) || leads_to(found, "i686", library)))
+        return found;
+    free(found);
+    return NULL;
+}
+
+/* LD_PRELOAD splits at blanks and colons and expands '$': such a path gets a link without them. */
+static int speakable_path(struct hw_launch *l, const char *path, const char *name,
+                          struct hw_strbuf *out, struct hw_error *err)
+{
+    if (!strpbrk(path, " \t\n:$")) {
+        hw_strbuf_adds(out, path);
+        return HW_OK;
     }
     (void)snprintf(l->link_dir, sizeof l->link_dir, "/tmp/heapwise-lib-XXXXXX");
     if (!mkdtemp(l->link_dir)) {
         l->link_dir[0] = 0;
         return hw_fail_sys(err, "cannot make a directory in /tmp");
     }
-    *out = join(l->link_dir, strlen(l->link_dir), "/" LIBRARY);
-    if (!*out)
-        return hw_fail(err, HW_ENOMEM, 0, "path of the library");
-    return symlink(library, *out) < 0 ? hw_fail_sys(err, "cannot link '%s'", *out) : HW_OK;
+    (void)snprintf(l->link, sizeof l->link, "%s/%s", l->link_dir, name); /* constants: it fits */
+    hw_strbuf_adds(out, l->link);
+    return symlink(path, l->link) < 0 ? hw_fail_sys(err, "cannot link '%s'", l->link) : HW_OK;
+}
+
+/* glibc replaces ${PLATFORM} in each program by its own kind. musl does not, finds no such file and
+ * goes on without a word; the library itself, which needs glibc, would end its programs. */
+static int name_library(struct hw_launch *l, const char *library, struct hw_strbuf *out,
+                        struct hw_error *err)
+{
+    hw_autofree char *platforms = find_platforms(library);
+    if (!platforms)
+        return speakable_path(l, library, LIBRARY, out, err);
+    int rc = speakable_path(l, platforms, "platform", out, err);
+    hw_strbuf_adds(out, "/${PLATFORM}/" LIBRARY);
+    return rc;
 }
 
 /* The child's environment: ours with some variables replaced. Made before the fork and never set in
@@ -192,25 +280,40 @@ static void environment_done(struct environment *e)
     hw_vec_done(&e->all);
 }
 
+/* What the caller preloads himself. */
+static bool preloads_sanitizer(void)
+{
+    const char *old = getenv("LD_PRELOAD");
+    hw_autofree char *list = strdup(old ? old : "");
+    char *save = NULL;
+    for (char *p = list ? strtok_r(list, ": ", &save) : NULL; p; p = strtok_r(NULL, ": ", &save))
+        if (hw_symbols_is_sanitizer(p))
+            return true;
+    return false;
+}
+
 /* AddressSanitizer's runtime ends a program that another library was put before: such a program
- * runs without ours, and the empty profile says why. */
+ * runs without ours, and the empty profile says why. The library itself sees it, too, but only by
+ * starting the program twice (client/sanitizer.c). */
 static bool tolerates_library(const char *name)
 {
     hw_autofree char *program = hw_launch_find_program(name);
     struct hw_finding f = {0};
     if (program)
         hw_diagnose_file(program, /* loads = */ true, &f);
-    return !f.code || strcmp(f.code, "asan") != 0;
+    return (!f.code || strcmp(f.code, "asan") != 0) && !preloads_sanitizer();
 }
 
-static char *preload_value(const char *library)
+/* What was there stays, behind it. */
+static int preload_value(struct hw_launch *l, const char *library, char **out, struct hw_error *err)
 {
     const char *old = getenv("LD_PRELOAD");
     struct hw_strbuf b = {0};
-    hw_strbuf_adds(&b, library);
+    int rc = name_library(l, library, &b, err);
     if (old && old[0])
         hw_strbuf_addf(&b, ":%s", old);
-    return hw_strbuf_take(&b);
+    *out = hw_strbuf_take(&b);
+    return rc < 0 || *out ? rc : hw_fail(err, HW_ENOMEM, 0, "LD_PRELOAD");
 }
 
 /* ---- the child ---- */
@@ -264,11 +367,8 @@ int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, str
                       struct hw_error *err)
 {
     *out = (struct hw_launch){.pid = -1, .pidfd = -1, .hold = -1};
-    hw_autofree char *path = NULL;
-    int rc = speakable_path(out, o->library, &path, err);
-    hw_autofree char *preload = rc == 0 ? preload_value(path) : NULL;
-    if (rc == 0 && !preload)
-        rc = hw_fail(err, HW_ENOMEM, 0, "LD_PRELOAD");
+    hw_autofree char *preload = NULL;
+    int rc = preload_value(out, o->library, &preload, err);
     if (rc < 0) {
         hw_launch_done(out);
         return rc;
@@ -286,7 +386,7 @@ int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, str
     if (rc == 0)
         rc = hw_vec_push(&e.all, NULL);
     if (rc < 0)
-        rc = hw_fail(err, rc, 0, "environment of the command");
+        rc = hw_fail(err, rc, 0, "environment of the command:");
     else
         rc = fork_held(o, e.all.v, out, err);
     environment_done(&e);
@@ -300,7 +400,7 @@ int hw_launch_go(struct hw_launch *l, struct hw_error *err)
     char go = 1;
     int failed = 0;
     if (send(l->hold, &go, 1, MSG_NOSIGNAL) != 1)
-        return hw_fail_sys(err, "the child that should run the command is gone");
+        return hw_fail_sys(err, "the child process that should run the command has died");
     ssize_t n;
     do
         n = read(l->hold, &failed, sizeof failed);
@@ -324,9 +424,7 @@ void hw_launch_done(struct hw_launch *l)
     if (l->pidfd >= 0)
         (void)close(l->pidfd);
     if (l->link_dir[0]) {
-        hw_autofree char *link = join(l->link_dir, strlen(l->link_dir), "/" LIBRARY);
-        if (link)
-            (void)unlink(link);
+        (void)unlink(l->link);
         (void)rmdir(l->link_dir);
     }
     *l = (struct hw_launch){.pid = -1, .pidfd = -1, .hold = -1};

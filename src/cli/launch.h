@@ -31,8 +31,8 @@ struct hw_launch_options {
 struct hw_launch {
     pid_t pid;
     int pidfd;
-    int hold;          /* our end: a byte lets the child go, then it tells errno of a failed exec */
-    char link_dir[64]; /* made for a library whose path LD_PRELOAD cannot say; "" = none */
+    int hold; /* our end: a byte lets the child go, then it tells errno of a failed exec */
+    char link_dir[32], link[48]; /* made where LD_PRELOAD cannot say a path; "" = none */
 };
 
 /* The client library for a program (NULL = any): `wanted`, or beside this binary (../lib, the build
@@ -43,6 +43,10 @@ int hw_launch_find_library(const char *wanted, const char *program, char **out,
 bool hw_launch_has_library_32(void);
 /* The file that execvp would run for this name; the caller frees. NULL = none. */
 char *hw_launch_find_program(const char *name);
+
+/* A word of the command that takes LD_PRELOAD away from what it runs: of `env`, or of a shell's
+ * text. NULL = none that can be seen. Borrowed. */
+const char *hw_launch_replaces_preload(char *const *argv);
 
 int hw_launch_prepare(const struct hw_launch_options *o, const char *socket, struct hw_launch *out,
                       struct hw_error *err);

@@ -173,7 +173,7 @@ int hw_leak_files_add(struct hw_leak_files *f, const struct hw_leak_heap *h,
         return rc;
     rc = hw_large_stacks_profile(leaks, d, h->pid, h->heap, &p, &values);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "heap '%s'", h->heap);
+        return hw_fail(err, rc, 0, "heap '%s':", h->heap);
     if (f->format == HW_LEAKS_PPROF)
         rc = write_pprof(h, p, &values, err);
     if (rc == HW_OK && f->graph)

@@ -29,8 +29,8 @@ static int make_labels(struct hw_live_now *x)
     size_t n = hw_functions_count(x->functions);
     for (size_t i = 0; i < n; i++) {
         struct hw_strbuf b = {0};
-        hw_function_label(&b, x->p->callsites, hw_functions_get(x->functions, (uint32_t)i),
-                          &x->namer);
+        hw_program_label(&x->program, &b, x->p->callsites,
+                         hw_functions_get(x->functions, (uint32_t)i), &x->namer);
         char *text = hw_strbuf_take(&b);
         if (!text || hw_vec_push(&x->labels, text) < 0) {
             free(text);
@@ -89,12 +89,15 @@ static int read_look(int fd, struct hw_live_now *x, struct hw_error *err)
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(x->p->callsites), &x->demangler);
     x->namer = (struct hw_namer){hw_demangle_shown, x->demangler};
+    if (rc == HW_OK && ranks.n)
+        x->program =
+            hw_program_find(x->p->callsites, &x->values, hw_process_name(x->p, ranks.v[0].upid));
     if (rc == HW_OK)
         rc = make_labels(x);
     if (rc == HW_OK)
         rc = make_rows(x);
     hw_vec_done(&ranks);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "look") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "look:") : rc;
 }
 
 static void remember(struct hw_live_model *m, double space)

@@ -2,10 +2,12 @@
  * live_model.h - what `heapwise live` knows: the newest look, and what earlier ones left behind
  *
  * Why:     a look says what is held now; growth, rates and the curve need what was before.
- * Functions have other numbers in every look, so memory goes by their names. Shapes:  rows are the
- * functions of the newest look, self as the site that asked. Units:   bytes; rates a second,
- * between the last two looks. Owns:    everything. Errors:  HW_ENOMEM and those of the importer;
- * the model keeps the look before. Threads: one owner at a time.
+ *          Functions have other numbers in every look, so memory goes by their names.
+ * Shapes:  rows are the functions of the newest look, self as the site that asked.
+ * Units:   bytes; rates a second, between the last two looks.
+ * Owns:    everything.
+ * Errors:  HW_ENOMEM and those of the importer; the model keeps the look before.
+ * Threads: one owner at a time.
  */
 #ifndef HW_CLI_LIVE_MODEL_H
 #define HW_CLI_LIVE_MODEL_H
@@ -17,6 +19,7 @@
 #include "cli/live_source.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
+#include "views/callers.h"
 #include "views/flame.h"
 #include "views/process.h"
 
@@ -40,6 +43,7 @@ struct hw_live_now {
     struct hw_functions *functions;
     struct hw_demangler *demangler;
     struct hw_namer namer;
+    struct hw_shown_program program;
     HW_VEC(char *) labels; /* by function */
     HW_VEC(struct hw_live_row) rows;
 };

@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "cli/screen.h"
 #include "cli/units.h"
+#include "export/figures.h"
 
 #include "base/banned.h"
 
@@ -147,7 +148,8 @@ static void draw_row(struct hw_screen *s, const struct hw_live_model *m,
     hw_screen_field(s, HW_STYLE_DIM, r->rate > 0 ? hw_fmt_bytes(text, r->rate) : "", 11, true);
     hw_screen_put(s, HW_STYLE_PLAIN, "  ");
     hw_screen_put(s, HW_STYLE_PLAIN, r->label);
-    struct hw_bytes module = hw_module_base(m->now.p->callsites, r->module);
+    struct hw_bytes module =
+        hw_program_module_shown(&m->now.program, m->now.p->callsites, r->module);
     (void)snprintf(in, sizeof in, "  (%.*s)", (int)(module.n < 120 ? module.n : 120),
                    (const char *)module.p);
     if (module.n)
@@ -273,7 +275,7 @@ void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct
     for (int k = 0; k < HW_METRIC_COUNT; k++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)k),
                        hw_value_get(&m->total, (enum hw_metric)k));
-    hw_json_kv_double(j, "space_error", m->error);
+    hw_json_put_errors(j, &m->total, m->interval_bytes);
     hw_json_kv_int(j, "growth", m->total.space - m->base_space);
     hw_json_key(j, "functions");
     hw_json_begin_array(j);
@@ -295,8 +297,7 @@ void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct
         hw_json_kv_int(j, "total_space", r->total.space);
         hw_json_kv_int(j, "growth", r->growth);
         hw_json_kv_double(j, "alloc_space_per_second", r->rate);
-        hw_json_kv_double(j, "space_error",
-                          hw_value_error(&r->self, HW_METRIC_SPACE, m->interval_bytes));
+        hw_json_put_errors(j, &r->self, m->interval_bytes);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

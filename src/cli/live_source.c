@@ -79,7 +79,8 @@ int hw_live_source_look(struct hw_live_source *s, int *fd, struct hw_control_liv
     if (!hw_controller_body(&e, facts, sizeof *facts))
         return hw_fail(err, HW_EFORMAT, 0, "the recorder's answer is too short");
     *fd = hw_controller_take_fd(s->controller);
-    return *fd < 0 ? hw_fail(err, HW_EFORMAT, 0, "the recorder sent no look") : HW_OK;
+    return *fd < 0 ? hw_fail(err, HW_EFORMAT, 0, "the recorder sent no data of the process")
+                   : HW_OK;
 }
 
 struct hw_controller *hw_live_source_controller(const struct hw_live_source *s)

@@ -1,6 +1,11 @@
 #include "cli/loss_text.h"
+#include "base/plural.h"
+
+#include <ctype.h>
+#include <string.h>
 
 #include "cli/units.h"
+#include "sql/sql.h"
 
 #include "base/banned.h"
 
@@ -22,12 +27,51 @@ static void put_process(struct hw_strbuf *out, const struct hw_profile *p, hw_up
     hw_strbuf_adds(out, "')");
 }
 
+static bool put_missed(struct hw_strbuf *out, struct hw_bytes name, uint64_t n)
+{
+    if (!hw_bytes_equal(name, hw_bytes_str("heapprofd_missed_processes")))
+        return false;
+    hw_strbuf_addf(out,
+                   "processes: %llu forked %s ended before the recorder could answer; what %s "
+                   "allocated is missing",
+                   (unsigned long long)n, n == 1 ? "process" : "processes", n == 1 ? "it" : "they");
+    return true;
+}
+
+/* What a file says that was cut off, by a copy or while it was being written. */
+static bool put_cut_off(struct hw_strbuf *out, struct hw_bytes name)
+{
+    if (!hw_bytes_equal(name, hw_bytes_str("trace_truncated")))
+        return false;
+    hw_strbuf_adds(out, "cut off: the file ends in the middle of a packet, and what came after is "
+                        "missing; copy it again, or read it when its recording has ended");
+    return true;
+}
+
+/* "Bytes that could not be read. Keyed by pid." -> "bytes that could not be read" */
+static void put_meaning(struct hw_strbuf *out, const char *meaning)
+{
+    const char *keyed = strstr(meaning, " Keyed by ");
+    size_t n = keyed ? (size_t)(keyed - meaning) : strlen(meaning);
+    while (n && meaning[n - 1] == '.')
+        n--;
+    bool is_word = n > 1 && (meaning[1] == ' ' || islower((unsigned char)meaning[1]));
+    hw_strbuf_addc(out, is_word ? (char)tolower((unsigned char)meaning[0]) : meaning[0]);
+    hw_strbuf_add(out, meaning + 1, n - 1);
+}
+
 static void put_stat(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)
 {
     struct hw_bytes name = hw_strings_get(strings_of(p), l->detail);
+    const char *meaning = hw_sql_stat_meaning(hw_strings_cstr(strings_of(p), l->detail));
+    if (put_missed(out, name, l->count) || put_cut_off(out, name))
+        return;
     hw_strbuf_adds(out, l->severity == HW_STAT_ERROR ? "error: " : "data loss: ");
+    if (meaning[0])
+        put_meaning(out, meaning);
+    hw_strbuf_adds(out, meaning[0] ? " (" : "");
     hw_strbuf_add_escaped(out, name.p, name.n);
-    hw_strbuf_addf(out, " = %llu", (unsigned long long)l->count);
+    hw_strbuf_addf(out, " = %llu%s", (unsigned long long)l->count, meaning[0] ? ")" : "");
     if (l->upid.v < p->processes.n) {
         hw_strbuf_adds(out, " in ");
         put_process(out, p, l->upid);
@@ -44,9 +88,11 @@ static void put_samples(struct hw_strbuf *out, const struct hw_profile *p, const
         hw_strbuf_add_escaped(out, reason.p, reason.n);
     else
         hw_strbuf_adds(out, "lost");
-    hw_strbuf_addf(out, ": %llu samples lost in ", (unsigned long long)l->count);
+    hw_strbuf_addf(out, ": %llu sample%s lost in ", (unsigned long long)l->count,
+                   hw_plural(l->count));
     put_process(out, p, l->upid);
-    hw_strbuf_adds(out, "; try a larger --shmem-size or interval");
+    hw_strbuf_adds(out, "; record again with a larger buffer (--shmem-size 64M) or fewer samples "
+                        "(-i 64K)");
 }
 
 static void put_refusal(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)
@@ -61,20 +107,27 @@ void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struc
     static const struct {
         const char *before, *after;
     } text[HW_LOSS_KIND_COUNT] = {
-        [HW_LOSS_OVERRAN] = {"buffer overrun: the profile of ",
-                             " ended early; try a larger --shmem-size or interval, or "
-                             "--block-client"},
+        [HW_LOSS_OVERRAN] =
+            {"buffer overrun: the profile of ",
+             " ended early: it allocated faster than the recorder read; record again with "
+             "--shmem-size 64M, -i 64K or --block-client"},
         [HW_LOSS_CORRUPTED] = {"buffer corrupted: the profile of ",
                                " ended early and may be wrong; the program overwrote the "
                                "profiler's memory, or this is our bug"},
         [HW_LOSS_REJECTED] = {"rejected: ", " is profiled by another session; end that one first"},
-        [HW_LOSS_GUARDRAIL] = {"guardrail: the profiler stopped itself in ",
-                               "; raise its memory or CPU limit, or the interval"},
-        [HW_LOSS_TIMEOUT] = {"timeout: the profile of ",
-                             " ended early because the recorder did not answer; try a larger "
-                             "--shmem-size"},
-        [HW_LOSS_STACK] = {"stack: the profile of ",
-                           " ended early: a thread ran on a stack with unknown bounds"},
+        [HW_LOSS_GUARDRAIL] = {"guardrail: the profile of ",
+                               " ended early: it reached its limit of memory or CPU time "
+                               "(max_heapprofd_memory_kb, max_heapprofd_cpu_secs); raise that, "
+                               "or record with fewer samples (-i 64K)"},
+        [HW_LOSS_TIMEOUT] =
+            {"timeout: the profile of ",
+             " ended early: its buffer was full and the recorder did not make room in "
+             "time; record again with --shmem-size 64M, or with "
+             "--block-client-timeout 0 to wait for it"},
+        [HW_LOSS_STACK] =
+            {"stack: the profile of ",
+             " ended early: a thread ran on a stack with unknown bounds, which coroutines "
+             "and JITs do; what was recorded before is right"},
     };
     char size[HW_UNIT_MAX];
     switch (l->kind) {
@@ -83,15 +136,19 @@ void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struc
         return;
     case HW_LOSS_UNWINDING:
         hw_strbuf_addf(out, "stacks: %llu sample%s of ", (unsigned long long)l->count,
-                       l->count == 1 ? "" : "s");
+                       hw_plural(l->count));
         put_process(out, p, l->upid);
-        hw_strbuf_addf(out, " %s a callstack that is cut short; the bytes are counted all the same",
+        hw_strbuf_addf(out,
+                       " %s a callstack that is cut short, at code that cannot be unwound; the "
+                       "bytes are counted all the same (heapwise explain cut-stacks)",
                        l->count == 1 ? "has" : "have");
         return;
     case HW_LOSS_INTERVAL:
         hw_strbuf_adds(out, "precision: the sampling interval of ");
         put_process(out, p, l->upid);
-        hw_strbuf_addf(out, " was raised to %s to keep up; try a larger --shmem-size",
+        hw_strbuf_addf(out,
+                       " was raised to %s because the recorder could not keep up; figures are less "
+                       "sure, none is missing; with --shmem-size 64M it may stay",
                        hw_fmt_bytes_exact(size, l->count));
         return;
     case HW_LOSS_STAT:

@@ -21,38 +21,39 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Words of the documents that are not here yet, and what does the job meanwhile. A row of
- * commands.def takes precedence. */
-static const struct {
-    const char *word, *instead;
-} later[] = {
-    {"ui", "open the trace in https://ui.perfetto.dev"},
-    {"leaks", "heapwise record -c 30s; 'growing' in heapwise report"},
-    {"diff", "go tool pprof -base A B, of heapwise convert -t pprof"},
-    {"graph", NULL},
-    {"infra", NULL},
-    {"merge", "traces in Perfetto's format join by cat"},
-    {"push", "heapwise convert -t pprof"},
-    {"serve", "heapprofd"},
-};
+/* What other profilers call it; the spelling leads elsewhere ("run" is near "ui"). */
+static const char *meant(const char *word)
+{
+    static const char *const words[][2] = {
+        {"run", "record -- COMMAND"},
+        {"start", "record -- COMMAND"},
+        {"exec", "record -- COMMAND"},
+        {"profile", "record -- COMMAND"},
+        {"show", "report"},
+        {"top", "live PID"},
+        {"list", "ps"},
+        {"view", "ui"},
+        {"web", "ui"},
+        {"export", "convert"},
+        {"import", "convert"},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(words); i++)
+        if (strcmp(word, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
+}
 
 static int unknown_word(const char *word)
 {
-    for (size_t i = 0; i < HW_ARRAY_LEN(later); i++) {
-        if (strcmp(word, later[i].word) != 0)
-            continue;
-        fprintf(stderr, "heapwise: '%s' is not in this version\n", word);
-        if (later[i].instead)
-            hw_cli_hint("%s", later[i].instead);
-        return HW_EXIT_UNSUPPORTED;
-    }
     const char *known[HW_CMD_COUNT];
     size_t n = 0;
     for (int i = 0; i < HW_CMD_COUNT; i++)
         if (!(hw_commands[i].flags & HW_CF_HIDDEN))
             known[n++] = hw_commands[i].name;
     fprintf(stderr, "heapwise: unknown command '%s'\n", word);
-    const char *near = hw_did_you_mean(word, known, n);
+    const char *near = meant(word);
+    if (!near)
+        near = hw_did_you_mean(word, known, n);
     if (near)
         hw_cli_hint("did you mean 'heapwise %s'?", near);
     else

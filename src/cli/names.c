@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "codec/pb.h"
@@ -94,14 +95,55 @@ static void tell_files(void *ctx, size_t files)
     fprintf(stderr, "\r\033[Klooking for symbols: %zu files", files);
 }
 
+static void tell_fetching(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    if (total)
+        fprintf(stderr, "\r\033[Kdebuginfod: %llu of %llu KiB; Ctrl-C goes on without",
+                (unsigned long long)done >> 10, (unsigned long long)total >> 10);
+    else
+        fputs("\r\033[Kwaiting for debuginfod; Ctrl-C goes on without", stderr);
+}
+
+/* The first Ctrl-C ends the search for names, the second one the program. */
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static bool is_interrupted(void *ctx)
+{
+    (void)ctx;
+    return interrupted;
+}
+
+/* Only where nobody else has taken the signal. */
+static bool catch_interrupt(struct sigaction *before)
+{
+    const struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    interrupted = 0;
+    return sigaction(SIGINT, NULL, before) == 0 && !(before->sa_flags & SA_SIGINFO) &&
+           before->sa_handler == SIG_DFL && sigaction(SIGINT, &act, NULL) == 0;
+}
+
 static void tell_summary(const struct hw_symbolize_result *r)
 {
-    fprintf(stderr, "symbolized %zu of %zu frames in %zu files", r->n_symbolized, r->n_frames,
-            r->n_modules);
+    fprintf(stderr, "symbolized %zu of %zu frame%s in %zu file%s", r->n_symbolized, r->n_frames,
+            hw_plural(r->n_frames), r->n_modules, hw_plural(r->n_modules));
+    if (r->n_left)
+        fprintf(stderr, "; %zu left", r->n_left);
     if (r->n_missing)
-        fprintf(stderr, "; %zu files not found", r->n_missing);
+        fprintf(stderr, "; %zu file%s not found", r->n_missing, hw_plural(r->n_missing));
     if (r->n_no_build_id)
-        fprintf(stderr, "; %zu frames in files without build id", r->n_no_build_id);
+        fprintf(stderr, "; %zu frame%s in files without build id", r->n_no_build_id,
+                hw_plural(r->n_no_build_id));
+    size_t told = r->n_symbolized + r->n_left + r->n_no_build_id;
+    if (r->n_missing == 0 && told < r->n_frames)
+        fprintf(stderr, "; %zu in files that have no debug information (heapwise explain no-names)",
+                r->n_frames - told);
     fputc('\n', stderr);
     if (r->n_missing && !environment("PERFETTO_BINARY_PATH"))
         hw_cli_hint("PERFETTO_BINARY_PATH=DIR[:DIR...] names the directories to search");
@@ -137,11 +179,13 @@ int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
                                      .n_breakpad_dirs = w->n_breakpad_dirs,
                                      .llvm_symbolizer = other_symbolizer(cli),
                                      .debuginfod = true};
+    o.where.no_paths = flags & HW_NAMES_AWAY;
     if (!(flags & HW_NAMES_QUIET)) {
         o.missing = tell_missing;
         o.warn = tell_warning;
         if (isatty(STDERR_FILENO)) {
             o.progress = tell_progress;
+            o.fetching = tell_fetching;
             o.where.progress = tell_files;
         }
     }
@@ -151,7 +195,13 @@ int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
         o.budget_ns = CHEAP_NS;
         o.unnamed_only = true;
     }
+    struct sigaction before;
+    bool caught = !(flags & HW_NAMES_CHEAP) && catch_interrupt(&before);
+    if (caught)
+        o.stopped = o.where.stopped = is_interrupted;
     int rc = hw_symbolize(p, &o, out, &r, err);
+    if (caught)
+        (void)sigaction(SIGINT, &before, NULL);
     if (rc == HW_OK && !(flags & HW_NAMES_QUIET))
         tell_summary(&r);
     return rc;
@@ -202,7 +252,7 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
     if (rc == HW_OK && p) {
         rc = apply(p, made);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "original names"); /* returned below */
+            (void)hw_fail(err, rc, 0, "original names:"); /* returned below */
     }
     if (rc == HW_OK && out)
         hw_strbuf_add(&out->buf, made.p, made.n);
@@ -223,13 +273,14 @@ static void by_map(const struct hw_cli *cli, struct hw_profile *p, const char *w
 
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
 {
-    hw_names_by_environment_to(cli, p, NULL);
+    hw_names_by_environment_to(cli, p, 0, NULL);
 }
 
-void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, struct hw_pb *out)
+void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                                struct hw_pb *out)
 {
     struct hw_error err = {0};
-    unsigned flags = hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0;
+    flags |= hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0;
     if (hw_names_symbols_asked(cli) && hw_names_symbolize(cli, p, flags, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     err = (struct hw_error){0};

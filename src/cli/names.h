@@ -21,7 +21,8 @@ struct hw_profile;
 
 enum hw_names_flags {
     HW_NAMES_QUIET = 1, /* nothing on standard error */
-    HW_NAMES_CHEAP = 2  /* what costs next to nothing: no file above 256 MiB */
+    HW_NAMES_CHEAP = 2, /* what costs next to nothing: no file above 256 MiB */
+    HW_NAMES_AWAY = 4   /* of a trace of strangers: its modules' own paths are not looked at */
 };
 
 /* Where names come from, for a command that says it in its own way. */
@@ -45,8 +46,9 @@ int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *o
 /* For commands that read a trace: as the environment and the options ask; failures are told, and
  * the work goes on. */
 void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p);
-/* The same, and what it found as packets. */
-void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, struct hw_pb *out);
+/* The same, and what it found as packets. flags: HW_NAMES_AWAY or 0. */
+void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                                struct hw_pb *out);
 
 /*
  * Symbols for a trace just recorded: appended to it (out NULL), or written to a file of their own.

@@ -80,7 +80,7 @@ int hw_parse_limit(const char *text, bool bytes, struct hw_limit *out, struct hw
         char *end;
         double share = strtod(text, &end);
         if (end != text + len - 1 || !(share >= 0) || !isfinite(share))
-            return hw_fail(err, HW_EINVAL, 0, "'%s' is no share", text);
+            return hw_fail(err, HW_EINVAL, 0, "'%s' is not a share", text);
         *out = (struct hw_limit){share, true};
         return HW_OK;
     }

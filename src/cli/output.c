@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
@@ -75,6 +76,40 @@ static bool is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+/* What could only fail when the recording is over is found now. A pipe's reader may come later. */
+static int check_special(const char *path, struct hw_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return hw_fail_sys(err, "cannot write '%s'", path);
+    if (S_ISDIR(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0,
+                       "'%s' is a directory; name a file in it: '%s%sNAME.trace'", path, path,
+                       path[strlen(path) - 1] == '/' ? "" : "/");
+    if (S_ISSOCK(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is a socket; name a file or a pipe", path);
+    if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0)
+        return hw_fail_sys(err, "cannot write '%s'", path);
+    return HW_OK;
+}
+
+int hw_output_check(const char *path, struct hw_error *err)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0)
+        return HW_OK;
+    if (stat(path, &st) == 0)
+        return check_special(path, err);
+    const char *slash = strrchr(path, '/');
+    hw_autofree char *dir =
+        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!dir)
+        return hw_fail(err, HW_ENOMEM, 0, "name of the output");
+    return faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0
+               ? hw_fail_sys(err, "cannot create '%s'", path)
+               : HW_OK;
+}
+
 static int open_part(struct hw_output *o, struct hw_error *err)
 {
     struct hw_strbuf b = {0};
@@ -106,8 +141,10 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
             return hw_fail(err, HW_ENOMEM, 0, "name of the output");
     }
     if (o.to_stdout || is_special(o.final_name)) {
-        o.fd = open_unlinked(err);
-        rc = o.fd < 0 ? o.fd : HW_OK;
+        rc = o.to_stdout ? HW_OK : check_special(o.final_name, err);
+        if (rc == HW_OK)
+            o.fd = rc = open_unlinked(err);
+        rc = rc < 0 ? rc : HW_OK;
     } else {
         rc = open_part(&o, err);
     }
@@ -173,15 +210,70 @@ static int name_file(struct hw_output *o, const char *command, int pid, struct h
                        o->final_name);
 }
 
-int hw_output_finish(struct hw_output *o, const char *command, int pid, struct hw_error *err)
+static int copy_out(const struct hw_output *o, struct hw_error *err)
 {
     if (o->to_stdout)
         return copy_to(o->fd, STDOUT_FILENO, err);
-    if (!o->part) {
-        hw_autofd int to = open(o->final_name, O_WRONLY | O_CLOEXEC);
+    hw_autofd int to = open(o->final_name, O_WRONLY | O_CLOEXEC);
+    if (to < 0)
+        return hw_fail_sys(err, "cannot write '%s'", o->final_name);
+    return copy_to(o->fd, to, err);
+}
+
+/* A file of the default name in dir; NULL where it cannot be written. */
+static char *save_in(int from, const char *dir, const char *command, int pid)
+{
+    enum { TRIES = 100 };
+    for (unsigned try = 1; try <= TRIES; try++) {
+        hw_autofree char *name = default_name(command, pid, try);
+        struct hw_strbuf b = {0};
+        hw_strbuf_addf(&b, "%s/%s", dir, name ? name : "");
+        hw_autofree char *path = hw_strbuf_take(&b);
+        if (!name || !path)
+            return NULL;
+        hw_autofd int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (to < 0 && errno == EEXIST)
+            continue;
         if (to < 0)
-            return hw_fail_sys(err, "cannot write '%s'", o->final_name);
-        return copy_to(o->fd, to, err);
+            return NULL;
+        if (copy_to(from, to, NULL) == 0)
+            return strdup(path);
+        (void)unlink(path); /* half a trace under a whole one's name */
+        return NULL;
+    }
+    return NULL;
+}
+
+/* The copy failed, and the bytes are in a file without a name: they get one. */
+static void rescue(struct hw_output *o, const char *command, int pid, struct hw_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    const char *dirs[] = {".", tmp && tmp[0] ? tmp : "/tmp"};
+    char why[HW_ERROR_TEXT_MAX];
+    (void)snprintf(why, sizeof why, "%s", err->text);
+    for (size_t i = 0; i < HW_ARRAY_LEN(dirs); i++) {
+        char *path = save_in(o->fd, dirs[i], command, pid);
+        if (!path)
+            continue;
+        free(o->final_name);
+        o->final_name = path;
+        o->to_stdout = false;
+        o->rescued = true;
+        (void)hw_fail(err, HW_ESYS, 0, "%.150s; the trace is in '%.100s' instead", why, path);
+        return;
+    }
+}
+
+int hw_output_finish(struct hw_output *o, const char *command, int pid, struct hw_error *err)
+{
+    if (!o->part) {
+        struct hw_error mine = {0};
+        int rc = copy_out(o, &mine);
+        if (rc < 0)
+            rescue(o, command, pid, &mine);
+        if (rc < 0 && err)
+            *err = mine;
+        return rc;
     }
     int rc = name_file(o, command, pid, err);
     if (rc == 0) {

@@ -130,6 +130,8 @@ static void print_state(const struct hw_service_state *s, bool all)
     printf("service: heapwise %s, pid %d\n", s->version, s->pid);
     printf("programs connect to: %s\n", s->producer_socket);
     printf("programs that wait for a session: %" PRIu64 "\n", s->waiting_clients);
+    if (s->refused_clients)
+        printf("programs refused since their user has too many: %" PRIu64 "\n", s->refused_clients);
     if (all)
         printf("data sources: android.heapprofd, linux.process_stats, linux.system_info, "
                "android.packages_list (empty)\n");
@@ -200,7 +202,7 @@ static int write_end(int fd, struct hw_error *err)
         return rc;
     rc = hw_trace_write_event(w, 5 /* tracing_disabled */, err);
     if (rc == 0)
-        rc = hw_trace_write_stats(w, err);
+        rc = hw_trace_write_stats(w, /* n_missed = */ 0, err);
     hw_trace_writer_free(w);
     return rc;
 }

@@ -1,4 +1,5 @@
 #include "cli/processes.h"
+#include "cli/process_reads.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -26,6 +27,28 @@ static void find_session(const struct hw_recorders *all, struct hw_process_row *
         }
 }
 
+/* The recorder that would be asked does not profile itself, nor what works for it. */
+static void refuse_recorder(const struct hw_recorders *all, struct hw_process_row *row)
+{
+    enum { MOST_BELOW = 4 };
+    int32_t recorder = all->all.n && !all->all.v[0].embedded ? all->all.v[0].state.pid : 0;
+    int32_t pid = recorder > 0 ? row->pid : 0;
+    for (int depth = 0; pid > 1 && depth < MOST_BELOW && pid != recorder; depth++) {
+        struct hw_pid p;
+        struct hw_proc_stat st = {0};
+        if (hw_pid_open(pid, &p, NULL) == 0) {
+            (void)hw_proc_stat(p.dir, &st); /* unreadable: no parent */
+            hw_pid_done(&p);
+        }
+        pid = st.ppid;
+    }
+    if (recorder <= 0 || pid != recorder)
+        return;
+    row->why.code = "protected";
+    (void)snprintf(row->why.text, sizeof row->why.text, "process %d %s", row->pid,
+                   row->pid == recorder ? "is the recorder" : "works for the recorder");
+}
+
 static bool read_row(struct hw_process_row *row,
                      bool (*meant)(void *ctx, int32_t pid, const char *argv0), void *ctx)
 {
@@ -33,7 +56,7 @@ static bool read_row(struct hw_process_row *row,
     struct hw_proc_status status;
     if (hw_pid_open(row->pid, &p, NULL) < 0)
         return false; /* ended meanwhile */
-    hw_proc_argv0(p.dir, row->name, sizeof row->name);
+    hw_read_argv0(&p, row->name, sizeof row->name);
     bool is_meant = !meant || meant(ctx, row->pid, row->name);
     if (is_meant && hw_proc_status(p.dir, &status) == 0) {
         row->rss_kb = status.vm_rss_kb;
@@ -53,7 +76,7 @@ static const char *allocator_of(int32_t pid)
     const char *name = NULL;
     if (hw_pid_open(pid, &p, NULL) < 0)
         return NULL;
-    if (hw_maps_read(p.dir, &maps, NULL) == HW_OK)
+    if (hw_read_maps(&p, &maps) == HW_OK)
         name = hw_allocator_name(&maps);
     hw_maps_done(&maps);
     hw_pid_done(&p);
@@ -103,7 +126,8 @@ int hw_processes_find(const struct hw_recorders *all,
         if (!read_row(&row, meant, ctx))
             continue;
         find_session(all, &row);
-        if (!row.session || known)
+        refuse_recorder(all, &row);
+        if (!row.why.code && (!row.session || known))
             diagnose(&row, known);
         if (!row.why.code || every)
             (void)hw_vec_push(out, row); /* out of memory: the list is shorter, nothing else */

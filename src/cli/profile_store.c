@@ -149,17 +149,16 @@ static int make_dirs(const char *dir, struct hw_error *err)
 
 int hw_profile_store_open(struct hw_profile_store *s, const char *dir, struct hw_error *err)
 {
-    struct stat st;
     int rc = make_dirs(dir, err);
     if (rc < 0)
         return rc;
     s->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->fd < 0 || fstat(s->fd, &st) < 0)
+    if (s->fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", dir);
     s->dir = strdup(dir);
-    if (st.st_mode & S_IWOTH)
-        rc = hw_fail(err, HW_EPERM, 0, "everybody may write into '%s': chmod o-w it", dir);
-    else if (!s->dir || (rc = list_all(s)) < 0)
+    rc =
+        hw_fd_check_owner(s->fd, dir, err); /* who swaps a day for a link has us remove elsewhere */
+    if (rc == 0 && (!s->dir || (rc = list_all(s)) < 0))
         rc = hw_fail(err, HW_ENOMEM, 0, "list of '%s'", dir);
     if (rc < 0)
         hw_profile_store_close(s);
@@ -275,7 +274,7 @@ int hw_profile_store_add(struct hw_profile_store *s, const struct hw_profile_nam
         s->n_dropped++;
         rc = rc == HW_ESYS
                  ? hw_fail_sys(err, "a profile of '%s' is dropped: '%s'", name->process, s->dir)
-                 : hw_fail(err, rc, 0, "profile of '%s'", name->process);
+                 : hw_fail(err, rc, 0, "profile of '%s':", name->process);
         hw_strbuf_done(&to);
         return rc;
     }

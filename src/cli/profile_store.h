@@ -2,9 +2,10 @@
  * profile_store.h - profiles of continuous recording in a directory, as many as are wanted
  *
  * Shapes:  DIR/YYYY-MM-DD/HHMMSS.mmm-PROCESS-PID-HEAP.pb.gz (UTC), each complete or not there. What
- * is too old or too much goes, oldest first. The list of files is in memory. Errors:  HW_ESYS,
- * HW_ENOMEM, HW_EPERM (a directory that others may write). A full disk makes room by the oldest
- * ones; what still does not fit is dropped and counted. Cost:    O(files) once; then O(1) a file.
+ *          is too old or too much goes, oldest first. The list of files is in memory.
+ * Errors:  HW_ESYS, HW_ENOMEM, HW_EPERM (a directory that others may write). A full disk makes room
+ *          by the oldest ones; what still does not fit is dropped and counted.
+ * Cost:    O(files) once; then O(1) a file.
  * Threads: one owner.
  */
 #ifndef HW_CLI_PROFILE_STORE_H

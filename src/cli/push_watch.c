@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "cli/cli.h"
@@ -245,8 +246,8 @@ int hw_push_watch(struct hw_push_job *j, const char *dir, struct hw_error *err)
             rc = hw_delivery_step(&j->delivery, &wait_ms, err);
         uint64_t dropped = hw_spool_take_dropped(&j->spool);
         if (dropped)
-            hw_log(WARN, "%" PRIu64 " requests were dropped from spool '%s' unsent", dropped,
-                   j->spool.path);
+            hw_log(WARN, "%" PRIu64 " request%s dropped from spool '%s' unsent", dropped,
+                   dropped == 1 ? " was" : "s were", j->spool.path);
         if (rc == 0 && wait_ms)
             rc = hw_delivery_sleep(&j->delivery, wait_ms < LOOK_MS ? wait_ms : LOOK_MS, err);
         else if (rc == 0 && j->delivery.stop && *j->delivery.stop)

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "cli/cli.h"
@@ -282,7 +283,7 @@ static void flush_same_errors(struct batch *b)
 {
     if (b->n_same_error)
         fprintf(stderr, "the same of %zu more file%s\n", b->n_same_error,
-                b->n_same_error == 1 ? "" : "s");
+                hw_plural(b->n_same_error));
     b->n_same_error = 0;
 }
 
@@ -476,7 +477,7 @@ static int result(struct batch *b)
     flush_same_errors(b);
     if (b->n_unknown && !hw_opt_flag(&b->q->cli->opts, HW_OPT_QUIET))
         fprintf(stderr, "%zu file%s without a profile left out\n", b->n_unknown,
-                b->n_unknown == 1 ? "" : "s");
+                hw_plural(b->n_unknown));
     if (b->traces.n == 0) {
         hw_cli_error(b->q->cli, NULL, "no traces there");
         return HW_EXIT_NO_DATA;

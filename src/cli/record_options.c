@@ -1,8 +1,12 @@
 #include "cli/record_options.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "cli/build_config.h"
 #include "cli/options.h"
 #include "config/config.h"
@@ -47,6 +51,27 @@ static uint32_t every_ms(const struct hw_opts *o, enum hw_option_id option)
     return implied ? MEMORY_INFRA_MS : (uint32_t)hw_opt_num(o, option);
 }
 
+/* Python was told so by the environment: the command's is ours, a process has its own. */
+static bool has_python_malloc(const struct hw_record_words *w)
+{
+    static const char name[] = "PYTHONMALLOC=malloc"; /* or malloc_debug */
+    const char *own = getenv("PYTHONMALLOC");
+    char path[64];
+    hw_autofree char *text = NULL;
+    size_t n;
+    if (!w->attach)
+        return !w->all && own && strncmp(own, "malloc", 6) == 0;
+    if (w->n_pids != 1)
+        return false;
+    (void)snprintf(path, sizeof path, "/proc/%llu/environ", (unsigned long long)w->pids[0]);
+    if (hw_file_read(AT_FDCWD, path, 256 << 10, &text, &n, NULL) < 0)
+        return false;
+    for (const char *at = text; at < text + n; at += strlen(at) + 1)
+        if (strncmp(at, name, sizeof name - 1) == 0)
+            return true;
+    return false;
+}
+
 static struct hw_config_request request_of(const struct hw_record_words *w)
 {
     const struct hw_opts *o = w->opts;
@@ -80,7 +105,7 @@ static struct hw_config_request request_of(const struct hw_record_words *w)
         .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
         .java_graph = hw_opt_flag(o, HW_OPT_JAVA_GRAPH),
         .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
-        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
+        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS) || has_python_malloc(w),
         .all = w->all,
         .no_startup = w->attach || hw_opt_flag(o, HW_OPT_NO_STARTUP),
         .no_running = hw_opt_flag(o, HW_OPT_NO_RUNNING),
@@ -141,17 +166,17 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
     else if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         wrong = "--exact and --interval exclude each other";
     else if (w->attach && o->n_args == 0)
-        wrong = "no process given";
+        wrong = "no process given: which pid or name?";
     else if (w->all && is_named(w))
         wrong = "--all and --name exclude each other";
     else if (w->all && o->n_args)
         wrong = "--all takes no command";
     else if (is_named(w) && o->n_args)
-        wrong = "--name takes no command: it is about processes that others start";
+        wrong = "--name takes no command: it profiles processes that others start";
     else if (w->all && hw_opt_flag(o, HW_OPT_FOLLOW_FORK))
-        wrong = "--all means forked children anyway";
+        wrong = "--all includes forked children anyway; leave --follow-fork out";
     else if (no_running && no_startup)
-        wrong = "--no-running and --no-startup leave nobody";
+        wrong = "--no-running and --no-startup together leave no process to profile";
     else if ((no_running || no_startup) && !w->all && !is_named(w))
         wrong = "--no-running and --no-startup are for --name and --all";
     else if ((w->all || is_named(w)) && hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS))

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "daemon/core.h"
 
@@ -22,9 +23,10 @@
 enum {
     START_TIMEOUT_MS = 30000,
     TICK_MS = 200,
-    GRACE_MS = 2000,        /* the program's own time to end after Ctrl-C */
-    ORPHANS_MS = 300,       /* --follow-fork: a child of the last target may be on its way */
-    END_TIMEOUT_MS = 120000 /* for the final dumps, beyond any time-out of the recorder's */
+    GRACE_MS = 2000,         /* the program's own time to end after Ctrl-C */
+    ORPHANS_MS = 300,        /* --follow-fork: a child of the last target may be on its way */
+    END_TIMEOUT_MS = 120000, /* for the final dumps, beyond any time-out of the recorder's */
+    HURRY_MS = 10000         /* for a recorder that was asked twice: it needs one or two seconds */
 };
 
 static const uint64_t ms = 1000000; /* ns */
@@ -69,13 +71,36 @@ void hw_recording_give_up(struct hw_recording *r)
     r->gave_up = true;
 }
 
+/* Asked twice: the recorder ends the file with what there is, and the program is not waited for. */
+static void hurry(struct hw_recording *r)
+{
+    struct hw_error ignored;
+    hw_recording_stop(r);
+    if (r->hurried || !r->stop_sent || r->is_ended)
+        return;
+    r->hurried = true;
+    r->stop_at_ns = hw_now_monotonic_ns() + HURRY_MS * ms;
+    (void)hw_controller_stop(r->controller, 0, &ignored); /* its death shows as end of file */
+}
+
 static void interrupted(struct hw_recording *r)
 {
     r->n_interrupts++;
-    if (!program_runs(r) || r->n_interrupts > 1)
+    if (r->n_interrupts > 1)
+        hurry(r);
+    else if (!program_runs(r))
         hw_recording_stop(r);
     else if (!r->stop_sent)
         r->stop_at_ns = hw_now_monotonic_ns() + GRACE_MS * ms;
+}
+
+/* Its end is ours, unless it does not hear. */
+static void pass_on(struct hw_recording *r, int number)
+{
+    (void)kill(r->launch->pid, number); /* not reaped yet, so it is that process */
+    r->n_terms += number == SIGTERM;
+    if (r->n_terms > 1)
+        hurry(r);
 }
 
 static void on_signal(struct hw_recording *r, const struct signalfd_siginfo *s)
@@ -87,7 +112,7 @@ static void on_signal(struct hw_recording *r, const struct signalfd_siginfo *s)
         return;
     }
     if (number != SIGINT && program_runs(r)) {
-        (void)kill(r->launch->pid, number); /* its end is ours */
+        pass_on(r, number);
         return;
     }
     /* The terminal's Ctrl-C reached the program, too; one sent to us alone did not. */
@@ -116,10 +141,10 @@ static void show_progress(struct hw_recording *r)
     if (first && !terminal)
         return; /* the first line after 30 s */
     double seconds = (double)(now - r->started_ns) / 1e9;
-    fprintf(stderr, "%s%.0f s  %" PRIu64 " samples  %.1f MiB  %u dumps  lost %" PRIu64 "%s",
+    fprintf(stderr, "%s%.0f s  %" PRIu64 " samples  %.1f MiB  %u dump%s  lost %" PRIu64 "%s",
             terminal ? "\r\033[K" : "", seconds, r->last.n_samples,
-            (double)r->last.bytes_written / 1048576, r->last.n_dumps, r->last.n_lost,
-            terminal ? "" : "\n");
+            (double)r->last.bytes_written / 1048576, r->last.n_dumps, hw_plural(r->last.n_dumps),
+            r->last.n_lost, terminal ? "" : "\n");
     r->line_open = terminal;
 }
 
@@ -148,6 +173,9 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     char **slot =
         s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED ? &t->reason : &t->name;
     t->connected |= s.state == HW_TARGET_CONNECTED;
+    if (s.state == HW_TARGET_CALLED && !t->called)
+        t->called_ns = r->last_target_ns;
+    t->called |= s.state == HW_TARGET_CALLED;
     if (text && text[0] && (slot == &t->reason || s.state == HW_TARGET_CONNECTED)) {
         free(*slot);
         *slot = text;
@@ -163,6 +191,12 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     }
 }
 
+static bool is_of_descriptors(struct hw_bytes warning)
+{
+    static const char start[] = "no more descriptors";
+    return warning.n >= sizeof start - 1 && memcmp(warning.p, start, sizeof start - 1) == 0;
+}
+
 static void on_ended(struct hw_recording *r, const struct hw_controller_event *e)
 {
     if (!hw_controller_body(e, &r->ended, sizeof r->ended))
@@ -176,6 +210,7 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
 {
     switch (e->type) {
     case HW_CTL_WARNING:
+        r->lacked_descriptors |= is_of_descriptors(e->body);
         progress_line_end(r);
         if (r->warned)
             r->warned(r->ctx, e->body);
@@ -213,6 +248,7 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
     case HW_CTL_LIVE:
     case HW_CTL_MARK:
     case HW_CTL_LEAVE:
+    case HW_CTL_RATE:
     case HW_CTL_LIVE_REPLY:
     case HW_CTL_LEFT:
     case HW_CTL_LAST:
@@ -303,7 +339,7 @@ static void tick(struct hw_recording *r)
 static bool finished(const struct hw_recording *r)
 {
     bool written = r->is_ended || r->recorder_gone;
-    return written && (!program_runs(r) || r->n_interrupts > 1 || r->gave_up);
+    return written && (!program_runs(r) || r->n_interrupts > 1 || r->n_terms > 1 || r->gave_up);
 }
 
 static int wait_some(struct hw_recording *r)
@@ -348,6 +384,8 @@ static int loop(struct hw_recording *r, struct hw_error *err)
         }
         tick(r);
         if (r->stop_sent && hw_now_monotonic_ns() >= r->stop_at_ns) {
+            if (r->hurried)
+                hw_controller_kill(r->controller);
             hw_controller_abandon(r->controller);
             r->recorder_gone = true;
             rc = hw_fail(err, HW_ETIMEOUT, 0, "the recorder does not end the recording");
@@ -370,7 +408,7 @@ static int listen_to_signals(struct hw_recording *r, struct hw_error *err)
 
 int hw_recording_adopt(struct hw_recording *r, struct hw_error *err)
 {
-    r->is_started = true;
+    r->is_started = r->is_adopted = true;
     r->started_ns = hw_now_monotonic_ns();
     return listen_to_signals(r, err);
 }
@@ -447,6 +485,8 @@ bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_ta
 {
     if (r->recorder_gone)
         return false; /* nobody counted: what is there is worth a look */
+    if (r->is_adopted)
+        return r->ended.n_samples == 0;
     return !t || r->ended.n_samples == 0 ||
            (t->state == HW_TARGET_EXECED && hw_recording_is_starter(t));
 }

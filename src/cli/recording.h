@@ -7,8 +7,9 @@
  *          lets the program go (if there is one) and returns when the file is complete and the
  *          program has ended, or was given up.
  *          SIGINT: first time the program gets two seconds to end by itself, then the recording is
- *          stopped; second time nothing is waited for but the file. SIGTERM, SIGHUP, SIGQUIT go to
- *          the program; without one they stop the recording. SIGUSR1 dumps.
+ *          stopped; second time nothing is waited for but the file, and that ends at once. SIGTERM,
+ *          SIGHUP, SIGQUIT go to the program, and a second SIGTERM ends the recording, too;
+ *          without a program they are like SIGINT. SIGUSR1 dumps.
  *          hw_recording_block_signals must come before anything is forked.
  *          A server has signals of its own: with own_signals it is steered by `each`, which may
  *          call hw_recording_stop and hw_recording_give_up.
@@ -31,10 +32,12 @@ struct hw_error;
 
 struct hw_seen_target {
     int32_t pid;
-    uint32_t state; /* the last one: enum hw_target_state */
-    bool connected; /* was profiled at some time */
-    char *name;     /* owned; of the last connection */
-    char *reason;   /* owned; of a failure or refusal; NULL */
+    uint32_t state;     /* the last one: enum hw_target_state */
+    bool connected;     /* was profiled at some time */
+    bool called;        /* was ready to be */
+    uint64_t called_ns; /* since when; monotonic */
+    char *name;         /* owned; of the last connection */
+    char *reason;       /* owned; of a failure or refusal; NULL */
 };
 
 struct hw_recording {
@@ -57,14 +60,17 @@ struct hw_recording {
 
     /* results */
     bool is_started, is_ended, recorder_gone;
+    bool is_adopted; /* targets: only those that came since */
     struct hw_control_ended ended;
     char reason[256];
-    unsigned n_interrupts;
+    unsigned n_interrupts, n_terms;
+    bool hurried;       /* the recorder was asked twice */
     int program_status; /* of waitpid; -1 = it still runs */
     HW_VEC(struct hw_seen_target) targets;
     struct hw_control_progress last;
     uint64_t started_ns;
     bool stop_sent;
+    bool lacked_descriptors; /* the recorder did, and said so */
 
     /* private */
     int signal_fd;

@@ -76,7 +76,7 @@ int hw_report_print(const struct hw_profile *p, const struct hw_report_options *
     if (fflush(out) != 0 || ferror(out))
         return hw_fail_sys(err, "cannot write the report");
     if (rc < 0)
-        return hw_fail(err, rc, 0, "report");
+        return hw_fail(err, rc, 0, "report:");
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 

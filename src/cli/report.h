@@ -32,7 +32,8 @@ struct hw_report_options {
     bool json;        /* the stable object in place of the text */
     bool color, unicode;
     unsigned width;
-    const char *path; /* of the trace, for "next:"; NULL leaves that out */
+    const char *path; /* of the trace, for commands; NULL: they leave it out */
+    bool is_followed; /* the caller says what comes next */
     struct hw_wrappers wrappers;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "cli/show.h"
 
 #include "base/banned.h"
@@ -65,6 +66,7 @@ static void put_peak(struct hw_report_data *d)
         s->now.objects = s->peak.objects;
         s->now.samples = s->peak.samples;
         s->now.variance = s->peak.variance;
+        s->now.variance_objects = s->peak.variance_objects;
     }
 }
 
@@ -72,24 +74,46 @@ static int find_trends(struct hw_report_data *d)
 {
     size_t n = d->view.moments.n;
     d->trends = calloc(d->n_rows + 1, sizeof *d->trends);
-    double *history = calloc(d->n_rows * n + 1, sizeof *history);
-    double *t = calloc(n + 1, sizeof *t);
-    int rc = d->trends && history && t ? HW_OK : HW_ENOMEM;
-    if (rc == 0 && !d->shows_peak)
-        rc =
-            hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, history);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    hw_autofree double *live = calloc(d->n_rows * n + 1, sizeof *live);
+    hw_autofree double *moved = calloc(d->n_rows * n + 1, sizeof *moved);
+    hw_autofree double *t = calloc(n + 1, sizeof *t);
+    if (!d->trends || !live || !moved || !t)
+        return HW_ENOMEM;
+    if (d->shows_peak)
+        return HW_OK;
+    struct hw_sites_history h = {live, moved};
+    int rc = hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, &h);
+    for (size_t i = 0; i < n; i++)
         t[i] = (double)hw_sat_sub(d->view.moments.v[i].ts_ns, d->view.start_ns) / 1e9;
-    for (size_t i = 0; rc == 0 && !d->shows_peak && i < d->n_rows; i++) {
+    for (size_t i = 0; rc == 0 && i < d->n_rows; i++) {
         const struct hw_value *v = &d->sites.v[i].now;
         struct hw_trend_result r;
-        double error = hw_value_error(v, HW_METRIC_SPACE, d->view.interval_bytes);
-        rc = hw_trend_of(t, history + i * n, n, error, (double)v->alloc_space, &r);
+        struct hw_trend_series s = {.t = t,
+                                    .live = live + i * n,
+                                    .moved = moved + i * n,
+                                    .n = n,
+                                    .step = hw_value_step(v, d->view.interval_bytes),
+                                    .alloc_space = (double)v->alloc_space};
+        rc = hw_trend_of(&s, &r);
         if (rc == 0)
             d->trends[i] = r.trend;
     }
-    free(history);
-    free(t);
+    return rc;
+}
+
+/* Who called the sites, and which module is the program's own. */
+static int find_callers(struct hw_report_data *d)
+{
+    const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
+    hw_values values = {0};
+    int rc = hw_process_values(d->p, &d->list, d->upid, m->ts_ns, m->at_max, &values);
+    d->names = (struct hw_site_names){.cs = d->p->callsites,
+                                      .fns = d->functions,
+                                      .namer = &d->namer,
+                                      .process_name = hw_report_process_name(d, d->upid)};
+    if (rc == 0)
+        rc = hw_site_names_find(&d->names, &values, d->o->metric);
+    hw_vec_done(&values);
     return rc;
 }
 
@@ -104,6 +128,8 @@ static int find_sites(struct hw_report_data *d)
         rc = add_sites(d, &d->peak, HW_SITES_PEAK);
     if (rc == 0 && d->before)
         rc = add_sites(d, d->before, HW_SITES_BEFORE);
+    if (rc == 0)
+        rc = find_callers(d);
     if (rc < 0)
         return rc;
     if (d->shows_peak)
@@ -167,20 +193,34 @@ static void count_samples(struct hw_report_data *d)
     }
 }
 
-/* Sampled beside the profile: shown when there is a sample near the moment, by the run's length. A
- * growing program passes between two samples: then its highest RSS is the one to compare with. */
+/* Is a reading of the moment itself? It is taken beside the profile, at times of its own. */
+static bool is_near(const struct hw_report_data *d, int64_t at_ns, int64_t ts_ns)
+{
+    enum { NEAR_NS = 60000000, NEAR_SHARE = 100 };
+    int64_t run_ns = hw_sat_sub(ts_ns, d->view.start_ns);
+    int64_t away_ns = at_ns > ts_ns ? hw_sat_sub(at_ns, ts_ns) : hw_sat_sub(ts_ns, at_ns);
+    return away_ns <= NEAR_NS || away_ns <= run_ns / NEAR_SHARE;
+}
+
+/* The reading next to the moment; one of another moment is shown with its time, and not compared. A
+ * growing program passes between two readings: the highest RSS is then the one of its peak. */
 static void find_rss(struct hw_report_data *d, const struct hw_process_moment *m)
 {
-    enum { NEAR_NS = 60000000 };
-    int64_t at = 0, ts_ns = m->ts_ns, run = hw_sat_sub(ts_ns, d->view.start_ns);
-    d->has_rss = hw_process_counter(d->p, d->upid, "mem.rss", ts_ns, &d->rss, &at) && d->rss > 0;
-    int64_t away = at > ts_ns ? hw_sat_sub(at, ts_ns) : hw_sat_sub(ts_ns, at);
-    d->has_rss &= away <= NEAR_NS || away <= run / 2;
+    double highest = 0;
+    int64_t at = 0;
+    d->has_rss =
+        hw_process_counter(d->p, d->upid, "mem.rss", m->ts_ns, &d->rss, &d->rss_ns) && d->rss > 0;
+    d->rss_is_near = d->has_rss && is_near(d, d->rss_ns, m->ts_ns);
     if (!d->has_rss || d->rss >= (double)m->total.space)
         return;
-    d->rss_is_peak = true;
-    d->has_rss = hw_process_counter(d->p, d->upid, "mem.rss.watermark", INT64_MAX, &d->rss, NULL) &&
-                 d->rss >= (double)m->total.space;
+    d->rss_is_near = false;
+    if (m->ts_ns != d->peak.ts_ns ||
+        !hw_process_counter(d->p, d->upid, "mem.rss.watermark", INT64_MAX, &highest, &at) ||
+        highest < (double)m->total.space || (at < m->ts_ns && !is_near(d, at, m->ts_ns)))
+        return;
+    d->rss = highest;
+    d->rss_ns = m->ts_ns;
+    d->rss_is_peak = d->rss_is_near = true;
 }
 
 static void find_minfo(struct hw_report_data *d, int64_t ts_ns)
@@ -243,7 +283,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     if (rc == 0)
         rc = find_losses(d);
     if (rc < 0) {
-        (void)hw_fail(err, rc, 0, "report"); /* the code is returned below */
+        (void)hw_fail(err, rc, 0, "report:"); /* the code is returned below */
         goto fail;
     }
     count_samples(d);
@@ -266,6 +306,7 @@ void hw_report_data_done(struct hw_report_data *d)
     hw_demangler_free(d->demangler);
     hw_vec_done(&d->sites);
     free(d->trends);
+    hw_site_names_done(&d->names);
     hw_vec_done(&d->losses);
     *d = (struct hw_report_data){0};
 }

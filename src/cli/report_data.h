@@ -8,6 +8,7 @@
 #define HW_CLI_REPORT_DATA_H
 
 #include "cli/report.h"
+#include "cli/site_text.h"
 #include "enrich/demangle.h"
 #include "views/functions.h"
 #include "views/losses.h"
@@ -37,14 +38,18 @@ struct hw_report_data {
     struct hw_functions *functions;
     struct hw_demangler *demangler;
     struct hw_namer namer;
-    hw_sites sites;        /* ranked; all of them */
-    size_t n_rows;         /* of them in the table */
-    enum hw_trend *trends; /* of the rows */
-    hw_losses losses;      /* of the process and of the whole trace */
+    hw_sites sites;             /* ranked; all of them */
+    size_t n_rows;              /* of them in the table */
+    struct hw_site_names names; /* at the moment that is shown */
+    enum hw_trend *trends;      /* of the rows */
+    hw_losses losses;           /* of the process and of the whole trace */
     uint64_t n_lost, n_samples;
     bool incomplete;
-    bool has_rss, rss_is_peak, has_minfo;
+    bool has_rss, has_minfo;
+    bool rss_is_peak; /* the highest of all, where live bytes were highest, too */
+    bool rss_is_near; /* of the moment whose live bytes are shown: the two can be compared */
     double rss;
+    int64_t rss_ns;                  /* when it was read */
     double minfo_in_use, minfo_free; /* the allocator's own figures, blocks of mmap included */
 };
 

@@ -5,6 +5,8 @@
 #include "base/json_out.h"
 #include "cli/loss_text.h"
 #include "cli/report_data.h"
+#include "cli/report_managed.h"
+#include "export/figures.h"
 
 #include "base/banned.h"
 #include "cli/json_page.h"
@@ -17,7 +19,7 @@ static void put_value(struct hw_json *j, const struct hw_report_data *d, const s
     hw_json_kv_int(j, "alloc_samples", v->alloc_samples);
     if (v->idle)
         hw_json_kv_int(j, "idle", v->idle);
-    hw_json_kv_double(j, "space_error", hw_value_error(v, HW_METRIC_SPACE, d->view.interval_bytes));
+    hw_json_put_errors(j, v, d->view.interval_bytes);
 }
 
 static void put_moment(struct hw_json *j, const struct hw_report_data *d, const char *key,
@@ -61,6 +63,8 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
             if (at->line)
                 hw_json_kv_uint(j, "line", at->line);
         }
+        hw_json_put_class(j, &d->names, s->function);
+        hw_json_put_callers(j, &d->names, s->function);
         put_value(j, d, &s->now);
         if (d->before)
             hw_json_kv_int(j, "space_delta", hw_sat_sub(s->now.space, s->before_space));
@@ -70,6 +74,20 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
     }
     hw_json_end_array(j);
     hw_strbuf_done(&label);
+}
+
+/* What the list leaves out: the sites behind --top, and those that hold nothing of the metric. */
+static void put_other_sites(struct hw_json *j, const struct hw_report_data *d)
+{
+    struct hw_value sum = {0};
+    for (size_t i = d->n_rows; i < d->sites.n; i++)
+        hw_value_add(&sum, &d->sites.v[i].now);
+    hw_json_key(j, "other_sites");
+    hw_json_begin_object(j);
+    hw_json_kv_uint(j, "count", d->sites.n - d->n_rows);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(&sum, (enum hw_metric)m));
+    hw_json_end_object(j);
 }
 
 static void put_losses(struct hw_json *j, const struct hw_report_data *d)
@@ -143,16 +161,20 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     hw_json_kv_bool(&j, "peak_recorded", d->view.knows_peak); /* else: the largest dump */
     hw_json_kv_str(&j, "sites_at", d->shows_peak ? "peak" : "end");
     hw_json_kv_str(&j, "metric", hw_metric_name(d->o->metric));
-    if (d->has_rss)
+    if (d->has_rss) {
         hw_json_kv_double(&j, "rss_bytes", d->rss);
+        hw_json_kv_int(&j, "rss_at_ns", hw_sat_sub(d->rss_ns, d->view.start_ns));
+    }
     if (d->has_minfo) {
         hw_json_kv_double(&j, "malloc_info_in_use_bytes", d->minfo_in_use);
         hw_json_kv_double(&j, "malloc_info_free_bytes", d->minfo_free);
     }
     put_sites(&j, d);
+    put_other_sites(&j, d);
     put_losses(&j, d);
     put_beside(&j, d);
+    int rc = hw_report_managed_json(d, &j);
     put_others(&j, d);
-    int rc = hw_json_page_end(&j);
-    return rc;
+    int written = hw_json_page_end(&j);
+    return rc < 0 ? rc : written;
 }

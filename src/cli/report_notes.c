@@ -8,6 +8,7 @@
 #include "cli/loss_text.h"
 #include "cli/report_data.h"
 #include "cli/units.h"
+#include "views/heap_tree.h"
 
 #include "base/banned.h"
 
@@ -236,9 +237,17 @@ static void put_runtimes(struct notes *n)
                  "them one by one");
     if (has_module(n->d, "libjvm.so"))
         put_note(n, "note", "33",
-                 "malloc's heap is the JVM's own memory: Java objects, class data and compiled "
-                 "code come from mmap; 'heapwise java dump' shows the objects, 'record --heap "
-                 "java.alloc' who allocates them");
+                 hw_heap_graph_of(n->d->p, n->d->upid)
+                     ? "malloc's heap is the JVM's own memory: Java objects, class data and "
+                       "compiled code come from mmap; 'record --heap java.alloc' shows who "
+                       "allocates the objects"
+                     : "malloc's heap is the JVM's own memory: Java objects, class data and "
+                       "compiled code come from mmap; 'heapwise java dump' shows the objects, "
+                       "'record --heap java.alloc' who allocates them");
+    if (strncmp(name, "php", 3) == 0)
+        put_note(n, "note", "33",
+                 "php keeps a script's values in memory from mmap, which is not in this report, "
+                 "unless USE_ZEND_ALLOC=0 stands in its environment: record with that to see them");
     if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
         put_note(n, "note", "33",
                  "JavaScript objects are V8's, in memory from mmap, and are not in this report; "
@@ -270,6 +279,18 @@ static int put_recorded(struct notes *n)
     return rc;
 }
 
+/* "live 0 B" alone looks like a measurement. */
+static void put_nothing(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    if (d->n_samples == 0 && d->n_lost == 0 && d->now.total.alloc_space == 0 && d->beside.n == 0)
+        put_note(n, "note", "33",
+                 "no allocation of this process was seen: it asked for next to none (--exact sees "
+                 "all), or its calls do not come by: its allocator is linked into it, or "
+                 "LD_PRELOAD names another one before libheapprofd_glibc_preload.so, which has to "
+                 "be the first");
+}
+
 int hw_report_notes(const struct hw_report_data *d, FILE *out)
 {
     struct notes n = {.d = d, .out = out};
@@ -281,6 +302,7 @@ int hw_report_notes(const struct hw_report_data *d, FILE *out)
     put_shared_names(&n);
     if (rc == HW_OK)
         rc = put_nameless(&n);
+    put_nothing(&n);
     put_runtimes(&n);
     return rc;
 }

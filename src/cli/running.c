@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
+#include "cli/process_reads.h"
 #include "config/config.h"
 #include "proc/pid.h"
 
@@ -122,7 +123,7 @@ size_t hw_running_match(const char *word, hw_running_pids *out)
         char argv0[512];
         if (all.v[i] == getpid() || hw_pid_open(all.v[i], &p, NULL) < 0)
             continue;
-        hw_proc_argv0(p.dir, argv0, sizeof argv0);
+        hw_read_argv0(&p, argv0, sizeof argv0);
         hw_pid_done(&p);
         if (!hw_running_is_meant(word, all.v[i], argv0))
             continue;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/controller.h"
+#include "cli/process_reads.h"
 #include "proc/pid.h"
 #include "wire/control.h"
 
@@ -96,6 +97,7 @@ int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct 
     json_t *o;
     out->pid = (int32_t)number(root, "pid");
     out->waiting_clients = number(root, "waiting_clients");
+    out->refused_clients = number(root, "refused_clients");
     bool good = text(root, "version", &out->version) &&
                 text(root, "producer_socket", &out->producer_socket);
     int rc = good ? HW_OK : HW_ENOMEM;
@@ -107,7 +109,7 @@ int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct 
             rc = read_session(o, &out->sessions.v[out->sessions.n - 1]);
     }
     json_decref(root);
-    return rc < 0 ? hw_fail(err, rc, 0, "state of the service") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "state of the service:") : HW_OK;
 }
 
 static int ask_within(struct hw_controller *c, int timeout_ms, struct hw_service_state *out,
@@ -189,7 +191,7 @@ static bool looks_embedded(int32_t pid)
         return false;
     bool ours = hw_proc_status(p.dir, &status) == 0 && strcmp(status.name, "heapprofd") == 0 &&
                 (geteuid() == 0 || status.uid == geteuid()) &&
-                hw_proc_cmdline(p.dir, &cmdline, &n) == 0 && n &&
+                hw_read_cmdline(&p, &cmdline, &n) == 0 && n &&
                 memmem(cmdline, n, "--embedded", sizeof "--embedded" - 1);
     free(cmdline);
     hw_pid_done(&p);
@@ -219,7 +221,7 @@ int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error 
     *out = (struct hw_recorders){0};
     (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", pid); /* fits */
     int rc = add_recorder(out, path, /* embedded = */ true, NULL);
-    return rc < 0 ? hw_fail(err, rc, 0, "recorder %d", pid) : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "recorder %d:", pid) : HW_OK;
 }
 
 int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err)

@@ -46,6 +46,7 @@ struct hw_service_state {
     char *version;            /* owned */
     char *producer_socket;    /* owned */
     uint64_t waiting_clients; /* preloaded programs that no session wants */
+    uint64_t refused_clients; /* their user had too many already */
     HW_VEC(struct hw_service_session) sessions;
 };
 

@@ -112,7 +112,10 @@ static int read_file(struct hw_opts *o, const struct hw_command *cmd, const char
         return hw_fail_sys(err, "cannot read '%s'", path);
     if (foreign && ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & S_IWOTH) ||
                     !S_ISREG(st.st_mode))) {
-        hw_log(WARN, "'%s' is not yours alone and is not read", path);
+        hw_log(WARN,
+               "'%s' is not read: it must be a regular file of yours or root's that others cannot "
+               "write",
+               path);
         return HW_OK;
     }
     hw_autofree char *text = NULL;

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/loss_text.h"
 #include "cli/names.h"
+#include "cli/site_text.h"
 #include "daemon/core.h"
 #include "import/import.h"
 
@@ -37,6 +38,25 @@ static int no_data(const struct hw_cli *cli, const struct hw_show_want *w,
     hw_cli_hint(p->graphs.n ? "it holds a managed heap: heapwise graph %s" : "heapwise stats %s",
                 w->path);
     return HW_EXIT_NO_DATA;
+}
+
+void hw_show_hint_graph(const struct hw_profile *p, bool has_pid)
+{
+    enum { MAX_HINTS = 5 };
+    size_t n = 0;
+    for (size_t i = 0; has_pid && i < p->graphs.n && n < MAX_HINTS; i++) {
+        hw_upid upid = p->graphs.v[i]->upid;
+        bool told = false;
+        for (size_t k = 0; k < i; k++)
+            told |= p->graphs.v[k]->upid.v == upid.v;
+        if (told)
+            continue;
+        hw_cli_hint("--pid %lld", (long long)p->processes.v[upid.v].pid);
+        n++;
+    }
+    if (n == 0)
+        hw_cli_hint("heapwise java dump PID makes one of a JVM that runs; record and attach add "
+                    "one to a profile by --java-graph");
 }
 
 static bool pick_process(struct hw_show *s, const struct hw_show_want *w,
@@ -124,6 +144,16 @@ int hw_show_filters(const struct hw_cli *cli, hw_filters *out)
         return hw_cli_usage_exit(cli);
     }
     return 0;
+}
+
+int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
+                       struct hw_site_names *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(s->p->callsites);
+    const char *name = s->label ? "" : hw_strings_cstr(strings, s->p->processes.v[s->upid.v].name);
+    *out = (struct hw_site_names){
+        .cs = s->p->callsites, .fns = fns, .namer = &s->namer, .process_name = name};
+    return hw_site_names_find(out, &s->values, s->metric);
 }
 
 struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli)

@@ -22,6 +22,7 @@
 
 struct hw_cli;
 struct hw_error;
+struct hw_site_names;
 
 struct hw_show {
     struct hw_profile *p;
@@ -55,6 +56,8 @@ int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw
 /* Reads --metric, --heap, --pid, --peak of the command. */
 int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
 void hw_show_done(struct hw_show *s);
+/* How to come by the heap graph that is not there: of this process (has_pid), of any. */
+void hw_show_hint_graph(const struct hw_profile *p, bool has_pid);
 /* The process one wants first: most allocated, behind them those that only start others (shells,
  * env, make, compiler drivers). */
 int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
@@ -72,6 +75,9 @@ int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete);
 int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
 /* --filter of the command; an exit code of cli.h after a message, 0 = go on. */
 int hw_show_filters(const struct hw_cli *cli, hw_filters *out);
+/* Who called what asked in it, and how that is named; the caller ends it (site_text.h). */
+int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
+                       struct hw_site_names *out);
 /* --wrapper of the command; borrowed from it. */
 struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli);
 /* What to open for an argument: "-" is standard input. */

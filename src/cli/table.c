@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "enrich/line_worker.h"
 
@@ -80,12 +81,21 @@ const char *hw_did_you_mean(const char *word, const char *const *known, size_t n
     return best;
 }
 
+/* Files and processes have the names that their makers gave them: none is a command to a terminal.
+ */
+static void format(char *out, size_t max, const char *fmt, va_list ap)
+{
+    char raw[1024];
+    (void)vsnprintf(raw, sizeof raw, fmt, ap); /* a cut message is still a message */
+    (void)hw_utf8_escape(out, max, raw, "\n\t");
+}
+
 void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, ...)
 {
-    char text[1024];
+    char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap); /* a cut message is still a message */
+    format(text, sizeof text, fmt, ap);
     va_end(ap);
     (void)fflush(stdout); /* what was printed before stays before */
     fprintf(stderr, code ? "%s: %s [%s]\n" : "%s: %s\n", cli->program, text, code);
@@ -93,12 +103,12 @@ void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, .
 
 void hw_cli_hint(const char *fmt, ...)
 {
+    char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    fputs("hint: ", stderr);
-    (void)vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    format(text, sizeof text, fmt, ap);
     va_end(ap);
+    fprintf(stderr, "hint: %s\n", text);
 }
 
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err)

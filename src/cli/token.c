@@ -42,8 +42,6 @@ static int write_new(const char *path, char out[HW_TOKEN_MAX], struct hw_error *
 
 int hw_token_keep(const char *path, char out[HW_TOKEN_MAX], struct hw_error *err)
 {
-    static const char allowed[] =
-        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
     struct stat st;
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 && errno == ENOENT)
@@ -58,7 +56,7 @@ int hw_token_keep(const char *path, char out[HW_TOKEN_MAX], struct hw_error *err
     out[n] = '\0';
     out[strcspn(out, "\r\n")] = '\0';
     size_t length = strlen(out);
-    if (length < MIN_LENGTH || strspn(out, allowed) != length ||
+    if (length < MIN_LENGTH || strspn(out, HW_TOKEN_CHARS) != length ||
         (length == HW_TOKEN_MAX - 1 && st.st_size > n + 2))
         return hw_fail(err, HW_EINVAL, 0,
                        "'%s' must hold %d to %d letters, digits, - or _ on its first line; without "

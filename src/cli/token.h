@@ -12,6 +12,9 @@
 struct hw_error;
 
 enum { HW_TOKEN_MAX = 129 };
+/* What may stand in one: what an address carries as it is. The page's pattern (ui/src/state.ts) is
+ * the same set; a browser test opens the page by a token of all of them. */
+#define HW_TOKEN_CHARS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 
 int hw_token_make(char out[HW_TOKEN_MAX], struct hw_error *err);
 int hw_token_keep(const char *path, char out[HW_TOKEN_MAX], struct hw_error *err);

@@ -107,7 +107,7 @@ static void draw(const struct hw_tree_screen *t, struct hw_tree_view *v, struct 
 
 int hw_tree_screen_run(const struct hw_tree_screen *t, struct hw_error *err)
 {
-    struct hw_tree_view v = {.metric = t->metric};
+    struct hw_tree_view v = {.program = t->program, .metric = t->metric};
     struct hw_screen s;
     unsigned flags = t->flags;
     char said[200] = "";
@@ -137,7 +137,7 @@ int hw_tree_screen_run(const struct hw_tree_screen *t, struct hw_error *err)
         case '/':
             if (hw_screen_ask(&s, "/", v.search, sizeof v.search) && v.search[0] &&
                 !hw_tree_view_find(&v, /* backwards = */ false))
-                (void)snprintf(said, sizeof said, "'%s' is in no name", v.search);
+                (void)snprintf(said, sizeof said, "no name contains '%s'", v.search);
             break;
         case 'i':
         case 'a':

@@ -16,6 +16,7 @@ struct hw_tree_screen {
     const struct hw_cli *cli;
     const char *title; /* borrowed; a stranger's */
     const struct hw_functions *functions;
+    struct hw_shown_program program;
     const struct hw_callsites *callsites;
     const struct hw_namer *namer;
     enum hw_metric metric;

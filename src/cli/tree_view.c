@@ -345,8 +345,8 @@ static void draw_row(const struct hw_tree_view *v, struct hw_screen *s, size_t r
     hw_screen_put(s, HW_STYLE_PLAIN, sign);
     bool hit = v->search[0] && matches(v, node);
     hw_screen_put(s, hit ? HW_STYLE_HEAD : HW_STYLE_PLAIN, label_of(v, node));
-    struct hw_bytes module =
-        hw_module_base(v->callsites, hw_functions_get(v->functions, n->function)->module);
+    struct hw_bytes module = hw_program_module_shown(
+        &v->program, v->callsites, hw_functions_get(v->functions, n->function)->module);
     char in[160];
     (void)snprintf(in, sizeof in, "  (%.*s)", (int)(module.n < 120 ? module.n : 120),
                    (const char *)module.p);

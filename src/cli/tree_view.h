@@ -2,11 +2,13 @@
  * tree_view.h - a call tree on the screen: open and close, search, another metric
  *
  * Why:     `heapwise tree` shows one that stays, `heapwise live` one that is made anew every
- * second; both are moved about in by the same keys. Shapes:  rows are the nodes whose ancestors are
- * all open. What is open, and where one is, is remembered by the names on the way from the root, so
- * it outlives the tree. Owns:    its flame, labels and memory of what is open; functions and
- * callsites are borrowed until the next hw_tree_view_set. Errors:  HW_ENOMEM; the view is then as
- * it was, or shows less. Threads: one owner at a time.
+ *          second; both are moved about in by the same keys.
+ * Shapes:  rows are the nodes whose ancestors are all open. What is open, and where one is, is
+ *          remembered by the names on the way from the root, so it outlives the tree.
+ * Owns:    its flame, labels and memory of what is open; functions and callsites are borrowed until
+ *          the next hw_tree_view_set.
+ * Errors:  HW_ENOMEM; the view is then as it was, or shows less.
+ * Threads: one owner at a time.
  */
 #ifndef HW_CLI_TREE_VIEW_H
 #define HW_CLI_TREE_VIEW_H
@@ -16,6 +18,7 @@
 
 #include "base/map64.h"
 #include "base/vec.h"
+#include "views/callers.h"
 #include "views/flame.h"
 
 struct hw_screen;
@@ -24,6 +27,8 @@ struct hw_tree_view {
     struct hw_flame flame; /* owned */
     const struct hw_functions *functions;
     const struct hw_callsites *callsites;
+    struct hw_shown_program
+        program;           /* by the name it was started with; set before the first tree */
     HW_VEC(char *) labels; /* owned; by function */
     HW_VEC(uint64_t) keys; /* by node: hash of the names down to it */
     struct hw_map64 open;  /* key → 1 open, 0 closed */

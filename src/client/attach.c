@@ -13,9 +13,9 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/now.h"
 #include "wire/attach.h"
 #include "wire/records.h"
 
@@ -45,6 +45,8 @@ static uint32_t patch(struct hw_attach_block *b, bool on)
 {
     struct hw_patch_counts n = {0};
     hw_patch_all(on, &n);
+    if (on)
+        hw_marks_join_loaded();
     b->n_slots = n.n_slots;
     b->n_changed = n.n_changed;
     b->n_modules = n.n_modules;
@@ -60,7 +62,7 @@ static void call_recorder(const struct hw_attach_block *b)
     memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
     hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
     atomic_store(&hw_control.ended, 0);
-    atomic_store(&hw_control.heartbeat_ns, hw_now_monotonic_ns());
+    hw_recorder_heard(hw_local_ns());
     atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
 }
 

@@ -14,10 +14,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/live.h"
+#include "client/now.h"
+#include "client/stacks.h"
 #include "wire/attach.h"
 #include "wire/records.h"
 
@@ -84,15 +85,13 @@ void hw_boot(void)
 {
 }
 
-/* For operator new and delete. */
-void *hw_boot_find_late(const char *name, bool *own)
+void *hw_operator_real(const char *name)
 {
     static const char *const names[] = {
 #define X(name, kind) #name,
 #include "wire/hooked.def"
 #undef X
     };
-    *own = true; /* others are not hooked */
     for (size_t i = 0; i < HW_HOOKED_COUNT; i++)
         if (strcmp(name, names[i]) == 0)
             return (void *)(uintptr_t)heapwise_bare_block.real[i];
@@ -102,6 +101,11 @@ void *hw_boot_find_late(const char *name, bool *own)
 uint64_t hw_boot_allocator_base(void)
 {
     return heapwise_bare_block.allocator_base;
+}
+
+bool hw_boot_arena_is_used(void)
+{
+    return false;
 }
 
 bool hw_boot_arena_owns(const void *p)
@@ -148,7 +152,7 @@ int hw_client_prepare(void)
     if (prepared)
         return 0;
     (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK); /* before 4.14: none */
-    hw_visits_init();
+    hw_stacks_init();
     if (hw_slabs_init() != 0 || hw_live_init() != 0)
         return -1;
     prepared = true;
@@ -163,7 +167,7 @@ static void call_recorder(const struct hw_attach_block *b)
     memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
     hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
     atomic_store(&hw_control.ended, 0);
-    atomic_store(&hw_control.heartbeat_ns, hw_now_monotonic_ns());
+    hw_recorder_heard(hw_local_ns());
     atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
 }
 
@@ -173,6 +177,7 @@ static uint32_t hook(const struct hw_bare_block *b)
         return HW_ATTACHED_BUSY;
     __libc_stack_end = (void *)(uintptr_t)b->main_stack_hi;
     take_real();
+    hw_clock_init();
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;
     hw_session_detach(); /* what a recorder that died has left */

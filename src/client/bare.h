@@ -5,7 +5,8 @@
  *          thread-local memory. So this build of the client (HW_BARE) makes all its system calls
  *          itself, and finds a thread's words by its thread pointer in a table.
  * Shapes:  a thread that begins where another has ended (same thread pointer) goes on with its
- *          words: countdowns have no memory, and the stack's end is the same.
+ *          words: countdowns have no memory, and the stack's end is the same. Its number is not:
+ *          that is compared with the one in libc's descriptor (push.c).
  * Threads: any; an entry is claimed by compare-and-swap and never given back. A thread that finds
  *          none (as many thread pointers as the table holds) is not sampled.
  */
@@ -30,8 +31,6 @@ extern HW_HIDDEN struct hw_tls hw_bare_nobody; /* of those who found none */
 
 struct hw_tls *hw_bare_find(uintptr_t tp);
 void hw_bare_forget_others(void); /* in a forked child */
-/* The mapping around an address; false = not known. Opens a file. */
-bool hw_bare_mapping(uint64_t at, uint64_t *lo, uint64_t *hi);
 
 static inline uint32_t hw_bare_index(uintptr_t tp)
 {
@@ -39,10 +38,16 @@ static inline uint32_t hw_bare_index(uintptr_t tp)
 }
 
 /* The processor's ABI: the word at the thread pointer is the thread pointer, with any libc. */
-static inline struct hw_tls *hw_bare_tls(void)
+static inline uintptr_t hw_bare_tp(void)
 {
     uintptr_t tp;
     __asm__("mov %%fs:0, %0" : "=r"(tp));
+    return tp;
+}
+
+static inline struct hw_tls *hw_bare_tls(void)
+{
+    uintptr_t tp = hw_bare_tp();
     struct hw_bare_thread *t = &hw_bare_threads[hw_bare_index(tp)];
     return atomic_load_explicit(&t->tp, memory_order_relaxed) == tp ? &t->tls : hw_bare_find(tp);
 }

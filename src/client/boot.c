@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "client/live.h"
@@ -52,6 +54,14 @@ static bool object_open(uintptr_t base, const ElfW(Dyn) * dynamic, struct object
     return o->symbols && o->strings && (o->gnu_hash || o->sysv_hash);
 }
 
+/* Not libc's: the program may have one of its own in its place, and not be relocated yet. */
+static bool same_text(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
 static const ElfW(Sym) * symbol_if(const struct object *o, uint32_t i, const char *name)
 {
     const ElfW(Sym) *s = &o->symbols[i];
@@ -61,7 +71,7 @@ static const ElfW(Sym) * symbol_if(const struct object *o, uint32_t i, const cha
         return NULL;
     if (o->versions && (o->versions[i] & 0x8000)) /* an old version, kept for old binaries */
         return NULL;
-    return strcmp(o->strings + s->st_name, name) == 0 ? s : NULL;
+    return same_text(o->strings + s->st_name, name) ? s : NULL;
 }
 
 static const ElfW(Sym) * find_gnu(const struct object *o, const char *name)
@@ -118,6 +128,34 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
  * program calls. */
 static bool late;
 
+bool hw_boot_is_us(const struct link_map *m)
+{
+    return m->l_ld == _DYNAMIC;
+}
+
+bool hw_boot_defines(const struct link_map *m, const char *name)
+{
+    struct object o;
+    return object_open(m->l_addr, m->l_ld, &o) &&
+           (o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name)) != NULL;
+}
+
+bool hw_boot_asks_for(const struct link_map *m, const char *begin)
+{
+    struct object o;
+    if (!object_open(m->l_addr, m->l_ld, &o))
+        return false;
+    uint32_t n = o.gnu_hash ? o.gnu_hash[1] : o.sysv_hash[1]; /* the first that is defined; all */
+    for (uint32_t i = 1; i < n; i++) {
+        const char *name = o.strings + o.symbols[i].st_name, *p = begin;
+        while (*p && *name == *p)
+            name++, p++;
+        if (!*p)
+            return true;
+    }
+    return false;
+}
+
 static const struct link_map *first_candidate(void)
 {
     const struct link_map *m = _r_debug.r_map;
@@ -126,12 +164,17 @@ static const struct link_map *first_candidate(void)
     return late ? m : m ? m->l_next : NULL;
 }
 
+static const ElfW(Sym) * find_symbol(const struct object *o, const char *name)
+{
+    return o->gnu_hash ? find_gnu(o, name) : find_sysv(o, name);
+}
+
 static void *find_in(uintptr_t base, const ElfW(Dyn) * dynamic, const char *name)
 {
     struct object o;
     if (!object_open(base, dynamic, &o))
         return NULL;
-    const ElfW(Sym) *s = o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name);
+    const ElfW(Sym) *s = find_symbol(&o, name);
     if (!s)
         return NULL;
     uintptr_t at = o.base + s->st_value;
@@ -140,9 +183,9 @@ static void *find_in(uintptr_t base, const ElfW(Dyn) * dynamic, const char *name
     return (void *)at;
 }
 
-static void *find(const char *name, uintptr_t *base)
+static void *find_from(const struct link_map *m, const char *name, uintptr_t *base)
 {
-    for (const struct link_map *m = first_candidate(); m; m = m->l_next) {
+    for (; m; m = m->l_next) {
         void *p = m->l_ld == _DYNAMIC ? NULL : find_in(m->l_addr, m->l_ld, name);
         if (p) {
             *base = m->l_addr;
@@ -152,31 +195,9 @@ static void *find(const char *name, uintptr_t *base)
     return NULL;
 }
 
-/* The same under the loader's lock: the list may change at any time once the program runs. */
-struct late {
-    const char *name;
-    uintptr_t base;
-    void *found;
-    bool behind_us;
-};
-
-static int find_late(struct dl_phdr_info *info, size_t size, void *arg)
+static void *find(const char *name, uintptr_t *base)
 {
-    struct late *l = arg;
-    const ElfW(Dyn) *dynamic = NULL;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    if (dynamic == _DYNAMIC) {
-        l->behind_us = true;
-        return 0;
-    }
-    if (!dynamic || !l->behind_us)
-        return 0;
-    l->base = info->dlpi_addr;
-    l->found = find_in(info->dlpi_addr, dynamic, l->name);
-    return l->found != NULL;
+    return find_from(first_candidate(), name, base);
 }
 
 static uintptr_t allocator_base;
@@ -190,19 +211,61 @@ void *hw_boot_find(const char *name, bool *own)
     return p;
 }
 
-void *hw_boot_find_late(const char *name, bool *own)
+void *hw_boot_first(const char *name, bool *own)
 {
-    struct late l = {.name = name, .behind_us = late};
-    hw_boot();
-    (void)dl_iterate_phdr(find_late, &l); /* gives what the last call gave */
-    *own = l.found && l.base == allocator_base;
-    return l.found;
+    uintptr_t base = 0;
+    void *p = find_from(_r_debug.r_map, name, &base);
+    *own = p && base == allocator_base;
+    return p;
+}
+
+bool hw_boot_allocator_defines(const char *name)
+{
+    for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next)
+        if (m->l_addr == allocator_base && m->l_ld != _DYNAMIC)
+            return find_in(m->l_addr, m->l_ld, name) != NULL;
+    return false;
+}
+
+static const ElfW(Sym) * own_symbol(const char *name, const ElfW(Half) * *versions, uintptr_t *base)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    struct object o;
+    if (!object_open((uintptr_t)__ehdr_start, _DYNAMIC, &o))
+        return NULL;
+    *base = o.base;
+    *versions = o.versions;
+    o.versions = NULL; /* hidden ones, too */
+    const ElfW(Sym) *s = find_symbol(&o, name);
+    *versions += s ? s - o.symbols : 0;
+    return s;
 }
 
 void *hw_boot_own(const char *name)
 {
-    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-    return find_in((uintptr_t)__ehdr_start, _DYNAMIC, name);
+    const ElfW(Half) * version;
+    uintptr_t base;
+    const ElfW(Sym) *s = own_symbol(name, &version, &base);
+    return s ? (void *)(base + s->st_value) : NULL;
+}
+
+static void show(const ElfW(Half) * version, uintptr_t page_bytes)
+{
+    const ElfW(Half) any = 1; /* VER_NDX_GLOBAL */
+    void *page = (void *)((uintptr_t)version & ~(page_bytes - 1));
+    if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0)
+        return; /* then only calls through tables that are there by now are seen */
+    memcpy((void *)(uintptr_t)version, &any, sizeof any);
+    (void)mprotect(page, page_bytes, PROT_READ); /* as the loader left it */
+}
+
+void hw_boot_show(const char *const *names, size_t n)
+{
+    uintptr_t base, page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const ElfW(Half) * version;
+    for (size_t i = 0; i < n; i++)
+        if (own_symbol(names[i], &version, &base))
+            show(version, page_bytes);
 }
 
 bool hw_boot_is_built_in(void)
@@ -226,6 +289,57 @@ uint64_t hw_boot_allocator_base(void)
     return allocator_base;
 }
 
+/* ---- the next dlclose ---- */
+
+/*
+ * What the program starts with never goes away, and libc never does. Where dlclose is of something
+ * else (libc had none before 2.34, and libdl came and went), it is looked up at each call, under
+ * the loader's lock, since the list may change at any time: a lock that dlclose itself does not
+ * take for a module that stays.
+ */
+static void *lasting_dlclose;
+
+static void find_dlclose(void)
+{
+    uintptr_t base, libc_base;
+    void *p = find("dlclose", &base);
+    if (p && (!late || (find("__libc_start_main", &libc_base) && base == libc_base)))
+        lasting_dlclose = p;
+}
+
+struct late {
+    const char *name;
+    void *found;
+    bool behind_us;
+};
+
+static int find_late(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct late *l = arg;
+    const ElfW(Dyn) *dynamic = NULL;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (dynamic == _DYNAMIC) {
+        l->behind_us = true;
+        return 0;
+    }
+    if (!dynamic || !l->behind_us)
+        return 0;
+    l->found = find_in(info->dlpi_addr, dynamic, l->name);
+    return l->found != NULL;
+}
+
+void *hw_boot_dlclose(void)
+{
+    struct late l = {.name = "dlclose", .behind_us = late};
+    hw_boot();
+    if (!lasting_dlclose)
+        (void)dl_iterate_phdr(find_late, &l); /* gives what the last call gave */
+    return lasting_dlclose ? lasting_dlclose : l.found;
+}
+
 /* ---- memory while resolving ---- */
 
 /*
@@ -247,6 +361,11 @@ static void *arena_take(size_t n)
     char *p = arena + at + 16;
     atomic_store(&hw_live_counters[hw_live_index((uint64_t)(uintptr_t)p)], 255);
     return p;
+}
+
+bool hw_boot_arena_is_used(void)
+{
+    return atomic_load(&arena_used) != 0;
 }
 
 bool hw_boot_arena_owns(const void *p)
@@ -429,6 +548,7 @@ void hw_boot(void)
     SET(reallocarray, member("reallocarray"));
     SET(free_sized, member("free_sized"));
     SET(free_aligned_sized, member("free_aligned_sized"));
+    find_dlclose();
     /* Last: its being set says that all are. */
     atomic_signal_fence(memory_order_seq_cst);
     *(void **)&hw_real.malloc = real_malloc;

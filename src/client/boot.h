@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct link_map;
+
 struct hw_real {
     void *(*malloc)(size_t);
     void (*free)(void *);
@@ -30,24 +32,39 @@ struct hw_real {
 };
 extern __attribute__((visibility("hidden"))) struct hw_real hw_real;
 
+/* While the program is relocated; no other function is called. Is this object we, and has this one
+ * such a function? */
+bool hw_boot_is_us(const struct link_map *m);
+bool hw_boot_defines(const struct link_map *m, const char *name);
+/* Has it one of such a name that it does not define? */
+bool hw_boot_asks_for(const struct link_map *m, const char *begin);
+
 void hw_boot(void);
 /* Were we put into a running program (client/attach.c), not preloaded? After hw_boot. */
 bool hw_boot_is_late(void);
-/* Our own definition, whoever else has one. */
+/* Our own definition, whoever else has one; also of a name that is not shown. */
 void *hw_boot_own(const char *name);
+/* Shows our definitions of these names to the loader from now on (exports.map). In the constructor.
+ */
+void hw_boot_show(const char *const *names, size_t n);
 /* Is the allocator part of the program's own file? */
 bool hw_boot_is_built_in(void);
 /* An address in libc's image. Likewise. */
 const void *hw_boot_libc(void);
 uint64_t hw_boot_allocator_base(void); /* load address of the object behind hw_real.malloc */
 
+/* Is there one of that name in the object behind hw_real.malloc? */
+bool hw_boot_allocator_defines(const char *name);
+/* The definition that the program would get without us. *own as below; likewise. */
+void *hw_boot_first(const char *name, bool *own);
 /* A symbol's next definition behind us, NULL = none. *own = it is in the allocator's object. Only
  * in the constructor: the loader's list is walked without its lock. */
 void *hw_boot_find(const char *name, bool *own);
-/* At any time, but with no lock of ours held. */
-void *hw_boot_find_late(const char *name, bool *own);
+/* The next dlclose, NULL = none. At any time, but with no lock of ours held. */
+void *hw_boot_dlclose(void);
 
 /* Memory that was handed out while the real functions were being looked up; never given back. */
+bool hw_boot_arena_is_used(void);
 bool hw_boot_arena_owns(const void *p);
 void *hw_boot_arena_move(void *p, size_t n); /* realloc of such a block */
 

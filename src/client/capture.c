@@ -4,165 +4,48 @@
  * Order (unwinding.md 4.6): the real call is done; claim a slot; write the stack if its id is new;
  * write the event; publish the slot; return to the program. So a free never names an unknown id,
  * and an id never stands in the ring before its frames.
- *
- * The end of the stack, `hi`, is what makes reading it safe:
- *
- *   main stack        [loader's stack end - limit, stack end): no call needed
- *   a thread's        pthread_getattr_np, once, unless libc itself called the hook: it allocates
- *                     while holding the thread's lock and would then wait for itself
- *   alternate stack   sigaltstack
- *   anything else     fibers, threads of which libc has asked for all there was: the end of sp's
- * own page, which is mapped; and while the walk leads further, the next pages, each tried by a
- * system call that only reads there. Nothing is kept of it: a page is tried again for the next
- * sample.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/arch.h"
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "client/client.h"
 #include "client/live.h"
 #include "client/probes.h"
+#include "client/stacks.h"
 #include "client/sys.h"
 
 #define COPIES_PER_SECOND 1000u
 #define SECOND_NS         1000000000ull
 #define STREAM_STACK_ID   1u
 #define FRAMES_BATCH      1000u
+#define FURTHER_BYTES     (1024 * 1024u) /* of a stack without known end */
+#define PAGE_BYTES        4096u
 
 #define WAIT_STEP_NS    100000 /* for a new module's table */
 #define WAIT_STEPS      50
 #define WAIT_SESSION_NS 50000000u
 #define WAIT_SHARE      50
 
-static struct {
-    uint64_t libc_lo, libc_hi; /* executable part of the object with pthread_getattr_np */
-} process;
-
-/* ---- where stacks end ---- */
-
-#ifdef HW_BARE
-
-void hw_capture_init(void)
-{
-}
-
-static HW_COLD void ask_pthread(struct hw_slab *slab)
-{
-    uint64_t lo, hi;
-    if (!hw_bare_mapping((uint64_t)(uintptr_t)&lo, &lo, &hi))
-        return;
-    slab->stack_lo = lo;
-    slab->stack_hi = hi;
-}
-
-#else
-
-static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    uint64_t at = *(const uint64_t *)arg;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uint64_t lo = (uint64_t)info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && at >= lo && at < lo + p->p_memsz) {
-            process.libc_lo = lo;
-            process.libc_hi = lo + p->p_memsz;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-void hw_capture_init(void)
-{
-    uint64_t at = (uint64_t)(uintptr_t)pthread_getattr_np;
-    (void)dl_iterate_phdr(find_libc, &at); /* not found: an empty range */
-}
-
-/* Once a thread, at its first sample that libc did not ask for. */
-static HW_COLD void ask_pthread(struct hw_slab *slab)
-{
-    pthread_attr_t attr;
-    void *lo;
-    size_t n;
-    hw_here.flags |= HW_TLS_OURS;
-    if (pthread_getattr_np(pthread_self(), &attr) == 0) {
-        if (pthread_attr_getstack(&attr, &lo, &n) == 0) {
-            slab->stack_lo = (uint64_t)(uintptr_t)lo;
-            slab->stack_hi = slab->stack_lo + n;
-        }
-        (void)pthread_attr_destroy(&attr);
-    }
-    hw_here.flags &= ~(uint32_t)HW_TLS_OURS;
-}
-
-#endif
-
-struct bounds {
-    uint64_t hi;
-    bool known;
-    bool alternate;
-};
-
-static bool inside(uint64_t a, uint64_t lo, uint64_t hi)
-{
-    return a - lo < hi - lo;
-}
-
-static struct bounds stack_bounds(struct hw_slab *slab, const struct hw_site *site)
-{
-    uint64_t sp = site->sp;
-    if (inside(sp, hw_main_stack.lo, hw_main_stack.hi))
-        return (struct bounds){hw_main_stack.hi, true, false};
-    bool may_ask = !hw_sandbox();
-    if (slab && slab->stack_hi == 0 && may_ask &&
-        !inside(site->pc, process.libc_lo, process.libc_hi)) {
-        slab->stack_hi = slab->stack_lo = 1; /* asked: once only */
-        ask_pthread(slab);
-    }
-    if (slab && inside(sp, slab->stack_lo, slab->stack_hi))
-        return (struct bounds){slab->stack_hi, true, false};
-    stack_t ss;
-    if (may_ask && sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE) == 0) {
-        uint64_t lo = (uint64_t)(uintptr_t)ss.ss_sp;
-        if (inside(sp, lo, lo + ss.ss_size))
-            return (struct bounds){lo + ss.ss_size, true, true};
-    }
-    return (struct bounds){(sp | 4095) + 1, false, false};
-}
-
-#define PAGE_BYTES    4096u          /* the smallest there is */
-#define FURTHER_BYTES (1024 * 1024u) /* of a stack without known end */
-
-/* No call tells it without doing something. This one has a wrong first argument, and looks at that
- * only after it has copied from the address: 0.1 us. */
-static bool readable(uint64_t at)
-{
-    return syscall(SYS_rt_sigprocmask, -1, (uintptr_t)at, NULL, 8) != 0 && errno == EINVAL;
-}
-
-/* Takes more pages into the bounds: at least one, or gives false. */
-static HW_COLD bool reach_further(struct bounds *b, uint64_t sp, uint32_t n_bytes, uint64_t most)
-{
-    uint64_t before = b->hi;
-    if (b->known || hw_sandbox())
-        return false;
-    while (b->hi - before < n_bytes && b->hi - sp < most && readable(b->hi))
-        b->hi += PAGE_BYTES;
-    return b->hi != before;
-}
-
 /* ---- records ---- */
 
-static void fill_alloc(struct hw_rec_alloc *r, const struct hw_event *e, uint64_t stack_id,
-                       uint64_t now_ns, uint32_t flags)
+/* The thread's draw may be of an older interval than the heap has now. */
+static uint32_t doublings_of(const struct hw_session *s, const struct hw_event *e)
+{
+    uint64_t base = s->base[e->heap_id];
+    uint64_t drawn = e->heap_id == HW_HEAP_ID_LIBC
+                         ? hw_here.interval
+                         : atomic_load_explicit(&s->interval[e->heap_id], memory_order_relaxed);
+    if (drawn <= base || base == 0 || (e->flags & HW_ALLOC_APP_SAMPLED) != 0)
+        return 0;
+    return (uint32_t)(__builtin_clzll(base) - __builtin_clzll(drawn));
+}
+
+static void fill_alloc(const struct hw_session *s, struct hw_rec_alloc *r, const struct hw_event *e,
+                       uint64_t stack_id, uint64_t now_ns, uint32_t flags)
 {
     r->address = e->id;
     r->alloc_size = e->size;
@@ -170,7 +53,7 @@ static void fill_alloc(struct hw_rec_alloc *r, const struct hw_event *e, uint64_
     r->stack_id = stack_id;
     r->time_ns = now_ns;
     r->heap_id = e->heap_id;
-    r->flags = flags;
+    r->flags = flags | doublings_of(s, e) << HW_ALLOC_DOUBLINGS_SHIFT;
 }
 
 static uint64_t push_exact(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
@@ -193,7 +76,7 @@ static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint6
     uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_alloc));
     if (pos == 0)
         return 0;
-    fill_alloc(hw_ring_at(&s->ring, pos), e, stack_id, now_ns, flags);
+    fill_alloc(s, hw_ring_at(&s->ring, pos), e, stack_id, now_ns, flags);
     hw_ring_commit(&s->ring, pos, sizeof(struct hw_rec_alloc), HW_REC_ALLOC);
     return pos;
 }
@@ -210,7 +93,7 @@ static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
     r->stack_id = o->stack_id;
     r->n_frames = n;
     r->stop = o->stop | (uint32_t)o->generation << HW_STACK_STOP_BITS;
-    r->time_ns = hw_sys_now_ns(hw_sandbox());
+    r->time_ns = hw_session_ns(s);
     uint64_t *p = (uint64_t *)(void *)(r + 1);
     memcpy(p, o->pcs, n * 8);
     memcpy(p + n, o->exact, words * 8);
@@ -247,7 +130,7 @@ static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64
     if (pos == 0)
         return 0;
     struct hw_rec_copy *r = hw_ring_at(&s->ring, pos);
-    fill_alloc(&r->alloc, e, 0, now_ns, flags);
+    fill_alloc(s, &r->alloc, e, 0, now_ns, flags);
     r->sp = site->sp;
     r->hi = hi;
     r->n_bytes = (uint32_t)n;
@@ -297,7 +180,7 @@ static bool is_new_module(void *arg, uint64_t pc)
 }
 
 static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                        const struct bounds *b, const struct hw_module_snapshot *snapshot)
+                        const struct hw_stack *b, const struct hw_module_snapshot *snapshot)
 {
     struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
     in.tables = s->tables;
@@ -313,7 +196,7 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
     in.is_new_module_arg = NULL;
     if (b->alternate) { /* the interrupted frames are on one of these */
         in.others[in.n_others++] = hw_main_stack;
-        if (slab->stack_hi > 1)
+        if (slab->stack_hi)
             in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
     }
     hw_walk(&in, hw_slab_cache(slab), &slab->out);
@@ -321,7 +204,7 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
 
 /* A stack without known end is walked again with twice as many pages while it leads out of them. */
 static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                 struct bounds *b, const struct hw_module_snapshot *snapshot)
+                 struct hw_stack *b, const struct hw_module_snapshot *snapshot)
 {
     uint32_t stop, n_bytes = PAGE_BYTES;
     do {
@@ -329,10 +212,10 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
         stop = slab->out.stop;
         n_bytes *= 2;
     } while (hw_unlikely(
-        (stop == HW_STOP_BOUNDS && reach_further(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
-        (stop == HW_STOP_FP_LOST && reach_further(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
+        (stop == HW_STOP_BOUNDS && hw_stack_reach(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
+        (stop == HW_STOP_FP_LOST && hw_stack_reach(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
     if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
-        (void)reach_further(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+        (void)hw_stack_reach(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
 }
 
 /*
@@ -347,7 +230,7 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
     if ((s->config.flags & HW_CC_BLOCK) == 0)
         return false;
     for (int i = 0; i < WAIT_STEPS; i++) {
-        uint64_t now_ns = hw_sys_now_ns(hw_sandbox());
+        uint64_t now_ns = hw_local_sandbox_ns();
         if (atomic_fetch_add_explicit(&s->waited_ns, WAIT_STEP_NS, memory_order_relaxed) >=
             WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
             return false;
@@ -365,7 +248,7 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
  * was found may be wrong, since the list of modules was out of date.
  */
 static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                       struct bounds *b, uint64_t now_ns)
+                       struct hw_stack *b, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
     bool sure = false;
@@ -416,11 +299,11 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
         slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
         return (struct capture){0, false};
     }
-    struct bounds b = stack_bounds(slab, e->site);
+    struct hw_stack b = hw_stack_of(slab, e->site->sp);
     if (hw_tables_snapshot(s->tables)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
-            (void)reach_further(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+            (void)hw_stack_reach(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
         if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
                         hw_python_is_on()) &&
@@ -494,20 +377,54 @@ static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint
 
 /* ---- one sample ---- */
 
-static void double_interval(struct hw_session *s, uint32_t heap_id)
+/* The recorder's doublings and ours, on what is configured. */
+void hw_interval_refresh(struct hw_session *s, uint32_t heap_id)
+{
+    uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
+                 atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    uint64_t want = hw_interval_doubled(s->base[heap_id], n);
+    if (now != 0 && now != want &&
+        atomic_compare_exchange_strong(&s->interval[heap_id], &now, want))
+        hw_push_heap(s, heap_id, "", want);
+}
+
+/* The recorder wants another rate of all. */
+static HW_COLD void follow_recorder(struct hw_session *s, uint32_t wanted)
+{
+    atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
+                          memory_order_relaxed);
+    for (uint32_t id = HW_HEAP_ID_LIBC; id < HW_MAX_HEAPS; id++)
+        hw_interval_refresh(s, id);
+}
+
+/* by: 1 doubles, -1 halves what was doubled. */
+static void step_interval(struct hw_session *s, uint32_t heap_id, int by)
 {
     uint64_t most = s->config.adaptive_max_interval_bytes;
     uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
-    if (now == 0 || now > UINT64_MAX / 4 || (most != 0 && now >= most))
-        return;
-    if (atomic_compare_exchange_strong(&s->interval[heap_id], &now, now * 2))
-        hw_push_heap(s, heap_id, "", now * 2);
+    uint8_t n = atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    bool may = by < 0 ? n > 0 : n < HW_MAX_DOUBLINGS && (most == 0 || now < most);
+    if (now != 0 && may &&
+        atomic_compare_exchange_strong(&s->doubled[heap_id], &n, (uint8_t)(n + by)))
+        hw_interval_refresh(s, heap_id);
 }
 
 void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
 {
     if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
-        double_interval(s, heap_id);
+        step_interval(s, heap_id, 1);
+}
+
+/* A second or more is over. After a burst the interval goes back, a step at a time: half of the
+ * samples that are allowed leave room for the next one. What was doubled because the ring was full
+ * stays, as the format's rule for that is. */
+static void end_of_second(struct hw_session *s, uint32_t heap_id, uint64_t took_ns)
+{
+    uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    uint64_t quarter = s->config.max_samples_per_second / 4;
+    if (s->config.adaptive_threshold_bytes == 0 && n * 1000 <= quarter * (took_ns / 1000000))
+        step_interval(s, heap_id, -1);
 }
 
 /* Threads count together; one that comes between costs a sample or two of the count. */
@@ -516,13 +433,13 @@ static void adapt_to_rate(struct hw_session *s, uint32_t heap_id, uint64_t now_n
     uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
     if (now_ns - since >= 1000000000u &&
         atomic_compare_exchange_strong(&s->rate_since_ns, &since, now_ns))
-        atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
+        end_of_second(s, heap_id, now_ns - since);
     if (atomic_fetch_add_explicit(&s->rate_samples, 1, memory_order_relaxed) + 1 <=
         s->config.max_samples_per_second)
         return;
     atomic_store_explicit(&s->rate_since_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
-    double_interval(s, heap_id);
+    step_interval(s, heap_id, 1);
 }
 
 static void free_missed(struct hw_session *s, const struct hw_event *e)
@@ -541,9 +458,10 @@ static void free_missed(struct hw_session *s, const struct hw_event *e)
 static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
 {
     struct hw_tls *t = &hw_here;
-    uint64_t now_ns = hw_now_monotonic_coarse_ns();
+    uint64_t now_ns = hw_local_coarse_ns();
     if (hw_push_alone(s, now_ns))
         return false;
+    now_ns += s->ahead_ns;
     /* The walk goes first: meanwhile the slot's cache line arrives. */
     hw_live_prefetch(e->heap_id, e->id, e->size);
     bool stream = s->config.flags & HW_CC_STREAM;
@@ -578,6 +496,9 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         hw_adapt_interval(s, e->heap_id);
     if (hw_unlikely(s->config.max_samples_per_second != 0))
         adapt_to_rate(s, e->heap_id, now_ns);
+    uint32_t wanted = atomic_load_explicit(&hw_control.doublings, memory_order_relaxed);
+    if (hw_unlikely(wanted != atomic_load_explicit(&s->doublings, memory_order_relaxed)))
+        follow_recorder(s, wanted);
     if (t->interval != 0 && t->generation == s->generation &&
         t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
         hw_sampler_start(t, s);
@@ -589,7 +510,7 @@ static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *min
 {
     if (s->config.flags & HW_CC_STREAM)
         return record_with(s, NULL, e);
-    if (hw_likely((hw_here.flags & HW_TLS_ENDED) == 0)) {
+    if (hw_likely((hw_here.flags & HW_TLS_BORROWS) == 0)) {
         struct hw_slab *slab = hw_here.slab;
         bool recorded = record_with(s, slab, e);
         if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab && slab->sure &&
@@ -638,16 +559,15 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
     int saved = errno;
     if (heap_id == HW_HEAP_ID_LIBC) /* what the real free will touch; meanwhile we wait for ours */
         hw_prefetch_write((const void *)(uintptr_t)(id - 8));
+    struct hw_visit v;
+    hw_enter(&v);
     struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
-    if (slot) {
-        struct hw_visit v;
-        hw_enter(&v);
-        if (v.session && val >> 48 == v.session->tag)
-            hw_push_free(v.session, val & 0xffffffffffffu);
-        hw_leave(&v);
-        if (hw_probes_want_free() && heap_id == HW_HEAP_ID_LIBC)
-            hw_probes_free(id);
+    if (slot && v.session && val >> 48 == v.session->tag)
+        hw_push_free(v.session, val & 0xffffffffffffu);
+    if (slot)
         hw_live_drop(slot, id);
-    }
+    hw_leave(&v);
+    if (slot && hw_probes_want_free() && heap_id == HW_HEAP_ID_LIBC)
+        hw_probes_free(id);
     errno = saved;
 }

@@ -64,12 +64,13 @@ struct hw_site {
 /* ---- one thread ---- */
 
 enum hw_tls_flags {
-    HW_TLS_ENDED = 1,     /* the slab was given back: one is borrowed for each later sample */
+    HW_TLS_BORROWS = 1,   /* has no slab, or no more: one is borrowed for each sample */
     HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
     HW_TLS_OURS = 4,      /* libc allocates because we asked it for something */
     HW_TLS_HUSHED = 8,    /* a thread of ours: nothing it does is the program's */
     HW_TLS_LOOKING = 16,  /* no session; looks at the probes' semaphore when left is used up */
-    HW_TLS_PROBING = 32   /* no session; the countdown is the probes' */
+    HW_TLS_PROBING = 32,  /* no session; the countdown is the probes' */
+    HW_TLS_UNNAMED = 64   /* bare client: nothing says whose words these are by now */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
@@ -81,16 +82,20 @@ struct hw_tls {
     uint64_t rng;
     uintptr_t busy; /* address of the outermost visit at work on this thread, 0 = none */
     struct hw_slab *slab;
-    uint32_t generation; /* control generation that the words above belong to */
-    uint32_t flags;      /* enum hw_tls_flags */
-    uint32_t n_closing;  /* dlclose calls of this thread that have not returned */
-    uint32_t pad;
+    uint32_t generation;                   /* control generation that the words above belong to */
+    uint32_t flags;                        /* enum hw_tls_flags */
+    uint32_t n_closing : 32 - HW_TID_BITS; /* dlclose calls of this thread, not returned */
+    uint32_t tid : HW_TID_BITS;            /* 0 = not asked yet, or it cannot be told */
+    uint32_t last_pos; /* / 8: of the last record reserved in the visit under way; 0 = none */
+#ifdef HW_BARE
+    int err; /* errno */
+#endif
 };
-_Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 
 #ifdef HW_BARE
 #include "client/bare.h"
 #else
+_Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 extern HW_HIDDEN __thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
 #endif
 
@@ -101,11 +106,12 @@ struct hw_heap_countdown {
 
 /* What a thread needs once it samples; from a pool, given back when the thread ends. */
 struct hw_slab {
-    _Atomic uintptr_t busy; /* seen 0 by the thread that wants to unmap a session */
-    _Atomic uint32_t in_use;
-    uint32_t generation;         /* of the session that the caches below belong to */
-    uint64_t stack_lo, stack_hi; /* hi 0 = not known yet */
-    uint64_t copy_second_ns;     /* start of the second in which n_copies were made */
+    _Atomic uintptr_t busy;          /* seen 0 by the thread that wants to unmap a session */
+    _Atomic uint32_t owner;          /* its thread's number; 0 = nobody */
+    uint32_t generation;             /* of the session that the caches below belong to */
+    uint64_t stack_lo, stack_hi;     /* the thread's, as far as it was seen; hi 0 = not yet */
+    uint64_t foreign_lo, foreign_hi; /* the last stack that was found to be another */
+    uint64_t copy_second_ns;         /* start of the second in which n_copies were made */
     uint32_t n_copies;
     uint32_t n_rounds; /* of the thread's key destructors */
     uint32_t index;    /* of all slabs */
@@ -138,6 +144,7 @@ struct hw_session {
     uint32_t generation;
     uint32_t tag; /* of its live samples, never 0, 16 bits */
     uint64_t seed;
+    uint64_t ahead_ns; /* the recorder's clock - ours, modulo 2^64; 0 in the same time namespace */
     _Atomic uint64_t n_draws;      /* ordinal of threads, for their seeds */
     _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
     _Atomic uint64_t last_maps_ns;
@@ -151,6 +158,9 @@ struct hw_session {
     struct hw_session *next;         /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
+    uint64_t base[HW_MAX_HEAPS];            /* as configured, of heaps that have an interval */
+    _Atomic uint32_t doublings;             /* by the recorder, as of the last sample */
+    _Atomic uint8_t doubled[HW_MAX_HEAPS];  /* by ourselves */
     _Atomic uint64_t rate_since_ns;         /* begin of the second that is counted */
     _Atomic uint32_t rate_samples;          /* in it so far */
     _Atomic uint64_t sent[HW_SENT_SLOTS];   /* stack ids whose frames are in the ring */
@@ -176,6 +186,8 @@ struct hw_live_page {
     _Atomic uint32_t n_busy_without_slab;
     _Atomic uint64_t retry_ns; /* no handshake before */
     _Atomic uint32_t n_failed; /* handshakes in a row */
+    _Atomic uint32_t child;    /* a forked child that was not answered yet */
+    uint32_t unanswered;       /* the token's welcome is still to come; under session_lock */
     _Atomic uint32_t slab_lock;
 };
 
@@ -215,6 +227,7 @@ struct hw_visit {
     uint64_t mark;              /* both: of a visit under way */
     struct hw_session *session; /* NULL: nobody is recording */
     uintptr_t tls_before, slab_before;
+    uint32_t last_pos_before;
     struct hw_slab *slab; /* whose busy word was set; NULL = the common counter */
     bool nested;          /* a signal handler inside another visit: record frees only */
     uint64_t end_mark;
@@ -229,8 +242,6 @@ struct hw_slab *hw_slab_borrow(void);
 void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
-void hw_visits_init(void);                 /* in the constructor */
-extern HW_HIDDEN struct hw_walk_range hw_main_stack;
 int hw_slabs_init(void);
 uint64_t hw_slabs_bytes(void); /* of address space that the first ones take */
 
@@ -253,8 +264,8 @@ static inline bool hw_due(uint64_t n)
 #define HW_NOT_SAMPLED UINT64_MAX
 
 /* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due was true.
- * A block of size 0 is sampled at interval 1, and stands for 0. */
-uint64_t hw_sampler_take(uint64_t n);
+ * A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
+uint64_t hw_sampler_take(uint64_t n, uint64_t sp);
 /* The same for a heap of the program. */
 uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n);
 uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
@@ -263,11 +274,14 @@ void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a 
 uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
 /* Bytes until a thread that is not sampling looks again without a new generation. */
 #define HW_QUIET_BYTES (1ull << 62)
+extern HW_HIDDEN bool hw_left_alone; /* in this process nothing is ever sampled */
 
 /* ---- session.c, fork.c ---- */
 
 /* May so much address space be ours? Where the program may use little (RLIMIT_AS), 1 / share. */
 bool hw_may_take(uint64_t n_bytes, uint32_t share);
+/* Is whatever is mapped now there at once, and to stay? */
+bool hw_locks_what_comes(void);
 
 void hw_session_settle(struct hw_tls *t, uint32_t generation);
 void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);
@@ -288,9 +302,10 @@ bool hw_session_busy(void); /* a recorder has us, and is alive */
 
 /* ---- init.c ---- */
 
+void hw_clock_init(void);    /* in the constructor, before anything asks for the time */
 int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
 
-/* ---- patch.c: hooks by changed tables, in a program that was not preloaded ---- */
+/* ---- patch.c: hooks by changed words ---- */
 
 struct hw_patch_counts {
     uint32_t n_modules, n_changed;
@@ -298,12 +313,21 @@ struct hw_patch_counts {
 };
 /* The loader's lock is held. on: they lead to our hooks, else to the real functions. */
 void hw_patch_all(bool on, struct hw_patch_counts *out);
+/* In the constructor of a preloaded client: the allocator's own operators, if it has some. */
+void hw_patch_operators(void);
+void *hw_operator_real(const char *name); /* NULL = not hooked */
 
 /* ---- push.c ---- */
 
+struct hw_ring_thread hw_push_thread(void); /* this one, as the ring wants to know it */
+/* A visit of this thread was left in the middle: its last record will not be finished by it. */
+void hw_push_abandoned(struct hw_session *s);
 /* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
 uint64_t hw_push_reserve(struct hw_session *s, uint32_t size);
 bool hw_push_alone(struct hw_session *s, uint64_t now_ns); /* recorder long dead: given up */
+/* Has its heart not beaten for so long, as far as we have looked? now_ns: of hw_local_ns(). */
+bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
+void hw_recorder_heard(uint64_t now_ns); /* it has just answered */
 void hw_push_free(struct hw_session *s, uint64_t sample_id);
 void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval);
 /* The allocator refused so many bytes. Outside of any visit; keeps errno. */
@@ -335,8 +359,9 @@ struct hw_event {
 
 bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);
-void hw_capture_init(void); /* in the constructor: libc's range, the main stack */
 void hw_adapt_interval(struct hw_session *s, uint32_t heap_id);
+/* After somebody has doubled it or halved it. */
+void hw_interval_refresh(struct hw_session *s, uint32_t heap_id);
 
 /* ---- minfo.c: malloc_info ---- */
 
@@ -376,6 +401,10 @@ void hw_heaps_notice(uint32_t id);
 
 /* ---- env.c, say.c ---- */
 
+/* sanitizer.c: of a program held at its exec, whose environment has them no more; NULL = not there.
+ * And the entry that the kernel's array has again in the place of each; NULL = none. */
+const char *hw_start_variable(const char *name);
+const char *hw_start_again(void);
 void hw_env_init(void); /* in the constructor */
 void hw_env_strip(void);
 void hw_say(const char *text); /* one line to stderr; only for what the user asked for */

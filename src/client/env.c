@@ -4,7 +4,8 @@
  * The strings are changed in place and the pointers moved up; nothing is freed, since the program
  * may hold pointers into them. The array that the kernel made keeps its length, as the auxiliary
  * vector stands behind its end and a runtime without libc (Go's) finds it from there: what is taken
- * out is named twice there, and libc gets an array of its own. Nobody else may be reading the
+ * out is named twice there, and libc gets an array of its own. Where we were put in at the exec
+ * that has begun before any constructor has run (sanitizer.c). Nobody else may be reading the
  * environment: it is done by the constructor while there is one thread, and in the child of a fork.
  */
 #include <stddef.h>
@@ -18,6 +19,7 @@ extern char **environ;
 #define OUR_NAME "libheapprofd_glibc_preload.so"
 
 static char **kernels; /* the array on the first stack */
+static bool is_stripped;
 
 static bool is_named(const char *entry, const char *name)
 {
@@ -59,13 +61,16 @@ static bool is_to_go(char *entry)
            (is_named(entry, "LD_PRELOAD") && preload_strip(strchr(entry, '=') + 1));
 }
 
-/* Moves up what stays, in place. */
-static void close_up(char **env)
+/* Moves up what stays, in place. again: an entry that is there more than once; NULL = none */
+static void close_up(char **env, const char *again)
 {
     char **out = env;
+    bool seen = again && *again == '\0'; /* there was none to repeat */
     for (char **e = env; *e; e++)
-        if (!is_to_go(*e))
+        if (!is_to_go(*e) && !(*e == again && seen)) {
+            seen |= *e == again;
             *out++ = *e;
+        }
     *out = NULL;
 }
 
@@ -77,21 +82,29 @@ static size_t length(char *const *env)
     return n;
 }
 
-/* Without memory the variables stay where they are; they do no harm but to be seen. */
-static void divide(char **env)
+/* The last that stays is there once more for each that goes. */
+static void close_up_in_length(char **env, const char *again)
 {
     static char nothing[] = "";
     size_t n = length(env);
+    close_up(env, again);
+    size_t kept = length(env);
+    for (size_t i = kept; i < n; i++)
+        env[i] = kept ? env[kept - 1] : nothing;
+}
+
+/* Without memory libc keeps the kernel's array: a variable twice is better than one of ours. */
+static void divide(char **env, const char *again)
+{
+    size_t n = length(env);
     char **copy = mmap(NULL, (n + 1) * sizeof *copy, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED)
-        return;
-    memcpy(copy, env, n * sizeof *copy);
-    close_up(copy);
-    size_t kept = length(copy);
-    for (size_t i = 0; i < n; i++)
-        env[i] = i < kept ? copy[i] : kept ? copy[kept - 1] : nothing;
-    environ = copy;
+    if (copy != MAP_FAILED) {
+        memcpy(copy, env, n * sizeof *copy);
+        close_up(copy, again);
+        environ = copy;
+    }
+    close_up_in_length(env, again);
 }
 
 void hw_env_init(void)
@@ -101,8 +114,10 @@ void hw_env_init(void)
 
 void hw_env_strip(void)
 {
+    const char *again = is_stripped ? NULL : hw_start_again();
+    is_stripped = true;
     if (environ && environ == kernels)
-        divide(environ);
+        divide(environ, again);
     else if (environ)
-        close_up(environ);
+        close_up(environ, again);
 }

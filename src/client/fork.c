@@ -15,6 +15,7 @@ static void in_child(void)
 {
     if (atomic_load(&hw_live.started) != 0) /* not wiped: an old kernel */
         memset(&hw_live_block, 0, sizeof hw_live_block);
+    hw_here.tid = 0;
     hw_token_drop();
     if (hw_session_strips_children())
         hw_env_strip(); /* what the child executes is asked about by nobody */

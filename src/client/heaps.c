@@ -50,12 +50,19 @@ static uint64_t interval_for(const struct hw_client_config *c, const char *name)
     return c->flags & HW_CC_ALL_HEAPS ? c->default_interval_bytes : 0;
 }
 
+static uint64_t select_one(struct hw_session *s, uint32_t id, const char *name)
+{
+    s->base[id] = interval_for(&s->config, name);
+    atomic_store(&s->interval[id], s->base[id]);
+    return s->base[id];
+}
+
 void hw_heaps_select(struct hw_session *s)
 {
-    atomic_store(&s->interval[HW_HEAP_ID_LIBC], interval_for(&s->config, "libc.malloc"));
+    (void)select_one(s, HW_HEAP_ID_LIBC, "libc.malloc");
     for (uint32_t i = 2; i < n_used(); i++)
         if (atomic_load(&heaps[i].registered))
-            atomic_store(&s->interval[i], interval_for(&s->config, heaps[i].name));
+            (void)select_one(s, i, heaps[i].name);
 }
 
 static void announce(struct hw_session *s, uint32_t id, uint64_t interval)
@@ -168,9 +175,8 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
     struct hw_visit v;
     hw_enter(&v);
     if (v.session) {
-        uint64_t interval = interval_for(&v.session->config, heap->name);
-        atomic_store(&v.session->interval[id], interval);
-        announce(v.session, id, interval);
+        announce(v.session, id, select_one(v.session, id, heap->name));
+        hw_interval_refresh(v.session, id);
     }
     hw_leave(&v);
     notice(id);

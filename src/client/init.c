@@ -10,7 +10,9 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/kernel.h"
 #include "client/live.h"
+#include "client/stacks.h"
 #include "wire/handshake.h"
 
 #define ONE_SECOND_NS 1000000000ull
@@ -18,10 +20,16 @@
  * not be felt. */
 #define HELD_NS 200000000ull
 
+static const char *variable(const char *name)
+{
+    const char *taken = hw_start_variable(name);
+    return taken ? taken : secure_getenv(name);
+}
+
 static const char *socket_path(bool *asked_for, const char **other)
 {
     static char file[128];
-    const char *p = secure_getenv("HEAPWISE_SOCKET");
+    const char *p = variable("HEAPWISE_SOCKET");
     *asked_for = p && *p;
     if (*asked_for && p[0] == '@' && strlen(p) + sizeof HW_SOCKET_FILES <= sizeof file) {
         /* The name is of the network namespace in which the recorder is; the file is not. */
@@ -41,38 +49,57 @@ static const char *socket_path(bool *asked_for, const char **other)
 
 int hw_client_prepare(void)
 {
+    hw_kernel_init();
+    hw_clock_init();
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
     (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
     hw_sandbox_init();
     hw_fork_init();
-    hw_visits_init();
-    hw_capture_init();
+    hw_stacks_init();
     hw_java_init();
     return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
 }
 
-__attribute__((constructor)) static void client_init(void)
+static void begin(bool held)
 {
     bool asked_for;
-    hw_boot();
-    if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
-        return;
-    if (hw_client_prepare() != 0)
-        return;
+    hw_patch_operators();
+    hw_marks_join_loaded();
     hw_launcher_init();
-    hw_env_init();
     const char *other = "";
     const char *path = socket_path(&asked_for, &other);
     hw_minfo_init();
     hw_session_init(path, other);
-    const char *blocking = secure_getenv("PERFETTO_HEAPPROFD_BLOCKING_INIT");
+    const char *blocking = variable("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
-    bool held = secure_getenv("HEAPWISE_HELD") != NULL;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
     hw_session_start(flags, held                ? HELD_NS
                             : wait || asked_for ? 10 * ONE_SECOND_NS
                                                 : ONE_SECOND_NS);
+}
+
+/* It tells its user of every load below the stack pointer and of every odd system call, ours
+ * included, and has put its own functions in the allocator's place. */
+static bool is_under_valgrind(void)
+{
+    static const char name[] = "/vgpreload_core";
+    const char *at = secure_getenv("LD_PRELOAD");
+    while (at && (at = strchr(at, '/')) && strncmp(at, name, sizeof name - 1) != 0)
+        at++;
+    return at;
+}
+
+__attribute__((constructor)) static void client_init(void)
+{
+    hw_boot();
+    if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
+        return;
+    hw_env_init();
+    bool held = variable("HEAPWISE_HELD") != NULL;
+    hw_left_alone = is_under_valgrind();
+    if (!hw_left_alone && hw_client_prepare() == 0)
+        begin(held);
     if (held)
         hw_env_strip(); /* nobody meant its children */
 }

@@ -90,12 +90,12 @@ static bool block_signals(uint64_t *before)
         if (i == SIGSEGV || i == SIGBUS || i == SIGFPE || i == SIGILL || i == SIGTRAP ||
             i == SIGABRT)
             all &= ~(1ull << (i - 1));
-    return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, before, sizeof all) == 0;
+    return hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, &all, before, sizeof all) == 0;
 }
 
 static void restore_signals(const uint64_t *before)
 {
-    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof *before);
+    (void)hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof *before);
 }
 
 HW_COLD void hw_java_bring_in(void)

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "client/now.h"
 
 #if defined(__x86_64__)
 #define SLOT_TYPE(t) ((t) == R_X86_64_JUMP_SLOT || (t) == R_X86_64_GLOB_DAT)
@@ -67,19 +68,12 @@ static void *look_up(void *handle, const char *name)
     return found;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &t); /* there is one */
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* libjvm's constructors allocate before its entry is asked for. A program that has libjli and makes
  * its JVM without it is waited for in vain. */
 bool hw_launcher_is_making(void)
 {
     return real_look_up && !atomic_load_explicit(&made, memory_order_relaxed) &&
-           now_ns() - since_ns < MOST_NS;
+           hw_local_coarse_ns() - since_ns < MOST_NS;
 }
 
 static void read_dynamic(struct jli *j, const ElfW(Dyn) * d)
@@ -138,7 +132,7 @@ static void change(const struct jli *j, uintptr_t at)
 void hw_launcher_init(void)
 {
     struct jli j = {0};
-    since_ns = now_ns();
+    since_ns = hw_local_coarse_ns();
     if (!dl_iterate_phdr(find, &j) || !j.symbols || !j.names)
         return;
     for (int t = 0; t < 2; t++)

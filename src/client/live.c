@@ -14,6 +14,16 @@
  *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
  *      publish  val, then key by release: pairs with the acquire in find()
  *      take     key -> 2      by one compare-and-swap; drop makes it 0, put_back the key again
+ *
+ * Giving it back is Dekker's algorithm, as for sessions (visit.c):
+ *
+ *      visitor: take                    the thread that gives it back
+ *      busy = frame                     epoch is odd
+ *      (compiler barrier)               membarrier
+ *      epoch is odd? then nothing       every busy word 0?  then unmap
+ *
+ * Who claims has seen in its visit that a session runs, which is over before this begins, or looks
+ * at the epoch itself.
  */
 #include "client/live.h"
 
@@ -21,6 +31,7 @@
 
 #include "base/bytes.h"
 
+#include "client/boot.h"
 #include "client/near.h"
 
 #define SLOTS        4u
@@ -44,7 +55,8 @@ struct segment {
 
 static struct segment segments[MAX_SEGMENTS];
 static _Atomic uint32_t n_segments;
-static _Atomic uint8_t far_counters[FAR_COUNTERS];
+static _Atomic uint32_t live_epoch;
+static _Atomic uint8_t far_counters[FAR_COUNTERS] __attribute__((aligned(4096)));
 
 _Atomic(_Atomic uint64_t *) hw_near_words;
 _Atomic uint32_t hw_near_owner[HW_NEAR_CHUNKS];
@@ -103,7 +115,7 @@ void hw_live_expect(uint64_t interval)
     uint32_t free_lock = 0;
     if (sizeof(void *) < 8 || interval == 0 || interval > HW_NEAR_MAX_INTERVAL ||
         atomic_load(&hw_near_words) || !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
-        !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
+        hw_locks_what_comes() || !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
     atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS));
     atomic_store(&hw_live.live_lock, 0);
@@ -114,7 +126,7 @@ void hw_live_expect(uint64_t interval)
 static HW_COLD bool grow(uint32_t seen)
 {
     uint32_t free_lock = 0;
-    if (seen >= MAX_SEGMENTS || hw_sandbox() == HW_SANDBOX_STRICT)
+    if (seen == 0 || seen >= MAX_SEGMENTS || hw_sandbox() == HW_SANDBOX_STRICT)
         return false;
     if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1)) {
         /* Another thread is at it; it takes a few microseconds unless it was stopped. */
@@ -127,6 +139,62 @@ static HW_COLD bool grow(uint32_t seen)
               segment_add(seen, seen == 1 ? FIRST_BITS : last->bits + 1);
     atomic_store(&hw_live.live_lock, 0);
     return ok;
+}
+
+uint32_t hw_live_epoch(void)
+{
+    return atomic_load_explicit(&live_epoch, memory_order_acquire);
+}
+
+static bool is_closed(void)
+{
+    return hw_live_epoch() & 1;
+}
+
+/* Without anything to find, too high counts would make every later free look for it. */
+static void forget_counts(void)
+{
+    if (hw_boot_arena_is_used())
+        return; /* its blocks are marked among them */
+    (void)madvise(hw_live_counters, sizeof hw_live_counters, MADV_DONTNEED);
+    (void)madvise(far_counters, sizeof far_counters, MADV_DONTNEED); /* fails: locked; they stay */
+}
+
+static void unmap_all(void)
+{
+    void *words = (void *)(uintptr_t)atomic_exchange(&hw_near_words, NULL);
+    if (words)
+        (void)munmap(words, 8 * HW_NEAR_WORDS);
+    for (uint32_t i = 0; i < HW_NEAR_CHUNKS; i++)
+        atomic_store_explicit(&hw_near_owner[i], 0, memory_order_relaxed);
+    uint32_t n = atomic_exchange(&n_segments, 0);
+    for (uint32_t i = 0; i < n; i++)
+        (void)munmap(atomic_exchange(&segments[i].buckets, NULL), sizeof(struct bucket)
+                                                                      << segments[i].bits);
+    forget_counts();
+}
+
+bool hw_live_give_back(bool (*nobody_is_inside)(void))
+{
+    uint32_t epoch = hw_live_epoch();
+    if (atomic_load(&n_segments) == 0)
+        return true;
+    atomic_store(&live_epoch, epoch | 1);
+    bool is_idle = nobody_is_inside();
+    if (is_idle)
+        unmap_all();
+    atomic_store(&live_epoch, is_idle ? epoch + 2 : epoch);
+    return is_idle;
+}
+
+/* What the parent had unmapped by then is not known: addresses are lost, and nothing else. */
+void hw_live_forked(void)
+{
+    if (!is_closed())
+        return;
+    atomic_store(&hw_near_words, NULL);
+    atomic_store(&n_segments, 0);
+    atomic_fetch_add(&live_epoch, 1);
 }
 
 static struct hw_live_slot *claim_in(struct bucket *b)
@@ -253,6 +321,8 @@ static struct hw_live_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
 /* The segments first: for large blocks the words are memory that nobody has touched. */
 struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {
+    if (hw_unlikely(is_closed()))
+        return NULL;
     if (atomic_load_explicit(far_counter(id), memory_order_relaxed) != 0) {
         uint64_t key = key_of(heap_id, id);
         struct hw_live_slot *s = take_far(key, hash(key), val);

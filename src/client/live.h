@@ -7,7 +7,9 @@
  *          buckets of 4 slots (one cache line); each key has two buckets in every segment.
  *          Slot key: 0 empty, 1 claimed, 2 held by a realloc, else (heap, id). A slot that claim
  *          or take gave may also be one of near.h's words: it is for these functions only.
- * Threads: any; claim and take are one compare-and-swap each. Never unmapped.
+ * Threads: any; claim and take are one compare-and-swap each, in a visit, and so is what is done
+ *          with their slot: a detach gives all of it back when nobody is seen inside. A realloc
+ * holds its slot between two visits, and compares the epochs before it touches that again.
  */
 #ifndef HW_CLIENT_LIVE_H
 #define HW_CLIENT_LIVE_H
@@ -34,7 +36,12 @@ static inline bool hw_live_maybe(uint64_t id)
     return atomic_load_explicit(&hw_live_counters[hw_live_index(id)], memory_order_relaxed) != 0;
 }
 
-int hw_live_init(void); /* the first segment */
+int hw_live_init(void); /* the first segment, if there is none */
+/* Forgets all of it and gives the memory back. Nobody records, and nobody_is_inside tells whether
+ * every visit that had begun is over. false = somebody is: all is as it was. */
+bool hw_live_give_back(bool (*nobody_is_inside)(void));
+void hw_live_forked(void);    /* in a child, whose parent may have been giving it back */
+uint32_t hw_live_epoch(void); /* another one: what was there before is gone. Odd: it is going */
 /* A session with this interval begins: makes room when nearly every block will be live here. */
 void hw_live_expect(uint64_t interval);
 

@@ -170,7 +170,7 @@ bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m)
     r->stack_id = m->stack_id;
     r->n_frames = n;
     r->stop = m->stop | (uint32_t)m->generation << HW_STACK_STOP_BITS;
-    r->time_ns = hw_sys_now_ns(hw_sandbox());
+    r->time_ns = hw_session_ns(s);
     uint64_t *p = (uint64_t *)(void *)(r + 1), *exact = p + n, *managed = exact + words;
     memcpy(p, m->at, n * sizeof *p);
     memset(exact, 0, 2 * words * sizeof *exact);

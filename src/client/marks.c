@@ -140,7 +140,7 @@ static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
 {
     if (!hw_here.slab) {
         struct hw_visit v;
-        hw_enter(&v); /* what libc allocates for the slab's key is ours */
+        hw_enter(&v);
         if (!v.nested)
             (void)hw_slab_get();
         hw_leave(&v);
@@ -152,7 +152,7 @@ static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
         slab->marks.n_scopes = slab->marks.n_types = 0;
         bool ask = atomic_load_explicit(&wants_slices, memory_order_relaxed) && !hw_sandbox();
         slab->marks.slot = NULL;
-        slab->marks.tid = ask ? (int32_t)syscall(SYS_gettid) : 0;
+        slab->marks.tid = ask ? (int32_t)hw_kernel(SYS_gettid) : 0;
         slab->marks.names_thread = ask;
         atomic_signal_fence(memory_order_seq_cst);
         slab->marks.generation = generation;
@@ -253,7 +253,7 @@ static uint64_t told_id(struct hw_session *s, const struct heapwise_mark *m)
 /* Into 16 bytes; false: there is none, or none that we may ask for. */
 bool hw_marks_thread_name(char *out)
 {
-    bool known = !hw_sandbox() && syscall(SYS_prctl, PR_GET_NAME, out) == 0;
+    bool known = !hw_sandbox() && hw_kernel(SYS_prctl, PR_GET_NAME, out) == 0;
     out[known ? 15 : 0] = '\0';
     return known && out[0];
 }
@@ -420,13 +420,18 @@ void hw_marks_start(struct hw_session *s)
     atomic_store_explicit(&wants_scopes, scopes, memory_order_relaxed);
     atomic_store_explicit(&wants_types, (s->config.flags & HW_CC_TYPES) != 0, memory_order_relaxed);
     __atomic_store_n(&marks.on, s->generation & HW_MARKS_GENERATION, __ATOMIC_RELEASE);
+}
+
+/* Not when a session begins: that is inside a program's allocation, perhaps under a lock that
+ * another thread waits for with the loader's in its hands. */
+void hw_marks_join_loaded(void)
+{
     (void)dl_iterate_phdr(join_module, NULL); /* gives what the last call gave */
 }
 
 HW_EXPORT void heapwise_marks_join(const struct heapwise_marks **here)
 {
-    if (on())
-        __atomic_store_n(here, &marks, __ATOMIC_RELEASE);
+    __atomic_store_n(here, &marks, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -40,7 +40,9 @@ struct hw_marks {
     struct hw_open_mark types[HW_MAX_TYPES];
 };
 
-/* Finds the program's notes and lets them lead to us. Takes the loader's lock. */
+/* Finds the notes of what is loaded and lets them lead to us. Takes the loader's lock: not in a
+ * hook. Modules that come later join by themselves, or by the recorder's next visit. */
+void hw_marks_join_loaded(void);
 void hw_marks_start(struct hw_session *s);
 void hw_marks_stop(const struct hw_session *s);
 /* Do stacks of this session have more in them than functions? */

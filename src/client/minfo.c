@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/sys.h"
@@ -124,14 +123,14 @@ bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
     uint32_t wanted = atomic_load_explicit(&hw_control.malloc_info_wanted, memory_order_relaxed);
     uint32_t done = atomic_load_explicit(&s->minfo_done, memory_order_relaxed);
     if (wanted == done || hw_sandbox() || !ask || !is_plain(o) ||
-        hw_now_monotonic_ns() < atomic_load_explicit(&s->minfo_next_ns, memory_order_relaxed))
+        hw_local_ns() < atomic_load_explicit(&s->minfo_next_ns, memory_order_relaxed))
         return false;
     return atomic_compare_exchange_strong(&s->minfo_done, &done, wanted);
 }
 
 static void push(struct hw_session *s, const struct hw_rec_minfo *m)
 {
-    uint64_t pos = hw_ring_reserve(&s->ring, sizeof *m);
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof *m, hw_push_thread());
     if (pos == 0)
         return; /* the next one will do */
     struct hw_rec_minfo *r = hw_ring_at(&s->ring, pos);
@@ -143,18 +142,18 @@ static void push(struct hw_session *s, const struct hw_rec_minfo *m)
 void hw_minfo_make(uint32_t generation)
 {
     uint64_t all = ~0ull, old = 0;
-    if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof all) != 0)
+    if (hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof all) != 0)
         return;
-    uint64_t began = hw_now_monotonic_ns();
+    uint64_t began = hw_local_ns();
     struct hw_rec_minfo m;
     bool known = ask(&m);
-    uint64_t now = hw_now_monotonic_ns();
-    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
+    uint64_t now = hw_local_ns();
+    (void)hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
     struct hw_visit v;
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == generation) {
         atomic_store(&v.session->minfo_next_ns, now + REST * (now - began));
-        m.time_ns = hw_now_monotonic_coarse_ns();
+        m.time_ns = hw_session_coarse_ns(v.session);
         m.took_ns = now - began;
         if (known)
             push(v.session, &m);

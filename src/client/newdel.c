@@ -1,10 +1,15 @@
 /*
  * newdel.c - operator new and delete
  *
- * libstdc++'s reach malloc by themselves: then these only jump on. jemalloc, tcmalloc and mimalloc
- * define them beside their malloc and do not go through it (1-5 of 100,001 calls were seen by a
- * malloc hook alone): then they are hooked like malloc. Compiled with unwind tables, since the real
- * functions throw through us. They are named by their mangled names; C++ is not needed for that.
+ * libstdc++'s reach malloc by themselves. jemalloc, tcmalloc and mimalloc define them beside their
+ * malloc and do not go through it (1-5 of 100,001 calls were seen by a malloc hook alone): only
+ * then are they hooked, and only then does the process get to see ours (patch.c). Anywhere else a
+ * program would find an operator new where there is none, and a plug-in would get another one than
+ * its own. So what these call is the allocator's, always: it is there from the start and never
+ * unloaded.
+ *
+ * Compiled with unwind tables, since the real functions throw through us. They are named by their
+ * mangled names; C++ is not needed for that.
  *
  *      m = size_t, Pv = void *, St11align_val_t = alignment, RKSt9nothrow_t = const nothrow &
  *
@@ -23,7 +28,7 @@
 #define M "j"
 #endif
 
-/* own: the next definition is in the allocator's object, so its blocks do not pass our malloc. */
+/* own: it does not pass a function that is hooked anyway. */
 struct next {
     void *fn;
     bool own;
@@ -31,13 +36,12 @@ struct next {
 
 static HW_COLD void *find_next(struct next *x, const char *name)
 {
-    bool own;
-    void *fn = hw_boot_find_late(name, &own);
-    if (!fn) { /* who called us has one linked in, but hides it */
-        hw_say("heapwise: a program uses C++'s operator new or delete without defining it");
+    void *fn = hw_operator_real(name);
+    if (!fn) { /* nobody was given our address */
+        hw_say("heapwise: operator new or delete is hooked without being known");
         __builtin_trap();
     }
-    x->own = own;
+    x->own = true;
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&x->fn, fn, __ATOMIC_RELEASE);
     return fn;
@@ -59,17 +63,15 @@ static HW_COLD void *find_next_new(struct next *x, const char *name)
 {
     struct next found = {0};
     void *fn = find_next(&found, name);
-    if (found.own) {
-        struct hw_tls *t = &hw_here;
-        const uint64_t plenty = 1ull << 40;
-        uint64_t left = t->left;
-        t->left = plenty;
-        void *volatile p = ((void *(*)(size_t, size_t, size_t))fn)(64, 64, 64);
-        (void)p;
-        found.own = t->left == plenty;
-        if (t->left <= plenty && t->left >= plenty - 128) /* else it met a new session */
-            t->left = left;
-    }
+    struct hw_tls *t = &hw_here;
+    const uint64_t plenty = 1ull << 40;
+    uint64_t left = t->left;
+    t->left = plenty;
+    void *volatile p = ((void *(*)(size_t, size_t, size_t))fn)(64, 64, 64);
+    (void)p;
+    found.own = t->left == plenty;
+    if (t->left <= plenty && t->left >= plenty - 128) /* else it met a new session */
+        t->left = left;
     x->own = found.own;
     __atomic_store_n(&x->fn, fn, __ATOMIC_RELEASE);
     return fn;
@@ -88,10 +90,25 @@ typedef void (*del1)(void *);
 typedef void (*del2)(void *, size_t);
 typedef void (*del3)(void *, size_t, size_t);
 
-#define NEW1(id, name)                                                                             \
+/*
+ * Preloaded, the names belong to a version that nobody refers to, and are hidden: the loader passes
+ * them over, for whatever version it looks, until patch.c shows them. See exports.map.
+ */
+#ifdef HW_BARE
+#define SHOW(id, name) extern __typeof(hook_##id) shown_##id __asm__(name)
+#else
+#define SHOW(id, name)                                                                             \
+    __asm__(".symver shown_" #id ", " name "@HEAPWISE_HIDDEN");                                    \
+    extern __typeof(hook_##id) shown_##id
+#endif
+#define HOOK(result, id, name, ...)                                                                \
     static struct next next_##id;                                                                  \
-    HW_EXPORT void *hook_##id(size_t n) __asm__(name);                                             \
-    HW_EXPORT void *hook_##id(size_t n)                                                            \
+    HW_HIDDEN result hook_##id(__VA_ARGS__);                                                       \
+    SHOW(id, name) __attribute__((alias("hook_" #id), visibility("default")));                     \
+    HW_HIDDEN result hook_##id(__VA_ARGS__)
+
+#define NEW1(id, name)                                                                             \
+    HOOK(void *, id, name, size_t n)                                                               \
     {                                                                                              \
         new1 real = (new1)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
@@ -99,9 +116,7 @@ typedef void (*del3)(void *, size_t, size_t);
         return real(n);                                                                            \
     }
 #define NEW2(id, name)                                                                             \
-    static struct next next_##id;                                                                  \
-    HW_EXPORT void *hook_##id(size_t n, size_t a) __asm__(name);                                   \
-    HW_EXPORT void *hook_##id(size_t n, size_t a)                                                  \
+    HOOK(void *, id, name, size_t n, size_t a)                                                     \
     {                                                                                              \
         new2 real = (new2)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
@@ -109,9 +124,7 @@ typedef void (*del3)(void *, size_t, size_t);
         return real(n, a);                                                                         \
     }
 #define NEW3(id, name)                                                                             \
-    static struct next next_##id;                                                                  \
-    HW_EXPORT void *hook_##id(size_t n, size_t a, size_t b) __asm__(name);                         \
-    HW_EXPORT void *hook_##id(size_t n, size_t a, size_t b)                                        \
+    HOOK(void *, id, name, size_t n, size_t a, size_t b)                                           \
     {                                                                                              \
         new3 real = (new3)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
@@ -125,9 +138,7 @@ static inline bool sampled(const struct next *x, const void *p)
 }
 
 #define DEL1(id, name)                                                                             \
-    static struct next next_##id;                                                                  \
-    HW_EXPORT void hook_##id(void *p) __asm__(name);                                               \
-    HW_EXPORT void hook_##id(void *p)                                                              \
+    HOOK(void, id, name, void *p)                                                                  \
     {                                                                                              \
         del1 real = (del1)next_of(&next_##id, name);                                               \
         if (sampled(&next_##id, p)) {                                                              \
@@ -137,9 +148,7 @@ static inline bool sampled(const struct next *x, const void *p)
         real(p);                                                                                   \
     }
 #define DEL2(id, name)                                                                             \
-    static struct next next_##id;                                                                  \
-    HW_EXPORT void hook_##id(void *p, size_t a) __asm__(name);                                     \
-    HW_EXPORT void hook_##id(void *p, size_t a)                                                    \
+    HOOK(void, id, name, void *p, size_t a)                                                        \
     {                                                                                              \
         del2 real = (del2)next_of(&next_##id, name);                                               \
         if (sampled(&next_##id, p)) {                                                              \
@@ -149,9 +158,7 @@ static inline bool sampled(const struct next *x, const void *p)
         real(p, a);                                                                                \
     }
 #define DEL3(id, name)                                                                             \
-    static struct next next_##id;                                                                  \
-    HW_EXPORT void hook_##id(void *p, size_t a, size_t b) __asm__(name);                           \
-    HW_EXPORT void hook_##id(void *p, size_t a, size_t b)                                          \
+    HOOK(void, id, name, void *p, size_t a, size_t b)                                              \
     {                                                                                              \
         del3 real = (del3)next_of(&next_##id, name);                                               \
         if (sampled(&next_##id, p)) {                                                              \

@@ -1,5 +1,9 @@
 /*
- * patch.c - hooks in a running program: the words through which modules call the allocator
+ * patch.c - hooks by changed words: those through which modules call the allocator
+ *
+ * For a running program all of the hooks; for a preloaded one operator new and delete, and only
+ * where the allocator has some of its own (see newdel.c). What is loaded later calls these by name,
+ * since boot.c shows the names then.
  *
  * A module calls a function of another through a word that the loader has filled: a slot of its
  * procedure linkage table (JUMP_SLOT), of its global offset table (GLOB_DAT, also for `&free`), or
@@ -30,10 +34,36 @@
 #define RELOC_SLOT R_X86_64_JUMP_SLOT
 #define RELOC_GLOB R_X86_64_GLOB_DAT
 #define RELOC_WORD R_X86_64_64
+#elif defined(__i386__)
+#define RELOC_SLOT R_386_JMP_SLOT
+#define RELOC_GLOB R_386_GLOB_DAT
+#define RELOC_WORD R_386_32
 #else
 #define RELOC_SLOT R_AARCH64_JUMP_SLOT
 #define RELOC_GLOB R_AARCH64_GLOB_DAT
 #define RELOC_WORD R_AARCH64_ABS64
+#endif
+
+#if defined(__i386__) /* addends are in place, where the loader has consumed them */
+typedef ElfW(Rel) relocation;
+#define RELOC_TYPE(r)   ELF32_R_TYPE((r)->r_info)
+#define RELOC_SYMBOL(r) ELF32_R_SYM((r)->r_info)
+#define RELOC_ADDEND(r) 0
+#define RELOC_TABLE     DT_REL
+#define RELOC_BYTES     DT_RELSZ
+#else
+typedef ElfW(Rela) relocation;
+#define RELOC_TYPE(r)   ELF64_R_TYPE((r)->r_info)
+#define RELOC_SYMBOL(r) ELF64_R_SYM((r)->r_info)
+#define RELOC_ADDEND(r) ((r)->r_addend)
+#define RELOC_TABLE     DT_RELA
+#define RELOC_BYTES     DT_RELASZ
+#endif
+
+#if __SIZEOF_SIZE_T__ == 8
+#define OPERATOR_NEW "_Znwm"
+#else
+#define OPERATOR_NEW "_Znwj"
 #endif
 
 enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY };
@@ -58,11 +88,13 @@ static uintptr_t real[N_NAMES]; /* 0 = there is none, or it is not to be hooked 
 static uintptr_t hooks[N_NAMES];
 static uint8_t firsts[256]; /* is there a name with this first byte? */
 
-static void find_real(void)
+static void find_real(bool operators_only)
 {
     for (size_t i = 0; i < N_NAMES; i++) {
         bool own;
-        void *p = hw_boot_find(names[i].name, &own);
+        if (operators_only && names[i].kind != OWN_ONLY)
+            continue;
+        void *p = hw_boot_first(names[i].name, &own);
         /* By the name's own address the linker would give us libc's, as it does to everybody. */
         hooks[i] = (uintptr_t)hw_boot_own(names[i].name);
         real[i] = p && hooks[i] && (own || names[i].kind != OWN_ONLY) ? (uintptr_t)p : 0;
@@ -88,7 +120,7 @@ struct module {
     const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symbols;
     const char *strings;
-    const ElfW(Rela) * plt, *rela;
+    const relocation *plt, *rela;
     size_t n_plt, n_rela;
     uintptr_t opened; /* the page that is writable now; 0 = none */
 };
@@ -123,12 +155,12 @@ static bool inside(const struct module *m, uintptr_t a)
     return a - m->lo < m->hi - m->lo;
 }
 
-static void patch_word(struct job *j, struct module *m, const ElfW(Rela) * r)
+static void patch_word(struct job *j, struct module *m, const relocation *r)
 {
-    unsigned type = (unsigned)ELF64_R_TYPE(r->r_info);
-    if (type != RELOC_SLOT && type != RELOC_GLOB && (type != RELOC_WORD || r->r_addend != 0))
+    unsigned type = (unsigned)RELOC_TYPE(r);
+    if (type != RELOC_SLOT && type != RELOC_GLOB && (type != RELOC_WORD || RELOC_ADDEND(r) != 0))
         return;
-    const ElfW(Sym) *sym = &m->symbols[ELF64_R_SYM(r->r_info)];
+    const ElfW(Sym) *sym = &m->symbols[RELOC_SYMBOL(r)];
     size_t i = name_index(m->strings + sym->st_name);
     uintptr_t at = m->base + r->r_offset;
     if (i == N_NAMES || real[i] == 0 || at % sizeof(uintptr_t) != 0 || !inside(m, at))
@@ -183,12 +215,12 @@ static bool module_open(const struct dl_phdr_info *info, uintptr_t page, struct 
             m->plt = pointer(m->base, d->d_un.d_ptr);
         else if (d->d_tag == DT_PLTRELSZ)
             m->n_plt = d->d_un.d_val / sizeof *m->plt;
-        else if (d->d_tag == DT_RELA)
+        else if (d->d_tag == RELOC_TABLE)
             m->rela = pointer(m->base, d->d_un.d_ptr);
-        else if (d->d_tag == DT_RELASZ)
+        else if (d->d_tag == RELOC_BYTES)
             m->n_rela = d->d_un.d_val / sizeof *m->rela;
         else if (d->d_tag == DT_PLTREL)
-            is_rela = d->d_un.d_val == DT_RELA;
+            is_rela = d->d_un.d_val == RELOC_TABLE;
     }
     return is_rela && m->symbols && m->strings;
 }
@@ -210,15 +242,43 @@ static int patch_module(struct dl_phdr_info *info, size_t size, void *arg)
     for (size_t i = 0; m.plt && i < m.n_plt; i++)
         patch_word(j, &m, &m.plt[i]);
     for (size_t i = 0; m.rela && i < m.n_rela; i++)
-        if (ELF64_R_TYPE(m.rela[i].r_info) != 0)
+        if (RELOC_TYPE(&m.rela[i]) != 0)
             patch_word(j, &m, &m.rela[i]);
     page_close(&m, j->page);
     return 0;
 }
 
-void hw_patch_all(bool on, struct hw_patch_counts *out)
+static void patch(bool on, struct hw_patch_counts *out)
 {
     struct job j = {.on = on, .page = (uintptr_t)sysconf(_SC_PAGESIZE), .counts = out};
-    find_real();
     (void)dl_iterate_phdr(patch_module, &j); /* gives what the last call gave */
+}
+
+void hw_patch_all(bool on, struct hw_patch_counts *out)
+{
+    find_real(/* operators_only = */ false);
+    patch(on, out);
+}
+
+void hw_patch_operators(void)
+{
+    const char *shown[N_NAMES];
+    struct hw_patch_counts counts = {0};
+    size_t n = 0;
+    if (!hw_boot_allocator_defines(OPERATOR_NEW)) /* libc's, nearly everywhere */
+        return;
+    find_real(/* operators_only = */ true);
+    for (size_t i = 0; i < N_NAMES; i++)
+        if (real[i] != 0)
+            shown[n++] = names[i].name;
+    if (n == 0)
+        return;
+    patch(/* on = */ true, &counts);
+    hw_boot_show(shown, n);
+}
+
+void *hw_operator_real(const char *name)
+{
+    size_t i = name_index(name);
+    return i == N_NAMES ? NULL : (void *)real[i];
 }

@@ -91,7 +91,7 @@ static void sample(struct hw_tls *t)
 {
     static _Atomic uint64_t n_draws;
     uint64_t n = atomic_fetch_add_explicit(&n_draws, 1, memory_order_relaxed) + 1;
-    uint64_t seed = hw_sys_now_ns(hw_sandbox()) ^ (uint64_t)(uintptr_t)t ^ n << 48;
+    uint64_t seed = hw_local_sandbox_ns() ^ (uint64_t)(uintptr_t)t ^ n << 48;
     t->flags = (t->flags & ~(uint32_t)HW_TLS_LOOKING) | HW_TLS_PROBING;
     hw_sampler_begin(t, hw_sampler_mix(seed), HW_PROBES_INTERVAL);
 }
@@ -136,6 +136,8 @@ bool hw_probes_count(const struct hw_event *e)
 bool hw_probes_remember(const struct hw_event *e)
 {
     uint64_t val;
+    if (hw_live_epoch() & 1) /* no session says that the set is there */
+        return false;
     if (hw_live_maybe(e->id)) {
         struct hw_live_slot *old = hw_live_take(e->heap_id, e->id, &val);
         if (old) /* its free was missed */

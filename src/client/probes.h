@@ -4,12 +4,14 @@
  * Why:     agents of many kinds can take heap samples from a program that has the client, without a
  *          recorder of ours: the probes of OpenTelemetry's draft for memory profiles.
  * Shapes:  alloc(pointer, size in bytes, weight in bytes) when an allocation is sampled,
- * free(pointer) when such a block is freed. Each is a nop with a note (.note.stapsdt) and a
- * semaphore, which the kernel counts up in the programs that map this file. While a recorder
- * samples, its samples are told. Else, with a semaphore above 0, threads sample by themselves, 512
- * KiB in the mean. They look at the semaphore every 512 KiB of their allocations: the hooks' hot
- * path knows nothing of it. Limits:  of libc.malloc only. A block whose realloc failed is told as
- * freed. Threads: any. Source:  spec/fleet.md 5; doc/design/client.md
+ *          free(pointer) when such a block is freed. Each is a nop with a note (.note.stapsdt) and
+ *          a semaphore, which the kernel counts up in the programs that map this file. While a
+ *          recorder samples, its samples are told. Else, with a semaphore above 0, threads sample
+ *          by themselves, 512 KiB in the mean. They look at the semaphore every 512 KiB of their
+ *          allocations: the hooks' hot path knows nothing of it.
+ * Limits:  of libc.malloc only. A block whose realloc failed is told as freed.
+ * Threads: any.
+ * Source:  spec/fleet.md 5; doc/design/client.md
  */
 #ifndef HW_CLIENT_PROBES_H
 #define HW_CLIENT_PROBES_H

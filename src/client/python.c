@@ -79,14 +79,9 @@ struct look {
     bool careful, bad;
 };
 
-static bool readable(uint64_t at)
-{
-    return syscall(SYS_rt_sigprocmask, -1, (uintptr_t)at, NULL, 8) != 0 && errno == EINVAL;
-}
-
 static HW_COLD bool may_load(struct look *k, uint64_t at)
 {
-    if (k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !readable(at)))
+    if (k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !hw_sys_readable(at)))
         k->bad = true;
     return !k->bad;
 }
@@ -373,8 +368,8 @@ static HW_COLD bool is_still_there(const struct hw_python_place *at)
     uint64_t type = atomic_load_explicit(&at->code_type, memory_order_relaxed), none = 0;
     if (hw_sandbox())
         return true; /* the kernel cannot be asked */
-    if (!readable(atomic_load_explicit(&at->runtime, memory_order_relaxed)) ||
-        !readable(type + NAME_AT))
+    if (!hw_sys_readable(atomic_load_explicit(&at->runtime, memory_order_relaxed)) ||
+        !hw_sys_readable(type + NAME_AT))
         return false;
     uint64_t name = *(const volatile uint64_t *)(uintptr_t)(type + NAME_AT);
     return atomic_compare_exchange_strong(&proof.type_name, &none, name) || none == name;

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "client/probes.h"
+#include "client/stacks.h"
 
 uint64_t hw_sampler_mix(uint64_t x)
 {
@@ -144,7 +145,27 @@ static void meet_session(struct hw_tls *t)
     }
 }
 
-uint64_t hw_sampler_take(uint64_t n)
+/* Counted as what a handler inside our code loses: smaller ones than the interval would have been
+ * sampled with a small chance only. */
+static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
+{
+    struct hw_visit v;
+    int e = errno;
+    hw_enter(&v);
+    *nested = v.nested;
+    uint64_t interval =
+        (v.nested || !only_nested) && v.session
+            ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
+            : 0;
+    if (interval != 0 && n >= interval && (hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED)) == 0)
+        hw_count(v.session, lost_nested, 1);
+    hw_leave(&v);
+    errno = e;
+}
+
+bool hw_left_alone;
+
+uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
 {
     struct hw_tls *t = &hw_here;
     uint64_t weight = HW_NOT_SAMPLED;
@@ -152,20 +173,17 @@ uint64_t hw_sampler_take(uint64_t n)
     if (t == &hw_bare_nobody)
         return weight;
 #endif
+    bool nested;
+    if (hw_unlikely(hw_left_alone)) {
+        t->left = HW_QUIET_BYTES;
+        return weight;
+    }
+    if (hw_unlikely(!hw_stack_has_room(sp))) {
+        count_lost(n, /* only_nested = */ false, &nested);
+        return weight;
+    }
     if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
-        struct hw_visit v;
-        int e = errno;
-        hw_enter(&v);
-        bool nested = v.nested;
-        /* Smaller ones than the interval would have been sampled with a small chance only. */
-        uint64_t interval =
-            nested && v.session
-                ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
-                : 0;
-        if (interval != 0 && n >= interval && (t->flags & HW_TLS_OURS) == 0)
-            hw_count(v.session, lost_nested, 1);
-        hw_leave(&v);
-        errno = e;
+        count_lost(n, /* only_nested = */ true, &nested);
         if (nested)
             return weight;
     }

@@ -27,45 +27,13 @@ HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
 typedef long syscall_fn(long, long, long, long, long, long, long);
 typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
-#if defined(__x86_64__) || defined(__aarch64__)
 /* Until the next definitions are known: constructors of libraries run before ours. */
-static long raw_syscall(long n, long a, long b, long c, long d, long e, long f)
-{
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long rc;
-    __asm__ volatile("syscall"
-                     : "=a"(rc)
-                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-#else
-    register long x8 __asm__("x8") = n;
-    register long rc __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(rc)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-#endif
-    if (rc >= -4095 && rc < 0) {
-        errno = (int)-rc;
-        return -1;
-    }
-    return rc;
-}
-
 static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-    return (int)raw_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
+    return (int)hw_kernel(SYS_prctl, option, a, b, c, d);
 }
 
-HW_HIDDEN syscall_fn *hw_real_syscall __attribute__((used)) = raw_syscall;
+HW_HIDDEN syscall_fn *hw_real_syscall __attribute__((used)) = hw_kernel_call;
 static prctl_fn *real_prctl = raw_prctl;
 
 void hw_sandbox_init(void)
@@ -132,7 +100,7 @@ long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
 #if defined(__x86_64__)
 __asm__(
     ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
-    "syscall:\n\t.cfi_startproc\n\t"
+    "syscall:\n\t.cfi_startproc\n\tendbr64\n\t"
     "cmp $" STR(__NR_seccomp) ", %rdi\n\tje 1f\n\t"
                               "cmp $" STR(
                                   __NR_prctl) ", %rdi\n\tje 2f\n"
@@ -142,6 +110,24 @@ __asm__(
                                                                   "1:\tjmp hw_sandbox_syscall\n\t"
                                                                   ".cfi_endproc\n\t.size syscall, "
                                                                   ". - syscall");
+#elif defined(__i386__)
+/* All arguments are on the stack; ecx is the callee's, and finds our words. */
+__asm__(
+    ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
+    "syscall:\n\t.cfi_startproc\n\tendbr32\n\t"
+    "cmpl $" STR(
+        __NR_seccomp) ", 4(%esp)\n\tje 1f\n\t"
+                      "cmpl $" STR(
+                          __NR_prctl) ", 4(%esp)\n\tje 2f\n"
+                                      "0:\tcall 3f\n\t.cfi_adjust_cfa_offset 4\n"
+                                      "3:\tpop %ecx\n\t.cfi_adjust_cfa_offset -4\n\t"
+                                      "add $_GLOBAL_OFFSET_TABLE_+(. - 3b), %ecx\n\tjmp "
+                                      "*hw_real_syscall@GOTOFF(%ecx)\n"
+                                      "2:\tcmpl $" STR(
+                                          PR_SET_SECCOMP) ", 8(%esp)\n\tjne 0b\n"
+                                                          "1:\tjmp "
+                                                          "hw_sandbox_syscall\n\t.cfi_endproc\n\t."
+                                                          "size syscall, . - syscall");
 #else
 __asm__(
     ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, %function\n"
@@ -156,10 +142,4 @@ __asm__(
                                                                       "1:\tb hw_sandbox_syscall\n\t"
                                                                       ".cfi_endproc\n\t.size "
                                                                       "syscall, . - syscall");
-#endif
-
-#else
-void hw_sandbox_init(void)
-{
-}
 #endif

@@ -8,5 +8,5 @@
 void hw_say(const char *text)
 {
     struct iovec line[2] = {{(void *)(uintptr_t)text, strlen(text)}, {(void *)(uintptr_t) "\n", 1}};
-    (void)syscall(SYS_writev, 2, line, 2); /* nobody to tell */
+    (void)hw_kernel(SYS_writev, 2, line, 2); /* nobody to tell */
 }

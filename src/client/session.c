@@ -10,6 +10,10 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
+ * A forked child that is to be recorded (HW_CC_FOLLOW_FORK) asks once and waits a moment. When many
+ * are forked together the recorder answers most of them later: the connection stays open, as the
+ * token, and later allocations look whether the welcome has come.
+ *
  * One descriptor stays open, the token: its end tells the recorder that we exec'd, exited or closed
  * it. It is compared by inode before we close it ourselves, since the program may have closed the
  * number and got it again for a file of its own.
@@ -23,24 +27,32 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/arch.h"
-#include "base/clock.h"
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/live.h"
 #include "client/probes.h"
+#include "client/stacks.h"
 #include "client/sys.h"
 
 #define FEW_DESCRIPTORS   64
 #define TABLES_SHARE      16
 #define WHOLE_SHARE       4 /* with less to itself the program may fail */
 #define TABLES_LEAST      (1024ull * 1024)
+#define TABLES_OF_LOCKED  (8ull * 1024 * 1024)
+#define ONE_PAGE          4096
 #define TABLES_OF_32_BITS (64ull * 1024 * 1024)
 #define RETRY_BYTES       (64ull * 1024)
 #define SLOW_TIMEOUT_NS   50000000ull
 #define BACKOFF_FIRST_NS  100000000ull
 #define BACKOFF_MAX_NS    30000000000ull
+#define ANSWER_STEP_NS    5000000ull   /* between looks for a late answer: this, or more of them */
+#define ANSWER_STEPS_NS   100000000ull /* the longer it has taken, up to this */
+#define ANSWER_MAX_NS     30000000000ull
+#define MAX_FAILED        20
+#define MAX_FAILED_CHILD  8
 #define SILENT_NS         2000000000ull /* a recorder's heart beats at least every 500 ms */
 #define DETACH_TRIES      5
 #define DETACH_STEP_NS    20000
@@ -61,6 +73,8 @@ static struct {
     _Atomic uint32_t
         called; /* generation of the last handshake: a new one starts without backoff */
     _Atomic uint32_t last_flags; /* enum hw_client_config_flags of the newest session */
+    uint64_t last_interval;      /* its, of the C heap */
+    uint64_t last_ahead_ns;      /* its recorder's clock */
     struct hw_session *retired;  /* under session_lock; may still be visited */
 } own = {.token_fd = -1};
 
@@ -88,6 +102,14 @@ static void unlock_session(void)
 
 static _Atomic(struct hw_session *) given_up; /* retired without the lock, newest first */
 
+/* Of those who were inside before something was put out of sight. Unknown in a sandbox. */
+static bool nobody_is_inside(void)
+{
+    return !hw_sandbox() &&
+           hw_kernel(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           hw_slabs_idle();
+}
+
 /* Under the lock, outside of any visit. What is not seen idle stays for the next time. */
 static void reap(void)
 {
@@ -98,9 +120,7 @@ static void reap(void)
         own.retired = s;
         s = next;
     }
-    if (!own.retired || hw_sandbox()) /* then it stays until the end */
-        return;
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 || !hw_slabs_idle())
+    if (!own.retired || !nobody_is_inside()) /* in a sandbox it stays until the end */
         return;
     while ((s = own.retired)) {
         own.retired = s->next;
@@ -143,11 +163,16 @@ void hw_session_give_up(struct hw_session *s, enum hw_client_error why)
 
 /* ---- the token descriptor ---- */
 
-void hw_token_drop(void)
+static bool token_is_ours(void)
 {
     struct stat st;
-    if (own.token_fd >= 0 && fstat(own.token_fd, &st) == 0 && st.st_dev == own.token_dev &&
-        st.st_ino == own.token_ino)
+    return own.token_fd >= 0 && fstat(own.token_fd, &st) == 0 && st.st_dev == own.token_dev &&
+           st.st_ino == own.token_ino;
+}
+
+void hw_token_drop(void)
+{
+    if (token_is_ours())
         (void)hw_sys_close(own.token_fd);
     own.token_fd = -1;
 }
@@ -187,7 +212,10 @@ struct exchange {
     int fds[HW_WELCOME_FDS];
     int n_fds;
     uint64_t tables_bytes; /* of the tables file that we shall map */
-    bool alone;            /* no other thread can be reading the environment */
+    uint64_t asked_ns, answered_ns;
+    bool alone;  /* no other thread can be reading the environment */
+    bool silent; /* asked, and no answer so far */
+    bool late;   /* the answer did not come at once: when it did is not known */
     struct hw_welcome welcome;
 };
 
@@ -198,15 +226,29 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share)
            n_bytes <= lim.rlim_cur / share;
 }
 
+/* A large map that is used here and there would be there whole (mlockall with MCL_FUTURE). Nobody
+ * says so; but locked pages cannot be thrown away. */
+bool hw_locks_what_comes(void)
+{
+    void *p = mmap(NULL, ONE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return true; /* the limit of locked memory */
+    bool locked = madvise(p, ONE_PAGE, MADV_DONTNEED) != 0;
+    (void)munmap(p, ONE_PAGE);
+    return locked;
+}
+
 /*
  * Address space that tables may take: all that there can be, or where the program may use little
- * (RLIMIT_AS, 32 bits), a small part. The recorder puts into that much what every sample needs, and
- * walks the stacks that lead through the rest.
+ * (RLIMIT_AS, 32 bits, locked memory), a small part. The recorder puts into that much what every
+ * sample needs, and walks the stacks that lead through the rest.
  */
 static uint64_t tables_room(void)
 {
     uint64_t room = sizeof(void *) < 8 ? TABLES_OF_32_BITS : HW_TABLES_BYTES;
-    if (hw_may_take(UINT64_MAX, 1))
+    if (hw_locks_what_comes())
+        room = TABLES_OF_LOCKED;
+    else if (hw_may_take(UINT64_MAX, 1))
         return room;
     while (room > TABLES_LEAST && !hw_may_take(room, TABLES_SHARE))
         room /= 2;
@@ -224,14 +266,12 @@ static uint64_t tables_room(void)
 static bool wait_for(const struct exchange *x, short events)
 {
     for (;;) {
-        int64_t left = (int64_t)(x->deadline_ns - hw_now_monotonic_ns());
-        if (left <= 0)
-            return false;
+        int64_t left = (int64_t)(x->deadline_ns - hw_local_ns());
         struct pollfd p = {.fd = x->fd, .events = events};
-        int n = hw_sys_poll(&p, left);
+        int n = hw_sys_poll(&p, left > 0 ? left : 0);
         if (n > 0)
             return true;
-        if (n < 0 && errno != EINTR)
+        if (left <= 0 || (n < 0 && errno != EINTR))
             return false;
     }
 }
@@ -263,7 +303,7 @@ static bool dial(struct exchange *x, const char *path)
     while (hw_sys_connect(x->fd, &a, len) != 0) {
         if (errno != EAGAIN && errno != EINTR)
             return false;
-        if (hw_now_monotonic_ns() >= x->deadline_ns) /* EAGAIN: its queue is full */
+        if (hw_local_ns() >= x->deadline_ns) /* EAGAIN: its queue is full */
             return false;
         hw_sys_sleep_ns(1000000);
     }
@@ -294,6 +334,7 @@ static bool say_hello(struct exchange *x, uint32_t flags)
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
                          .allocator_base = hw_boot_allocator_base()};
     long n;
+    x->asked_ns = hw_local_ns();
     while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
         if (errno != EINTR && !(errno == EAGAIN && wait_for(x, POLLOUT)))
             return false;
@@ -330,12 +371,14 @@ static bool hear_welcome(struct exchange *x)
                        .msg_controllen = sizeof control.bytes};
     long n;
     do {
-        if (!wait_for(x, POLLIN))
+        x->silent = !wait_for(x, POLLIN);
+        if (x->silent)
             return false;
         n = hw_sys_recvmsg(x->fd, &m, MSG_CMSG_CLOEXEC);
     } while (n < 0 && (errno == EINTR || errno == EAGAIN));
     if (n < 0)
         return false;
+    x->answered_ns = hw_local_ns();
     take_fds(x, &m);
     const struct hw_welcome *w = &x->welcome;
     return n == (long)sizeof *w && (m.msg_flags & MSG_TRUNC) == 0 && w->magic == HW_WELCOME_MAGIC &&
@@ -365,8 +408,10 @@ static bool map_control(int fd)
     void *at = &hw_control_block;
     if (mmap(at, HW_CONTROL_BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != at)
         return false;
-    if (hw_control.magic == HW_CONTROL_MAGIC)
+    if (hw_control.magic == HW_CONTROL_MAGIC) {
+        hw_recorder_heard(hw_local_ns());
         return true;
+    }
     /* Not a control page: put an empty one of our own back. */
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -391,8 +436,19 @@ static uint64_t fresh_seed(void)
 {
     uint64_t seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
-        seed = hw_now_monotonic_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)&seed;
+        seed = hw_local_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)&seed;
     return seed;
+}
+
+/* The recorder looked at its clock between our question and its answer. By one and the same clock
+ * that is so; what cannot be so is another time namespace, and then we are wrong by half the time
+ * that the exchange took. Of a late answer only the parent's exchange tells. */
+static uint64_t clock_ahead_ns(const struct exchange *x)
+{
+    uint64_t took_ns = x->answered_ns - x->asked_ns, now_ns = x->welcome.now_ns;
+    if (now_ns - x->asked_ns <= took_ns)
+        return 0;
+    return x->late ? own.last_ahead_ns : now_ns - (x->asked_ns + took_ns / 2);
 }
 
 /* Everything mapped and announced before anybody can see it. */
@@ -412,7 +468,8 @@ static bool session_open(const struct exchange *x)
     s->tables_bytes = x->tables_bytes;
     s->tables = map_tables(x->fds[2], x->tables_bytes);
     uint64_t whole = x->tables_bytes + 2 * (s->ring.mask + 1) + sizeof *s + hw_slabs_bytes();
-    if (!s->tables || s->generation == 0 || !hw_may_take(whole, WHOLE_SHARE)) {
+    if (!s->tables || s->generation == 0 || hw_live_init() != 0 ||
+        !hw_may_take(whole, WHOLE_SHARE)) {
         uint32_t none = HW_CLIENT_OK;
         (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
                                              (uint32_t)HW_CLIENT_NO_MEMORY);
@@ -421,14 +478,18 @@ static bool session_open(const struct exchange *x)
     }
     if (s->config.max_frames == 0 || s->config.max_frames > HW_MAX_FRAMES)
         s->config.max_frames = HW_MAX_FRAMES;
-    s->began_ns = hw_now_monotonic_ns();
+    s->began_ns = hw_local_ns();
+    s->ahead_ns = clock_ahead_ns(x);
     s->seed = s->config.seed ? s->config.seed : fresh_seed();
     own.tag = own.tag + 1 < HW_PROBES_TAG ? own.tag + 1 : 1;
     s->tag = own.tag;
     hw_heaps_select(s);
     hw_live_expect(atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
     hw_heaps_announce(s);
+    s->ring.shm->target_behind_ns = s->ahead_ns;
     atomic_store(&own.last_flags, s->config.flags);
+    own.last_interval = atomic_load(&s->interval[HW_HEAP_ID_LIBC]);
+    own.last_ahead_ns = s->ahead_ns;
     hw_session_last = s;
     hw_marks_start(s);
     atomic_store_explicit(&hw_live.session, s, memory_order_release);
@@ -465,47 +526,105 @@ static bool is_single_threaded(void)
     return !&__libc_single_threaded || __libc_single_threaded;
 }
 
-static void handshake(uint32_t flags, uint64_t timeout_ns)
+/* Under the session's lock. Static: its 5 KiB are more than a stack of the program's may have. */
+static struct exchange exchange;
+
+/* To the recorder that our control page names, else to who is there. */
+static bool ask(struct exchange *x, uint32_t flags, uint64_t timeout_ns)
 {
-    struct exchange x = {.fd = -1,
-                         .deadline_ns = hw_now_monotonic_ns() + timeout_ns,
-                         .alone = (flags & HW_HELLO_STARTUP) && is_single_threaded()};
+    memset(x, 0, sizeof *x);
+    x->fd = -1;
+    x->deadline_ns = hw_local_ns() + timeout_ns;
+    x->alone = (flags & HW_HELLO_STARTUP) && is_single_threaded();
     char path[sizeof own.socket_path];
     bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
     memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
     path[sizeof path - 1] = '\0';
-    uint32_t generation = atomic_load(&hw_control.generation);
-    bool up = dial(&x, path);
+    bool up = dial(x, path);
     if (!up && !told && own.other_path[0])
-        up = dial_again(&x, own.other_path);
-    bool ok = up && say_hello(&x, flags) && hear_welcome(&x) && answer(&x);
-    for (int i = 0; i < x.n_fds; i++)
-        (void)hw_sys_close(x.fds[i]);
-    if (x.fd >= 0)
-        (void)hw_sys_close(x.fd);
-    if (ok) {
-        /* What was answered, not what the page says by now: that may be the next session already.
-         */
-        uint32_t status = x.welcome.status;
-        atomic_store(&hw_live.n_failed, 0);
-        atomic_store(&hw_live.settled, status == HW_WELCOME_PROFILE ? x.welcome.generation
-                                       : status == HW_WELCOME_NO    ? generation
-                                                                    : 0);
-        if (status == HW_WELCOME_WAIT)
-            atomic_store(&hw_live.retry_ns, hw_now_monotonic_ns() + BACKOFF_FIRST_NS / 10);
-        return;
-    }
+        up = dial_again(x, own.other_path);
+    return up && say_hello(x, flags);
+}
+
+/* An answer that did not come in time, if the program has not closed its descriptor since. */
+static bool is_asked(struct exchange *x)
+{
+    bool asked = hw_live.unanswered && token_is_ours();
+    hw_live.unanswered = 0;
+    if (!asked)
+        return false;
+    x->fd = own.token_fd;
+    own.token_fd = -1;
+    x->late = true;
+    x->deadline_ns = hw_local_ns(); /* nothing is waited for */
+    return true;
+}
+
+/* Not yet. What the recorder makes for us takes its time when many ask together; asking again would
+ * begin anew. */
+static void wait_on(struct exchange *x)
+{
+    uint64_t now = hw_local_ns(), step = (now - x->asked_ns) / 4;
+    step = step < ANSWER_STEP_NS ? ANSWER_STEP_NS : step < ANSWER_STEPS_NS ? step : ANSWER_STEPS_NS;
+    token_keep(x->fd);
+    x->fd = -1;
+    hw_live.unanswered = 1;
+    atomic_store(&hw_live.retry_ns, now + step);
+}
+
+/* What was answered, not what the page says by now: that may be the next session already. */
+static void settle_answer(const struct exchange *x, uint32_t generation)
+{
+    uint32_t status = x->welcome.status;
+    atomic_store(&hw_live.n_failed, 0);
+    atomic_store(&hw_live.child, 0);
+    atomic_store(&hw_live.settled, status == HW_WELCOME_PROFILE ? x->welcome.generation
+                                   : status == HW_WELCOME_NO    ? generation
+                                                                : 0);
+    if (status == HW_WELCOME_WAIT)
+        atomic_store(&hw_live.retry_ns, hw_local_ns() + BACKOFF_FIRST_NS / 10);
+}
+
+static void settle_failure(uint32_t generation)
+{
     uint32_t n = atomic_fetch_add(&hw_live.n_failed, 1);
     uint64_t wait_ns = n < 9 ? BACKOFF_FIRST_NS << n : BACKOFF_MAX_NS;
     atomic_store(&hw_live.retry_ns,
-                 hw_now_monotonic_ns() + (wait_ns < BACKOFF_MAX_NS ? wait_ns : BACKOFF_MAX_NS));
-    if (n > 20)
-        atomic_store(&hw_live.settled, generation); /* nobody is there: leave the program alone */
+                 hw_local_ns() + (wait_ns < BACKOFF_MAX_NS ? wait_ns : BACKOFF_MAX_NS));
+    if (n <= (atomic_load(&hw_live.child) ? MAX_FAILED_CHILD : MAX_FAILED))
+        return;
+    atomic_store(&hw_live.settled, generation); /* nobody is there: leave the program alone */
+    atomic_store(&hw_live.child, 0);
+}
+
+static void handshake(uint32_t flags, uint64_t timeout_ns)
+{
+    struct exchange *x = &exchange;
+    uint32_t generation = atomic_load(&hw_control.generation);
+    bool up = is_asked(x) || ask(x, flags, timeout_ns);
+    bool ok = up && hear_welcome(x) && answer(x);
+    for (int i = 0; i < x->n_fds; i++)
+        (void)hw_sys_close(x->fds[i]);
+    x->n_fds = 0;
+    bool later = !ok && x->silent && atomic_load(&hw_live.child) &&
+                 hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
+    if (later)
+        wait_on(x);
+    if (x->fd >= 0)
+        (void)hw_sys_close(x->fd);
+    if (ok)
+        settle_answer(x, generation);
+    else if (!later)
+        settle_failure(generation);
 }
 
 void hw_session_start(uint32_t flags, uint64_t timeout_ns)
 {
-    if (hw_sandbox() || !lock_session())
+    if (hw_sandbox()) {
+        atomic_store(&hw_live.child, 0); /* nobody can be asked any more */
+        return;
+    }
+    if (!lock_session())
         return;
     if (hw_sandbox()) { /* it is being set, and who sets it looks at the lock: see sandbox.c */
         unlock_session();
@@ -514,7 +633,7 @@ void hw_session_start(uint32_t flags, uint64_t timeout_ns)
     reap();
     /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
     if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
-        (void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
         handshake(flags, timeout_ns);
     }
     unlock_session();
@@ -534,11 +653,30 @@ void hw_session_forked(void)
         return;
     atomic_store(&hw_live.pid, (int32_t)getpid());
     hw_slabs_reset(hw_here.slab);
+    hw_live_forked();
+    hw_here.tid = 0;    /* the parent's */
     own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
     atomic_store(&given_up, NULL);
     atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
-    if (atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK)
-        hw_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
+    if (!(atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK))
+        return;
+    atomic_store(&own.called, atomic_load(&hw_control.generation));
+    atomic_store(&hw_live.child, 1);
+    hw_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
+}
+
+/* A forked child that was not answered yet, and has looked a moment ago. */
+static bool child_waits(uint32_t generation)
+{
+    return atomic_load(&hw_live.child) && !atomic_load(&hw_live.session) &&
+           atomic_load(&own.called) == generation &&
+           hw_local_sandbox_ns() < atomic_load(&hw_live.retry_ns);
+}
+
+/* As often as there would be a sample. */
+static uint64_t child_bytes(void)
+{
+    return own.last_interval && own.last_interval < RETRY_BYTES ? own.last_interval : RETRY_BYTES;
 }
 
 /* Starts sampling on this thread when a session of this generation runs. */
@@ -562,12 +700,16 @@ static bool thread_join(struct hw_tls *t)
     return on;
 }
 
-static struct hw_session *session_outdated(uint32_t generation)
+/* By the page as it is after the session was seen: this thread may have come here for a generation
+ * that another thread has answered meanwhile, and then the session is the new one. */
+static struct hw_session *session_outdated(void)
 {
     struct hw_visit v;
     hw_enter(&v);
-    struct hw_session *s =
-        v.session && !v.nested && v.session->generation != generation ? v.session : NULL;
+    bool is_old =
+        v.session && !v.nested &&
+        v.session->generation != atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    struct hw_session *s = is_old ? v.session : NULL;
     hw_leave(&v);
     return s; /* only compared from here on */
 }
@@ -576,7 +718,7 @@ static struct hw_session *session_outdated(uint32_t generation)
 static bool try_is_due(uint32_t generation)
 {
     if (atomic_exchange(&own.called, generation) == generation)
-        return hw_sys_now_ns(hw_sandbox()) >= atomic_load(&hw_live.retry_ns);
+        return hw_local_sandbox_ns() >= atomic_load(&hw_live.retry_ns);
     atomic_store(&hw_live.n_failed, 0);
     return true;
 }
@@ -591,20 +733,35 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
         t->left = RETRY_BYTES;
         return;
     }
-    if (!atomic_load(&hw_live.started))
+    if (child_waits(generation)) {
+        t->left = child_bytes();
+        return;
+    }
+    /* An alternate stack is a handler's, and small: whatever is more than a sample waits for a call
+     * from elsewhere. */
+    bool alternate = hw_stack_is_alternate();
+    if (!atomic_load(&hw_live.started)) {
+        if (alternate) {
+            t->left = 0;
+            return;
+        }
         hw_session_forked();
-    struct hw_session *old = session_outdated(generation);
+    }
+    struct hw_session *old = session_outdated();
     if (old)
         hw_session_stop(old);
-    bool wanted = generation != 0 && generation != atomic_load(&hw_live.settled) &&
-                  !atomic_load(&hw_control.ended);
-    if (wanted && !atomic_load(&hw_live.session) && try_is_due(generation))
-        hw_session_start(0, SLOW_TIMEOUT_NS);
+    bool child = atomic_load(&hw_live.child); /* its parent's page may tell of nothing any more */
+    bool wanted = child || (generation != 0 && generation != atomic_load(&hw_live.settled) &&
+                            !atomic_load(&hw_control.ended));
+    if (wanted && !alternate && !atomic_load(&hw_live.session) && try_is_due(generation))
+        hw_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (thread_join(t))
         return;
-    if (wanted)
-        t->left = RETRY_BYTES; /* another thread is at it, or the next try is due later */
+    if (wanted && atomic_load(&hw_live.child))
+        t->left = alternate ? 0 : child_bytes();
+    else if (wanted)
+        t->left = alternate ? 0 : RETRY_BYTES; /* another thread is at it, or it is due later */
     else
         hw_probes_join(t);
 }
@@ -612,9 +769,16 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
 bool hw_session_busy(void)
 {
     uint32_t generation = atomic_load(&hw_control.generation);
-    uint64_t now = hw_now_monotonic_ns(), beat = atomic_load(&hw_control.heartbeat_ns);
     return generation != 0 && !atomic_load(&hw_control.ended) &&
-           (beat > now || now - beat < SILENT_NS);
+           !hw_recorder_silent(hw_local_ns(), SILENT_NS);
+}
+
+/* Without hooks nobody asks the set of live samples any more; it may be a fourth of the heap. */
+static bool give_back(void)
+{
+    reap();
+    bool is_empty = own.tag == 0; /* no session so far */
+    return (is_empty || hw_live_give_back(nobody_is_inside)) && !own.retired;
 }
 
 /*
@@ -623,6 +787,7 @@ bool hw_session_busy(void)
  */
 void hw_session_detach(void)
 {
+    int saved = errno; /* of a thread that was stopped anywhere */
     void *at = &hw_control_block;
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
@@ -631,13 +796,14 @@ void hw_session_detach(void)
     if (s)
         (void)retire(s);
     for (int i = 0; i < DETACH_TRIES && lock_session(); i++) {
-        reap();
+        bool done = give_back();
         unlock_session();
-        if (!own.retired)
+        if (done)
             break;
         hw_sys_sleep_ns(DETACH_STEP_NS);
     }
     hw_token_drop();
+    errno = saved;
 }
 
 static void keep_path(char (*to)[108], const char *path)

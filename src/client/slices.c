@@ -45,7 +45,7 @@ static bool send_batch(struct hw_session *s, struct hw_slice_slot *slot)
         return true;
     if (n > HW_SLICE_BATCH || hw_ring_free_bytes(&s->ring) <= (s->ring.mask + 1) / 2)
         return false;
-    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_alone());
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
     if (pos == 0)
         return false;
     struct hw_rec_slices *r = hw_ring_at(&s->ring, pos);
@@ -55,7 +55,7 @@ static bool send_batch(struct hw_session *s, struct hw_slice_slot *slot)
     r->ticks = slot->ticks;
     r->time_ns = slot->time_ns;
     r->end_ticks = hw_slice_ticks();
-    r->end_time_ns = hw_now_monotonic_ns();
+    r->end_time_ns = hw_session_ns(s);
     memcpy(r + 1, slot->entry, n * sizeof *slot->entry);
     hw_ring_commit(&s->ring, pos, size, HW_REC_SLICES);
     renew(slot);
@@ -99,7 +99,7 @@ static HW_COLD struct hw_slice_slot *make_room(struct hw_session *s, struct hw_s
                              send_batch(s, k->slot));
     if (there) {
         k->slot->ticks = hw_slice_ticks();
-        k->slot->time_ns = hw_now_monotonic_ns();
+        k->slot->time_ns = hw_session_ns(s);
     }
     errno = saved;
     return there ? k->slot : NULL;

@@ -19,7 +19,6 @@
  */
 #include <errno.h>
 
-#include "base/clock.h"
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/sys.h"
@@ -33,7 +32,7 @@
 static HW_COLD void settle(struct hw_session *s)
 {
     uint64_t pos = atomic_load(&s->ring.shm->write_pos);
-    uint64_t start = hw_sys_now_ns(hw_sandbox());
+    uint64_t start = hw_local_sandbox_ns();
     uint64_t now = start;
     uint64_t budget = FIRST_NS + (start - s->began_ns) / TIME_SHARE;
     if ((s->config.flags & HW_CC_BLOCK) == 0 || atomic_load(&s->settled_ns) > budget)
@@ -43,7 +42,7 @@ static HW_COLD void settle(struct hw_session *s)
            atomic_load(&hw_live.session) == s &&
            atomic_load(&hw_control.generation) == s->generation) {
         hw_sys_step_ns(STEP_NS, hw_sandbox());
-        now = hw_sys_now_ns(hw_sandbox());
+        now = hw_local_sandbox_ns();
     }
     (void)atomic_fetch_add(&s->settled_ns, now - start);
 }
@@ -89,15 +88,10 @@ static void close_ended(uint32_t generation)
 HW_EXPORT int hook_dlclose(void *handle) __asm__("dlclose");
 HW_EXPORT int hook_dlclose(void *handle)
 {
-    static int (*next)(void *);
-    int (*real)(void *) = __atomic_load_n(&next, __ATOMIC_RELAXED);
-    if (!real) {
-        bool own;
-        *(void **)&real = hw_boot_find_late("dlclose", &own);
-        if (!real)
-            return -1;
-        __atomic_store_n(&next, real, __ATOMIC_RELAXED);
-    }
+    int (*real)(void *);
+    *(void **)&real = hw_boot_dlclose();
+    if (!real)
+        return -1;
     uint32_t generation = close_begins();
     int rc = real(handle);
     close_ended(generation);

@@ -18,15 +18,22 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include "client/client.h"
+#include "client/kernel.h"
+#include "client/stacks.h"
 #include "client/sys.h"
 
 #define CHUNK_SLABS 16u
 #define MAX_CHUNKS  512u
+/* libc keeps a thread's values of so many keys in the thread's descriptor, and allocates for
+ * others. */
+#define FREE_KEYS   32u
+#define SWEPT_SLABS 32u /* at a time */
+#define SOME_THREAD                                                                                \
+    UINT32_MAX /* a slab's owner whose number is not known: it gives it back itself */
 
 #ifndef HW_BARE
 __thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
@@ -37,24 +44,11 @@ union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
 extern union hw_control_block heapwise_control_page
     __attribute__((alias("hw_control_block"), visibility("default")));
 
-struct hw_walk_range hw_main_stack;
-
-extern void *__libc_stack_end; /* of the loader */
-
-void hw_visits_init(void)
-{
-    struct rlimit lim;
-    uint64_t most = 1ull << 30; /* with "unlimited" nothing is mapped that close below */
-    uint64_t hi = (uint64_t)(uintptr_t)__libc_stack_end;
-    if (getrlimit(RLIMIT_STACK, &lim) == 0 && lim.rlim_cur < most)
-        most = lim.rlim_cur;
-    hw_main_stack = (struct hw_walk_range){hi - most, hi};
-}
-
 static _Atomic(char *) chunks[MAX_CHUNKS];
 #ifndef HW_BARE
 static pthread_key_t slab_key;
 #endif
+static bool have_slabs;
 static bool have_key;
 
 static size_t slab_bytes(void)
@@ -101,8 +95,8 @@ static HW_COLD void abandon(struct hw_tls *t)
 /* The slab stays with the thread pointer, see bare.h. */
 int hw_slabs_init(void)
 {
-    have_key = true;
-    return chunk_make(0) ? 0 : -1;
+    have_key = have_slabs = chunk_make(0) != NULL;
+    return have_slabs ? 0 : -1;
 }
 
 #else
@@ -120,69 +114,126 @@ static void slab_return(void *p)
     if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
         return;
     hw_slices_thread_ends(slab);
-    hw_here.flags |= HW_TLS_ENDED;
+    hw_here.flags |= HW_TLS_BORROWS;
     hw_here.slab = NULL;
-    atomic_store_explicit(&slab->in_use, 0, memory_order_release);
+    atomic_store_explicit(&slab->owner, 0, memory_order_release);
 }
 
+/* In a program that has many keys ours would cost memory in each thread, allocated by libc inside
+ * of the program's malloc and whatever lock it holds. Then there is none, and slabs are swept. */
 int hw_slabs_init(void)
 {
     have_key = pthread_key_create(&slab_key, slab_return) == 0;
-    return have_key && chunk_make(0) ? 0 : -1;
+    if (have_key && slab_key >= FREE_KEYS) {
+        have_key = false;
+        (void)pthread_key_delete(slab_key); /* has no values */
+    }
+    have_slabs = chunk_make(0) != NULL;
+    return have_slabs ? 0 : -1;
 }
 
 #endif
 
-static struct hw_slab *slab_claim(void)
+static struct hw_slab *slab_init(struct hw_slab *s, uint32_t index)
 {
-    for (uint32_t c = 0; c < MAX_CHUNKS; c++) {
-        char *chunk = atomic_load_explicit(&chunks[c], memory_order_acquire);
-        if (!chunk && !(chunk = chunk_make(c)))
-            return NULL;
+    atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
+    s->stack_lo = s->stack_hi = s->foreign_lo = s->foreign_hi = 0;
+    s->generation = 0;
+    s->n_rounds = 0;
+    s->index = index;
+    s->marks.generation = 0; /* what another thread left open */
+    return s;
+}
+
+/* The first that nobody has; NULL: there is none up to *n_chunks, behind which are no others. */
+static struct hw_slab *claim_free(uint32_t owner, uint32_t *n_chunks)
+{
+    uint32_t c = 0;
+    char *chunk;
+    for (; c < MAX_CHUNKS && (chunk = atomic_load_explicit(&chunks[c], memory_order_acquire)); c++)
         for (uint32_t i = 0; i < CHUNK_SLABS; i++) {
             struct hw_slab *s = slab_at(chunk, i);
             uint32_t none = 0;
-            if (atomic_load_explicit(&s->in_use, memory_order_relaxed) != 0 ||
-                !atomic_compare_exchange_strong(&s->in_use, &none, 1))
-                continue;
-            atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
-            s->stack_hi = 0;
-            s->generation = 0;
-            s->n_rounds = 0;
-            s->index = c * CHUNK_SLABS + i;
-            s->marks.generation = 0; /* what another thread left open */
-            return s;
+            if (atomic_load_explicit(&s->owner, memory_order_relaxed) == 0 &&
+                atomic_compare_exchange_strong(&s->owner, &none, owner))
+                return slab_init(s, c * CHUNK_SLABS + i);
         }
-    }
+    *n_chunks = c;
     return NULL;
+}
+
+/* A thread that is told apart from all others, and is none of this process any more. */
+static bool is_gone(uint32_t owner)
+{
+    int32_t pid = atomic_load_explicit(&hw_live.pid, memory_order_relaxed);
+    return owner != 0 && owner != SOME_THREAD && hw_kernel(SYS_tgkill, pid, owner, 0) != 0 &&
+           errno == ESRCH;
+}
+
+/*
+ * Takes back what threads have left that ended without a word: where we have no key, all do. One
+ * thread at a time, so that nobody else takes a dead one's slab between the look and the exchange.
+ * Not in a process that shares our memory: there the numbers may be others'.
+ */
+static HW_COLD bool sweep(uint32_t n_chunks)
+{
+    static uint32_t next;
+    uint32_t none = 0, n_slabs = n_chunks * CHUNK_SLABS;
+    bool found = false;
+    int saved = errno;
+    if (n_slabs == 0 || hw_sandbox() || getpid() != atomic_load(&hw_live.pid) ||
+        !atomic_compare_exchange_strong(&hw_live.slab_lock, &none, 1))
+        return false;
+    for (uint32_t n = 0; n < SWEPT_SLABS && n < n_slabs; n++, next++) {
+        uint32_t at = next % n_slabs;
+        struct hw_slab *s = slab_at(atomic_load(&chunks[at / CHUNK_SLABS]), at % CHUNK_SLABS);
+        uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+        if (!is_gone(owner))
+            continue;
+        atomic_store(&s->busy, 0); /* perhaps it ended inside a visit */
+        atomic_store(&s->owner, 0);
+        found = true;
+    }
+    atomic_store(&hw_live.slab_lock, 0);
+    errno = saved;
+    return found;
+}
+
+static struct hw_slab *slab_claim(uint32_t owner)
+{
+    uint32_t n_chunks;
+    struct hw_slab *s = claim_free(owner, &n_chunks);
+    if (!s && sweep(n_chunks))
+        s = claim_free(owner, &n_chunks);
+    while (!s && n_chunks < MAX_CHUNKS && chunk_make(n_chunks))
+        s = claim_free(owner, &n_chunks); /* others may have taken all of the new ones */
+    return s;
 }
 
 struct hw_slab *hw_slab_get(void)
 {
     struct hw_tls *t = &hw_here;
-    if (t->slab || t->flags & HW_TLS_ENDED || !have_key)
+    if (t->slab || t->flags & HW_TLS_BORROWS || !have_slabs)
         return t->slab;
-    struct hw_slab *s = slab_claim();
-    if (!s)
-        return NULL;
-#ifndef HW_BARE
-    /* The first 32 keys of a process need no memory, so this allocates only in programs that had
-     * as many before us, and then nested in this visit. */
-    t->flags |= HW_TLS_OURS;
-    int rc = pthread_setspecific(slab_key, s);
-    t->flags &= ~(uint32_t)HW_TLS_OURS;
-    if (rc != 0) {
-        atomic_store(&s->in_use, 0);
+#ifdef HW_BARE
+    t->slab = slab_claim(SOME_THREAD);
+#else
+    uint32_t tid = hw_push_thread().tid;
+    if (!have_key && tid == 0) { /* nobody would ever know that it has ended */
+        t->flags |= HW_TLS_BORROWS;
         return NULL;
     }
-#endif
+    struct hw_slab *s = slab_claim(tid ? tid : SOME_THREAD);
+    if (s && have_key && pthread_setspecific(slab_key, s) != 0)
+        return NULL; /* not for such a key; then it stays with the thread's number */
     t->slab = s;
-    return s;
+#endif
+    return t->slab;
 }
 
 struct hw_slab *hw_slab_borrow(void)
 {
-    struct hw_slab *s = slab_claim();
+    struct hw_slab *s = slab_claim(SOME_THREAD);
     if (s) {
         hw_walk_cache_reset(hw_slab_cache(s)); /* of another thread, whose stack may be gone */
         s->n_walked = s->n_adopted = 0;
@@ -193,7 +244,7 @@ struct hw_slab *hw_slab_borrow(void)
 void hw_slab_return(struct hw_slab *s)
 {
     if (s)
-        atomic_store_explicit(&s->in_use, 0, memory_order_release);
+        atomic_store_explicit(&s->owner, 0, memory_order_release);
 }
 
 bool hw_slabs_idle(void)
@@ -206,7 +257,7 @@ bool hw_slabs_idle(void)
             break;
         for (uint32_t i = 0; i < CHUNK_SLABS; i++)
             if (atomic_load(&slab_at(chunk, i)->busy) != 0)
-                return false;
+                return false; /* also of a thread that ended inside, until that is seen */
     }
     return true;
 }
@@ -222,19 +273,16 @@ void hw_slabs_reset(struct hw_slab *mine)
             break;
         for (uint32_t i = 0; i < CHUNK_SLABS; i++) {
             struct hw_slab *s = slab_at(chunk, i);
-            if (s == mine || atomic_load(&s->in_use) == 0)
-                continue; /* untouched pages stay untouched */
+            if (atomic_load(&s->owner) == 0)
+                continue;    /* untouched pages stay untouched */
+            if (s == mine) { /* the number is the parent's */
+                atomic_store(&s->owner, SOME_THREAD);
+                continue;
+            }
             atomic_store(&s->busy, 0);
-            atomic_store(&s->in_use, 0);
+            atomic_store(&s->owner, 0);
         }
     }
-}
-
-/* Is the remembered visit still below us? Asked only when we are above it. */
-static HW_COLD bool on_alternate_stack(void)
-{
-    stack_t ss;
-    return !hw_sandbox() && sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK) != 0;
 }
 
 static uint64_t mark_of(uintptr_t visit)
@@ -252,8 +300,10 @@ static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
 __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw_tls *t)
 {
     const struct hw_visit *old = (const struct hw_visit *)t->busy;
-    bool readable = inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
-                    (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi));
+    bool readable =
+        inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
+        (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi)) ||
+        (!hw_sandbox() && hw_sys_readable(t->busy) && hw_sys_readable((uintptr_t)(old + 1) - 8));
     return !readable || (old->mark == mark_of(t->busy) && old->end_mark == old->mark);
 }
 
@@ -265,7 +315,7 @@ void hw_enter(struct hw_visit *v)
     if (hw_unlikely(t->busy != 0)) {
         /* What runs inside the visit lies strictly below it; the same place again is a later one.
          */
-        if (self < t->busy ? is_under_way(t) : on_alternate_stack())
+        if (self < t->busy ? is_under_way(t) : hw_stack_is_alternate())
             v->nested = true;
         else
             abandon(t);
@@ -278,12 +328,18 @@ void hw_enter(struct hw_visit *v)
     } else {
         atomic_fetch_add_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
     }
+    v->last_pos_before = v->nested ? t->last_pos : 0;
     if (!v->nested)
         t->busy = self;
     atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see above */
     v->session = atomic_load_explicit(&hw_live.session, memory_order_acquire);
     if (v->session && atomic_load_explicit(&hw_control.ended, memory_order_relaxed))
         v->session = NULL;
+    if (hw_unlikely(t->last_pos != v->last_pos_before)) {
+        if (v->session)
+            hw_push_abandoned(v->session);
+        t->last_pos = 0;
+    }
 }
 
 void hw_leave(struct hw_visit *v)
@@ -291,6 +347,7 @@ void hw_leave(struct hw_visit *v)
     struct hw_tls *t = &hw_here;
     atomic_signal_fence(memory_order_seq_cst);
     t->busy = v->tls_before;
+    t->last_pos = v->last_pos_before;
     /* Release: what the visit did to the session's memory is done before the word says so. */
     if (v->slab)
         atomic_store_explicit(&v->slab->busy, v->slab_before, memory_order_release);

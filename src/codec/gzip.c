@@ -146,7 +146,7 @@ int hw_deflate(struct hw_bytes in, enum hw_gzip_wrapper wrapper, struct hw_strbu
         out->p[out->n] = 0;
     }
     deflateEnd(&z);
-    return rc < 0 ? hw_fail(err, rc, 0, "compression") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "compression:") : HW_OK;
 }
 
 /* ---- streaming ---- */

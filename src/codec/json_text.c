@@ -150,7 +150,7 @@ static void add_code(struct hw_strbuf *out, uint32_t c)
 
 static struct hw_bytes decode(struct hw_bytes raw, struct hw_strbuf *scratch)
 {
-    const uint8_t *p = raw.p, *end = raw.p + raw.n;
+    const uint8_t *p = raw.p, *end = hw_bytes_end(raw);
     hw_strbuf_clear(scratch);
     while (p < end) {
         const uint8_t *back = memchr(p, '\\', (size_t)(end - p));
@@ -177,7 +177,7 @@ struct hw_bytes hw_json_value_string(const struct hw_json_value *v, struct hw_st
 /* Names are short: decoded on the way. */
 static bool is_name(struct hw_bytes raw, const char *name)
 {
-    const uint8_t *p = raw.p, *end = raw.p + raw.n;
+    const uint8_t *p = raw.p, *end = hw_bytes_end(raw);
     size_t n = strlen(name);
     if (raw.n == 0 || !memchr(p, '\\', raw.n))
         return raw.n == n && memcmp(p, name, n) == 0;
@@ -323,7 +323,7 @@ struct hw_json_cursor hw_json_enter(const struct hw_json_value *v)
 {
     if (v->type != HW_JSON_OBJECT && v->type != HW_JSON_LIST)
         return (struct hw_json_cursor){0};
-    return (struct hw_json_cursor){v->text.p + 1, v->text.p + v->text.n};
+    return (struct hw_json_cursor){v->text.p + 1, hw_bytes_end(v->text)};
 }
 
 /* To the next value or name: over spaces, commas and colons. */
@@ -527,7 +527,7 @@ static int end_value(struct check *k)
 
 int hw_json_text_read(struct hw_json_text *t, struct hw_bytes text, unsigned max_depth)
 {
-    struct check k = {.t = t, .p = text.p, .end = text.p + text.n};
+    struct check k = {.t = t, .p = text.p, .end = hw_bytes_end(text)};
     int rc = HW_OK;
     t->text = text;
     hw_vec_clear(&t->notes);

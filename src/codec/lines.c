@@ -14,7 +14,7 @@ bool hw_lines_next(struct hw_lines *l, struct hw_bytes *line)
     l->offset = l->next_offset;
     l->next_offset += taken;
     l->number++;
-    l->rest = hw_bytes_of(l->rest.p + taken, l->rest.n - taken);
+    l->rest = hw_bytes_skip(l->rest, taken);
     return true;
 }
 

@@ -98,7 +98,7 @@ int hw_pb_next_packed(struct hw_bytes *rest, uint64_t *out)
     if (!rest->n)
         return 0;
     const uint8_t *pos = rest->p;
-    int rc = hw_pb_varint(&pos, rest->p + rest->n, out);
+    int rc = hw_pb_varint(&pos, hw_bytes_end(*rest), out);
     if (rc < 0)
         return rc;
     rest->n -= (size_t)(pos - rest->p);
@@ -169,6 +169,14 @@ void hw_pb_double(struct hw_pb *w, uint32_t field, double v)
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
     hw_pb_fixed64(w, field, bits);
+}
+
+void hw_pb_float(struct hw_pb *w, uint32_t field, float v)
+{
+    uint8_t b[MAX_VARINT + sizeof v];
+    size_t n = put_varint(b, (uint64_t)field << 3 | HW_PB_FIXED32);
+    memcpy(b + n, &v, sizeof v);
+    hw_strbuf_add(&w->buf, b, n + sizeof v);
 }
 
 void hw_pb_bytes(struct hw_pb *w, uint32_t field, const void *p, size_t n)

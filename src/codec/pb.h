@@ -34,7 +34,7 @@ struct hw_pb_reader {
 
 static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
 {
-    return (struct hw_pb_reader){message.p, message.p, message.p + message.n};
+    return (struct hw_pb_reader){message.p, message.p, hw_bytes_end(message)};
 }
 
 /* The parts of the two functions below that are not worth inlining. */
@@ -123,6 +123,7 @@ void hw_pb_clear(struct hw_pb *w);
 void hw_pb_uint(struct hw_pb *w, uint32_t field, uint64_t v);
 void hw_pb_sint64(struct hw_pb *w, uint32_t field, int64_t v); /* int64/int32 fields, not zigzag */
 void hw_pb_double(struct hw_pb *w, uint32_t field, double v);
+void hw_pb_float(struct hw_pb *w, uint32_t field, float v);
 void hw_pb_fixed64(struct hw_pb *w, uint32_t field, uint64_t v);
 void hw_pb_bytes(struct hw_pb *w, uint32_t field, const void *p, size_t n);
 void hw_pb_str(struct hw_pb *w, uint32_t field, const char *s);

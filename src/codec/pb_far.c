@@ -41,7 +41,7 @@ int hw_pb_far_next(struct hw_pb_far *r, struct hw_pb_field *out)
     int rc = look(r, &b);
     if (rc < 0)
         return rc;
-    const uint8_t *p = b.p, *end = b.p + b.n;
+    const uint8_t *p = b.p, *end = hw_bytes_end(b);
     rc = hw_pb_varint(&p, end, &tag);
     if (rc < 0)
         return rc;

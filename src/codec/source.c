@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "codec/unpack.h"
 
 #include "base/banned.h"
 
@@ -18,6 +19,7 @@ struct state {
     struct hw_bytes rest; /* of memory */
     z_stream z;
     bool unpacks, ended;
+    uint64_t n_in, n_out, max_out; /* of all members; max_out is raised as more is read */
     uint8_t in[CHUNK];
 };
 
@@ -41,8 +43,7 @@ static int64_t read_bytes(void *ctx, void *p, size_t n, struct hw_error *err)
         n = s->rest.n;
     if (n)
         memcpy(p, s->rest.p, n);
-    s->rest.p += n;
-    s->rest.n -= n;
+    s->rest = hw_bytes_skip(s->rest, n);
     return (int64_t)n;
 }
 
@@ -56,7 +57,16 @@ static int more_input(struct state *s, struct hw_error *err)
         return (int)got;
     s->z.next_in = s->in;
     s->z.avail_in = (uInt)got;
+    s->n_in += (uint64_t)got;
     return 1;
+}
+
+static int check_size(struct state *s, size_t n, struct hw_error *err)
+{
+    s->n_out += n;
+    if (s->n_out > s->max_out)
+        s->max_out = hw_unpack_max_passing(s->n_in);
+    return s->n_out > s->max_out ? hw_unpack_refuse(s->max_out, s->n_in, err) : HW_OK;
 }
 
 static int64_t read_gzip(void *ctx, void *p, size_t n, struct hw_error *err)
@@ -80,7 +90,8 @@ static int64_t read_gzip(void *ctx, void *p, size_t n, struct hw_error *err)
                            "compressed data: %s", s->z.msg ? s->z.msg : "damaged");
         }
     }
-    return room - s->z.avail_out;
+    int rc = check_size(s, room - s->z.avail_out, err);
+    return rc < 0 ? rc : (int64_t)(room - s->z.avail_out);
 }
 
 static void done(void *ctx)

@@ -5,7 +5,7 @@
  *          not be in memory either.
  * Owns:    nothing of what it reads from; hw_source_done frees what unpacking needs.
  * Errors:  read gives how many bytes came, 0 = the end, negative HW_E…: HW_ESYS, HW_EFORMAT and
- *          HW_ETRUNCATED (damaged gzip), HW_ENOMEM.
+ *          HW_ETRUNCATED (damaged gzip), HW_ELIMIT (unpack.h), HW_ENOMEM.
  * Threads: one owner at a time.
  */
 #ifndef HW_CODEC_SOURCE_H

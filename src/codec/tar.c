@@ -120,7 +120,7 @@ int hw_tar_next(struct hw_tar *t, struct hw_tar_member *out, struct hw_error *er
     struct said said = {0};
     for (;;) {
         uint64_t left = t->file.n - t->pos, size, sum;
-        const uint8_t *block = t->file.p + t->pos;
+        const uint8_t *block = left ? t->file.p + t->pos : NULL;
         if (left == 0 || (left >= HW_TAR_BLOCK && block[0] == 0 && sum_of(block) == 8 * ' '))
             return 0;
         if (left < HW_TAR_BLOCK)

@@ -2,12 +2,13 @@
  * config.h - the recording configuration: text or binary TraceConfig → one checked struct
  *
  * Why:     heap_profile, perfetto -c, heapwise record and the recorder all speak TraceConfig; what
- * is accepted, defaulted or refused is decided here once. Shapes:  text → binary
- * (hw_config_text_to_binary, over schema/), binary → struct hw_trace_config (hw_config_read), which
- * the recorder uses. Field numbers come from proto/ only. Owns:    all strings and arrays inside,
- * freed by hw_trace_config_done. Errors:  HW_EINVAL with the spec's message; warnings (a data
- * source we do not have, `Too many heaps requested. Truncating.`) are collected in `warnings`, one
- * line each. Source:  spec/config.md
+ *          is accepted, defaulted or refused is decided here once.
+ * Shapes:  text → binary (hw_config_text_to_binary, over schema/), binary → struct hw_trace_config
+ *          (hw_config_read), which the recorder uses. Field numbers come from proto/ only.
+ * Owns:    all strings and arrays inside, freed by hw_trace_config_done.
+ * Errors:  HW_EINVAL with the spec's message; warnings (a data source we do not have, `Too many
+ *          heaps requested. Truncating.`) are collected in `warnings`, one line each.
+ * Source:  spec/config.md
  */
 #ifndef HW_CONFIG_CONFIG_H
 #define HW_CONFIG_CONFIG_H

@@ -272,18 +272,23 @@ static int derive_heaps(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
     if (h->all_heaps)
         h->default_interval_bytes = h->sampling_interval_bytes;
     if (h->all_heaps && h->default_interval_bytes == 0 && raw->heap_intervals.n == 0)
-        return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+        return hw_fail(err, HW_EINVAL, 0,
+                       "zero sampling interval. Use 1 or more bytes; 1 records every allocation.");
     int rc = HW_OK;
     if (raw->heaps.n == 0 && !h->all_heaps) {
         if (h->sampling_interval_bytes == 0)
-            return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+            return hw_fail(
+                err, HW_EINVAL, 0,
+                "zero sampling interval. Use 1 or more bytes; 1 records every allocation.");
         rc = add_heap(h, c, "libc.malloc", h->sampling_interval_bytes, err);
     }
     for (size_t i = 0; i < raw->heaps.n && rc == 0; i++) {
         uint64_t interval =
             raw->heap_intervals.n ? raw->heap_intervals.v[i] : h->sampling_interval_bytes;
         if (interval == 0)
-            return hw_fail(err, HW_EINVAL, 0, "zero sampling interval.");
+            return hw_fail(
+                err, HW_EINVAL, 0,
+                "zero sampling interval. Use 1 or more bytes; 1 records every allocation.");
         rc = add_heap(h, c, raw->heaps.v[i], interval, err);
     }
     for (size_t i = 0; i < raw->exclude_heaps.n && rc == 0; i++)
@@ -337,7 +342,7 @@ static int check_targets(const struct hw_heapprofd_config *h, struct hw_trace_co
                 h->process_cmdline.v[i]);
     for (size_t i = 0; i < h->pids.n; i++)
         if (h->pids.v[i] == 0 || h->pids.v[i] > INT32_MAX)
-            return hw_fail(err, HW_EINVAL, 0, "pid %llu is no process id",
+            return hw_fail(err, HW_EINVAL, 0, "pid %llu is not a process id",
                            (unsigned long long)h->pids.v[i]);
     if (h->memlog.rules.n && !h->all)
         return hw_fail(err, HW_EINVAL, 0, "memlog chooses among all processes: it needs all: true");

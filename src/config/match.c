@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/program_name.h"
 #include "config/config.h"
 
 #include "base/banned.h"
@@ -23,7 +24,7 @@ static struct hw_bytes after_slash(struct hw_bytes s)
     if (!slash)
         return s;
     size_t skip = (size_t)(slash - s.p) + 1;
-    return hw_bytes_of(s.p + skip, s.n - skip);
+    return hw_bytes_skip(s, skip);
 }
 
 static struct hw_bytes normalised(const char *name)
@@ -59,14 +60,28 @@ static bool glob(struct hw_bytes pattern, struct hw_bytes text)
     return p == pattern.n;
 }
 
-bool hw_config_name_matches(const char *configured, const char *argv0)
+static bool matches(const char *configured, const char *argv0)
 {
-    if (argv0[0] == 0)
-        return false; /* a kernel thread */
     if (!strchr(configured, '*')) {
         struct hw_bytes want = normalised(configured);
         return want.n > 0 && hw_bytes_equal(want, normalised(argv0));
     }
     struct hw_bytes whole = first_piece(argv0);
     return glob(first_piece(configured), configured[0] == '/' ? whole : after_slash(whole));
+}
+
+/* A server that has written a title over its arguments is still the program. */
+bool hw_config_name_matches(const char *configured, const char *argv0)
+{
+    char program[512];
+    if (argv0[0] == 0)
+        return false; /* a kernel thread */
+    if (matches(configured, argv0))
+        return true;
+    struct hw_bytes name = hw_program_name(hw_bytes_str(argv0), hw_bytes_of(NULL, 0));
+    if (configured[0] == '/' || name.n == 0 || name.n >= sizeof program)
+        return false;
+    memcpy(program, name.p, name.n);
+    program[name.n] = '\0';
+    return matches(configured, program);
 }

@@ -89,7 +89,7 @@ static int add_word(struct hw_memlog *m, struct hw_bytes word, struct hw_error *
     struct hw_strbuf shown = {0};
     hw_strbuf_add_escaped(&shown, word.p, word.n < 80 ? word.n : 80);
     int rc = hw_fail(err, HW_EINVAL, 0,
-                     "'%s' is no mode; manual, all, minimal, browser, gpu, all-renderers, "
+                     "'%s' is not a mode: it is manual, all, minimal, browser, gpu, all-renderers, "
                      "renderer-sampling, all-utilities, utility-sampling, utility-and-browser, "
                      "role:NAME, name:GLOB or cgroup:PATH",
                      shown.p ? shown.p : "");
@@ -118,8 +118,7 @@ void hw_memlog_done(struct hw_memlog *m)
     hw_vec_done(&m->rules);
 }
 
-/* The group itself, or one below it. */
-static bool is_in_group(const char *path, const char *group)
+bool hw_memlog_is_in_group(const char *path, const char *group)
 {
     size_t n = strlen(group);
     while (n && group[n - 1] == '/')
@@ -138,7 +137,7 @@ static bool rule_means(const struct hw_memlog_rule *r, const struct hw_memlog_pr
     case HW_MEMLOG_NAME:
         return hw_config_name_matches(r->word, p->argv0);
     case HW_MEMLOG_CGROUP:
-        return is_in_group(p->cgroup, r->word);
+        return hw_memlog_is_in_group(p->cgroup, r->word);
     }
     return false;
 }
@@ -202,4 +201,22 @@ void hw_memlog_cgroup(const char *text, char *out, size_t max)
     path = path ? strchr(path + 1, ':') : NULL;
     path = path ? path + 1 : "/";
     (void)snprintf(out, max, "%.*s", (int)strcspn(path, "\n"), path); /* cut is fine */
+}
+
+bool hw_memlog_needs(const struct hw_memlog *m, enum hw_memlog_kind kind)
+{
+    for (size_t i = 0; i < m->rules.n; i++)
+        if (m->rules.v[i].kind == kind)
+            return true;
+    return false;
+}
+
+bool hw_memlog_needs_others(const struct hw_memlog *m, const char *role)
+{
+    for (size_t i = 0; i < m->rules.n; i++) {
+        const struct hw_memlog_rule *r = &m->rules.v[i];
+        if (r->kind == HW_MEMLOG_ROLE && r->alone && strcmp(r->word, role) == 0)
+            return true;
+    }
+    return false;
 }

@@ -2,10 +2,12 @@
  * memlog.h - modes of memory internals: which processes are tracked from their start on
  *
  * Why:     the recorder, the command and the page name the same modes, so their words have one
- * home. Shapes:  a mode is words with commas between them, and means what any of them means. A role
- * is a word that a process has of itself ("browser", "renderer", "utility"). Owns:    what
- * hw_memlog_parse made; hw_memlog_done frees it, also half-built. Errors:  HW_EINVAL: a word that
- * is no mode; HW_ELIMIT, HW_ENOMEM. Source:  spec/memory-infra.md 15.4
+ *          home.
+ * Shapes:  a mode is words with commas between them, and means what any of them means. A role is a
+ *          word that a process has of itself ("browser", "renderer", "utility").
+ * Owns:    what hw_memlog_parse made; hw_memlog_done frees it, also half-built.
+ * Errors:  HW_EINVAL: a word that is no mode; HW_ELIMIT, HW_ENOMEM.
+ * Source:  spec/memory-infra.md 15.4
  */
 #ifndef HW_CONFIG_MEMLOG_H
 #define HW_CONFIG_MEMLOG_H
@@ -52,6 +54,10 @@ extern const struct hw_memlog_mode hw_memlog_modes[];
 int hw_memlog_parse(struct hw_bytes text, struct hw_memlog *out, struct hw_error *err);
 void hw_memlog_done(struct hw_memlog *m);
 bool hw_memlog_means(const struct hw_memlog *m, const struct hw_memlog_process *p);
+/* Does any rule ask for it? What none asks for need not be read. */
+bool hw_memlog_needs(const struct hw_memlog *m, enum hw_memlog_kind kind);
+/* Does any ask whether another process of that role is tracked? */
+bool hw_memlog_needs_others(const struct hw_memlog *m, const char *role);
 
 /*
  * The role of a process: what its variable MEMLOG_ROLE says, else --type= of its arguments, else
@@ -60,6 +66,8 @@ bool hw_memlog_means(const struct hw_memlog *m, const struct hw_memlog_process *
  */
 void hw_memlog_role(struct hw_bytes environment, struct hw_bytes cmdline, bool leads_session,
                     char out[64]);
+/* Is that path the group's or of one below it? */
+bool hw_memlog_is_in_group(const char *path, const char *group);
 /* The path in /proc/PID/cgroup's text: that of the one hierarchy, else of the first. */
 void hw_memlog_cgroup(const char *text, char *out, size_t max);
 

@@ -72,7 +72,8 @@ int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
     return HW_OK;
 }
 
-static int set_interval(struct hw_book *k, uint64_t bytes)
+/* Finds or adds; numbers begin with 1. */
+static int number_interval(struct hw_book *k, uint64_t bytes, uint32_t *out)
 {
     size_t i = k->intervals.n;
     while (i > 0 && k->intervals.v[i - 1] != bytes)
@@ -84,9 +85,16 @@ static int set_interval(struct hw_book *k, uint64_t bytes)
             return HW_ENOMEM;
         i = k->intervals.n;
     }
-    k->interval_bytes = bytes;
-    k->interval_number = (uint32_t)i;
+    *out = (uint32_t)i;
     return HW_OK;
+}
+
+static int set_interval(struct hw_book *k, uint64_t bytes)
+{
+    int rc = number_interval(k, bytes, &k->interval_number);
+    if (rc == HW_OK)
+        k->interval_bytes = bytes;
+    return rc;
 }
 
 int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_HEAP_NAME_MAX],
@@ -111,7 +119,7 @@ int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_H
 static int grow_cells(struct hw_book *k)
 {
     size_t cap = k->cells.cap ? k->cells.cap * 2 : 16;
-    struct hw_cell *v = aligned_alloc(sizeof *v, cap * sizeof *v);
+    struct hw_cell *v = aligned_alloc(_Alignof(struct hw_cell), cap * sizeof *v);
     if (!v)
         return HW_ENOMEM;
     if (k->cells.n)
@@ -219,6 +227,13 @@ static double variance_of(const struct hw_book *k, const struct hw_live_sample *
     return s->interval ? (double)k->intervals.v[s->interval - 1] * (double)s->sample_size : 0;
 }
 
+/* That of the number of allocations, from that of their bytes. */
+static double of_objects(double variance, const struct hw_live_sample *s)
+{
+    double size = (double)s->alloc_size;
+    return s->alloc_size ? variance / (size * size) : 0;
+}
+
 /* At interval 1, and for sizes of at least the interval, all sums of fractions stay as they are. */
 static bool is_exact(const struct hw_live_sample *s)
 {
@@ -256,16 +271,39 @@ static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t si
     return t;
 }
 
+/* Of rounding, when nothing is live. */
+static inline void leave_no_rest(struct hw_totals *t)
+{
+    if (t->free_count == t->alloc_count)
+        t->variance = t->variance_objects = 0;
+}
+
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
     struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
     if (!is_exact(s)) {
+        double variance = variance_of(k, s);
         t->extra_free += extra(s);
-        t->variance -= variance_of(k, s);
+        t->variance -= variance;
+        t->variance_objects -= of_objects(variance, s);
     }
-    if (t->free_count == t->alloc_count)
-        t->variance = 0; /* no rest of rounding */
+    leave_no_rest(t);
+}
+
+/* Not always the heap's newest: the thread may not have followed it yet. Its size and the interval
+ * tell whether it was left to chance. */
+static int interval_of(struct hw_book *k, const struct hw_books_alloc *a, struct hw_live_sample *s)
+{
+    uint64_t bytes = k->orig_interval_bytes
+                         ? hw_interval_doubled(k->orig_interval_bytes, a->doublings)
+                         : k->interval_bytes;
+    if (s->alloc_size >= bytes || s->sample_size == 0)
+        return HW_OK;
+    if (bytes != k->interval_bytes)
+        return number_interval(k, bytes, &s->interval);
+    s->interval = k->interval_number;
+    return HW_OK;
 }
 
 static uint64_t limited(uint64_t size)
@@ -280,9 +318,10 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
                                          .sample_size = limited(a->sample_size),
                                          .cell = cell,
                                          .heap_id = a->heap_id};
-    if (s.alloc_size < k->interval_bytes && s.sample_size != 0)
-        s.interval = k->interval_number;
-    int rc = hw_live_put(&b->live, a->sample_id, &s, &replaced);
+    int rc = interval_of(k, a, &s);
+    if (rc < 0)
+        return rc;
+    rc = hw_live_put(&b->live, a->sample_id, &s, &replaced);
     if (rc < 0)
         return rc;
     if (hw_unlikely(rc == 1)) {
@@ -291,8 +330,12 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     }
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
     if (!is_exact(&s)) {
+        double variance = variance_of(k, &s), objects = of_objects(variance, &s);
         t->extra_alloc += extra(&s);
-        t->variance += variance_of(k, &s);
+        t->variance += variance;
+        t->variance_objects += objects;
+        t->variance_alloc_space += variance;
+        t->variance_alloc_objects += objects;
     }
     return HW_OK;
 }
@@ -340,8 +383,7 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     if (hw_unlikely(!hw_live_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
     struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
-    if (t->free_count == t->alloc_count)
-        t->variance = 0;
+    leave_no_rest(t);
     if (heap_id)
         *heap_id = (uint8_t)word;
     return true;

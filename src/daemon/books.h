@@ -7,10 +7,10 @@
  *          dense numbers given by the caller (feed.h). Operations are booked in the order in which
  *          they are given, which is ring order.
  * Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the sum of
- *          sample_size / alloc_size, of which 1 a sample is in the counts. variance is that of the
- *          live bytes: a small allocation of s bytes is recorded as interval * Poisson(s /
- *          interval), whose variance is interval * s, estimated by interval * sample_size; one of
- *          at least the interval is exact.
+ *          sample_size / alloc_size, of which 1 a sample is in the counts. Variances: a small
+ *          allocation of s bytes is recorded as interval * Poisson(s / interval), whose variance
+ *          is interval * s, estimated by interval * sample_size; that of the number it stands for
+ *          is this by s². One of at least the interval is exact.
  * Owns:    everything.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
  *          65,535 different intervals of one heap.
@@ -20,6 +20,7 @@
 #define HW_DAEMON_BOOKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/vec.h"
@@ -33,16 +34,18 @@ struct hw_totals {
     uint64_t allocated, freed;        /* bytes, sampled and scaled */
     uint64_t alloc_count, free_count; /* samples */
     double extra_alloc, extra_free; /* estimate of the allocations behind them, less the samples */
-    double variance;                /* of the live bytes */
+    double variance, variance_objects;                   /* of the live bytes and their number */
+    double variance_alloc_space, variance_alloc_objects; /* of all, the freed ones too */
 };
 
 struct hw_cell {
-    uint32_t peak_epoch; /* peak is valid when equal to the heap's epoch */
+    _Alignas(128) uint32_t peak_epoch; /* peak is valid when equal to the heap's epoch */
     uint32_t stack : 31;
     uint32_t changed : 1; /* in the heap's list of changes since the last snapshot */
     struct hw_totals now;
 };
-_Static_assert(sizeof(struct hw_cell) == 64, "one cache line");
+_Static_assert(sizeof(struct hw_cell) <= 128, "two cache lines that are fetched together");
+_Static_assert(offsetof(struct hw_cell, now.extra_alloc) <= 64, "an exact sample touches one");
 #define HW_NO_CELL UINT32_MAX
 
 struct hw_book {
@@ -86,6 +89,7 @@ struct hw_books_alloc {
     uint64_t sample_id;
     uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
+    uint32_t doublings; /* of the interval it was drawn with */
 };
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */

@@ -7,11 +7,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,29 +23,44 @@
 #include "base/arch.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "base/fd_send.h"
 #include "base/log.h"
 #include "daemon/activation.h"
+#include "daemon/aside.h"
 #include "daemon/core.h"
+#include "daemon/holder.h"
+#include "daemon/missed.h"
+#include "daemon/share.h"
 #include "proc/number.h"
 
 #include "base/banned.h"
 
-#define HELLO_NS        UINT64_C(5000000000) /* a client that says nothing is dropped */
-#define ACCEPT_PAUSE_NS UINT64_C(500000000)
-#define MAX_CONNS       16384u
-#define MAX_CONNS_USER  4096u /* root excepted, and an embedded recorder's */
-#define FILTERS_EVERY   UINT64_C(1000000000)
-#define MAX_TASKS       256
-#define MAX_A_ROUND     256 /* new clients, then the others have their turn */
-#define PAGE_SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define HELLO_NS         UINT64_C(5000000000) /* a client that says nothing is dropped */
+#define ACCEPT_PAUSE_NS  UINT64_C(500000000)
+#define SAY_AGAIN_NS     UINT64_C(10000000000)
+#define MAX_CONNS        16384u
+#define MIN_CONNS        16u
+#define CONN_FILES       2u /* the connection and its page */
+#define CONNS_SHARE      2u /* of the limit: what one part may have */
+#define USER_SHARE       4u /* of that; root excepted, the recorder's own user and an embedded one */
+#define FILTERS_EVERY    UINT64_C(1000000000)
+#define MAX_TASKS        256
+#define AFTER_ANOTHER_MS 3000u
+#define MAX_A_ROUND      256 /* new clients, then the others have their turn */
+#define PAGE_SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 /* ---- the control page ---- */
 
-int hw_page_init(struct hw_page *p, const char *socket_path)
+void hw_page_beat(struct hw_page *p)
+{
+    (void)atomic_fetch_add_explicit(&p->map->heartbeat, 1, memory_order_relaxed);
+}
+
+int hw_page_init(struct hw_page *p, const char *socket_path, const struct hw_filters *at_hello)
 {
     *p = (struct hw_page){.fd = memfd_create("hw-control", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     if (p->fd < 0 || ftruncate(p->fd, HW_CONTROL_BYTES) < 0)
@@ -54,7 +72,7 @@ int hw_page_init(struct hw_page *p, const char *socket_path)
     }
     p->map->magic = HW_CONTROL_MAGIC;
     p->map->version = HW_WIRE_VERSION;
-    atomic_store(&p->map->heartbeat_ns, hw_now_monotonic_coarse_ns());
+    p->map->filters = at_hello->n < UINT32_MAX ? (uint32_t)at_hello->n + 1 : 0;
     (void)snprintf(p->map->socket_path, sizeof p->map->socket_path, "%s", socket_path);
     if (fcntl(p->fd, F_ADD_SEALS, PAGE_SEALS) < 0)
         goto fail;
@@ -116,6 +134,7 @@ static bool answer(int fd, enum hw_welcome_status status, int page_fd, bool stri
 {
     struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
     w.config.flags = strip ? HW_CC_STRIP_ENV : 0;
+    w.now_ns = hw_now_monotonic_ns();
     return hw_fd_send(fd, &w, sizeof w, &page_fd, page_fd >= 0, MSG_DONTWAIT) == HW_OK;
 }
 
@@ -125,7 +144,7 @@ static void conn_close(struct hw_conn *c)
         return;
     hw_watch_remove(c->rec, &c->watch);
     if (c->watch.fd >= 0)
-        (void)close(c->watch.fd); /* nothing is pending on it */
+        hw_aside_close(c->watch.fd);
     c->watch.fd = -1;
     hw_page_done(&c->page);
     c->closed = true; /* freed by the next tick: events of this round may still name it */
@@ -154,7 +173,7 @@ static bool nobody_below(const struct hw_recorder *r)
 static void keep_waiting(struct hw_conn *c)
 {
     bool later = !c->rec->embedded || hw_start_awaits(c->rec, c->pid);
-    if (!later || hw_page_init(&c->page, hw_door_name(c->rec, c->door)) < 0) {
+    if (!later || hw_page_init(&c->page, hw_door_name(c->rec, c->door), &c->filters) < 0) {
         (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
                      nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);
@@ -173,10 +192,53 @@ static bool arch_is_good(uint32_t arch)
     return arch == HW_ARCH_HERE || (HW_ARCH_HERE == HW_ARCH_X86_64 && arch == HW_ARCH_X86);
 }
 
+/* A program that runs since before an upgrade still has that library; its hello may have another
+ * size, but not another begin. */
+static bool is_other_version(const struct hw_hello *h, ssize_t n)
+{
+    return n >= (ssize_t)(offsetof(struct hw_hello, version) + sizeof h->version) &&
+           h->magic == HW_HELLO_MAGIC && h->version != HW_WIRE_VERSION;
+}
+
+/* It cannot be answered; whoever means it hears why, once. */
+static void refuse_version(struct hw_conn *c)
+{
+    char why[160];
+    struct hw_pid pid;
+    struct hw_session *s;
+    uint32_t source;
+    if (hw_pid_open_peer(c->watch.fd, c->pid, &pid, NULL) < 0)
+        return;
+    (void)snprintf(why, sizeof why, /* two numbers: it fits */
+                   "it has the client library of another version of heapwise (protocol %u, the "
+                   "recorder's is %u); restart the program",
+                   c->hello.version, HW_WIRE_VERSION);
+    if (hw_sessions_match(c->rec, c, &pid, &s, &source) &&
+        hw_session_refuse(s, source, pid.pid, why))
+        hw_session_warn(s, "process %d is not profiled: %s", pid.pid, why);
+    hw_pid_done(&pid);
+}
+
 static bool hello_is_good(const struct hw_hello *h, ssize_t n)
 {
     return n == sizeof *h && h->magic == HW_HELLO_MAGIC && h->version == HW_WIRE_VERSION &&
            arch_is_good(h->arch);
+}
+
+static void say_no_descriptors(struct hw_recorder *r, uint64_t now)
+{
+    if (r->accept_said_ns && now < r->accept_said_ns + SAY_AGAIN_NS)
+        return;
+    r->accept_said_ns = now;
+    hw_log(WARN,
+           "no more descriptors (programs waiting: %zu, profiled: %zu; commands connected: %zu); "
+           "raise the limit (ulimit -n, LimitNOFILE= of the service)",
+           r->conns.n, r->targets.n, r->controls.n);
+    for (size_t i = 0; i < r->sessions.n; i++)
+        hw_session_warn(r->sessions.v[i],
+                        "no more descriptors: no further process is profiled (so far: %zu); raise "
+                        "the limit (ulimit -n)",
+                        r->targets.n);
 }
 
 static void decide(struct hw_conn *c)
@@ -187,20 +249,33 @@ static void decide(struct hw_conn *c)
     uint32_t source;
     struct hw_error err = {0};
     if (hw_pid_open_peer(c->watch.fd, c->pid, &pid, &err) < 0) {
+        if (err.sys_errno == EMFILE || err.sys_errno == ENFILE)
+            say_no_descriptors(c->rec, hw_now_monotonic_ns());
+        else
+            hw_missed_conn(c);
         conn_close(c);
         return;
     }
     c->filters = hw_filters_of(pid.dir, /* all_threads = */ true);
     bool wanted =
         hw_proc_status(pid.dir, &st) == HW_OK && hw_sessions_match(c->rec, c, &pid, &s, &source);
+    bool ended = !hw_pid_alive(&pid);
     hw_pid_done(&pid);
     if (!wanted) {
+        if (ended) /* what it was could not be looked at any more */
+            hw_missed_conn(c);
         keep_waiting(c);
         return;
     }
     struct hw_target *t;
-    if (hw_target_new(s, source, c, &t, &err) < 0) {
-        hw_session_warn(s, "pid %d is not profiled: %s", c->pid, err.text);
+    int rc = hw_target_new(s, source, c, &t, &err);
+    if (rc < 0) {
+        if (rc == HW_EGONE)
+            hw_missed_conn(c);
+        else if (rc == HW_ENOMEM || rc == HW_ESYS) /* ours, not the process's */
+            hw_session_fail(s, c->pid, err.text);
+        else
+            hw_session_warn(s, "process %d is not profiled: %s", c->pid, err.text);
         (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
                      /* strip = */ false); /* closing says the same */
         conn_close(c);
@@ -215,13 +290,24 @@ static void on_conn(struct hw_watch *w, uint32_t events)
     if (c->closed)
         return;
     if (!c->heard && (events & EPOLLIN)) {
-        ssize_t n = recv(w->fd, &c->hello, sizeof c->hello, MSG_DONTWAIT | MSG_TRUNC);
+        bool carries;
+        ssize_t n = hw_fd_peek(w->fd, &c->hello, sizeof c->hello, &carries);
+        if (n >= 0 && carries) { /* no client of ours sends any */
+            conn_close(c);
+            return;
+        }
+        n = recv(w->fd, &c->hello, sizeof c->hello, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         c->heard = true;
         /* One that did not wait for us gets nothing: what a target needs takes longer to make than
          * it takes the next try of the same process to arrive. */
-        if (!hello_is_good(&c->hello, n) || (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))) {
+        bool good = hello_is_good(&c->hello, n);
+        if (is_other_version(&c->hello, n))
+            refuse_version(c);
+        if (!good || (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))) {
+            if (good)
+                hw_missed_conn(c);
             conn_close(c);
             return;
         }
@@ -236,14 +322,8 @@ static void on_conn(struct hw_watch *w, uint32_t events)
 }
 
 /* The listening sockets would wake us for ever: they are looked at again by the tick. */
-static void no_descriptors(struct hw_recorder *r)
+static void rest_from_accepting(struct hw_recorder *r)
 {
-    if (!r->accept_paused)
-        for (size_t i = 0; i < r->sessions.n; i++)
-            hw_session_warn(r->sessions.v[i],
-                            "no more descriptors: further processes are not profiled (%zu are); "
-                            "raise the limit (ulimit -n)",
-                            r->targets.n);
     r->accept_paused = true;
     r->accept_again_ns = hw_now_monotonic_ns() + ACCEPT_PAUSE_NS;
     hw_watch_remove(r, &r->producers);
@@ -254,52 +334,101 @@ static void no_descriptors(struct hw_recorder *r)
 int hw_accept(struct hw_recorder *r, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        no_descriptors(r);
-    return fd;
+    if (fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+        return fd;
+    int e = errno;
+    if (e == EMFILE || e == ENFILE)
+        say_no_descriptors(r, hw_now_monotonic_ns());
+    rest_from_accepting(r); /* also without memory: who waits there still waits */
+    errno = e;
+    return -1;
+}
+
+void hw_clients_limit(struct hw_recorder *r)
+{
+    struct rlimit l;
+    uint64_t n =
+        getrlimit(RLIMIT_NOFILE, &l) < 0 ? MAX_CONNS : l.rlim_cur / CONN_FILES / CONNS_SHARE;
+    r->max_conns = n > MAX_CONNS ? MAX_CONNS : n < MIN_CONNS ? MIN_CONNS : (uint32_t)n;
+    r->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* One user's connections leave room for the others'. */
 static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
 {
-    if (r->embedded || uid == 0 || r->conns.n < MAX_CONNS_USER)
+    size_t most = r->max_conns / USER_SHARE, n = 0;
+    if (r->embedded || uid == 0 || uid == geteuid() || r->conns.n < most)
         return false;
-    size_t n = 0;
     for (size_t i = 0; i < r->conns.n; i++)
         n += r->conns.v[i]->uid == uid && !r->conns.v[i]->closed;
-    return n >= MAX_CONNS_USER;
+    return n >= most;
 }
 
-void hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door)
+bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door)
 {
     for (int k = 0; k < MAX_A_ROUND; k++) {
-        hw_autofd int fd = hw_accept(r, listener);
+        int fd = hw_accept(r, listener);
         if (fd < 0)
-            return;
+            return false;
         struct ucred cred;
         socklen_t n = sizeof cred;
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || r->conns.n >= MAX_CONNS ||
-            user_has_enough(r, cred.uid))
+        bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0;
+        bool enough = known && user_has_enough(r, cred.uid);
+        struct hw_conn *c = NULL;
+        if (known && !enough && r->conns.n < r->max_conns)
+            c = calloc(1, sizeof *c);
+        if (!c) {
+            if (enough)
+                hw_share_refused(r, cred.uid);
+            else if (r->conns.n >= r->max_conns)
+                say_no_descriptors(r, hw_now_monotonic_ns());
+            hw_aside_close(fd); /* refused */
             continue;
-        struct hw_conn *c = calloc(1, sizeof *c);
-        if (!c)
-            continue;
+        }
         *c = (struct hw_conn){.rec = r,
                               .door = door,
                               .uid = cred.uid,
                               .pid = cred.pid,
                               .since_ns = hw_now_monotonic_ns(),
                               .page = {.fd = -1}};
-        c->watch = (struct hw_watch){hw_fd_take(&fd), on_conn};
+        c->watch = (struct hw_watch){fd, on_conn};
         if (hw_vec_push(&r->conns, c) < 0 || hw_watch_add(r, &c->watch, EPOLLIN | EPOLLRDHUP) < 0)
             conn_close(c);
     }
+    return true;
+}
+
+bool hw_clients_hear(struct hw_recorder *r)
+{
+    bool more = hw_clients_accept(r, r->producers.fd, /* door = */ NULL);
+    more |= hw_doors_accept(r);
+    for (size_t i = 0; i < r->conns.n; i++) {
+        struct hw_conn *c = r->conns.v[i];
+        struct pollfd p = {.fd = c->watch.fd, .events = POLLIN | POLLRDHUP};
+        if (!c->closed && !c->heard && poll(&p, 1, 0) > 0)
+            on_conn(&c->watch, (uint32_t)p.revents); /* poll's bits are those of epoll */
+    }
+    return more;
 }
 
 static void on_listen(struct hw_watch *w, uint32_t events)
 {
-    (void)events;
-    hw_clients_accept(HW_OWNER_OF(w, struct hw_recorder, producers), w->fd, /* door = */ NULL);
+    (void)events; /* who is left waits for the next turn */
+    (void)hw_clients_accept(HW_OWNER_OF(w, struct hw_recorder, producers), w->fd,
+                            /* door = */ NULL);
+}
+
+/* Who may do what is decided by peer credentials. The folder may be one that others write: what
+ * stands there now need not be what we made. */
+static void open_to_all(const char *name)
+{
+    char path[64];
+    struct stat st;
+    hw_autofd int fd = open(name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        return;                                                /* for ourselves then */
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd); /* fits */
+    (void)chmod(path, 0666);
 }
 
 int hw_listen(const char *name, struct hw_error *err)
@@ -323,19 +452,53 @@ int hw_listen(const char *name, struct hw_error *err)
             return hw_fail_sys(err, "cannot listen on '%s'", name);
         struct stat st;
         if (lstat(name, &st) == 0 && !S_ISSOCK(st.st_mode))
-            return hw_fail(err, HW_EINVAL, 0, "'%s' exists and is no socket", name);
-        /* EAGAIN: somebody listens and does not accept; waiting for him could last for ever. */
-        hw_autofd int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (probe >= 0 && (connect(probe, (struct sockaddr *)&a, size) == 0 || errno == EAGAIN))
-            return hw_fail(err, HW_EBUSY, 0, "'%s' is in use by a running service", name);
+            return hw_fail(err, HW_EINVAL, 0, "'%s' exists and is not a socket", name);
+        int32_t holder;
+        if (hw_holder_listens(name, &holder))
+            return hw_fail(err, HW_EBUSY, 0, "'%s' is in use by another recorder (process %d)",
+                           name, holder);
         if (unlink(name) < 0 || bind(fd, (struct sockaddr *)&a, size) < 0)
             return hw_fail_sys(err, "cannot listen on '%s'", name);
     }
     if (!abstract)
-        (void)chmod(name, 0666); /* who may do what is decided by peer credentials */
+        open_to_all(name);
     if (listen(fd, 1024) < 0)
         return hw_fail_sys(err, "cannot listen on '%s'", name);
     return hw_fd_take(&fd);
+}
+
+/* Is the one who listens there a recorder that does not end now? */
+static bool is_at_work(const char *name)
+{
+    int32_t pid;
+    return hw_holder_listens(name, &pid) && hw_holder_has_command(pid);
+}
+
+/* A recorder whose command was killed needs a moment to close its files, and holds the name until
+ * then; the command may be started again at once. */
+static int listen_behind_another(const char *name, struct hw_error *err)
+{
+    int fd = hw_listen(name, err);
+    for (unsigned tries = 0; fd == HW_EBUSY && tries < AFTER_ANOTHER_MS / 50; tries++) {
+        if (is_at_work(name))
+            return fd;
+        (void)usleep(50 * 1000);
+        fd = hw_listen(name, err);
+    }
+    return fd;
+}
+
+/* Of two commands without a service one has the usual name. Running processes are told the name
+ * where they find us, so the other one needs none that is known. */
+static int listen_elsewhere(struct hw_recorder *r, const char *taken, struct hw_error *err)
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = hw_now_monotonic_ns();
+    (void)snprintf(r->taken_name, sizeof r->taken_name, "%s", taken);
+    (void)snprintf(r->producer_name, sizeof r->producer_name, "@heapwise-%d-%016llx", (int)getpid(),
+                   (unsigned long long)random);
+    return hw_listen(r->producer_name, err);
 }
 
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err)
@@ -345,10 +508,14 @@ int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *
                  : hw_activation_take("producer", r->producer_name, sizeof r->producer_name);
     r->activated = fd >= 0;
     if (!r->activated) {
-        fd = hw_listen(name, err);
-        if (fd < 0)
-            return fd;
         (void)snprintf(r->producer_name, sizeof r->producer_name, "%s", name);
+        fd = r->embedded ? listen_behind_another(name, err) : hw_listen(name, err);
+        if (fd == HW_EBUSY && r->embedded)
+            fd = listen_elsewhere(r, name, err);
+        if (fd < 0) {
+            r->producer_name[0] = '\0'; /* what is there is not ours to take away */
+            return fd;
+        }
     }
     r->producers = (struct hw_watch){fd, on_listen};
     return hw_watch_add(r, &r->producers, EPOLLIN);
@@ -370,8 +537,8 @@ static bool is_closed_in(struct hw_conn *c, bool all_threads)
 void hw_clients_tick(struct hw_recorder *r, uint64_t now)
 {
     if (r->accept_paused && now >= r->accept_again_ns) {
-        r->accept_again_ns = now + ACCEPT_PAUSE_NS;
-        /* Paused again when nothing changed; already in the set is fine. */
+        r->accept_paused = false; /* until nothing has changed */
+        /* Already in the set is fine. */
         (void)hw_watch_add(r, &r->producers, EPOLLIN);
         if (r->consumers.fd >= 0)
             (void)hw_watch_add(r, &r->consumers, EPOLLIN);
@@ -392,8 +559,7 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
             (void)is_closed_in(c, /* all_threads = */ false); /* then its page says so */
         }
         if (c->waiting)
-            atomic_store_explicit(&c->page.map->heartbeat_ns, hw_now_monotonic_coarse_ns(),
-                                  memory_order_relaxed);
+            hw_page_beat(&c->page);
         i++;
     }
 }
@@ -408,11 +574,37 @@ void hw_clients_wake(struct hw_recorder *r)
     }
 }
 
+/* A child may keep the connection of a process that has ended, and another have its number. */
+static bool is_of(const struct hw_conn *c, int32_t pid)
+{
+    struct hw_pid p;
+    if (c->pid != pid || c->closed || hw_pid_open_peer(c->watch.fd, pid, &p, NULL) < 0)
+        return false;
+    hw_pid_done(&p);
+    return true;
+}
+
+bool hw_clients_know(const struct hw_recorder *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->conns.n; i++)
+        if (is_of(r->conns.v[i], pid))
+            return true;
+    return false;
+}
+
+bool hw_clients_called(const struct hw_recorder *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->conns.n; i++)
+        if (r->conns.v[i]->waiting && is_of(r->conns.v[i], pid))
+            return is_called(r->conns.v[i]);
+    return false;
+}
+
 bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid)
 {
     for (size_t i = 0; i < r->conns.n; i++) {
         struct hw_conn *c = r->conns.v[i];
-        if (c->pid != pid || !c->waiting || c->closed)
+        if (!c->waiting || !is_of(c, pid))
             continue;
         if (!is_closed_in(c, /* all_threads = */ true))
             atomic_store_explicit(&c->page.map->generation, ++r->next_generation,
@@ -428,7 +620,7 @@ void hw_clients_take_back(struct hw_target *t)
     /* One that was never welcomed does not know this page. */
     bool alive = t->welcomed && t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
                  t->end != HW_END_EXECED && hw_pid_alive(&t->pid);
-    if (r->embedded || r->stopping || !alive || t->socket_closed || r->conns.n >= MAX_CONNS)
+    if (r->embedded || r->stopping || !alive || t->socket_closed || r->conns.n >= r->max_conns)
         return;
     struct hw_conn *c = calloc(1, sizeof *c);
     if (!c)
@@ -464,6 +656,8 @@ void hw_clients_done(struct hw_recorder *r)
         free(c);
     }
     hw_vec_done(&r->conns);
+    if (r->spare_fd >= 0)
+        (void)close(r->spare_fd); /* /dev/null */
     if (r->producers.fd >= 0) {
         (void)close(r->producers.fd); /* no more clients */
         if (!r->activated && r->producer_name[0] != '@' && r->producer_name[0] != '\0')

@@ -8,20 +8,20 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "base/log.h"
 #include "daemon/activation.h"
+#include "daemon/aside.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
 
@@ -29,7 +29,9 @@
 
 #define MAX_CONTROLS  256u
 #define MAX_OF_USER   64u /* root excepted */
+#define KEPT_FOR_ROOT 16u
 #define MAX_OUT_BYTES (4u << 20)
+#define MAX_OUT_USER  (16u << 20) /* of all that one user has connected */
 #define END_BYTES     (64u << 10) /* beyond that, for the message a command waits for */
 #define MAX_A_ROUND   16          /* messages of one command, then the others have their turn */
 
@@ -45,10 +47,20 @@ static void set_events(struct hw_control_conn *c, uint32_t events)
     (void)epoll_ctl(c->rec->epoll_fd, EPOLL_CTL_MOD, c->watch.fd, &e); /* it is in the set */
 }
 
+static size_t kept_for(const struct hw_recorder *r, uint32_t uid)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->controls.n; i++)
+        n += r->controls.v[i]->uid == uid ? r->controls.v[i]->out_bytes : 0;
+    return n;
+}
+
 /* The command reads slowly: the message waits here, never the recorder. */
 static void keep(struct hw_control_conn *c, const struct iovec *iov, size_t n, bool is_end)
 {
-    if (c->out_bytes + n > MAX_OUT_BYTES + (is_end ? END_BYTES : 0))
+    size_t more = is_end ? END_BYTES : 0;
+    if (c->out_bytes + n > MAX_OUT_BYTES + more ||
+        kept_for(c->rec, c->uid) + n > MAX_OUT_USER + more)
         return; /* it has not read for a long time: what it misses is news, not data */
     struct hw_control_out *o = malloc(sizeof *o + n);
     if (!o)
@@ -110,30 +122,26 @@ static void close_conn(struct hw_control_conn *c)
     if (c->closed)
         return;
     hw_watch_remove(c->rec, &c->watch);
-    (void)close(c->watch.fd); /* the peer is gone or broke the rules */
+    hw_aside_close(c->watch.fd); /* the peer is gone or broke the rules */
     c->watch.fd = -1;
     c->closed = true;
+    hw_pid_done(&c->root);
     while (c->out) {
         struct hw_control_out *o = c->out;
         c->out = o->next;
         free(o);
     }
+    c->out_bytes = 0;
     if (c->controller)
         c->rec->controller_gone = true;
     if (c->session) {
         c->session->control = NULL;
-        hw_session_stop(c->session, "the command has gone", HW_OK);
+        hw_session_stop(c->session, "the command that asked for it has ended", HW_OK);
         c->session = NULL;
     }
 }
 
 /* ---- requests ---- */
-
-static bool is_served_by_a_process(int fd)
-{
-    struct statfs fs;
-    return fstatfs(fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC;
-}
 
 /* Of the one who asks, as of when he connected. */
 static int may_record(const struct hw_control_conn *c, struct hw_error *err)
@@ -167,11 +175,11 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     if (c->rec->embedded && !c->controller) {
-        hw_control_fail(c, "this recorder works for the command that started it");
+        hw_control_fail(c, "this recorder takes orders only from the command that started it");
         return;
     }
     if (c->session || *fd < 0) {
-        hw_control_fail(c, c->session ? "this connection has a session already"
+        hw_control_fail(c, c->session ? "this connection already has a session"
                                       : "no output file was passed");
         return;
     }
@@ -183,12 +191,7 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
     }
     bool is_null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* only looks are wanted */
     if (!S_ISREG(st.st_mode) && !is_null) { /* a full pipe would stop the recorder for everybody */
-        hw_control_fail(c, "the output is no regular file");
-        return;
-    }
-    if (c->uid != geteuid() && is_served_by_a_process(*fd)) { /* so would a server that waits */
-        hw_control_fail(c, "the output is on a file system that a process serves (FUSE), which "
-                           "could stop the recorder of all users; write it elsewhere");
+        hw_control_fail(c, "the output is not a regular file");
         return;
     }
     struct hw_session *s;
@@ -201,8 +204,6 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     c->session = s;
-    if (c->root_pid > 0)
-        hw_session_set_root(s, c->root_pid);
 }
 
 struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
@@ -246,14 +247,22 @@ static void on_dump(struct hw_control_conn *c, uint64_t id, struct hw_bytes body
 static void on_target(struct hw_control_conn *c, struct hw_bytes body)
 {
     struct hw_control_target t;
-    if (body.n != sizeof t) {
+    struct hw_pid command = HW_PID_NONE, root;
+    struct hw_error err = {0};
+    if (body.n != sizeof t || c->session) {
         close_conn(c);
         return;
     }
     memcpy(&t, body.p, sizeof t);
-    c->root_pid = t.pid;
-    if (c->session)
-        hw_session_set_root(c->session, t.pid);
+    int rc = hw_pid_open_peer(c->watch.fd, c->pid, &command, &err);
+    if (rc == HW_OK && (rc = hw_pid_open(t.pid, &root, &err)) == HW_OK) {
+        rc = hw_launch_check(&command, &root, &err);
+        hw_pid_done(rc == HW_OK ? &c->root : &root);
+        c->root = rc == HW_OK ? root : c->root;
+    }
+    if (rc < 0)
+        hw_control_fail(c, err.text);
+    hw_pid_done(&command);
 }
 
 static void obey(struct hw_control_conn *c, const struct hw_control_head *h, struct hw_bytes body,
@@ -266,7 +275,9 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         break;
     case HW_CTL_STOP:
         s = hw_control_session(c, h->session);
-        if (s)
+        if (s && s->stopping)
+            hw_session_hurry(s);
+        else if (s)
             hw_session_stop(s, "stopped", HW_OK);
         else
             hw_control_fail(c, "no such session");
@@ -295,6 +306,9 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
     case HW_CTL_LEAVE:
         hw_leave_ask(c, h->session, body);
         break;
+    case HW_CTL_RATE:
+        hw_rate_ask(c, h->session, body);
+        break;
     case HW_CTL_MARK:
         hw_mark_ask(c, h->session, body);
         break;
@@ -316,11 +330,32 @@ static void on_message(struct hw_control_conn *c, struct hw_bytes message, int *
         return;
     }
     if (h.version != HW_CONTROL_VERSION) {
-        hw_control_fail(c, "the recorder is of another version");
+        hw_control_fail(c, "the recorder is of another version of heapwise: restart the service, "
+                           "or use its version's commands");
         close_conn(c);
         return;
     }
     obey(c, &h, hw_bytes_of(message.p + sizeof h, h.length), fd);
+}
+
+/* What strangers pass is not for this thread to look at, nor to close. */
+static ssize_t receive(struct hw_control_conn *c, uint8_t *buffer, size_t max, int *fd)
+{
+    struct hw_control_head h = {0};
+    struct hw_error err;
+    bool carries = false, is_stranger = !c->controller && c->uid != geteuid();
+    if (is_stranger)
+        (void)hw_fd_peek(c->watch.fd, &h, sizeof h, &carries);
+    if (!carries)
+        return hw_fd_receive(c->watch.fd, buffer, max, fd, is_stranger ? 0 : 1, MSG_DONTWAIT);
+    ssize_t n;
+    if (h.type != HW_CTL_START)
+        return 0; /* no other has one */
+    if (hw_aside_take(c->watch.fd, c->uid, buffer, max, &n, fd, &err) < 0) {
+        hw_control_fail(c, err.text);
+        return 0;
+    }
+    return n;
 }
 
 static void on_control(struct hw_watch *w, uint32_t events)
@@ -330,29 +365,14 @@ static void on_control(struct hw_watch *w, uint32_t events)
     if ((events & EPOLLOUT) && !c->closed)
         flush_out(c);
     for (int k = 0; k < MAX_A_ROUND && !c->closed; k++) {
-        union {
-            char bytes[CMSG_SPACE(sizeof(int) * 4)];
-            struct cmsghdr align;
-        } control;
-        struct iovec iov = {buffer, sizeof buffer};
-        struct msghdr m = {.msg_iov = &iov,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
-        ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        hw_autofd int fd = -1; /* at most one is meant */
+        ssize_t n = receive(c, buffer, sizeof buffer, &fd);
+        if (n < 0 && errno == EAGAIN)
             return;
-        hw_autofd int fd = -1;
-        for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h; h = CMSG_NXTHDR(&m, h)) {
-            if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-                continue;
-            for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-                if (fd >= 0)
-                    (void)close(fd); /* at most one is meant */
-                memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof fd);
-            }
-        }
-        if (n <= 0 || (m.msg_flags & MSG_TRUNC)) {
+        if (n < 0 && errno == EMSGSIZE)
+            hw_control_fail(c, "the message is too long, or the recorder has no more descriptors "
+                               "for the file that came with it (ulimit -n, LimitNOFILE=)");
+        if (n <= 0) { /* the end, or against the rules */
             close_conn(c);
             return;
         }
@@ -372,26 +392,57 @@ static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
     size_t n = 0;
     for (size_t i = 0; i < r->controls.n; i++)
         n += r->controls.v[i]->uid == uid && !r->controls.v[i]->closed;
-    return uid != 0 && n >= MAX_OF_USER;
+    return uid != 0 && (n >= MAX_OF_USER || r->controls.n >= MAX_CONTROLS - KEPT_FOR_ROOT);
+}
+
+/* One that gets no connection of its own. */
+static void refuse(int fd, const char *text)
+{
+    struct hw_control_head h = {
+        .version = HW_CONTROL_VERSION, .type = HW_CTL_ERROR, .length = (uint32_t)strlen(text)};
+    struct iovec iov[] = {{&h, sizeof h}, {(void *)(uintptr_t)text, h.length}};
+    const struct msghdr m = {.msg_iov = iov, .msg_iovlen = HW_ARRAY_LEN(iov)};
+    (void)sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT); /* the end says something, too */
+    hw_aside_close(fd);
 }
 
 int hw_control_add(struct hw_recorder *r, int fd, bool controller)
 {
-    struct ucred cred = {.pid = getppid(), .uid = getuid()};
-    socklen_t n = sizeof cred;
-    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n); /* a socketpair: ourselves, as set */
+    struct hw_asker who;
+    int32_t pid;
     struct hw_control_conn *c = calloc(1, sizeof *c);
-    if (!c || r->controls.n >= MAX_CONTROLS || user_has_enough(r, cred.uid) ||
-        hw_vec_push(&r->controls, c) < 0) {
+    if (!c || hw_asker_peer(fd, &who, &pid) < 0 || r->controls.n >= MAX_CONTROLS ||
+        user_has_enough(r, who.uid) || hw_vec_push(&r->controls, c) < 0) {
         free(c);
-        (void)close(fd); /* refused */
+        refuse(fd, "too many commands are connected to the recorder, or too many of yours");
         return HW_ELIMIT;
     }
-    *c = (struct hw_control_conn){
-        .rec = r, .uid = cred.uid, .pid = cred.pid, .controller = controller};
+    *c = (struct hw_control_conn){.rec = r,
+                                  .who = who,
+                                  .uid = who.uid,
+                                  .pid = pid,
+                                  .root = HW_PID_NONE,
+                                  .controller = controller};
     c->watch = (struct hw_watch){fd, on_control};
     make_room(fd);
     return hw_watch_add(r, &c->watch, EPOLLIN);
+}
+
+/* Silence would look like a recorder that hangs: with the spare descriptor each of those that wait
+ * is told, one after the other. */
+static void refuse_all(struct hw_recorder *r, int listener)
+{
+    if (r->spare_fd < 0)
+        return;
+    (void)close(r->spare_fd); /* /dev/null */
+    for (unsigned k = 0; k < MAX_CONTROLS; k++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            break;
+        refuse(fd, "the recorder has no more descriptors: raise its limit (ulimit -n, "
+                   "LimitNOFILE=)");
+    }
+    r->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static void on_listen(struct hw_watch *w, uint32_t events)
@@ -400,6 +451,8 @@ static void on_listen(struct hw_watch *w, uint32_t events)
     (void)events;
     for (int k = 0; k < MAX_A_ROUND; k++) {
         int fd = hw_accept(r, w->fd);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            refuse_all(r, w->fd);
         if (fd < 0)
             return;
         (void)hw_control_add(r, fd, /* controller = */ false); /* refused: closed there */

@@ -30,6 +30,7 @@
 #include "daemon/notes.h"
 #include "daemon/permission.h"
 #include "daemon/recorder.h"
+#include "daemon/rest.h"
 #include "daemon/slices.h"
 #include "daemon/starts.h"
 #include "daemon/tables.h"
@@ -73,8 +74,9 @@ struct hw_filters hw_filters_of(int proc_dir, bool all_threads);
 /* Sets the page's word when there are more than at the handshake; gives whether there are. */
 bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
                   bool all_threads);
-int hw_page_init(struct hw_page *p, const char *socket_path);
+int hw_page_init(struct hw_page *p, const char *socket_path, const struct hw_filters *at_hello);
 void hw_page_done(struct hw_page *p);
+void hw_page_beat(struct hw_page *p); /* we live */
 
 /* ---- clients.c: connections from targets ---- */
 
@@ -95,12 +97,20 @@ struct hw_conn {
 
 /* Of either listening socket. Without descriptors both rest for half a second. */
 int hw_accept(struct hw_recorder *r, int listener);
-/* Those that wait at a listening socket; door NULL = our own. */
-void hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door);
+/* How many programs may wait, so that descriptors are left for sessions and commands. */
+void hw_clients_limit(struct hw_recorder *r);
+/* Those that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
+ * whether more may wait. */
+bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door);
+/* A turn for all that was said so far, by whichever door, also by who has ended. The same. */
+bool hw_clients_hear(struct hw_recorder *r);
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
 void hw_clients_wake(struct hw_recorder *r);
+/* Is one of them this process? */
+bool hw_clients_know(const struct hw_recorder *r, int32_t pid);
+bool hw_clients_called(const struct hw_recorder *r, int32_t pid); /* it waits, and was told */
 /* The same for one process, when it waits: its name is another one now. */
 bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid);
 /* The session is over, the process is not: it waits for the next one with the same page. */
@@ -173,6 +183,8 @@ struct hw_target {
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
     uint64_t next_poll_ns;             /* procpoll.c; 0 = not yet decided */
+    struct hw_process_counters kept;   /* procpoll.c: read, and not in the trace yet */
+    uint64_t kept_ns, next_keep_ns;    /* boot time of them, 0 = none; when others are due */
     struct hw_malloc_info malloc_info; /* the last it told */
     uint64_t malloc_info_ns;           /* boot time of that; 0 = none yet */
 
@@ -196,24 +208,46 @@ struct hw_target {
     struct hw_frames frames;
     struct hw_target_slices slices;
     struct hw_jit jit;
-    int32_t inner_pid; /* as it knows itself; 0 = not asked yet */
+    uint64_t jit_look_age_ns; /* at which its files are looked for next */
+    int32_t inner_pid;        /* as it knows itself; 0 = not asked yet */
     struct hw_maps maps;
     uint64_t maps_ns;      /* last reading */
     uint64_t maps_debt_ns; /* the rest that readings up to then have earned */
     bool maps_due;         /* to be read as soon as the rate allows */
     bool maps_answer_due;  /* a feed waits for it */
     uint32_t maps_ask;     /* its last question */
+    uint64_t hole_next_ns; /* nobody looks for a writer before */
     uint64_t map_reparses;
-    HW_VEC(const struct hw_stack *) unresolved;
+    struct hw_map64 files; /* that were opened for it, once each */
+    HW_VEC(struct hw_queued_stack {
+        const struct hw_stack *stack;
+        bool as_is; /* names that it still lacks do not come */
+    })
+    unresolved; /* a queue: those before unresolved_at are done */
+    size_t unresolved_at;
     HW_VEC(const struct hw_stack *) unnamed; /* whose managed frames' names are on their way */
+    struct hw_rest names_rest;               /* from looking for names */
 
     HW_VEC(struct hw_heap_tally) heaps;
     struct hw_dump_job { /* dump.c */
         bool active, final, next, next_final;
         const char *trigger, *next_trigger;
-        struct hw_snapshot *snap;
+        struct hw_snapshot *snap; /* owned */
         uint64_t since_ns;
-        size_t n_questions; /* that the snapshot answers */
+        bool settled; /* its stacks have their names */
+        enum {        /* dump_turns.c: what of it is written */
+               HW_DUMP_WAITS,
+               HW_DUMP_BEGINS,
+               HW_DUMP_BOOKS,
+               HW_DUMP_FREES,
+               HW_DUMP_LOOKS
+        } stage;
+        bool worth; /* it is shown */
+        uint64_t began_ns;
+        struct hw_dump_writing *writing; /* owned; NULL = nothing just now */
+        struct hw_look *look;            /* owned; live_view.c */
+        bool told_last;                  /* nobody wants the last look (any more) */
+        size_t n_questions;              /* that the snapshot answers */
         /* A failed allocation's snapshot comes unasked, and is older than the answer that a job
          * waits for: that job steps back until it is written. */
         struct hw_dump_back {
@@ -247,16 +281,36 @@ uint64_t hw_target_bytes(const struct hw_target *t);
 void hw_target_too_big(struct hw_target *t);
 void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
+/* It may execute code that its mappings did not have when they were read: they are read again,
+ * though not too often. */
+void hw_target_meet_code(struct hw_target *t);
+
+/* ---- stacks.c: a target's stacks on their way to callsites ---- */
+
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
+/* Goes on with those that wait, until the moment; gives whether some are left. */
+bool hw_target_resolve(struct hw_target *t, uint64_t until_ns);
+bool hw_target_has_stacks(const struct hw_target *t);
+/* No more time for these: what was allocated there is counted as lost. */
+void hw_target_drop_stacks(struct hw_target *t);
+/* A turn of the main loop: a little for each target, from another one on each time. */
+void hw_targets_resolve(struct hw_recorder *r);
+void hw_target_stacks_done(struct hw_target *t);
 void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n);
 /* Beginnings and ends of scopes, in the order of each thread: writes and frees them. */
 void hw_target_slices(struct hw_target *t, struct hw_fed_slice *list, size_t n);
 /* Before a dump is written. True: every stack has its frames; late: also without names. */
 bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
+void hw_target_hole(struct hw_target *t, int32_t tid); /* who writes no longer, perhaps */
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
-/* Before a dump: names for code that was made at run time. */
-void hw_target_name_generated(struct hw_target *t);
+/* Before a dump: names for code that was made at run time. False: more are there, for another
+ * call. */
+bool hw_target_name_generated(struct hw_target *t);
+/* The files about its generated code, while it is young: when it has ended they cannot be opened.
+ */
+void hw_target_find_generated(struct hw_target *t, uint64_t now);
+bool hw_target_seeks_generated(const struct hw_target *t);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
 /* HW_ETIMEOUT: they cannot be read (look.h); what is known stays. */
 int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
@@ -270,7 +324,7 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final);
 void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags);
 /* stream_allocations: writes and frees them. */
 void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n);
-void hw_dump_tick(struct hw_target *t, uint64_t now);
+void hw_dump_tick(struct hw_target *t);
 /* Begins a look (HW_TRIGGER_LIVE) unless a dump is under way, which comes first. */
 #define HW_TRIGGER_LIVE "live"
 void hw_dump_live(struct hw_target *t);
@@ -279,9 +333,12 @@ void hw_dump_live(struct hw_target *t);
 #define HW_TRIGGER_GRAPH "heap-graph"
 void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
                        const hw_native_blocks *blocks);
-/* What the look found, as a trace of its own. */
-int hw_dump_write_live(struct hw_target *t, const struct hw_snapshot *s,
-                       const struct hw_control_look *ask, int fd, struct hw_error *err);
+
+/* ---- dump_turns.c: dumps that are ready ---- */
+
+/* A turn of the main loop: a little of each, from another one on each time. */
+void hw_targets_write(struct hw_recorder *r);
+void hw_dump_turns_done(struct hw_target *t);
 
 /* ---- trigger.c: conditions on which a dump is made or the session ends ---- */
 
@@ -337,9 +394,16 @@ struct hw_session {
     HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_left) left; /* leave.c: processes that were told to leave it */
-    bool has_rule;               /* starts.c: the finder knows whom it means */
-    uint64_t start_ticks;        /* who started later is one that starts during the session */
-    uint64_t last_exec_ns;       /* time of the last dump of an image that made way for another */
+    HW_VEC(struct hw_missed {    /* missed.c */
+                              int32_t pid;
+                              uint64_t ticks; /* since boot, when it was missed */
+    })
+    missed;
+    uint32_t n_missed_more; /* without room in it */
+    bool told_share;        /* share.c */
+    bool has_rule;          /* starts.c: the finder knows whom it means */
+    uint64_t start_ticks;   /* who started later is one that starts during the session */
+    uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
     struct hw_control_start start;
     struct hw_trace_config config;
     int fd; /* owned */
@@ -353,23 +417,27 @@ struct hw_session {
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
     bool signalled;                  /* SIGUSR1, since the last look */
     hw_pid_list scan;                /* attach.c: processes not looked at yet */
-    uint64_t next_scan_ns;           /* attach.c: HW_START_RESCAN; 0 = before the first */
-    int32_t root_pid;                /* HW_START_LAUNCHED */
-    struct hw_pid root;
+    hw_pid_list again;               /* attach.c: HW_START_RESCAN: those that others have */
+    uint64_t next_scan_ns;           /* when they are looked at; 0 = none */
+    struct hw_pid root;              /* HW_START_LAUNCHED: owned; pid -1 = none */
     uint32_t generation;
     uint64_t next_trigger_ns, pressure_ns;
     uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;
     uint64_t checkpoint_every_ns, clocks_every_ns, guards_every_ns;
     uint64_t cpu_start_us, ring_budget, ring_used;
     bool stopping, started_told, warned_budget;
+    bool hurried;     /* asked to stop once more */
     bool targets_due; /* stopping: their last dumps wait for a heap graph */
     bool closed;      /* the file is complete: nothing more is written */
     bool ended;       /* nobody names it any more */
-    uint64_t stop_deadline_ns;
+    uint64_t stopped_ns, stop_deadline_ns;
+    struct hw_target *writing; /* whose dump is in the middle; NULL = nobody's */
     char reason[160];
     int status;
     uint32_t n_targets, n_dumps;
     uint64_t n_samples, n_lost;
+    uint64_t spent_ns;  /* rate.c: for the samples of targets that are over */
+    uint32_t doublings; /* rate.c: of the intervals of all its targets */
     bool progress_due;
 };
 
@@ -378,12 +446,15 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
                    struct hw_session **out, struct hw_error *err);
 void hw_session_tick(struct hw_session *s, uint64_t now);
 void hw_session_stop(struct hw_session *s, const char *reason, int status);
+/* Asked to stop once more: the file ends with what there is. */
+void hw_session_hurry(struct hw_session *s);
 void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
-void hw_session_set_root(struct hw_session *s, int32_t pid);
 void hw_session_free(struct hw_session *s);
 /* Up to this moment, also what no dump has told yet. */
 uint64_t hw_target_samples(const struct hw_target *t);
 void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
+/* A dump was written that began then. */
+void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
 /* A write to the trace failed. */
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
 /* The session and data source that want this process; false = none. */
@@ -393,6 +464,18 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
 /* An empty profile with the reason, once a process; false = it is there. */
 bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
+/* Somebody else has a running process that it means: told once, and in the trace unless the session
+ * gets it after all (has). */
+void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
+/* Fails with that reason; holder: the other recorder's process, 0 = not known. */
+int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
+                              struct hw_error *err);
+/* It is ready: from its next allocation on it is profiled. */
+void hw_session_called(struct hw_session *s, int32_t pid);
+/* It cannot be had: told once, and in the trace. Whoever waits for this process need not any more.
+ */
+void hw_session_fail(struct hw_session *s, int32_t pid, const char *text);
+void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid);
 /* Did it start during the session? To the kernel's clock ticks. */
 bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid);
 /* --follow-fork: what this process starts is meant from now on. */
@@ -411,16 +494,21 @@ struct hw_attach {
     struct hw_module_file *library;
     uint64_t bias;
     uint64_t since_ns;
+    uint64_t beat, beat_ns; /* of the recorder that has it: seen since then; 0 = not looked yet */
+    int32_t holder;         /* its process; 0 = not known */
 };
 /* Finds running processes that the session means and that have the library, but no recorder: now
  * the list, then a slice of it in each tick, so that handshakes are answered in between. */
 void hw_attach_scan(struct hw_session *s);
+/* Another one has it, who may let it go; for HW_START_RESCAN. */
+void hw_attach_again(struct hw_session *s, int32_t pid);
 bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at once */
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);
 
 /* A process that has started or got its name meanwhile. why: it could not be prepared; or "". */
 void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why);
+uint64_t hw_attach_found_ns(const struct hw_recorder *r); /* when the next is looked at; or never */
 struct hw_found {
     struct hw_pid pid;
     uint64_t since_ns, next_ns;
@@ -450,6 +538,7 @@ void hw_starts_done(struct hw_recorder *r);
 struct hw_inject_job;
 struct hw_injected {
     struct hw_session *session; /* NULL: it is over */
+    struct hw_asking asking;    /* whose it was */
     struct hw_pid pid;          /* owned */
     uint32_t uid;
     uint64_t code; /* what it executes: another number, other modules */
@@ -477,7 +566,9 @@ void hw_inject_done(struct hw_recorder *r);
 /* Is the executable one that only starts others (sh, env, nice …)? */
 bool hw_launch_is_launcher(const char *exe);
 /* Does pid belong to the tree of a launched session? */
-bool hw_launch_matches(const struct hw_session *s, int32_t pid);
+bool hw_launch_matches(const struct hw_session *s, const struct hw_pid *pid);
+/* Is it the command's own child, that has not become the program yet? */
+int hw_launch_check(const struct hw_pid *command, const struct hw_pid *root, struct hw_error *err);
 
 /* ---- procpoll.c: data sources beside the profile ---- */
 
@@ -487,8 +578,10 @@ void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
 bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 /* A target joined: its name and parents belong into the trace. */
 void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
-/* A target leaves while its process lives: its last counters. */
-void hw_proc_poll_last(struct hw_session *s, const struct hw_target *t);
+/* At a dump of a target that lives. */
+void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
+/* The same of one that has ended: what was read last. */
+void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
 /* What is known of it now, into another trace: name, counters, the allocator's last figures. */
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* The allocator's own figures arrived. */
@@ -502,12 +595,14 @@ struct hw_control_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
     struct hw_session *session; /* NULL = none */
-    uint32_t uid;
+    struct hw_asker who;
+    uint32_t uid; /* of who */
     int32_t pid;
-    int32_t root_pid;       /* HW_CTL_TARGET before HW_CTL_START */
+    struct hw_pid root;     /* HW_CTL_TARGET before HW_CTL_START; owned; pid -1 = none */
     uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
     uint64_t live_key; /* of the target it wants to look at; 0 = none */
+    bool live_served;  /* that look is being made */
     uint64_t live_deadline_ns;
     struct hw_control_look look; /* what it asked for */
     struct hw_control_out *out;  /* messages that its socket had no room for; owned */
@@ -539,6 +634,9 @@ void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); 
 void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 bool hw_leave_has_left(const struct hw_session *s, const struct hw_pid *pid);
 bool hw_leave_nobody(const struct hw_session *s); /* of those named by number none is left */
+/* rate.c: how many samples all of a session's targets give, and what those cost us. */
+void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
+uint64_t hw_rate_spent_ns(const struct hw_session *s);
 /* memlog.c: does the mode of this source, which means all, mean this process? */
 bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
                      const struct hw_pid *pid, const struct hw_proc_status *st);
@@ -548,9 +646,13 @@ void hw_handover_tick(struct hw_recorder *r, uint64_t now);
 /* ---- live_view.c: commands that look at a process now and then ---- */
 
 void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes pid);
-void hw_live_view_answer(struct hw_target *t, const struct hw_snapshot *s); /* NULL: no memory */
-/* Hands the final snapshot to a session that asked for it (HW_START_TELL_LAST). */
-void hw_live_view_last(struct hw_target *t, const struct hw_snapshot *s);
+/* Makes what the job's snapshot is wanted for: 1 = the turn is over, 0 = all is handed over. */
+struct hw_dump_turn;
+int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn);
+/* Is the final snapshot to be handed to the session's command (HW_START_TELL_LAST)? */
+bool hw_live_view_wants_last(const struct hw_target *t);
+void hw_live_view_no_memory(struct hw_target *t);
+void hw_live_view_drop(struct hw_target *t);
 void hw_live_view_tick(struct hw_recorder *r, uint64_t now);
 
 /* ---- recorder.c ---- */
@@ -567,6 +669,7 @@ struct hw_recorder {
     struct hw_looker *looker;
     struct hw_drain *drain;
     struct hw_mbox answers;
+    struct hw_msg *answered; /* owned; taken, and not looked at yet */
     HW_VEC(struct hw_conn *) conns;
     HW_VEC(struct hw_target *) targets;
     HW_VEC(struct hw_session *) sessions;
@@ -579,14 +682,27 @@ struct hw_recorder {
     HW_VEC(struct hw_injected) injected;
     struct hw_watch inject_watch;
     char producer_name[108];
+    char taken_name[108]; /* where another recorder listens, and we should; "" = none */
     uint64_t next_session, next_key;
     uint32_t next_generation;
     bool embedded, stopping, controller_gone;
-    bool activated;     /* the sockets are the service manager's */
-    bool accept_paused; /* out of descriptors: said once */
-    bool sweep_due;     /* a target ended: its files may be closed */
+    bool activated;       /* the sockets are the service manager's */
+    bool accept_paused;   /* out of descriptors */
+    bool sweep_due;       /* a target ended: its files may be closed */
+    bool stacks_left;     /* the last turn was too short for all of them */
+    bool dumps_left;      /* the same */
+    size_t next_resolved; /* of the targets: the next turn begins there */
+    size_t next_written;  /* the same */
     uint64_t next_sweep_ns, next_weigh_ns, next_doors_ns;
-    uint64_t accept_again_ns;
+    uint64_t accept_again_ns, accept_said_ns;
+    uint32_t max_conns;      /* of programs; by the limit of descriptors */
+    struct hw_refused_user { /* share.c */
+        uint32_t uid;
+        uint64_t n;
+    } refused_users[64];
+    size_t n_refused_users;
+    uint64_t n_refused; /* of those, and of users without room there */
+    int spare_fd;       /* given up for a moment to tell a command that there are no more; -1 */
 };
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events);

@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
 #include <stddef.h>
@@ -34,9 +33,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "base/fd_send.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "proc/as_user.h"
+#include "proc/root_path.h"
 #include "wire/handshake.h"
 
 #include "base/banned.h"
@@ -75,15 +77,13 @@ static ino_t ns_inode(int dir, const char *name)
 static int look_at(int dir, struct where *out)
 {
     struct hw_proc_status st;
-    char root[8];
-    ssize_t n = readlinkat(dir, "root", root, sizeof root);
     if (hw_proc_status(dir, &st) < 0)
         return HW_EGONE;
     *out = (struct where){.mount = ns_inode(dir, "ns/mnt"),
                           .net = ns_inode(dir, "ns/net"),
                           .user = ns_inode(dir, "ns/user"),
                           .uid = st.euid,
-                          .same_root = n == 1 && root[0] == '/'};
+                          .same_root = hw_root_is_ours(dir)};
     return HW_OK;
 }
 
@@ -118,7 +118,7 @@ static bool is_reached(const struct hw_recorder *r, const struct where *we, cons
 struct order {
     int user_ns, net_ns; /* -1 = ours will do */
     int status;          /* the target's, opened when we are inside */
-    int root;            /* the target's */
+    int tmp;             /* the target's; -1 = not to be used */
     int answer;
     struct sockaddr_un name;
     socklen_t name_bytes;
@@ -128,8 +128,6 @@ struct reply {
     int error;
     enum { AT_USER = 1, AT_NET, AT_SOCKET, AT_FILE /* not an error: it is one */ } at;
 };
-
-#define TMP "tmp"
 
 /* The effective user as this namespace calls it; UINT32_MAX = not known. */
 static uint32_t uid_here(int dir)
@@ -153,21 +151,32 @@ static void become(int status)
         (void)syscall(SYS_setresuid, uid, uid, uid); /* this thread; else root's name must do */
 }
 
-/* No symbolic link of the other root may lead us out of it. */
-static int listen_at_file(const struct order *o, int *dir)
+/* Whoever may not be made the target's user works as the recorder, where everybody may. */
+static int bind_as(uint32_t uid, int fd, int tmp, const struct sockaddr_un *a)
 {
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                           .resolve =
-                               RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    struct hw_as_user user = {0};
+    struct stat st;
+    if (hw_as_user_begin(&user, uid, getegid()) < 0 &&
+        (fstat(tmp, &st) < 0 || !(st.st_mode & S_IWOTH)))
+        return -1;
+    int rc = bind(fd, (const struct sockaddr *)a, sizeof *a);
+    hw_as_user_end(&user);
+    return rc;
+}
+
+static int listen_at_file(const struct order *o)
+{
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    const char *name = o->name.sun_path + 1;
-    *dir = (int)syscall(SYS_openat2, o->root, TMP, &how, sizeof how);
-    int fd = *dir < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    (void)snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", *dir, name);
+    if (o->tmp < 0)
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    hw_root_name(o->tmp, o->name.sun_path + 1, a.sun_path);
     /* The file gets the socket's mode: by its name it could be another one by now, put there by who
      * owns the directory. Who may do what is decided by peer credentials. */
     (void)umask(0);
-    if (fd < 0 || fchmod(fd, 0666) < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0)
+    uint32_t uid = uid_here(o->status);
+    if (fd < 0 || fchmod(fd, 0666) < 0 ||
+        bind_as(uid == UINT32_MAX ? geteuid() : uid, fd, o->tmp, &a) < 0)
         return -1;
     become(o->status);
     return listen(fd, 1024) < 0 ? -1 : fd;
@@ -198,39 +207,25 @@ static void child(const struct order *o)
     struct reply r = {0};
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)alarm(2 * CHILD_MS / 1000); /* as somebody else it is out of the recorder's reach */
-    int fds[2] = {enter(o, &r), -1};
-    if (fds[0] < 0 && r.error == EPERM && (fds[0] = listen_at_file(o, &fds[1])) >= 0)
+    int fd = enter(o, &r);
+    if (fd < 0 && r.error == EPERM && (fd = listen_at_file(o)) >= 0)
         r = (struct reply){0, AT_FILE};
-    (void)hw_fd_send(o->answer, &r, sizeof r, fds, fds[0] < 0 ? 0 : 1 + (r.at == AT_FILE),
-                     0); /* silence is an answer, too */
+    (void)hw_fd_send(o->answer, &r, sizeof r, &fd, fd >= 0, 0); /* silence is an answer, too */
     _exit(0);
 }
 
 /* ---- waiting for it ---- */
 
-static int receive(int from, struct reply *out, int fds[2])
+static int receive(int from, struct reply *out, int *fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct iovec iov = {out, sizeof *out};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
     struct pollfd p = {.fd = from, .events = POLLIN};
     uint64_t end = hw_now_monotonic_ns() + CHILD_MS * UINT64_C(1000000);
     int n;
     do
         n = poll(&p, 1, CHILD_MS);
     while (n < 0 && errno == EINTR && hw_now_monotonic_ns() < end);
-    if (n <= 0 || recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof *out)
+    if (n <= 0 || hw_fd_receive(from, out, sizeof *out, fd, 1, MSG_DONTWAIT) != sizeof *out)
         return HW_ETIMEOUT;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    fds[0] = fds[1] = -1;
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* ours: one or two */
     return HW_OK;
 }
 
@@ -246,8 +241,9 @@ static int explain(const struct hw_pid *pid, const struct reply *r, struct hw_er
                    pid->pid, which, strerror(r->error), pid->pid);
 }
 
-/* Gives the listening socket, and where its file is. */
-static int listen_there(const struct hw_pid *pid, struct order *o, int out[2], struct hw_error *err)
+/* Gives the listening socket, and whether it is a file. */
+static int listen_there(const struct hw_pid *pid, struct order *o, int *out, bool *is_file,
+                        struct hw_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -268,7 +264,8 @@ static int listen_there(const struct hw_pid *pid, struct order *o, int out[2], s
     if (rc < 0)
         return hw_fail(err, rc, 0, "process %d: its namespaces could not be entered in time",
                        pid->pid);
-    return out[0] >= 0 ? HW_OK : explain(pid, &r, err);
+    *is_file = r.at == AT_FILE;
+    return *out >= 0 ? HW_OK : explain(pid, &r, err);
 }
 
 /* ---- doors ---- */
@@ -276,8 +273,8 @@ static int listen_there(const struct hw_pid *pid, struct order *o, int out[2], s
 static void on_door(struct hw_watch *w, uint32_t events)
 {
     struct hw_door *d = HW_OWNER_OF(w, struct hw_door, watch);
-    (void)events;
-    hw_clients_accept(d->rec, w->fd, d);
+    (void)events; /* who is left waits for the next turn */
+    (void)hw_clients_accept(d->rec, w->fd, d);
 }
 
 static void door_free(struct hw_door *d)
@@ -325,19 +322,22 @@ static void choose_name(struct hw_door *d, struct order *o)
 static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struct where *we,
                     const struct where *to, struct hw_door **out, struct hw_error *err)
 {
-    struct order o = {.user_ns = -1, .net_ns = -1, .status = pid->dir};
-    hw_autofd int user = -1, net = -1, root = -1;
-    int fds[2] = {-1, -1};
+    struct order o = {.user_ns = -1, .net_ns = -1, .status = pid->dir, .tmp = -1};
+    hw_autofd int user = -1, net = -1, tmp = hw_root_tmp(pid->dir, to->uid);
+    int fd = -1;
+    bool is_file = false;
     if (r->doors.n >= MAX_DOORS)
-        return hw_fail(err, HW_ELIMIT, 0, "processes of more than %u namespaces", MAX_DOORS);
+        return hw_fail(err, HW_ELIMIT, 0,
+                       "the processes of a recording are in more than %u network namespaces, which "
+                       "is the limit",
+                       MAX_DOORS);
     if (!is_same(we->user, to->user) &&
         (o.user_ns = user = openat(pid->dir, "ns/user", O_RDONLY | O_CLOEXEC)) < 0)
         return hw_fail_sys(err, "user namespace of process %d", pid->pid);
     if (!is_same(we->net, to->net) &&
         (o.net_ns = net = openat(pid->dir, "ns/net", O_RDONLY | O_CLOEXEC)) < 0)
         return hw_fail_sys(err, "network namespace of process %d", pid->pid);
-    if ((o.root = root = openat(pid->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return hw_fail_sys(err, "root of process %d", pid->pid);
+    o.tmp = tmp;
     struct hw_door *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
@@ -345,15 +345,16 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
     d->watch.fd = d->dir = -1;
     d->rec = r;
     choose_name(d, &o);
-    int rc = listen_there(pid, &o, fds, err);
+    int rc = listen_there(pid, &o, &fd, &is_file, err);
     if (rc < 0) {
         free(d);
         return rc;
     }
-    d->dir = fds[1];
-    if (d->dir >= 0) /* the same name as a file */
-        (void)snprintf(d->name, sizeof d->name, "/" TMP "/%s", o.name.sun_path + 1);
-    if (door_add(r, d, fds[0]) < 0)
+    if (is_file) { /* the same name */
+        d->dir = hw_fd_take(&tmp);
+        (void)snprintf(d->name, sizeof d->name, "/tmp/%s", o.name.sun_path + 1);
+    }
+    if (door_add(r, d, fd) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     hw_log(INFO, "process %d is in other namespaces: it comes in by %s", pid->pid, d->name);
     *out = d;
@@ -409,6 +410,14 @@ void hw_door_open_file(struct hw_recorder *r)
         free(d);
     else
         (void)door_add(r, d, fd); /* freed when it could not be */
+}
+
+bool hw_doors_accept(struct hw_recorder *r)
+{
+    bool more = false;
+    for (size_t i = 0; i < r->doors.n; i++)
+        more |= hw_clients_accept(r, r->doors.v[i]->watch.fd, r->doors.v[i]);
+    return more;
 }
 
 void hw_doors_rest(struct hw_recorder *r)

@@ -32,6 +32,8 @@ bool hw_door_is_ours(const struct hw_recorder *r, const char *name);
 /* An embedded recorder with an abstract name listens at HW_SOCKET_FILES (wire/handshake.h) + that
  * name, too, for programs that begin in another network namespace. Without it they are not seen. */
 void hw_door_open_file(struct hw_recorder *r);
+/* A turn for those that wait at any of them; gives whether more may. */
+bool hw_doors_accept(struct hw_recorder *r);
 /* Without descriptors they rest, as all listening sockets. */
 void hw_doors_rest(struct hw_recorder *r);
 void hw_doors_go_on(struct hw_recorder *r);

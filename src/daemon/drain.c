@@ -1,9 +1,7 @@
 /*
  * drain.c - poll, drain, adapt
  *
- * A ring is polled so often that it is seldom more than an eighth full: the interval halves when a
- * poll found more, doubles when it found less than a sixty-fourth. A poll of an empty ring costs
- * two loads.
+ * How often a ring is polled: pace.h. A poll of an empty ring costs two loads.
  */
 #include "daemon/drain.h"
 
@@ -18,17 +16,16 @@
 
 #include "base/banned.h"
 
-#define MIN_POLL_US       1000u
-#define MIN_POLL_SMALL_US 100u /* 8 KiB hold a hundred samples */
-#define SMALL_RING        (1u << 20)
-#define MAX_POLL_US       100000u
-#define BATCH_RECORDS     8192u
-#define HEARTBEAT_NS      UINT64_C(200000000)
-#define SNAP_WAIT_NS      UINT64_C(1000000000)  /* a dump waits so long for a hole */
-#define NAMES_WAIT_NS     UINT64_C(300000000)   /* a last dump, for those of managed frames */
-#define STUCK_NS          UINT64_C(10000000000) /* a hole ends the profile */
+#define SOON_NS          (HW_PACE_MIN_US * UINT64_C(1000))
+#define BATCH_RECORDS    8192u
+#define HEARTBEAT_NS     UINT64_C(200000000)
+#define SNAP_WAIT_NS     UINT64_C(1000000000) /* a dump waits so long for a hole */
+#define NAMES_WAIT_NS    UINT64_C(300000000)  /* a last dump, for those of managed frames */
+#define HOLE_ASK_NS      UINT64_C(2000000)    /* then, is its writer still there? */
+#define HOLE_ASK_MOST_NS UINT64_C(256000000)
+#define STUCK_NS         UINT64_C(10000000000) /* a hole ends the profile */
 
-enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_STOP };
+enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_HOLE_LEFT, ORDER_STOP };
 enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
 
 struct drain_thread {
@@ -36,6 +33,7 @@ struct drain_thread {
     struct hw_mbox orders;
     struct hw_mbox *answers; /* borrowed */
     HW_VEC(struct hw_feed *) feeds;
+    uint64_t cpu_ns; /* this thread's when the last ring of this round was drained; 0 = not asked */
     bool stop;
 };
 
@@ -107,6 +105,19 @@ static void tell_minfo(struct drain_thread *t, struct hw_feed *f)
         f->minfo_new = false;
 }
 
+/* Most holes are a thread that had to give up its processor: asked soon, and then less often. */
+static void tell_hole(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+{
+    uint64_t since_ns = now - f->hole_since_ns;
+    bool is_new = f->hole.pos != f->hole_pos;
+    if (since_ns < HOLE_ASK_NS || (!is_new && now < f->hole_ask_ns) ||
+        !hw_ring_hole(&f->ring, &f->hole))
+        return;
+    f->hole_ask_ns = now + (since_ns < HOLE_ASK_MOST_NS ? since_ns : HOLE_ASK_MOST_NS);
+    (void)hw_mbox_put(t->answers, HW_DRAINED_HOLE, f->owner, NULL, 0,
+                      f->hole.tid); /* else it is asked again */
+}
+
 static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
                  uint64_t now)
 {
@@ -125,31 +136,11 @@ static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status 
     if (status == HW_FEED_FULL && !f->d.told_full &&
         hw_mbox_put(t->answers, HW_DRAINED_FULL, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_full = true;
+    if (status == HW_FEED_HOLE)
+        tell_hole(t, f, now);
     if (status == HW_FEED_HOLE && now - f->hole_since_ns > STUCK_NS && !f->d.told_stuck &&
         hw_mbox_put(t->answers, HW_DRAINED_STUCK, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_stuck = true;
-}
-
-static void adapt(struct hw_feed *f, uint64_t bytes, uint64_t now)
-{
-    uint64_t full = f->ring.data_bytes;
-    if (bytes > full / 8)
-        f->d.poll_us /= 2;
-    else if (bytes < full / 64)
-        f->d.poll_us *= 2;
-    f->d.n_idle = bytes ? 0 : f->d.n_idle + 1;
-    /* A small ring must not be left alone for long while its target works. */
-    uint64_t most = full * MAX_POLL_US / HW_RING_DEFAULT_BYTES;
-    if (f->d.n_idle > 200 || most > MAX_POLL_US)
-        most = MAX_POLL_US;
-    if (now < f->quick_until_ns)
-        most = MIN_POLL_US;
-    if (f->d.poll_us > most)
-        f->d.poll_us = (uint32_t)most;
-    uint32_t least = full < SMALL_RING ? MIN_POLL_SMALL_US : MIN_POLL_US;
-    if (f->d.poll_us < least)
-        f->d.poll_us = least;
-    f->d.next_poll_ns = now + f->d.poll_us * UINT64_C(1000);
 }
 
 /* False: no memory, once more later. */
@@ -207,7 +198,7 @@ static bool is_at_failure(struct drain_thread *t, struct hw_feed *f, uint64_t no
     if (!f->d.at_failure)
         return false;
     f->d.at_failure = !put_snapshot(t, f, f->failure_flags, HW_DRAINED_AT_FAILURE);
-    f->d.next_poll_ns = f->d.at_failure ? now + MIN_POLL_US * UINT64_C(1000) : now;
+    f->d.pace.next_ns = f->d.at_failure ? now + SOON_NS : now;
     return f->d.at_failure;
 }
 
@@ -218,7 +209,25 @@ static void beat(struct hw_feed *f, uint64_t now)
     if (!f->heartbeat || now - f->heartbeat_ns < HEARTBEAT_NS)
         return;
     f->heartbeat_ns = now;
-    atomic_store_explicit(f->heartbeat, hw_now_monotonic_coarse_ns(), memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(f->heartbeat, 1, memory_order_relaxed);
+}
+
+/* An empty ring costs two loads whatever the interval, and is not counted. The clock is a system
+ * call: the end of one ring's turn is the beginning of the next one's. */
+static enum hw_feed_status drain_counted(struct drain_thread *t, struct hw_feed *f, uint64_t until,
+                                         uint64_t now)
+{
+    uint64_t end;
+    bool is_empty = hw_ring_write_pos(&f->ring, &end) == HW_OK && end == f->ring.read_pos;
+    if (!is_empty && t->cpu_ns == 0)
+        t->cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    enum hw_feed_status status = hw_feed_drain(f, until, BATCH_RECORDS, now);
+    if (is_empty)
+        return status;
+    uint64_t cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    (void)atomic_fetch_add_explicit(&f->spent_ns, cpu_ns - t->cpu_ns, memory_order_relaxed);
+    t->cpu_ns = cpu_ns;
+    return status;
 }
 
 /* False: the feed was let go. */
@@ -231,13 +240,14 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
         return true;
     uint64_t before = f->ring.read_pos;
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
-    enum hw_feed_status status = hw_feed_drain(f, until, BATCH_RECORDS, now);
+    enum hw_feed_status status = drain_counted(t, f, until, now);
     tell(t, f, status, now);
-    adapt(f, f->ring.read_pos - before, now);
+    hw_pace_looked(&f->d.pace, f->ring.read_pos - before, f->ring.data_bytes,
+                   now < f->quick_until_ns, now);
     if (status == HW_FEED_STALLED || status == HW_FEED_HOLE)
-        f->d.next_poll_ns = now + MIN_POLL_US * UINT64_C(1000);
+        f->d.pace.next_ns = now + SOON_NS;
     if (status == HW_FEED_MORE)
-        f->d.next_poll_ns = now;
+        f->d.pace.next_ns = now;
     if (status == HW_FEED_FAILED) {
         f->d.at_failure = true;
         (void)is_at_failure(t, f, now); /* which sets the next poll */
@@ -248,7 +258,7 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
     bool final = f->d.final;
     if (try_snapshot(t, f, status, now))
         return !final;
-    f->d.next_poll_ns = status == HW_FEED_MORE ? now : now + MIN_POLL_US * UINT64_C(1000);
+    f->d.pace.next_ns = status == HW_FEED_MORE ? now : now + SOON_NS;
     return true;
 }
 
@@ -262,7 +272,7 @@ static void order_snap(struct hw_feed *f, const struct hw_msg *m, uint64_t now)
     f->dead |= (m->flags & ORDER_DEAD) != 0;
     f->d.snap_deadline_ns = now + SNAP_WAIT_NS;
     f->d.names_deadline_ns = now + NAMES_WAIT_NS;
-    f->d.next_poll_ns = now;
+    f->d.pace.next_ns = now;
 }
 
 /* Orders may come after the feed was let go: the answer was on its way. */
@@ -279,8 +289,7 @@ static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
     struct hw_feed *f = m->who;
     switch ((enum order)m->type) {
     case ORDER_ADD:
-        f->d.poll_us = MIN_POLL_US;
-        f->d.next_poll_ns = now;
+        hw_pace_start(&f->d.pace, now);
         if (hw_vec_push(&t->feeds, f) < 0) { /* never polled: the target is told at once */
             f->broken = true;
             (void)hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0); /* no memory */
@@ -294,7 +303,11 @@ static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
         if (!is_ours(t, f))
             break;
         f->maps_answered |= m->flags == f->maps_ask; /* not the answer to an earlier question */
-        f->d.next_poll_ns = now;
+        f->d.pace.next_ns = now;
+        break;
+    case ORDER_HOLE_LEFT:
+        if (is_ours(t, f) && f->hole.tid == m->flags && hw_ring_pass_hole(&f->ring, &f->hole))
+            f->d.pace.next_ns = now;
         break;
     case ORDER_STOP:
         t->stop = true;
@@ -306,8 +319,8 @@ static void sleep_until(struct drain_thread *t, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
     for (size_t i = 0; i < t->feeds.n; i++)
-        if (t->feeds.v[i]->d.next_poll_ns < next)
-            next = t->feeds.v[i]->d.next_poll_ns;
+        if (t->feeds.v[i]->d.pace.next_ns < next)
+            next = t->feeds.v[i]->d.pace.next_ns;
     struct pollfd p = {.fd = t->orders.fd, .events = POLLIN};
     uint64_t wait = next > now ? next - now : 0;
     struct timespec ts = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
@@ -327,9 +340,10 @@ static void *drain_main(void *arg)
             free(m);
             m = next;
         }
+        t->cpu_ns = 0;
         for (size_t i = 0; i < t->feeds.n;) {
             struct hw_feed *f = t->feeds.v[i];
-            if (f->d.next_poll_ns <= now && !poll_feed(t, f, now))
+            if (hw_pace_is_due(&f->d.pace, now) && !poll_feed(t, f, now))
                 t->feeds.v[i] = t->feeds.v[--t->feeds.n];
             else
                 i++;
@@ -400,6 +414,11 @@ int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t 
 {
     flags |= (final ? (uint32_t)ORDER_FINAL : 0) | (dead ? (uint32_t)ORDER_DEAD : 0);
     return hw_mbox_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
+}
+
+int hw_drain_hole_left(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t tid)
+{
+    return hw_mbox_put(orders_of(d, key), ORDER_HOLE_LEFT, f, NULL, 0, tid);
 }
 
 int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask)

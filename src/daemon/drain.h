@@ -5,7 +5,7 @@
  *          threads do nothing but empty rings and keep books.
  * Shapes:  the recorder's main thread sends orders, the threads answer into one box. A feed handed
  *          over by HW_DRAIN_ADD belongs to a thread until the final HW_DRAINED_SNAP says that it
- *          let go. Polling: 1 ms for a busy ring up to 100 ms for an idle one.
+ *          let go. Polling: pace.h.
  * Threads: main thread only calls these functions.
  */
 #ifndef HW_DAEMON_DRAIN_H
@@ -28,6 +28,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_BROKEN =
                            4, /* damaged: it stays with its thread and is not read any more */
                        HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
+                       HW_DRAINED_HOLE = 12, /* flags: is there still such a thread? If not:
+                                                hw_drain_hole_left */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
                        HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
@@ -54,6 +56,7 @@ int hw_drain_add(struct hw_drain *d, struct hw_feed *f, uint64_t key);
 int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t flags, bool final,
                   bool dead);
 /* The target's maps were read again and tables published. */
+int hw_drain_hole_left(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t tid);
 int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask);
 
 #endif

@@ -24,6 +24,7 @@
 #define QUICK_NS        2000000000u
 #define VAIN_NS         50000000u
 #define RELEASE_RECORDS 256u      /* space goes back this often within one drain */
+#define RECORD_BYTES    64u       /* a longer one counts as several */
 #define BATCH           48u       /* small records booked together */
 #define KNOWN           4096u     /* 64 KiB */
 #define COARSE_LAG_NS   10000000u /* the coarse clock's, at most */
@@ -195,7 +196,8 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
                                .alloc_size = a->alloc_size,
                                .sample_size = a->sample_size,
                                .time_ns = a->time_ns,
-                               .heap_id = a->heap_id};
+                               .heap_id = a->heap_id,
+                               .doublings = hw_alloc_doublings(a->flags)};
     if (cell == NO_CELL)
         return;
     f->n_samples++;
@@ -540,6 +542,8 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     case HW_REC_SLICES:
         return hw_feed_slices(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:
+        f->ring.holes++;
+        f->ring.hole_bytes += size;
         return 1;
     default: /* a number from outside */
         return -1;
@@ -720,6 +724,7 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
             break;
         }
         f->n_records++;
+        n += size / RECORD_BYTES; /* a stack to be walked costs what a thousand frees do */
         hw_ring_next(&f->ring, size);
         if (hw_unlikely(f->stops_at_failure && f->n_failed)) {
             f->stops_at_failure = false;

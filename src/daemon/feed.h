@@ -23,6 +23,7 @@
 #include "daemon/books.h"
 #include "daemon/idle.h"
 #include "daemon/managed.h"
+#include "daemon/pace.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
 
@@ -109,17 +110,19 @@ struct hw_feed {
     uint64_t n_failed;      /* failed allocations that the target told of */
 
     uint64_t hole_pos, hole_since_ns;
-    bool dead;         /* the process is gone: holes are skipped */
-    _Atomic bool gone; /* set by the main thread: nothing writes any more */
+    struct hw_ring_hole hole; /* of which the main thread was asked last */
+    uint64_t hole_ask_ns;     /* and when it is asked again */
+    bool dead;                /* the process is gone: holes are skipped */
+    _Atomic bool gone;        /* set by the main thread: nothing writes any more */
     bool broken;
-    uint64_t max_bytes;     /* of memory; 0 = no limit */
-    _Atomic uint64_t bytes; /* as of the last drain that booked something */
-    _Atomic uint64_t live;  /* likewise: estimated live bytes of all heaps */
-    bool full;              /* more than that: nothing more is read */
+    uint64_t max_bytes;        /* of memory; 0 = no limit */
+    _Atomic uint64_t bytes;    /* as of the last drain that booked something */
+    _Atomic uint64_t live;     /* likewise: estimated live bytes of all heaps */
+    _Atomic uint64_t spent_ns; /* CPU time for its records: what falls with fewer samples */
+    bool full;                 /* more than that: nothing more is read */
 
     struct { /* drain.c's own */
-        uint64_t next_poll_ns;
-        uint32_t poll_us, n_idle;
+        struct hw_pace pace;
         bool snap, final, told_broken, told_stuck, told_full, at_failure;
         uint32_t snap_flags;
         uint64_t snap_until, snap_deadline_ns, names_deadline_ns;

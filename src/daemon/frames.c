@@ -26,7 +26,7 @@ void hw_frames_done(struct hw_frames *f)
     f->cs = NULL;
     hw_map64_done(&f->frame_ids);
     hw_vec_done(&f->ranges);
-    hw_vec_done(&f->gone);
+    hw_gone_done(&f->gone);
     hw_vec_done(&f->of_stack);
     hw_vec_done(&f->unnamed);
     hw_vec_done(&f->frame_seen);
@@ -51,16 +51,25 @@ static bool is_client(const char *path)
     return base && strcmp(base + 1, CLIENT_NAME) == 0;
 }
 
+static const struct hw_frame_range *find_now(const struct hw_frames *f, uint64_t pc)
+{
+    size_t lo = 0, hi = f->ranges.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (f->ranges.v[mid].hi <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < f->ranges.n && f->ranges.v[lo].lo <= pc ? &f->ranges.v[lo] : NULL;
+}
+
 static const struct hw_frame_range *find_same(const struct hw_frames *f, const struct hw_map *m)
 {
-    for (size_t i = 0; i < f->ranges.n; i++) {
-        const struct hw_frame_range *r = &f->ranges.v[i];
-        if (r->lo == m->start && r->hi == m->end && r->inode == m->inode && r->offset == m->offset)
-            return r;
-        if (r->lo > m->start)
-            break;
-    }
-    return NULL;
+    const struct hw_frame_range *r = find_now(f, m->start);
+    bool same =
+        r && r->lo == m->start && r->hi == m->end && r->inode == m->inode && r->offset == m->offset;
+    return same ? r : NULL;
 }
 
 static int make_mapping(struct hw_frames *f, const struct hw_map *m, struct hw_frame_range *r)
@@ -110,7 +119,7 @@ static int keep_gone(struct hw_frames *f, const struct hw_frame_range *now, size
         if (k < n && range_equal(&now[k], &f->ranges.v[i]))
             continue;
         f->ranges.v[i].last_generation = f->generation;
-        if (hw_vec_push(&f->gone, f->ranges.v[i]) < 0)
+        if (hw_gone_push(&f->gone, &f->ranges.v[i]) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -145,40 +154,23 @@ int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *cons
     return 1;
 }
 
-static const struct hw_frame_range *find_range(const struct hw_frames *f, uint64_t pc)
+static const struct hw_frame_range *find_range(struct hw_frames *f, uint64_t pc)
 {
-    size_t lo = 0, hi = f->ranges.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (f->ranges.v[mid].hi <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo < f->ranges.n && f->ranges.v[lo].lo <= pc)
-        return &f->ranges.v[lo];
-    for (size_t i = f->gone.n; i > 0; i--)
-        if (pc >= f->gone.v[i - 1].lo && pc < f->gone.v[i - 1].hi)
-            return &f->gone.v[i - 1];
-    return NULL;
+    const struct hw_frame_range *now = find_now(f, pc);
+    return now ? now : hw_gone_last(&f->gone, pc);
 }
 
-/* What was there when the tables had an older generation: the first that went away since. */
-static const struct hw_frame_range *find_older(const struct hw_frames *f, uint64_t pc,
+/* What was there when the tables had an older generation. */
+static const struct hw_frame_range *find_older(struct hw_frames *f, uint64_t pc,
                                                uint16_t generation)
 {
-    size_t i = f->gone.n;
-    const struct hw_frame_range *found = NULL;
-    for (; i > 0 && (int16_t)(f->gone.v[i - 1].last_generation - generation) >= 0; i--)
-        if (pc >= f->gone.v[i - 1].lo && pc < f->gone.v[i - 1].hi)
-            found = &f->gone.v[i - 1];
-    return found ? found : find_range(f, pc);
+    const struct hw_frame_range *then = hw_gone_since(&f->gone, pc, generation);
+    return then ? then : find_range(f, pc);
 }
 
 bool hw_frames_covers(const struct hw_frames *f, uint64_t pc)
 {
-    const struct hw_frame_range *r = find_range(f, pc - f->pc_step);
-    return r >= f->ranges.v && r < f->ranges.v + f->ranges.n && r != NULL;
+    return find_now(f, pc - f->pc_step) != NULL;
 }
 
 int hw_frames_table_ranges(const struct hw_frames *f, hw_table_ranges *out)
@@ -213,7 +205,7 @@ static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_fra
         f->frame_seen.v[f->frame_seen.n++] = false;
     f->frame_seen.v[id.v] = true;
     if (!r || r->generated)
-        return f->nameless.n < MAX_NAMELESS &&
+        return f->nameless.n - f->nameless_at < MAX_NAMELESS &&
                        hw_vec_push(&f->nameless, (struct hw_nameless){id, at, time_ns}) < 0
                    ? HW_ENOMEM
                    : HW_OK;
@@ -232,7 +224,7 @@ static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_fra
 
 /* ---- generated code ---- */
 
-bool hw_frames_any_generated(const struct hw_frames *f, const struct hw_stack *s)
+bool hw_frames_any_generated(struct hw_frames *f, const struct hw_stack *s)
 {
     for (uint32_t i = 0; i < s->n_frames; i++) {
         const struct hw_frame_range *r = find_range(f, s->pcs[i] - f->pc_step);
@@ -262,20 +254,47 @@ static int generated_row(struct hw_frames *f, const struct hw_jit_range *r, uint
     return rc == HW_OK && line ? intern_str(f, line->file, &row->file) : rc;
 }
 
+bool hw_frames_nameless(const struct hw_frames *f, uint64_t *since_ns)
+{
+    if (f->nameless_at == f->nameless.n)
+        return false;
+    *since_ns = f->nameless.v[f->nameless_at].time_ns;
+    return true;
+}
+
+/* What `left` of them could not be named goes behind those that are done. */
+static void keep_nameless(struct hw_frames *f, size_t left, size_t end)
+{
+    size_t at = end - left;
+    memmove(f->nameless.v + at, f->nameless.v + f->nameless_at, left * sizeof *f->nameless.v);
+    f->nameless_at = at;
+    if (at < f->nameless.n / 2)
+        return;
+    f->nameless.n -= at;
+    memmove(f->nameless.v, f->nameless.v + at, f->nameless.n * sizeof *f->nameless.v);
+    f->nameless_at = 0;
+}
+
+/* A target has 100,000 of these and asks with each stack: nothing is looked up twice among the same
+ * names. */
 void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget)
 {
-    size_t left = 0;
-    for (size_t i = 0; i < f->nameless.n; i++) {
+    size_t entries = f->jit ? f->jit->n_entries : 0, left = 0, i = f->nameless_at;
+    bool known = entries == f->looked_entries && until_ns <= f->looked_until_ns;
+    if (known && !forget)
+        return;
+    for (; i < f->nameless.n && f->nameless.v[i].time_ns <= until_ns; i++) {
         struct hw_nameless u = f->nameless.v[i];
-        bool later = u.time_ns > until_ns;
-        const struct hw_jit_range *r = later || !f->jit ? NULL : hw_jit_code_find(f->jit, u.pc);
+        const struct hw_jit_range *r = known || !f->jit ? NULL : hw_jit_code_find(f->jit, u.pc);
         struct hw_frame row;
         if (r && generated_row(f, r, u.pc, &row) == HW_OK)
             hw_callsites_set_frame(f->cs, u.frame, &row);
-        else if (later || !forget)
-            f->nameless.v[left++] = u;
+        else if (!forget)
+            f->nameless.v[f->nameless_at + left++] = u;
     }
-    f->nameless.n = left;
+    keep_nameless(f, left, i);
+    f->looked_entries = entries;
+    f->looked_until_ns = until_ns;
 }
 
 #define NO_FRAME UINT32_MAX /* the client's own */
@@ -422,7 +441,8 @@ void hw_frames_give_up_names(struct hw_frames *f)
 size_t hw_frames_bytes(const struct hw_frames *f)
 {
     return hw_callsites_bytes(f->cs) + hw_map64_bytes(&f->frame_ids) +
-           hw_map64_bytes(&f->managed.frames) + (f->ranges.cap + f->gone.cap) * sizeof *f->gone.v +
-           f->of_stack.cap * sizeof *f->of_stack.v + f->unnamed.cap * sizeof *f->unnamed.v +
-           f->frame_seen.cap * sizeof *f->frame_seen.v + f->nameless.cap * sizeof *f->nameless.v;
+           hw_map64_bytes(&f->managed.frames) + f->ranges.cap * sizeof *f->ranges.v +
+           hw_gone_bytes(&f->gone) + f->of_stack.cap * sizeof *f->of_stack.v +
+           f->unnamed.cap * sizeof *f->unnamed.v + f->frame_seen.cap * sizeof *f->frame_seen.v +
+           f->nameless.cap * sizeof *f->nameless.v;
 }

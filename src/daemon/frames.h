@@ -3,9 +3,10 @@
  *
  * Why:     a stack is addresses; what stands there is known from the target's maps at the time. So
  *          new stacks are resolved soon after they were seen, and mappings that went away stay
- * known. Shapes:  callsites are those of model/callsites.h. A return address is looked up, and
- * stored as rel_pc, one instruction back (pc - 1; arm64: pc - 4): the call, not what follows it.
- * That is what readers of these traces symbolize without a further change. Exact addresses
+ *          known.
+ * Shapes:  callsites are those of model/callsites.h. A return address is looked up, and stored as
+ *          rel_pc, one instruction back (pc - 1; arm64: pc - 4): the call, not what follows it.
+ *          That is what readers of these traces symbolize without a further change. Exact addresses
  *          (interrupted by a signal) are taken as they are.
  * Owns:    the callsites and the list of ranges; borrows module files.
  * Errors:  HW_ENOMEM, HW_ELIMIT; a stack that cannot be resolved gets the callsite HW_ID_NONE.
@@ -19,6 +20,7 @@
 
 #include "base/vec.h"
 #include "daemon/feed.h"
+#include "daemon/gone.h"
 #include "daemon/managed.h"
 #include "daemon/modules.h"
 #include "daemon/tables.h"
@@ -26,25 +28,13 @@
 #include "proc/jit_code.h"
 #include "proc/maps.h"
 
-struct hw_frame_range {
-    uint64_t lo, hi, bias; /* pc - bias = rel_pc */
-    hw_mapping_id mapping;
-    struct hw_module_file *file; /* NULL: no file */
-    uint64_t inode;
-    uint64_t offset;
-    bool filtered;            /* skip_symbol_prefix */
-    bool generated;           /* code may have been made here at run time */
-    bool ours;                /* the client library: its frames are no part of the program */
-    uint16_t last_generation; /* gone: of the tables when it was there */
-};
-
 struct hw_frames {
     struct hw_callsites *cs;
     struct hw_map64 frame_ids; /* hash of (mapping, rel_pc) is inside cs; here: pc → frame */
     uint16_t generation;       /* of the tables that were made of `ranges`; set by who makes them */
     HW_VEC(struct hw_frame_range) ranges; /* now, sorted */
-    HW_VEC(struct hw_frame_range) gone;   /* oldest first */
-    HW_VEC(hw_callsite_id) of_stack;      /* by stack number; HW_ID_NONE = not resolved */
+    struct hw_gone gone;
+    HW_VEC(hw_callsite_id) of_stack; /* by stack number; HW_ID_NONE = not resolved */
     HW_VEC(struct hw_unnamed {
         hw_frame_id frame;
         struct hw_module_file *file;
@@ -59,7 +49,12 @@ struct hw_frames {
         uint64_t pc;
         uint64_t time_ns; /* first seen then */
     })
-    nameless;         /* generated code that had no name yet; first seen first */
+    nameless;           /* generated code that had no name yet; first seen first */
+    size_t nameless_at; /* those in front of it are done */
+    /* Up to this moment nothing is left to find among what `jit` knew when it had so many entries.
+     */
+    uint64_t looked_until_ns;
+    size_t looked_entries;
     uint32_t pc_step; /* 1, arm64: 4 */
     /* Path of the last stack, root first: the next one mostly begins with the same callsites. */
     HW_VEC(struct hw_path_step {
@@ -86,9 +81,11 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
 /* Did all names of the stack's managed frames come? Else resolving it now gives them none. */
 bool hw_frames_named(const struct hw_frames *f, const struct hw_stack *s);
 /* Does the stack lead through code of which no file tells the name? */
-bool hw_frames_any_generated(const struct hw_frames *f, const struct hw_stack *s);
-/* Names those of nameless that were seen up to until_ns, as far as jit knows them now; forget: no
- * name will come for the others of them. */
+bool hw_frames_any_generated(struct hw_frames *f, const struct hw_stack *s);
+/* Is there any without a name yet? *since_ns: when the first of them was seen. */
+bool hw_frames_nameless(const struct hw_frames *f, uint64_t *since_ns);
+/* Names those of nameless that were seen up to until_ns, as far as jit knows them now, in their
+ * order: none behind a later one. forget: no name will come for the others of them. */
 void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget);
 size_t hw_frames_bytes(const struct hw_frames *f); /* of memory */
 hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);

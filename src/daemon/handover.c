@@ -55,11 +55,11 @@ void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key)
     struct hw_session *s = c->session;
     char *text = take_key(key);
     if (!text)
-        hw_control_fail(c, "a key has 1 to 128 bytes");
+        hw_control_fail(c, "a detached session's key must have 1 to 128 bytes");
     else if (!s || s->stopping)
         hw_control_fail(c, s ? "the session is ending" : "this connection has no session");
     else if (find_detached(c, text))
-        hw_control_fail(c, "another detached session has this key");
+        hw_control_fail(c, "another detached session already has this key");
     else {
         hw_control_send(c, HW_CTL_DETACHED, s->id, &s->id, sizeof s->id, NULL);
         s->detach_key = text;
@@ -76,7 +76,7 @@ void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key)
     struct hw_session *s = text ? find_detached(c, text) : NULL;
     free(text);
     if (c->session || !s) {
-        hw_control_fail(c, s ? "this connection has a session already"
+        hw_control_fail(c, s ? "this connection already has a session"
                              : "no detached session with this key");
         return;
     }
@@ -107,8 +107,8 @@ void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes n
 {
     struct hw_session *s = find_session(c, id, name);
     if (!s || c->clone_session) {
-        hw_control_fail(c,
-                        s ? "this connection waits for a clone already" : "no such session runs");
+        hw_control_fail(c, s ? "this connection is already waiting for a clone"
+                             : "no such session is running");
         return;
     }
     c->clone_session = s->id;
@@ -158,7 +158,7 @@ static void tick_clone(struct hw_control_conn *c, uint64_t now)
             s = c->rec->sessions.v[i];
     if (!s) {
         c->clone_session = 0;
-        hw_control_fail(c, "the session ended meanwhile: its own file is complete");
+        hw_control_fail(c, "the session has ended meanwhile: its own file is complete");
         return;
     }
     struct hw_control_cloned b = {.session = s->id};

@@ -4,9 +4,9 @@
  * Why:     --idle-allocations. The books know samples by their ids; here they have addresses, as
  *          long as they live. Only kept when asked for: 48 bytes a live sample.
  * Shapes:  a sample is idle when all pages that it touches are. Addresses and sizes are the
- * target's words: what cannot be in its memory, or is too much, counts as used. Errors:  HW_ENOMEM;
- * those of proc/idle.h. Threads: the live samples belong to the feed's owner, a measurement to the
- * main thread.
+ *          target's words: what cannot be in its memory, or is too much, counts as used.
+ * Errors:  HW_ENOMEM; those of proc/idle.h.
+ * Threads: the live samples belong to the feed's owner, a measurement to the main thread.
  */
 #ifndef HW_DAEMON_IDLE_H
 #define HW_DAEMON_IDLE_H

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "daemon/memory.h"
 #include "java/jvm_link.h"
 #include "java/own_dump.h"
 #include "model/profile.h"
@@ -31,10 +32,16 @@ struct hw_java_dump {
     int no_library; /* why; then there is no link, and the JVM's own dump is taken */
 };
 
+/* What a graph takes here, by what its heap takes there: an object of two words 3 times as much. */
+#define GRAPH_FACTOR 8u
+#define GRAPH_ALWAYS (UINT64_C(64) << 20)
+
 static int begin(void *ctx, struct hw_java_classes *classes, struct hw_java_graph **out)
 {
     struct hw_java_dump *d = ctx;
-    return hw_jgraph_begin(d->graph, classes, out);
+    uint64_t ours = hw_memory_of_recorder(),
+             theirs = GRAPH_ALWAYS + d->jvm.held_kb * 1024 * GRAPH_FACTOR;
+    return hw_jgraph_begin(d->graph, classes, ours < theirs ? ours : theirs, out);
 }
 
 /* err was filled by hw_java_fail; a reason is no code of errors. */
@@ -175,7 +182,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     if (rc)
         return code_of(rc, err);
     const struct hw_java_say *e = &d->taking.ended;
-    out->boottime_ns = e->started_ns;
+    out->boottime_ns = d->taking.started_ns;
     out->stop_ns = e->stop_ns;
     out->fork_ns = e->fork_ns;
     out->call_ns = e->call_ns;
@@ -271,7 +278,8 @@ int hw_java_dump_watch(struct hw_java_dump *d, uint32_t events, uint32_t hold_ms
 {
     if (!d->link)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "only our library in the JVM knows when its memory runs out");
+                       "only heapwise's library inside the JVM can tell when its memory runs out, "
+                       "and the JVM does not have it");
     int rc = hw_java_link_watch(d->link, events, hold_ms, err);
     return rc ? code_of(rc, err) : HW_OK;
 }

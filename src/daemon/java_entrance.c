@@ -49,40 +49,56 @@ void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c)
         if (h->interval_bytes == MALLOC_USUAL)
             h->interval_bytes = USUAL;
         if (h->interval_bytes <= COSTLY)
-            hw_session_warn(
-                t->session,
-                "pid %d: samples of Java objects every %llu bytes slow the JVM down, to "
-                "a third at 4096; 524288 is usual",
-                t->pid.pid, (unsigned long long)h->interval_bytes);
+            hw_session_warn(t->session,
+                            "pid %d: sampling Java objects every %llu bytes slows the JVM down (at "
+                            "4096 to a third of its speed); 524288 is usual",
+                            t->pid.pid, (unsigned long long)h->interval_bytes);
     }
     t->wants_java = any && !(c->flags & HW_CC_ALL_HEAPS);
     if (any && !choice_of(c, "libc.malloc") && !(c->flags & HW_CC_ALL_HEAPS))
         t->hides_libc = add_choice(c, "libc.malloc", ENTRANCE_ONLY) != NULL;
 }
 
-void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
+static bool has_java_heap(const struct hw_snapshot *s)
 {
-    if (!t->wants_java)
-        return;
     for (size_t i = 0; i < s->books.n; i++)
         for (size_t k = 0; k < HW_ARRAY_LEN(names); k++)
             if (strcmp(s->books.v[i].name, names[k]) == 0)
-                return;
+                return true;
+    return false;
+}
+
+void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
+{
+    if (!t->wants_java || has_java_heap(s))
+        return;
     hw_note(t, "java_alloc_unsupported",
-            "java_alloc_unsupported: no heap of Java objects was found: it needs HotSpot of JDK 11 "
-            "or newer that runs for a second, and managed frames");
+            "its Java objects were not sampled (java.alloc): that takes HotSpot of JDK 11 or newer "
+            "which runs for at least a second, and managed frames switched on");
+}
+
+/* By what the client counted: names of functions say nothing, as most are in modules of their own,
+ * and may not be there yet. */
+static bool has_java_frames(const struct hw_snapshot *s)
+{
+    return has_java_heap(s) || s->managed_asked > s->managed_none + s->managed_unwalkable +
+                                                      s->managed_collecting + s->managed_anchor +
+                                                      s->managed_not_asked + s->managed_otherwise;
 }
 
 void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s)
 {
-    if (s->n_samples == 0 || t->warned_java || !t->page.map ||
-        !atomic_load(&t->page.map->java_hi) ||
-        t->frames.managed.mappings[HW_MANAGED_JAVA].v != HW_ID_NONE)
+    if (s->n_samples == 0 || s->broken || t->warned_java || !t->page.map ||
+        !atomic_load(&t->page.map->java_hi) || has_java_frames(s))
         return;
     t->warned_java = true;
-    hw_note(t, "java",
-            "its stacks have no Java functions: our library did not come into the JVM, which is "
-            "none of HotSpot's, ran too short, or refused it");
+    hw_note(
+        t, "java",
+        s->managed_asked
+            ? "its stacks have no Java functions: no thread running Java gave a sample after "
+              "heapwise's library was in the JVM"
+            : "its stacks have no Java functions: heapwise's library was not in the JVM before the "
+              "last sample. The JVM may have ended too soon, refuse agents, or not be HotSpot");
 }
 
 static bool is_code_of(const struct hw_map *m, const char *name)
@@ -101,7 +117,7 @@ static bool tell_library(struct hw_target *t, struct hw_control_page *page)
     if (hw_java_find_library(&library, &err) < 0 || strlen(library) >= sizeof page->java_library) {
         if (!t->warned_java && t->is_jvm)
             hw_note(t, "java", "Java functions are missing from its stacks: %s",
-                    library ? "the path of our library for JVMs is too long" : err.text);
+                    library ? "the path of heapwise's library for JVMs is too long" : err.text);
         t->warned_java |= t->is_jvm;
         return false;
     }

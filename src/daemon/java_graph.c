@@ -280,13 +280,16 @@ static int take_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java
     if (is_ignored(j, id))
         return HW_OK;
     struct told_root told = {.object = id, .type = type};
+    bool is_later = type == ROOT_JNI_LOCAL && by->frame; /* see type_of_told() */
     j->sums.untold_roots += by && j->told.n >= MAX_TOLD;
     if (by && j->told.n < MAX_TOLD) {
         told.by = *by;
         if (hw_vec_push(&j->told, told) < 0)
             return HW_ENOMEM;
+        if (is_later)
+            return HW_OK;
     }
-    return hw_graph_writer_root(j->out, id, type);
+    return hw_graph_writer_root(j->out, id, is_later ? ROOT_UNKNOWN : type);
 }
 
 /* ---- who holds them ---- */
@@ -345,6 +348,21 @@ static int write_frames(struct hw_jgraph *j, const struct hw_java_holders *h)
     return rc;
 }
 
+/*
+ * For each compiled method on a stack HotSpot's walk tells the objects that its code names, as JNI
+ * locals of the method (VM_HeapWalkOperation). What is a static final field's then seems to be held
+ * by the stack, with all that it holds. The JVM's own dump does not know such roots.
+ */
+static uint32_t type_of_told(const struct told_root *r, const struct hw_java_holders *h)
+{
+    const struct hw_java_frame *f = hw_java_holders_frame(h, r->by.frame);
+    if (r->type != ROOT_JNI_LOCAL || !r->by.frame)
+        return r->type;
+    if (!f || f->method == HW_JAVA_METHOD_UNKNOWN)
+        return ROOT_UNKNOWN;
+    return f->method == HW_JAVA_METHOD_NATIVE ? ROOT_JNI_LOCAL : HW_WRITTEN_ROOT_COMPILED_CODE;
+}
+
 static int write_holders(struct hw_jgraph *j, const struct hw_java_holders *h)
 {
     struct hw_map64 late = {0};
@@ -356,7 +374,7 @@ static int write_holders(struct hw_jgraph *j, const struct hw_java_holders *h)
     for (size_t i = 0; i < j->told.n && rc == HW_OK; i++) {
         const struct told_root *r = &j->told.v[i];
         struct hw_written_holder w = {.object = r->object,
-                                      .root_type = r->type,
+                                      .root_type = type_of_told(r, h),
                                       .thread = r->by.thread - 1,
                                       .frame = r->by.frame - 1,
                                       .depth = r->by.depth,
@@ -365,6 +383,8 @@ static int write_holders(struct hw_jgraph *j, const struct hw_java_holders *h)
             w.frame = UINT32_MAX;
         if (!hw_java_holders_thread(h, r->by.thread))
             rc = thread_by_id(j, &late, &n, r->by.thread_id, &w.thread);
+        if (rc == HW_OK && r->type == ROOT_JNI_LOCAL && r->by.frame)
+            rc = hw_graph_writer_root(j->out, w.object, w.root_type);
         if (rc == HW_OK)
             rc = hw_graph_writer_holder(j->out, &w);
     }
@@ -382,7 +402,7 @@ static bool is_named(const struct hw_jgraph *j, const char *name)
     return false;
 }
 
-int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
+int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes, uint64_t max_bytes,
                     struct hw_java_graph **out)
 {
     const struct hw_java_sink sink = {j, take_object, take_root};
@@ -403,7 +423,7 @@ int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
     j->name_super = hw_graph_writer_name(j->out, "java.lang.Class java.lang.Class.superClass");
     j->name_loader =
         hw_graph_writer_name(j->out, "java.lang.ClassLoader java.lang.Class.classLoader");
-    rc = hw_java_graph_new(classes, &sink, hw_memory_of_recorder(), out);
+    rc = hw_java_graph_new(classes, &sink, max_bytes, out);
     j->graph = rc == 0 ? *out : NULL;
     return rc < 0 ? rc : hw_java_natives_begin(j->natives, classes, j->graph);
 }
@@ -547,5 +567,5 @@ int hw_jgraph_end(struct hw_jgraph *j, const struct hw_java_holders *holders,
     j->sums.doubtful = hw_java_classes_doubtful(j->classes);
     j->sums.unnamed_roots = hw_java_holders_lost(holders);
     *out = j->sums;
-    return rc < 0 ? hw_fail(err, rc, 0, "types of a heap graph") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "types of a heap graph:") : HW_OK;
 }

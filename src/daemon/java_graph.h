@@ -35,7 +35,7 @@ int hw_jgraph_new(const char *const *ignored_types, size_t n_ignored, struct hw_
                   struct hw_error *err);
 void hw_jgraph_free(struct hw_jgraph *j);
 /* Gives the graph to feed, the caller's. */
-int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes,
+int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes, uint64_t max_bytes,
                     struct hw_java_graph **out);
 /* Writes the types, and who holds the roots (NULL: it is not known). graph is the one that begin
  * gave. */

@@ -57,6 +57,7 @@ struct asked { /* recorded, and a JVM */
 struct hw_java_source {
     struct hw_session *session;
     const struct hw_java_config *config; /* borrowed from the session's */
+    struct hw_looker *looker;            /* owned; the thread's: a process may never answer */
     uint32_t sequence;
     uint64_t next_ns, every_ns; /* 0 = no more rounds */
     uint64_t next_look_ns;      /* for JVMs whose moments are watched */
@@ -82,14 +83,15 @@ struct hw_java_source {
 
 /* ---- the thread: who is meant ---- */
 
-static bool is_named(const struct hw_java_config *c, const struct hw_pid *pid)
+static bool is_named(const struct hw_java_source *j, const struct hw_look_who *who)
 {
+    const struct hw_java_config *c = j->config;
     char argv0[512], name[512];
     hw_autofree char *cmdline = NULL;
     size_t n = 0;
-    hw_proc_argv0(pid->dir, argv0, sizeof argv0);
+    hw_look_argv0(j->looker, *who, argv0, sizeof argv0);
     name[0] = 0;
-    if (hw_proc_cmdline(pid->dir, &cmdline, &n) == 0 && n)
+    if (argv0[0] && hw_look_cmdline(j->looker, *who, &cmdline, &n) == 0 && n)
         hw_java_main_name(cmdline, n, name, sizeof name);
     for (size_t i = 0; i < c->process_cmdline.n; i++)
         if (hw_config_name_matches(c->process_cmdline.v[i], argv0) ||
@@ -98,15 +100,31 @@ static bool is_named(const struct hw_java_config *c, const struct hw_pid *pid)
     return false;
 }
 
+/* Its mappings can be read: what follows does so without a limit of time. */
+static bool answers(const struct hw_java_source *j, const struct hw_look_who *who)
+{
+    struct hw_look_image i;
+    int rc = hw_look_image(j->looker, *who, HW_LOOK_NO_FILES, NULL, NULL, 0, &i);
+    if (rc == HW_OK)
+        hw_look_image_done(&i);
+    return rc != HW_ETIMEOUT;
+}
+
 /* By number also what is no JVM, so that it is said; by name only JVMs. */
 static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
                      const struct hw_proc_status *st)
 {
+    struct hw_look_who who = hw_look_at(pid, st->uid);
     struct hw_jvm jvm;
-    for (size_t i = 0; i < j->config->pids.n; i++)
+    bool numbered = !hw_session_is_later(j->session, pid); /* as in session.c */
+    for (size_t i = 0; numbered && i < j->config->pids.n; i++)
         if (j->config->pids.v[i] == (uint64_t)pid->pid)
             return true;
-    if (!j->config->process_cmdline.n || !is_named(j->config, pid) || hw_jvm_look(pid, &jvm, NULL))
+    if (hw_permission_hides(&j->session->asking, st) &&
+        hw_permission_profile(&j->session->asking, pid, st, NULL) < 0)
+        return false; /* that it is called so would be told */
+    if (!j->config->process_cmdline.n || !is_named(j, &who) || !answers(j, &who) ||
+        hw_jvm_look(pid, &jvm, NULL))
         return false;
     return st->rss_anon_kb + st->vm_swap_kb >= j->config->min_anonymous_memory_kb;
 }
@@ -204,6 +222,9 @@ static int take(struct hw_java_source *j, struct jvm *v)
     int rc = hw_proc_status(v->pid.dir, &st);
     if (rc < 0)
         return hw_fail(&v->error, rc, 0, "the process has ended");
+    struct hw_look_who who = hw_look_at(&v->pid, st.uid);
+    if (!answers(j, &who))
+        return hw_fail(&v->error, HW_ETIMEOUT, 0, "it may not be looked at");
     rc = come_in(j, v, &st);
     if (rc == 0 && v->due)
         rc = walk(j, v, &st);
@@ -215,8 +236,8 @@ static int take(struct hw_java_source *j, struct jvm *v)
     }
     if (!v->due)
         return HW_OK;
-    v->has_smaps =
-        j->config->dump_smaps && hw_smaps_read(v->pid.dir, /* rollup = */ 0, &v->smaps) == 0;
+    v->has_smaps = j->config->dump_smaps &&
+                   hw_look_smaps(j->looker, who, /* rollup = */ 0, &v->smaps) == HW_OK;
     return HW_OK;
 }
 
@@ -260,8 +281,10 @@ int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
                        struct hw_java_source **out, struct hw_error *err)
 {
     struct hw_java_source *j = calloc(1, sizeof *j);
-    if (!j)
+    if (!j || hw_looker_new(&j->looker) < 0) {
+        free(j);
         return hw_fail(err, HW_ENOMEM, 0, "session");
+    }
     j->session = s;
     j->config = &s->config.java.v[index];
     j->sequence = hw_trace_writer_sequence(s->writer);
@@ -302,6 +325,7 @@ void hw_java_source_free(struct hw_java_source *j)
     }
     hw_vec_done(&j->jvms);
     hw_vec_done(&j->asked);
+    hw_looker_free(j->looker);
     (void)pthread_cond_destroy(&j->taken);
     (void)pthread_mutex_destroy(&j->lock);
     free(j);
@@ -385,7 +409,7 @@ static void look(struct hw_java_source *j)
     if (j->config->recorded)
         hw_session_warn(j->session, "no heap graph: no JVM was recorded");
     else
-        hw_session_warn(j->session, "no JVM of the names or numbers in java_hprof_config runs");
+        hw_session_warn(j->session, "no JVM with a name or pid in java_hprof_config is running");
 }
 
 static void begin_round(struct hw_java_source *j, bool dumps)
@@ -394,7 +418,7 @@ static void begin_round(struct hw_java_source *j, bool dumps)
     j->dumps = dumps;
     j->running = pthread_create(&j->thread, NULL, round_of_dumps, j) == 0;
     if (!j->running)
-        hw_session_warn(j->session, "no thread for heap graphs");
+        hw_session_warn(j->session, "no heap graphs: cannot start a thread to make them");
 }
 
 static void begin_dumps(struct hw_java_source *j)
@@ -408,8 +432,9 @@ static void begin_dumps(struct hw_java_source *j)
         return;
     }
     if (j->n_skipped++ == 0)
-        hw_session_warn(j->session, "heap graphs take longer than the time between them: "
-                                    "some are left out");
+        hw_session_warn(
+            j->session,
+            "making a heap graph takes longer than the time between two: some are left out");
 }
 
 /* Which JVMs have come to a moment? Not while the thread runs, whose connections they are. */
@@ -507,8 +532,8 @@ static void tell_missing(struct hw_java_source *j)
         if (!j->config->recorded || v->dumped || v->told)
             continue;
         hw_session_warn(j->session, "no heap graph of process %d: it ended %s%s", v->pid.pid,
-                        v->error.text[0] ? "before our library was in it; the last try: "
-                                         : "without a word",
+                        v->error.text[0] ? "before heapwise's library was in it; the last attempt: "
+                                         : "and gave no reason",
                         v->error.text);
         v->told = true;
     }

@@ -35,8 +35,7 @@ void hw_jit_init(struct hw_jit *j)
 
 static void close_file(struct hw_jit_file *f)
 {
-    if (f->fd >= 0)
-        (void)close(f->fd); /* read only */
+    hw_modules_close_file(f->fd, f->slow);
     f->fd = -1;
     hw_jitdump_done(&f->dump);
 }
@@ -101,10 +100,12 @@ static int next_piece(struct reading *r, struct hw_jit_file *f, const char *path
     struct hw_look_piece p = {.path = path,
                               .map = map,
                               .fd = &f->fd,
+                              .slow = f->slow,
                               .offset = f->offset - f->n_tail,
                               .out = j->buffer,
                               .max = want + f->n_tail};
     int rc = hw_look_piece(r->l, r->ask->who, &p);
+    f->slow = p.slow;
     if (rc < 0)
         return rc;
     f->dev = p.dev;
@@ -149,7 +150,7 @@ static void read_map(struct reading *r, const char *path)
             break;
     }
     if (rc == HW_EPERM)
-        give_up(j, f, path, "is not read: it belongs to neither the target's user nor root");
+        give_up(j, f, path, "is not read: it belongs neither to the program's user nor to root");
     if (f->fd < 0)
         f->retry_ns = r->ask->now + RETRY_NS;
     if (r->n_pieces)

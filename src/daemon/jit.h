@@ -5,9 +5,10 @@
  *          have said what it is: /tmp/perf-PID.map (by its own number, in its own root), and
  *          jit-PID.dump, which it has mapped executable.
  * Shapes:  both grow while they are read. What a jitdump says is taken over in time order, as far
- * as the caller asks: the file itself is the queue. A perf map has no times. Owns:    descriptors
- * of the files, and what was read, until done. Errors:  none: what cannot be read gives no names.
- * `complaint` says why, once. Threads: main thread; files are read by the looker's.
+ *          as the caller asks: the file itself is the queue. A perf map has no times.
+ * Owns:    descriptors of the files, and what was read, until done.
+ * Errors:  none: what cannot be read gives no names. `complaint` says why, once.
+ * Threads: main thread; files are read by the looker's.
  */
 #ifndef HW_DAEMON_JIT_H
 #define HW_DAEMON_JIT_H
@@ -25,6 +26,7 @@
 
 struct hw_jit_file {
     int fd;          /* -1: not open (yet) */
+    bool slow;       /* to be closed as modules.h says */
     uint64_t offset; /* read up to here */
     uint64_t dev, inode;
     uint64_t retry_ns; /* not opened before */

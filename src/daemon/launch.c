@@ -7,13 +7,12 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-
-#include "base/fd.h"
+#include "base/error.h"
 #include "daemon/core.h"
-#include "proc/number.h"
+#include "daemon/permission.h"
 
 #include "base/banned.h"
 
@@ -50,34 +49,80 @@ bool hw_launch_is_launcher(const char *exe)
     return is_compiler_driver(exe);
 }
 
-static int32_t parent_of(int32_t pid, char *exe, size_t max)
+/* The parent, pinned; false = none. Whoever has that number when it is opened is the parent, when
+ * the child says so still. */
+static bool parent_of(const struct hw_pid *p, struct hw_pid *out)
 {
-    hw_autofd int dir = hw_proc_open_dir(pid);
-    struct hw_proc_stat st;
-    if (dir < 0 || hw_proc_stat(dir, &st) < 0)
-        return 0;
-    hw_proc_exe_name(dir, exe, max);
-    return st.ppid;
+    struct hw_proc_stat before, after;
+    if (hw_proc_stat(p->dir, &before) < 0 || before.ppid <= 1 ||
+        hw_pid_open(before.ppid, out, NULL) < 0)
+        return false;
+    if (hw_proc_stat(p->dir, &after) == 0 && after.ppid == before.ppid &&
+        out->start_ticks <= p->start_ticks)
+        return true;
+    hw_pid_done(out);
+    return false;
 }
 
-bool hw_launch_matches(const struct hw_session *s, int32_t pid)
+static bool is_root(const struct hw_pid *p, const struct hw_relative *root)
+{
+    return root->pid > 0 && p->pid == root->pid && p->start_ticks == root->start_ticks;
+}
+
+static bool is_starter(const struct hw_pid *p)
 {
     char exe[256];
+    hw_proc_exe_name(p->dir, exe, sizeof exe);
+    return hw_launch_is_launcher(exe);
+}
+
+/* by_starters: all between the two, the root included, are programs that only start others. */
+static bool is_below(const struct hw_pid *p, const struct hw_relative *root, bool by_starters)
+{
+    struct hw_pid at = HW_PID_NONE, up;
+    const struct hw_pid *from = p;
+    bool found = is_root(p, root);
+    for (int depth = 0; !found && root->pid > 0 && depth < MAX_DEPTH; depth++) {
+        if (!parent_of(from, &up))
+            break;
+        hw_pid_done(&at);
+        at = up;
+        from = &at;
+        if (by_starters && !is_starter(&at))
+            break;
+        found = is_root(&at, root);
+    }
+    hw_pid_done(&at);
+    return found;
+}
+
+bool hw_launch_is_below(const struct hw_pid *p, const struct hw_relative *root)
+{
+    return is_below(p, root, /* by_starters = */ false);
+}
+
+bool hw_launch_matches(const struct hw_session *s, const struct hw_pid *p)
+{
     bool follow = s->start.flags & HW_START_FOLLOW_FORK;
-    if (s->root_pid <= 0)
+    if (s->asking.root.pid <= 0)
         return false;
-    if (pid == s->root_pid)
+    if (is_root(p, &s->asking.root))
         return true;
     if (follow && s->rec->embedded)
         return true; /* only what inherited our environment knows this socket */
-    int32_t at = parent_of(pid, exe, sizeof exe);
-    for (int depth = 0; at > 1 && depth < MAX_DEPTH; depth++) {
-        int32_t this = at;
-        at = parent_of(this, exe, sizeof exe);
-        if (!follow && !hw_launch_is_launcher(exe))
-            return false;
-        if (this == s->root_pid)
-            return true;
-    }
-    return false;
+    return is_below(p, &s->asking.root, /* by_starters = */ !follow);
+}
+
+int hw_launch_check(const struct hw_pid *command, const struct hw_pid *root, struct hw_error *err)
+{
+    struct stat its, ours;
+    struct hw_proc_stat st;
+    bool held = hw_proc_stat(root->dir, &st) == 0 && st.ppid == command->pid &&
+                root->start_ticks >= command->start_ticks && hw_pid_alive(command) &&
+                fstatat(root->dir, "exe", &its, 0) == 0 &&
+                fstatat(command->dir, "exe", &ours, 0) == 0 && its.st_dev == ours.st_dev &&
+                its.st_ino == ours.st_ino;
+    return held ? HW_OK
+                : hw_fail(err, HW_EPERM, 0, "process %d is none that this command has just started",
+                          root->pid);
 }

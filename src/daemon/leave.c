@@ -50,7 +50,7 @@ void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
         forget_ended(s);
     if (s->left.n >= MAX_LEFT ||
         hw_vec_push(&s->left, ((struct hw_left){pid, t->pid.start_ticks})) < 0) {
-        hw_control_fail(c, "too many processes have left this session");
+        hw_control_fail(c, "too many processes have been taken out of this session");
         return;
     }
     hw_target_finish(t, HW_END_SESSION);

@@ -4,6 +4,7 @@
  * One thread reads at a time. When it does not come back, the job is its own: it frees it if it
  * ever gets so far, and ends. A thread that only waits for a processor is waited for longer: its
  * state in /proc/self/task tells (R, running or about to).
+ * Both wake each other without the lock: who is woken would only wait for it again.
  */
 #include "daemon/look.h"
 
@@ -23,8 +24,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_close.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "daemon/facts.h"
+#include "daemon/holder.h"
+#include "inject/inject.h"
+#include "proc/as_user.h"
 #include "proc/file.h"
 #include "proc/pid.h"
 
@@ -66,14 +72,17 @@ struct hw_looker {
     HW_VEC(struct job *) left;
     struct struck struck[N_STRUCK];
     size_t next_struck;
+    struct hw_facts *facts; /* owned; of any thread that reads */
 };
 
 int hw_looker_new(struct hw_looker **out)
 {
     struct hw_looker *l = calloc(1, sizeof *l);
     pthread_condattr_t a;
-    if (!l)
+    if (!l || hw_facts_new(&l->facts) < 0) {
+        free(l);
         return HW_ENOMEM;
+    }
     (void)pthread_condattr_init(&a); /* these cannot fail on Linux */
     (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&l->lock, NULL);
@@ -128,8 +137,10 @@ static void *reader(void *arg)
             job_free(j);
             return NULL;
         }
-        j->finished = true;
+        j->finished = true; /* from now on the main thread's */
+        pthread_mutex_unlock(&l->lock);
         pthread_cond_broadcast(&l->done);
+        pthread_mutex_lock(&l->lock);
     }
     l->has_thread = false;
     pthread_cond_broadcast(&l->done);
@@ -170,6 +181,7 @@ void hw_looker_free(struct hw_looker *l)
         return; /* the process ends now, and those threads with it */
     hw_vec_done(&l->left);
     (void)pthread_mutex_destroy(&l->lock); /* nobody holds it */
+    hw_facts_free(l->facts);
     free(l);
 }
 
@@ -252,7 +264,9 @@ static int look(struct hw_looker *l, struct job *j)
         return rc;
     }
     l->next = j;
+    pthread_mutex_unlock(&l->lock);
     pthread_cond_signal(&l->work);
+    pthread_mutex_lock(&l->lock);
     if (!wait_for(l, j)) {
         j->left = true;
         l->left.v[l->left.n++] = j;
@@ -456,6 +470,81 @@ int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint
     return rc;
 }
 
+/* ---- who listens where it says? ---- */
+
+struct socket_job {
+    struct job job;
+    char name[108];
+    int32_t holder;
+};
+
+/* It may name what its user could not even look at, or a file system of his. */
+static void run_socket(struct job *j)
+{
+    struct socket_job *s = (struct socket_job *)(void *)j;
+    struct hw_as_user as;
+    struct hw_proc_status st;
+    j->rc = hw_proc_status(j->who.dir, &st);
+    if (j->rc < 0 || hw_as_user_begin(&as, st.euid, st.egid) < 0)
+        return;
+    j->rc = hw_holder_listens(s->name, &s->holder);
+    hw_as_user_end(&as);
+}
+
+int hw_look_listens(struct hw_looker *l, struct hw_look_who who, const char *name, int32_t *holder)
+{
+    struct socket_job *s = job_new(sizeof *s, &who, run_socket, NULL);
+    *holder = 0;
+    if (!s)
+        return HW_ENOMEM;
+    (void)snprintf(s->name, sizeof s->name, "%.107s", name);
+    int rc = look(l, &s->job);
+    if (rc < 0)
+        return rc;
+    rc = s->job.rc;
+    *holder = s->holder;
+    job_free(&s->job);
+    return rc;
+}
+
+/* ---- may it be attached to? ---- */
+
+struct inject_job {
+    struct job job;
+    int pidfd; /* the job's own */
+    struct hw_error err;
+};
+
+static void run_inject(struct job *j)
+{
+    struct inject_job *i = (struct inject_job *)(void *)j;
+    struct hw_pid p = {j->who.pid, i->pidfd, j->who.dir, j->who.start_ticks};
+    j->rc = hw_inject_check(&p, &i->err);
+}
+
+static void drop_inject(struct job *j)
+{
+    (void)close(((struct inject_job *)(void *)j)->pidfd); /* nothing is pending on it */
+}
+
+int hw_look_inject(struct hw_looker *l, const struct hw_pid *p, uint32_t uid, struct hw_error *err)
+{
+    struct hw_look_who who = hw_look_at(p, uid);
+    hw_autofd int pidfd = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 3);
+    struct inject_job *i = pidfd < 0 ? NULL : job_new(sizeof *i, &who, run_inject, drop_inject);
+    if (!i)
+        return hw_fail(err, HW_ENOMEM, 0, "process %d cannot be looked at", p->pid);
+    i->pidfd = hw_fd_take(&pidfd);
+    int rc = look(l, &i->job);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "process %d may not be looked at: %s", p->pid, hw_errc_text(rc));
+    rc = i->job.rc;
+    if (rc < 0)
+        *err = i->err;
+    job_free(&i->job);
+    return rc;
+}
+
 /* ---- a file that grows ---- */
 
 struct piece_job {
@@ -463,7 +552,7 @@ struct piece_job {
     char *path;        /* own; NULL: of the map */
     struct hw_map map; /* its path is own */
     int fd;            /* the job's own */
-    bool opened;
+    bool opened, slow;
     uint8_t *bytes; /* own */
     size_t max, n;
     uint64_t offset, size, dev, inode;
@@ -477,6 +566,7 @@ static void run_piece(struct job *j)
         j->rc = p->path ? hw_proc_open_written(j->who.dir, j->who.uid, p->path, &p->fd, NULL)
                         : hw_proc_open_mapping(j->who.dir, j->who.uid, &p->map, &p->fd, NULL);
         p->opened = j->rc == HW_OK;
+        p->slow = p->opened && hw_fd_is_slow(p->fd);
     }
     if (j->rc < 0)
         return;
@@ -499,8 +589,7 @@ static void run_piece(struct job *j)
 static void drop_piece(struct job *j)
 {
     struct piece_job *p = (struct piece_job *)(void *)j;
-    if (p->fd >= 0)
-        (void)close(p->fd); /* read only */
+    hw_modules_close_file(p->fd, p->slow);
     free(p->path);
     free((char *)p->map.path);
     free(p->bytes);
@@ -512,6 +601,7 @@ static struct piece_job *piece_job(const struct hw_look_who *who, const struct h
     if (!j)
         return NULL;
     j->fd = *p->fd >= 0 ? fcntl(*p->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    j->slow = *p->fd >= 0 && p->slow;
     j->offset = p->offset;
     j->max = p->max;
     j->bytes = malloc(p->max + 1);
@@ -535,6 +625,7 @@ int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_pi
         return rc;
     rc = j->job.rc;
     if (j->opened) {
+        p->slow = j->slow;
         *p->fd = j->fd;
         j->fd = -1;
     }
@@ -554,6 +645,7 @@ struct image_job {
     struct job job;
     enum hw_look_files which;
     char name[64];
+    struct hw_facts *facts;      /* borrowed */
     struct hw_look_known *known; /* owned; sorted by start */
     size_t n_known;
     struct hw_look_image image;
@@ -569,8 +661,10 @@ static bool is_known(const struct image_job *i, const struct hw_map *m)
         else
             hi = mid;
     }
+    if (lo == i->n_known)
+        return false;
     const struct hw_look_known *k = &i->known[lo];
-    return lo < i->n_known && k->start == m->start && k->end == m->end && k->inode == m->inode &&
+    return k->start == m->start && k->end == m->end && k->inode == m->inode &&
            k->offset == m->offset;
 }
 
@@ -597,7 +691,7 @@ static void run_image(struct job *j)
         if (!is_wanted(i, &maps->maps.v[k]) ||
             hw_proc_open_mapping(j->who.dir, j->who.uid, &maps->maps.v[k], &f.fd, NULL) < 0)
             continue;
-        if (hw_module_facts_read(f.fd, &f.facts) < 0)
+        if (hw_facts_read(i->facts, f.fd, &f.facts) < 0)
             (void)close(f.fd); /* it cannot even be looked at */
         else
             i->image.files[i->image.n_files++] = f;
@@ -609,8 +703,7 @@ static void run_image(struct job *j)
 void hw_look_image_done(struct hw_look_image *i)
 {
     for (size_t k = 0; k < i->n_files; k++)
-        if (i->files[k].fd >= 0)
-            (void)close(i->files[k].fd); /* read only */
+        hw_modules_close_file(i->files[k].fd, i->files[k].facts.slow);
     free(i->files);
     hw_maps_done(&i->maps);
     *i = (struct hw_look_image){0};
@@ -631,6 +724,7 @@ int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_file
     if (!i)
         return HW_ENOMEM;
     i->which = which;
+    i->facts = l->facts;
     (void)snprintf(i->name, sizeof i->name, "%s", name ? name : "");
     i->known = n_known ? malloc(n_known * sizeof *known) : NULL;
     if (i->known) {

@@ -50,12 +50,20 @@ int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, v
 int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
                       const void *p, size_t n);
 
+/* Does anybody listen at the socket that the target names? 1 = yes, of that process (0 = not
+ * known), 0 = no, as far as its user can reach it. */
+int hw_look_listens(struct hw_looker *l, struct hw_look_who who, const char *name, int32_t *holder);
+
+/* inject/inject.h: hw_inject_check, which reads all of the above. */
+int hw_look_inject(struct hw_looker *l, const struct hw_pid *p, uint32_t uid, struct hw_error *err);
+
 /* A piece of a file of the target that grows: a path as the target sees it, or (path NULL) the file
  * behind a mapping. */
 struct hw_look_piece {
     const char *path; /* the last part no link */
     const struct hw_map *map;
-    int *fd; /* -1: it is opened, and the caller's from then on; else the two above are unused */
+    int *fd;   /* -1: it is opened, and the caller's from then on; else the two above are unused */
+    bool slow; /* of a file that is open: how it is closed (modules.h) */
     uint64_t offset;
     uint8_t *out;
     size_t max;

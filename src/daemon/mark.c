@@ -49,7 +49,7 @@ void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
         return;
     }
     if (s->n_marks == MAX_MARKS) {
-        hw_control_fail(c, "this recording has 10000 marks, which is all it takes");
+        hw_control_fail(c, "this recording already has 10000 marks, which is the limit");
         return;
     }
     memcpy(&m, body.p, sizeof m);

@@ -48,25 +48,36 @@ static bool role_is_tracked(const struct hw_session *s, int32_t but, const char 
     return false;
 }
 
+static void read_group(const struct hw_pid *pid, char *out, size_t max)
+{
+    hw_autofree char *groups = NULL;
+    size_t n = 0;
+    if (hw_file_read(pid->dir, "cgroup", MAX_CGROUP, &groups, &n, NULL) < 0)
+        groups = NULL;
+    hw_memlog_cgroup(groups ? groups : "", out, max);
+}
+
+/* Only what the rules ask for is read: the roles of all targets are two files of each of them, and
+ * a machine may start a hundred programs a second. */
 bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
                      const struct hw_pid *pid, const struct hw_proc_status *st)
 {
-    char role[64], argv0[512], cgroup[512];
-    hw_autofree char *groups = NULL;
-    size_t n = 0;
-    if (c->memlog.rules.n == 0)
+    char role[64] = "", argv0[512] = "", cgroup[512] = "/";
+    const struct hw_memlog *m = &c->memlog;
+    if (m->rules.n == 0)
         return true;
-    read_role(s, pid, st->uid, role);
-    hw_look_argv0(s->rec->looker, hw_look_at(pid, st->uid), argv0, sizeof argv0);
-    if (hw_file_read(pid->dir, "cgroup", MAX_CGROUP, &groups, &n, NULL) < 0)
-        groups = NULL;
-    hw_memlog_cgroup(groups ? groups : "", cgroup, sizeof cgroup);
+    if (hw_memlog_needs(m, HW_MEMLOG_ROLE))
+        read_role(s, pid, st->uid, role);
+    if (hw_memlog_needs(m, HW_MEMLOG_NAME))
+        hw_look_argv0(s->rec->looker, hw_look_at(pid, st->uid), argv0, sizeof argv0);
+    if (hw_memlog_needs(m, HW_MEMLOG_CGROUP))
+        read_group(pid, cgroup, sizeof cgroup);
     struct hw_memlog_process p = {
         .role = role,
         .argv0 = argv0,
         .cgroup = cgroup,
         .chance = hw_hash_mix(hw_hash_mix(s->generation, (uint64_t)pid->pid), pid->start_ticks),
-        .others = role_is_tracked(s, pid->pid, role),
+        .others = hw_memlog_needs_others(m, role) && role_is_tracked(s, pid->pid, role),
     };
-    return hw_memlog_means(&c->memlog, &p);
+    return hw_memlog_means(m, &p);
 }

@@ -3,9 +3,8 @@
  *
  * Why:     what a target sends decides how much the recorder remembers: a hostile one invents a
  *          callstack a record. It may end its own profile that way, not the machine's memory.
- * Shapes:  one target's books and names: a quarter of the memory there is. All of the recorder: a
- *          half; then the target with the most ends. "There is": of the machine, or of the control
- *          groups the recorder runs in, or HEAPWISE_MEMORY_MB when that is less.
+ * Shapes:  one target's books and names: a quarter of the memory there is (base/machine_memory.h).
+ *          All of the recorder: a half; then the target with the most ends.
  * Units:   bytes.
  */
 #ifndef HW_DAEMON_MEMORY_H
@@ -13,7 +12,6 @@
 
 #include <stdint.h>
 
-uint64_t hw_memory_there_is(void);
 uint64_t hw_memory_of_one_target(void);
 uint64_t hw_memory_of_recorder(void);
 

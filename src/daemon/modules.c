@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_close.h"
 #include "base/log.h"
 #include "cfi/cfi.h"
 #include "unwind/table.h"
@@ -57,10 +58,17 @@ int hw_modules_new(struct hw_workers *w, int cache_fd, hw_modules_changed *chang
     return HW_OK;
 }
 
+void hw_modules_close_file(int fd, bool slow)
+{
+    if (slow && fd >= 0)
+        hw_fd_close_slow(fd);
+    else if (fd >= 0)
+        (void)close(fd); /* read only */
+}
+
 static void file_free(struct hw_module_file *m)
 {
-    if (m->fd >= 0)
-        (void)close(m->fd); /* read only */
+    hw_modules_close_file(m->fd, m->slow);
     free(m->path);
     free(m->table);
     hw_map64_done(&m->names);
@@ -96,7 +104,8 @@ int hw_module_facts_read(int fd, struct hw_module_facts *out)
                                     .inode = st.st_ino,
                                     .size = (uint64_t)st.st_size,
                                     .mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u +
-                                                (uint64_t)st.st_mtim.tv_nsec};
+                                                (uint64_t)st.st_mtim.tv_nsec,
+                                    .slow = hw_fd_is_slow(fd)};
     out->is_elf =
         hw_elf_read_identity(fd, out->build_id, &out->build_id_len, &out->load_bias, NULL) == HW_OK;
     if (!out->is_elf || hw_cfi_cache_key(fd, out->cache_key, NULL) < 0)
@@ -126,30 +135,34 @@ static struct hw_module_file *make_row(const struct hw_module_facts *f, const ch
     m->load_bias = f->load_bias;
     memcpy(m->cache_key, f->cache_key, sizeof m->cache_key);
     m->is_elf = f->is_elf;
+    m->slow = f->slow;
     if (!f->is_elf)
         m->table_state = HW_TABLE_NONE; /* not an ELF file we know: frame pointers, no names */
     return m;
 }
 
-int hw_modules_get(struct hw_modules *ms, int fd_taken, const struct hw_module_facts *f,
-                   const char *path, struct hw_module_file **out)
+int hw_modules_get(struct hw_modules *ms, int fd, const struct hw_module_facts *f, const char *path,
+                   struct hw_module_file **out)
 {
-    hw_autofd int fd = fd_taken;
     uint64_t key = identity_hash(f), row;
     for (; hw_map64_get(&ms->by_key, key, &row); key = hw_hash_u64(key) >> 1) {
         struct hw_module_file *m = ms->files.v[row];
         if (m->dev == f->dev && m->inode == f->inode && m->size == f->size &&
             m->mtime_ns == f->mtime_ns) {
             if (m->fd < 0)
-                m->fd = hw_fd_take(&fd);
+                m->fd = fd;
+            else
+                hw_modules_close_file(fd, f->slow);
             *out = m;
             return HW_OK;
         }
     }
     struct hw_module_file *m = make_row(f, path);
-    if (!m)
+    if (!m) {
+        hw_modules_close_file(fd, f->slow);
         return HW_ENOMEM;
-    m->fd = hw_fd_take(&fd);
+    }
+    m->fd = fd;
     if (!m->path || hw_vec_push(&ms->files, m) < 0) {
         file_free(m);
         return HW_ENOMEM;
@@ -178,7 +191,7 @@ void hw_modules_sweep(struct hw_modules *ms)
     for (size_t i = 0; i < ms->files.n; i++) {
         struct hw_module_file *m = ms->files.v[i];
         if (n_open > KEEP_FILES && can_rest(m)) {
-            (void)close(m->fd); /* read only */
+            hw_modules_close_file(m->fd, m->slow);
             m->fd = -1;
             n_open--;
             free(m->table);
@@ -434,7 +447,8 @@ static void on_answer(struct hw_modules *ms, const struct hw_job_answer *a)
 static void give_up(struct hw_modules *ms)
 {
     if (ms->running.n)
-        hw_log(WARN, "the ELF workers are gone: no further names and unwind tables");
+        hw_log(WARN, "the processes that read ELF files have ended: further files get no names and "
+                     "unwind tables");
     while (ms->running.n) {
         struct hw_job_answer a = {.job = ms->running.v[0].job, .rc = HW_EGONE, .text = "no worker"};
         on_answer(ms, &a);

@@ -31,6 +31,7 @@ enum hw_table_state {
 struct hw_module_file {
     uint64_t dev, inode, size, mtime_ns;
     int fd;     /* owned; -1 = closed to save descriptors */
+    bool slow;  /* to be closed by another thread */
     char *path; /* owned; as seen first */
     uint8_t build_id[HW_BUILD_ID_MAX];
     uint32_t build_id_len;
@@ -63,12 +64,14 @@ void hw_modules_free(struct hw_modules *ms);
 /* What its file says of itself. Reading may take as long as who serves the file likes (look.h). */
 struct hw_module_facts {
     uint64_t dev, inode, size, mtime_ns;
-    bool is_elf;
+    bool is_elf, slow;
     uint8_t build_id[HW_BUILD_ID_MAX];
     uint32_t build_id_len;
     uint64_t load_bias;
     char cache_key[HW_CFI_KEY_MAX]; /* "" = none */
 };
+/* A file of which these are known, in the main thread. */
+void hw_modules_close_file(int fd, bool slow);
 int hw_module_facts_read(int fd, struct hw_module_facts *out); /* any thread */
 
 /* Row of an open file; takes over the descriptor, also on failure. */

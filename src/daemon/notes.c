@@ -96,7 +96,7 @@ static void count_java(struct hw_target *t, const struct hw_snapshot *s)
     if (early || s->managed_none || lost)
         keepf(&t->notes, "java_frames",
               "%" PRIu64 " of its %" PRIu64 " samples lack their Java functions%s; %" PRIu64
-              " were taken before our library was in the JVM, %" PRIu64
+              " were taken before the library was in the JVM, %" PRIu64
               " in threads that run no Java",
               lost, s->n_samples, b.p && !b.failed ? b.p : "", early, s->managed_none);
     hw_strbuf_done(&b);

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "config/config.h"
 #include "daemon/privilege.h"
+#include "proc/hidepid.h"
 #include "proc/userns.h"
 
 #include "base/banned.h"
@@ -57,12 +58,26 @@ static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool wi
     hw_pid_done(&p);
 }
 
-void hw_asking_init(struct hw_asking *a, uint32_t uid, int32_t pid, bool launched,
+void hw_asking_init(struct hw_asking *a, const struct hw_asker *who, int32_t pid,
                     const struct hw_policy *policy)
 {
-    *a = (struct hw_asking){.uid = uid, .launched = launched, .policy = policy};
+    *a = (struct hw_asking){.who = *who, .policy = policy};
+    a->hides_others = who->uid != 0 && hw_hidepid_is_set();
     for (int32_t up = pid; up > 0 && a->above.n < MAX_ABOVE;)
         add_above(a, up, &up, true);
+}
+
+int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out)
+{
+    struct hw_asking a = *from;
+    memset(&a.above, 0, sizeof a.above);
+    for (size_t i = 0; i < from->above.n; i++)
+        if (hw_vec_push(&a.above, from->above.v[i]) < 0) {
+            hw_vec_done(&a.above);
+            return HW_ENOMEM;
+        }
+    *out = a;
+    return HW_OK;
 }
 
 void hw_asking_done(struct hw_asking *a)
@@ -93,59 +108,87 @@ bool hw_permission_is_machines_first(const struct hw_pid *p)
 
 /* ---- the order of questions ---- */
 
+/* Asked for each program that starts: no more than it takes. */
 static int32_t our_tracer(void)
 {
-    struct hw_pid self;
     struct hw_proc_status st = {0};
-    if (hw_pid_open(getpid(), &self, NULL) < 0)
-        return 0;
-    (void)hw_proc_status(self.dir, &st); /* unreadable: none */
-    hw_pid_done(&self);
+    (void)hw_proc_own_status(&st); /* unreadable: none */
     return st.tracer_pid;
 }
 
+/* Ours are called so, and so is what they start: the answerer of starts is a grandchild. */
+static bool works_for_us(const struct hw_pid *p, const struct hw_proc_status *st)
+{
+    static const char ours[] = "heapprofd";
+    struct hw_pid self;
+    if (st->ppid == getpid())
+        return true;
+    if (strncmp(st->name, ours, sizeof ours - 1) != 0 || hw_pid_open(getpid(), &self, NULL) < 0)
+        return false;
+    struct hw_relative us = {self.pid, self.start_ticks};
+    hw_pid_done(&self);
+    return hw_launch_is_below(p, &us);
+}
+
 static int check_never(const struct hw_asking *a, const struct hw_pid *p,
-                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
+                       const struct hw_proc_status *st, struct hw_error *err)
 {
     if (hw_permission_is_machines_first(p))
         return hw_fail(err, HW_EPERM, 0, "process %d is never profiled", p->pid);
-    if (p->pid == getpid() || st->ppid == getpid() || p->pid == our_tracer())
+    if (p->pid == getpid() || works_for_us(p, st) || p->pid == our_tracer())
         return hw_fail(err, HW_EPERM, 0, "process %d is this recorder, its worker or its debugger",
                        p->pid);
     for (size_t i = 0; i < a->above.n; i++)
         if (a->above.v[i].pid == p->pid && a->above.v[i].start_ticks == p->start_ticks)
-            return hw_fail(err, HW_EPERM, 0,
-                           "process %d is the command that records, or above it, or debugs it",
-                           p->pid);
-    if (hw_policy_names_has(&a->policy->never, exe, st->name))
-        return hw_fail(err, HW_EPERM, 0, "process %d: the policy never lets '%.64s' be profiled",
-                       p->pid, exe[0] ? exe : st->name);
+            return hw_fail(
+                err, HW_EPERM, 0,
+                "process %d is the command that records, one of its parents, or its debugger",
+                p->pid);
     return HW_OK;
 }
 
 static int check_user(const struct hw_asking *a, const struct hw_pid *p,
                       const struct hw_proc_status *st, struct hw_error *err)
 {
-    bool own = st->uid == a->uid && st->euid == a->uid;
-    if (own || (a->uid == 0 && !a->policy->root_own))
-        return HW_OK;
+    if (a->who.uid == 0 && a->policy->root_own && (st->uid != 0 || st->euid != 0))
+        return hw_fail(
+            err, HW_EPERM, 0,
+            "process %d belongs to user %u; the policy lets root profile only root's own processes",
+            p->pid, st->uid);
     /* The kernel lets him trace it, but not open its files of /proc: a service does that for him.
      */
-    if (a->uid != 0 && hw_userns_is_of(p->dir, a->uid))
-        return hw_privilege_has(CAP_SYS_PTRACE)
-                   ? HW_OK
-                   : hw_fail(
-                         err, HW_EPERM, 0,
-                         "process %d belongs to user %u of a container of yours; go in: nsenter "
-                         "-U --preserve-credentials -t %d heapwise attach %d",
-                         p->pid, st->uid, p->pid, p->pid);
-    if (a->uid == 0)
+    if (st->euid != a->who.uid && !hw_privilege_has(CAP_SYS_PTRACE) &&
+        hw_userns_is_of(p->dir, a->who.uid, a->who.user_ns))
         return hw_fail(err, HW_EPERM, 0,
-                       "process %d belongs to user %u; the policy lets root profile its own only",
-                       p->pid, st->uid);
-    return hw_fail(err, HW_EPERM, 0,
-                   "process %d belongs to user %u; only that user and root may profile it", p->pid,
-                   st->uid);
+                       "process %d belongs to user %u of a container of yours; attach from inside "
+                       "it: nsenter -U --preserve-credentials -t %d heapwise attach %d",
+                       p->pid, st->uid, p->pid, p->pid);
+    return hw_access_check(&a->who, p->pid, p->dir, st, err);
+}
+
+bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st)
+{
+    return a->hides_others && (st->uid != a->who.uid || st->euid != a->who.uid);
+}
+
+/* That there is a process of that number can be seen all the same (kill(2)); nothing else of it. */
+static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
+                       const struct hw_proc_status *st, struct hw_error *err)
+{
+    int rc = check_user(a, p, st, err);
+    if (rc < 0 && hw_permission_hides(a, st))
+        return hw_fail(err, rc, 0, "process %d is none of yours, or hidden from you", p->pid);
+    return rc;
+}
+
+/* Behind the question whose it is: the name of another's program is not told. */
+static int check_name(const struct hw_asking *a, const struct hw_pid *p,
+                      const struct hw_proc_status *st, const char *exe, struct hw_error *err)
+{
+    if (hw_policy_names_has(&a->policy->never, exe, st->name))
+        return hw_fail(err, HW_EPERM, 0, "process %d: the policy never lets '%.64s' be profiled",
+                       p->pid, exe[0] ? exe : st->name);
+    return HW_OK;
 }
 
 static bool is_critical(const struct hw_policy *policy, const char *exe, const char *comm)
@@ -156,14 +199,14 @@ static bool is_critical(const struct hw_policy *policy, const char *exe, const c
     return hw_policy_names_has(&policy->critical, exe, comm);
 }
 
-enum hw_program hw_program_of(const struct hw_asking *a, const struct hw_proc_status *st,
-                              const char *exe, const char *cgroup)
+enum hw_program hw_program_of(const struct hw_policy *policy, bool launched,
+                              const struct hw_proc_status *st, const char *exe, const char *cgroup)
 {
-    if (a->launched || hw_policy_names_has(&a->policy->debuggable, exe, st->name))
+    if (launched || hw_policy_names_has(&policy->debuggable, exe, st->name))
         return HW_PROGRAM_DEBUGGABLE;
-    if (hw_policy_names_has(&a->policy->profileable, exe, st->name))
+    if (hw_policy_names_has(&policy->profileable, exe, st->name))
         return HW_PROGRAM_PROFILEABLE;
-    if (is_critical(a->policy, exe, st->name))
+    if (is_critical(policy, exe, st->name))
         return HW_PROGRAM_CRITICAL;
     bool system_user = st->uid != 0 && st->uid < FIRST_USER_UID;
     return system_user || (cgroup && strstr(cgroup, "/system.slice/")) ? HW_PROGRAM_SERVICE
@@ -171,7 +214,7 @@ enum hw_program hw_program_of(const struct hw_asking *a, const struct hw_proc_st
 }
 
 static int check_table(const struct hw_asking *a, const struct hw_pid *p,
-                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
+                       const struct hw_permission_program *program, struct hw_error *err)
 {
     static const char *const words[HW_PROGRAM_COUNT] = {
         [HW_PROGRAM_CRITICAL] = "a service that the machine depends on",
@@ -180,18 +223,46 @@ static int check_table(const struct hw_asking *a, const struct hw_pid *p,
         [HW_PROGRAM_PROFILEABLE] = "profileable",
         [HW_PROGRAM_DEBUGGABLE] = "debuggable",
     };
-    char *cgroup = NULL;
+    hw_autofree char *read = NULL;
     size_t n;
-    (void)hw_file_read(p->dir, "cgroup", 64 * 1024, &cgroup, &n, NULL); /* NULL: not known */
-    enum hw_program what = hw_program_of(a, st, exe, cgroup);
+    const char *exe = program->exe;
+    if (!program->cgroup)
+        (void)hw_file_read(p->dir, "cgroup", 64 * 1024, &read, &n, NULL); /* NULL: not known */
+    bool launched = a->all_launched || hw_launch_is_below(p, &a->root);
+    enum hw_program what = hw_program_of(a->policy, launched, program->status, exe,
+                                         program->cgroup ? program->cgroup : read);
     enum hw_machine machine = hw_policy_machine(a->policy);
-    free(cgroup);
     if (hw_permission_table(what, machine))
         return HW_OK;
     return hw_fail(err, HW_EPERM, 0,
                    "process %d ('%.64s') is %s, not to be profiled on a %s machine; its "
                    "administrator can mark it `profileable` in " HW_POLICY_FILE,
-                   p->pid, exe[0] ? exe : st->name, words[what], hw_machine_name(machine));
+                   p->pid, exe[0] ? exe : program->status->name, words[what],
+                   hw_machine_name(machine));
+}
+
+/* check: of the user. */
+static int ask_all(const struct hw_asking *a, const struct hw_pid *p,
+                   const struct hw_permission_program *program,
+                   int (*check)(const struct hw_asking *, const struct hw_pid *,
+                                const struct hw_proc_status *, struct hw_error *),
+                   struct hw_error *err)
+{
+    int rc = check_never(a, p, program->status, err);
+    if (rc == HW_OK)
+        rc = check(a, p, program->status, err);
+    if (rc == HW_OK)
+        rc = check_name(a, p, program->status, program->exe, err);
+    return rc == HW_OK ? check_table(a, p, program, err) : rc;
+}
+
+int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *p,
+                                  const struct hw_permission_program *program, struct hw_error *err)
+{
+    int rc = ask_all(a, p, program, check_shown, err);
+    if (rc < 0 && p->pidfd >= 0 && !hw_pid_alive(p)) /* its files are root's, its memory is none */
+        return hw_fail(err, HW_EGONE, 0, "process %d has ended", p->pid);
+    return rc;
 }
 
 int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
@@ -199,10 +270,21 @@ int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
 {
     char exe[256];
     hw_proc_exe_name(p->dir, exe, sizeof exe);
-    int rc = check_never(a, p, st, exe, err);
-    if (rc == HW_OK)
-        rc = check_user(a, p, st, err);
-    return rc == HW_OK ? check_table(a, p, st, exe, err) : rc;
+    return hw_permission_profile_program(a, p, &(struct hw_permission_program){st, exe, NULL}, err);
+}
+
+/* What the program before may have been (setpriv, sudo) does not count: only whose it is. */
+static int check_starter(const struct hw_asking *a, const struct hw_pid *p,
+                         const struct hw_proc_status *st, struct hw_error *err)
+{
+    bool own = st->uid == a->who.uid && st->euid == a->who.uid;
+    return own ? HW_OK : check_shown(a, p, st, err);
+}
+
+int hw_permission_start(const struct hw_asking *a, const struct hw_pid *p,
+                        const struct hw_permission_program *program, struct hw_error *err)
+{
+    return ask_all(a, p, program, check_starter, err);
 }
 
 int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t *groups, size_t n,
@@ -216,7 +298,9 @@ int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t
     if (may)
         return HW_OK;
     return hw_fail(err, HW_EPERM, 0,
-                   "user %u may not record with this service: its policy names others", uid);
+                   "user %u may not record with this service: its policy "
+                   "(/etc/heapwise/policy.conf) does not allow that user",
+                   uid);
 }
 
 int hw_permission_session(uint32_t who, uint32_t owner)

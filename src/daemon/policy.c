@@ -154,11 +154,11 @@ static int check_owner(int fd, const char *path, struct hw_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "policy '%s' is no regular file", path);
+        return hw_fail(err, HW_EINVAL, 0, "policy '%s' is not a regular file", path);
     if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)))
         return hw_fail(err, HW_EPERM, 0,
-                       "policy '%s' could have been written by others than root or the "
-                       "recorder's user; chown and chmod go-w it",
+                       "policy '%s' can be written by users other than root and the recorder's; "
+                       "chown it to root and chmod go-w",
                        path);
     return HW_OK;
 }

@@ -42,7 +42,7 @@ int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct 
     if (rc == 0)
         rc = hw_proc_cmdline(pid->dir, &cmdline, &n);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "process %d", pid->pid);
+        return hw_fail(err, rc, 0, "process %d:", pid->pid);
     struct hw_process_entry e = {.pid = pid->pid,
                                  .ppid = st.ppid,
                                  .uid = (int32_t)st.uid,

@@ -31,6 +31,8 @@
 #define MAX_ARGS    256u
 #define YOUNG_FIRST (10 * MS)
 #define REST        100u /* times the duration of a reading */
+#define KEPT_SHARE  100u /* of a process's age */
+#define KEPT_MIN_NS (40 * MS)
 
 struct hw_proc_poll {
     struct hw_session *session;
@@ -154,6 +156,20 @@ static void write_scanned(struct hw_proc_poll *p)
 
 /* ---- counters ---- */
 
+static void take_status(struct hw_process_counters *k, int32_t pid, const struct hw_proc_status *st)
+{
+    hw_process_counters_init(k, pid);
+    k->vm_size_kb = st->vm_size_kb;
+    k->vm_rss_kb = st->vm_rss_kb;
+    k->rss_anon_kb = st->rss_anon_kb;
+    k->rss_file_kb = st->rss_file_kb;
+    k->rss_shmem_kb = st->rss_shmem_kb;
+    k->vm_swap_kb = st->vm_swap_kb;
+    k->vm_locked_kb = st->vm_locked_kb;
+    k->vm_hwm_kb = st->vm_hwm_kb;
+}
+
+/* 1: written; 0: there is nothing to read any more. */
 static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *w,
                           uint32_t sequence, int32_t pid, int dir, struct hw_error *err)
 {
@@ -162,16 +178,8 @@ static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *
     struct hw_proc_status st;
     struct hw_proc_stat stat;
     if (hw_proc_status(dir, &st) < 0 || st.vm_size_kb == 0)
-        return HW_OK; /* gone, or a kernel thread */
-    hw_process_counters_init(&k, pid);
-    k.vm_size_kb = st.vm_size_kb;
-    k.vm_rss_kb = st.vm_rss_kb;
-    k.rss_anon_kb = st.rss_anon_kb;
-    k.rss_file_kb = st.rss_file_kb;
-    k.rss_shmem_kb = st.rss_shmem_kb;
-    k.vm_swap_kb = st.vm_swap_kb;
-    k.vm_locked_kb = st.vm_locked_kb;
-    k.vm_hwm_kb = st.vm_hwm_kb;
+        return 0; /* gone, or a kernel thread */
+    take_status(&k, pid, &st);
     int64_t oom;
     if (hw_proc_oom_score_adj(dir, &oom) == HW_OK)
         k.oom_score_adj = oom;
@@ -196,14 +204,62 @@ static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *
         }
         hw_smaps_done(&m);
     }
-    return hw_trace_process_stats(w, sequence, hw_now_boottime_ns(), &k, 1, err);
+    int rc = hw_trace_process_stats(w, sequence, hw_now_boottime_ns(), &k, 1, err);
+    return rc < 0 ? rc : 1;
 }
 
-static void poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
+static bool poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
 {
     struct hw_error err;
-    (void)check(p->session, write_counters(p, p->session->writer, p->sequence, pid, dir, &err),
+    int rc = write_counters(p, p->session->writer, p->sequence, pid, dir, &err);
+    (void)check(p->session, rc < 0 ? rc : HW_OK, &err);
+    return rc == 1;
+}
+
+static void poll_target(struct hw_proc_poll *p, struct hw_target *t)
+{
+    if (poll_process(p, t->pid.pid, t->pid.dir))
+        t->kept_ns = 0; /* older than what was just written */
+}
+
+/*
+ * When a program's end is seen, its memory is gone, and so are the figures that belong to its last
+ * dump. So the youngest reading is kept, and written when there turns out to be no later one. It is
+ * never older than a hundredth of the life so far, or a tick: about 500 readings of a status in the
+ * first hundred seconds of a process, and none later, when those at an interval are as good.
+ */
+static void keep_counters(const struct hw_proc_poll *p, struct hw_target *t, uint64_t now)
+{
+    struct hw_proc_status st;
+    uint64_t age = now - t->since_ns, rest = age / KEPT_SHARE;
+    t->next_keep_ns = rest >= p->stats_every_ns ? UINT64_MAX
+                      : rest > KEPT_MIN_NS      ? now + rest
+                                                : now + KEPT_MIN_NS;
+    if (hw_proc_status(t->pid.dir, &st) < 0 || st.vm_size_kb == 0)
+        return;
+    take_status(&t->kept, t->pid.pid, &st);
+    t->kept_ns = hw_now_boottime_ns();
+}
+
+static void keep_all_counters(const struct hw_proc_poll *p, uint64_t now)
+{
+    const struct hw_recorder *r = p->session->rec;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        struct hw_target *t = r->targets.v[i];
+        if (t->session == p->session && t->phase == HW_PHASE_RUNNING && now >= t->next_keep_ns)
+            keep_counters(p, t, now);
+    }
+}
+
+void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
+{
+    struct hw_error err;
+    if (s->closed || !s->proc || t->kept_ns == 0)
+        return;
+    (void)check(s,
+                hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
                 &err);
+    t->kept_ns = 0;
 }
 
 /* Without any where they cannot be read: the process may just have ended. */
@@ -232,6 +288,7 @@ int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, stru
     int rc = hw_write_process(w, sequence, &t->pid, err);
     if (rc == HW_OK)
         rc = write_counters(t->session->proc, w, sequence, t->pid.pid, t->pid.dir, err);
+    rc = rc > 0 ? HW_OK : rc;
     if (rc == HW_OK && t->malloc_info_ns)
         rc = hw_trace_malloc_info(w, sequence, t->malloc_info_ns, &t->malloc_info, err);
     if (rc == HW_OK)
@@ -257,13 +314,13 @@ void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
         ask_malloc_info(t); /* it was not there when the others were asked */
     }
     if (s->proc->stats_every_ns)
-        poll_process(s->proc, t->pid.pid, t->pid.dir);
+        (void)poll_process(s->proc, t->pid.pid, t->pid.dir); /* nothing was kept yet */
 }
 
-void hw_proc_poll_last(struct hw_session *s, const struct hw_target *t)
+void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
 {
     if (!s->closed && s->proc && s->proc->stats_every_ns)
-        poll_process(s->proc, t->pid.pid, t->pid.dir);
+        poll_target(s->proc, t);
 }
 
 /* A run shorter than the period is to have figures near its end, too: the pause doubles up to it.
@@ -279,7 +336,7 @@ static void poll_young(struct hw_proc_poll *p, uint64_t now)
         if (age < YOUNG_FIRST)
             age = YOUNG_FIRST;
         if (t->next_poll_ns) /* 0: it was polled as it joined */
-            poll_process(p, t->pid.pid, t->pid.dir);
+            poll_target(p, t);
         t->next_poll_ns = age >= p->stats_every_ns / 2 ? UINT64_MAX : now + age;
     }
 }
@@ -289,14 +346,14 @@ static void poll_stats(struct hw_proc_poll *p)
     struct hw_recorder *r = p->session->rec;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->session == p->session && r->targets.v[i]->phase == HW_PHASE_RUNNING)
-            poll_process(p, r->targets.v[i]->pid.pid, r->targets.v[i]->pid.dir);
+            poll_target(p, r->targets.v[i]);
     for (size_t i = 0; p->everybody && i < p->scanned.n; i++) {
         bool target = false;
         for (size_t k = 0; k < r->targets.n; k++)
             target |= r->targets.v[k]->pid.pid == p->scanned.v[i];
         hw_autofd int dir = target ? -1 : hw_proc_open_dir(p->scanned.v[i]);
         if (dir >= 0)
-            poll_process(p, p->scanned.v[i], dir);
+            (void)poll_process(p, p->scanned.v[i], dir); /* or it is gone */
     }
 }
 
@@ -364,8 +421,8 @@ static void check_allocator(struct hw_session *s, const struct hw_target *t)
     base = base ? base + 1 : path;
     if (!has_figures(base))
         hw_session_warn(s,
-                        "malloc_info: process %d gets its memory from %s, which is asked for no "
-                        "figures; glibc, jemalloc and tcmalloc are",
+                        "malloc_info: process %d gets its memory from %s, which cannot be asked "
+                        "for its figures; glibc, jemalloc and tcmalloc can",
                         t->pid.pid, base && base[0] ? base : "elsewhere");
 }
 
@@ -384,6 +441,8 @@ void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now)
         poll_stats(p);
         p->next_stats_ns = rested(now, p->stats_every_ns);
     }
+    if (p->stats_every_ns)
+        keep_all_counters(p, now);
     if (p->smaps_every_ns && now >= p->next_smaps_ns) {
         struct hw_recorder *r = p->session->rec;
         for (size_t i = 0; i < r->targets.n; i++)

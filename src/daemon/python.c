@@ -42,13 +42,13 @@ static void warn_unknown(struct hw_target *t, const struct hw_python_symbols *s)
     t->warned_python = true;
     if (s->version)
         hw_note(t, "python",
-                "Python %u.%u is not known here: its stacks show the interpreter's own functions "
-                "only (3.11 to 3.13 are known)",
+                "the stacks of Python %u.%u show only the interpreter's own functions: heapwise "
+                "reads Python frames of 3.11 to 3.13",
                 (unsigned)(s->version >> 24), (unsigned)(s->version >> 16 & 255));
     else
         hw_note(t, "python",
-                "Python before 3.11 is not known here: its stacks show the interpreter's own "
-                "functions only");
+                "the stacks of this Python (older than 3.11) show only the interpreter's own "
+                "functions: heapwise reads Python frames of 3.11 to 3.13");
 }
 
 static void tell(struct hw_target *t, const struct hw_frame_range *r)

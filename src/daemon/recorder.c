@@ -23,18 +23,22 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/aside.h"
 #include "daemon/core.h"
 #include "daemon/memory.h"
 #include "daemon/privilege.h"
 
 #include "base/banned.h"
 
+#define MS              UINT64_C(1000000)
 #define TICK_MS         50
 #define TICK_PREPARE_MS 2
+#define TICK_YOUNG_MS   20
 #define MAX_EVENTS      64
 #define SWEEP_MS        200
 #define WEIGH_MS        1000
-#define WANTED_FILES    65536u /* three descriptors a target */
+#define ANSWERS_NS      UINT64_C(20000000) /* then it is somebody else's turn */
+#define WANTED_FILES    65536u             /* three descriptors a target */
 
 int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
 {
@@ -63,9 +67,13 @@ static void on_signal(struct hw_watch *w, uint32_t events)
             }
             continue;
         }
-        r->stopping = true; /* a second Ctrl-C changes nothing: the dumps are being written */
-        for (size_t i = 0; i < r->sessions.n; i++)
+        bool again = r->stopping;
+        r->stopping = true;
+        for (size_t i = 0; i < r->sessions.n; i++) {
             hw_session_stop(r->sessions.v[i], "interrupted", HW_OK);
+            if (again)
+                hw_session_hurry(r->sessions.v[i]);
+        }
     }
 }
 
@@ -132,6 +140,9 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_STUCK:
         hw_target_finish(t, HW_END_STUCK);
         break;
+    case HW_DRAINED_HOLE:
+        hw_target_hole(t, (int32_t)m->flags);
+        break;
     case HW_DRAINED_FULL:
         hw_target_too_big(t);
         break;
@@ -148,17 +159,25 @@ static void on_answer(const struct hw_msg *m)
     }
 }
 
-/* Targets live until their feed's last answer, so every message names a living one. */
-static void on_answers(struct hw_watch *w, uint32_t events)
+/* Targets live until their feed's last answer, so every message names a living one. What a target
+ * has to say takes as long as it likes: signals and commands come in between. */
+static void hear_answers(struct hw_recorder *r)
 {
-    struct hw_recorder *r = HW_OWNER_OF(w, struct hw_recorder, answers_watch);
-    (void)events;
-    for (struct hw_msg *m = hw_mbox_take(&r->answers); m;) {
-        struct hw_msg *next = m->next;
+    uint64_t end = hw_now_monotonic_ns() + ANSWERS_NS;
+    do {
+        struct hw_msg *m = r->answered;
+        if (!m && !(m = hw_mbox_take(&r->answers)))
+            return;
+        r->answered = m->next;
         on_answer(m);
         free(m);
-        m = next;
-    }
+    } while (hw_now_monotonic_ns() < end);
+}
+
+static void on_answers(struct hw_watch *w, uint32_t events)
+{
+    (void)events;
+    hear_answers(HW_OWNER_OF(w, struct hw_recorder, answers_watch));
 }
 
 /* ---- time ---- */
@@ -168,9 +187,9 @@ static void mark_files(const struct hw_target *t)
     for (size_t i = 0; i < t->frames.ranges.n; i++)
         if (t->frames.ranges.v[i].file)
             t->frames.ranges.v[i].file->used = true;
-    for (size_t i = 0; i < t->frames.gone.n; i++)
-        if (t->frames.gone.v[i].file)
-            t->frames.gone.v[i].file->used = true;
+    for (size_t i = 0; i < t->frames.gone.ranges.n; i++)
+        if (t->frames.gone.ranges.v[i].file)
+            t->frames.gone.ranges.v[i].file->used = true;
 }
 
 static void sweep_files(struct hw_recorder *r, uint64_t now)
@@ -212,13 +231,16 @@ static void weigh(struct hw_recorder *r, uint64_t now)
 static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
+    hw_aside_tick();
     hw_clients_tick(r, now);
     hw_starts_tick(r);
     hw_attach_tick(r, now);
     hw_doors_tick(r, now);
     hw_inject_tick(r, now);
+    hw_targets_resolve(r);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_tick(r->targets.v[i], now);
+    hw_targets_write(r);
     for (size_t i = 0; i < r->targets.n;) {
         if (r->targets.v[i]->phase == HW_PHASE_DONE && !r->targets.v[i]->with_thread) {
             hw_clients_take_back(r->targets.v[i]);
@@ -254,21 +276,36 @@ static void tick(struct hw_recorder *r)
     }
 }
 
-static int wait_ms(const struct hw_recorder *r)
+/* Until programs are looked at that started and are not ready yet. */
+static int found_ms(const struct hw_recorder *r, int at_most)
 {
-    if (hw_attach_busy(r) || hw_proc_poll_busy(r))
+    uint64_t next = hw_attach_found_ns(r), now = hw_now_monotonic_ns();
+    if (next <= now)
         return 0;
-    if (hw_inject_preparing(r) || r->found.n)
-        return TICK_PREPARE_MS;
+    return next - now < (uint64_t)at_most * MS ? (int)((next - now) / MS) + 1 : at_most;
+}
+
+static int targets_ms(const struct hw_recorder *r)
+{
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->phase == HW_PHASE_PREPARING)
             return TICK_PREPARE_MS;
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i]->maps_due)
             return TICK_PREPARE_MS; /* its next samples wait for the answer */
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (hw_target_seeks_generated(r->targets.v[i]))
+            return TICK_YOUNG_MS;
     if (r->sweep_due && r->sessions.n == 0)
         return SWEEP_MS;
-    return r->sessions.n ? TICK_MS : r->conns.n ? 500 : 5000;
+    return r->sessions.n ? TICK_MS : r->conns.n || r->accept_paused ? 500 : 5000;
+}
+
+static int wait_ms(const struct hw_recorder *r)
+{
+    if (hw_attach_busy(r) || hw_proc_poll_busy(r) || r->stacks_left || r->dumps_left || r->answered)
+        return 0;
+    return found_ms(r, hw_inject_preparing(r) ? TICK_PREPARE_MS : targets_ms(r));
 }
 
 static bool finished(const struct hw_recorder *r)
@@ -287,6 +324,8 @@ static void loop(struct hw_recorder *r)
             struct hw_watch *w = e[i].data.ptr;
             w->fn(w, e[i].events);
         }
+        if (r->answered)
+            hear_answers(r);
         tick(r);
     }
 }
@@ -387,22 +426,23 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     hw_privilege_keep_needed(); /* workers became somebody else, which we cannot any more */
     r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (r->epoll_fd < 0)
-        return hw_fail_sys(err, "epoll");
+        return hw_fail_sys(err, "cannot set the recorder up");
     r->cache_fd = open_cache(o->cache_dir);
     watch_pressure(r);
     if ((rc = watch_signals(r, err)) < 0)
         return rc;
     if (hw_mbox_init(&r->answers) < 0)
-        return hw_fail_sys(err, "messages");
+        return hw_fail_sys(err, "cannot set the recorder up");
     r->answers_watch = (struct hw_watch){r->answers.fd, on_answers};
     r->workers_watch = (struct hw_watch){r->workers.fd, on_workers};
     if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
         hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
-        return hw_fail_sys(err, "epoll");
+        return hw_fail_sys(err, "cannot set the recorder up");
     if ((rc = hw_inject_init(r)) < 0 || (rc = hw_looker_new(&r->looker)) < 0 ||
         (rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
-        return hw_fail(err, rc, 0, "recorder");
+        return rc == HW_ESYS ? hw_fail_sys(err, "cannot set the recorder up")
+                             : hw_fail(err, rc, 0, "cannot set the recorder up:");
     rc = hw_clients_listen(
         r, o->producer_socket ? o->producer_socket : hw_default_producer_socket(), err);
     if (rc < 0)
@@ -438,6 +478,10 @@ static void tear_down(struct hw_recorder *r)
     for (size_t i = 0; i < r->found.n; i++)
         hw_pid_done(&r->found.v[i].pid);
     hw_vec_done(&r->found);
+    for (struct hw_msg *m = r->answered, *next; m; m = next) {
+        next = m->next;
+        free(m);
+    }
     if (r->answers.last)
         hw_mbox_done(&r->answers);
     if (r->signals.fd >= 0)
@@ -464,6 +508,7 @@ int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
     r.next_generation &= 0x3fffffff;
     (void)prctl(PR_SET_NAME, "heapprofd"); /* `killall -USR1 heapprofd` reaches embedded ones too */
     raise_limits();
+    hw_clients_limit(&r);
     int rc = hw_policy_read(o->policy, &r.policy, err);
     if (rc < 0)
         return rc;

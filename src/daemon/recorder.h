@@ -4,9 +4,10 @@
  * Why:     `heapprofd`/`traced` (a service) and the recorder embedded in `heapwise record` and
  *          `heap_profile` are this one function with different sockets.
  * Shapes:  hw_recorder_run returns when the service was told to end, or, embedded, when its
- * controller has gone and all its sessions are written. Threads: the main thread owns sockets,
- * sessions, dumps; worker threads own clients (architecture 6). Signals: SIGUSR1 dumps every
- * process of every session; SIGTERM, SIGINT end with all dumps written.
+ *          controller has gone and all its sessions are written.
+ * Threads: the main thread owns sockets, sessions, dumps; worker threads own clients (architecture
+ *          6). Signals: SIGUSR1 dumps every process of every session; SIGTERM, SIGINT end with all
+ *          dumps written.
  */
 #ifndef HW_DAEMON_RECORDER_H
 #define HW_DAEMON_RECORDER_H

@@ -76,7 +76,7 @@ int hw_selinux_disable(const char *root, int *guard, struct hw_error *err)
     (void)!syscall(SYS_wait4, child, NULL, 0, NULL); /* at once */
     if (pwrite(enforce, "0", 1, 0) != 1)
         return hw_fail(err, HW_EPERM, 0,
-                       "SELinux stays enforcing: its own rules forbid to disable it");
+                       "SELinux stays enforcing: its own rules forbid disabling it");
     *guard = hw_fd_take(&ours);
     return HW_OK;
 }

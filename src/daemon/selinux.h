@@ -2,10 +2,10 @@
  * selinux.h - whether SELinux enforces its rules, and switching that off for a while
  *
  * Why:     enforcing, it can keep a recorder from processes that the policy permits. A machine
- * where it is switched to permissive counts as one for tests. Shapes:  root: "/sys/fs/selinux", or
- * a directory like it. While it is off a process of its own waits for our end, also by a signal
- * that nobody can catch, and switches it on again. Errors:  HW_ENOTFOUND (no SELinux here),
- * HW_EPERM; the text says what that means.
+ *          where it is switched to permissive counts as one for tests.
+ * Shapes:  root: "/sys/fs/selinux", or a directory like it. While it is off a process of its own
+ *          waits for our end, also by a signal that nobody can catch, and switches it on again.
+ * Errors:  HW_ENOTFOUND (no SELinux here), HW_EPERM; the text says what that means.
  */
 #ifndef HW_DAEMON_SELINUX_H
 #define HW_DAEMON_SELINUX_H

@@ -18,8 +18,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/holder.h"
 #include "daemon/java_source.h"
 #include "daemon/memory.h"
+#include "daemon/missed.h"
 #include "daemon/names.h"
 #include "daemon/permission.h"
 #include "trace/profile_writer.h"
@@ -27,8 +29,10 @@
 #include "trace/writer.h"
 
 #include "base/banned.h"
+#include "base/machine_memory.h"
 
 #define SEC               UINT64_C(1000000000)
+#define HURRY_NS          SEC
 #define MS                UINT64_C(1000000)
 #define CHECKPOINT_MS     60000u
 #define CLOCKS_MS         10000u
@@ -109,13 +113,15 @@ static int check_admission(struct hw_recorder *r, const struct hw_trace_config *
         of_user += s->uid == uid;
         if (c->unique_session_name && s->config.unique_session_name &&
             strcmp(c->unique_session_name, s->config.unique_session_name) == 0)
-            return hw_fail(err, HW_EBUSY, 0, "a session named '%s' is running",
+            return hw_fail(err, HW_EBUSY, 0, "a session named '%s' is already running",
                            c->unique_session_name);
     }
     if (r->stopping)
         return hw_fail(err, HW_EBUSY, 0, "the recorder is ending");
     if (r->sessions.n >= MAX_SESSIONS || of_user >= MAX_SESSIONS_USER)
-        return hw_fail(err, HW_ELIMIT, 0, "too many sessions (%zu in all, %zu of yours)",
+        return hw_fail(err, HW_ELIMIT, 0,
+                       "too many sessions are running (%zu in all, %zu of them yours); end one "
+                       "with heapwise stop",
                        r->sessions.n, of_user);
     return check_semaphores(r, c, err);
 }
@@ -163,9 +169,28 @@ bool hw_session_wants_idle(const struct hw_session *s, uint32_t source)
     return (s->start.flags & HW_START_IDLE) || s->config.heapprofd.v[source].idle_allocations;
 }
 
+/* Prepared programs know one name only. */
+static void tell_taken_name(struct hw_session *s)
+{
+    const struct hw_recorder *r = s->rec;
+    char who[160];
+    int32_t holder;
+    bool later = false;
+    for (size_t i = 0; i < s->sources.n; i++)
+        later |= s->sources.v[i].config->all || s->sources.v[i].config->process_cmdline.n;
+    if (!later || !r->taken_name[0] || !hw_holder_listens(r->taken_name, &holder))
+        return;
+    hw_holder_describe(r->looker, &s->asking.who, holder, who, sizeof who);
+    hw_session_warn(s,
+                    "another recorder%s%s%s is listening at '%s': programs started with LD_PRELOAD "
+                    "from now on connect to that one",
+                    who[0] ? " (" : "", who, who[0] ? ")" : "", r->taken_name);
+}
+
 /* What is asked for and cannot be had is said once, not ignored. */
 static void tell_missing(struct hw_session *s)
 {
+    tell_taken_name(s);
     bool idle = false, at_max = false;
     for (uint32_t i = 0; i < s->config.heapprofd.n; i++) {
         bool wants = hw_session_wants_idle(s, i);
@@ -182,7 +207,8 @@ static void tell_missing(struct hw_session *s)
         hw_session_warn(s, "idle allocations are not measured: the kernel has no idle page bitmap "
                            "(CONFIG_IDLE_PAGE_TRACKING) and no clear_refs");
     if (s->config.has_packages_list)
-        hw_session_warn(s, "linux has no list of packages: android.packages_list stays empty");
+        hw_session_warn(s,
+                        "Linux has no list of Android packages: android.packages_list stays empty");
 }
 
 /* One for each data source, one for its streaming events, one for procpoll.c, one for
@@ -227,12 +253,24 @@ static void let_tick_pass(const struct hw_session *s)
 {
     bool any = false;
     for (size_t i = 0; i < s->sources.n; i++)
-        any |= s->sources.v[i].config->all || s->sources.v[i].config->process_cmdline.n;
+        any |= s->sources.v[i].config->all || s->sources.v[i].config->process_cmdline.n ||
+               s->sources.v[i].config->pids.n;
     if (!any || (s->start.flags & HW_START_LAUNCHED))
         return;
     uint64_t next = (s->start_ticks + 1) * tick_ns();
     for (uint64_t now; (now = hw_now_boottime_ns()) < next;)
         (void)usleep((useconds_t)((next - now) / 1000 + 1)); /* a signal: once more */
+}
+
+/* What the command has started, as the recorder has seen itself. */
+static void take_root(struct hw_session *s, struct hw_control_conn *c)
+{
+    if (!(s->start.flags & HW_START_LAUNCHED) || c->root.pid < 0)
+        return;
+    s->root = c->root;
+    c->root = HW_PID_NONE;
+    s->asking.root = (struct hw_relative){s->root.pid, s->root.start_ticks};
+    s->asking.all_launched = s->rec->embedded && (s->start.flags & HW_START_FOLLOW_FORK);
 }
 
 int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
@@ -249,11 +287,11 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->fd = fd;
     s->uid = uid;
     s->start = *start;
-    hw_asking_init(&s->asking, uid, control ? control->pid : 0, start->flags & HW_START_LAUNCHED,
-                   &r->policy);
+    s->root = HW_PID_NONE;
+    hw_asking_init(&s->asking, &control->who, control->pid, &r->policy);
+    take_root(s, control);
     s->id = ++r->next_session;
     s->generation = ++r->next_generation;
-    s->root = HW_PID_NONE;
     s->started_ns = s->last_checkpoint_ns = now;
     s->start_ticks = hw_now_boottime_ns() / tick_ns();
     s->checkpoint_every_ns = period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
@@ -300,6 +338,7 @@ void hw_session_free(struct hw_session *s)
         return;
     hw_starts_drop(s);
     hw_vec_done(&s->followed);
+    hw_vec_done(&s->missed);
     hw_attach_forget(s);
     hw_start_forget(s);
     hw_inject_forget(s);
@@ -325,15 +364,6 @@ void hw_session_free(struct hw_session *s)
     if (s->control)
         s->control->session = NULL;
     free(s);
-}
-
-void hw_session_set_root(struct hw_session *s, int32_t pid)
-{
-    struct hw_error err;
-    s->root_pid = pid;
-    hw_pid_done(&s->root);
-    if (hw_pid_open(pid, &s->root, &err) < 0)
-        s->root = HW_PID_NONE; /* it has ended already: so will the session, by its command */
 }
 
 /* ---- who is meant ---- */
@@ -374,7 +404,8 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     if (startup ? c->no_startup : c->no_running)
         return false;
     bool meant = c->all && hw_memlog_wants(s, c, pid, st);
-    for (size_t i = 0; !meant && i < c->pids.n; i++)
+    bool numbered = !hw_session_is_later(s, pid); /* a later one only has that number by now */
+    for (size_t i = 0; !meant && numbered && i < c->pids.n; i++)
         meant = c->pids.v[i] == (uint64_t)pid->pid;
     if (!meant && c->process_cmdline.n)
         meant = is_named(s, c, pid, st);
@@ -451,7 +482,9 @@ static void refuse_if_meant(struct hw_session *s, const struct hw_conn *c, const
 {
     for (uint32_t i = 0; i < s->sources.n && !(s->start.flags & HW_START_LAUNCHED); i++) {
         const struct hw_heapprofd_config *h = s->sources.v[i].config;
-        if (h->all || !source_matches(s, h, c, pid, st))
+        bool named = h->process_cmdline.n != 0; /* that it is called so would be told */
+        if (h->all || (named && hw_permission_hides(&s->asking, st)) ||
+            !source_matches(s, h, c, pid, st))
             continue;
         struct hw_control_target_state b = {.pid = pid->pid, .state = HW_TARGET_REJECTED};
         if (hw_session_refuse(s, i, pid->pid, reason))
@@ -468,13 +501,14 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
     if (s->stopping || s->sources.n == 0 || hw_leave_has_left(s, pid) ||
         hw_proc_status(pid->dir, &st) < 0)
         return false;
-    if (hw_permission_profile(&s->asking, pid, &st, &err) < 0) {
+    int rc = hw_permission_profile(&s->asking, pid, &st, &err);
+    if (rc < 0 && rc != HW_EGONE)
         refuse_if_meant(s, c, pid, &st, err.text);
+    if (rc < 0)
         return false;
-    }
     if (s->start.flags & HW_START_LAUNCHED) {
         *source = 0;
-        return hw_launch_matches(s, pid->pid);
+        return hw_launch_matches(s, pid);
     }
     if (is_followed(s, pid, &st, source))
         return true;
@@ -518,7 +552,20 @@ static const struct hw_session *holder(const struct hw_recorder *r, const struct
     return NULL;
 }
 
-static void reject(struct hw_session *s, uint32_t source, int32_t pid)
+/* Of the same recorder. */
+static const char *name_session(const struct hw_session *s, const struct hw_session *has,
+                                char out[256])
+{
+    char who[160] = "";
+    if (has->control)
+        hw_holder_describe(s->rec->looker, &s->asking.who, has->control->pid, who, sizeof who);
+    (void)snprintf(out, 256, "another session profiles it%s%s%s", who[0] ? " (" : "", who,
+                   who[0] ? ")" : "");
+    return out;
+}
+
+/* Said once. */
+static void reject(struct hw_session *s, uint32_t source, int32_t pid, const char *why)
 {
     struct hw_source *src = &s->sources.v[source];
     for (size_t i = 0; i < src->rejected.n; i++)
@@ -527,8 +574,54 @@ static void reject(struct hw_session *s, uint32_t source, int32_t pid)
     if (hw_vec_push(&src->rejected, pid) < 0)
         return; /* one line less in the trace */
     struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_REJECTED};
-    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b,
-                    "another session profiles it");
+    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, why);
+}
+
+void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why)
+{
+    struct hw_conn c = {.pid = pid->pid};
+    uint32_t source;
+    if (session_matches(s, &c, pid, &source))
+        reject(s, source, pid->pid, why);
+}
+
+int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
+                              struct hw_error *err)
+{
+    char who[160];
+    hw_holder_describe(s->rec->looker, &s->asking.who, holder, who, sizeof who);
+    return hw_fail(err, rc, 0, "another recorder has it%s%s%s; end that one first",
+                   who[0] ? " (" : "", who, who[0] ? ")" : "");
+}
+
+void hw_session_called(struct hw_session *s, int32_t pid)
+{
+    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_CALLED};
+    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, NULL);
+}
+
+void hw_session_fail(struct hw_session *s, int32_t pid, const char *text)
+{
+    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_FAILED};
+    char prefix[32];
+    (void)snprintf(prefix, sizeof prefix, "process %d", pid);
+    size_t n = strlen(prefix);
+    bool first = hw_session_refuse(s, /* source = */ 0, pid, text);
+    if (!s->control && first)
+        hw_session_warn(s, "not profiled: %s", text);
+    if (!s->control)
+        return;
+    if (strncmp(text, prefix, n) == 0) /* the message begins with it anyway */
+        text += text[n] == ':' ? n + 2 : n + 1;
+    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, text);
+}
+
+void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid)
+{
+    struct hw_source *src = &s->sources.v[source];
+    for (size_t i = 0; i < src->rejected.n; i++)
+        if (src->rejected.v[i] == pid)
+            src->rejected.v[i--] = src->rejected.v[--src->rejected.n];
 }
 
 /* An image that connects anew has replaced the one we knew: exec closes before it opens. */
@@ -556,8 +649,10 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
             continue;
         /* A program whose handshake took too long asks again while its own session has it. */
         if (found || has) {
+            char why[256];
             if (r->sessions.v[i] != has)
-                reject(r->sessions.v[i], src, pid->pid);
+                reject(r->sessions.v[i], src, pid->pid,
+                       name_session(r->sessions.v[i], has ? has : *session, why));
             continue;
         }
         *session = r->sessions.v[i];
@@ -574,10 +669,11 @@ static void reject_running(struct hw_session *s)
         const struct hw_target *t = s->rec->targets.v[i];
         struct hw_conn c = {.hello = t->hello, .pid = t->pid.pid};
         uint32_t src;
+        char why[256];
         c.hello.flags &= ~(uint32_t)HW_HELLO_STARTUP;
         if (t->session != s && t->phase == HW_PHASE_RUNNING &&
             session_matches(s, &c, &t->pid, &src))
-            reject(s, src, t->pid.pid);
+            reject(s, src, t->pid.pid, name_session(s, t->session, why));
     }
 }
 
@@ -629,11 +725,35 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status)
     hw_starts_drop(s);
     (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
     uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
-    s->stop_deadline_ns = hw_now_monotonic_ns() + wait_ms * MS;
+    s->stopped_ns = hw_now_monotonic_ns();
+    s->stop_deadline_ns = s->stopped_ns + wait_ms * MS;
     s->targets_due = true;
     for (size_t i = 0; i < s->java.n; i++)
         hw_java_source_end(s->java.v[i]);
     finish_targets(s, hw_now_monotonic_ns());
+}
+
+/* What can be written at once is, without names that are not known yet; nothing else is waited for
+ * longer than that takes. */
+void hw_session_hurry(struct hw_session *s)
+{
+    if (!s->stopping || s->hurried)
+        return;
+    s->hurried = true;
+    uint64_t end = hw_now_monotonic_ns() + HURRY_NS;
+    if (s->stop_deadline_ns > end)
+        s->stop_deadline_ns = end;
+    if (s->targets_due)
+        finish_targets(s, s->stop_deadline_ns);
+}
+
+/* Nobody could answer faster for it: that time is not his. */
+void hw_session_wrote(struct hw_session *s, uint64_t began_ns)
+{
+    if (!s->stopping || s->hurried)
+        return;
+    uint64_t since = began_ns > s->stopped_ns ? began_ns : s->stopped_ns;
+    s->stop_deadline_ns += hw_now_monotonic_ns() - since;
 }
 
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err)
@@ -659,6 +779,17 @@ static size_t n_targets_left(const struct hw_session *s)
     return n;
 }
 
+/* Dumps whose numbers are known, and that are not in the file yet. */
+static bool any_to_write(const struct hw_session *s)
+{
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->dump.active && t->dump.snap)
+            return true;
+    }
+    return false;
+}
+
 static void write_end(struct hw_session *s)
 {
     struct hw_error err = {0};
@@ -672,7 +803,7 @@ static void write_end(struct hw_session *s)
     if (rc == HW_OK)
         rc = hw_trace_write_event(s->writer, 5 /* tracing_disabled */, &err);
     if (rc == HW_OK)
-        rc = hw_trace_write_stats(s->writer, &err);
+        rc = hw_trace_write_stats(s->writer, hw_missed_count(s), &err);
     if (rc == HW_OK)
         rc = hw_trace_write_event(s->writer, 4 /* read_tracing_buffers_completed */, &err);
     if (rc < 0 && s->status == HW_OK)
@@ -688,6 +819,7 @@ static void end(struct hw_session *s)
                                  .n_lost = s->n_lost,
                                  .n_targets = s->n_targets,
                                  .n_dumps = s->n_dumps,
+                                 .n_missed = hw_missed_count(s),
                                  .status = s->status};
     hw_control_send(s->control, HW_CTL_ENDED, s->id, &b, sizeof b, s->reason);
 }
@@ -764,22 +896,37 @@ static void tick_progress(struct hw_session *s, uint64_t now)
     s->next_progress_ns = now + PROGRESS_EVERY;
     struct hw_control_progress p = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                     .n_dumps = s->n_dumps,
-                                    .n_targets = (uint32_t)n_targets_left(s)};
+                                    .n_targets = (uint32_t)n_targets_left(s),
+                                    .sampling_ns = hw_rate_spent_ns(s)};
     hw_session_counters(s, &p.n_samples, &p.n_lost);
     hw_control_send(s->control, HW_CTL_PROGRESS, s->id, &p, sizeof p, NULL);
+}
+
+/* Forked children that have asked: one that lives is recorded, one that has ended is told of. */
+static bool hears_children(struct hw_session *s)
+{
+    return hw_missed_counts(s) && hw_clients_hear(s->rec);
+}
+
+static bool is_over(struct hw_session *s)
+{
+    if (n_targets_left(s) != 0)
+        return false;
+    (void)hears_children(s); /* who is left is heard before the file ends */
+    return n_targets_left(s) == 0;
 }
 
 static void check_ends(struct hw_session *s, uint64_t now)
 {
     if (s->config.duration_ms && now - s->started_ns >= s->config.duration_ms * MS)
-        hw_session_stop(s, "its duration is over", HW_OK);
+        hw_session_stop(s, "its duration (-d) has passed", HW_OK);
     else if (s->config.max_file_size_bytes &&
              hw_trace_writer_bytes(s->writer) >= s->config.max_file_size_bytes)
         hw_session_stop(s, "the file has reached max_file_size_bytes", HW_OK);
-    else if ((s->start.flags & HW_START_UNTIL_GONE) && n_targets_left(s) == 0 && hw_leave_nobody(s))
+    else if ((s->start.flags & HW_START_UNTIL_GONE) && hw_leave_nobody(s) && is_over(s))
         hw_session_stop(s, "none of its processes is left", HW_OK);
-    else if ((s->start.flags & HW_START_LAUNCHED) && s->root_pid > 0 && !hw_pid_alive(&s->root) &&
-             n_targets_left(s) == 0)
+    else if ((s->start.flags & HW_START_LAUNCHED) && s->root.pid > 0 && !hw_pid_alive(&s->root) &&
+             is_over(s))
         hw_session_stop(s, "the program has ended", HW_OK);
 }
 
@@ -794,23 +941,31 @@ static void tick_clocks(struct hw_session *s, uint64_t now)
         hw_session_write_failed(s, rc, &err);
 }
 
-/* After the stop's time-out: what has not been drained is dropped, what has is written. */
+/* After the stop's time-out: what has not been drained is dropped, what has is written; to its end,
+ * unless the session is in a hurry. */
 static void tick_stopping(struct hw_session *s, uint64_t now)
 {
+    uint64_t last_wait_ns = s->hurried ? SEC : 5 * SEC;
     if (s->targets_due)
         finish_targets(s, now);
     size_t targets = n_targets_left(s), hooked = targets ? 0 : hw_inject_leave(s), graphs = 0;
     for (size_t i = 0; i < s->java.n; i++)
         graphs += hw_java_source_busy(s->java.v[i]);
     size_t left = targets + hooked + graphs;
-    if (!s->closed && (left == 0 || now > s->stop_deadline_ns + 5 * SEC)) {
+    bool unheard = left == 0 && now < s->stop_deadline_ns && hears_children(s);
+    bool over = now > s->stop_deadline_ns + last_wait_ns && (s->hurried || !any_to_write(s));
+    if (!s->closed && ((left == 0 && !unheard) || over)) {
         if (targets)
-            hw_session_warn(s, "%zu targets did not answer in time: not in the trace", targets);
-        if (hooked)
             hw_session_warn(
-                s, "the hooks are still in %zu processes: these were not stopped in time", hooked);
+                s, "some programs did not answer in time and are missing from the trace: %zu",
+                targets);
+        if (hooked)
+            hw_session_warn(s,
+                            "some processes could not be stopped in time and keep the hooks, which "
+                            "do nothing: %zu",
+                            hooked);
         if (graphs)
-            hw_session_warn(s, "a heap graph was not ready in time: not in the trace");
+            hw_session_warn(s, "a heap graph was not ready in time and is missing from the trace");
         end(s);
         s->closed = true;
     }

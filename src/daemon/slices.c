@@ -31,6 +31,12 @@ void hw_target_slices_done(struct hw_target_slices *s)
     hw_vec_done(&s->threads);
 }
 
+uint64_t hw_target_slices_bytes(const struct hw_target_slices *s)
+{
+    return hw_map64_bytes(&s->names) + hw_map64_bytes(&s->by_tid) +
+           s->threads.cap * sizeof *s->threads.v + s->depth_bytes;
+}
+
 static const struct hw_managed_name *name_of(const struct hw_target_slices *s, uint64_t id)
 {
     uint64_t at = 0;
@@ -110,10 +116,12 @@ static int write_one(struct hw_target *t, const struct hw_fed_slice *r, struct h
     }
     if (rc < 0 || r->id == 0)
         return rc;
+    size_t before = k ? k->open_depths.cap : 0;
     if (!k || k->open_depths.n == MAX_OPEN || hw_vec_push(&k->open_depths, r->depth) < 0) {
         t->slices.n_lost++;
         return HW_OK;
     }
+    t->slices.depth_bytes += (k->open_depths.cap - before) * sizeof *k->open_depths.v;
     const struct hw_managed_name *n = name_of(&t->slices, r->id);
     return hw_slice_write_begin(w, ts, track, file_of(n), function_of(n), err);
 }

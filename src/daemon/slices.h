@@ -28,10 +28,12 @@ struct hw_target_slices {
     HW_VEC(struct hw_slices_thread) threads;
     uint64_t to_boottime; /* from the target's times; 0 = not known yet */
     uint64_t n_lost;      /* of threads or at depths beyond all reason */
+    uint64_t depth_bytes; /* of all threads' open_depths */
 };
 
 /* Keeps a name that belongs to slices; false: it is that of a frame. */
 bool hw_slices_name(struct hw_target_slices *s, const struct hw_managed_name *n);
 void hw_target_slices_done(struct hw_target_slices *s);
+uint64_t hw_target_slices_bytes(const struct hw_target_slices *s);
 
 #endif

@@ -29,10 +29,7 @@ int hw_starts_init(struct hw_recorder *r, struct hw_error *err)
 {
     const struct hw_recorder_options *o = &r->options;
     r->starts = (struct hw_starts){.order = -1, .talk = {-1, on_talk}};
-    r->starts.setup = (struct hw_starts_setup){
-        .socket_path = o->producer_socket ? o->producer_socket : hw_default_producer_socket(),
-        .library = o->library,
-        .policy = &r->policy};
+    r->starts.setup = (struct hw_starts_setup){.library = o->library, .policy = &r->policy};
     return hw_starts_fork(&r->starts.setup, &r->starts.talk.fd, &r->starts.order, &r->starts.pid,
                           err);
 }
@@ -45,7 +42,7 @@ static void lost(struct hw_recorder *r)
         if (r->sessions.v[i]->has_rule && !r->sessions.v[i]->stopping)
             hw_session_warn(r->sessions.v[i],
                             "the processes that watch for starting programs have ended: programs "
-                            "that start from now on are not seen");
+                            "that start from now on are not profiled");
 }
 
 static void send_to_finder(struct hw_recorder *r, const void *m, size_t n)
@@ -53,7 +50,19 @@ static void send_to_finder(struct hw_recorder *r, const void *m, size_t n)
     if (r->starts.lost || !r->starts.ready)
         return; /* when it is ready it is told all */
     if (send(r->starts.talk.fd, m, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        hw_log(WARN, "the finder of starting programs cannot be told: %s", strerror(errno));
+        hw_log(WARN,
+               "the process that watches for starting programs cannot be told what to look for: %s",
+               strerror(errno));
+}
+
+/* Known only since it listens: the service manager may have made the socket, or another recorder
+ * may have the usual name. */
+static void send_socket(struct hw_recorder *r)
+{
+    struct hw_starts_message m = {.type = HW_STARTS_SOCKET};
+    _Static_assert(sizeof r->producer_name <= sizeof m.text, "a socket's name");
+    memcpy(m.text, r->producer_name, sizeof r->producer_name);
+    send_to_finder(r, &m, sizeof m);
 }
 
 /* ---- rules ---- */
@@ -78,25 +87,47 @@ static bool wants_rule(const struct hw_session *s)
     return follows(s);
 }
 
+static void add_entry(struct hw_strbuf *b, char kind, bool sampled, const char *word)
+{
+    hw_strbuf_addc(b, kind);
+    hw_strbuf_addc(b, sampled ? '1' : '0');
+    hw_strbuf_add(b, word, strlen(word) + 1);
+}
+
+/* False: it means everybody. */
+static bool add_memlog(struct hw_strbuf *b, const struct hw_memlog *m)
+{
+    bool all = m->rules.n == 0;
+    for (size_t i = 0; i < m->rules.n; i++) {
+        const struct hw_memlog_rule *r = &m->rules.v[i];
+        all |= r->kind == HW_MEMLOG_ALL;
+        if (r->kind != HW_MEMLOG_ALL)
+            add_entry(b, (char)(HW_STARTS_KIND + (int)r->kind), r->sampled, r->word);
+    }
+    return !all;
+}
+
 static void send_rule(const struct hw_session *s)
 {
     struct hw_starts_message m = {.type = HW_STARTS_RULE,
                                   .session = s->id,
-                                  .uid = s->uid,
+                                  .who = s->asking.who,
+                                  .generation = s->generation,
                                   .pid = s->control ? s->control->pid : 0};
     struct hw_strbuf b = {0}, names = {0};
     for (size_t i = 0; i < s->sources.n; i++) {
         const struct hw_heapprofd_config *c = s->sources.v[i].config;
         if (!means_starting(c))
             continue;
-        m.flags |= c->all ? HW_RULE_ALL : 0;
+        if (c->all && !add_memlog(&names, &c->memlog))
+            m.flags |= HW_RULE_ALL;
         for (size_t k = 0; k < c->process_cmdline.n; k++)
-            hw_strbuf_add(&names, c->process_cmdline.v[k], strlen(c->process_cmdline.v[k]) + 1);
+            add_entry(&names, HW_STARTS_NAME, false, c->process_cmdline.v[k]);
     }
     hw_strbuf_add(&b, &m, sizeof m);
     hw_strbuf_add(&b, names.p, names.n);
     if (b.failed || b.n > HW_STARTS_BYTES)
-        hw_log(WARN, "too many names: programs that start later are not seen");
+        hw_log(WARN, "too many names to watch for: programs that start later are not profiled");
     else
         send_to_finder(s->rec, b.p, b.n);
     hw_strbuf_done(&names);
@@ -107,19 +138,32 @@ static void send_rule(const struct hw_session *s)
 
 /* ---- findings ---- */
 
+/* There was one before, and none for a moment: what started then nobody tells. */
+static void rescan_gap(struct hw_session *s)
+{
+    if ((s->start.flags & HW_START_RESCAN) && s->scan.n == 0)
+        hw_attach_scan(s);
+}
+
 static void take(struct hw_recorder *r, const struct hw_starts_message *m)
 {
+    bool again;
     switch (m->type) {
     case HW_STARTS_READY:
+        again = r->starts.ready;
         r->starts.ready = true;
         r->starts.flags = m->flags;
         hw_log(INFO, "starting programs are %s",
                m->flags & HW_STARTS_HOLDS   ? "held at their exec"
                : m->flags & HW_STARTS_HEARS ? "found by the process connector"
                                             : "found in /proc");
+        send_socket(r);
         for (size_t i = 0; i < r->sessions.n; i++)
-            if (r->sessions.v[i]->has_rule && !r->sessions.v[i]->stopping)
+            if (r->sessions.v[i]->has_rule && !r->sessions.v[i]->stopping) {
                 send_rule(r->sessions.v[i]);
+                if (again)
+                    rescan_gap(r->sessions.v[i]);
+            }
         break;
     case HW_STARTS_RULED:
         r->starts.n_ruled++;

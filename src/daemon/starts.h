@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proc/access.h"
+
 struct hw_error;
 struct hw_policy;
 struct hw_recorder;
@@ -34,24 +36,30 @@ struct hw_session;
 #define HW_STARTS_BYTES (64u * 1024) /* of one message */
 
 enum hw_starts_type {
-    HW_STARTS_RULE =
-        1, /* to the finder: struct hw_starts_rule, then the names, each with its NUL */
+    HW_STARTS_RULE = 1,   /* to the finder: then entries, each with its NUL (below) */
     HW_STARTS_DROP = 2,   /* a session is over */
     HW_STARTS_FOLLOW = 3, /* what this process starts is meant, too */
+    HW_STARTS_SOCKET = 4, /* where clients connect; before the first rule */
     HW_STARTS_READY = 16, /* from the finder: it runs (again) and knows no rules */
     HW_STARTS_RULED = 17, /* the rule holds from now on */
     HW_STARTS_FOUND = 18  /* a process to be looked at that runs already */
 };
 
-enum hw_starts_rule_flags { HW_RULE_ALL = 1, HW_RULE_NAMES_ARE_NEW = 2 };
+/* An entry of a rule: one of these, '1' for one in three of them or '0', then the word. */
+#define HW_STARTS_NAME 'n' /* a name as of the configuration's process_cmdline */
+#define HW_STARTS_KIND 'A' /* + enum hw_memlog_kind: of a source that means some of all */
+
+enum hw_starts_rule_flags { HW_RULE_ALL = 1 };
 
 struct hw_starts_message {
     uint32_t type;
     uint32_t flags; /* READY: HW_STARTS_HOLDS...; RULE: hw_starts_rule_flags */
     uint64_t session;
-    uint32_t uid;   /* RULE: who asks */
-    int32_t pid;    /* RULE: of the command; FOLLOW, FOUND */
-    char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held */
+    struct hw_asker who; /* RULE: who asks */
+    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND */
+    uint32_t generation; /* RULE: of the session */
+    char text[112];      /* FOUND: why it could not be prepared at its start; "" = it was not held.
+                          * SOCKET: a path or '@name' */
 };
 
 #define HW_STARTS_HOLDS   1u /* programs are held at their exec */
@@ -60,8 +68,7 @@ struct hw_starts_message {
 
 /* What the three have to know from the beginning. */
 struct hw_starts_setup {
-    const char *socket_path,
-        *library; /* of the recorder's clients; NULL library = none is placed */
+    const char *library; /* of the recorder's clients; NULL = none is placed */
     const struct hw_policy *policy;
 };
 
@@ -72,19 +79,30 @@ int hw_starts_fork(const struct hw_starts_setup *s, int *talk, int *order, int32
                    struct hw_error *err);
 
 /*
- * Memory of the three. Names: written by the finder, version odd meanwhile (release; pairs with the
- * answerer's acquire). skip: of the guard; a process whose memory did not answer is left alone.
+ * Memory of the three. Names and groups: written by the finder, version odd meanwhile (release;
+ * pairs with the answerer's acquire). skip: of the guard; a process whose memory did not answer is
+ * left alone, and so is every process of a user who had several of them.
  */
 #define HW_STARTS_SKIP  64u
+#define HW_STARTS_USERS 64u
 #define HW_STARTS_NAMES (HW_STARTS_BYTES - 256u)
+#define HW_STARTS_GROUP 'g'
+#define HW_STARTS_ROLE  'r'
+enum hw_starts_ask {
+    HW_STARTS_ASK_MEANT, /* only whom a name, a group or a role means */
+    HW_STARTS_ASK_ALL,   /* everybody may be meant: the finder judges */
+    HW_STARTS_ASK_NAMED  /* and not all names are there */
+};
 struct hw_starts_shared {
     _Atomic uint32_t version;
-    uint32_t ask_always; /* everybody may be meant: the finder judges */
+    uint32_t ask_always; /* enum hw_starts_ask */
     uint32_t n_bytes;
-    char names[HW_STARTS_NAMES];            /* each with its NUL */
+    char names[HW_STARTS_NAMES]; /* HW_STARTS_NAME, _GROUP or _ROLE, the word, NUL; and so on */
     _Atomic int32_t answerer_at, finder_at; /* whose memory is being read; 0 = nobody's */
     uint32_t n_skip;
     int32_t skip[HW_STARTS_SKIP];
+    _Atomic uint32_t n_skip_users;
+    uint32_t skip_users[HW_STARTS_USERS];
 };
 bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid);
 
@@ -109,20 +127,37 @@ bool hw_starts_can_hold(void);
 
 /* ---- starts_judge.c: at an exec, while its call waits ---- */
 
-/* argv[0] of the execve in which the thread is; *reading is set while its memory is read. 1 = that;
- * 0 = there is none; HW_EBUSY = not to be had by until_ns (hw_now_monotonic_ns). */
-int hw_starts_read_argv0(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                         int32_t tid, uint64_t until_ns, char *out, size_t max);
+struct hw_starts_exec {
+    char argv0[512], path[512]; /* as its caller gives them */
+    uint64_t argv, env;         /* where they are */
+    uint64_t key;               /* the same as long as it is the same call */
+};
+
+/* The execve in which the thread is; *reading is set while its memory is read. 1 = that; 0 = there
+ * is none; HW_EBUSY = not to be had by until_ns (hw_now_monotonic_ns). */
+int hw_starts_read_exec(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
+                        int32_t tid, uint64_t until_ns, struct hw_starts_exec *out);
+/* Its role as config/memlog.h has it, of the arguments and the environment that it will have;
+ * *reading as above. */
+void hw_starts_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_starts_exec *e,
+                         char role[64]);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
- * waited for. */
-int hw_starts_read_interpreter(int fd, char *out, size_t max);
+ * waited for, and may not be. */
+int hw_starts_read_interpreter(int fd, bool may_wait, char *out, size_t max);
 bool hw_starts_is_loader(int fd);
+/* May the answerer read control groups itself? */
+bool hw_starts_groups_at_once(void);
+/* HW_ELIMIT: there is more of it than is read here. */
+int hw_starts_read_group(int32_t tid, char *out, size_t max);
 
 /* ---- starts_answer.c and starts_find.c: never return ---- */
 
-struct hw_starts_question {
+struct hw_starts_question { /* with it comes a descriptor of the file */
     uint32_t number;
     int32_t tid;
+    uint64_t until_ns; /* then the answerer does not wait any more */
+    uint32_t unnamed;  /* 1: no name means it */
+    uint32_t pad;
 };
 
 struct hw_starts_answer {

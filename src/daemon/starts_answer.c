@@ -31,7 +31,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_send.h"
 #include "config/config.h"
+#include "config/memlog.h"
 
 #include "base/banned.h"
 
@@ -61,9 +63,10 @@ struct answerer {
     const struct hw_starts_shared *shared;
     _Atomic int32_t *reading;
     int group, finder, mounts;
-    uint32_t version; /* of the names below */
-    bool ask_always;
+    uint32_t version;    /* of the names below */
+    uint32_t ask_always; /* enum hw_starts_ask */
     uint32_t n_bytes, next_recent;
+    bool has_names, has_groups, has_roles;
     char names[HW_STARTS_NAMES];
     int32_t recent[RECENT]; /* threads whose exec was seen: what they open next is the loader */
     uint32_t n_marks, next;
@@ -162,16 +165,17 @@ static void allow(struct answerer *a, int fd)
     (void)close(fd); /* read only */
 }
 
-static bool ask(struct answerer *a, int fd, int32_t tid, uint64_t now)
+static bool ask(struct answerer *a, int fd, int32_t tid, bool unnamed, uint64_t now)
 {
     struct question *q = NULL;
     for (size_t i = 0; i < MAX_OPEN && !q && a->n_open < MAX_OPEN; i++)
         if (a->open[i].fd < 0)
             q = &a->open[i];
-    struct hw_starts_question m = {.number = ++a->next, .tid = tid};
-    if (!q || send(a->finder, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    struct hw_starts_question m = {
+        .number = ++a->next, .tid = tid, .until_ns = now + ANSWER_NS, .unnamed = unnamed};
+    if (!q || hw_fd_send(a->finder, &m, sizeof m, &fd, 1, MSG_DONTWAIT) < 0)
         return false;
-    *q = (struct question){fd, m.number, now + ANSWER_NS};
+    *q = (struct question){fd, m.number, m.until_ns};
     a->n_open++;
     return true;
 }
@@ -188,6 +192,14 @@ static void take_names(struct answerer *a)
     a->n_bytes = s->n_bytes <= sizeof a->names ? s->n_bytes : 0;
     a->ask_always = s->ask_always;
     memcpy(a->names, s->names, a->n_bytes);
+    if (a->n_bytes)
+        a->names[a->n_bytes - 1] = '\0'; /* which it is, but in the middle of a change */
+    a->has_names = a->has_groups = a->has_roles = false;
+    for (uint32_t i = 0; i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1) {
+        a->has_names |= a->names[i] == HW_STARTS_NAME;
+        a->has_groups |= a->names[i] == HW_STARTS_GROUP;
+        a->has_roles |= a->names[i] == HW_STARTS_ROLE;
+    }
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&s->version, memory_order_relaxed) == version)
         a->version = version; /* else they are copied again with the next event */
@@ -196,9 +208,38 @@ static void take_names(struct answerer *a)
 static bool is_wanted(const struct answerer *a, const char *name)
 {
     for (uint32_t i = 0; i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
-        if (hw_config_name_matches(a->names + i, name))
+        if (a->names[i] == HW_STARTS_NAME && hw_config_name_matches(a->names + i + 1, name))
             return true;
     return false;
+}
+
+/* Or that cannot be said. */
+static bool is_in_wanted_group(const struct answerer *a, int32_t tid)
+{
+    char group[512];
+    if (!a->has_groups)
+        return false;
+    int rc = hw_starts_read_group(tid, group, sizeof group);
+    for (uint32_t i = 0; rc == HW_OK && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
+        if (a->names[i] == HW_STARTS_GROUP && hw_memlog_is_in_group(group, a->names + i + 1))
+            return true;
+    return rc == HW_ELIMIT;
+}
+
+/* The same. */
+static bool has_wanted_role(struct answerer *a, int32_t tid, uint64_t until_ns)
+{
+    struct hw_starts_exec exec;
+    char role[64];
+    if (!a->has_roles)
+        return false;
+    int rc = hw_starts_read_exec(a->shared, a->reading, tid, until_ns, &exec);
+    if (rc == 1)
+        hw_starts_read_role(a->reading, tid, &exec, role);
+    for (uint32_t i = 0; rc == 1 && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
+        if (a->names[i] == HW_STARTS_ROLE && strcmp(a->names + i + 1, role) == 0)
+            return true;
+    return rc == HW_EBUSY;
 }
 
 static bool was_recent(struct answerer *a, int32_t tid)
@@ -221,18 +262,28 @@ static bool is_no_more_asked(struct answerer *a, int fd)
     return true;
 }
 
-static bool may_be_meant(struct answerer *a, int fd, int32_t tid, uint64_t until_ns)
+/* Or by whom that cannot be said. */
+static bool has_wanted_name(struct answerer *a, int fd, int32_t tid, uint64_t until_ns)
 {
+    struct hw_starts_exec exec;
     char name[512];
+    if (!a->has_names)
+        return false;
+    int rc = hw_starts_read_exec(a->shared, a->reading, tid, until_ns, &exec);
+    if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, exec.argv0)))
+        return true;
+    rc = hw_starts_read_interpreter(fd, /* may_wait = */ false, name, sizeof name);
+    return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
+}
+
+/* Whether the finder is asked. */
+static bool may_be_meant(struct answerer *a, int fd, int32_t tid, uint64_t until_ns, bool *unnamed)
+{
     if (was_recent(a, tid) && is_no_more_asked(a, fd))
         return false;
-    if (a->ask_always)
-        return true;
-    int rc = hw_starts_read_argv0(a->shared, a->reading, tid, until_ns, name, sizeof name);
-    if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, name)))
-        return true;
-    rc = hw_starts_read_interpreter(fd, name, sizeof name);
-    return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
+    *unnamed = a->ask_always != HW_STARTS_ASK_NAMED && !has_wanted_name(a, fd, tid, until_ns);
+    return a->ask_always != HW_STARTS_ASK_MEANT || !*unnamed || is_in_wanted_group(a, tid) ||
+           has_wanted_role(a, tid, until_ns);
 }
 
 static void on_events(struct answerer *a)
@@ -244,15 +295,15 @@ static void on_events(struct answerer *a)
     take_names(a);
     const struct fanotify_event_metadata *e = (const void *)buffer;
     for (; n > 0 && FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n)) {
+        bool unnamed = false;
         if (e->fd < 0)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid, now + LOOK_NS) ||
-                 !ask(a, e->fd, e->pid, now))
+        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid, now + LOOK_NS, &unnamed) ||
+                 !ask(a, e->fd, e->pid, unnamed, now))
             allow(a, e->fd);
     }
-    hw_starts_limit(0);
 }
 
 static void answered(struct answerer *a, struct question *q)
@@ -325,7 +376,9 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
             on_finder(&a);
         if (p[0].revents)
             on_events(&a);
-        if (p[2].revents & POLLPRI)
+        if (p[2].revents & POLLPRI) {
+            hw_starts_limit(HW_STARTS_STANDS_MS);
             (void)mark_all(&a); /* what is there already stays */
+        }
     }
 }

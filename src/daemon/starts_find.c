@@ -1,9 +1,15 @@
 /*
  * starts_find.c - which of the programs that start are meant, and the client put into them
  *
- *   question (exec of FILE by TID) ── argv[0] of its execve, or FILE's #! line ──> not meant:
- * answer │ meant seize TID (stops at the end of its execve), answer ──> stopped ──> name,
- * permission └──> variables onto its stack (inject/start.h) ──> let go
+ *   question (exec of FILE by TID)
+ *     -> name, group, role and user of what will run, policy, FILE: not meant, not possible: answer
+ *     -> meant: TID is seized (it stops at the end of its execve), answer
+ *          -> stopped: all of that once more, of what runs now
+ *               -> variables onto its stack (inject/start.h) -> let go
+ *     -> its call cannot be read yet: until shortly before the answerer's time is over; then
+ * answer, and a look at what runs
+ *
+ * So nothing is done to a program that nobody asked for; it waits for the answer.
  *
  * The rest is for what nobody held (file systems that are not marked, no privilege, a program that
  * takes no library) and for names that come later: exec and comm events of the process connector,
@@ -31,6 +37,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -39,32 +46,32 @@
 #include "base/log.h"
 #include "base/map64.h"
 #include "base/vec.h"
-#include "config/config.h"
-#include "daemon/names.h"
-#include "daemon/permission.h"
+#include "config/memlog.h"
+#include "daemon/pace.h"
+#include "daemon/starts_rules.h"
 #include "inject/start.h"
+#include "proc/file.h"
 #include "proc/number.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
 
 #define MS         UINT64_C(1000000)
-#define ROUND_MS   500u        /* a round of work that takes longer does not come back */
-#define LOOK_NS    (3 * MS)    /* for one that has asked and does not wait yet */
-#define HELD_NS    (200 * MS)  /* an execve that has not ended by then is let go */
-#define SCAN_REST  60          /* times the time that a look through /proc took, */
-#define SCAN_FAST  (25 * MS)   /* and at least, when nobody tells of programs that start */
-#define SCAN_SLOW  (1000 * MS) /* or when it is for titles only */
-#define COMM_BYTES 64u
-
-struct rule {
-    uint64_t session;
-    uint32_t uid;
-    bool all;
-    struct hw_asking asking;
-    char *text; /* owned: names */
-    HW_VEC(const char *) names;
-};
+#define ROUND_MS   500u      /* a round of work that takes longer does not come back */
+#define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
+#define LATER_NS   (60 * MS) /* an exec that was allowed is over by then */
+#define LATER_STEP (2 * MS)
+#define HELD_NS    (200 * MS) /* an execve that has not ended by then is let go */
+#define SCAN_REST  60         /* times the time that a look through /proc took, */
+#define SCAN_FAST  (25 * MS)  /* and at least, when nobody tells of programs that start */
+#define SCAN_SLOW                                                                                  \
+    (1000 * MS) /* or when it is for titles only; then it may cost a 200th of a core */
+#define SCAN_REST_SLOW 200
+#define COMM_BYTES     64u
+#define SAME           UINT64_C(0xff) /* of a value in seen: how often it was the same */
+#define AGAIN_NS       (1000 * MS)    /* the same program in the same process by then: */
+#define AGAIN_MOST     2              /* so often, as a sanitizer executes it without the library */
+#define N_PLACED       64u
 
 struct held {
     int32_t tid;
@@ -72,15 +79,42 @@ struct held {
     bool interrupted;
 };
 
+/* Its caller is not seen waiting yet. */
+struct waiting {
+    struct hw_starts_question q;
+    int fd; /* of the file; owned */
+};
+
+/* To be looked at once its exec is over. */
+struct later {
+    int32_t pid;
+    uint64_t next_ns, until_ns;
+    char why[112];
+};
+
+struct placed {
+    int32_t pid;
+    uint32_t n;
+    uint64_t start_ticks, until_ns;
+    dev_t dev;
+    ino_t ino;
+};
+
 struct finder {
     const struct hw_starts_setup *setup;
     struct hw_starts_shared *shared;
+    struct hw_start_world world;
+    char socket_path[112];                    /* of the recorder's clients */
     int recorder, answerer, events, children; /* -1 = none */
     bool holds;
-    HW_VEC(struct rule) rules;
+    struct hw_starts_rules rules;
     HW_VEC(struct held) held;
-    HW_VEC(int32_t) followed;
-    struct hw_map64 seen; /* pid → hash of its names */
+    HW_VEC(struct waiting) waiting;
+    HW_VEC(struct later) later;
+    struct hw_starts_scripts scripts;
+    struct placed placed[N_PLACED]; /* by the pid */
+    struct hw_map64 seen;           /* pid → hash of its names, see SAME */
+    uint64_t n_scans;
     bool has_seen;
     uint64_t next_scan_ns;
 };
@@ -95,133 +129,7 @@ static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, c
         _exit(0); /* full: it is stopped; a look through /proc tells later */
 }
 
-/* ---- rules ---- */
-
-static void rule_done(struct rule *r)
-{
-    hw_asking_done(&r->asking);
-    hw_vec_done(&r->names);
-    free(r->text);
-}
-
-static void drop_rule(struct finder *f, uint64_t session)
-{
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (f->rules.v[i].session == session) {
-            rule_done(&f->rules.v[i]);
-            f->rules.v[i] = f->rules.v[--f->rules.n];
-            return;
-        }
-}
-
-static void add_rule(struct finder *f, const struct hw_starts_message *m, const char *names,
-                     size_t n)
-{
-    struct rule r = {.session = m->session, .uid = m->uid, .all = m->flags & HW_RULE_ALL};
-    r.text = malloc(n + 1);
-    if (!r.text)
-        _exit(1);
-    memcpy(r.text, names, n);
-    r.text[n] = '\0';
-    for (char *p = r.text; p < r.text + n; p += strlen(p) + 1)
-        if (hw_vec_push(&r.names, (const char *)p) < 0)
-            _exit(1);
-    hw_asking_init(&r.asking, m->uid, m->pid, /* launched = */ false, f->setup->policy);
-    drop_rule(f, r.session);
-    if (hw_vec_push(&f->rules, r) < 0)
-        _exit(1);
-}
-
-static bool is_followed(const struct finder *f, int32_t pid)
-{
-    for (size_t i = 0; i < f->followed.n; i++)
-        if (f->followed.v[i] == pid)
-            return true;
-    return false;
-}
-
-/* ---- a process by what it says of itself ---- */
-
-struct person {
-    int dir; /* /proc/PID */
-    struct hw_proc_status status;
-    char *cmdline; /* owned */
-    size_t n;
-    char exe[256];
-};
-
-static void person_done(struct person *p)
-{
-    if (p->dir >= 0)
-        (void)close(p->dir);
-    free(p->cmdline);
-}
-
-static bool person_read(struct finder *f, int32_t pid, struct person *p)
-{
-    *p = (struct person){.dir = -1};
-    if (hw_starts_is_skipped(f->shared, pid))
-        return false;
-    p->dir = hw_proc_open_dir(pid);
-    f->shared->finder_at = pid;
-    bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
-                hw_proc_status(p->dir, &p->status) == HW_OK;
-    f->shared->finder_at = 0;
-    if (good)
-        hw_proc_exe_name(p->dir, p->exe, sizeof p->exe);
-    else
-        person_done(p);
-    return good;
-}
-
-static bool rule_means(const struct rule *r, const struct person *p)
-{
-    bool meant = r->all;
-    if (r->uid != 0 && r->uid != p->status.uid)
-        return false;
-    for (size_t i = 0; !meant && i < r->names.n; i++)
-        meant = hw_name_is_meant(r->names.v[i], p->cmdline, p->n, p->status.name, p->exe);
-    return meant;
-}
-
-static bool is_meant(const struct finder *f, const struct person *p)
-{
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (rule_means(&f->rules.v[i], p))
-            return true;
-    return is_followed(f, p->status.ppid) || is_followed(f, p->status.tgid);
-}
-
 /* ---- at the exec: the answerer has looked at its arguments ---- */
-
-static bool judges_names(const struct finder *f)
-{
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (f->rules.v[i].all)
-            return false;
-    return f->followed.n == 0;
-}
-
-static void publish_names(struct finder *f)
-{
-    struct hw_starts_shared *s = f->shared;
-    uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
-    atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    s->n_bytes = 0;
-    s->ask_always = !judges_names(f);
-    for (size_t i = 0; i < f->rules.n; i++)
-        for (size_t k = 0; k < f->rules.v[i].names.n; k++) {
-            size_t n = strlen(f->rules.v[i].names.v[k]) + 1;
-            if (n > sizeof s->names - s->n_bytes) { /* of several sessions together */
-                s->ask_always = true;
-                continue;
-            }
-            memcpy(s->names + s->n_bytes, f->rules.v[i].names.v[k], n);
-            s->n_bytes += (uint32_t)n;
-        }
-    atomic_store_explicit(&s->version, version + 2, memory_order_release);
-}
 
 static bool is_held(const struct finder *f, int32_t tid)
 {
@@ -231,71 +139,127 @@ static bool is_held(const struct finder *f, int32_t tid)
     return false;
 }
 
-static bool belongs_to_followed(const struct finder *f, int32_t tid)
-{
-    struct hw_proc_status st;
-    hw_autofd int dir = f->followed.n ? hw_proc_open_dir(tid) : -1;
-    if (dir < 0 || hw_proc_status(dir, &st) < 0)
-        return false;
-    return is_followed(f, st.tgid) || is_followed(f, st.ppid);
-}
-
-/* A script's interpreter is not asked for here: it is found when it runs. */
-static bool has_wanted_name(const struct finder *f, int32_t tid)
-{
-    char name[512];
-    int rc = hw_starts_read_argv0(f->shared, &f->shared->finder_at, tid,
-                                  hw_now_monotonic_ns() + LOOK_NS, name, sizeof name);
-    if (rc != 1)
-        return rc == HW_EBUSY; /* it is known at the end of its execve */
-    for (size_t i = 0; i < f->rules.n; i++)
-        for (size_t k = 0; k < f->rules.v[i].names.n; k++)
-            if (hw_config_name_matches(f->rules.v[i].names.v[k], name))
-                return true;
-    return false;
-}
-
-static void hold(struct finder *f, int32_t tid)
+/* False: somebody else traces it. */
+static bool hold(struct finder *f, int32_t tid)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
-        return; /* somebody else's: it is looked at once it runs */
+        return false;
     if (hw_vec_push(&f->held, ((struct held){tid, hw_now_monotonic_ns() + HELD_NS, false})) < 0)
         _exit(1); /* which lets it go */
+    return true;
 }
 
-/* A user's rules are about his own processes. */
-static bool of_interest(const struct finder *f, int dir)
+/* With other rights than its starter's: never touched. */
+static bool changes_rights(int fd)
 {
     struct stat st;
-    if (f->rules.n == 0 || fstat(dir, &st) < 0)
-        return false;
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (f->rules.v[i].uid == 0 || f->rules.v[i].uid == st.st_uid)
-            return true;
-    return false;
+    return fstat(fd, &st) < 0 || (st.st_mode & (S_ISUID | S_ISGID)) ||
+           fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
-/* What the answerer could not decide by the name. */
-static bool may_be_meant(struct finder *f, int32_t tid)
+/* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
+ * known yet; else nobody asks for it. */
+static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_starts_person *p,
+                        struct hw_error *err)
 {
-    hw_autofd int dir = hw_proc_open_dir(tid);
-    if (dir < 0 || !of_interest(f, dir))
+    struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
+    bool is_thread = p->status.tgid != tid;
+    if (!hw_starts_rules_mean(&f->rules, p) || changes_rights(fd) ||
+        (is_thread ? hw_pid_open(p->status.tgid, &pid, NULL) < 0 : p->start_ticks == 0))
+        return HW_EPERM;
+    int rc = hw_starts_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
+    if (is_thread)
+        hw_pid_done(&pid);
+    char start[2] = "";
+    bool script = pread(fd, start, 2, 0) == 2 && memcmp(start, "#!", 2) == 0;
+    const char *why = rc == HW_OK && !script ? hw_start_file_forbids(fd) : NULL;
+    return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
+}
+
+static int judge(struct finder *f, const struct hw_starts_question *q, int fd, int32_t *pid,
+                 struct hw_error *err)
+{
+    hw_autofd int dir = hw_proc_open_dir(q->tid);
+    struct hw_starts_person p = {.dir = dir};
+    int rc = HW_EPERM;
+    if (p.dir >= 0 && f->setup->library && !is_held(f, q->tid) &&
+        hw_starts_rules_concern(&f->rules, p.dir) &&
+        (!q->unnamed || hw_starts_rules_may_mean_unnamed(&f->rules, &p)))
+        rc = hw_starts_person_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
+    if (rc == 1)
+        rc = judge_person(f, q->tid, fd, &p, err);
+    *pid = p.status.tgid ? p.status.tgid : q->tid;
+    hw_starts_person_done(&p);
+    return rc;
+}
+
+static void look_later(struct finder *f, int32_t pid, const char *why)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    struct later l = {.pid = pid, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
+    (void)snprintf(l.why, sizeof l.why, "%.111s", why);
+    if (hw_vec_push(&f->later, l) < 0)
+        _exit(1);
+}
+
+/* False: ask again. */
+static bool decide(struct finder *f, const struct hw_starts_question *q, int fd)
+{
+    struct hw_error err = {0};
+    int32_t pid = q->tid;
+    uint64_t now = hw_now_monotonic_ns();
+    bool late = now + MARGIN_NS >= q->until_ns;
+    int rc = now < q->until_ns ? judge(f, q, fd, &pid, &err) : HW_EBUSY;
+    if (rc == HW_EBUSY && !late)
         return false;
-    for (size_t i = 0; i < f->rules.n; i++)
-        if (f->rules.v[i].all)
-            return true;
-    return !f->shared->ask_always || belongs_to_followed(f, tid) || has_wanted_name(f, tid);
+    bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid);
+    if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
+        look_later(f, pid, rc == HW_EUNSUPPORTED ? err.text : "");
+    struct hw_starts_answer a = {.number = q->number};
+    if (f->answerer >= 0)
+        (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
+    return true;
+}
+
+static void ask_again(struct finder *f)
+{
+    for (size_t i = 0; i < f->waiting.n;) {
+        struct waiting *w = &f->waiting.v[i];
+        if (!decide(f, &w->q, w->fd)) {
+            i++;
+            continue;
+        }
+        (void)close(w->fd); /* read only */
+        f->waiting.v[i] = f->waiting.v[--f->waiting.n];
+    }
+}
+
+/* A question and its file; what recv gives. */
+static ssize_t receive(int socket, struct waiting *out)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    struct iovec io = {&out->q, sizeof out->q};
+    struct msghdr m = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    out->fd = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(&out->fd, CMSG_DATA(c), sizeof out->fd);
+    return n;
 }
 
 static void on_questions(struct finder *f)
 {
-    struct hw_starts_question q;
+    struct waiting w;
     ssize_t n;
-    while ((n = recv(f->answerer, &q, sizeof q, MSG_DONTWAIT)) == sizeof q) {
-        if (f->setup->library && !is_held(f, q.tid) && may_be_meant(f, q.tid))
-            hold(f, q.tid);
-        struct hw_starts_answer a = {.number = q.number};
-        (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
+    while ((n = receive(f->answerer, &w)) == sizeof w.q) {
+        if (!decide(f, &w.q, w.fd)) {
+            if (hw_vec_push(&f->waiting, w) < 0)
+                _exit(1);
+        } else if (w.fd >= 0) {
+            (void)close(w.fd); /* read only */
+        }
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -305,22 +269,40 @@ static void on_questions(struct finder *f)
 
 /* ---- at the end of the execve ---- */
 
+/* The client leaves a program with a sanitizer by executing it without itself (client/sanitizer.c):
+ * who puts it in again each time would never see it run. Others that execute themselves, to change
+ * their environment, do it once. */
+static int check_again(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
+{
+    struct stat st;
+    struct placed *p = &f->placed[(uint32_t)pid->pid % N_PLACED];
+    uint64_t now = hw_now_monotonic_ns();
+    if (fstatat(pid->dir, "exe", &st, 0) < 0)
+        return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
+    if (p->pid != pid->pid || p->start_ticks != pid->start_ticks || p->dev != st.st_dev ||
+        p->ino != st.st_ino || now >= p->until_ns)
+        *p = (struct placed){pid->pid, 0, pid->start_ticks, now + AGAIN_NS, st.st_dev, st.st_ino};
+    if (p->n++ < AGAIN_MOST)
+        return HW_OK;
+    return hw_fail(err, HW_EUNSUPPORTED, 0,
+                   "process %d executes itself again and again when the client library is "
+                   "preloaded; it is left alone",
+                   pid->pid);
+}
+
 /* HW_EPERM without a text: not meant. */
 static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
 {
-    struct person p;
-    struct hw_start_request q = {pid, f->setup->library, f->setup->socket_path};
-    int rc = HW_EPERM;
-    err->text[0] = '\0';
-    if (!person_read(f, pid->pid, &p))
+    struct hw_starts_person p;
+    struct hw_start_request q = {pid, &p.status, f->setup->library, f->socket_path, &f->world};
+    if (!hw_starts_person_read(&f->rules, f->shared, pid, &p))
         return HW_EGONE;
-    for (size_t i = 0; rc == HW_EPERM && i < f->rules.n; i++)
-        if (rule_means(&f->rules.v[i], &p) || is_followed(f, p.status.ppid) ||
-            is_followed(f, pid->pid))
-            rc = hw_permission_profile(&f->rules.v[i].asking, pid, &p.status, err);
+    int rc = hw_starts_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
+    if (rc == HW_OK)
+        rc = check_again(f, pid, err);
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
-    person_done(&p);
+    hw_starts_person_done(&p);
     return rc;
 }
 
@@ -343,14 +325,33 @@ static void forget_held(struct finder *f, size_t i)
     f->held.v[i] = f->held.v[--f->held.n];
 }
 
-static void look_at(struct finder *f, int32_t pid, uint32_t flags)
+/* True: it is meant, and the recorder is told. */
+static bool look_at(struct finder *f, int32_t pid, uint32_t flags, const char *why)
 {
-    struct person p;
-    if (!person_read(f, pid, &p))
-        return;
-    if (p.status.tgid == pid && is_meant(f, &p))
-        tell(f, HW_STARTS_FOUND, flags, pid, NULL);
-    person_done(&p);
+    struct hw_starts_person p;
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
+    if (!hw_starts_person_read(&f->rules, f->shared, &who, &p))
+        return false;
+    bool meant = p.status.tgid == pid && hw_starts_rules_mean(&f->rules, &p);
+    if (meant)
+        tell(f, HW_STARTS_FOUND, flags, pid, why);
+    hw_starts_person_done(&p);
+    return meant;
+}
+
+static void look_again(struct finder *f, uint64_t now)
+{
+    for (size_t i = 0; i < f->later.n;) {
+        struct later *l = &f->later.v[i];
+        bool due = now >= l->next_ns;
+        if (due)
+            l->next_ns = now + LATER_STEP;
+        if (due && (look_at(f, l->pid, 0, l->why) || now >= l->until_ns))
+            f->later.v[i] = f->later.v[--f->later.n];
+        else
+            i++;
+    }
 }
 
 static void on_stop(struct finder *f, int32_t pid, int status)
@@ -370,7 +371,7 @@ static void on_stop(struct finder *f, int32_t pid, int status)
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
-            look_at(f, pid, 0);
+            (void)look_at(f, pid, 0, NULL);      /* else it is not meant */
         } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {
@@ -425,11 +426,11 @@ static void on_event(struct finder *f, const struct proc_event *e)
 {
     switch ((int)e->what) {
     case PROC_EVENT_EXEC:
-        look_at(f, e->event_data.exec.process_tgid, 0);
+        (void)look_at(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
         break;
     case PROC_EVENT_COMM:
         if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
-            look_at(f, e->event_data.comm.process_tgid, HW_STARTS_RENAMED);
+            (void)look_at(f, e->event_data.comm.process_tgid, HW_STARTS_RENAMED, NULL);
         break;
     default:
         break;
@@ -465,20 +466,44 @@ static bool hash_names(struct finder *f, int32_t pid, int dir, uint64_t *out)
     return true;
 }
 
+/* Starts and short names are told: what is left for this look are titles. */
+static bool is_told(const struct finder *f)
+{
+    return f->holds || f->events >= 0;
+}
+
+static bool is_due(const struct finder *f, int32_t pid, uint64_t before)
+{
+    return !is_told(f) || hw_pace_title_is_due(f->n_scans, pid, before & SAME);
+}
+
+static uint64_t once_more(uint64_t before)
+{
+    return before + ((before & SAME) < SAME);
+}
+
 static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
 {
-    struct person p;
+    struct hw_starts_person p;
     uint64_t before, hash;
-    hw_autofd int dir = hw_proc_open_dir(pid);
-    if (dir < 0 || !of_interest(f, dir) || !hash_names(f, pid, dir, &hash))
-        return;
     bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
-    (void)hw_map64_put(now_seen, (uint64_t)pid, hash); /* else told again */
-    if (!f->has_seen || (known && before == hash) || !person_read(f, pid, &p))
+    if (known && !is_due(f, pid, before)) {
+        (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else told again */
         return;
-    if (is_meant(f, &p))
+    }
+    hw_starts_limit(ROUND_MS);
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    if (dir < 0 || !hw_starts_rules_concern(&f->rules, dir) || !hash_names(f, pid, dir, &hash))
+        return;
+    hash &= ~SAME;
+    struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
+    bool same = known && (before & ~SAME) == hash;
+    (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
+    if (!f->has_seen || same || !hw_starts_person_read(&f->rules, f->shared, &who, &p))
+        return;
+    if (hw_starts_rules_mean(&f->rules, &p))
         tell(f, HW_STARTS_FOUND, known ? HW_STARTS_RENAMED : 0, pid, NULL);
-    person_done(&p);
+    hw_starts_person_done(&p);
 }
 
 static void scan(struct finder *f, uint64_t now)
@@ -486,17 +511,17 @@ static void scan(struct finder *f, uint64_t now)
     hw_pid_list all = {0};
     struct hw_map64 seen = {0};
     (void)hw_proc_list(&all); /* what was found before a failure is still right */
-    for (size_t i = 0; i < all.n; i++) {
-        hw_starts_limit(ROUND_MS);
+    for (size_t i = 0; i < all.n; i++)
         scan_one(f, all.v[i], &seen);
-    }
     hw_vec_done(&all);
     hw_map64_done(&f->seen);
     f->seen = seen;
     f->has_seen = true;
+    f->n_scans++;
     uint64_t took = hw_now_monotonic_ns() - now;
-    uint64_t least = f->holds || f->events >= 0 ? SCAN_SLOW : SCAN_FAST;
-    f->next_scan_ns = now + took + (took * SCAN_REST > least ? took * SCAN_REST : least);
+    uint64_t least = is_told(f) ? SCAN_SLOW : SCAN_FAST;
+    uint64_t rest = took * (is_told(f) ? SCAN_REST_SLOW : SCAN_REST);
+    f->next_scan_ns = now + took + (rest > least ? rest : least);
 }
 
 /* ---- the recorder ---- */
@@ -508,20 +533,24 @@ static void on_recorder(struct finder *f)
     ssize_t n;
     while ((n = recv(f->recorder, buffer, sizeof buffer, MSG_DONTWAIT)) >= (ssize_t)sizeof m) {
         memcpy(&m, buffer, sizeof m);
-        if (m.type == HW_STARTS_RULE) {
-            add_rule(f, &m, buffer + sizeof m, (size_t)n - sizeof m);
-            publish_names(f);
+        if (m.type == HW_STARTS_SOCKET) {
+            memcpy(f->socket_path, m.text, sizeof m.text - 1);
+        } else if (m.type == HW_STARTS_RULE) {
+            if (hw_starts_rules_add(&f->rules, f->setup->policy, &m, buffer + sizeof m,
+                                    (size_t)n - sizeof m) < 0)
+                _exit(1);
+            hw_starts_rules_publish(&f->rules, f->shared);
             if (!f->has_seen)
                 scan(f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
             tell(f, HW_STARTS_RULED, 0, 0, NULL);
         } else if (m.type == HW_STARTS_DROP) {
-            drop_rule(f, m.session);
-            if (f->rules.n == 0)
-                hw_vec_clear(&f->followed);
-            publish_names(f);
-        } else if (m.type == HW_STARTS_FOLLOW && !is_followed(f, m.pid)) {
-            (void)hw_vec_push(&f->followed, m.pid); /* else only its forks are followed */
-            publish_names(f);
+            hw_starts_rules_drop(&f->rules, m.session);
+            if (f->rules.sessions.n == 0)
+                hw_vec_clear(&f->rules.followed);
+            hw_starts_rules_publish(&f->rules, f->shared);
+        } else if (m.type == HW_STARTS_FOLLOW && !hw_starts_rules_follow(&f->rules, m.pid)) {
+            (void)hw_vec_push(&f->rules.followed, m.pid); /* else only its forks are followed */
+            hw_starts_rules_publish(&f->rules, f->shared);
         }
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -546,6 +575,10 @@ static int wait_ms(const struct finder *f, uint64_t now)
     uint64_t next = f->has_seen ? f->next_scan_ns : UINT64_MAX;
     for (size_t i = 0; i < f->held.n; i++)
         next = f->held.v[i].until_ns < next ? f->held.v[i].until_ns : next;
+    for (size_t i = 0; i < f->later.n; i++)
+        next = f->later.v[i].next_ns < next ? f->later.v[i].next_ns : next;
+    if (f->waiting.n)
+        return 1;
     if (next == UINT64_MAX)
         return -1;
     return next <= now ? 0 : (int)((next - now) / MS) + 1;
@@ -569,6 +602,7 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
     f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
     (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
     hw_starts_limit_init();
+    hw_start_world_read(&f.world);
     hear_answerer(&f);
     f.events = hw_starts_listen(/* execs = */ !f.holds);
     tell(&f, HW_STARTS_READY,
@@ -591,7 +625,9 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
             on_recorder(&f);
         if (p[3].revents)
             on_events(&f);
+        ask_again(&f);
         uint64_t now = hw_now_monotonic_ns();
+        look_again(&f, now);
         let_go_of_old(&f, now);
         if (f.has_seen && now >= f.next_scan_ns)
             scan(&f, now);

@@ -26,11 +26,14 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "daemon/privilege.h"
+#include "proc/number.h"
+#include "proc/pid.h"
 
 #include "base/banned.h"
 
 #define NICE_LIMIT 35 /* nice -15 */
 #define TRIES      6
+#define PATIENCE   3 /* processes of one user */
 #define PERIOD_NS  UINT64_C(60000000000)
 
 struct guard {
@@ -42,6 +45,12 @@ struct guard {
     bool alone; /* the kernel does not let us answer */
     uint64_t began_ns;
     uint32_t n_tries;
+    /* Users whose processes did not answer. One user has as many processes as he likes, so the
+     * tries above are not his to use up. */
+    struct silent {
+        uint32_t uid, n;
+    } silent[HW_STARTS_USERS];
+    uint32_t n_silent;
 };
 
 /* ---- the time limit of the two ---- */
@@ -109,15 +118,44 @@ static void end(pid_t *pid)
     *pid = -1;
 }
 
-/* The next ones leave alone what these did not come back from. */
-static void skip_what_was_read(struct hw_starts_shared *s)
+/* True: it was one of few of its user, whose others are left alone from the last of them on. */
+static bool blame(struct guard *g, int32_t pid)
 {
+    struct hw_starts_shared *s = g->shared;
+    struct hw_proc_status st;
+    uint32_t i = 0;
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    if (dir < 0 || hw_proc_status(dir, &st) < 0 || st.uid == 0)
+        return false;
+    while (i < g->n_silent && g->silent[i].uid != st.uid)
+        i++;
+    if (i == HW_STARTS_USERS)
+        return false;
+    if (i == g->n_silent)
+        g->silent[g->n_silent++] = (struct silent){.uid = st.uid};
+    if (++g->silent[i].n != PATIENCE)
+        return g->silent[i].n < PATIENCE;
+    uint32_t n = atomic_load_explicit(&s->n_skip_users, memory_order_relaxed);
+    s->skip_users[n] = st.uid; /* once for each of `silent`, so there is room */
+    atomic_store_explicit(&s->n_skip_users, n + 1, memory_order_release); /* is_of_skipped_user */
+    return true;
+}
+
+/* The next ones leave alone what these did not come back from. */
+static void skip_what_was_read(struct guard *g)
+{
+    struct hw_starts_shared *s = g->shared;
     _Atomic int32_t *const who[] = {&s->answerer_at, &s->finder_at};
+    bool blamed = false;
     for (size_t i = 0; i < 2; i++) {
         int32_t pid = atomic_exchange_explicit(who[i], 0, memory_order_relaxed);
-        if (pid > 0)
-            s->skip[s->n_skip++ % HW_STARTS_SKIP] = pid;
+        if (pid <= 0)
+            continue;
+        s->skip[s->n_skip++ % HW_STARTS_SKIP] = pid;
+        blamed |= blame(g, pid);
     }
+    if (blamed && g->n_tries)
+        g->n_tries--;
 }
 
 static void reap(struct guard *g)
@@ -143,7 +181,7 @@ static void reap(struct guard *g)
     if (again && g->wanted) {
         end(&g->answerer);
         end(&g->finder);
-        skip_what_was_read(g->shared);
+        skip_what_was_read(g);
         start_both(g);
     }
 }
@@ -173,12 +211,14 @@ static void on_child(int sig)
     (void)sig; /* only interrupts the poll */
 }
 
-/* The answerer keeps its pages in memory and comes before others: said while we may. */
+/* The answerer keeps its pages in memory and comes before others: said while we may. The limits
+ * alone are not enough for who may be nice but not raise them (no CAP_SYS_RESOURCE). */
 static void raise_limits(void)
 {
     const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}, nice = {NICE_LIMIT, NICE_LIMIT};
     (void)setrlimit(RLIMIT_MEMLOCK, &memory); /* offers, both */
     (void)setrlimit(RLIMIT_NICE, &nice);
+    (void)setpriority(PRIO_PROCESS, 0, -15);
 }
 
 _Noreturn static void guard(const struct hw_starts_setup *s, int talk, int order)

@@ -6,6 +6,7 @@
 #include "base/json_out.h"
 #include "daemon/core.h"
 #include "daemon/permission.h"
+#include "daemon/share.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -119,13 +120,15 @@ void hw_control_status(struct hw_control_conn *c)
     uint64_t now = hw_now_monotonic_ns();
     size_t waiting = 0;
     for (size_t i = 0; i < c->rec->conns.n; i++)
-        waiting += c->rec->conns.v[i]->waiting && !c->rec->conns.v[i]->closed;
+        waiting += c->rec->conns.v[i]->waiting && !c->rec->conns.v[i]->closed &&
+                   hw_permission_session(c->uid, c->rec->conns.v[i]->uid) == HW_OK;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
     hw_json_kv_str(&j, "version", HW_VERSION);
     hw_json_kv_uint(&j, "pid", (uint64_t)getpid());
     hw_json_kv_str(&j, "producer_socket", c->rec->producer_name);
     hw_json_kv_uint(&j, "waiting_clients", waiting);
+    hw_json_kv_uint(&j, "refused_clients", hw_share_count(c->rec, c->uid));
     hw_json_key(&j, "sessions");
     hw_json_begin_array(&j);
     for (size_t i = 0; i < c->rec->sessions.n; i++)

@@ -5,6 +5,7 @@
  *          again), and each dump only brings what changed. Here they are added up.
  * Shapes:  rows dense from 0 in order of first sight; `touched` lists those changed since the last
  *          hw_tally_clear_touched. Values only grow.
+ *          A stack's callsite is always the same.
  * Errors:  HW_ENOMEM.
  */
 #ifndef HW_DAEMON_TALLY_H
@@ -18,9 +19,12 @@
 #include "daemon/books.h"
 #include "model/ids.h"
 
+#define HW_TALLY_STACKS 0x3fffffffu /* more than there can be: feed.c */
+
 struct hw_tally_row {
     hw_callsite_id callsite;
-    bool touched;
+    uint32_t stack : 30; /* the first that led here; while not shared, the only one */
+    uint32_t shared : 1, touched : 1;
     struct hw_totals t;
 };
 
@@ -28,7 +32,8 @@ struct hw_tally {
     HW_VEC(struct hw_tally_row) rows;
     HW_VEC(uint32_t) touched;
     struct hw_map64 by_callsite;
-    HW_VEC(struct hw_totals) stacks; /* by stack number: what was added for it */
+    HW_VEC(struct hw_totals) parts; /* what each stack of a shared row added */
+    struct hw_map64 part_of_stack;  /* index in parts */
 };
 
 void hw_tally_done(struct hw_tally *t);

@@ -22,19 +22,18 @@
 #include "base/fd_send.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "daemon/aside.h"
 #include "daemon/core.h"
 #include "daemon/java_entrance.h"
 #include "daemon/memory.h"
+#include "daemon/missed.h"
 #include "daemon/permission.h"
 #include "daemon/python.h"
 #include "trace/profile_writer.h"
 
 #include "base/banned.h"
 
-#define MS UINT64_C(1000000)
-/* A sandbox is entered once, mostly at the start, and what goes by libc is seen by the client. */
-#define FILTERS_EVERY     (100 * MS)
-#define FILTERS_FEW       8u          /* targets; with more of them less often, up to 1 s */
+#define MS                UINT64_C(1000000)
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
 #define TABLES_WAIT_HELD  (2 * MS)    /* so does that of who was held at its exec: not for long */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
@@ -42,8 +41,8 @@
 #define MAPS_ASKED        (2 * MS) /* a thread of the target may be waiting for the answer */
 #define MAPS_REST         50 /* times the CPU time of a reading, for who asks again and again */
 #define MAPS_BURST        (4000 * MS) /* 80 ms of reading: 400 plug-ins */
+#define HOLE_REST         10u         /* times as long as a look at its threads took: none */
 #define MAX_FILES         8192u       /* of one target, in its whole life */
-#define STACKS_A_LOOK     64u
 #define MIN_RING_BYTES    (64u * 1024)
 
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
@@ -77,7 +76,7 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     struct opening *o = ctx;
     struct hw_target *t = o->t;
     struct hw_module_file *file;
-    if (t->frames.ranges.n + t->frames.gone.n > MAX_FILES)
+    if (t->files.n >= MAX_FILES)
         return NULL; /* each is a descriptor of ours */
     struct hw_look_file *f = find_file(o->image, (size_t)(m - o->image->maps.maps.v));
     if (!f)
@@ -86,6 +85,8 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     f->fd = -1;
     if (hw_modules_get(t->rec->modules, fd, &f->facts, m->path, &file) < 0)
         return NULL;
+    if (hw_map64_put(&t->files, (uint64_t)(uintptr_t)file, 1) < 0)
+        return NULL; /* one that is not counted */
     hw_modules_want_table(t->rec->modules, file);
     return file;
 }
@@ -100,10 +101,11 @@ static bool publish_tables(struct hw_target *t)
         hw_log(WARN, "pid %d: unwind tables: %s", t->pid.pid, hw_errc_text(rc));
     if (hw_tables_overflow(&t->tables) && !t->warned_room) {
         t->warned_room = true;
-        hw_session_warn(t->session,
-                        "pid %d ('%s') may use little address space (RLIMIT_AS): it has %llu KiB "
-                        "for unwind tables, and stacks that need others are copied",
-                        t->pid.pid, t->name, (unsigned long long)t->tables.room / 1024);
+        hw_session_warn(
+            t->session,
+            "pid %d ('%s') may map little (ulimit -v, or it locks its memory): %llu KiB "
+            "go to unwind tables, and stacks that need more are copied, which is slower",
+            t->pid.pid, t->name, (unsigned long long)t->tables.room / 1024);
     }
     hw_vec_done(&ranges);
     t->frames.generation = (uint16_t)t->tables.generation;
@@ -199,6 +201,15 @@ int hw_target_refresh_maps(struct hw_target *t, uint64_t now)
     return rc;
 }
 
+void hw_target_meet_code(struct hw_target *t)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    if (!may_read_maps(t, now, MAPS_EVERY))
+        return;
+    t->map_reparses++;
+    (void)hw_target_refresh_maps(t, now); /* else what is known has to do */
+}
+
 static void answer_maps(struct hw_target *t)
 {
     if (!t->maps_answer_due || !t->with_thread || !tables_ready(t))
@@ -225,6 +236,20 @@ void hw_target_maps_wanted(struct hw_target *t, uint32_t ask)
         refresh_if_due(t, hw_now_monotonic_ns());
 }
 
+/* Whoever lies about it waits for its own profile only, and a look takes a small part of our time.
+ */
+void hw_target_hole(struct hw_target *t, int32_t tid)
+{
+    uint64_t began = hw_now_monotonic_ns();
+    if (!t->with_thread || began < t->hole_next_ns)
+        return;
+    if (hw_proc_has_thread(t->pid.dir, tid) == 0)
+        (void)hw_drain_hole_left(t->rec->drain, t->feed, t->key,
+                                 (uint32_t)tid); /* else we are asked again */
+    uint64_t now = hw_now_monotonic_ns();
+    t->hole_next_ns = now + HOLE_REST * (now - began);
+}
+
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m)
 {
     for (size_t i = 0; i < t->frames.ranges.n; i++) {
@@ -237,13 +262,14 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
     }
 }
 
-/* ---- stacks ---- */
+/* ---- its size ---- */
 
 uint64_t hw_target_bytes(const struct hw_target *t)
 {
     uint64_t n = hw_frames_bytes(&t->frames) + hw_jit_bytes(&t->jit) + t->tables.used +
                  t->unresolved.cap * sizeof *t->unresolved.v +
-                 t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v;
+                 t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v +
+                 hw_target_slices_bytes(&t->slices);
     for (size_t i = 0; i < t->heaps.n; i++)
         n += hw_tally_bytes(&t->heaps.v[i].tally);
     return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
@@ -259,119 +285,6 @@ void hw_target_too_big(struct hw_target *t)
                     "recorder's memory; try a larger --interval",
                     t->pid.pid, (unsigned long long)(hw_target_bytes(t) >> 20));
     hw_target_finish(t, HW_END_GUARDRAIL);
-}
-
-/* What the files about its generated code say up to a moment. */
-static bool read_jit(struct hw_target *t, uint64_t until_ns, bool again)
-{
-    struct hw_proc_status st;
-    if (t->inner_pid == 0 && hw_proc_status(t->pid.dir, &st) == HW_OK)
-        t->inner_pid = st.nspid;
-    bool ended = t->phase == HW_PHASE_FINISHING && t->end == HW_END_EXITED;
-    struct hw_jit_ask ask = {.who = hw_look_at(&t->pid, t->uid),
-                             .inner = ended ? 0 : t->inner_pid,
-                             .maps = &t->maps,
-                             .maps_ns = t->maps_ns,
-                             .until_ns = until_ns,
-                             .now = hw_now_monotonic_ns(),
-                             .again = again};
-    bool all = hw_jit_read(&t->jit, t->rec->looker, &ask);
-    if (t->jit.complaint[0]) {
-        hw_session_warn(t->session, "pid %d: %s", t->pid.pid, t->jit.complaint);
-        t->jit.complaint[0] = '\0';
-    }
-    return all;
-}
-
-/* In the order in which they were seen: an address may have meant other code later. */
-static void name_in_order(struct hw_target *t, bool again)
-{
-    struct hw_frames *f = &t->frames;
-    bool all = true;
-    while (all && f->nameless.n) {
-        uint64_t until_ns = f->nameless.v[0].time_ns;
-        all = read_jit(t, until_ns, again);
-        hw_frames_name_generated(f, until_ns, /* forget = */ all);
-        again = true;
-    }
-}
-
-void hw_target_name_generated(struct hw_target *t)
-{
-    if (t->frames.nameless.n == 0)
-        return;
-    name_in_order(t, /* again = */ true);
-    (void)read_jit(t, HW_JIT_END, /* again = */ true); /* names the rest as well as it can be */
-    hw_frames_name_generated(&t->frames, HW_JIT_END, /* forget = */ false);
-}
-
-static void learn_generated(struct hw_target *t, uint64_t until_ns)
-{
-    name_in_order(t, /* again = */ false);
-    (void)read_jit(t, until_ns, /* again = */ false); /* not all: named later */
-}
-
-static void resolve_list(struct hw_target *t)
-{
-    for (size_t i = 0; i < t->unresolved.n; i++) {
-        /* A frame costs ten times here what it costs the target to invent it. */
-        if (i % STACKS_A_LOOK == 0 && hw_target_bytes(t) > t->max_bytes) {
-            t->n_unresolved += t->unresolved.n - i;
-            hw_target_too_big(t);
-            break;
-        }
-        const struct hw_stack *s = t->unresolved.v[i];
-        if (!hw_frames_named(&t->frames, s) && hw_vec_push(&t->unnamed, s) == HW_OK)
-            continue;
-        if (hw_frames_any_generated(&t->frames, s))
-            learn_generated(t, s->time_ns);
-        if (hw_frames_resolve(&t->frames, s) < 0)
-            t->n_unresolved++; /* out of memory or ids: its bytes cannot be shown */
-    }
-    hw_vec_clear(&t->unresolved);
-}
-
-void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!hw_slices_name(&t->slices, list[i]))
-            (void)hw_managed_frames_name(&t->frames.managed, t->frames.cs,
-                                         list[i]); /* else unnamed */
-    free(list);
-    (void)hw_target_settle_names(t, /* late = */ false); /* the others wait on */
-}
-
-bool hw_target_settle_names(struct hw_target *t, bool late)
-{
-    size_t left = 0;
-    for (size_t i = 0; i < t->unnamed.n; i++) {
-        const struct hw_stack *s = t->unnamed.v[i];
-        if (!late && !hw_frames_named(&t->frames, s))
-            t->unnamed.v[left++] = s;
-        else if (hw_frames_resolve(&t->frames, s) < 0)
-            t->n_unresolved++;
-    }
-    t->unnamed.n = left;
-    return left == 0;
-}
-
-void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n)
-{
-    bool unknown = false;
-    for (size_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < list[i]->n_frames && !unknown; k++)
-            unknown =
-                !hw_stack_is_managed(list[i], k) && !hw_frames_covers(&t->frames, list[i]->pcs[k]);
-        if (hw_vec_push(&t->unresolved, list[i]) < 0)
-            (void)hw_frames_resolve(&t->frames, list[i]); /* at once then */
-    }
-    free(list);
-    uint64_t now = hw_now_monotonic_ns();
-    if (unknown && may_read_maps(t, now, MAPS_EVERY)) {
-        t->map_reparses++;
-        (void)hw_target_refresh_maps(t, now); /* else what is known has to do */
-    }
-    resolve_list(t);
 }
 
 /* ---- the welcome ---- */
@@ -422,6 +335,7 @@ static bool send_welcome(struct hw_target *t)
                            .status = HW_WELCOME_PROFILE,
                            .generation = t->session->generation};
     client_config(t, &w.config);
+    w.now_ns = hw_now_monotonic_ns();
     int fds[HW_WELCOME_FDS] = {t->page.fd, t->feed->ring.fd, t->tables.fd};
     if (hw_fd_send(t->watch.fd, &w, sizeof w, fds, HW_WELCOME_FDS, MSG_DONTWAIT) < 0)
         return false;
@@ -442,8 +356,8 @@ static void tell_missing_start(struct hw_target *t)
         (t->session->start.flags & HW_START_LAUNCHED) || !hw_session_is_later(t->session, &t->pid))
         return;
     hw_session_warn(t->session,
-                    "process %d ('%s') is profiled from %llu ms after its start on: what it "
-                    "allocated before is missing",
+                    "process %d ('%s') is profiled from %llu ms after its start: what it allocated "
+                    "before that is missing",
                     t->pid.pid, t->name, (unsigned long long)(now > began ? now - began : 0) / MS);
 }
 
@@ -467,11 +381,13 @@ static void start_running(struct hw_target *t)
     hw_proc_poll_target(t->session,
                         t);   /* while it waits: a short program is gone the next moment */
     hw_java_entrance_tell(t); /* a JVM may be made before anybody looks again */
+    atomic_store_explicit(&t->page.map->doublings, t->session->doublings, memory_order_relaxed);
     /* Release: ring and tables are ready before a hook sees the generation. */
-    atomic_store_explicit(&t->page.map->heartbeat_ns, t->since_coarse_ns, memory_order_relaxed);
+    hw_page_beat(&t->page);
     atomic_store_explicit(&t->page.map->generation, t->session->generation, memory_order_release);
     if (!send_welcome(t) || hw_drain_add(t->rec->drain, t->feed, t->key) < 0) {
-        t->phase = HW_PHASE_DONE; /* it went away before anything was recorded */
+        t->phase = HW_PHASE_DONE;  /* it went away before anything was recorded */
+        (void)hw_missed_target(t); /* counted, if it is one */
         return;
     }
     t->with_thread = true;
@@ -481,6 +397,8 @@ static void start_running(struct hw_target *t)
     hw_session_follow(t->session, &t->pid, t->source);
     if (t->hello.flags & HW_HELLO_FORKED)
         hw_inject_forked(t->session, &t->pid);
+    hw_missed_had(t->session, &t->pid);
+    hw_session_has(t->session, t->source, t->pid.pid);
     t->session->n_targets++;
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
     if (t->session->stopping)
@@ -511,11 +429,12 @@ static const char *gave_up_text(const struct hw_target *t)
 {
     switch (atomic_load(&t->feed->ring.shm->client_error)) {
     case HW_CLIENT_RECORDER_GONE:
-        return "it believed the recorder dead";
+        return "the recorder showed no sign of life for too long";
     case HW_CLIENT_NO_MEMORY:
-        return "no memory for the client";
+        return "there was no memory for the client library";
     default: /* a word of the target's */
-        return "the buffer stayed full; try --shmem-size";
+        return "the buffer stayed full; try a larger one (--shmem-size 64M) or fewer samples (-i "
+               "64K)";
     }
 }
 
@@ -529,16 +448,19 @@ static void tell_end(struct hw_target *t, enum hw_target_end why)
         hw_target_tell(t, HW_TARGET_EXECED, t->name);
         break;
     case HW_END_BROKEN:
-        hw_target_tell(t, HW_TARGET_FAILED, "its buffer was damaged");
+        hw_target_tell(t, HW_TARGET_FAILED,
+                       "its buffer was damaged, perhaps by the program itself");
         break;
     case HW_END_STUCK:
-        hw_target_tell(t, HW_TARGET_FAILED, "a thread stopped inside a record for 10 s");
+        hw_target_tell(t, HW_TARGET_FAILED,
+                       "one of its threads stood still for 10 s while writing a sample");
         break;
     case HW_END_GAVE_UP:
         hw_target_tell(t, HW_TARGET_FAILED, gave_up_text(t));
         break;
     case HW_END_GUARDRAIL:
-        hw_target_tell(t, HW_TARGET_FAILED, "the recorder's own limit was reached");
+        hw_target_tell(t, HW_TARGET_FAILED,
+                       "the recorder reached its own limit of memory or CPU time");
         break;
     case HW_END_NONE:
     case HW_END_SESSION:
@@ -550,6 +472,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
 {
     if (t->phase == HW_PHASE_PREPARING) {
         t->phase = HW_PHASE_DONE;
+        (void)hw_missed_target(t); /* counted, if it is one */
         t->end = why;
         return;
     }
@@ -559,8 +482,6 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
     t->end = why;
     if (why == HW_END_EXECED)
         hw_inject_execed(t->rec, &t->pid);
-    if (why == HW_END_SESSION || why == HW_END_GAVE_UP)
-        hw_proc_poll_last(t->session, t);
     /* Before the client tidies up. */
     (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
@@ -595,6 +516,7 @@ static void on_socket(struct hw_watch *w, uint32_t events)
     t->socket_closed = true;
     if (t->phase == HW_PHASE_PREPARING) {
         t->phase = HW_PHASE_DONE;
+        (void)hw_missed_target(t); /* counted, if it is one */
         return;
     }
     if (t->phase != HW_PHASE_RUNNING || !hw_pid_alive(&t->pid))
@@ -629,11 +551,21 @@ static uint64_t ring_size(struct hw_session *s, uint64_t wanted, uint64_t *budge
         size /= 2;
     if (size != wanted && !s->warned_budget) {
         s->warned_budget = true;
-        hw_session_warn(s, "many targets: buffers are now %llu KiB each, not %llu",
-                        (unsigned long long)size / 1024, (unsigned long long)wanted / 1024);
+        hw_session_warn(
+            s, "many processes are being profiled: new buffers have %llu KiB each, not %llu",
+            (unsigned long long)size / 1024, (unsigned long long)wanted / 1024);
     }
     *budget_used = size;
     return size;
+}
+
+/* See pace.h. */
+static bool is_patient(const struct hw_heapprofd_config *c)
+{
+    bool rare = !c->all_heaps || c->default_interval_bytes >= HW_PACE_RARE_BYTES;
+    for (size_t i = 0; i < c->heaps.n; i++) /* 0: not sampled */
+        rare &= c->heaps.v[i].interval_bytes - 1 >= HW_PACE_RARE_BYTES - 1;
+    return rare && !c->block_client && !c->stream_allocations;
 }
 
 static int make_feed(struct hw_target *t, struct hw_error *err)
@@ -648,7 +580,8 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     int rc =
         c->record_slices ? hw_ring_create_with_slots(&ring, size) : hw_ring_create(&ring, size);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "Failed to create shared memory.");
+        return rc == HW_ESYS ? hw_fail_sys(err, "cannot make the buffer to share with it")
+                             : hw_fail(err, rc, 0, "the buffer to share with it:");
     s->ring_used += t->ring_bytes;
     t->feed = calloc(1, sizeof *t->feed);
     if (!t->feed) {
@@ -659,8 +592,9 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->owner = t;
     t->feed->arch = t->hello.arch;
     t->feed->tables = t->tables.map;
-    t->feed->heartbeat = &t->page.map->heartbeat_ns;
+    t->feed->heartbeat = &t->page.map->heartbeat;
     t->feed->stream = c->stream_allocations;
+    t->feed->d.pace.patient = is_patient(c);
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
     t->feed->failure_flags = hw_dump_flags(t);
     t->feed->keeps_addresses =
@@ -713,7 +647,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_frames_init(&t->frames, t->hello.arch);
         t->frames.jit = &t->jit.code;
     }
-    if (rc == HW_OK && (hw_page_init(&t->page, hw_door_name(r, c->door)) < 0 ||
+    if (rc == HW_OK && (hw_page_init(&t->page, hw_door_name(r, c->door), &t->filters) < 0 ||
                         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)
@@ -731,8 +665,9 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd tells */
     (void)hw_watch_add(r, &t->exit, EPOLLIN);     /* without: no end is noticed before the stop */
     if (hw_target_refresh_maps(t, t->since_ns) == HW_ETIMEOUT) {
-        hw_session_warn(s, "pid %d is not profiled: its memory or its files do not answer",
-                        t->pid.pid);
+        hw_session_warn(
+            s, "process %d is not profiled: its memory or its files cannot be read in time",
+            t->pid.pid);
         t->phase = HW_PHASE_DONE; /* the end of its socket tells it */
     }
     hw_target_tick(t, t->since_ns);
@@ -746,7 +681,7 @@ void hw_target_free(struct hw_target *t)
         return;
     if (t->watch.fd >= 0) {
         hw_watch_remove(t->rec, &t->watch);
-        (void)close(t->watch.fd); /* nothing is pending on it */
+        hw_aside_close(t->watch.fd);
     }
     hw_watch_remove(t->rec, &t->exit);
     if (t->page.map) {
@@ -755,6 +690,7 @@ void hw_target_free(struct hw_target *t)
         atomic_store(&t->page.map->generation, 0);
     }
     if (t->feed) {
+        t->session->spent_ns += atomic_load(&t->feed->spent_ns);
         hw_feed_done(t->feed);
         free(t->feed);
         t->session->ring_used -= t->ring_bytes;
@@ -765,8 +701,8 @@ void hw_target_free(struct hw_target *t)
     hw_target_slices_done(&t->slices);
     hw_jit_done(&t->jit);
     hw_maps_done(&t->maps);
-    hw_vec_done(&t->unresolved);
-    hw_vec_done(&t->unnamed);
+    hw_map64_done(&t->files);
+    hw_target_stacks_done(t);
     for (size_t i = 0; i < t->heaps.n; i++)
         hw_tally_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);
@@ -774,6 +710,7 @@ void hw_target_free(struct hw_target *t)
     for (size_t i = 0; i < t->questions.n; i++)
         hw_graph_question_done(&t->questions.v[i]);
     hw_vec_done(&t->questions);
+    hw_dump_turns_done(t);
     hw_snapshot_free(t->dump.snap);
     hw_snapshot_free(t->dump.back.snap);
     hw_snapshot_free(t->dump.failure);
@@ -782,12 +719,6 @@ void hw_target_free(struct hw_target *t)
     hw_limits_done(&t->triggers.limits);
     hw_pid_done(&t->pid);
     free(t);
-}
-
-static uint64_t filters_every(const struct hw_recorder *r)
-{
-    uint64_t every = FILTERS_EVERY * (r->targets.n / FILTERS_FEW + 1);
-    return every < 10 * FILTERS_EVERY ? every : 10 * FILTERS_EVERY;
 }
 
 void hw_target_tick(struct hw_target *t, uint64_t now)
@@ -803,7 +734,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->phase == HW_PHASE_DONE)
         return;
-    if (now - t->filters_ns > filters_every(t->rec)) {
+    if (now - t->filters_ns > hw_pace_filters_ns(now - t->since_ns, t->rec->targets.n)) {
         t->filters_ns = now;
         (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
     }
@@ -812,8 +743,9 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     refresh_if_due(t, now);
     if (!t->maps_due)
         answer_maps(t);
+    hw_target_find_generated(t, now);
     if (t->phase == HW_PHASE_RUNNING && t->with_thread &&
         atomic_load_explicit(&t->feed->ring.shm->client_error, memory_order_relaxed))
         hw_target_finish(t, HW_END_GAVE_UP);
-    hw_dump_tick(t, now);
+    hw_dump_tick(t);
 }

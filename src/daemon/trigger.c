@@ -303,7 +303,8 @@ void hw_start_done(struct hw_session *s)
     for (size_t i = 0; i < s->waiting.n; i++) {
         struct hw_waiting *x = &s->waiting.v[i];
         struct hw_control_target_state b = {.pid = x->pid.pid, .state = HW_TARGET_FAILED};
-        static const char text[] = "no condition of --start-when came true for it";
+        static const char text[] =
+            "no --start-when condition came true for it, so its profile never began";
         if (!x->begun && hw_session_refuse(s, x->source, x->pid.pid, text))
             hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, text);
     }

@@ -29,7 +29,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "base/fd_send.h"
+#include "base/machine_memory.h"
 #include "base/strbuf.h"
 #include "cfi/cfi.h"
 #include "daemon/privilege.h"
@@ -40,7 +42,8 @@
 
 #define NOBODY         65534
 #define MAX_CHILDREN   4
-#define MEMORY_BYTES   (UINT64_C(6) << 30)
+#define MEMORY_BYTES   (UINT64_C(6) << 30) /* and half of the memory there is, but for the least */
+#define MEMORY_LEAST   (UINT64_C(256) << 20)
 #define TABLE_CPU_SECS 10
 #define NAMES_CPU_SECS 30
 #define WALL_SECS      60
@@ -198,12 +201,18 @@ static void send_answer(int sock, struct hw_job_answer *a)
     (void)send(sock, a, sizeof *a, MSG_NOSIGNAL); /* the recorder is gone: so are we soon */
 }
 
-_Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int memfd)
+static uint64_t memory_of_a_job(void)
+{
+    uint64_t most = hw_memory_there_is() / 2;
+    return most > MEMORY_BYTES ? MEMORY_BYTES : most < MEMORY_LEAST ? MEMORY_LEAST : most;
+}
+
+_Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int memfd, uint64_t memory)
 {
     struct hw_job_answer a = {.job = j->job, .type = j->type};
     struct hw_error err = {0};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadows are larger */
-    limit(RLIMIT_AS, MEMORY_BYTES);
+    limit(RLIMIT_AS, memory);
 #endif
     limit(RLIMIT_FSIZE, HW_JOB_MAX_OUT);
     limit(RLIMIT_CORE, 0);
@@ -275,19 +284,12 @@ static void reap(int sock, struct child *children, size_t *n, bool wait_for_one)
 
 static bool take_job(int sock, struct job *j, int fds[2])
 {
-    char control[CMSG_SPACE(2 * sizeof(int))];
-    struct iovec iov = {j, sizeof *j};
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t n;
-    do {
-        n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    struct cmsghdr *c = n == sizeof *j ? CMSG_FIRSTHDR(&m) : NULL;
-    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
-        return false;
-    memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
-    return true;
+    ssize_t n = hw_fd_receive(sock, j, sizeof *j, fds, 2, /* flags = */ 0);
+    if (n == (ssize_t)sizeof *j && fds[1] >= 0)
+        return true;
+    for (size_t i = 0; i < 2; i++)
+        hw_autofd_close(&fds[i]);
+    return false;
 }
 
 static void drop_privileges(void)
@@ -324,7 +326,8 @@ _Noreturn static void parent_of_workers(int sock)
     if (sock != 3 && dup2(sock, 3) < 0)
         _exit(1);
     sock = 3;
-    (void)close_range(4, ~0u, 0); /* whatever was open here is none of our business */
+    (void)close_range(4, ~0u, 0);        /* whatever was open here is none of our business */
+    uint64_t memory = memory_of_a_job(); /* while the files that tell can be read */
     drop_privileges();
     struct child children[MAX_CHILDREN];
     size_t n = 0;
@@ -346,7 +349,7 @@ _Noreturn static void parent_of_workers(int sock)
             struct sigaction dfl = {.sa_handler = SIG_DFL};
             (void)sigaction(SIGCHLD, &dfl, NULL);
             (void)sigprocmask(SIG_SETMASK, &none, NULL);
-            run_job(sock, &j, fds[0], fds[1]);
+            run_job(sock, &j, fds[0], fds[1], memory);
         }
         struct child c = {pid, j};
         if (pid < 0)

@@ -2,12 +2,13 @@
  * worker.h - a process without privileges that reads the targets' ELF files
  *
  * Why:     those files are hostile until proven otherwise: whatever one does to a parser, it
- * happens in a short-lived child that owns nothing, may open nothing and has a limit on time and
- *          memory. The recorder's sessions go on.
+ *          happens in a short-lived child that owns nothing, may open nothing and has a limit on
+ *          time and memory. The recorder's sessions go on.
  * Shapes:  a parent of workers is forked before any thread exists; each job is one child of it. A
  *          job goes there with descriptors (the file, a memory file for input and output), the
- * answer comes back as one message on the same socket; jobs run side by side. Errors:  a job always
- * gets an answer: a crash or a limit is HW_EFORMAT or HW_ETIMEOUT. Threads: main thread.
+ *          answer comes back as one message on the same socket; jobs run side by side.
+ * Errors:  a job always gets an answer: a crash or a limit is HW_EFORMAT or HW_ETIMEOUT.
+ * Threads: main thread.
  */
 #ifndef HW_DAEMON_WORKER_H
 #define HW_DAEMON_WORKER_H

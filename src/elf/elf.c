@@ -84,8 +84,8 @@ int hw_elf_get_info(struct hw_elf *e, struct hw_elf_info *out, struct hw_error *
     info.has_symtab = full != NULL;
     info.defines_malloc = hw_symbols_find(img, ".dynsym", "malloc", &va) ||
                           (full && hw_symbols_find(full, ".symtab", "malloc", &va));
-    info.is_asan = hw_symbols_mention(img, ".dynsym", "__asan_init") ||
-                   (full && hw_symbols_mention(full, ".symtab", "__asan_init"));
+    info.is_sanitized = hw_symbols_have_sanitizer(img, ".dynsym") ||
+                        (full && hw_symbols_have_sanitizer(full, ".symtab"));
     *out = info;
     return HW_OK;
 }

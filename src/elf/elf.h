@@ -35,7 +35,7 @@ struct hw_elf_info {
     bool has_eh_frame;
     bool defines_malloc; /* malloc is defined in its own dynamic or static symbols */
     bool is_go;          /* has Go's build note or .gopclntab */
-    bool is_asan;        /* refers to __asan_init */
+    bool is_sanitized;   /* a sanitizer's allocator is its own (symbols.h) */
 };
 
 int hw_elf_open(int fd, struct hw_elf **out, struct hw_error *err); /* dup()s nothing: borrows fd */

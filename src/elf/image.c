@@ -27,7 +27,17 @@ enum {
     MAX_NOTES = 1 << 20,
     MAX_DEBUGDATA = 64 << 20,
     MAX_DEBUGDATA_PLAIN = 512 << 20,
+    PLAIN_ALWAYS = 16 << 20, /* unpacked bytes that are allowed of any section… */
+    PLAIN_TIMES = 64,        /* …and of a large one; symbols and debug info pack 3 to 10 times */
 };
+
+/* A section may say that it unpacks to anything. */
+static uint64_t max_plain(size_t packed, uint64_t max)
+{
+    uint64_t most = (uint64_t)packed * PLAIN_TIMES;
+    most = most < PLAIN_ALWAYS ? PLAIN_ALWAYS : most;
+    return most < max ? most : max;
+}
 
 static int read_at(const struct hw_image *img, uint64_t off, void *p, size_t n,
                    struct hw_error *err)
@@ -254,7 +264,7 @@ static int inflate_section(const struct hw_image *img, const uint8_t *raw, size_
     plain = img->elf_class == 64 ? hw_load_u64(raw + 8) : hw_load_u32(raw + 4);
     if (type != ELFCOMPRESS_ZLIB)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "ELF section compression %u", type);
-    if (plain > max)
+    if (plain > max_plain(n_raw, max))
         return hw_fail(err, HW_ELIMIT, 0, "compressed ELF section is too large");
     uint8_t *p = malloc((size_t)plain + 1);
     if (!p)
@@ -293,15 +303,16 @@ static int xz_decode(const uint8_t *in, size_t n_in, uint8_t **out, size_t *n_ou
                      struct hw_error *err)
 {
     lzma_stream z = LZMA_STREAM_INIT;
-    if (lzma_stream_decoder(&z, 256u << 20, 0) != LZMA_OK)
+    if (lzma_stream_decoder(&z, 80u << 20, 0) != LZMA_OK)
         return hw_fail(err, HW_ENOMEM, 0, ".gnu_debugdata");
+    size_t max = (size_t)max_plain(n_in, MAX_DEBUGDATA_PLAIN);
     size_t cap = n_in < 1024 ? 4096 : n_in * 4;
     uint8_t *p = NULL;
     int rc = HW_EFORMAT;
     z.next_in = in;
     z.avail_in = n_in;
     for (;;) {
-        uint8_t *q = cap <= MAX_DEBUGDATA_PLAIN ? realloc(p, cap) : NULL;
+        uint8_t *q = cap <= max ? realloc(p, cap) : NULL;
         if (!q) {
             rc = HW_ELIMIT;
             break;
@@ -318,7 +329,7 @@ static int xz_decode(const uint8_t *in, size_t n_in, uint8_t **out, size_t *n_ou
         }
         if (r != LZMA_OK || z.avail_out) /* damaged, or more is promised than there is */
             break;
-        cap *= 2;
+        cap = cap < max && cap > max / 2 ? max : cap * 2;
     }
     lzma_end(&z);
     free(p);

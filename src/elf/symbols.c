@@ -8,11 +8,19 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/machine_memory.h"
 #include "elf/image.h"
 
 #include "base/banned.h"
 
-enum { MAX_TABLE = 1 << 30, NAME_COMPARED = 1024, MAX_NESTED = 4096 };
+enum { NAME_COMPARED = 1024, MAX_NESTED = 4096 };
+
+/* The largest tables there are have half a gigabyte of names. */
+static uint64_t max_table(void)
+{
+    const uint64_t most = UINT64_C(1) << 30, share = hw_memory_there_is() / 8;
+    return share < most ? share : most;
+}
 
 /* A symbol table and its names, read whole. Names end in a NUL because reads append one. */
 struct table {
@@ -36,10 +44,11 @@ static int table_read(const struct hw_image *img, const char *section, struct ta
         return HW_ENOTFOUND;
     size_t n_syms;
     uint8_t *names;
-    int rc = hw_image_read_section(img, s, MAX_TABLE, &t->syms, &n_syms, NULL);
+    int rc = hw_image_read_section(img, s, max_table(), &t->syms, &n_syms, NULL);
     if (rc < 0)
         return rc;
-    rc = hw_image_read_section(img, &img->sections[s->link], MAX_TABLE, &names, &t->n_names, NULL);
+    rc =
+        hw_image_read_section(img, &img->sections[s->link], max_table(), &names, &t->n_names, NULL);
     if (rc < 0) {
         table_free(t);
         return rc;
@@ -91,8 +100,9 @@ int hw_symbols_add(struct hw_symbols *out, const struct hw_image *img, const cha
     struct table t;
     int rc = table_read(img, section, &t);
     if (rc < 0)
-        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "symbols") : HW_OK;
-    for (size_t i = 1; i < t.n; i++) {
+        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "symbols:") : HW_OK;
+    size_t most = (size_t)(2 * max_table() / sizeof(struct hw_symbol));
+    for (size_t i = 1; i < t.n && out->list.n < most; i++) {
         Elf64_Sym s = table_get(&t, i);
         unsigned type = ELF64_ST_TYPE(s.st_info);
         if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s.st_shndx == SHN_UNDEF ||
@@ -276,18 +286,42 @@ bool hw_symbols_find_sized(const struct hw_image *img, const char *section, cons
     return found;
 }
 
-bool hw_symbols_mention(const struct hw_image *img, const char *section, const char *name)
+static bool is_init_of_sanitizer(const char *name)
+{
+    static const char *const names[] = {
+#define INIT(symbol) symbol,
+#include "base/sanitizers.def"
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+bool hw_symbols_is_sanitizer(const char *path)
+{
+    static const char *const names[] = {
+#define RUNTIME(prefix) prefix,
+#include "base/sanitizers.def"
+    };
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (strncmp(base, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+bool hw_symbols_have_sanitizer(const struct hw_image *img, const char *section)
 {
     struct table t;
+    bool found = false, hooks = false;
+    uint64_t va;
     if (table_read(img, section, &t) < 0)
         return false;
-    bool found = false;
-    size_t n_name = strlen(name) + 1;
-    const char *p = t.names;
-    while (!found && (p = memmem(p, t.n_names + 1 - (size_t)(p - t.names), name, n_name))) {
-        found = p == t.names || p[-1] == '\0';
-        p++;
+    for (const char *p = t.names, *end = p + t.n_names; !found && p < end; p += strlen(p) + 1) {
+        found = is_init_of_sanitizer(p) || hw_symbols_is_sanitizer(p);
+        hooks |= strncmp(p, "__sanitizer_", sizeof "__sanitizer_" - 1) == 0;
     }
     table_free(&t);
-    return found;
+    return found || (hooks && hw_symbols_find(img, section, "malloc", &va));
 }

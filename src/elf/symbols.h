@@ -53,7 +53,10 @@ bool hw_symbols_find(const struct hw_image *img, const char *section, const char
                      uint64_t *va);
 bool hw_symbols_find_sized(const struct hw_image *img, const char *section, const char *name,
                            uint64_t *va, uint64_t *size);
-/* Is the name in the section's string table, defined or not? */
-bool hw_symbols_mention(const struct hw_image *img, const char *section, const char *name);
+/* Is a sanitizer's allocator in the program (base/sanitizers.def)? The section's strings name its
+ * runtime, which .dynsym's do as a library that is needed, or what instrumented code calls. */
+bool hw_symbols_have_sanitizer(const struct hw_image *img, const char *section);
+/* Is this the file of such a runtime? */
+bool hw_symbols_is_sanitizer(const char *path);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/strbuf.h"
 
 #include "base/banned.h"
@@ -29,19 +29,10 @@ static int run(const char *program, const char *path, int in, int out, struct hw
 {
     char *const argv[] = {(char *)(uintptr_t)program, "-a", "-f", "-i", "-e",
                           (char *)(uintptr_t)path,    NULL};
-    posix_spawn_file_actions_t actions;
-    pid_t pid = -1;
-    int status = 0, rc = posix_spawn_file_actions_init(&actions);
-    if (rc)
-        return hw_fail(err, HW_ENOMEM, 0, "'%s'", program);
-    rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (rc == 0)
-        rc = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
+    const struct hw_helper h = {
+        .program = program, .argv = argv, .env = environ, .in = in, .out = out, .more = -1};
+    pid_t pid;
+    int status = 0, rc = hw_helper_start(&h, &pid);
     if (rc) {
         errno = rc;
         return hw_fail_sys(err, "cannot start '%s'", program);
@@ -119,6 +110,6 @@ int hw_addr2line(const char *program, const char *path, const uint64_t *addresse
         return rc;
     rc = take_answers(text, addresses, n, answer, ctx);
     if (rc == HW_EFORMAT)
-        return hw_fail(err, rc, 0, "'%s' answers what addr2line does not", program);
+        return hw_fail(err, rc, 0, "'%s' does not answer as addr2line does", program);
     return rc;
 }

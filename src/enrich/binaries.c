@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <fts.h>
+#include <limits.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/arena.h"
@@ -20,6 +23,10 @@
 #include "base/banned.h"
 
 #define DEBUG_ROOT "/usr/lib/debug"
+/* Where debug info and kernels of this machine are looked for besides. */
+static const char *const systems[] = {DEBUG_ROOT, "/boot", "/lib/modules", "/usr/src"};
+
+#define MAX_SUMMED (UINT64_C(8) << 30)
 
 struct indexed {
     const char *path;
@@ -31,6 +38,7 @@ struct hw_binaries {
     struct hw_binaries_where where; /* without its lists */
     struct hw_arena texts;
     HW_VEC(char *) roots;
+    HW_VEC(char *) real; /* without links, and the system's; for no_paths only */
     HW_VEC(struct indexed) files;
     struct hw_map64 by_id; /* hash of the build id -> first file */
     struct hw_map64 seen;  /* device and inode of what was looked at */
@@ -38,10 +46,19 @@ struct hw_binaries {
     bool walked;
 };
 
+static int add_real(struct hw_binaries *b, const char *root)
+{
+    hw_autofree char *real = b->where.no_paths ? realpath(root, NULL) : NULL;
+    if (!real)
+        return HW_OK; /* it is not there, and nothing below it */
+    char *kept = hw_arena_copy(&b->texts, real, strlen(real));
+    return !kept || hw_vec_push(&b->real, kept) < 0 ? HW_ENOMEM : HW_OK;
+}
+
 static int add_root(struct hw_binaries *b, const char *p, size_t n)
 {
     char *root = hw_arena_copy(&b->texts, p, n);
-    return !root || hw_vec_push(&b->roots, root) < 0 ? HW_ENOMEM : HW_OK;
+    return !root || hw_vec_push(&b->roots, root) < 0 ? HW_ENOMEM : add_real(b, root);
 }
 
 int hw_binaries_new(const struct hw_binaries_where *w, struct hw_binaries **out)
@@ -49,8 +66,10 @@ int hw_binaries_new(const struct hw_binaries_where *w, struct hw_binaries **out)
     struct hw_binaries *b = calloc(1, sizeof *b);
     if (!b)
         return HW_ENOMEM;
-    int rc = HW_OK;
     b->where = *w;
+    int rc = HW_OK;
+    for (size_t i = 0; i < HW_ARRAY_LEN(systems) && rc == HW_OK; i++)
+        rc = add_real(b, systems[i]);
     for (const char *p = w->roots; p && *p && rc == HW_OK;) {
         size_t n = strcspn(p, ":");
         rc = n ? add_root(b, p, n) : HW_OK;
@@ -72,6 +91,7 @@ void hw_binaries_free(struct hw_binaries *b)
         return;
     hw_arena_done(&b->texts);
     hw_vec_done(&b->roots);
+    hw_vec_done(&b->real);
     hw_vec_done(&b->files);
     hw_map64_done(&b->by_id);
     hw_map64_done(&b->seen);
@@ -84,14 +104,30 @@ void hw_hex_add(struct hw_strbuf *out, struct hw_bytes raw)
         hw_strbuf_addf(out, "%02x", raw.p[i]);
 }
 
+/* Where the file that was opened lies now, whatever its name led through: a link, or a directory
+ * that somebody swaps for one while we walk. */
+static bool is_inside(const struct hw_binaries *b, int fd)
+{
+    char link[40], path[PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t got = readlink(link, path, sizeof path);
+    for (size_t i = 0; got > 0 && got < (ssize_t)sizeof path && i < b->real.n; i++) {
+        size_t n = strlen(b->real.v[i]);
+        n -= n == 1; /* the root of all */
+        if ((size_t)got > n && memcmp(path, b->real.v[i], n) == 0 && path[n] == '/')
+            return true;
+    }
+    return !b->where.no_paths;
+}
+
 /* A pipe or device in the tree must not stop us: looked at before, opened without waiting. */
-static int open_regular(const char *path)
+static int open_regular(const struct hw_binaries *b, const char *path)
 {
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_inside(b, fd))) {
         (void)close(fd);
         return -1;
     }
@@ -111,7 +147,7 @@ static int index_file(struct hw_binaries *b, const char *path)
     uint8_t id[HW_BUILD_ID_MAX];
     uint32_t n = 0;
     uint64_t bias, first = 0;
-    hw_autofd int fd = open_regular(path);
+    hw_autofd int fd = open_regular(b, path);
     if (fd < 0 || hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0 || n == 0)
         return HW_OK;
     struct indexed f = {hw_arena_copy(&b->texts, path, strlen(path)), id_key(id, n), 0};
@@ -170,6 +206,11 @@ static int walk_entry(struct hw_binaries *b, FTS *fts, FTSENT *e)
     return index_file(b, e->fts_path);
 }
 
+static bool is_stopped(const struct hw_binaries *b)
+{
+    return b->where.stopped && b->where.stopped(b->where.ctx);
+}
+
 static int walk(struct hw_binaries *b)
 {
     b->walked = true;
@@ -177,10 +218,11 @@ static int walk(struct hw_binaries *b)
         return HW_OK;
     if (hw_vec_push(&b->roots, NULL) < 0)
         return HW_ENOMEM;
-    FTS *fts = fts_open(b->roots.v, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    int links = b->where.no_paths ? FTS_PHYSICAL | FTS_COMFOLLOW : FTS_LOGICAL;
+    FTS *fts = fts_open(b->roots.v, links | FTS_NOCHDIR, NULL);
     b->roots.n--;
     int rc = HW_OK;
-    for (FTSENT *e; fts && rc == HW_OK && (e = fts_read(fts));)
+    for (FTSENT *e; fts && rc == HW_OK && !is_stopped(b) && (e = fts_read(fts));)
         rc = walk_entry(b, fts, e);
     if (fts)
         (void)fts_close(fts);
@@ -206,12 +248,16 @@ static void tell_other(const struct offer *o, const char *path, struct hw_bytes 
     hw_strbuf_adds(o->other, id.n ? ")" : "none)");
 }
 
+/* Of the whole file: one that says it is larger than debug info is, holes and all, is none. */
 static int sum_of(int fd, uint32_t *out)
 {
     uint8_t block[65536];
     uLong sum = crc32(0, NULL, 0);
     uint64_t at = 0;
     ssize_t n;
+    struct stat st;
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size > MAX_SUMMED)
+        return HW_ELIMIT;
     while ((n = pread(fd, block, sizeof block, (off_t)at)) > 0) {
         sum = crc32(sum, block, (uInt)n);
         at += (uint64_t)n;
@@ -226,7 +272,7 @@ static int offer_linked(const struct offer *o, const char *path, uint32_t sum)
     uint8_t id[HW_BUILD_ID_MAX];
     uint32_t n = 0, have;
     uint64_t bias;
-    hw_autofd int fd = open_regular(path);
+    hw_autofd int fd = open_regular(o->b, path);
     if (fd < 0 || hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0)
         return 0;
     bool fits = n ? hw_bytes_equal(hw_bytes_of(id, n), o->build_id)
@@ -289,7 +335,7 @@ static int offer_file(const struct offer *o, const char *path)
     uint8_t id[HW_BUILD_ID_MAX];
     uint32_t n = 0;
     uint64_t bias;
-    hw_autofd int fd = open_regular(path);
+    hw_autofd int fd = open_regular(o->b, path);
     enum hw_binaries_try how = fd < 0 ? HW_TRY_ABSENT : HW_TRY_FITS;
     if (fd >= 0 && hw_elf_read_identity(fd, id, &n, &bias, NULL) < 0)
         how = HW_TRY_NO_ELF;
@@ -363,7 +409,7 @@ static int offer_found(struct hw_binaries *b, const struct offer *o, const char 
     struct hw_strbuf buf = {0};
     bool plain = path[0] && is_plain(path);
     int rc = 0;
-    if (plain && path[0] == '/')
+    if (plain && path[0] == '/' && !b->where.no_paths)
         rc = offer_file(o, path);
     for (size_t i = 0; rc == 0 && i < b->roots.n; i++)
         rc = plain ? offer_root(o, b->roots.v[i], path, &buf)
@@ -382,7 +428,7 @@ int hw_binaries_offer(struct hw_binaries *b, const char *path, struct hw_bytes b
         return offer_found(b, &o, path);
     int rc = b->walked ? HW_OK : walk(b);
     uint64_t at = 0;
-    if (rc == HW_OK && b->where.paths_too && is_plain(path) && path[0] == '/')
+    if (rc == HW_OK && b->where.paths_too && !b->where.no_paths && is_plain(path) && path[0] == '/')
         rc = offer_file(&o, path);
     if (rc == HW_OK)
         (void)hw_map64_get(&b->by_id, id_key(build_id.p, build_id.n), &at); /* absent: 0 */

@@ -9,6 +9,9 @@
  *          files with exactly the build id asked for are offered, best place first; the caller says
  *          when it is content. A file that keeps its debug info in another one (.gnu_debuglink) is
  *          followed by that: of the same build id, or without any and of the sum the link names.
+ *          A trace of somebody else's names paths of another machine, or of ours to learn what is
+ *          there: no_paths looks at none but by build id or below a root, and there at no file
+ *          that lies elsewhere in truth: links that lead out of the roots give nothing then.
  * Owns:    the index and the texts; an offered descriptor is closed after the callback.
  * Errors:  HW_ENOMEM. What cannot be read is as if it were not there.
  * Source:  spec/symbolization.md 2
@@ -33,10 +36,12 @@ struct hw_binaries_where {
     size_t n_more;
     enum hw_binaries_mode mode;
     bool paths_too; /* index: first the mapping's path itself */
+    bool no_paths;  /* both: never that path itself */
     /* index: every few hundred files; may be NULL */
     void (*progress)(void *ctx, size_t files);
     /* each place that was looked at, in order; id: of what is there. May be NULL */
     void (*tried)(void *ctx, const char *path, enum hw_binaries_try how, struct hw_bytes id);
+    bool (*stopped)(void *ctx); /* index: true = no further files are looked at; may be NULL */
     void *ctx;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/machine_memory.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -18,6 +19,7 @@
 #include "base/banned.h"
 
 #define MAX_FILE     ((size_t)2 << 30)
+#define MAX_LINE     ((size_t)1 << 20)
 #define PUBLIC_REACH 0xffffu
 
 struct span {
@@ -146,6 +148,7 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
 {
     bool has_function = false;
     uint64_t number_of_line = 0;
+    const uint64_t most = hw_memory_there_is() / 4 / sizeof(struct span);
     for (char *at = b->text; at && *at;) {
         char *end = strchr(at, '\n'), *line = at;
         at = end ? end + 1 : NULL;
@@ -154,10 +157,19 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
         size_t n = strlen(line);
         if (n && line[n - 1] == '\r')
             line[n - 1] = 0;
-        if (++number_of_line == 1) {
+        number_of_line++;
+        if (n > MAX_LINE)
+            return hw_fail(err, HW_ELIMIT, number_of_line, "line %llu is longer than %zu bytes",
+                           (unsigned long long)number_of_line, MAX_LINE);
+        if (b->functions.n + b->lines.n > most)
+            return hw_fail(err, HW_ELIMIT, number_of_line,
+                           "line %llu: too many records for the memory there is",
+                           (unsigned long long)number_of_line);
+        if (number_of_line == 1) {
             if (begins(line, "MODULE "))
                 continue;
-            return hw_fail(err, HW_EFORMAT, 1, "line 1: no MODULE record: this is no symbol file");
+            return hw_fail(err, HW_EFORMAT, 1,
+                           "line 1: no MODULE record: this is not a symbol file");
         }
         int rc = read_record(b, line, &has_function);
         if (rc < 0)
@@ -165,7 +177,7 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
                            (unsigned long long)number_of_line);
     }
     if (number_of_line == 0)
-        return hw_fail(err, HW_EFORMAT, 1, "line 1: no MODULE record: this is no symbol file");
+        return hw_fail(err, HW_EFORMAT, 1, "line 1: no MODULE record: this is not a symbol file");
     if (b->functions.n)
         qsort(b->functions.v, b->functions.n, sizeof *b->functions.v, compare);
     if (b->lines.n)
@@ -201,6 +213,12 @@ int hw_breakpad_parse(struct hw_bytes text, struct hw_breakpad **out, struct hw_
     return parse_owned(copy, out, err);
 }
 
+static size_t max_file(void)
+{
+    uint64_t share = hw_memory_there_is() / 4;
+    return share < MAX_FILE ? (size_t)share : MAX_FILE;
+}
+
 /* Of both spellings; the tools that make them write upper case. */
 static int read_file_of(struct hw_strbuf *path, const char *dir, struct hw_bytes build_id,
                         char **text, size_t *n, struct hw_error *err)
@@ -219,8 +237,8 @@ static int read_file_of(struct hw_strbuf *path, const char *dir, struct hw_bytes
         return errno == ENOENT || errno == ENOTDIR ? HW_ENOTFOUND
                                                    : hw_fail_sys(err, "cannot read '%s'", path->p);
     if (!S_ISREG(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is no regular file", path->p);
-    return hw_file_read(AT_FDCWD, path->p, MAX_FILE, text, n, err);
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is not a regular file", path->p);
+    return hw_file_read(AT_FDCWD, path->p, max_file(), text, n, err);
 }
 
 int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakpad **out,

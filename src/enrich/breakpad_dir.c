@@ -103,7 +103,7 @@ int hw_breakpad_dir_open(const char *dir, struct hw_breakpad_dir **out, struct h
         rc = HW_ENOMEM;
     if (rc < 0) {
         hw_breakpad_dir_close(d);
-        return hw_fail(err, rc, 0, "'%s'", dir);
+        return hw_fail(err, rc, 0, "'%s':", dir);
     }
     *out = d;
     return HW_OK;

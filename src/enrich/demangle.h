@@ -2,11 +2,15 @@
  * demangle.h - names as people write them
  *
  * Why:     ELF symbols are mangled; readers want `Cache::insert(int)`. The trace keeps the raw
- * name. Shapes:  C++ (Itanium ABI), Rust (legacy and v0) and D. A name that is none of these, is
- * broken, longer than HW_DEMANGLE_MAX_IN or would become longer than HW_DEMANGLE_MAX_OUT stays as
- * it is: a few dozen bytes of substitutions can stand for gigabytes. Owns:    the answers, until
- * hw_demangler_free; each name id is worked on once. Errors:  only from new (HW_ENOMEM); later a
- * failure means the raw name. Threads: one owner at a time.
+ *          name.
+ * Shapes:  C++ (Itanium ABI), Rust (legacy and v0) and D. A name that is none of these, is broken,
+ *          longer than HW_DEMANGLE_MAX_IN, would become longer than HW_DEMANGLE_MAX_OUT or takes
+ *          100 ms stays as it is: a few dozen bytes of substitutions can stand for gigabytes. So do
+ *          the rest of a demangler's names behind 256 MiB of text, or, of those with many back
+ *          references, 5 s of processor time.
+ * Owns:    the answers, until hw_demangler_free; each name id is worked on once.
+ * Errors:  only from new (HW_ENOMEM); later a failure means the raw name.
+ * Threads: one owner at a time. Takes SIGVTALRM, for the time it works.
  */
 #ifndef HW_ENRICH_DEMANGLE_H
 #define HW_ENRICH_DEMANGLE_H

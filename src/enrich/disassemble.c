@@ -6,17 +6,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "enrich/line_reader.h"
@@ -25,7 +24,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_OUTPUT = 16 << 20, TOOL_S = 10, LINES_S = 10, CODE_FD = 3 };
+enum { MAX_OUTPUT = 16 << 20, TOOL_S = 10, LINES_S = 10 };
 static const uint64_t max_memory = UINT64_C(2) << 30;
 
 /* ---- the files ---- */
@@ -106,14 +105,14 @@ static int consider(void *ctx, int fd, const char *path)
     if (!f->has_range)
         find_range(f, &img, va);
     if (f->code_fd < 0 && has_code(&img, va) &&
-        (f->code_fd = fcntl(fd, F_DUPFD_CLOEXEC, CODE_FD + 1)) >= 0) {
+        (f->code_fd = fcntl(fd, F_DUPFD_CLOEXEC, HW_HELPER_FD + 1)) >= 0) {
         f->code->shift = shift;
         hw_strbuf_adds(&f->code->path, path);
     }
     hw_image_close(&img);
     if (f->lines_fd < 0 && f->reader &&
         hw_line_reader_look(f->reader, ++f->n_looked, fd, f->deadline_ns, &debug, NULL) == HW_OK &&
-        debug && (f->lines_fd = fcntl(fd, F_DUPFD_CLOEXEC, CODE_FD + 1)) >= 0)
+        debug && (f->lines_fd = fcntl(fd, F_DUPFD_CLOEXEC, HW_HELPER_FD + 1)) >= 0)
         f->lines_file = f->n_looked;
     return f->has_range && f->code_fd >= 0 && f->lines_fd >= 0;
 }
@@ -158,7 +157,7 @@ static int start_tool(const char *tool, int code_fd, const struct hw_code *c, in
     const char *own = getenv("PATH");
     (void)snprintf(from, sizeof from, "--start-address=0x%llx", (unsigned long long)c->start);
     (void)snprintf(to, sizeof to, "--stop-address=0x%llx", (unsigned long long)c->end);
-    (void)snprintf(file, sizeof file, "/proc/self/fd/%d", CODE_FD);
+    (void)snprintf(file, sizeof file, "/proc/self/fd/%d", HW_HELPER_FD);
     (void)snprintf(path, sizeof path, "PATH=%s", own ? own : "/usr/bin:/bin");
     char *argv[] = {(char *)(uintptr_t)tool,
                     (char[]){"-d"},
@@ -171,23 +170,17 @@ static int start_tool(const char *tool, int code_fd, const struct hw_code *c, in
                     file,
                     NULL};
     char *env[] = {path, (char[]){"LC_ALL=C"}, NULL}; /* no DEBUGINFOD_URLS: nobody asked */
-    posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return errno;
-    int rc = posix_spawn_file_actions_init(&actions);
-    if (rc == 0) {
-        rc = posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-        if (rc == 0)
-            rc = posix_spawn_file_actions_adddup2(&actions, code_fd, CODE_FD);
-        if (rc == 0)
-            rc = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (rc == 0)
-            rc =
-                posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-        if (rc == 0)
-            rc = posix_spawnp(pid, tool, &actions, NULL, argv, env);
-        (void)posix_spawn_file_actions_destroy(&actions);
-    }
+    const struct hw_helper h = {.program = tool,
+                                .argv = argv,
+                                .env = env,
+                                .in = -1,
+                                .out = ends[1],
+                                .more = code_fd,
+                                .max_memory = max_memory,
+                                .max_cpu_s = TOOL_S};
+    int rc = hw_helper_start(&h, pid);
     (void)close(ends[1]);
     if (rc)
         (void)close(ends[0]);
@@ -223,7 +216,6 @@ static int read_output(int fd, struct hw_strbuf *out)
 /* HW_ENOTFOUND: it is not here. */
 static int run_tool(const char *tool, int code_fd, struct hw_code *c, struct hw_error *err)
 {
-    const struct rlimit memory = {max_memory, max_memory}, cpu = {TOOL_S, TOOL_S};
     struct hw_strbuf out = {0};
     int fd = -1;
     pid_t pid;
@@ -233,8 +225,6 @@ static int run_tool(const char *tool, int code_fd, struct hw_code *c, struct hw_
         return code == ENOENT || code == EACCES ? HW_ENOTFOUND
                                                 : hw_fail_sys(err, "cannot start '%s'", tool);
     }
-    (void)prlimit(pid, RLIMIT_AS, &memory, NULL); /* it may have ended; then nothing is to limit */
-    (void)prlimit(pid, RLIMIT_CPU, &cpu, NULL);
     int rc = read_output(fd, &out);
     (void)close(fd);
     (void)kill(pid, SIGKILL); /* ours, not waited for yet: no other has its number */
@@ -306,7 +296,7 @@ static int take_line(struct hw_code *c, const uint8_t *p, const uint8_t *end)
 
 int hw_disassemble_parse(struct hw_bytes output, struct hw_code *out)
 {
-    const uint8_t *p = output.p, *end = p + output.n;
+    const uint8_t *p = output.p, *end = hw_bytes_end(output);
     int rc = HW_OK;
     while (rc == HW_OK && p < end) {
         const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));

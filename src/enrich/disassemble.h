@@ -9,9 +9,11 @@
  * Owns:    its texts until hw_code_done.
  * Errors:  HW_ENOTFOUND with what is missing and the remedy: no build id, no such file, no symbol
  *          there, no tool. HW_ETIMEOUT, HW_ELIMIT, HW_EUNSUPPORTED (no tool knows the processor).
- * Trust:   the tool gets a descriptor of the checked file, no name of a trace and no shell, and is
- *          ended after its time, memory or output is used up. Files are anybody's, so is its
- * output. Threads: safe in a program with other threads. Source:  spec/ui.md 11
+ *          Trust: the tool gets a descriptor of the checked file, no name of a trace and no shell,
+ *          and is ended after its time, memory or output is used up. Files are anybody's, so is its
+ *          output.
+ * Threads: safe in a program with other threads.
+ * Source:  spec/ui.md 11
  */
 #ifndef HW_ENRICH_DISASSEMBLE_H
 #define HW_ENRICH_DISASSEMBLE_H

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +21,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/fd_send.h"
+#include "base/helper.h"
+#include "base/machine_memory.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "enrich/line_worker.h"
@@ -39,6 +40,7 @@ enum { READ_BYTES = 128 << 10, MAX_STRING = 1 << 20 };
 /* Sections are held unpacked, five times as large at most in practice. */
 #define MEMORY_BASE     (UINT64_C(2) << 30)
 #define MEMORY_PER_BYTE 8u
+#define MEMORY_LEAST    (UINT64_C(256) << 20) /* the program itself takes a part of that */
 
 struct parser {
     struct hw_strbuf in; /* not yet taken: from `taken` on */
@@ -62,6 +64,8 @@ struct hw_line_reader {
     uint64_t limit_ns; /* of the request: waiting in all */
     uint64_t waited_ns;
     uint64_t deadline_ns;
+    bool (*stopped)(void *ctx); /* may be NULL */
+    void *stopped_ctx;
 };
 
 /* ---- answers ---- */
@@ -188,8 +192,9 @@ static int take_records(struct parser *p)
 static int nonsense(int rc, struct hw_error *err)
 {
     return hw_fail(err, rc, 0,
-                   rc == HW_EFORMAT ? "the process that read its debug info answered nonsense"
-                                    : "no memory for its debug info");
+                   rc == HW_EFORMAT
+                       ? "the process that read its debug info gave an answer that makes no sense"
+                       : "no memory for its debug info");
 }
 
 int hw_line_reader_parse(struct hw_bytes answers, size_t n, hw_line_answer_fn answer, void *ctx,
@@ -234,6 +239,12 @@ int hw_line_reader_new(unsigned base_ms, struct hw_line_reader **out)
     return HW_OK;
 }
 
+void hw_line_reader_stop_when(struct hw_line_reader *r, bool (*stopped)(void *ctx), void *ctx)
+{
+    r->stopped = stopped;
+    r->stopped_ctx = ctx;
+}
+
 void hw_line_reader_free(struct hw_line_reader *r)
 {
     if (!r)
@@ -247,15 +258,13 @@ extern char **environ;
 static int spawn(struct hw_line_reader *r, int sock)
 {
     char *const argv[] = {"heapwise", HW_LINE_WORKER_VERB, NULL};
-    posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions))
-        return ENOMEM;
-    int rc = posix_spawn_file_actions_adddup2(&actions, sock, STDIN_FILENO);
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && rc == 0; fd++)
-        rc = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-    if (rc == 0)
-        rc = posix_spawn(&r->pid, "/proc/self/exe", &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
+    const struct hw_helper h = {.program = "/proc/self/exe",
+                                .argv = argv,
+                                .env = environ,
+                                .in = sock,
+                                .out = -1,
+                                .more = -1};
+    int rc = hw_helper_start(&h, &r->pid);
     if (rc)
         r->pid = -1;
     return rc;
@@ -310,8 +319,10 @@ static int receive_some(struct hw_line_reader *r, struct parser *p)
     struct pollfd wait = {.fd = r->sock, .events = POLLIN};
     int n = poll(&wait, 1, wait_ms(r, before));
     r->waited_ns += hw_now_monotonic_ns() - before;
+    if (n < 0 && errno != EINTR)
+        return HW_ESYS;
     if (n < 0)
-        return errno == EINTR ? HW_OK : HW_ESYS;
+        return r->stopped && r->stopped(r->stopped_ctx) ? HW_ETIMEOUT : HW_OK;
     if (n == 0)
         return wait_ms(r, hw_now_monotonic_ns()) ? HW_OK : HW_ETIMEOUT;
     if (p->taken) {
@@ -368,16 +379,36 @@ static int ask(struct hw_line_reader *r, const struct hw_line_request *q, int fd
     return p->status < 0 ? hw_fail(err, p->status, 0, "%s", hw_errc_text(p->status)) : HW_OK;
 }
 
+/* What is on the disk: a hole of a terabyte earns nobody more time and memory. */
+static uint64_t size_of(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_size <= 0)
+        return 0;
+    uint64_t size = (uint64_t)st.st_size, there = (uint64_t)st.st_blocks * 512;
+    return there && there < size ? there : size; /* some file systems do not tell: 0 */
+}
+
+static uint64_t memory_for(uint64_t size)
+{
+    uint64_t most = hw_memory_there_is() / 2, want;
+    if (most < MEMORY_LEAST)
+        most = MEMORY_LEAST;
+    if (__builtin_mul_overflow(size, MEMORY_PER_BYTE, &want) ||
+        __builtin_add_overflow(want, MEMORY_BASE, &want) || want > most)
+        return most;
+    return want;
+}
+
 static struct hw_line_request request(struct hw_line_reader *r, enum hw_line_request_type type,
                                       uint32_t file, int fd, size_t n)
 {
-    struct stat st;
-    uint64_t size = fstat(fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    uint64_t size = size_of(fd);
     r->waited_ns = 0;
     r->limit_ns =
         (r->base_ms + size / FILE_BYTES_PER_MS + n / ADDRESSES_PER_MS) * UINT64_C(1000000);
     return (struct hw_line_request){
-        .type = type, .file = file, .n = n, .memory_bytes = MEMORY_BASE + size * MEMORY_PER_BYTE};
+        .type = type, .file = file, .n = n, .memory_bytes = memory_for(size)};
 }
 
 int hw_line_reader_look(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,

@@ -32,6 +32,8 @@ typedef int (*hw_line_answer_fn)(void *ctx, size_t index, const struct hw_line *
 #define HW_LINE_READER_MS 30000u
 
 int hw_line_reader_new(unsigned base_ms, struct hw_line_reader **out);
+/* Asked when a signal interrupts the wait: true = HW_ETIMEOUT. */
+void hw_line_reader_stop_when(struct hw_line_reader *r, bool (*stopped)(void *ctx), void *ctx);
 void hw_line_reader_free(struct hw_line_reader *r); /* NULL is fine */
 
 int hw_line_reader_look(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,

@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_receive.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "elf/lines.h"
@@ -180,28 +181,6 @@ static int answer(struct worker *w, const struct hw_line_request *q, int fd, int
     return w->out.failed ? HW_ENOMEM : flush(w);
 }
 
-static ssize_t receive(struct hw_line_request *q, int fds[2])
-{
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = {q, sizeof *q};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
-    ssize_t n;
-    do
-        n = recvmsg(STDIN_FILENO, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-    while (n < 0 && errno == EINTR);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-    fds[0] = fds[1] = -1;
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-    return n;
-}
-
 static void tick(int number)
 {
     (void)number;
@@ -232,7 +211,8 @@ int hw_line_worker_main(void)
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0); /* none of our business */
     start_ticking();
-    while (receive(&q, fds) == (ssize_t)sizeof q) {
+    while (hw_fd_receive(STDIN_FILENO, &q, sizeof q, fds, HW_ARRAY_LEN(fds), MSG_WAITALL) ==
+           (ssize_t)sizeof q) {
         int rc = fds[0] < 0 ? HW_EFORMAT : answer(&w, &q, fds[0], fds[1]);
         if (fds[1] >= 0)
             (void)close(fds[1]);

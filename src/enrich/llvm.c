@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/helper.h"
 #include "base/strbuf.h"
 
 #ifdef HW_HAVE_JANSSON
@@ -75,17 +75,9 @@ static int spawn(struct hw_llvm *l, const char *program, int in, int out)
 {
     char *const argv[] = {(char *)(uintptr_t)program, "--output-style=JSON", "--no-demangle",
                           "--inlines", NULL};
-    posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions))
-        return ENOMEM;
-    int rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (rc == 0)
-        rc = posix_spawnp(&l->pid, program, &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
+    const struct hw_helper h = {
+        .program = program, .argv = argv, .env = environ, .in = in, .out = out, .more = -1};
+    int rc = hw_helper_start(&h, &l->pid);
     if (rc)
         l->pid = -1;
     return rc;
@@ -212,7 +204,7 @@ static int read_answer(struct hw_llvm *l, struct hw_bytes text, uint64_t address
         rc = answer(ctx, index, l->chain, read_chain(l, symbols));
     } else {
         l->broken = true;
-        rc = hw_fail(err, HW_EFORMAT, 0, "the answer to address %#llx is none",
+        rc = hw_fail(err, HW_EFORMAT, 0, "the answer to address %#llx is not one",
                      (unsigned long long)address);
     }
     json_decref(root);
@@ -246,7 +238,7 @@ static int receive_some(struct hw_llvm *l, struct hw_error *err)
         l->taken = 0;
     }
     if (l->in.n > MAX_ANSWER)
-        return hw_fail(err, HW_EFORMAT, 0, "an answer without end");
+        return hw_fail(err, HW_EFORMAT, 0, "an answer that does not end");
     if (hw_strbuf_reserve(&l->in, 65536) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "answers");
     ssize_t n = read(l->from, l->in.p + l->in.n, 65536);
@@ -288,7 +280,8 @@ static int ask_all(struct hw_llvm *l, const char *path, const uint64_t *addresse
     const char quote = quote_of(path);
     size_t asked = 0, answered = 0;
     if (!quote)
-        return hw_fail(err, HW_EINVAL, 0, "the file's name cannot be written in its protocol");
+        return hw_fail(err, HW_EINVAL, 0,
+                       "the file's name has characters its protocol cannot express");
     while (answered < n) {
         for (; asked < n && asked - answered < QUESTIONS; asked++)
             hw_strbuf_addf(&l->out, "%c%s%c 0x%llx\n", quote, path, quote,

@@ -73,11 +73,11 @@ static int start(struct hw_module_names *m, struct hw_error *err)
     if (m->o.program && is_llvm(m->o.program))
         rc = hw_llvm_start(m->o.program, LLVM_LIMIT_MS, &m->llvm, err);
     if (rc == HW_OK && (rc = hw_binaries_new(&where, &m->binaries)) < 0)
-        (void)hw_fail(err, rc, 0, "files");
+        (void)hw_fail(err, rc, 0, "files:");
     if (rc == HW_OK && (rc = hw_line_reader_new(0, &m->reader)) < 0)
-        (void)hw_fail(err, rc, 0, "debug info");
+        (void)hw_fail(err, rc, 0, "debug info:");
     if (rc == HW_OK && m->o.debuginfod && !m->o.paths_only)
-        (void)hw_debuginfod_new(&m->debuginfod); /* without one: no server is asked */
+        (void)hw_debuginfod_new(NULL, NULL, &m->debuginfod); /* without one: no server is asked */
     return rc;
 }
 
@@ -222,7 +222,7 @@ static int try_trees(struct hw_module *x, const char *path, struct hw_bytes buil
     int fd, rc = hw_binaries_offer(x->names->binaries, path, build_id, offered, &s, NULL);
     if (rc != 0 || !x->names->debuginfod)
         return rc;
-    if (hw_debuginfod_find(x->names->debuginfod, build_id, &fd) < 0)
+    if (hw_debuginfod_find(x->names->debuginfod, build_id, &fd, NULL) < 0)
         return HW_OK;
     rc = consider(x, fd, path);
     (void)close(fd);
@@ -246,7 +246,7 @@ static int find_elf(struct hw_module *x, const char *path, struct hw_bytes build
     if (build_id.n && !x->has_debug_info && !x->names->o.paths_only) {
         int rc = try_trees(x, path, build_id);
         if (rc < 0)
-            return hw_fail(err, rc, 0, "'%s'", path);
+            return hw_fail(err, rc, 0, "'%s':", path);
     }
     return x->fd >= 0 ? HW_OK : hw_fail(err, HW_ENOTFOUND, 0, "%s", why);
 }

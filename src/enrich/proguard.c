@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/machine_memory.h"
 #include "base/map64.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -24,6 +25,7 @@
 #include "base/banned.h"
 
 #define MAX_MAP      ((size_t)1 << 30)
+#define MAX_LINE     ((size_t)1 << 20)
 #define PACKET_BYTES (1u << 20)
 
 struct member {
@@ -125,7 +127,7 @@ static int add_class(struct hw_proguard *m, struct hw_bytes line, uint64_t numbe
     key -= key == HW_MAP64_NO_KEY;
     if (hw_map64_get(&m->by_name, key, &at) &&
         hw_bytes_equal(m->classes.v[at].obfuscated, c.obfuscated))
-        return hw_fail(err, HW_EFORMAT, number, "line %llu: class '%.*s' is there already",
+        return hw_fail(err, HW_EFORMAT, number, "line %llu: class '%.*s' is defined twice",
                        (unsigned long long)number, (int)(c.obfuscated.n & 0xff), c.obfuscated.p);
     if (hw_map64_put(&m->by_name, key, m->classes.n) < 0 || hw_vec_push(&m->classes, c) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "name map");
@@ -199,7 +201,7 @@ static int compare_members(const void *a, const void *b)
 
 static int finish_class(struct hw_proguard *m, struct class *c, struct hw_error *err)
 {
-    struct member *v = m->members.v + c->first;
+    struct member *v = hw_vec_from(&m->members, c->first);
     if (c->n)
         qsort(v, c->n, sizeof *v, compare_members);
     for (size_t i = 1; i < c->n; i++)
@@ -214,12 +216,19 @@ static int finish_class(struct hw_proguard *m, struct class *c, struct hw_error 
 static int parse(struct hw_proguard *m, size_t n, struct hw_error *err)
 {
     const uint8_t *at = (const uint8_t *)m->text, *end = at + n;
+    const uint64_t most = hw_memory_there_is() / 4 / sizeof(struct member);
     int rc = HW_OK;
     for (uint64_t number = 1; rc == HW_OK && at < end; number++) {
         const uint8_t *nl = memchr(at, '\n', (size_t)(end - at));
         struct hw_bytes line = hw_bytes_of(at, (size_t)((nl ? nl : end) - at));
         struct hw_bytes text = trim(line);
         at = nl ? nl + 1 : end;
+        if (line.n > MAX_LINE)
+            return hw_fail(err, HW_ELIMIT, number, "line %llu is longer than %zu bytes",
+                           (unsigned long long)number, MAX_LINE);
+        if (m->members.n > most)
+            return hw_fail(err, HW_ELIMIT, number, "line %llu: too many members for the memory",
+                           (unsigned long long)number);
         if (text.n == 0 || text.p[0] == '#')
             continue;
         rc = is_blank(line.p[0]) ? add_member(m, text, number, err)
@@ -230,18 +239,16 @@ static int parse(struct hw_proguard *m, size_t n, struct hw_error *err)
     return rc;
 }
 
-int hw_proguard_parse(struct hw_bytes text, struct hw_proguard **out, struct hw_error *err)
+/* Takes text. */
+static int parse_owned(char *text, size_t n, struct hw_proguard **out, struct hw_error *err)
 {
     struct hw_proguard *m = calloc(1, sizeof *m);
-    if (m)
-        m->text = malloc(text.n + 1);
-    if (!m || !m->text) {
-        hw_proguard_free(m);
+    if (!m) {
+        free(text);
         return hw_fail(err, HW_ENOMEM, 0, "name map");
     }
-    if (text.n)
-        memcpy(m->text, text.p, text.n);
-    int rc = parse(m, text.n, err);
+    m->text = text;
+    int rc = parse(m, n, err);
     if (rc < 0) {
         hw_proguard_free(m);
         return rc;
@@ -250,15 +257,30 @@ int hw_proguard_parse(struct hw_bytes text, struct hw_proguard **out, struct hw_
     return HW_OK;
 }
 
+int hw_proguard_parse(struct hw_bytes text, struct hw_proguard **out, struct hw_error *err)
+{
+    char *copy = malloc(text.n + 1);
+    if (!copy)
+        return hw_fail(err, HW_ENOMEM, 0, "name map");
+    if (text.n)
+        memcpy(copy, text.p, text.n);
+    return parse_owned(copy, text.n, out, err);
+}
+
+static size_t max_map(void)
+{
+    uint64_t share = hw_memory_there_is() / 4;
+    return share < MAX_MAP ? (size_t)share : MAX_MAP;
+}
+
 int hw_proguard_read(const char *path, struct hw_proguard **out, struct hw_error *err)
 {
     char *text;
     size_t n;
-    int rc = hw_file_read(AT_FDCWD, path, MAX_MAP, &text, &n, err);
+    int rc = hw_file_read(AT_FDCWD, path, max_map(), &text, &n, err);
     if (rc < 0)
         return rc;
-    rc = hw_proguard_parse(hw_bytes_of(text, n), out, err);
-    free(text);
+    rc = parse_owned(text, n, out, err);
     if (rc < 0)
         hw_error_prefix(err, "%s", path);
     return rc;
@@ -368,7 +390,7 @@ static int put_methods(const struct class *c, const struct member *v, size_t n, 
 static int put_class(const struct hw_proguard *m, const struct class *c, struct hw_pb *out,
                      struct hw_strbuf *name, struct hw_strbuf *tmp)
 {
-    const struct member *v = m->members.v + c->first;
+    const struct member *v = hw_vec_from(&m->members, c->first);
     int rc = HW_OK;
     hw_pb_begin(out, HW_F_DeobfuscationMapping_obfuscated_classes);
     hw_pb_bytes(out, HW_F_ObfuscatedClass_obfuscated_name, c->obfuscated.p, c->obfuscated.n);
@@ -431,7 +453,7 @@ static int write_entry(const char *entry, size_t n, struct hw_pb *out, struct hw
         return rc;
     rc = hw_proguard_write(m, hw_bytes_of(entry, (size_t)(equals - entry)), out);
     hw_proguard_free(m);
-    return rc < 0 ? hw_fail(err, rc, 0, "name map '%s'", path) : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "name map '%s':", path) : HW_OK;
 }
 
 int hw_proguard_write_all(const char *list, struct hw_pb *out, struct hw_error *err)

@@ -2,8 +2,9 @@
  * proguard.h - name maps of ProGuard and R8
  *
  * Why:     Java code is shipped under short names; the map that was written then tells the old
- * ones. Shapes:  one map = classes in file order, each with fields and methods. A method's short
- * name may stand for several: overloads, and chains of inlined methods that share one range of
+ *          ones.
+ * Shapes:  one map = classes in file order, each with fields and methods. A method's short name may
+ *          stand for several: overloads, and chains of inlined methods that share one range of
  *          lines, of which the last in the file is the outermost.
  * Owns:    a copy of the file's text; all names are views of it.
  * Errors:  HW_EFORMAT with the line's number as offset, HW_ENOMEM.

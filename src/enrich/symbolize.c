@@ -148,6 +148,8 @@ static void warn(struct job *j, const char *fmt, ...)
 
 static bool is_late(const struct job *j)
 {
+    if (j->o->stopped && j->o->stopped(j->o->ctx))
+        return true;
     return j->deadline_ns && hw_now_monotonic_ns() > j->deadline_ns;
 }
 
@@ -586,10 +588,23 @@ static const char *kernel_release(const struct job *j, struct utsname *here)
     return uname(here) < 0 ? "" : here->release;
 }
 
+static bool on_fetching(void *ctx, uint64_t done, uint64_t total)
+{
+    struct job *j = ctx;
+    if (j->o->fetching)
+        j->o->fetching(j->o->ctx, done, total);
+    return is_late(j);
+}
+
 static int from_server(struct job *j, struct hw_bytes build_id)
 {
-    int fd;
-    if (!j->debuginfod || hw_debuginfod_find(j->debuginfod, build_id, &fd) < 0)
+    struct hw_error err = {0};
+    int fd, found = HW_ENOTFOUND;
+    if (j->debuginfod && !is_late(j))
+        found = hw_debuginfod_find(j->debuginfod, build_id, &fd, &err);
+    if (found < 0 && err.code && !is_late(j))
+        warn(j, "debuginfod: %s; going on without its servers", err.text);
+    if (found < 0)
         return HW_OK;
     struct hw_strbuf name = {0};
     hw_strbuf_addf(&name, "/proc/%d/fd/%d", (int)getpid(), fd);
@@ -658,7 +673,7 @@ static void start_others(struct job *j)
         j->llvm = NULL;
         warn(j, "%s; going on without it", err.text);
     }
-    if (j->o->debuginfod && hw_debuginfod_new(&j->debuginfod) == HW_EUNSUPPORTED)
+    if (j->o->debuginfod && hw_debuginfod_new(on_fetching, j, &j->debuginfod) == HW_EUNSUPPORTED)
         warn(j, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed; no server is asked");
 }
 
@@ -669,6 +684,8 @@ static int run(struct job *j)
     int rc = hw_binaries_new(&j->o->where, &j->binaries);
     if (rc == HW_OK)
         rc = hw_line_reader_new(j->o->reader_limit_ms, &j->reader);
+    if (rc == HW_OK)
+        hw_line_reader_stop_when(j->reader, j->o->stopped, j->o->ctx);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(j->p->callsites), &j->names);
     if (rc == HW_OK)
@@ -708,5 +725,5 @@ int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, str
     hw_vec_done(&j.va);
     hw_vec_done(&j.chain);
     *out = j.result;
-    return rc < 0 ? hw_fail(err, rc, 0, "symbolization") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "symbolization:") : HW_OK;
 }

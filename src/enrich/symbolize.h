@@ -44,6 +44,9 @@ struct hw_symbolize_options {
     void (*missing)(void *ctx, const char *path, const char *build_id, const char *other);
     void (*warn)(void *ctx, const char *text);              /* what did not work, and why */
     void (*progress)(void *ctx, size_t done, size_t total); /* frames */
+    /* What a server sends: bytes that came, of how many (0 = unknown). */
+    void (*fetching)(void *ctx, uint64_t done, uint64_t total);
+    bool (*stopped)(void *ctx); /* true = what is not done yet is left */
     void *ctx;
 };
 

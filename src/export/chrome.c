@@ -320,6 +320,6 @@ int hw_export_chrome(const struct hw_profile *p, int fd, struct hw_error *err)
     if (rc == HW_OK)
         rc = written;
     return rc == HW_ESYS ? hw_fail_sys(err, "cannot write the output")
-           : rc < 0      ? hw_fail(err, rc, 0, "JSON trace")
+           : rc < 0      ? hw_fail(err, rc, 0, "JSON trace:")
                          : HW_OK;
 }

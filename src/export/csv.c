@@ -59,8 +59,10 @@ static void put_node(struct hw_strbuf *line, const struct hw_export_input *in,
     put_figures(line, in, hw_flame_self(&s->tree, node));
     put_figures(line, in, hw_flame_total(&s->tree, node));
     const struct hw_value *total = hw_flame_total(&s->tree, node);
-    hw_strbuf_addf(line, ",%lld,%.0f\r\n", (long long)total->samples,
-                   hw_value_error(total, HW_METRIC_SPACE, in->interval_bytes));
+    hw_strbuf_addf(line, ",%lld", (long long)total->samples);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        hw_strbuf_addf(line, ",%.0f", hw_value_error(total, (enum hw_metric)m, in->interval_bytes));
+    hw_strbuf_adds(line, "\r\n");
     line->failed |= name.failed;
     hw_strbuf_done(&name);
 }
@@ -72,7 +74,10 @@ static int put_nodes(const struct hw_export_input *in, const struct hw_stacks *s
     for (int total = 0; total < 2; total++)
         for (int m = 0; m < HW_METRIC_COUNT; m++)
             fprintf(out, ",%s_%s", total ? "total" : "self", hw_metric_name((enum hw_metric)m));
-    fputs(",samples,space_error\r\n", out);
+    fputs(",samples", out);
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        fprintf(out, ",%s_error", hw_metric_name((enum hw_metric)m));
+    fputs("\r\n", out);
     for (uint32_t i = 0; i < s->tree.v.n; i++) {
         hw_strbuf_clear(&line);
         put_node(&line, in, s, i);

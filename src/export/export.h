@@ -25,8 +25,12 @@
 
 struct hw_error;
 
+/* Which columns: a duration is about all of a profile, and what is held has none. */
+enum hw_scrape_columns { HW_SCRAPE_ALL = 0, HW_SCRAPE_INUSE, HW_SCRAPE_ALLOC };
+
 /* pprof as scrapers of Go programs read it: inuse_space, a period, a default column. */
 struct hw_scrape_form {
+    enum hw_scrape_columns columns;
     int64_t time_ns;     /* since 1970 */
     int64_t duration_ns; /* of a difference; 0 = since the start */
     bool allocs;         /* alloc_space is what is shown first */

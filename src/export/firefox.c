@@ -622,6 +622,6 @@ int hw_export_firefox(const struct hw_profile *p, const struct hw_namer *namer, 
     hw_map64_done(&x.lib_at);
     hw_functions_free(x.fns);
     return rc == HW_ESYS ? hw_fail_sys(err, "cannot write the output")
-           : rc < 0      ? hw_fail(err, rc, 0, "Firefox profile")
+           : rc < 0      ? hw_fail(err, rc, 0, "Firefox profile:")
                          : HW_OK;
 }

@@ -356,7 +356,7 @@ static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct h
     free(j.going);
     free(j.peak);
     hw_strbuf_done(&j.label);
-    return rc < 0 ? hw_fail(err, rc, 0, "heaptrack data") : hw_export_finish(out, err);
+    return rc < 0 ? hw_fail(err, rc, 0, "heaptrack data:") : hw_export_finish(out, err);
 }
 
 const struct hw_exporter hw_export_heaptrack = {

@@ -217,7 +217,7 @@ static uint64_t field_name_id(struct job *j, struct hw_bytes name)
     size_t at = name.n;
     while (at && name.p[at - 1] != '.')
         at--;
-    return text_id(j, hw_bytes_of(name.p + at, name.n - at));
+    return text_id(j, hw_bytes_skip(name, at));
 }
 
 static uint64_t ref_name_id(struct job *j, uint32_t ref)
@@ -698,7 +698,7 @@ static void put_root(struct job *j, uint32_t o)
     const struct hw_heap_holder *all = hw_object_holders(j->g, o, &n);
     bool is_put = false;
     for (size_t i = 0; i < n; i++)
-        if (all[i].thread != HW_ID_NONE) {
+        if (all[i].thread != HW_ID_NONE && all[i].root_type != HW_ROOT_COMPILED_CODE) {
             put_held_root(j, &all[i]);
             is_put |= all[i].root_type == type;
         }
@@ -753,10 +753,12 @@ int hw_hprof_write(const struct hw_profile *p, const struct hw_heap_graph *g, FI
         rc = j.rc;
     }
     if (rc == HW_ELIMIT)
-        (void)hw_fail(err, rc, 0, "the objects claim %llu GiB and more, which so few cannot have",
-                      (unsigned long long)(j.l.total_bytes >> 30));
+        (void)hw_fail(
+            err, rc, 0,
+            "the objects claim to take %llu GiB and more, which cannot be: the trace is damaged",
+            (unsigned long long)(j.l.total_bytes >> 30));
     else if (rc < 0)
-        (void)hw_fail(err, rc, 0, "Java heap dump");
+        (void)hw_fail(err, rc, 0, "Java heap dump:");
     *left_out = j.l.left_out;
     hw_hprof_layout_done(&j.l);
     hw_strings_free(j.names);
@@ -776,7 +778,8 @@ static int hprof_write(const struct hw_export_input *in, FILE *out, struct hw_er
     int rc = hw_hprof_write(in->profile, in->graph, out, &left_out, err);
     if (rc == HW_OK && left_out && in->notes)
         fprintf(in->notes,
-                "note: %llu references are left out: a class of the format has 65,535 fields\n",
+                "note: references left out, as a class of this format has at most 65,535 fields: "
+                "%llu\n",
                 (unsigned long long)left_out);
     return rc;
 }

@@ -2,9 +2,9 @@
  * One page that needs nothing else: page.html with the data as JSON and page.js put into it. The
  * data are columns by node, node 0 the root, parents before children:
  *
- *     {"title", "note", "interval", "metric", "functions": [[name, module]…],
+ *     {"title", "note", "interval", "metric", "lacksVariances", "functions": [[name, module]…],
  *      "parent": […], "function": […], "self": [[space…], [objects…], [alloc_space…],
- *      [alloc_objects…], [variance…], [samples…], [alloc_samples…]]}
+ *      [alloc_objects…], the variance of each, [samples…], [alloc_samples…]]}
  *
  * In the file every `<` of a text is \u003c, so that no name can end the script element. Above
  * MAX_NODES the smallest nodes go into their parents, and the page says how many.
@@ -20,6 +20,7 @@
 #include "export/figures.h"
 #include "export/markup.h"
 #include "export/stacks.h"
+#include "views/callers.h"
 
 #include "base/banned.h"
 
@@ -28,6 +29,7 @@ enum { MAX_NODES = 300000 }; /* about 20 MB */
 struct page {
     const struct hw_export_input *in;
     struct hw_stacks stacks;
+    struct hw_shown_program program;
     uint32_t *id; /* by node: its number in the page, or that of the parent that took it */
     struct hw_value *self;
     uint32_t *parent, *function;
@@ -114,12 +116,12 @@ static int put_functions(struct page *pg, struct hw_json *j)
         const struct hw_function *fn = hw_functions_get(pg->stacks.functions, i);
         hw_strbuf_clear(&label);
         hw_strbuf_clear(&shown);
-        hw_function_label(&label, cs, fn, pg->in->namer);
+        hw_program_label(&pg->program, &label, cs, fn, pg->in->namer);
         hw_visible_add(&shown, hw_bytes_of(label.p, label.n));
         hw_json_begin_array(j);
         hw_json_strn(j, shown.p, shown.n);
         hw_strbuf_clear(&shown);
-        hw_visible_add(&shown, hw_module_base(cs, fn->module));
+        hw_visible_add(&shown, hw_program_module_shown(&pg->program, cs, fn->module));
         hw_json_strn(j, shown.p, shown.n);
         hw_json_end_array(j);
     }
@@ -128,6 +130,12 @@ static int put_functions(struct page *pg, struct hw_json *j)
     hw_strbuf_done(&label);
     hw_strbuf_done(&shown);
     return rc;
+}
+
+static void put_variance(struct hw_json *j, const struct hw_value *v, enum hw_metric m)
+{
+    double variance = hw_value_variance(v, m);
+    hw_json_double(j, variance > 0 ? round(variance) : 0);
 }
 
 static void put_columns(const struct page *pg, struct hw_json *j)
@@ -144,20 +152,28 @@ static void put_columns(const struct page *pg, struct hw_json *j)
     hw_json_end_array(j);
     hw_json_key(j, "self");
     hw_json_begin_array(j);
-    for (int column = 0; column < HW_METRIC_COUNT + 3; column++) {
+    for (int column = 0; column < 2 * HW_METRIC_COUNT + 2; column++) {
         hw_json_begin_array(j);
         for (size_t i = 0; i < pg->n; i++) {
             const struct hw_value *v = &pg->self[i];
             if (column < HW_METRIC_COUNT)
                 hw_json_int(j, hw_value_get(v, (enum hw_metric)column));
-            else if (column == HW_METRIC_COUNT)
-                hw_json_double(j, round(v->variance));
+            else if (column < 2 * HW_METRIC_COUNT)
+                put_variance(j, v, (enum hw_metric)(column - HW_METRIC_COUNT));
             else
-                hw_json_int(j, column == HW_METRIC_COUNT + 1 ? v->samples : v->alloc_samples);
+                hw_json_int(j, column == 2 * HW_METRIC_COUNT ? v->samples : v->alloc_samples);
         }
         hw_json_end_array(j);
     }
     hw_json_end_array(j);
+}
+
+static bool lacks_variances(const struct page *pg)
+{
+    for (size_t i = 0; i < pg->n; i++)
+        if (pg->self[i].lacks_variances)
+            return true;
+    return false;
 }
 
 static int put_data(struct page *pg)
@@ -179,6 +195,7 @@ static int put_data(struct page *pg)
     hw_json_strn(&j, note.p, note.n);
     hw_json_kv_uint(&j, "interval", pg->in->interval_bytes);
     hw_json_kv_int(&j, "metric", (int64_t)pg->in->metric);
+    hw_json_kv_bool(&j, "lacksVariances", lacks_variances(pg));
     int rc = put_functions(pg, &j);
     put_columns(pg, &j);
     hw_json_end_object(&j);
@@ -210,6 +227,8 @@ static int html_write(const struct hw_export_input *in, FILE *out, struct hw_err
     struct hw_bytes rest = hw_bytes_of(hw_embedded_page_html, hw_embedded_page_html_n);
     int rc = hw_stacks_init(&pg.stacks, in);
     if (rc == 0) {
+        pg.program = hw_program_find(in->profile->callsites, in->values,
+                                     hw_process_name(in->profile, in->upid));
         rc = pick_nodes(&pg);
         rest = put_until(rest, "@DATA@", out);
         if (rc == 0)
@@ -224,7 +243,7 @@ static int html_write(const struct hw_export_input *in, FILE *out, struct hw_err
     free(pg.function);
     free(pg.self);
     if (rc < 0 && rc != HW_ESYS)
-        return hw_fail(err, rc, 0, "html page");
+        return hw_fail(err, rc, 0, "html page:");
     return hw_export_finish(out, err);
 }
 

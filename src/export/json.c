@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "export/export.h"
+#include "export/figures.h"
 #include "export/stacks.h"
 
 #include "base/banned.h"
@@ -73,7 +74,7 @@ static void put_stack(const struct hw_export_input *in, const struct hw_stacks *
     for (int m = 0; m < HW_METRIC_COUNT; m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(&v, (enum hw_metric)m));
     hw_json_kv_int(j, "samples", v.samples);
-    hw_json_kv_double(j, "space_error", hw_value_error(&v, HW_METRIC_SPACE, in->interval_bytes));
+    hw_json_put_errors(j, &v, in->interval_bytes);
     hw_json_end_object(j);
 }
 

@@ -1,7 +1,7 @@
 /*
- * massif's output, for ms_print and massif-visualizer: an empty snapshot at the start and a
- * detailed one at the dump. Its tree begins with the functions that allocate; below each stand its
- * callers:
+ * massif's output, for ms_print and massif-visualizer: an empty snapshot at the start, the peak
+ * where it was before the dump, and the dump, which is the peak where no earlier one is. A tree
+ * begins with the functions that allocate; below each stand its callers:
  *
  *     n2: 1500 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
  *      n1: 1000 0x1234: leaf (file.c:7)
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "export/export.h"
 #include "export/stacks.h"
 
@@ -88,7 +89,7 @@ static void put_rest(const struct massif *m, uint32_t node, int64_t rest, size_t
         return;
     indent(m, m->tree.v.v[node].depth + 1);
     fprintf(m->out, "n0: %" PRId64 " in %zu place%s, all below massif's threshold (0.01%%)\n", rest,
-            n_rest, n_rest == 1 ? "" : "s");
+            n_rest, hw_plural(n_rest));
 }
 
 static int put_node(struct massif *m, uint32_t node)
@@ -148,41 +149,65 @@ static void put_snapshot(const struct massif *m, int number, int64_t ms, int64_t
             number, ms, bytes, tree);
 }
 
-static int put_all(struct massif *m)
+static int64_t ms_of(const struct massif *m, int64_t ts_ns)
+{
+    int64_t run = hw_sat_sub(ts_ns, m->in->profile->first_ns) / 1000000;
+    return run > 0 ? run : 0;
+}
+
+static void put_head(struct massif *m)
 {
     const struct hw_profile *p = m->in->profile;
     const struct hw_process *process = &p->processes.v[m->in->upid.v];
     struct hw_bytes command = hw_strings_get(hw_callsites_strings(p->callsites),
                                              process->cmdline.v ? process->cmdline : process->name);
-    int64_t run = hw_sat_sub(m->in->ts_ns, p->first_ns) / 1000000, total = bytes_of(m, 0);
-    m->threshold = total / 10000 + 1;
     hw_strbuf_add(&m->name, command.p, command.n);
     fputs("desc: heapwise\ncmd: ", m->out);
     put_plain(m->out, &m->name);
     fputs("\ntime_unit: ms\n", m->out);
     put_snapshot(m, 0, 0, 0, "empty");
-    put_snapshot(m, 1, run > 0 ? run : 0, total, "detailed");
-    return put_tree(m);
+}
+
+/* kind: "peak" or "detailed"; ms_print and massif-visualizer name one snapshot the peak. */
+static int put_moment(struct massif *m, const hw_values *values, int number, int64_t ts_ns,
+                      const char *kind)
+{
+    int rc = hw_flame_build(m->in->profile->callsites, m->functions, values, HW_FLAME_INVERTED,
+                            &m->tree);
+    if (rc == HW_OK)
+        rc = hw_flame_sort(&m->tree, HW_METRIC_SPACE);
+    if (rc == HW_OK) {
+        m->threshold = bytes_of(m, 0) / 10000 + 1;
+        put_snapshot(m, number, ms_of(m, ts_ns), bytes_of(m, 0), kind);
+        rc = put_tree(m);
+    }
+    hw_flame_done(&m->tree);
+    return rc;
+}
+
+static int put_all(struct massif *m)
+{
+    const struct hw_export_input *in = m->in;
+    int rc = HW_OK, number = 1;
+    put_head(m);
+    if (in->peak)
+        rc = put_moment(m, in->peak, number++, in->peak_ts_ns, "peak");
+    return rc < 0 ? rc
+                  : put_moment(m, in->values, number, in->ts_ns, in->peak ? "detailed" : "peak");
 }
 
 static int massif_write(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
-    const struct hw_callsites *cs = in->profile->callsites;
     struct massif m = {.in = in, .out = out};
     struct hw_functions *functions;
-    int rc = hw_functions_new(cs, NULL, &functions);
+    int rc = hw_functions_new(in->profile->callsites, NULL, &functions);
     if (rc == HW_OK) {
         m.functions = functions;
-        rc = hw_flame_build(cs, functions, in->values, HW_FLAME_INVERTED, &m.tree);
-        if (rc == HW_OK)
-            rc = hw_flame_sort(&m.tree, HW_METRIC_SPACE);
-        if (rc == HW_OK)
-            rc = put_all(&m);
-        hw_flame_done(&m.tree);
+        rc = put_all(&m);
         hw_functions_free(functions);
     }
     hw_strbuf_done(&m.name);
-    return rc < 0 ? hw_fail(err, rc, 0, "massif output") : hw_export_finish(out, err);
+    return rc < 0 ? hw_fail(err, rc, 0, "massif output:") : hw_export_finish(out, err);
 }
 
 const struct hw_exporter hw_export_massif = {

@@ -170,7 +170,7 @@ static bool has_rows(const struct process_dump *d)
 }
 
 static int put_process_dump(struct job *w, const struct hw_global_item *x,
-                            const struct process_dump *d, const char *level, bool first_process)
+                            const struct process_dump *d, const char *level, bool tells_global)
 {
     static const char *const types[] = {"periodic_interval", "explicitly_triggered"};
     struct hw_json *j = &w->j;
@@ -178,9 +178,8 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
                                 .ts_ns = x->ts_ns,
                                 .dump = w->guid_seed + w->n_dumps,
                                 .process = d->process,
-                                .global_process = first_process && d->process != HW_ID_NONE
-                                                      ? hw_global_process(w->p, d->process)
-                                                      : HW_ID_NONE,
+                                .global_process =
+                                    tells_global ? hw_global_process(w->p, d->process) : HW_ID_NONE,
                                 .heaps = d->heaps.v,
                                 .n_heaps = d->heaps.n};
     bool asked = x->dump != HW_ID_NONE && w->p->dumps.v[x->dump].trigger.v;
@@ -196,7 +195,7 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
     hw_json_key(j, "dumps");
     hw_json_begin_object(j);
     hw_json_kv_str(j, "level_of_detail", level);
-    hw_infra_put_totals(w->p, j, x->upid, x->ts_ns);
+    hw_infra_put_totals(w->p, j, x->upid, x->ts_ns, d->process != HW_ID_NONE);
     if (level[0] == 'd')
         rc = hw_infra_regions_put(&w->regions, j, x->upid, x->ts_ns);
     if (rc == HW_OK && has_rows(d)) {
@@ -216,6 +215,7 @@ static int put_group(struct job *w, struct hw_global_item *v, size_t n)
 {
     static const char *const words[] = {"detailed", "light", "background"};
     const char *level = words[hw_global_detail(w->p, v, n)];
+    bool told_global = false;
     int rc = HW_OK;
     w->n_dumps++;
     qsort(v, n, sizeof *v, by_process);
@@ -228,8 +228,10 @@ static int put_group(struct job *w, struct hw_global_item *v, size_t n)
             else if ((rc = add_heap(w, &v[end], &d)) == HW_OK)
                 head.dump = v[end].dump;
         }
+        bool tells_global = d.process != HW_ID_NONE && !told_global;
         if (rc == HW_OK)
-            rc = put_process_dump(w, &head, &d, level, /* first_process = */ i == 0);
+            rc = put_process_dump(w, &head, &d, level, tells_global);
+        told_global |= tells_global;
         process_dump_done(&d);
     }
     return rc;
@@ -260,23 +262,33 @@ static void put_v1_maps(struct job *w)
 
 /* ---- the file ---- */
 
+static bool metadata_of(const struct job *w, const char *name, struct hw_bytes *out)
+{
+    bool found = false;
+    for (size_t k = 0; k < w->p->metadata.n; k++)
+        if (hw_bytes_equal(str(w, w->p->metadata.v[k].name), hw_bytes_str(name))) {
+            *out = str(w, w->p->metadata.v[k].text);
+            found = true;
+        }
+    return found;
+}
+
 /* Symbolizers stop without these four. */
 static void put_file_metadata(struct job *w)
 {
     static const struct {
-        const char *name, *by_default;
-    } members[] = {{"product-version", "Heapwise/" HW_VERSION},
-                   {"os-name", "Linux"},
-                   {"os-arch", "x86_64"},
-                   {"user-agent", ""},
-                   {"clock-domain", "LINUX_CLOCK_MONOTONIC"}};
+        const char *name, *in_traces, *by_default;
+    } members[] = {{"product-version", NULL, "Heapwise/" HW_VERSION},
+                   {"os-name", "system_name", "Linux"},
+                   {"os-arch", "system_machine", "unknown"},
+                   {"user-agent", NULL, ""},
+                   {"clock-domain", NULL, "LINUX_CLOCK_MONOTONIC"}};
     hw_json_key(&w->j, "metadata");
     hw_json_begin_object(&w->j);
     for (size_t i = 0; i < HW_ARRAY_LEN(members); i++) {
         struct hw_bytes value = hw_bytes_str(members[i].by_default);
-        for (size_t k = 0; k < w->p->metadata.n; k++)
-            if (hw_bytes_equal(str(w, w->p->metadata.v[k].name), hw_bytes_str(members[i].name)))
-                value = str(w, w->p->metadata.v[k].text);
+        if (!metadata_of(w, members[i].name, &value) && members[i].in_traces)
+            (void)metadata_of(w, members[i].in_traces, &value); /* else the default stays */
         put_str(w, members[i].name, value);
     }
     hw_json_end_object(&w->j);
@@ -350,7 +362,7 @@ static int write_trace(const struct hw_export_input *in, bool v1, FILE *out, str
         rc = hw_gzip_writer_end(w.gzip, err);
     done(&w);
     if (rc < 0)
-        return err && err->code ? rc : hw_fail(err, rc, 0, "memory-infra trace");
+        return err && err->code ? rc : hw_fail(err, rc, 0, "memory-infra trace:");
     return hw_export_finish(out, err);
 }
 

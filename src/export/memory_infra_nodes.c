@@ -19,6 +19,7 @@ struct job {
     const struct hw_profile *p;
     struct hw_json *j;
     uint64_t dump;
+    bool own_moment; /* figures of another moment are none of this one's */
 };
 
 static struct hw_bytes str(const struct job *w, hw_str_id id)
@@ -42,18 +43,26 @@ static void put_scalar(struct hw_json *j, const char *name, const char *units, u
     hw_json_end_object(j);
 }
 
+static const int64_t together_ns = 50 * 1000 * 1000;
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a < b ? hw_sat_sub(b, a) : hw_sat_sub(a, b);
+}
+
 static bool counter(const struct job *w, hw_upid upid, const char *name, int64_t ts, uint64_t *out)
 {
     double v;
-    if (!hw_process_counter(w->p, upid, name, ts, &v, NULL) || !(v >= 0) || v > 9e18)
+    int64_t at;
+    if (!hw_process_counter(w->p, upid, name, ts, &v, &at) || !(v >= 0) || v > 9.3e18)
         return false;
-    *out = (uint64_t)v;
+    if (w->own_moment && distance(at, ts) > together_ns)
+        return false;
+    *out = v < 0x1p63 ? (uint64_t)v : INT64_MAX;
     return true;
 }
 
 /* ---- totals ---- */
-
-static const int64_t together_ns = 50 * 1000 * 1000;
 
 /* A peak that was told at another moment than the resident bytes is that moment's. */
 static bool told_together(const struct job *w, hw_upid upid, int64_t ts)
@@ -62,28 +71,86 @@ static bool told_together(const struct job *w, hw_upid upid, int64_t ts)
     double v;
     return hw_process_counter(w->p, upid, "mem.rss", ts, &v, &rss_ns) &&
            hw_process_counter(w->p, upid, "mem.rss.watermark", ts, &v, &peak_ns) &&
-           hw_sat_sub(rss_ns, peak_ns) <= together_ns && hw_sat_sub(peak_ns, rss_ns) <= together_ns;
+           distance(rss_ns, peak_ns) <= together_ns;
 }
 
-void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts)
+static const char total_prefix[] = "mem.";
+enum { TOTAL_PREFIX = sizeof total_prefix - 1 };
+
+/* What a dump told of itself at that moment, under another name than those that are put by theirs.
+ */
+static bool is_other_total(const struct job *w, const struct hw_counter_row *c, hw_upid upid,
+                           int64_t ts)
 {
-    const struct job *w = &(struct job){.p = p, .j = j};
-    uint64_t rss, peak, reset = 0, anon, swap = 0, footprint;
-    if (!counter(w, upid, "mem.rss", ts, &rss))
+    static const char *const known[] = {"mem.rss",
+                                        "mem.rss.watermark",
+                                        "mem.rss.watermark_is_since_last_dump",
+                                        "mem.private_footprint",
+                                        "mem.rss.anon",
+                                        "mem.swap"};
+    if (c->upid.v != upid.v || c->ts_ns != ts || !(c->value >= 0 && c->value < 9e18))
+        return false;
+    struct hw_bytes name = str(w, c->name);
+    for (size_t k = 0; k < HW_ARRAY_LEN(known); k++)
+        if (hw_bytes_equal(name, hw_bytes_str(known[k])))
+            return false;
+    return name.n > TOTAL_PREFIX && memcmp(name.p, total_prefix, TOTAL_PREFIX) == 0;
+}
+
+static bool has_other_totals(const struct job *w, hw_upid upid, int64_t ts)
+{
+    for (size_t i = 0; i < w->p->counters.n; i++)
+        if (is_other_total(w, &w->p->counters.v[i], upid, ts))
+            return true;
+    return false;
+}
+
+static void put_other_totals(const struct job *w, hw_upid upid, int64_t ts)
+{
+    for (size_t i = 0; i < w->p->counters.n; i++) {
+        const struct hw_counter_row *c = &w->p->counters.v[i];
+        char value[17];
+        if (!is_other_total(w, c, upid, ts))
+            continue;
+        struct hw_bytes name = str(w, c->name);
+        (void)snprintf(value, sizeof value, "%llx", (unsigned long long)c->value);
+        hw_json_keyn(w->j, name.p + TOTAL_PREFIX, name.n - TOTAL_PREFIX);
+        hw_json_str(w->j, value);
+    }
+}
+
+static void put_resident(const struct job *w, hw_upid upid, int64_t ts, uint64_t rss)
+{
+    uint64_t peak, reset = 0;
+    hw_json_kv_hex(w->j, "resident_set_bytes", rss);
+    if (told_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
+        (void)counter(w, upid, "mem.rss.watermark_is_since_last_dump", ts, &reset);
+        hw_json_kv_hex(w->j, "peak_resident_set_bytes", peak);
+        hw_json_kv_bool(w->j, "is_peak_rss_resetable", reset != 0);
+    }
+}
+
+void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts,
+                         bool own_moment)
+{
+    const struct job *w = &(struct job){.p = p, .j = j, .own_moment = own_moment};
+    uint64_t rss = 0, anon, swap = 0, footprint = 0;
+    bool has_rss = counter(w, upid, "mem.rss", ts, &rss);
+    bool has_footprint = counter(w, upid, "mem.private_footprint", ts, &footprint);
+    if (!has_footprint && counter(w, upid, "mem.rss.anon", ts, &anon)) {
+        (void)counter(w, upid, "mem.swap", ts, &swap);
+        footprint = anon + swap;
+        has_footprint = true;
+    }
+    if (!has_rss && !has_footprint && !has_other_totals(w, upid, ts))
         return;
     hw_json_key(j, "process_totals");
     hw_json_begin_object(j);
-    hw_json_kv_hex(j, "resident_set_bytes", rss);
-    if (told_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
-        (void)counter(w, upid, "mem.rss.watermark_is_since_last_dump", ts, &reset);
-        hw_json_kv_hex(j, "peak_resident_set_bytes", peak);
-        hw_json_kv_bool(j, "is_peak_rss_resetable", reset != 0);
-    }
-    (void)counter(w, upid, "mem.swap", ts, &swap);
-    if (counter(w, upid, "mem.private_footprint", ts, &footprint))
+    if (has_rss)
+        put_resident(w, upid, ts, rss);
+    if (has_footprint)
         hw_json_kv_hex(j, "private_footprint_bytes", footprint);
-    else if (counter(w, upid, "mem.rss.anon", ts, &anon))
-        hw_json_kv_hex(j, "private_footprint_bytes", anon + swap);
+    put_other_totals(w, upid, ts);
     hw_json_end_object(j);
 }
 
@@ -131,6 +198,18 @@ static int64_t sum_counts(const struct hw_infra_heap *h)
     return sum;
 }
 
+/* How long before or after the dump malloc told its figures, where that is another moment. */
+static void put_distance(const struct job *w, hw_upid upid, int64_t ts)
+{
+    int64_t at;
+    double v;
+    if (!hw_process_counter(w->p, upid, "malloc_info.in_use", ts, &v, &at))
+        return;
+    if (distance(at, ts) > together_ns)
+        put_scalar(w->j, at < ts ? "older_by" : "newer_by", "ms",
+                   (uint64_t)distance(at, ts) / 1000000);
+}
+
 /* What the allocator holds, where it told (glibc's malloc), else what its heap does. */
 static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct hw_infra_heap *h)
 {
@@ -149,8 +228,10 @@ static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct
     }
     begin_node(w, upid, name, n, "");
     put_scalar(j, "size", "bytes", in_use + spare);
-    if (told)
+    if (told) {
         put_scalar(j, "virtual_size", "bytes", arena + mmap);
+        put_distance(w, upid, ts);
+    }
     end_node(w);
     begin_node(w, upid, name, n, "/allocated_objects");
     put_scalar(j, "size", "bytes", in_use);
@@ -240,7 +321,7 @@ static void put_nodes(const struct job *w, uint32_t process, const struct hw_inf
             hw_json_kv_uint(w->j, "flags", 1);
         hw_json_key(w->j, "attrs");
         hw_json_begin_object(w->j);
-        if (n->has_size)
+        if (n->told_size) /* what is only added up is no part of what owners take over */
             put_scalar(w->j, "size", "bytes", n->size);
         bool tracing = folded->rows && hw_bytes_equal(path, hw_bytes_str("tracing"));
         if (n->arg_set != HW_ID_NONE)
@@ -264,8 +345,6 @@ static bool has_root(const struct job *w, uint32_t process, struct hw_bytes name
 static void put_edges(const struct job *w, uint32_t process)
 {
     const struct hw_memory_dumps *m = &w->p->memory;
-    hw_json_key(w->j, "allocators_graph");
-    hw_json_begin_array(w->j);
     for (size_t i = 0; i < m->edges.n; i++) {
         const struct hw_memory_edge *e = &m->edges.v[i];
         if (!e->source_guid || !e->target_guid || m->nodes.v[e->source].process != process)
@@ -277,7 +356,6 @@ static void put_edges(const struct job *w, uint32_t process)
         hw_json_kv_str(w->j, "type", "ownership");
         hw_json_end_object(w->j);
     }
-    hw_json_end_array(w->j);
 }
 
 void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
@@ -301,6 +379,12 @@ void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
         end_node(w);
     }
     hw_json_end_object(j);
-    if (dumped)
-        put_edges(w, m->process);
+    if (!dumped)
+        return;
+    hw_json_key(j, "allocators_graph");
+    hw_json_begin_array(j);
+    put_edges(w, m->process);
+    if (m->global_process != HW_ID_NONE)
+        put_edges(w, m->global_process); /* a global node may own another one */
+    hw_json_end_array(j);
 }

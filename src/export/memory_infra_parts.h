@@ -55,8 +55,9 @@ struct hw_infra_moment {
     struct hw_infra_folded folded;
 };
 
-/* The member "process_totals", where resident bytes are known. */
-void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts);
+/* The member "process_totals", where any are known; own_moment: at ts, else the nearest ones. */
+void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts,
+                         bool own_moment);
 /* The members "allocators" and "allocators_graph". */
 void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
                              const struct hw_infra_moment *m);

@@ -10,7 +10,7 @@
 
     // ---- trees: columns by node; node 0 is the root, parents stand before children ----
 
-    // self: for each metric, then variance, live samples, all samples
+    // self: for each metric, then the variance of each, live samples, all samples
     function finish(t) {
         var n = t.parent.length, k, i;
         t.total = t.self.map(function (column) { return Float64Array.from(column); });
@@ -86,11 +86,11 @@
 
     // Two standard errors, as in doc/design/estimates.md.
     function error(get) {
-        var live = get(5), k = metric < 2 ? live : get(6), v = get(metric), step = D.interval;
+        var live = get(8), k = metric < 2 ? live : get(9), v = get(metric), step = D.interval;
         if (step <= 1)
             return 0;
-        if (metric === 0)
-            return 2 * Math.sqrt(get(4));
+        if (metric === 0 || !D.lacksVariances)
+            return 2 * Math.sqrt(get(4 + metric));
         if (metric === 2)
             return live > 0 && get(4) < step * step * live ? 2 * Math.sqrt(get(4) / live * k)
                 : 2 * step * Math.sqrt(k);
@@ -106,7 +106,7 @@
         lines.push(figure(v) + (e > 0 && v > 0 ? " ±" + (100 * e / v).toFixed(e / v < 0.0995 ? 1 : 0) + "%" : "") +
             "  " + (all > 0 ? (100 * v / all).toFixed(2) : "0") + "% of all" +
             (i ? ", " + (100 * v / (t.total[metric][t.parent[i]] || 1)).toFixed(1) + "% of what is above" : ""));
-        lines.push("self " + figure(t.self[metric][i]) + ", " + get(metric < 2 ? 5 : 6) + " samples");
+        lines.push("self " + figure(t.self[metric][i]) + ", " + get(metric < 2 ? 8 : 9) + " samples");
         return lines;
     }
 

@@ -299,7 +299,7 @@ static void put_node(const struct job *j, struct hw_pb *pb, const struct hw_memo
     put_text(pb, NODE(absolute_name), str(j, n->path));
     if (n->weak)
         hw_pb_uint(pb, NODE(weak), 1);
-    if (n->has_size)
+    if (n->told_size)
         hw_pb_uint(pb, NODE(size_bytes), n->size);
     if (n->arg_set != HW_ID_NONE)
         put_entries(j, pb, n->arg_set);
@@ -384,6 +384,7 @@ static struct hw_dump_head head_of(const struct job *j, const struct hw_heap_dum
                                  .buffer_corrupted = d->flags & HW_DUMP_BUFFER_CORRUPTED,
                                  .hit_guardrail = d->flags & HW_DUMP_HIT_GUARDRAIL,
                                  .at_max = d->flags & HW_DUMP_AT_MAX,
+                                 .all_variances = d->flags & HW_DUMP_ALL_VARIANCES,
                                  .client_error = d->client_error,
                                  .lost_samples = d->lost_samples};
 }
@@ -395,8 +396,12 @@ static uint64_t not_negative(int64_t v)
 
 static struct hw_dump_sample sample_of(const struct hw_callsite_value *x, bool at_max)
 {
-    struct hw_dump_sample s = {.callsite = x->callsite};
     const struct hw_value *v = &x->v;
+    struct hw_dump_sample s = {.callsite = x->callsite,
+                               .variance_bytes = v->variance,
+                               .variance_objects = (double)v->variance_objects,
+                               .variance_alloc_space = (double)v->variance_alloc_space,
+                               .variance_alloc_objects = (double)v->variance_alloc_objects};
     if (at_max) {
         s.self_max = not_negative(v->space);
         s.self_max_count = not_negative(v->samples);
@@ -409,7 +414,6 @@ static struct hw_dump_sample sample_of(const struct hw_callsite_value *x, bool a
     s.free_count = not_negative(v->alloc_samples - v->samples);
     s.est_alloc_count = (double)v->alloc_objects;
     s.est_free_count = (double)(v->alloc_objects - v->objects);
-    s.variance_bytes = v->variance;
     return s;
 }
 
@@ -423,7 +427,7 @@ static int put_dump(struct job *j, struct hw_profile_writer *w, const struct hw_
     if (rc == HW_OK && !head.at_max)
         rc = hw_sum_values(sum, &values);
     if (rc < 0)
-        (void)hw_fail(j->err, rc, 0, "heap dump");
+        (void)hw_fail(j->err, rc, 0, "heap dump:");
     if (rc == HW_OK)
         rc = hw_profile_begin(w, &head, j->p->callsites, s->upid.v, j->err);
     for (size_t i = 0; rc == HW_OK && i < values.n; i++) {
@@ -441,7 +445,7 @@ static int put_series(struct job *j, struct hw_profile_writer *w, const struct h
     struct hw_sum *sum;
     int rc = hw_sum_new(j->p, s, &sum);
     if (rc < 0)
-        return hw_fail(j->err, rc, 0, "heap dumps");
+        return hw_fail(j->err, rc, 0, "heap dumps:");
     for (size_t i = 0; rc == HW_OK && i < s->shown.n; i++)
         rc = put_dump(j, w, s, s->shown.v[i], sum);
     for (size_t i = 0; rc == HW_OK && i < s->peaks.n; i++)
@@ -456,10 +460,10 @@ static int put_heaps(struct job *j)
     struct hw_profile_writer *w = NULL;
     int rc = hw_series_list_init(&list, j->p);
     if (rc < 0)
-        return hw_fail(j->err, rc, 0, "heaps");
+        return hw_fail(j->err, rc, 0, "heaps:");
     rc = hw_profile_writer_new(j->w, &w);
     if (rc < 0)
-        (void)hw_fail(j->err, rc, 0, "heaps");
+        (void)hw_fail(j->err, rc, 0, "heaps:");
     for (size_t i = 0; rc == HW_OK && i < list.v.n; i++)
         rc = put_series(j, w, &list.v.v[i]);
     hw_profile_writer_free(w);
@@ -552,7 +556,7 @@ static int write_trace(const struct hw_export_input *in, FILE *out, struct hw_er
         rc = hw_trace_writer_flush(j.w, err);
     hw_trace_writer_free(j.w);
     if (rc < 0)
-        return err && err->code ? rc : hw_fail(err, rc, 0, "trace");
+        return err && err->code ? rc : hw_fail(err, rc, 0, "trace:");
     return copy_to(fd, out, err);
 }
 

@@ -92,6 +92,13 @@ static int n_columns(const struct job *j)
     return is_heap(j, "com.android.art") && !j->in->scrape ? 2 : C_COUNT;
 }
 
+static bool has_column(const struct job *j, int c)
+{
+    bool is_alloc = c == C_ALLOC_OBJECTS || c == C_ALLOC_SPACE;
+    enum hw_scrape_columns wanted = j->in->scrape ? j->in->scrape->columns : HW_SCRAPE_ALL;
+    return wanted == HW_SCRAPE_ALL || is_alloc == (wanted == HW_SCRAPE_ALLOC);
+}
+
 static bool has_base(const struct job *j)
 {
     return j->in->scrape && j->in->scrape->base;
@@ -107,7 +114,8 @@ static void put_value_type(struct job *j, uint32_t field, const char *name, cons
 
 static void put_scrape(struct job *j, const struct hw_scrape_form *s)
 {
-    const char *first = scrape_names[s->allocs ? C_ALLOC_SPACE : C_SPACE];
+    bool allocs = s->allocs || s->columns == HW_SCRAPE_ALLOC;
+    const char *first = scrape_names[allocs ? C_ALLOC_SPACE : C_SPACE];
     hw_pb_uint(&j->out, F_TIME_NANOS, (uint64_t)s->time_ns);
     if (s->duration_ns)
         hw_pb_uint(&j->out, F_DURATION_NANOS, (uint64_t)s->duration_ns);
@@ -130,7 +138,8 @@ static void put_sample_types(struct job *j)
                                               : other_names;
     for (int c = 0; c < n_columns(j); c++) {
         bool bytes = c == C_ALLOC_SPACE || c == C_SPACE;
-        put_value_type(j, F_SAMPLE_TYPE, names[c], bytes ? "bytes" : "count");
+        if (has_column(j, c))
+            put_value_type(j, F_SAMPLE_TYPE, names[c], bytes ? "bytes" : "count");
     }
     if (has_base(j)) {
         put_value_type(j, F_SAMPLE_TYPE, "base_objects", "count");
@@ -192,7 +201,8 @@ static void put_sample(struct job *j, size_t row)
                                      [C_SPACE] = v.space};
     hw_pb_begin(&j->out, 2);
     for (int c = 0; c < n_columns(j); c++)
-        hw_pb_raw_varint(&j->out, (uint64_t)column[c]);
+        if (has_column(j, c))
+            hw_pb_raw_varint(&j->out, (uint64_t)column[c]);
     if (has_base(j)) {
         const struct hw_value *base = &j->in->scrape->base->v[row].v;
         hw_pb_raw_varint(&j->out, (uint64_t)base->objects);
@@ -349,7 +359,7 @@ static int build(struct job *j, struct hw_error *err)
     put_strings(j);
     if (j->rc == 0 && hw_pb_failed(&j->out))
         j->rc = HW_ENOMEM;
-    return j->rc < 0 ? hw_fail(err, j->rc, 0, "pprof profile") : HW_OK;
+    return j->rc < 0 ? hw_fail(err, j->rc, 0, "pprof profile:") : HW_OK;
 }
 
 static int job_init(struct job *j, const struct hw_export_input *in)
@@ -394,7 +404,7 @@ static int pprof_write(const struct hw_export_input *in, FILE *out, struct hw_er
     struct job j;
     int rc = job_init(&j, in);
     if (rc < 0)
-        rc = hw_fail(err, rc, 0, "pprof profile");
+        rc = hw_fail(err, rc, 0, "pprof profile:");
     else
         rc = build(&j, err);
     if (rc == 0)

@@ -157,7 +157,7 @@ static int write_all(struct writer *w, const struct hw_series_list *list,
             continue;
         int rc = values_of(w, list, m);
         if (rc < 0)
-            return hw_fail(err, rc, 0, "values of a dump");
+            return hw_fail(err, rc, 0, "values of a dump:");
         if (w->values.n == 0)
             continue; /* a heap that never allocated is no profile */
         rc = write_file(w, d, err);
@@ -186,7 +186,7 @@ int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o,
     if (rc == 0 && !w.sums)
         rc = HW_ENOMEM;
     if (rc < 0)
-        (void)hw_fail(err, rc, 0, "list of dumps"); /* the code is returned below */
+        (void)hw_fail(err, rc, 0, "list of dumps:"); /* the code is returned below */
     else
         rc = write_all(&w, &list, &moments, err);
     *n_files = w.n_files;

@@ -136,7 +136,7 @@ int hw_pprof_graph_write(const struct hw_profile *p, const struct hw_heap_graph 
     if (rc == HW_OK)
         rc = build(&j);
     if (rc < 0)
-        rc = hw_fail(err, rc, 0, "pprof profile");
+        rc = hw_fail(err, rc, 0, "pprof profile:");
     struct hw_bytes all = hw_pb_view(&j.out);
     if (rc == HW_OK && gzip)
         rc = hw_deflate(all, HW_GZIP_GZIP, &packed, err);

@@ -72,7 +72,7 @@ int hw_stacks_write(const struct hw_export_input *in, const char *what,
         hw_stacks_done(&s);
     }
     if (rc < 0 && rc != HW_ESYS) /* what the file has to say, it says below */
-        return hw_fail(err, rc, 0, "%s", what);
+        return hw_fail(err, rc, 0, "%s:", what);
     return hw_export_finish(out, err);
 }
 
@@ -84,7 +84,7 @@ int hw_stacks_write_json(const struct hw_export_input *in, const char *what,
     struct hw_stacks s;
     int rc = hw_stacks_init(&s, in);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "%s", what);
+        return hw_fail(err, rc, 0, "%s:", what);
     uint32_t *path = calloc((size_t)hw_stacks_depth(&s) + 1, sizeof *path);
     if (!path)
         rc = HW_ENOMEM;
@@ -101,6 +101,6 @@ int hw_stacks_write_json(const struct hw_export_input *in, const char *what,
     free(path);
     hw_stacks_done(&s);
     if (rc < 0 && rc != HW_ESYS)
-        return hw_fail(err, rc, 0, "%s", what);
+        return hw_fail(err, rc, 0, "%s:", what);
     return hw_export_finish(out, err);
 }

@@ -66,7 +66,7 @@ int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows
 {
     return r->bad ? hw_fail(err, HW_EFORMAT, 0,
                             "store '%s' answers with other columns than these tables have; "
-                            "heapwise push --init-schema makes them",
+                            "heapwise push --init-schema makes them, and adds what they lack",
                             from->shown)
                   : HW_OK;
 }
@@ -90,7 +90,7 @@ struct sum {
     uint32_t step;
     uint64_t stack;
     int64_t space, objects, alloc_space, alloc_objects; /* of all rows */
-    double variance;
+    double variance, variance_objects, variance_alloc_space, variance_alloc_objects;
     hw_callsite_id callsite;
 };
 
@@ -123,8 +123,11 @@ static int ask_sums(struct work *k, const struct hw_fleet_ask *ask)
         s.space = hw_rows_i64(&r);
         s.objects = hw_rows_i64(&r);
         s.variance = hw_rows_real(&r);
+        s.variance_objects = hw_rows_real(&r);
         s.alloc_space = steps ? hw_rows_i64(&r) : 0;
         s.alloc_objects = steps ? hw_rows_i64(&r) : 0;
+        s.variance_alloc_space = steps ? hw_rows_real(&r) : 0;
+        s.variance_alloc_objects = steps ? hw_rows_real(&r) : 0;
         if (!r.bad && hw_vec_push(&k->sums, s) < 0)
             rc = HW_ENOMEM;
     }
@@ -341,7 +344,7 @@ static int add_dump(struct work *k, int64_t ts_s, uint32_t interval)
     struct hw_heap_dump d = {.ts_ns = (ts_s - k->w->since_s) * NS,
                              .interval_bytes = interval,
                              .orig_interval_bytes = interval,
-                             .flags = HW_DUMP_KNOWS_VARIANCE};
+                             .flags = HW_DUMP_KNOWS_VARIANCE | HW_DUMP_ALL_VARIANCES};
     int rc = hw_profile_process(k->p, 1, &d.upid);
     if (rc == 0)
         rc = hw_profile_str(k->p, hw_bytes_str("all processes"), &d.heap_name);
@@ -385,9 +388,28 @@ static int64_t samples_of(double space, double variance, int64_t objects)
     return k < 1 ? 1 : whole(k);
 }
 
+/* Of what lives: samples of one process live from dump to dump, its dumps count as one sample. */
 static double mean_variance(double sum, const struct hw_fleet_counts *n)
 {
     return sum / ((double)n->n_dumps * (double)n->n_processes);
+}
+
+/* Of what was asked for between dumps: each dump has samples of its own. */
+static double mean_variance_alloc(double sum, double n)
+{
+    return sum / (n * n);
+}
+
+static void add_variances(struct hw_alloc_row *row, const struct sum *s, double dumps, bool live,
+                          const struct hw_fleet_counts *n)
+{
+    if (live) {
+        row->variance = mean_variance(s->variance, n);
+        row->variance_objects = (float)mean_variance(s->variance_objects, n);
+    } else {
+        row->variance_alloc_space = (float)mean_variance_alloc(s->variance, dumps);
+        row->variance_alloc_objects = (float)mean_variance_alloc(s->variance_objects, dumps);
+    }
 }
 
 static int add_row(struct work *k, const struct sum *s, bool live)
@@ -397,8 +419,9 @@ static int add_row(struct work *k, const struct sum *s, bool live)
     double space = (double)s->space / dumps;
     row.size = whole_and_carry(space, &k->carry[0]);
     row.count = whole_and_carry((double)s->objects / dumps, &k->carry[1]);
-    row.variance = live ? mean_variance(s->variance, &k->out->counts) : 0;
-    row.samples = samples_of(space, row.variance, row.count);
+    add_variances(&row, s, dumps, live, &k->out->counts);
+    row.samples =
+        samples_of(space, live ? row.variance : (double)row.variance_alloc_space, row.count);
     if ((row.size <= 0 && row.count <= 0) || row.size < 0 || row.count < 0)
         return HW_OK;
     int rc = hw_alloc_rows_push(&k->p->allocs, &row);
@@ -528,6 +551,7 @@ static int add_step_dumps(struct work *k, uint32_t step_s, uint32_t *dump_of)
 /* What a callstack held at the step before, to tell changes. */
 struct level {
     int64_t space, objects, samples;
+    double variance_alloc_space, variance_alloc_objects; /* of all until then */
 };
 
 static int add_change(struct work *k, uint32_t dump, hw_callsite_id callsite,
@@ -542,7 +566,14 @@ static int add_change(struct work *k, uint32_t dump, hw_callsite_id callsite,
                                 .size = alloc_space > space ? alloc_space : space,
                                 .count = alloc_objects > objects ? alloc_objects : objects,
                                 .samples = samples > 0 ? samples : 0,
-                                .variance = now->variance};
+                                .variance = now->variance,
+                                .variance_objects = now->variance_objects};
+    last->variance_alloc_space +=
+        (double)(alloc_space > space ? now->variance_alloc_space : (float)now->variance);
+    last->variance_alloc_objects +=
+        (double)(alloc_objects > objects ? now->variance_alloc_objects : now->variance_objects);
+    came.variance_alloc_space = (float)last->variance_alloc_space;
+    came.variance_alloc_objects = (float)last->variance_alloc_objects;
     came.size = came.size > 0 ? came.size : 0;
     came.count = came.count > 0 ? came.count : 0;
     struct hw_alloc_row went = {.dump = dump,
@@ -550,8 +581,13 @@ static int add_change(struct work *k, uint32_t dump, hw_callsite_id callsite,
                                 .size = hw_sat_sub(space, came.size),
                                 .count = hw_sat_sub(objects, came.count),
                                 .samples = hw_sat_sub(samples, came.samples),
-                                .variance = now->variance};
-    *last = (struct level){now->size, now->count, now->samples};
+                                .variance = now->variance,
+                                .variance_objects = now->variance_objects,
+                                .variance_alloc_space = came.variance_alloc_space,
+                                .variance_alloc_objects = came.variance_alloc_objects};
+    last->space = now->size;
+    last->objects = now->count;
+    last->samples = now->samples;
     int rc = came.size || came.count || came.variance > 0 ? hw_alloc_rows_push(&k->p->allocs, &came)
                                                           : HW_OK;
     if (rc == 0 && (went.size || went.count || went.samples))
@@ -574,7 +610,12 @@ static int add_stack_steps(struct work *k, size_t first, size_t end, const uint3
         double dumps = (double)n->n_dumps, processes = (double)n->n_processes;
         struct hw_alloc_row now = {.size = whole((double)s->space / dumps),
                                    .count = whole((double)s->objects / dumps),
-                                   .variance = mean_variance(s->variance, n)};
+                                   .variance = mean_variance(s->variance, n),
+                                   .variance_objects =
+                                       (float)mean_variance(s->variance_objects, n)};
+        now.variance_alloc_space = (float)mean_variance_alloc(s->variance_alloc_space, processes);
+        now.variance_alloc_objects =
+            (float)mean_variance_alloc(s->variance_alloc_objects, processes);
         now.samples = samples_of((double)now.size, now.variance, now.count);
         int rc = add_change(k, dump_of[step], k->sums.v[first].callsite, &now,
                             whole((double)s->alloc_space / processes),
@@ -601,6 +642,9 @@ static void merge_steps(struct work *k)
         to->alloc_space = hw_sat_add(to->alloc_space, s->alloc_space);
         to->alloc_objects = hw_sat_add(to->alloc_objects, s->alloc_objects);
         to->variance += s->variance;
+        to->variance_objects += s->variance_objects;
+        to->variance_alloc_space += s->variance_alloc_space;
+        to->variance_alloc_objects += s->variance_alloc_objects;
     }
     k->sums.n = kept;
 }

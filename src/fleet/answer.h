@@ -9,8 +9,9 @@
  *          what was asked for, by the metric: rows tell the two of one stretch of time apart, but
  *          memory that was there before it has no time of asking.
  *          By steps: a dump a step, with the changes between them.
- * Error:   variance of the mean: sum of variances / (dumps * processes). Samples of one process
- *          live from dump to dump, so its dumps count as one sample; processes are independent.
+ * Error:   variance of the mean: of what lives, sum of variances / (dumps * processes). Samples of
+ *          one process live from dump to dump, so its dumps count as one sample; processes are
+ *          independent. Of what was asked for, whose samples are each dump's own: / dumps².
  * Limits:  HW_FLEET_MAX_STACKS callstacks, those that hold most; the others stand as one frame.
  * Owns:    the profile.
  * Errors:  those of clickhouse.h; HW_ENOTFOUND: no rows; HW_EFORMAT: an answer of other types.

@@ -67,20 +67,24 @@ int hw_fleet_hosts_judge(struct hw_fleet_hosts *h)
     return HW_OK;
 }
 
-static int push_host(struct hw_fleet_hosts *out, struct hw_rows *r, bool space)
+/* The error of the mean, by answer.h's rule for what lives and that for what was asked for. */
+static double error_of(const struct hw_fleet_host *h, double variance, bool live)
+{
+    double dumps = (double)h->n_dumps, apart = live ? (double)h->n_processes : dumps;
+    return variance > 0 ? 2 * sqrt(variance / (dumps * apart)) : 0;
+}
+
+static int push_host(struct hw_fleet_hosts *out, struct hw_rows *r, bool space, bool live)
 {
     struct hw_bytes name = hw_rows_text(r);
     struct hw_fleet_host h = {.n_dumps = hw_rows_u64(r)};
     h.n_processes = hw_rows_u64(r);
     double bytes = (double)hw_rows_i64(r), objects = (double)hw_rows_i64(r);
-    double variance = hw_rows_real(r), dumps = (double)h.n_dumps;
+    double of_bytes = hw_rows_real(r), of_objects = hw_rows_real(r);
     if (r->bad || h.n_dumps == 0 || h.n_processes == 0)
         return HW_OK;
-    h.mean = (space ? bytes : objects) / dumps;
-    if (variance > 0)
-        h.error = 2 * sqrt(variance / (dumps * (double)h.n_processes));
-    if (!space) /* the relative error of the bytes */
-        h.error = bytes > 0 ? h.error * dumps / bytes * h.mean : 0;
+    h.mean = (space ? bytes : objects) / (double)h.n_dumps;
+    h.error = error_of(&h, space ? of_bytes : of_objects, live);
     h.name = strndup((const char *)name.p, name.n);
     if (h.name && hw_vec_push(&out->v, h) == 0)
         return HW_OK;
@@ -105,7 +109,7 @@ int hw_fleet_get_hosts(const struct hw_fleet_source *from, const struct hw_fleet
         if (out->v.n >= MAX_HOSTS)
             out->cut = true;
         else
-            rc = push_host(out, &r, space);
+            rc = push_host(out, &r, space, live);
     }
     if (rc == 0)
         rc = hw_fleet_rows_check(from, &r, err);

@@ -57,6 +57,13 @@ static void see_failure(struct hw_delivery *d, const struct hw_error *why)
     d->next_ns = now + next_wait_ms(d) * MS_NS;
 }
 
+static void tell_older(struct hw_delivery *d)
+{
+    if (d->sender.is_older && !d->told_older)
+        tell(d, HW_TOLD_OLDER, d->sender.store->shown);
+    d->told_older = d->sender.is_older;
+}
+
 static void see_answer(struct hw_delivery *d, enum hw_sent what, const struct hw_error *why)
 {
     if (d->fails)
@@ -65,6 +72,7 @@ static void see_answer(struct hw_delivery *d, enum hw_sent what, const struct hw
     d->unanswered = false;
     if (what == HW_SENT_DONE) {
         d->n_sent++;
+        tell_older(d);
         return;
     }
     d->n_refused++;

@@ -22,7 +22,7 @@
 
 struct hw_error;
 
-enum hw_told { HW_TOLD_DOWN, HW_TOLD_UP, HW_TOLD_REFUSED, HW_TOLD_DROPPED };
+enum hw_told { HW_TOLD_DOWN, HW_TOLD_UP, HW_TOLD_REFUSED, HW_TOLD_DROPPED, HW_TOLD_OLDER };
 
 struct hw_delivery {
     struct hw_sender sender;
@@ -34,6 +34,7 @@ struct hw_delivery {
 
     uint64_t n_sent, n_refused, n_lost;
     unsigned fails;  /* in a row */
+    bool told_older; /* once */
     bool unanswered; /* the next attempt may repeat one that reached the store */
     uint64_t first_fail_ns, next_ns;
     char refusal[512]; /* the last one told: the same is told once */

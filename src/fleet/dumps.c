@@ -54,6 +54,12 @@ static bool is_overtaken(const struct walk *w, size_t i, int64_t wall_ns)
     return false;
 }
 
+/* What was asked for before is the same sample in both, so its variance goes, too. */
+static float grown(float now, float before)
+{
+    return now > before ? now - before : 0;
+}
+
 /* Both lists are sorted by callsite, and callsites never leave a sum. */
 static int take_differences(struct walk *w, const hw_values *before)
 {
@@ -70,6 +76,10 @@ static int take_differences(struct walk *w, const hw_values *before)
             cv.v.alloc_space = hw_sat_sub(cv.v.alloc_space, then->alloc_space);
             cv.v.alloc_objects = hw_sat_sub(cv.v.alloc_objects, then->alloc_objects);
             cv.v.alloc_samples = hw_sat_sub(cv.v.alloc_samples, then->alloc_samples);
+            cv.v.variance_alloc_space =
+                grown(cv.v.variance_alloc_space, then->variance_alloc_space);
+            cv.v.variance_alloc_objects =
+                grown(cv.v.variance_alloc_objects, then->variance_alloc_objects);
         }
         if (!hw_value_is_zero(&cv.v))
             w->values.v[w->values.n++] = cv;

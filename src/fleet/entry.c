@@ -6,11 +6,23 @@
 #include "base/map64.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
+#include "fleet/schema.h"
 
 #include "base/banned.h"
 
 /* The message in a file; numbers are never used again for something else. */
-enum { F_FORM = 1, F_N_ROWS = 2, F_BODY = 3, F_STACKS = 4, F_PATH = 5, F_TYPE = 6 };
+enum {
+    F_FORM = 1,
+    F_N_ROWS = 2,
+    F_BODY = 3,
+    F_STACKS = 4,
+    F_PATH = 5,
+    F_TYPE = 6,
+    F_N_COLUMNS = 7
+};
+
+/* Of samples, before the number of columns was written. */
+enum { FIRST_COLUMNS = 16 };
 
 #define MAGIC_BYTES (sizeof HW_ENTRY_MAGIC - 1)
 
@@ -37,6 +49,7 @@ int hw_entry_pack(const struct hw_entry *e, struct hw_strbuf *out, struct hw_err
     hw_pb_bytes(&w, F_STACKS, e->stacks.p, e->stacks.n);
     hw_pb_bytes(&w, F_PATH, e->path.p, e->path.n);
     hw_pb_bytes(&w, F_TYPE, e->type.p, e->type.n);
+    hw_pb_uint(&w, F_N_COLUMNS, e->n_columns);
     hw_strbuf_adds(out, HW_ENTRY_MAGIC);
     int rc = hw_pb_failed(&w) ? hw_fail(err, HW_ENOMEM, 0, "spooled request")
                               : hw_deflate(hw_pb_view(&w), HW_GZIP_GZIP, out, err);
@@ -69,6 +82,8 @@ static int read_message(struct hw_bytes message, struct hw_entry *e)
             has_form = true;
         } else if (f.number == F_N_ROWS) {
             e->n_rows = f.value;
+        } else if (f.number == F_N_COLUMNS) {
+            e->n_columns = f.value > SIZE_MAX ? SIZE_MAX : (size_t)f.value;
         } else if (f.number >= F_BODY && f.number <= F_TYPE) {
             struct hw_strbuf *const part[] = {&e->body, &e->stacks, &e->path, &e->type};
             hw_strbuf_add(part[f.number - F_BODY], f.bytes.p, f.bytes.n);
@@ -78,6 +93,11 @@ static int read_message(struct hw_bytes message, struct hw_entry *e)
     }
     if (rc == 0 && !has_form)
         rc = HW_EFORMAT;
+    if (e->n_columns == 0)
+        e->n_columns = FIRST_COLUMNS;
+    if (rc == 0 &&
+        (e->n_columns < FIRST_COLUMNS || e->n_columns > hw_fleet_table_columns(HW_FLEET_SAMPLES)))
+        rc = HW_EFORMAT; /* or of a newer version, whose rows are not known here */
     /* They become header lines and a part of a URL. */
     if (rc == 0 &&
         ((e->path.n && strpbrk(e->path.p, "\r\n ")) || (e->type.n && strpbrk(e->type.p, "\r\n"))))

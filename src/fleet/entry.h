@@ -31,6 +31,7 @@ struct hw_entry {
     uint64_t n_rows;             /* samples, or profiles: for messages */
     struct hw_strbuf body;       /* ClickHouse: samples */
     struct hw_strbuf stacks;     /* ClickHouse only */
+    size_t n_columns;            /* of samples, the first ones; ClickHouse only */
     struct hw_strbuf path, type; /* the others: "/ingest?…", "application/json" */
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/program_name.h"
 
 #include "base/banned.h"
 
@@ -163,7 +164,8 @@ int hw_fleet_process_init(struct hw_fleet_process *f, const struct hw_profile *p
 {
     *f = (struct hw_fleet_process){0};
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    struct hw_bytes name = base_name(hw_strings_get(strings, p->processes.v[upid.v].name));
+    struct hw_bytes title = hw_strings_get(strings, p->processes.v[upid.v].name);
+    struct hw_bytes name = hw_program_name(title, hw_bytes_of(NULL, 0));
     struct hw_bytes unit = fact(p, "heapwise.unit"), host = fact(p, "heapwise.host");
     f->service = l->service ? hw_bytes_str(l->service) : unit.n ? unit_name(unit) : name;
     f->host = l->host ? hw_bytes_str(l->host) : host.n ? host : hw_bytes_str(l->own_host);

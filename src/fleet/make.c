@@ -3,13 +3,16 @@
 #include "base/error.h"
 #include "fleet/posts.h"
 #include "fleet/sample_rows.h"
+#include "fleet/schema.h"
 
 #include "base/banned.h"
 
 static int take_rows(void *ctx, const struct hw_sample_rows_batch *b, struct hw_error *err)
 {
     const struct hw_make *m = ctx;
-    struct hw_entry e = {.form = HW_STORE_CLICKHOUSE, .n_rows = b->n_samples};
+    struct hw_entry e = {.form = HW_STORE_CLICKHOUSE,
+                         .n_rows = b->n_samples,
+                         .n_columns = hw_fleet_table_columns(HW_FLEET_SAMPLES)};
     hw_strbuf_add(&e.body, b->samples.p, b->samples.n);
     hw_strbuf_add(&e.stacks, b->stacks.p, b->stacks.n);
     int rc = e.body.failed || e.stacks.failed ? hw_fail(err, HW_ENOMEM, 0, "rows") : HW_OK;

@@ -40,6 +40,7 @@ enum { /* push.v1 */
 
 struct one {
     struct hw_bytes pprof;
+    struct hw_bytes asked; /* what was asked for, where pprof has the rest alone (splits) */
     const struct hw_post_labels *labels;
     const struct hw_fleet_dump *dump;
 };
@@ -51,6 +52,7 @@ struct envelope {
     const char *service_name; /* of the label */
     const char *path, *type;
     bool single; /* one profile a request */
+    bool splits; /* what is held apart from what was asked for */
     void (*add)(struct poster *q, const struct one *o);
     void (*end)(struct poster *q);
 };
@@ -127,18 +129,24 @@ static void uuid_of(const struct one *o, char out[40])
                    (unsigned)(0x8000 | (b >> 48 & 0x3fff)), b & UINT64_C(0xffffffffffff));
 }
 
+static void put_label(struct hw_pb *pb, const char *name, struct hw_bytes value)
+{
+    hw_pb_begin(pb, F_SERIES_LABELS);
+    hw_pb_str(pb, F_LABEL_NAME, name);
+    hw_pb_bytes(pb, F_LABEL_VALUE, value.p, value.n);
+    hw_pb_end(pb);
+}
+
+/* alloc_* of a memory profile is taken for a total since the program's start, and the one before is
+ * taken from it there, unless this label says that it is a difference already. */
 static void add_pyroscope(struct poster *q, const struct one *o)
 {
     char id[40];
     uuid_of(o, id);
     hw_pb_begin(&q->pb, F_SERIES);
-    for (size_t i = 0; i < o->labels->v.n; i++) {
-        const struct hw_post_label *l = &o->labels->v.v[i];
-        hw_pb_begin(&q->pb, F_SERIES_LABELS);
-        hw_pb_str(&q->pb, F_LABEL_NAME, l->name);
-        hw_pb_bytes(&q->pb, F_LABEL_VALUE, l->value.p, l->value.n);
-        hw_pb_end(&q->pb);
-    }
+    put_label(&q->pb, "__delta__", hw_bytes_str("false"));
+    for (size_t i = 0; i < o->labels->v.n; i++)
+        put_label(&q->pb, o->labels->v.v[i].name, o->labels->v.v[i].value);
     hw_pb_begin(&q->pb, F_SERIES_SAMPLES);
     hw_pb_bytes(&q->pb, F_RAW_PROFILE, o->pprof.p, o->pprof.n);
     hw_pb_str(&q->pb, F_RAW_ID, id);
@@ -154,10 +162,24 @@ static void end_pyroscope(struct poster *q)
     hw_pb_clear(&q->pb);
 }
 
-static void add_parca(struct poster *q, const struct one *o)
+static void add_raw_profile(struct poster *q, struct hw_bytes pprof)
 {
     struct hw_json *j = &q->json;
     struct hw_strbuf packed = {0};
+    hw_json_begin_object(j);
+    hw_json_key(j, "rawProfile");
+    hw_base64_add(&packed, pprof);
+    hw_json_strn(j, packed.p, packed.n);
+    q->entry.body.failed |= packed.failed;
+    hw_strbuf_done(&packed);
+    hw_json_end_object(j);
+}
+
+/* A profile with a duration is one of differences there, all of its columns: added up over time. So
+ * what is held is a profile of its own without. */
+static void add_parca(struct poster *q, const struct one *o)
+{
+    struct hw_json *j = &q->json;
     if (!q->json_open) {
         hw_json_init(j, NULL, NULL, /* pretty = */ false);
         hw_json_begin_object(j);
@@ -183,13 +205,8 @@ static void add_parca(struct poster *q, const struct one *o)
     hw_json_end_object(j);
     hw_json_key(j, "samples");
     hw_json_begin_array(j);
-    hw_json_begin_object(j);
-    hw_json_key(j, "rawProfile");
-    hw_base64_add(&packed, o->pprof);
-    hw_json_strn(j, packed.p, packed.n);
-    q->entry.body.failed |= packed.failed;
-    hw_strbuf_done(&packed);
-    hw_json_end_object(j);
+    add_raw_profile(q, o->pprof);
+    add_raw_profile(q, o->asked);
     hw_json_end_array(j);
     hw_json_end_object(j);
 }
@@ -218,12 +235,14 @@ static void add_ingest_value(struct hw_strbuf *out, struct hw_bytes v)
 }
 
 static const char column_types[] =
-    "{\"alloc_objects\":{\"units\":\"objects\",\"display-name\":\"alloc_objects\"},"
-    "\"alloc_space\":{\"units\":\"bytes\",\"display-name\":\"alloc_space\"},"
+    "{\"alloc_objects\":{\"units\":\"objects\",\"display-name\":\"alloc_objects\","
+    "\"aggregation\":\"sum\",\"cumulative\":false},"
+    "\"alloc_space\":{\"units\":\"bytes\",\"display-name\":\"alloc_space\","
+    "\"aggregation\":\"sum\",\"cumulative\":false},"
     "\"inuse_objects\":{\"units\":\"objects\",\"display-name\":\"inuse_objects\","
-    "\"aggregation\":\"average\"},"
+    "\"aggregation\":\"average\",\"cumulative\":false},"
     "\"inuse_space\":{\"units\":\"bytes\",\"display-name\":\"inuse_space\","
-    "\"aggregation\":\"average\"}}";
+    "\"aggregation\":\"average\",\"cumulative\":false}}";
 
 static void add_part(struct hw_strbuf *out, const char *boundary, const char *name,
                      struct hw_bytes content)
@@ -269,12 +288,13 @@ static void end_ingest(struct poster *q)
 
 static const struct envelope envelopes[] = {
     {HW_STORE_PYROSCOPE, "service_name", "/push.v1.PusherService/Push", "application/proto",
-     /* single = */ false, add_pyroscope, end_pyroscope},
-    {HW_STORE_INGEST, "service_name", "", "", /* single = */ true, add_ingest, end_ingest},
+     /* single = */ false, /* splits = */ false, add_pyroscope, end_pyroscope},
+    {HW_STORE_INGEST, "service_name", "", "", /* single = */ true, /* splits = */ false, add_ingest,
+     end_ingest},
     {HW_STORE_PARCA, "service", "/profiles/writeraw", "application/json", /* single = */ false,
-     add_parca, end_parca},
+     /* splits = */ true, add_parca, end_parca},
     {HW_STORE_OTLP, "service.name", "/v1development/profiles", "application/x-protobuf",
-     /* single = */ true, NULL, end_ingest},
+     /* single = */ true, /* splits = */ false, NULL, end_ingest},
 };
 
 /* ---- requests ---- */
@@ -303,18 +323,26 @@ static int flush(struct poster *q, struct hw_error *err)
     return rc;
 }
 
-static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d, char **out, size_t *n,
-                       struct hw_error *err)
+struct pprof {
+    char *bytes; /* owned */
+    size_t n;
+};
+
+static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d,
+                       enum hw_scrape_columns columns, struct pprof *out, struct hw_error *err)
 {
+    int64_t duration_ns = d->wall_ns > d->since_ns ? d->wall_ns - d->since_ns : 0;
+    if (columns == HW_SCRAPE_ALLOC && duration_ns == 0)
+        duration_ns = 1; /* a difference, if of no length that is known */
     /* A gap is no label: each would be a series of its own there. */
     struct hw_bytes since = q->processes[d->dump->upid.v].unknown_since;
     char gap[64];
     const char *comments[] = {gap};
     (void)snprintf(gap, sizeof gap, "heapwise.unknown_since=%.*s",
                    (int)(since.n < 32 ? since.n : 32), since.n ? (const char *)since.p : "");
-    const struct hw_scrape_form form = {.time_ns = d->wall_ns,
-                                        .duration_ns =
-                                            d->wall_ns > d->since_ns ? d->wall_ns - d->since_ns : 0,
+    const struct hw_scrape_form form = {.columns = columns,
+                                        .time_ns = d->wall_ns,
+                                        .duration_ns = columns == HW_SCRAPE_INUSE ? 0 : duration_ns,
                                         .comments = comments,
                                         .n_comments = since.n ? 1 : 0};
     const struct hw_export_input in = {.profile = q->p,
@@ -326,7 +354,7 @@ static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d, ch
                                        .namer = q->m->namer,
                                        .scrape = &form,
                                        .gzip = true};
-    FILE *f = open_memstream(out, n);
+    FILE *f = open_memstream(&out->bytes, &out->n);
     if (!f)
         return hw_fail(err, HW_ENOMEM, 0, "pprof profile");
     int rc = hw_export_pprof.write(&in, f, err);
@@ -338,17 +366,22 @@ static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d, ch
 static int add_pprof(struct poster *q, const struct hw_fleet_dump *d,
                      const struct hw_post_labels *labels, struct hw_error *err)
 {
-    char *bytes = NULL;
-    size_t n = 0;
-    int rc = write_pprof(q, d, &bytes, &n, err);
+    struct pprof all = {0}, asked = {0};
+    bool splits = q->envelope->splits;
+    int rc = write_pprof(q, d, splits ? HW_SCRAPE_INUSE : HW_SCRAPE_ALL, &all, err);
+    if (rc == 0 && splits)
+        rc = write_pprof(q, d, HW_SCRAPE_ALLOC, &asked, err);
+    size_t n = all.n + asked.n;
     /* base64 makes 4 bytes of 3, and there are the labels. */
     if (rc == 0 && q->bytes + n > HW_POST_MAX_BYTES / 4 * 3 - 64 * 1024)
         rc = flush(q, err);
     if (rc == 0) {
-        q->envelope->add(q, &(struct one){hw_bytes_of(bytes, n), labels, d});
+        q->envelope->add(q, &(struct one){hw_bytes_of(all.bytes, all.n),
+                                          hw_bytes_of(asked.bytes, asked.n), labels, d});
         q->bytes += n;
     }
-    free(bytes);
+    free(all.bytes);
+    free(asked.bytes);
     return rc;
 }
 

@@ -2,10 +2,11 @@
  * posts.h - a profile as requests to stores that take profiles: Pyroscope, Parca, OpenTelemetry
  *
  * Shapes:  one pprof profile a dump of a heap, in the form that scrapers of Go programs know, as
- * many to a request as fit into HW_POST_MAX_BYTES. What was asked for counts from the dump before,
- * as these stores add profiles up. Each profile has the labels of spec/fleet.md 1 and, where the
- * store has a place for it, an id made of its content. OpenTelemetry's profiles are not pprof:
- * otlp.c writes them, a dump to a request. Errors:  those of dumps.h, and what `take` returns.
+ *          many to a request as fit into HW_POST_MAX_BYTES. What was asked for counts from the dump
+ *          before, as these stores add profiles up. Each profile has the labels of spec/fleet.md 1
+ *          and, where the store has a place for it, an id made of its content. OpenTelemetry's
+ *          profiles are not pprof: otlp.c writes them, a dump to a request.
+ * Errors:  those of dumps.h, and what `take` returns.
  * Source:  spec/fleet.md 1 to 3
  */
 #ifndef HW_FLEET_POSTS_H

@@ -4,13 +4,16 @@
  * Why:     labels and their values are anybody's text; they become SQL in one place.
  * Shapes:  a selection is a list of conditions, all of which hold, and a range of time. A condition
  *          is NAME=VALUE, NAME!=VALUE, NAME~REGEX or NAME!~REGEX (RE2, anywhere in the value; ^ and
- * $ hold it at the ends). NAME is a column of the table (service, host, version, build_id, pid,
- * heap, interval) or any other label. `since=` and `until=` are the range. A time is one before now
- * (24h, 7d), a date, or a date and time of day, which are local unless a Z stands behind. Units:
- * seconds of Unix time; `until` is not part of the range. Owns:    its texts. Errors:  HW_EINVAL
- * with a text for the user, HW_ENOMEM. Trust:   a value only ever stands between quotes, escaped
- * (clickhouse.h); a name must be one (letters, digits, '_'). Source:  spec/fleet.md 1, 4;
- * doc/design/fleet-questions.md
+ *          $ hold it at the ends). NAME is a column of the table (service, host, version, build_id,
+ *          pid, heap, interval) or any other label. `since=` and `until=` are the range. A time is
+ *          one before now (24h, 7d), a date, or a date and time of day, which are local unless a Z
+ *          stands behind.
+ * Units:   seconds of Unix time; `until` is not part of the range.
+ * Owns:    its texts.
+ * Errors:  HW_EINVAL with a text for the user, HW_ENOMEM.
+ * Trust:   a value only ever stands between quotes, escaped (clickhouse.h); a name must be one
+ *          (letters, digits, '_').
+ * Source:  spec/fleet.md 1, 4; doc/design/fleet-questions.md
  */
 #ifndef HW_FLEET_QUESTION_H
 #define HW_FLEET_QUESTION_H

@@ -133,11 +133,17 @@ struct hw_bytes hw_row_text(struct hw_bytes cell)
 
 int hw_row_next(struct hw_bytes *rest, enum hw_fleet_table t, struct hw_row *out)
 {
+    return hw_row_next_of(rest, t, HW_ROW_MAX_CELLS, out);
+}
+
+int hw_row_next_of(struct hw_bytes *rest, enum hw_fleet_table t, size_t n_columns,
+                   struct hw_row *out)
+{
     if (rest->n == 0)
         return 0;
     const uint8_t *from = rest->p;
     size_t k = 0;
-    for (size_t i = 0; i < hw_fleet_n_columns; i++) {
+    for (size_t i = 0; i < hw_fleet_n_columns && k < n_columns; i++) {
         if (hw_fleet_columns[i].table != t)
             continue;
         assert(k < HW_ROW_MAX_CELLS);

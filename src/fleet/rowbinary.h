@@ -35,6 +35,9 @@ struct hw_row {
 };
 /* The next row of *rest, which moves behind it: 1, 0 at the end, HW_EFORMAT. */
 int hw_row_next(struct hw_bytes *rest, enum hw_fleet_table t, struct hw_row *out);
+/* The same of rows that have the first n_columns alone. */
+int hw_row_next_of(struct hw_bytes *rest, enum hw_fleet_table t, size_t n_columns,
+                   struct hw_row *out);
 /* The number of a column within its table, which has one of this name. */
 size_t hw_row_column(enum hw_fleet_table t, const char *name);
 

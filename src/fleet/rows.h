@@ -22,7 +22,7 @@ struct hw_rows {
 
 static inline struct hw_rows hw_rows_of(struct hw_bytes answer)
 {
-    return (struct hw_rows){.at = answer.p, .end = answer.p + answer.n};
+    return (struct hw_rows){.at = answer.p, .end = hw_bytes_end(answer)};
 }
 
 /* Is there another row? */

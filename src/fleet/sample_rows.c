@@ -246,6 +246,14 @@ static void put_labels(struct maker *m, const struct hw_fleet_process *f)
     }
 }
 
+/* Traces of other recorders have none of their own: from the error that is shown for them. */
+static double variance_of(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    double variance = hw_value_variance(v, m);
+    double deviation = variance < 0 ? hw_value_error(v, m, interval_bytes) / 2 : 0;
+    return variance < 0 ? deviation * deviation : variance;
+}
+
 /* In the order of schema.def. */
 static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t second,
                        uint64_t stack, const struct hw_value *v)
@@ -269,6 +277,9 @@ static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t se
     hw_row_put_u64(out, (uint64_t)v->objects);
     hw_row_put_real(out, v->variance);
     hw_row_put_u32(out, d->interval_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)d->interval_bytes);
+    hw_row_put_real(out, variance_of(v, HW_METRIC_OBJECTS, d->interval_bytes));
+    hw_row_put_real(out, variance_of(v, HW_METRIC_ALLOC_SPACE, d->interval_bytes));
+    hw_row_put_real(out, variance_of(v, HW_METRIC_ALLOC_OBJECTS, d->interval_bytes));
     m->n_samples++;
 }
 

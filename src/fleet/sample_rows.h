@@ -4,10 +4,12 @@
  * Why:     what is sent and what waits in a spool are the same bytes; a batch knows no store.
  * Shapes:  the dumps of dumps.h, in order of time. A batch has whole rows, at most
  *          HW_SAMPLE_ROWS_MAX_BYTES of samples (more only when one row is longer), and with them
- * every callstack they name but those of `known`. Units:   bytes, counts; times since 1970. Errors:
- * HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not say when it
- * was recorded; what the sink returns. Threads: the profile is frozen and only read. Source:
- * fleet/schema.def; doc/design/fleet.md
+ *          every callstack they name but those of `known`.
+ * Units:   bytes, counts; times since 1970.
+ * Errors:  HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not
+ *          say when it was recorded; what the sink returns.
+ * Threads: the profile is frozen and only read.
+ * Source:  fleet/schema.def; doc/design/fleet.md
  */
 #ifndef HW_FLEET_SAMPLE_ROWS_H
 #define HW_FLEET_SAMPLE_ROWS_H

@@ -7,9 +7,11 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "fleet/clickhouse.h"
 
 #include "base/banned.h"
 
@@ -28,7 +30,8 @@ static const char *const kinds[HW_FLEET_KIND_COUNT] = {
 };
 
 const struct hw_fleet_column hw_fleet_columns[] = {
-#define COLUMN(TABLE, name, KIND) {HW_FLEET_##TABLE, name, HW_FLEET_KIND_##KIND},
+#define COLUMN(TABLE, name, KIND)       {HW_FLEET_##TABLE, name, HW_FLEET_KIND_##KIND, NULL},
+#define ADDED(TABLE, name, KIND, value) {HW_FLEET_##TABLE, name, HW_FLEET_KIND_##KIND, value},
 #include "fleet/schema.def"
 };
 const size_t hw_fleet_n_columns = HW_ARRAY_LEN(hw_fleet_columns);
@@ -52,14 +55,21 @@ int hw_fleet_check_name(const char *name, const char *what, struct hw_error *err
     return HW_OK;
 }
 
+static void add_column(struct hw_strbuf *out, const struct hw_fleet_column *c)
+{
+    hw_strbuf_addf(out, "%s %s", c->name, kinds[c->kind]);
+    if (c->value)
+        hw_strbuf_addf(out, " DEFAULT %s", c->value);
+}
+
 static void add_columns(struct hw_strbuf *out, enum hw_fleet_table t)
 {
     const char *between = "(";
     for (size_t i = 0; i < hw_fleet_n_columns; i++) {
         if (hw_fleet_columns[i].table != t)
             continue;
-        hw_strbuf_addf(out, "%s%s %s", between, hw_fleet_columns[i].name,
-                       kinds[hw_fleet_columns[i].kind]);
+        hw_strbuf_adds(out, between);
+        add_column(out, &hw_fleet_columns[i]);
         between = ", ";
     }
     hw_strbuf_addc(out, ')');
@@ -121,5 +131,65 @@ bool hw_fleet_schema_statement(struct hw_strbuf *out, size_t i, const char *data
     if (!cluster || i >= HW_FLEET_TABLE_COUNT)
         return false;
     add_distributed(out, (enum hw_fleet_table)i, database, cluster);
+    return true;
+}
+
+/* ---- tables that are there already ---- */
+
+size_t hw_fleet_table_columns(enum hw_fleet_table t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < hw_fleet_n_columns; i++)
+        n += hw_fleet_columns[i].table == t;
+    return n;
+}
+
+void hw_fleet_columns_question(struct hw_strbuf *out, const char *database, const char *table)
+{
+    hw_strbuf_adds(out, "SELECT name FROM system.columns WHERE database = ");
+    hw_clickhouse_add_text(out, hw_bytes_str(database));
+    hw_strbuf_addf(out, " AND table = '%s' FORMAT TSV", table);
+}
+
+static bool has_line(struct hw_bytes text, const char *line)
+{
+    size_t n = strlen(line);
+    for (const uint8_t *p = text.p, *end = text.p + text.n; p < end;) {
+        const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - p) == n && memcmp(p, line, n) == 0)
+            return true;
+        p = stop + (stop < end);
+    }
+    return false;
+}
+
+size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply)
+{
+    size_t k = 0;
+    if (reply.n == 0)
+        return hw_fleet_table_columns(t);
+    for (size_t i = 0; i < hw_fleet_n_columns; i++) {
+        const struct hw_fleet_column *c = &hw_fleet_columns[i];
+        if (c->table != t)
+            continue;
+        if (c->value && !has_line(reply, c->name))
+            return k;
+        k++;
+    }
+    return k;
+}
+
+bool hw_fleet_column_statement(struct hw_strbuf *out, size_t i, const char *database,
+                               const char *table, const char *cluster, struct hw_bytes reply)
+{
+    const struct hw_fleet_column *c = &hw_fleet_columns[i];
+    if (!c->value || reply.n == 0 || has_line(reply, c->name))
+        return false;
+    hw_strbuf_addf(out, "ALTER TABLE `%s`.%s", database, table);
+    if (cluster)
+        hw_strbuf_addf(out, " ON CLUSTER `%s`", cluster);
+    hw_strbuf_adds(out, " ADD COLUMN ");
+    add_column(out, c);
     return true;
 }

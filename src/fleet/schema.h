@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/bytes.h"
 #include "base/strbuf.h"
 
 struct hw_error;
@@ -35,6 +36,7 @@ struct hw_fleet_column {
     enum hw_fleet_table table;
     const char *name;
     enum hw_fleet_kind kind;
+    const char *value; /* of a column that came later, in rows that lack it; NULL: always there */
 };
 
 extern const struct hw_fleet_column hw_fleet_columns[];
@@ -46,6 +48,16 @@ const char *hw_fleet_table_name(enum hw_fleet_table t); /* "stacks" */
  * database: where the tables are, which a cluster's statements must name. */
 bool hw_fleet_schema_statement(struct hw_strbuf *out, size_t i, const char *database,
                                const char *cluster);
+/* Columns of a table; those that came later are the last of them. */
+size_t hw_fleet_table_columns(enum hw_fleet_table t);
+/* Which columns has a table that exists? Names, one a line; no answer: nobody knows. Asked for, as
+ * 18.16 has no ADD COLUMN IF NOT EXISTS. table: NAME or NAME_local. */
+void hw_fleet_columns_question(struct hw_strbuf *out, const char *database, const char *table);
+/* How many of the first columns it has. */
+size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply);
+/* Adds the statement that adds hw_fleet_columns[i]; false: it is there, or was from the first. */
+bool hw_fleet_column_statement(struct hw_strbuf *out, size_t i, const char *database,
+                               const char *table, const char *cluster, struct hw_bytes reply);
 /* Letters, digits, '_' and (not at the begin) '-' and '.': such names need no thought in SQL once
  * quoted. what: for the message. */
 int hw_fleet_check_name(const char *name, const char *what, struct hw_error *err);

@@ -48,15 +48,16 @@ void hw_sender_done(struct hw_sender *s)
 
 /* ---- ClickHouse ---- */
 
-static const char *insert_into(enum hw_fleet_table t, struct hw_strbuf *out)
+static const char *insert_into(enum hw_fleet_table t, size_t n_columns, struct hw_strbuf *out)
 {
     hw_strbuf_clear(out);
     hw_strbuf_addf(out, "INSERT INTO %s (", hw_fleet_table_name(t));
     const char *between = "";
     for (size_t i = 0; i < hw_fleet_n_columns; i++) {
         const struct hw_fleet_column *c = &hw_fleet_columns[i];
-        if (c->table != t)
+        if (c->table != t || n_columns == 0)
             continue;
+        n_columns--;
         if (c->kind == HW_FLEET_KIND_LABELS)
             hw_strbuf_addf(out, "%s%s.k, %s.v", between, c->name, c->name);
         else
@@ -68,7 +69,7 @@ static const char *insert_into(enum hw_fleet_table t, struct hw_strbuf *out)
 }
 
 static int insert(struct hw_sender *s, const struct hw_entry *e, enum hw_fleet_table t,
-                  const struct hw_strbuf *rows, struct hw_error *err)
+                  size_t n_columns, const struct hw_strbuf *rows, struct hw_error *err)
 {
     struct hw_strbuf sql = {0};
     char id[40];
@@ -77,7 +78,7 @@ static int insert(struct hw_sender *s, const struct hw_entry *e, enum hw_fleet_t
     const char *settings[] = {"insert_distributed_sync", "1", "query_id", id};
     if (rows->failed)
         return hw_fail(err, HW_ENOMEM, 0, "rows to insert");
-    struct hw_clickhouse_ask ask = {.sql = insert_into(t, &sql),
+    struct hw_clickhouse_ask ask = {.sql = insert_into(t, n_columns, &sql),
                                     .settings = settings,
                                     .n_settings = t == HW_FLEET_SAMPLES ? 4 : 2,
                                     .has_data = true,
@@ -174,7 +175,7 @@ static int send_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_
 {
     if (gathered->n == 0)
         return HW_OK;
-    int rc = insert(s, e, HW_FLEET_STACKS, gathered, err);
+    int rc = insert(s, e, HW_FLEET_STACKS, HW_ROW_MAX_CELLS, gathered, err);
     struct hw_bytes rest = hw_bytes_of(gathered->p, gathered->n);
     struct hw_row row;
     while (rc == 0 && hw_row_next(&rest, HW_FLEET_STACKS, &row) == 1)
@@ -200,6 +201,32 @@ static int put_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_e
     if (rc == 0)
         rc = send_stacks(s, e, &gathered, err);
     hw_strbuf_done(&gathered);
+    return rc;
+}
+
+/* ---- tables made before some columns were ---- */
+
+static int ask_columns(struct hw_sender *s, struct hw_error *err)
+{
+    struct hw_strbuf sql = {0}, reply = {0};
+    hw_fleet_columns_question(&sql, hw_store_database(s->store),
+                              hw_fleet_table_name(HW_FLEET_SAMPLES));
+    int rc = question(s, &sql, &reply, err);
+    if (rc == 0)
+        s->n_columns = hw_fleet_columns_there(HW_FLEET_SAMPLES, hw_bytes_of(reply.p, reply.n));
+    hw_strbuf_done(&sql);
+    hw_strbuf_done(&reply);
+    return rc;
+}
+
+/* Asked until all are there: who keeps the store may add them at any time. */
+static int find_columns(struct hw_sender *s, const struct hw_entry *e, size_t *out,
+                        struct hw_error *err)
+{
+    size_t all = hw_fleet_table_columns(HW_FLEET_SAMPLES);
+    int rc = s->n_columns < all ? ask_columns(s, err) : HW_OK;
+    s->is_older = rc == 0 && s->n_columns < all;
+    *out = e->n_columns < s->n_columns ? e->n_columns : s->n_columns;
     return rc;
 }
 
@@ -247,13 +274,13 @@ static int add_to_list(struct keys *q, size_t k, struct hw_bytes cell)
     return out->failed ? HW_ENOMEM : HW_OK;
 }
 
-static int gather_keys(struct keys *q, struct hw_bytes rows)
+static int gather_keys(struct keys *q, struct hw_bytes rows, size_t n_columns)
 {
     struct hw_row row;
     int rc = HW_OK, more;
     for (size_t k = 0; k < K_COUNT; k++)
         q->at[k] = hw_row_column(HW_FLEET_SAMPLES, key_columns[k]);
-    while (rc == 0 && (more = hw_row_next(&rows, HW_FLEET_SAMPLES, &row)) != 0) {
+    while (rc == 0 && (more = hw_row_next_of(&rows, HW_FLEET_SAMPLES, n_columns, &row)) != 0) {
         if (more < 0)
             return more;
         uint32_t ts = hw_load_u32(row.cell[q->at[K_TS]].p);
@@ -304,21 +331,25 @@ static int put_samples(struct hw_sender *s, const struct hw_entry *e, struct hw_
     struct hw_bytes rows = hw_bytes_of(e->body.p, e->body.n);
     struct hw_row row;
     uint64_t n_missing = 0, n_there = 0;
-    int rc = gather_keys(&q, rows);
+    size_t n_columns = 0;
+    int rc = gather_keys(&q, rows, e->n_columns);
     if (rc < 0)
         (void)hw_fail(err, rc, 0, "rows of samples"); /* the code is returned below */
     else if (q.any)
         rc = ask_samples(s, &q, &there, err);
-    while (rc == 0 && hw_row_next(&rows, HW_FLEET_SAMPLES, &row) == 1) {
+    if (rc == 0)
+        rc = find_columns(s, e, &n_columns, err);
+    while (rc == 0 && hw_row_next_of(&rows, HW_FLEET_SAMPLES, e->n_columns, &row) == 1) {
         if (hw_map64_find(&there, key_of(row.cell, q.at))) {
             n_there++;
             continue;
         }
         n_missing++;
-        hw_strbuf_add(&missing, row.all.p, row.all.n);
+        struct hw_bytes last = row.cell[n_columns - 1]; /* cells stand one behind the other */
+        hw_strbuf_add(&missing, row.all.p, (size_t)(last.p + last.n - row.all.p));
     }
     if (rc == 0 && n_missing)
-        rc = insert(s, e, HW_FLEET_SAMPLES, &missing, err);
+        rc = insert(s, e, HW_FLEET_SAMPLES, n_columns, &missing, err);
     if (rc == 0) {
         s->n_rows_sent += n_missing;
         s->n_rows_there += n_there;
@@ -431,11 +462,11 @@ static void print_body(struct hw_bytes body, const char *what, uint64_t rows, FI
     hw_strbuf_done(&head);
 }
 
-static uint64_t count_rows(struct hw_bytes rows, enum hw_fleet_table t)
+static uint64_t count_rows(struct hw_bytes rows, enum hw_fleet_table t, size_t n_columns)
 {
     struct hw_row row;
     uint64_t n = 0;
-    while (hw_row_next(&rows, t, &row) == 1)
+    while (hw_row_next_of(&rows, t, n_columns, &row) == 1)
         n++;
     return n;
 }
@@ -463,13 +494,15 @@ int hw_sender_print(const struct hw_sender *s, const struct hw_entry *e, FILE *o
         static const enum hw_fleet_table tables[] = {HW_FLEET_STACKS, HW_FLEET_SAMPLES};
         for (size_t i = 0; i < HW_ARRAY_LEN(bodies); i++) {
             struct hw_bytes body = hw_bytes_of(bodies[i]->p, bodies[i]->n);
-            struct hw_clickhouse_ask ask = {.sql = insert_into(tables[i], &sql), .has_data = true};
+            size_t n = tables[i] == HW_FLEET_SAMPLES ? e->n_columns : HW_ROW_MAX_CELLS;
+            struct hw_clickhouse_ask ask = {.sql = insert_into(tables[i], n, &sql),
+                                            .has_data = true};
             hw_strbuf_clear(&url);
             hw_clickhouse_url(&s->client, &ask, &url);
             if (body.n == 0)
                 continue;
             print_head(s, url.p, NULL, out);
-            print_body(body, hw_fleet_table_name(tables[i]), count_rows(body, tables[i]), out);
+            print_body(body, hw_fleet_table_name(tables[i]), count_rows(body, tables[i], n), out);
         }
     } else {
         hw_strbuf_addf(&url, "%s%s%s", s->store->base, s->store->path, e->path.p);

@@ -36,6 +36,8 @@ struct hw_sender {
     int64_t retry_after_s;        /* the store's wish with AGAIN; 0 = none */
     uint64_t n_requests, n_bytes; /* of bodies */
     uint64_t n_rows_sent, n_rows_there;
+    size_t n_columns; /* of the store's samples, the first ones; 0 = not known yet */
+    bool is_older;    /* its table lacks columns; those of the last rows went without them */
 };
 
 int hw_sender_init(struct hw_sender *s, const struct hw_store *store,

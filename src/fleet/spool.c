@@ -119,6 +119,9 @@ static int open_dir(struct hw_spool *s, const char *path, struct hw_error *err)
     s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->dirfd < 0)
         return hw_fail_sys(err, "cannot open spool '%s'", path);
+    int rc = hw_fd_check_owner(s->dirfd, path, err); /* who may add entries speaks in our name */
+    if (rc < 0)
+        return rc;
     s->lockfd = openat(s->dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lockfd < 0)
         return hw_fail_sys(err, "cannot write into spool '%s'", path);

@@ -2,7 +2,8 @@
  * A bundle: a tar archive with `trace.perfetto` and packets that give names to its frames
  * (`symbols.pb`, `deobfuscation.pb`). Names of members are only compared, never opened. The trace
  * is the member of that name, else the first that a reader knows; of all others only packets with
- * names are taken, in the archive's order. Members may be gzipped. What is left out is counted.
+ * names are taken, in the archive's order. Members may be packed by gzip or
+ * zstd. What is left out is counted.
  */
 #include "import/bundle.h"
 
@@ -10,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "codec/gzip.h"
 #include "codec/tar.h"
+#include "codec/unpack.h"
 #include "import/import.h"
 #include "import/perfetto.h"
 #include "model/profile.h"
@@ -21,7 +22,6 @@
 #define TRACE_NAME "trace.perfetto"
 
 enum { MAX_MEMBERS = 4096, HEAD = 4096 };
-static const size_t max_inflated = (size_t)4 << 30;
 
 static int probe(struct hw_bytes head)
 {
@@ -40,16 +40,26 @@ static int unpack(struct hw_bytes bytes, struct hw_strbuf *inflated, struct hw_b
                   struct hw_error *err)
 {
     *out = bytes;
-    if (!hw_gzip_is(bytes))
+    if (!hw_is_packed(bytes))
         return HW_OK;
     hw_strbuf_clear(inflated);
-    int rc = hw_inflate(bytes, max_inflated, inflated, err);
+    int rc = hw_unpack(bytes, inflated, err);
     *out = hw_bytes_of(inflated->p, inflated->n);
     return (rc == HW_EFORMAT || rc == HW_ETRUNCATED) && out->n ? HW_OK : rc;
 }
 
-/* Which member is the trace: by its name, else the first that a reader knows or that is packed;
- * SIZE_MAX = none. */
+static bool is_readable(struct hw_bytes bytes)
+{
+    struct hw_strbuf head = {0};
+    if (!hw_is_packed(bytes))
+        return reader_of(bytes);
+    hw_unpack_head(bytes, HEAD, &head);
+    bool known = reader_of(hw_bytes_of(head.p, head.n));
+    hw_strbuf_done(&head);
+    return known;
+}
+
+/* Which member is the trace: by its name, else the first that a reader knows; SIZE_MAX = none. */
 static size_t find_trace(struct hw_bytes file)
 {
     struct hw_tar t = {.file = file};
@@ -60,7 +70,7 @@ static size_t find_trace(struct hw_bytes file)
         if (strcmp(name, TRACE_NAME) == 0 || strcmp(name, TRACE_NAME ".gz") == 0)
             return i;
         bool names = strcmp(name, "symbols.pb") == 0 || strcmp(name, "deobfuscation.pb") == 0;
-        if (found == SIZE_MAX && !names && (hw_gzip_is(m.bytes) || reader_of(m.bytes)))
+        if (found == SIZE_MAX && !names && is_readable(m.bytes))
             found = i;
     }
     return found;

@@ -32,7 +32,7 @@ static bool split(struct hw_bytes line, struct hw_bytes *stack, uint64_t *value)
     size_t at = line.n;
     while (at && line.p[at - 1] != ' ' && line.p[at - 1] != '\t')
         at--;
-    struct hw_bytes word = hw_bytes_of(line.p + at, line.n - at);
+    struct hw_bytes word = hw_bytes_skip(line, at);
     const uint8_t *dot = word.n ? memchr(word.p, '.', word.n) : NULL;
     if (dot)
         word.n = (size_t)(dot - word.p);
@@ -103,7 +103,7 @@ static int read_collapsed(struct hw_bytes file, struct hw_profile *into, struct 
     if (rc == HW_OK && in.n_bad)
         rc = hw_profile_stat_add(into, "stackprofile_parser_error", -1, HW_STAT_ERROR,
                                  (int64_t)in.n_bad);
-    return rc < 0 ? hw_fail(err, rc, lines.offset, "line %llu", (unsigned long long)lines.number)
+    return rc < 0 ? hw_fail(err, rc, lines.offset, "line %llu:", (unsigned long long)lines.number)
                   : HW_OK;
 }
 

@@ -214,7 +214,7 @@ static bool is_no_file(struct hw_bytes file)
 static void guess_file(struct hw_strbuf *out, struct hw_bytes class_name)
 {
     const uint8_t *dot = class_name.n ? memrchr(class_name.p, '.', class_name.n) : NULL;
-    const uint8_t *start = dot ? dot + 1 : class_name.p, *end = class_name.p + class_name.n;
+    const uint8_t *start = dot ? dot + 1 : class_name.p, *end = hw_bytes_end(class_name);
     const uint8_t *inner = start < end ? memchr(start + 1, '$', (size_t)(end - start - 1)) : NULL;
     hw_strbuf_add(out, start, (size_t)((inner ? inner : end) - start));
     hw_strbuf_adds(out, ".java");
@@ -270,7 +270,7 @@ static int chain_at_line(struct mapping *m, const struct class *c, const struct 
 /* Is the package a whole part of an installation path: "/pkg/" or "/pkg-"? */
 static bool names_package(struct hw_bytes path, struct hw_bytes package)
 {
-    const uint8_t *p = path.p, *end = path.p + path.n;
+    const uint8_t *p = path.p, *end = hw_bytes_end(path);
     while (package.n && path.n && (size_t)(end - p) > package.n) {
         p = memmem(p, (size_t)(end - p), package.p, package.n);
         if (!p || p + package.n >= end)
@@ -420,7 +420,7 @@ static int name_class(struct mapping *m, struct hw_heap_class *c, bool by_name)
     hw_strbuf_clear(&m->text);
     hw_strbuf_add(&m->text, whole.p, before);
     hw_strbuf_add(&m->text, found->original.p, found->original.n);
-    hw_strbuf_add(&m->text, inner.p + inner.n, whole.n - before - inner.n);
+    hw_strbuf_add(&m->text, hw_bytes_end(inner), whole.n - before - inner.n);
     return m->text.failed ? HW_ENOMEM
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &c->clear_name);
 }

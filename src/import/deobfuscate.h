@@ -8,9 +8,10 @@
  *          gets all of them as a symbol set. Without a line the outermost of each chain counts, and
  *          different ones are joined with " | ". Classes and fields of heap graphs get theirs too,
  *          behind arrays (`X[]`) and class objects (`java.lang.Class<X>`) as well. What belongs to
- * a package is told by the path it was loaded from, else by the process; a map without package is
- * for everything of heap graphs. The later packet wins. Errors:  HW_ENOMEM, HW_ELIMIT. What cannot
- * be read is left out. Source:  spec/symbolization.md 7, spec/trace-format.md 6, 8
+ *          a package is told by the path it was loaded from, else by the process; a map without
+ *          package is for everything of heap graphs. The later packet wins.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be read is left out.
+ * Source:  spec/symbolization.md 7, spec/trace-format.md 6, 8
  */
 #ifndef HW_IMPORT_DEOBFUSCATE_H
 #define HW_IMPORT_DEOBFUSCATE_H

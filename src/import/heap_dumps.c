@@ -26,7 +26,7 @@
 struct process_dump {
     struct hw_bytes message, heap_name, trigger, lost_reason;
     uint64_t pid, timestamp, start_timestamp, client_error, lost_slices;
-    bool has_stats;
+    bool has_stats, is_implausible;
     struct hw_heap_dump row;
 };
 
@@ -114,6 +114,9 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     case F_PROCESS(keeps_peak):
         set_flag(row, HW_DUMP_KEEPS_PEAK, f->value);
         break;
+    case F_PROCESS(all_variances):
+        set_flag(row, HW_DUMP_ALL_VARIANCES | HW_DUMP_KNOWS_VARIANCE, f->value);
+        break;
     case F_PROCESS(stats):
         h->has_stats = true;
         stats_read(f->bytes, row);
@@ -153,6 +156,23 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     }
 }
 
+/* A number of the head that is not larger than anything can be; else 0, as if it were not there. */
+static void take_plausible(struct process_dump *h, uint64_t *v)
+{
+    if (*v >> 62 == 0)
+        return;
+    *v = 0;
+    h->is_implausible = true;
+}
+
+static void check_numbers(struct process_dump *h)
+{
+    take_plausible(h, &h->timestamp);
+    take_plausible(h, &h->start_timestamp);
+    take_plausible(h, &h->row.interval_bytes);
+    take_plausible(h, &h->row.orig_interval_bytes);
+}
+
 /* HW_ETRUNCATED, HW_EFORMAT when the message is damaged; what came before counts. */
 static int head_read(struct hw_bytes message, struct process_dump *out)
 {
@@ -166,6 +186,7 @@ static int head_read(struct hw_bytes message, struct process_dump *out)
             head_field(out, &f);
         hw_heap_samples_skip(&r);
     }
+    check_numbers(out);
     return rc;
 }
 
@@ -190,6 +211,8 @@ static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(flags); i++)
         if (row->flags & flags[i].flag)
             rc = hw_profile_stat_set(p, flags[i].name, pid, flags[i].severity, 1);
+    if (rc == HW_OK && h->is_implausible)
+        rc = hw_profile_stat_add(p, "heapprofd_implausible_number", pid, HW_STAT_ERROR, 1);
     if (rc == HW_OK && row->client_error)
         rc = hw_profile_stat_set(p, "heapprofd_client_error", pid, HW_STAT_ERROR,
                                  (int64_t)row->client_error);
@@ -420,6 +443,9 @@ static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
         sum.size = hw_sat_add(sum.size, row->size);
         sum.idle = row->idle;
         sum.variance = row->variance;
+        sum.variance_objects = row->variance_objects;
+        sum.variance_alloc_space = row->variance_alloc_space;
+        sum.variance_alloc_objects = row->variance_alloc_objects;
         return hw_alloc_rows_set(to, at, &sum);
     }
     if (hw_map64_put(seen, key, to->n) < 0)

@@ -86,7 +86,9 @@ int hw_told_holder_read(struct hw_bytes message, struct hw_told_holders *to)
         if (f.number == F_ROOT(object_id))
             h.object = f.value;
         else if (f.number == F_ROOT(root_type))
-            h.root_type = f.value < HW_ROOT_COUNT ? (uint32_t)f.value : HW_ROOT_UNKNOWN;
+            h.root_type = f.value < HW_ROOT_COMPILED_CODE ? (uint32_t)f.value : HW_ROOT_UNKNOWN;
+        else if (f.number == F_ROOT(compiled_code) && f.value)
+            h.root_type = HW_ROOT_COMPILED_CODE;
         else if (f.number == F_ROOT(thread))
             h.thread = small(f.value);
         else if (f.number == F_ROOT(frame))
@@ -149,7 +151,8 @@ static int give_stacks(struct hw_told_holders *t, uint32_t first, struct hw_prof
             end++;
         if (thread != HW_ID_NONE)
             out = &g->threads.v[first + thread].callsite;
-        rc = give_stack(t, t->holders.v + i, thread == HW_ID_NONE ? 0 : end - i, p->callsites, out);
+        rc = give_stack(t, hw_vec_from(&t->holders, i), thread == HW_ID_NONE ? 0 : end - i,
+                        p->callsites, out);
     }
     return rc;
 }

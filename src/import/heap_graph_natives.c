@@ -19,7 +19,7 @@ static enum role role_of(struct hw_bytes name)
     while (from > 0 && name.p[from - 1] != '.')
         from--;
     for (int r = REFERENT; r < N_ROLES; r++)
-        if (hw_bytes_equal(hw_bytes_of(name.p + from, name.n - from), hw_bytes_str(words[r])))
+        if (hw_bytes_equal(hw_bytes_skip(name, from), hw_bytes_str(words[r])))
             return (enum role)r;
     return NO_ROLE;
 }

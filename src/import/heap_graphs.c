@@ -292,7 +292,7 @@ static int read_root(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
     struct hw_pb_field f;
     int rc;
     while ((rc = hw_pb_next(&r, &f)) == 1)
-        if (f.number == HW_F_HeapGraphRoot_root_type && f.value < HW_ROOT_COUNT)
+        if (f.number == HW_F_HeapGraphRoot_root_type && f.value < HW_ROOT_COMPILED_CODE)
             sink.type = (enum hw_root_type)f.value;
     if (rc == 0) {
         r = hw_pb_read(message);
@@ -504,7 +504,7 @@ static int give_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
         if (t->location && !hw_map64_get(&s->location_by_iid, map_key(t->location), &location))
             rc = count_error(d, "heap_graph_invalid_string_id", s, 1);
         t->class.location = (hw_str_id){(uint32_t)location};
-        t->class.fields = s->type_fields.v + t->first_field;
+        t->class.fields = hw_vec_from(&s->type_fields, t->first_field);
         if (rc == HW_OK)
             rc = hw_graph_class(s->builder, t->id, &t->class);
     }
@@ -636,6 +636,11 @@ static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
              : f->number == F_GRAPH(managed_frames)
                  ? hw_told_frame_read(d->profile, f->bytes, &s->holders)
                  : hw_told_holder_read(f->bytes, &s->holders);
+    size_t n = s->holders.holders.n;
+    if (rc == 1 && f->number == F_GRAPH(managed_roots) &&
+        s->holders.holders.v[n - 1].root_type == HW_ROOT_COMPILED_CODE &&
+        hw_graph_root(s->builder, s->holders.holders.v[n - 1].object, HW_ROOT_COMPILED_CODE) < 0)
+        return HW_ENOMEM;
     return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 

@@ -2,10 +2,11 @@
  * heap_graphs.h - HeapGraph packets → heap graphs of the model
  *
  * Why:     a graph comes in many packets, those of several processes mixed, with ids relative to
- * each other; the rules for getting from them to one graph have their home here. Shapes:  feed the
- * packets in file order, then finish once. State is kept per sequence and forgotten when a graph is
- * complete. Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile,
- * by pid. Source:  spec/trace-format.md 8, 10
+ *          each other; the rules for getting from them to one graph have their home here.
+ * Shapes:  feed the packets in file order, then finish once. State is kept per sequence and
+ *          forgotten when a graph is complete.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile, by pid.
+ * Source:  spec/trace-format.md 8, 10
  */
 #ifndef HW_IMPORT_HEAP_GRAPHS_H
 #define HW_IMPORT_HEAP_GRAPHS_H

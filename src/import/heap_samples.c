@@ -15,6 +15,7 @@
  */
 #include "import/heap_samples.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +35,16 @@ enum {
     N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* those that must not decrease */
     MAX_CORRECTIONS = 256,
     LOOK_AHEAD = 8,
-    /* Five fields with tags of one byte, three with tags of two, one of eight bytes, and what a
-     * varint's load looks at beyond its end. */
-    MAX_IN_ORDER = 5 * 9 + 3 * 10 + 10 + 8
+    /* Five fields with tags of one byte, three with tags of two, one of eight bytes, three of
+     * four, and what a varint's load looks at beyond its end. */
+    MAX_IN_ORDER = 5 * 9 + 3 * 10 + 10 + 3 * 6 + 8
 };
 
 struct sample {
     uint64_t iid, max, max_count, est_max, idle;
     uint64_t values[HW_SAMPLE_VALUE_COUNT];
     double variance;
+    float variance_objects, variance_alloc_space, variance_alloc_objects;
     bool at_max, has_est, has_est_max;
 };
 
@@ -94,6 +96,15 @@ static inline const uint8_t *take2(const uint8_t *p, uint32_t tag2, uint64_t *ou
     return n ? p + 2 + n : p;
 }
 
+static inline const uint8_t *take_float(const uint8_t *p, uint32_t tag2, float *out)
+{
+    bool there = hw_load_u16(p) == tag2;
+    *out = 0;
+    if (there)
+        memcpy(out, p + 2, sizeof *out);
+    return there ? p + 2 + sizeof *out : p;
+}
+
 /*
  * MAX_IN_ORDER bytes can be read at m.p. False: not such a message; *s is of no use. Every member
  * is set on the way: clearing them all first took a tenth of the time.
@@ -117,9 +128,20 @@ static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
         memcpy(&s->variance, p + 2, sizeof s->variance);
         p += 2 + sizeof s->variance;
     }
+    p = take_float(p, TAG2(variance_objects, HW_PB_FIXED32), &s->variance_objects);
+    p = take_float(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
+    p = take_float(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
     s->at_max = s->has_est_max = false;
     s->max = s->max_count = s->est_max = 0;
-    return p == m.p + m.n;
+    return p == hw_bytes_end(m);
+}
+
+static float float_of(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float v;
+    memcpy(&v, &low, sizeof v);
+    return v;
 }
 
 static void decode_any(struct hw_bytes message, struct sample *s)
@@ -169,14 +191,38 @@ static void decode_any(struct hw_bytes message, struct sample *s)
         case F(variance_bytes):
             memcpy(&s->variance, &f.value, sizeof s->variance);
             break;
+        case F(variance_objects):
+            s->variance_objects = float_of(f.value);
+            break;
+        case F(variance_alloc_space):
+            s->variance_alloc_space = float_of(f.value);
+            break;
+        case F(variance_alloc_objects):
+            s->variance_alloc_objects = float_of(f.value);
+            break;
         default:
             break;
         }
     }
 }
 
+static inline float sane(float variance)
+{
+    return variance > 0 && variance <= FLT_MAX ? variance : 0;
+}
+
+/* Those of all allocations are written where they differ from those of the live ones. */
+static inline void complete_variances(struct sample *s, bool all)
+{
+    float live = hw_alloc_variance_kept(s->variance), objects = all ? sane(s->variance_objects) : 0;
+    float alloc_space = sane(s->variance_alloc_space), alloc = sane(s->variance_alloc_objects);
+    s->variance_objects = objects;
+    s->variance_alloc_space = !all ? 0 : alloc_space > live ? alloc_space : live;
+    s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
+}
+
 /* What a sample says of itself, read. */
-static inline void complete(struct sample *s)
+static inline void complete(struct sample *s, bool all_variances)
 {
     if (!s->has_est) { /* another writer: what was counted is all that is known */
         s->values[HW_SAMPLE_EST_ALLOC] = s->values[HW_SAMPLE_ALLOC_COUNT];
@@ -184,6 +230,7 @@ static inline void complete(struct sample *s)
     }
     if (!(s->variance > 0 && s->variance < 1e300))
         s->variance = 0;
+    complete_variances(s, all_variances);
 }
 
 /* ---- histories ---- */
@@ -309,6 +356,18 @@ static inline int64_t grown(uint64_t *before, uint64_t now)
     return clamp(top - was);
 }
 
+/* More than any address space has: no sum of it and others is a number of anything. */
+static inline bool is_absurd(uint64_t v)
+{
+    return v >> 62;
+}
+
+static int count_malformed(struct hw_heap_series *s, const struct hw_heap_samples_place *at)
+{
+    return hw_profile_stat_add(at->profile, "heapprofd_malformed_packet", (int64_t)s->upid.v,
+                               HW_STAT_ERROR, 1);
+}
+
 /* The rows of one callsite: + what was allocated, - what was freed since the dump before. */
 static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
                                  struct hw_sample_history *h, const struct sample *in)
@@ -316,12 +375,11 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     uint64_t *was = h->values;
     const uint64_t *now = in->values;
     struct hw_alloc_rows *rows = &at->profile->allocs;
-    bool decreased = false;
-    for (int i = 0; i < N_CUMULATIVE; i++)
-        decreased |= now[i] < was[i];
-    if (hw_unlikely(decreased))
-        return hw_profile_stat_add(at->profile, "heapprofd_malformed_packet", (int64_t)s->upid.v,
-                                   HW_STAT_ERROR, 1);
+    bool malformed = is_absurd(in->idle);
+    for (int i = 0; i < HW_SAMPLE_VALUE_COUNT; i++)
+        malformed |= (i < N_CUMULATIVE && now[i] < was[i]) || is_absurd(now[i]);
+    if (hw_unlikely(malformed))
+        return count_malformed(s, at);
     int64_t size = grown(&was[HW_SAMPLE_ALLOC_BYTES], now[HW_SAMPLE_ALLOC_BYTES]);
     int64_t samples = grown(&was[HW_SAMPLE_ALLOC_COUNT], now[HW_SAMPLE_ALLOC_COUNT]);
     int64_t count = grown(&was[HW_SAMPLE_EST_ALLOC], now[HW_SAMPLE_EST_ALLOC]);
@@ -336,7 +394,10 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
                                .count = count,
                                .size = size,
                                .idle = clamp(in->idle),
-                               .variance = in->variance};
+                               .variance = in->variance,
+                               .variance_objects = in->variance_objects,
+                               .variance_alloc_space = in->variance_alloc_space,
+                               .variance_alloc_objects = in->variance_alloc_objects};
     int rc = HW_OK;
     if (allocated || (in->idle && !freed))
         rc = hw_alloc_rows_push(rows, &row);
@@ -348,6 +409,7 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     if (allocated) { /* said once */
         row.idle = 0;
         row.variance = 0;
+        row.variance_objects = row.variance_alloc_space = row.variance_alloc_objects = 0;
     }
     return hw_alloc_rows_push(rows, &row);
 }
@@ -356,6 +418,9 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
                    hw_callsite_id callsite, const struct sample *in)
 {
     struct hw_heap_dump *dump = &at->profile->dumps.v[s->dump];
+    if (is_absurd(in->max) || is_absurd(in->max_count) || is_absurd(in->est_max) ||
+        is_absurd(in->idle))
+        return count_malformed(s, at);
     /* Without the original interval the writer is one that did not know the count. */
     int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
     struct hw_alloc_row row = {.dump = s->dump,
@@ -364,7 +429,10 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
                                .count = in->has_est_max ? clamp(in->est_max) : samples,
                                .size = clamp(in->max),
                                .idle = clamp(in->idle),
-                               .variance = in->variance};
+                               .variance = in->variance,
+                               .variance_objects = in->variance_objects,
+                               .variance_alloc_space = in->variance_alloc_space,
+                               .variance_alloc_objects = in->variance_alloc_objects};
     dump->flags |= HW_DUMP_AT_MAX;
     return hw_alloc_rows_push(&at->profile->allocs, &row);
 }
@@ -392,7 +460,7 @@ static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samp
     struct sample in;
     if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in))
         decode_any(message, &in);
-    complete(&in);
+    complete(&in, at->profile->dumps.v[s->dump].flags & HW_DUMP_ALL_VARIANCES);
     *estimated |= in.has_est || in.has_est_max;
     struct hw_sample_history *h =
         hw_unlikely(in.at_max) ? NULL : history_near(s, in.iid, at->generation);

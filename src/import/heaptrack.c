@@ -415,7 +415,7 @@ static int read_lines(struct heaptrack *h, struct hw_bytes file, struct hw_error
         rc = line.n ? read_line(h, line) : HW_OK;
         hw_progress_at(h->p->progress, lines.offset, file.n);
     }
-    return rc < 0 ? hw_fail(err, rc, lines.offset, "line %llu", (unsigned long long)lines.number)
+    return rc < 0 ? hw_fail(err, rc, lines.offset, "line %llu:", (unsigned long long)lines.number)
                   : HW_OK;
 }
 
@@ -434,7 +434,7 @@ static int read_heaptrack(struct hw_bytes file, struct hw_profile *into, struct 
     struct heaptrack h = {.p = into, .page_bytes = 4096};
     int rc = read_version(&h, file, err);
     if (rc == HW_OK && (rc = prepare(&h)) < 0)
-        (void)hw_fail(err, rc, 0, "heaptrack data");
+        (void)hw_fail(err, rc, 0, "heaptrack data:");
     if (rc == HW_OK)
         rc = read_lines(&h, file, err);
     if (rc == HW_OK) {
@@ -443,7 +443,7 @@ static int read_heaptrack(struct hw_bytes file, struct hw_profile *into, struct 
             rc = hw_profile_stat_add(into, "heaptrack_damaged_lines", -1, HW_STAT_ERROR,
                                      (int64_t)h.n_bad);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "heaptrack data");
+            (void)hw_fail(err, rc, 0, "heaptrack data:");
     }
     hw_vec_done(&h.strings);
     hw_vec_done(&h.frames);

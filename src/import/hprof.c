@@ -103,7 +103,7 @@ static int add_instance(struct hprof *h, struct hw_hprof_cursor c)
             break; /* offsets rise: a short record costs what it holds, not what its class says */
         if (!f->number)
             continue;
-        struct hw_hprof_cursor at = {data.p + slot->offset, data.p + data.n, h->file.id_bytes,
+        struct hw_hprof_cursor at = {data.p + slot->offset, hw_bytes_end(data), h->file.id_bytes,
                                      false};
         uint64_t target = hw_hprof_id(&at);
         rc = hw_graph_ref(h->b, at.bad ? 0 : target, f->number);
@@ -332,13 +332,14 @@ static int read_hprof(struct hw_bytes bytes, struct hw_profile *into, struct hw_
 {
     struct hprof h = {.p = into};
     if (!hw_hprof_open(bytes, &h.file))
-        return hw_fail(err, HW_EFORMAT, 0, "a Java heap dump file has ids of 4 or 8 bytes");
+        return hw_fail(err, HW_EFORMAT, 0,
+                       "a Java heap dump has ids of 4 or 8 bytes, this one has others");
     int rc = import(&h);
     size_t pos = h.file.pos;
     hw_hprof_classes_done(&h.classes);
     hw_hprof_threads_done(&h.threads);
     hw_graph_builder_free(h.b);
-    return rc < 0 ? hw_fail(err, rc, pos, "Java heap dump") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, pos, "Java heap dump:") : HW_OK;
 }
 
 static int probe(struct hw_bytes head)

@@ -127,7 +127,7 @@ static int set_name(struct hw_hprof_classes *c, size_t at, struct hw_bytes raw)
     size_t dims = 0;
     while (dims < raw.n && raw.p[dims] == '[')
         dims++;
-    struct hw_bytes rest = hw_bytes_of(raw.p + dims, raw.n - dims);
+    struct hw_bytes rest = hw_bytes_skip(raw, dims);
     const char *primitive = NULL;
     for (size_t i = 0; dims && rest.n == 1 && i < HW_ARRAY_LEN(letters); i++)
         if (letters[i].letter == (char)rest.p[0]) {

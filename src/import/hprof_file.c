@@ -61,7 +61,7 @@ bool hw_hprof_open(struct hw_bytes file, struct hw_hprof_file *out)
     const size_t n_magic = sizeof magic - 1;
     if (file.n < n_magic + 14 || memcmp(file.p, magic, n_magic) != 0 || file.p[n_magic + 1] != 0)
         return false;
-    struct hw_hprof_cursor c = {file.p + n_magic + 2, file.p + file.n, 4, false};
+    struct hw_hprof_cursor c = {file.p + n_magic + 2, hw_bytes_end(file), 4, false};
     *out = (struct hw_hprof_file){.all = file};
     out->is_art = file.p[n_magic] == '3';
     out->id_bytes = (uint32_t)hw_hprof_u(&c, 4);
@@ -80,7 +80,7 @@ void hw_hprof_rewind(struct hw_hprof_file *f)
 
 static struct hw_hprof_cursor cursor_at(const struct hw_hprof_file *f, size_t pos)
 {
-    return (struct hw_hprof_cursor){f->all.p + pos, f->all.p + f->all.n, f->id_bytes, false};
+    return (struct hw_hprof_cursor){f->all.p + pos, hw_bytes_end(f->all), f->id_bytes, false};
 }
 
 /* Bytes of values that stand as { id name, u1 type, value }… or { u2 index, u1 type, value }… */

@@ -438,7 +438,7 @@ static size_t common_prefix(struct hw_bytes a, struct hw_bytes b)
 /* The message behind its id, which is its first field in every trace seen. */
 static struct hw_bytes behind_id(const struct hw_interned_entry *e)
 {
-    const uint8_t *p = e->p, *end = e->p + e->n;
+    const uint8_t *p = e->p, *end = hw_bytes_end(hw_bytes_of(e->p, e->n));
     uint64_t iid;
     if (e->n && *p == (HW_F_Callstack_iid << 3 | HW_PB_VARINT)) {
         p++;
@@ -462,7 +462,7 @@ static size_t keep_common(struct hw_interned *in, struct hw_bytes body)
 static int read_path(struct hw_interned *in, const struct scope *s, struct hw_bytes body)
 {
     size_t from = keep_common(in, body);
-    struct hw_pb_reader r = {body.p, body.p + from, body.p + body.n};
+    struct hw_pb_reader r = {body.p, body.p + from, hw_bytes_end(body)};
     struct hw_pb_field f;
     int rc = 1;
     in->body.n = from;

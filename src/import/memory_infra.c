@@ -12,17 +12,24 @@
 #include "base/progress.h"
 #include "codec/source.h"
 #include "import/json_events.h"
+#include "import/json_numbers.h"
 #include "import/memory_infra_parts.h"
 
 #include "base/banned.h"
 
 enum { MAX_PLACED = 64, LOOK_EVERY = 1024 };
 
-int hw_infra_bad(struct hw_infra *in, const char *stat)
+static int bad(struct hw_infra *in, const char *stat, size_t n)
 {
     bool placed = in->n_placed < MAX_PLACED;
     in->n_placed += placed;
-    return hw_profile_stat_add(in->p, stat, placed ? (int64_t)in->offset : -1, HW_STAT_ERROR, 1);
+    return hw_profile_stat_add(in->p, stat, placed ? (int64_t)in->offset : -1, HW_STAT_ERROR,
+                               (int64_t)n);
+}
+
+int hw_infra_bad(struct hw_infra *in, const char *stat)
+{
+    return bad(in, stat, 1);
 }
 
 void hw_infra_time(struct hw_infra *in, int64_t ts_ns)
@@ -218,9 +225,12 @@ static int add_dump_event(struct hw_infra *in, const json_t *event, hw_upid upid
     int rc = dump_at(in, id, ts, detail_of(dumps), &dump);
     if (rc < 0)
         return rc;
-    uint32_t snapshot = in->dumps.v[dump].snapshot;
+    uint32_t snapshot = in->dumps.v[dump].snapshot, process;
     int64_t at = in->dumps.v[dump].ts_ns;
-    rc = hw_infra_allocators(in, snapshot, upid, json_object_get(dumps, "allocators"));
+    /* One that tells only totals or mappings is in the dump, too. */
+    rc = hw_memory_process(&in->p->memory, snapshot, upid, &process);
+    if (rc == HW_OK)
+        rc = hw_infra_allocators(in, process, json_object_get(dumps, "allocators"));
     if (rc == HW_OK)
         rc = hw_infra_graph(in, snapshot, json_object_get(dumps, "allocators_graph"));
     const json_t *totals = json_object_get(dumps, "process_totals");
@@ -345,13 +355,11 @@ static struct hw_bytes rest_of(struct hw_infra *in)
     return hw_bytes_of(in->rest.p, in->rest.n);
 }
 
-static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t **out)
+static int read_json(struct hw_infra *in, enum hw_json_event_kind kind, struct hw_bytes text,
+                     json_t **out)
 {
-    struct hw_bytes text = e->text;
     *out = NULL;
-    if (e->kind == HW_JSON_DAMAGED)
-        return HW_OK;
-    if (e->kind == HW_JSON_EVENT) {
+    if (kind == HW_JSON_EVENT) {
         int rc = hw_json_text_read(&in->text, text, HW_INFRA_NOTED_DEPTH);
         if (rc < 0)
             return rc == HW_ENOMEM ? rc : HW_OK;
@@ -363,14 +371,36 @@ static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t
     return HW_OK;
 }
 
+/* *out is NULL when it is no JSON, also without the numbers that are too large to be read. */
+static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t **out)
+{
+    *out = NULL;
+    if (e->kind == HW_JSON_DAMAGED)
+        return HW_OK;
+    int rc = read_json(in, e->kind, e->text, out);
+    if (rc < 0 || *out)
+        return rc;
+    hw_strbuf_clear(&in->mended);
+    hw_strbuf_add(&in->mended, e->text.p, e->text.n);
+    if (in->mended.failed)
+        return HW_ENOMEM;
+    size_t n_dropped = hw_json_drop_huge(in->mended.p, in->mended.n);
+    if (n_dropped == 0)
+        return HW_OK;
+    rc = read_json(in, e->kind, hw_bytes_of(in->mended.p, in->mended.n), out);
+    return *out ? bad(in, "memory_infra_huge_number", n_dropped) : rc;
+}
+
 static int take_event(struct hw_infra *in, struct hw_json_events *events,
                       const struct hw_json_event *e)
 {
     json_t *value;
-    int rc = read_event(in, e, &value);
     in->offset = e->offset;
-    if (rc < 0)
+    int rc = read_event(in, e, &value);
+    if (rc < 0) {
+        json_decref(value);
         return rc;
+    }
     if (!value) {
         rc = hw_infra_bad(in, "memory_infra_not_json");
         hw_json_events_retry(events);
@@ -398,13 +428,13 @@ static int read_events(struct hw_infra *in, struct hw_source *source, struct hw_
     unsigned n_events = 0;
     int rc = hw_json_events_new(source, &events);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "JSON trace");
+        return hw_fail(err, rc, 0, "JSON trace:");
     while ((rc = hw_json_events_next(events, &e, err)) == 1) {
         if (n_events++ % LOOK_EVERY == 0)
             tell_progress(in->p, source);
         any = true;
         if (is_wanted(&e) && (rc = take_event(in, events, &e)) < 0) {
-            (void)hw_fail(err, rc, e.offset, "event at byte %llu", (unsigned long long)e.offset);
+            (void)hw_fail(err, rc, e.offset, "event at byte %llu:", (unsigned long long)e.offset);
             break;
         }
     }
@@ -429,7 +459,7 @@ static int finish(struct hw_infra *in, struct hw_error *err)
     if (rc == HW_OK && in->p->memory.n_bad)
         rc = hw_profile_stat_add(in->p, "memory_snapshot_parser_failure", -1, HW_STAT_ERROR,
                                  (int64_t)in->p->memory.n_bad);
-    return rc < 0 ? hw_fail(err, rc, 0, "memory dumps") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "memory dumps:") : HW_OK;
 }
 
 static int read_from(struct hw_source *source, struct hw_profile *into, struct hw_error *err)
@@ -437,13 +467,14 @@ static int read_from(struct hw_source *source, struct hw_profile *into, struct h
     struct hw_infra in = {.p = into};
     int rc = hw_infra_heaps_new(&in);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "memory dumps");
+        return hw_fail(err, rc, 0, "memory dumps:");
     rc = read_events(&in, source, err);
     if (rc == HW_OK)
         rc = finish(&in, err);
     hw_infra_heaps_free(in.heaps);
     hw_json_text_done(&in.text);
     hw_strbuf_done(&in.rest);
+    hw_strbuf_done(&in.mended);
     hw_vec_done(&in.dumps);
     hw_map64_done(&in.dump_of_id);
     hw_map64_done(&in.parts_seen);
@@ -457,7 +488,7 @@ static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_e
     struct hw_source source;
     int rc = hw_source_bytes(file, &source);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "JSON trace");
+        return hw_fail(err, rc, 0, "JSON trace:");
     rc = read_from(&source, into, err);
     hw_source_done(&source);
     return rc;
@@ -468,7 +499,7 @@ static int read_fd(int fd, struct hw_profile *into, struct hw_error *err)
     struct hw_source source;
     int rc = hw_source_fd(fd, &source);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "JSON trace");
+        return hw_fail(err, rc, 0, "JSON trace:");
     rc = read_from(&source, into, err);
     hw_source_done(&source);
     return rc;

@@ -149,7 +149,7 @@ int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *ro
 bool hw_infra_next_row(struct hw_bytes *rows, struct hw_infra_row *out)
 {
     uint64_t v[4];
-    const uint8_t *p = rows->p, *end = rows->p + rows->n;
+    const uint8_t *p = rows->p, *end = hw_bytes_end(*rows);
     if (rows->n == 0)
         return false;
     for (size_t i = 0; i < HW_ARRAY_LEN(v); i++)

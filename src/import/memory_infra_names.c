@@ -104,7 +104,7 @@ static int id_of(struct hw_infra_names *x, const json_t *v, uint64_t *out, struc
     else if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) <= (double)max_id)
         *out = (uint64_t)json_real_value(v);
     else
-        return hw_fail(err, HW_EFORMAT, 0, "an id in the maps of a heap dump is no number");
+        return hw_fail(err, HW_EFORMAT, 0, "an id in the maps of a heap dump is not a number");
     if (*out > x->last_id)
         x->last_id = *out;
     return HW_OK;
@@ -462,7 +462,7 @@ static int read_events(struct hw_infra_names *x, struct hw_source *source, struc
     struct hw_json_event e;
     int rc = hw_json_events_new(source, &events);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "JSON trace");
+        return hw_fail(err, rc, 0, "JSON trace:");
     while ((rc = hw_json_events_next(events, &e, err)) == 1) {
         if (e.kind != HW_JSON_EVENT || (e.ph && !strchr("vVM", e.ph)))
             continue;
@@ -547,12 +547,12 @@ int hw_infra_names_read(struct hw_source *source, struct hw_infra_names **out, s
     int rc = x ? hw_strings_new(&x->strings) : HW_ENOMEM;
     if (rc < 0) {
         hw_infra_names_free(x);
-        return hw_fail(err, rc, 0, "JSON trace");
+        return hw_fail(err, rc, 0, "JSON trace:");
     }
     rc = read_events(x, source, err);
     for (size_t i = 0; rc == HW_OK && i < x->processes.n; i++)
         if ((rc = find_addresses(x, &x->processes.v[i])) < 0)
-            (void)hw_fail(err, rc, 0, "names of frames");
+            (void)hw_fail(err, rc, 0, "names of frames:");
     if (rc == HW_OK)
         *out = x;
     else

@@ -30,7 +30,7 @@ static const hw_str_id *names_of(const struct hw_infra_names *x, uint32_t addres
 {
     const struct hw_names_answer *a = &x->answers.v[address];
     *n = a->n;
-    return x->chain.v + a->first;
+    return hw_vec_from(&x->chain, a->first);
 }
 
 static json_t *text(const struct hw_infra_names *x, hw_str_id id)
@@ -362,7 +362,8 @@ static int rewrite(struct out *o, json_t **maps, size_t edit, struct hw_bytes by
     const struct hw_names_edit *e = &o->x->edits.v[edit];
     json_t *event = json_loadb((const char *)bytes.p, bytes.n, JSON_ALLOW_NUL, NULL);
     char *written = NULL;
-    int rc = event ? HW_OK : hw_fail(err, HW_EFORMAT, e->offset, "the file changed meanwhile");
+    int rc = event ? HW_OK
+                   : hw_fail(err, HW_EFORMAT, e->offset, "the file was changed while it was read");
     o->p = &o->x->processes.v[e->process];
     if (rc == HW_OK && e->kind == HW_NAMES_V2)
         rc = rewrite_v2(o, event, o->p->maps_edit == edit, maps[e->process]);
@@ -389,7 +390,7 @@ static int read_exactly(struct hw_source *s, uint8_t *to, size_t n, struct hw_er
         if (got < 0)
             return (int)got;
         if (got == 0)
-            return hw_fail(err, HW_ETRUNCATED, 0, "the file became shorter meanwhile");
+            return hw_fail(err, HW_ETRUNCATED, 0, "the file became shorter while it was read");
         have += (size_t)got;
     }
     return HW_OK;
@@ -464,6 +465,6 @@ int hw_infra_names_write(struct hw_infra_names *x, struct hw_source *source, hw_
     hw_map64_done(&o.type_of);
     hw_map64_done(&o.type_of_node);
     if (rc < 0 && (!err || !err->code))
-        return hw_fail(err, rc, 0, "names of frames");
+        return hw_fail(err, rc, 0, "names of frames:");
     return rc;
 }

@@ -24,6 +24,8 @@ static int add_attribute(struct hw_infra *in, uint32_t set, struct hw_memory_nod
         e.text = hw_bytes_of(json_string_value(value), json_string_length(value));
     } else if (!hw_infra_hex(value, &e.number)) {
         return hw_infra_bad(in, "memory_infra_bad_attribute");
+    } else if (e.number > INT64_MAX) {
+        return hw_infra_bad(in, "memory_infra_huge_number");
     }
     if (units && strcmp(units, "bytes") == 0)
         e.units = HW_MEMORY_BYTES;
@@ -36,13 +38,19 @@ static int add_attribute(struct hw_infra *in, uint32_t set, struct hw_memory_nod
     return strcmp(name, "effective_size") == 0 ? HW_OK : hw_import_memory_entry(in->p, set, &e);
 }
 
-/* A guid names one node of a global dump; nodes below global/ are everybody's. 1 = it is taken. */
-static int take_guid(struct hw_infra *in, uint32_t process, struct hw_bytes path, uint64_t guid)
+/* Which node of a global dump it is; those below global/ are everybody's. */
+static uint64_t node_hash(uint32_t process, struct hw_bytes path)
 {
     static const char global[] = "global/";
     bool shared = path.n >= sizeof global - 1 && memcmp(path.p, global, sizeof global - 1) == 0;
+    return hw_hash_mix(hw_hash_bytes(path.p, path.n), shared ? UINT64_MAX : process);
+}
+
+/* A guid names one node of a global dump. 1 = it is taken. */
+static int take_guid(struct hw_infra *in, uint32_t process, struct hw_bytes path, uint64_t guid)
+{
     uint64_t snapshot = in->p->memory.processes.v[process].snapshot;
-    uint64_t owner = hw_hash_mix(hw_hash_bytes(path.p, path.n), shared ? UINT64_MAX : process);
+    uint64_t owner = node_hash(process, path);
     uint64_t *at;
     bool fresh;
     int rc = hw_map64_at(&in->owner_of_guid, hw_hash_mix(snapshot, guid), &at, &fresh);
@@ -61,8 +69,10 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
     const char *name;
     json_t *attr;
     uint64_t guid = 0;
-    (void)hw_infra_hex(json_object_get(node, "guid"), &guid); /* without: no edges */
-    int rc = guid ? take_guid(in, process, hw_bytes_str(path), guid) : HW_OK;
+    (void)hw_infra_hex(json_object_get(node, "guid"), &guid);
+    if (guid == 0) /* no edges, but 0 are those that nobody told */
+        guid = node_hash(process, hw_bytes_str(path)) | 1;
+    int rc = take_guid(in, process, hw_bytes_str(path), guid);
     if (rc != HW_OK)
         return rc < 0 ? rc : hw_infra_bad(in, "memory_infra_guid_taken");
     rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
@@ -87,17 +97,15 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
     return rc;
 }
 
-int hw_infra_allocators(struct hw_infra *in, uint32_t snapshot, hw_upid upid,
-                        const json_t *allocators)
+int hw_infra_allocators(struct hw_infra *in, uint32_t process, const json_t *allocators)
 {
     const char *path;
     json_t *node;
-    uint32_t process;
+    int rc = HW_OK;
     if (!allocators)
         return HW_OK;
     if (!json_is_object(allocators))
         return hw_infra_bad(in, "memory_infra_bad_dump");
-    int rc = hw_memory_process(&in->p->memory, snapshot, upid, &process);
     json_object_foreach((json_t *)(uintptr_t)allocators, path, node)
     {
         if (rc == HW_OK)
@@ -173,6 +181,8 @@ int hw_infra_totals(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const json
             break;
         if (json_is_boolean(value))
             rc = add_counter(in, ts_ns, upid, key, json_is_true(value));
+        else if (hw_infra_hex(value, &number) && number > INT64_MAX)
+            rc = hw_infra_bad(in, "memory_infra_huge_number");
         else if (hw_infra_hex(value, &number))
             rc = add_counter(in, ts_ns, upid, key, (double)number);
         else

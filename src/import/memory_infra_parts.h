@@ -46,6 +46,7 @@ struct hw_infra {
     struct hw_infra_heaps *heaps;
     struct hw_json_text text; /* of the event being read */
     struct hw_strbuf rest;    /* the same without heap dumps and their names */
+    struct hw_strbuf mended;  /* the same without numbers that are too large */
 };
 
 /* The event, args, dumps, heaps_v2, maps or allocators, one heap: its lists are noted. */
@@ -67,8 +68,8 @@ void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* the file is at least 
 int hw_infra_slice(struct hw_infra *in, const json_t *event, hw_upid upid, char ph);
 
 /* ---- memory_infra_nodes.c ---- */
-int hw_infra_allocators(struct hw_infra *in, uint32_t snapshot, hw_upid upid,
-                        const json_t *allocators);
+/* process: of the model's memory dumps. */
+int hw_infra_allocators(struct hw_infra *in, uint32_t process, const json_t *allocators);
 int hw_infra_graph(struct hw_infra *in, uint32_t snapshot, const json_t *edges);
 int hw_infra_totals(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const json_t *totals);
 int hw_infra_mmaps(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const json_t *mmaps);

@@ -104,7 +104,9 @@ static int add_entries(struct hw_profile *p, struct hw_bytes node, struct hw_mem
         if (f.number != NODE(entries) || f.wire != HW_PB_BYTES)
             continue;
         struct hw_memory_entry e = read_entry(f.bytes);
-        if (is(e.name, "size") && !e.has_text && !n->has_size) {
+        if (!e.has_text && e.number > INT64_MAX)
+            rc = count_bad(p);
+        else if (is(e.name, "size") && !e.has_text && !n->has_size) {
             n->has_size = true;
             n->size = e.number;
         } else if (!is(e.name, "size") && !is(e.name, "effective_size")) {
@@ -155,6 +157,13 @@ static int add_node(struct hw_profile *p, uint32_t process, struct hw_bytes mess
     if (rc <= 0)
         return rc;
     rc = HW_OK;
+    if (has_size && size > INT64_MAX) {
+        rc = count_bad(p);
+        has_size = false;
+        size = 0;
+    }
+    if (rc < 0)
+        return rc;
     n->has_size = has_size;
     n->size = size;
     return add_entries(p, message, n);

@@ -85,7 +85,7 @@ static int gather(struct import *im, struct hw_error *err)
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         rc = gather_packet(im, &p);
         if (rc < 0)
-            return hw_fail(err, rc, p.offset, "trace packet");
+            return hw_fail(err, rc, p.offset, "trace packet:");
         tell_progress(im, 0, FIRST_TENTHS, p.offset);
     }
     return rc;
@@ -194,12 +194,18 @@ static int read_trace_stats(struct import *im, struct hw_bytes message)
         HW_F_TraceStats_##name, "traced_" #name, severity                                          \
     }
     static const struct named_stat known[] = {
-        T(producers_connected, HW_STAT_INFO),     T(producers_seen, HW_STAT_INFO),
-        T(data_sources_registered, HW_STAT_INFO), T(data_sources_seen, HW_STAT_INFO),
-        T(tracing_sessions, HW_STAT_INFO),        T(total_buffers, HW_STAT_INFO),
-        T(chunks_discarded, HW_STAT_INFO),        T(patches_discarded, HW_STAT_INFO),
-        T(flushes_requested, HW_STAT_INFO),       T(flushes_succeeded, HW_STAT_INFO),
+        T(producers_connected, HW_STAT_INFO),
+        T(producers_seen, HW_STAT_INFO),
+        T(data_sources_registered, HW_STAT_INFO),
+        T(data_sources_seen, HW_STAT_INFO),
+        T(tracing_sessions, HW_STAT_INFO),
+        T(total_buffers, HW_STAT_INFO),
+        T(chunks_discarded, HW_STAT_INFO),
+        T(patches_discarded, HW_STAT_INFO),
+        T(flushes_requested, HW_STAT_INFO),
+        T(flushes_succeeded, HW_STAT_INFO),
         T(flushes_failed, HW_STAT_DATA_LOSS),
+        {HW_F_TraceStats_missed_processes, "heapprofd_missed_processes", HW_STAT_DATA_LOSS},
     };
 #undef T
     int64_t buffer = 0;
@@ -490,7 +496,7 @@ static int read_all(struct import *im, struct hw_error *err)
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         rc = read_packet(im, &p);
         if (rc < 0)
-            return hw_fail(err, rc, p.offset, "trace packet");
+            return hw_fail(err, rc, p.offset, "trace packet:");
         tell_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
     }
     return rc;
@@ -504,7 +510,7 @@ static int read_names(struct import *im, struct hw_error *err)
     struct hw_packet p;
     int rc = hw_frame_index_init(&ix, im->p), next = 0;
     if (rc < 0)
-        return hw_fail(err, rc, 0, "frames of the trace");
+        return hw_fail(err, rc, 0, "frames of the trace:");
     hw_trace_reader_rewind(im->reader);
     hw_trace_reader_leave_out_samples(im->reader);
     while (rc == HW_OK && (next = hw_trace_reader_next(im->reader, &p, err)) == 1) {
@@ -513,7 +519,7 @@ static int read_names(struct import *im, struct hw_error *err)
         else if (p.data_field == F(deobfuscation_mapping))
             rc = hw_import_deobfuscation(im->p, p.data);
         if (rc < 0)
-            rc = hw_fail(err, rc, p.offset, "trace packet");
+            rc = hw_fail(err, rc, p.offset, "trace packet:");
     }
     hw_frame_index_done(&ix);
     return rc < 0 ? rc : next;
@@ -530,6 +536,7 @@ static int add_reader_stats(struct import *im)
         {"trace_damaged_packets", HW_STAT_ERROR, s->damaged_packets},
         {"trace_skipped_bytes", HW_STAT_ERROR, s->skipped_bytes},
         {"trace_damaged_compressed_packets", HW_STAT_ERROR, s->damaged_compressed},
+        {"trace_compressed_packets_cut", HW_STAT_DATA_LOSS, s->unpacked_cut},
         {"trace_unsupported_packets", HW_STAT_ERROR, s->unsupported_packets},
         {"trace_truncated", HW_STAT_DATA_LOSS, s->truncated},
         {"trace_sequence_losses", HW_STAT_DATA_LOSS, s->sequence_losses},
@@ -598,7 +605,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     if (rc == HW_OK) {
         rc = hw_heap_graphs_finish(&im.graphs);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "heap graph");
+            (void)hw_fail(err, rc, 0, "heap graph:");
     }
     if (rc == HW_OK && im.has_names)
         rc = read_names(&im, err);
@@ -613,13 +620,13 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         if (rc == HW_OK)
             rc = add_reader_stats(&im);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "trace");
+            (void)hw_fail(err, rc, 0, "trace:");
     }
     for (size_t i = 0; i < into->dumps.n; i++)
         see_time(&im, into->dumps.v[i].ts_ns);
     const struct hw_reader_stats *s = hw_trace_reader_stats(reader);
     if (rc == HW_OK && s->packets == 0)
-        rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is no trace");
+        rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is not a trace");
     hw_heap_dumps_done(&im.dumps);
     hw_heap_graphs_done(&im.graphs);
     hw_cpu_importer_done(&im.cpu);
@@ -684,9 +691,9 @@ static int probe(struct hw_bytes head)
     struct hw_pb_field f;
     const uint8_t *p = head.p + 1;
     uint64_t n;
-    if (head.n < 2 || head.p[0] != 0x0a || hw_pb_varint(&p, head.p + head.n, &n) < 0)
+    if (head.n < 2 || head.p[0] != 0x0a || hw_pb_varint(&p, hw_bytes_end(head), &n) < 0)
         return 0;
-    size_t left = (size_t)(head.p + head.n - p);
+    size_t left = (size_t)(hw_bytes_end(head) - p);
     struct hw_pb_reader r = hw_pb_read(hw_bytes_of(p, n < left ? (size_t)n : left));
     int known = 0, seen = 0;
     while (hw_pb_next(&r, &f) == 1) {

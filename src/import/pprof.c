@@ -550,7 +550,7 @@ static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error 
     if (rc == HW_OK && in->n_bad)
         rc = hw_profile_stat_add(in->p, "stackprofile_parser_error", -1, HW_STAT_ERROR,
                                  (int64_t)in->n_bad);
-    return rc < 0 ? hw_fail(err, rc, 0, "pprof profile") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "pprof profile:") : HW_OK;
 }
 
 static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)

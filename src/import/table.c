@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "codec/gzip.h"
 #include "codec/source.h"
+#include "codec/unpack.h"
 #include "import/bundle.h"
 #include "import/collapsed.h"
 #include "import/heaptrack.h"
@@ -23,9 +24,9 @@
 
 #include "base/banned.h"
 
-enum { HEAD = 4096 };
-#define UNPACKING 0.3 /* of the time a packed file takes; measured on traces */
-static const size_t max_file = (size_t)4 << 30; /* in memory: gzipped files and pipes */
+enum { HEAD = 4096, RAW_HEAD = 64 << 10 }; /* RAW_HEAD: unpacked it is HEAD and more */
+#define UNPACKING 0.3                      /* of the time a packed file takes; measured on traces */
+static const size_t max_file = (size_t)4 << 30; /* in memory: pipes and packed files */
 
 const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,     &hw_import_pprof,
                                                   &hw_import_bundle,       &hw_import_heaptrack,
@@ -66,6 +67,8 @@ static const struct container {
     {"LZIP", 4, "packed by lzip", "lzip -d"},
     {"\x1f\x9d", 2, "packed by compress", "gzip -d"},
     {"Rar!\x1a\x07", 6, "a rar archive", "unrar x"},
+    {"\x1f\x8b", 2, "packed twice, by gzip", "gzip -d"},
+    {"\x28\xb5\x2f\xfd", 4, "packed twice, by zstd", "zstd -d"},
 };
 
 static int unknown_format(struct hw_bytes head, struct hw_error *err)
@@ -80,8 +83,10 @@ static int unknown_format(struct hw_bytes head, struct hw_error *err)
                                    c->unpack)
                          : hw_fail(err, HW_EFORMAT, 0, "this is %s", c->what);
     }
-    return hw_fail(err, HW_EFORMAT, 0, "no known format starts with the bytes %02x %02x", head.p[0],
-                   head.n > 1 ? head.p[1] : 0);
+    return hw_fail(err, HW_EFORMAT, 0,
+                   "no known format starts with the bytes %02x %02x; heapwise help convert lists "
+                   "the formats that can be read",
+                   head.p[0], head.n > 1 ? head.p[1] : 0);
 }
 
 static int import_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
@@ -100,22 +105,36 @@ static int import_unpacked(int rc, const struct hw_strbuf *content, struct hw_pr
     return rc < 0 ? rc : import_bytes(hw_bytes_of(content->p, content->n), into, err);
 }
 
-static bool is_zstd(struct hw_bytes head)
+/* The start of what is packed. */
+static void unpack_head(struct hw_bytes raw, struct hw_strbuf *out)
 {
-    return head.n >= 4 && hw_load_u32(head.p) == 0xfd2fb528u;
+    hw_unpack_head(hw_bytes_of(raw.p, raw.n < RAW_HEAD ? raw.n : RAW_HEAD), HEAD, out);
+}
+
+/* Told before the rest is unpacked: a small file may hold gigabytes of nothing. A damaged head is
+ * left to who unpacks it and knows what is wrong. */
+static int check_unpacked_head(struct hw_bytes raw, const struct hw_importer **out,
+                               struct hw_error *err)
+{
+    struct hw_strbuf head = {0};
+    unpack_head(raw, &head);
+    struct hw_bytes bytes = hw_bytes_of(head.p, head.n);
+    *out = hw_importer_find(bytes);
+    int rc = *out || head.n == 0 ? HW_OK : unknown_format(bytes, err);
+    hw_strbuf_done(&head);
+    return rc;
 }
 
 /* A file in memory, packed or not. */
 static int import_memory(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_strbuf content = {0};
-    int rc;
-    if (hw_gzip_is(file))
-        rc = import_unpacked(hw_inflate(file, max_file, &content, err), &content, into, err);
-    else if (is_zstd(file))
-        rc = import_unpacked(hw_zstd_inflate(file, max_file, &content, err), &content, into, err);
-    else
-        rc = import_bytes(file, into, err);
+    const struct hw_importer *importer;
+    if (!hw_is_packed(file))
+        return import_bytes(file, into, err);
+    int rc = check_unpacked_head(file, &importer, err);
+    if (rc == HW_OK)
+        rc = import_unpacked(hw_unpack(file, &content, err), &content, into, err);
     hw_strbuf_done(&content);
     return rc;
 }
@@ -131,34 +150,75 @@ static int import_whole(int fd, struct hw_profile *into, struct hw_error *err)
     return rc;
 }
 
-/* The format inside; NULL = none is known. */
-static const struct hw_importer *find_in_gzip(int fd)
+/* Until there are n bytes in out or the pipe's end; 1 = the end. */
+static int read_up_to(int fd, size_t n, struct hw_strbuf *out, struct hw_error *err)
 {
-    struct hw_source source;
-    uint8_t head[HEAD];
-    if (hw_source_gzip_fd(fd, &source) < 0)
-        return NULL;
-    int64_t n = source.read(source.ctx, head, sizeof head, NULL);
-    hw_source_done(&source);
-    return n > 0 ? hw_importer_find(hw_bytes_of(head, (size_t)n)) : NULL;
+    while (out->n < n) {
+        if (hw_strbuf_reserve(out, RAW_HEAD) < 0)
+            return hw_fail(err, HW_ENOMEM, out->n, "read buffer");
+        size_t room = out->cap - out->n - 1;
+        ssize_t got = read(fd, out->p + out->n, room < n - out->n ? room : n - out->n);
+        if (got < 0 && errno != EINTR)
+            return hw_fail_sys(err, "read");
+        if (got == 0)
+            return 1;
+        out->n += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
 }
 
-/* Piece by piece: what is packed is never in memory as a whole. */
-static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
+/* It is known from its head whether the rest, which may have no end, is worth reading. */
+static int import_pipe(int fd, struct hw_profile *into, struct hw_error *err)
+{
+    struct hw_strbuf raw = {0};
+    const struct hw_importer *importer;
+    int end = read_up_to(fd, RAW_HEAD, &raw, err), rc = end < 0 ? end : HW_OK;
+    struct hw_bytes head = hw_bytes_of(raw.p, raw.n < HEAD ? raw.n : HEAD);
+    if (rc == HW_OK && hw_is_packed(head))
+        rc = check_unpacked_head(hw_bytes_of(raw.p, raw.n), &importer, err);
+    else if (rc == HW_OK && !hw_importer_find(head))
+        rc = unknown_format(head, err);
+    if (rc == HW_OK && end == 0)
+        rc = end = read_up_to(fd, max_file, &raw, err);
+    if (rc == HW_OK && end == 0)
+        rc = hw_fail(err, HW_ELIMIT, raw.n, "file is larger than %zu bytes", max_file);
+    if (rc >= 0)
+        rc = import_memory(hw_bytes_of(raw.p, raw.n), into, err);
+    hw_strbuf_done(&raw);
+    return rc;
+}
+
+static ssize_t read_head(int fd, uint8_t bytes[static RAW_HEAD])
+{
+    size_t n = 0;
+    while (n < RAW_HEAD) {
+        ssize_t got = pread(fd, bytes + n, RAW_HEAD - n, (off_t)n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return got;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    return (ssize_t)n;
+}
+
+/* Piece by piece where the reader can: what is packed is never in memory as a whole. */
+static int import_gzip(int fd, const struct hw_importer *importer, struct hw_profile *into,
+                       struct hw_error *err)
 {
     struct hw_strbuf content = {0};
     struct hw_source source;
-    const struct hw_importer *importer = find_in_gzip(fd);
-    if (importer && importer->read_from && lseek(fd, 0, SEEK_SET) == 0 &&
-        hw_source_gzip_fd(fd, &source) == HW_OK) {
+    if (lseek(fd, 0, SEEK_SET) != 0)
+        return hw_fail_sys(err, "cannot read");
+    if (importer && importer->read_from && hw_source_gzip_fd(fd, &source) == HW_OK) {
         int done = importer->read_from(&source, into, err);
         hw_source_done(&source);
         return done;
     }
-    if (lseek(fd, 0, SEEK_SET) != 0)
-        return hw_fail_sys(err, "cannot read");
     hw_progress_part(into->progress, 0, UNPACKING);
-    int rc = hw_inflate_fd(fd, max_file, &content, into->progress, err);
+    int rc = hw_unpack_gzip_fd(fd, &content, into->progress, err);
     hw_progress_part(into->progress, UNPACKING, 1);
     rc = import_unpacked(rc, &content, into, err);
     hw_strbuf_done(&content);
@@ -167,30 +227,35 @@ static int import_gzip(int fd, struct hw_profile *into, struct hw_error *err)
 
 bool hw_import_knows(int fd)
 {
-    uint8_t bytes[HEAD];
-    ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    uint8_t bytes[RAW_HEAD];
+    const struct hw_importer *importer;
+    ssize_t n = read_head(fd, bytes);
     if (n <= 0)
         return false;
-    struct hw_bytes head = hw_bytes_of(bytes, (size_t)n);
-    if (hw_gzip_is(head))
-        return find_in_gzip(fd) != NULL;
-    return is_zstd(head) || hw_importer_find(head) != NULL;
+    struct hw_bytes raw = hw_bytes_of(bytes, (size_t)n);
+    if (hw_is_packed(raw))
+        return check_unpacked_head(raw, &importer, NULL) == HW_OK && importer;
+    return hw_importer_find(hw_bytes_of(bytes, raw.n < HEAD ? raw.n : HEAD)) != NULL;
 }
 
 static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
 {
-    uint8_t bytes[HEAD];
-    ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    uint8_t bytes[RAW_HEAD];
+    const struct hw_importer *importer;
+    ssize_t n = read_head(fd, bytes);
     if (n < 0 && errno == ESPIPE)
-        return import_whole(fd, into, err);
+        return import_pipe(fd, into, err);
     if (n < 0)
         return hw_fail_sys(err, "cannot read");
-    struct hw_bytes head = hw_bytes_of(bytes, (size_t)n);
-    if (hw_gzip_is(head))
-        return import_gzip(fd, into, err);
-    if (is_zstd(head))
-        return import_whole(fd, into, err);
-    const struct hw_importer *importer = hw_importer_find(head);
+    struct hw_bytes raw = hw_bytes_of(bytes, (size_t)n);
+    if (hw_is_packed(raw)) {
+        int rc = check_unpacked_head(raw, &importer, err);
+        if (rc < 0)
+            return rc;
+        return hw_gzip_is(raw) ? import_gzip(fd, importer, into, err) : import_whole(fd, into, err);
+    }
+    struct hw_bytes head = hw_bytes_of(bytes, raw.n < HEAD ? raw.n : HEAD);
+    importer = hw_importer_find(head);
     if (!importer)
         return unknown_format(head, err);
     return importer->read_fd ? importer->read_fd(fd, into, err) : import_whole(fd, into, err);
@@ -207,7 +272,7 @@ int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
     struct hw_profile *p;
     int rc = hw_profile_new(&p);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "profile");
+        return hw_fail(err, rc, 0, "profile:");
     p->progress = progress;
     rc = import_fd(fd, p, err);
     if (rc < 0) {
@@ -215,7 +280,7 @@ int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
             hw_error_prefix(err, "byte %llu", (unsigned long long)err->offset);
         hw_error_prefix(err, "'%s'", name);
     } else if ((rc = hw_profile_freeze(p)) < 0)
-        (void)hw_fail(err, rc, 0, "profile of '%s'", name);
+        (void)hw_fail(err, rc, 0, "profile of '%s':", name);
     if (rc < 0) {
         hw_profile_free(p);
         return rc;

@@ -57,7 +57,11 @@ int hw_allocator_read(int fd, const struct hw_map *m, struct hw_allocator *out,
         return rc;
     const struct hw_image_segment *code = code_segment(&img, m->offset);
     if (!code || code->file_bytes > MAX_TEXT) {
-        rc = hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' has no code that could be read", m->path);
+        rc = hw_fail(err, HW_EUNSUPPORTED, 0, "no code of '%s' can be read", m->path);
+    } else if (hw_symbols_have_sanitizer(&img, ".dynsym") ||
+               hw_symbols_have_sanitizer(&img, ".symtab")) {
+        rc =
+            hw_fail(err, HW_EUNSUPPORTED, 0, "it belongs to a sanitizer, which tolerates no hooks");
     } else {
         out->base = m->start - m->offset - (code->va - code->offset);
         rc = hw_symbols_add(&s, &img, ".symtab", err);

@@ -19,6 +19,7 @@
 
 #define MAX_THREADS 4096u
 #define MAX_LOOKS   16u
+#define FINISH_NS   UINT64_C(10000000)
 
 static bool has(const struct hw_hold *h, int32_t tid)
 {
@@ -51,6 +52,9 @@ static int take_one(const struct hw_pid *pid, int32_t tid, int32_t number, struc
         free(t);
         return hw_fail(err, HW_ENOMEM, 0, "threads of process %d", pid->pid);
     }
+    t->number = number;
+    t->mem = -1;
+    t->filtered = h->filtered;
     int rc = hw_thread_seize_begin(t, pid->pid, tid, err);
     if (rc < 0) {
         free(t);
@@ -60,18 +64,37 @@ static int take_one(const struct hw_pid *pid, int32_t tid, int32_t number, struc
     return HW_OK;
 }
 
+/* Its number could have become another process's before we stopped it. */
+static bool is_of(const struct hw_pid *pid, const struct hw_thread *t)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "task/%d", t->number);
+    return faccessat(pid->dir, name, F_OK, 0) == 0;
+}
+
 /* Those from the first on have been asked. Who has ended meanwhile is taken out. */
-static int await(struct hw_hold *h, size_t first, struct hw_error *err)
+static int await(const struct hw_pid *pid, struct hw_hold *h, size_t first, struct hw_error *err)
 {
     int rc = HW_OK;
     for (size_t i = first; i < h->threads.n && rc == HW_OK;) {
         rc = hw_thread_seize_end(h->threads.v[i], err);
+        bool execed = h->threads.v[i]->execed;
+        if (rc == HW_OK && !is_of(pid, h->threads.v[i])) {
+            (void)hw_thread_release(h->threads.v[i]); /* it stands */
+            rc = HW_EGONE;
+        }
         if (rc == HW_EGONE) {
             free(h->threads.v[i]);
             h->threads.v[i] = h->threads.v[--h->threads.n];
+            h->execed |= execed;
+            if (execed)
+                return hw_fail(err, rc, 0,
+                               "process %d has started another program (exec) meanwhile", pid->pid);
             rc = HW_OK;
             continue;
         }
+        if (rc == HW_OK) /* who would take what it writes may be held, too */
+            hw_thread_finish_call(h->threads.v[i], pid, FINISH_NS);
         i++;
     }
     return rc;
@@ -98,21 +121,40 @@ static int look(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *h,
         *n_new += 1;
     }
     (void)closedir(d); /* it was only read */
-    return rc < 0 ? rc : await(h, first, err);
+    return rc < 0 ? rc : await(pid, h, first, err);
 }
 
-int hw_hold_take(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *out,
+/*
+ * A thread that does not stop could be in an exec, and have the first thread's number at its end:
+ * nobody's registers are set then, since they could be the new program's.
+ */
+static void give_up(struct hw_hold *h, struct hw_thread *except)
+{
+    bool stuck = false;
+    for (size_t i = 0; i < h->threads.n; i++)
+        if (h->threads.v[i]->execed || !h->threads.v[i]->known)
+            stuck |= !hw_thread_release(h->threads.v[i]);
+    if (!stuck && !h->execed)
+        return;
+    for (size_t i = 0; i < h->threads.n; i++)
+        hw_thread_give_up(h->threads.v[i]);
+    hw_thread_give_up(except);
+}
+
+int hw_hold_take(const struct hw_pid *pid, struct hw_thread *except, struct hw_hold *out,
                  struct hw_error *err)
 {
-    struct hw_hold h = {0};
+    struct hw_hold h = {.filtered = except->filtered};
     size_t n_new = 1;
     int rc = HW_OK;
     for (unsigned i = 0; i < MAX_LOOKS && n_new && rc == HW_OK; i++)
-        rc = look(pid, except_tid, &h, &n_new, err);
+        rc = look(pid, except->tid, &h, &n_new, err);
     if (rc == HW_OK && n_new)
-        rc = hw_fail(err, HW_ETIMEOUT, 0, "process %d begins threads faster than they stop",
+        rc = hw_fail(err, HW_ETIMEOUT, 0,
+                     "process %d starts threads faster than they can be stopped; try again",
                      pid->pid);
     if (rc < 0) {
+        give_up(&h, except);
         hw_hold_release(&h);
         return rc;
     }
@@ -123,7 +165,7 @@ int hw_hold_take(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *o
 void hw_hold_release(struct hw_hold *h)
 {
     for (size_t i = 0; i < h->threads.n; i++) {
-        hw_thread_release(h->threads.v[i]);
+        (void)hw_thread_release(h->threads.v[i]); /* it stands */
         free(h->threads.v[i]);
     }
     hw_vec_done(&h->threads);

@@ -10,6 +10,7 @@
 #ifndef HW_INJECT_HOLD_H
 #define HW_INJECT_HOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,9 +22,12 @@ struct hw_thread;
 
 struct hw_hold {
     HW_VEC(struct hw_thread *) threads; /* owned */
+    bool filtered;
+    bool execed;
 };
 
-int hw_hold_take(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *out,
+/* except: stands already. On failure it may have been given up. */
+int hw_hold_take(const struct hw_pid *pid, struct hw_thread *except, struct hw_hold *out,
                  struct hw_error *err);
 void hw_hold_release(struct hw_hold *h);
 

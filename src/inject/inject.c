@@ -37,6 +37,7 @@
 #include "base/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
+#include "inject/calls.h"
 #include "inject/job.h"
 #include "inject/seccomp.h"
 #include "inject/sleep.h"
@@ -46,6 +47,7 @@
 
 #define TRIES         100
 #define TRY_PAUSE_NS  50000
+#define PARTS_NS      UINT64_C(500000000) /* for a write to end */
 #define COPY_BYTES    (128u * 1024)
 #define FRAMES_ENOUGH 48 /* a walk that gets so far and no further has seen what matters */
 #define MAX_LIBRARY   (64u * 1024 * 1024)
@@ -84,7 +86,9 @@ static int read_library(struct hw_job *j, struct hw_error *err)
         hw_symbols_find(&img, ".dynsym", raw ? HW_BARE_SYMBOL : HW_ATTACH_SYMBOL, &j->block_va) &&
         (!raw || hw_symbols_find(&img, ".dynsym", HW_BARE_RUN, &j->run_va));
     rc = found ? hw_image_read(&img, 0, (uint64_t)st.st_size, MAX_LIBRARY, &j->file, err)
-               : hw_fail(err, HW_EVERSION, 0, "'%s' is of another version", name);
+               : hw_fail(err, HW_EVERSION, 0,
+                         "'%s' belongs to another version of heapwise; install the tools together",
+                         name);
     j->file_bytes = (size_t)st.st_size;
     hw_image_close(&img);
     return rc;
@@ -97,8 +101,8 @@ static int check_loaded(const struct hw_job *j, struct hw_error *err)
     if (hw_process_read(&j->process, j->process.library, head, sizeof head) < 0 ||
         j->file_bytes < sizeof head || memcmp(head, j->file, sizeof head) != 0)
         return hw_fail(err, HW_EVERSION, 0,
-                       "process %d holds another version of the library from an earlier attach; "
-                       "use that version, or start the program again",
+                       "process %d holds another version of the client library from an earlier "
+                       "attach; use that version, or restart the program",
                        j->q->pid->pid);
     return HW_OK;
 }
@@ -123,6 +127,15 @@ static int list_threads(struct hw_job *j)
     return j->n_tids ? HW_OK : HW_EGONE;
 }
 
+/* By its registers alone: most moments that will not do are seen so. */
+static bool may_be_safe(struct hw_job *j)
+{
+    struct hw_thread_regs r;
+    if (hw_thread_regs(&j->thread, &r) < 0)
+        return false;
+    return j->process.raw || r.pc == j->process.malloc_at || !hw_process_forbids(&j->process, r.pc);
+}
+
 /* patient: a stack that cannot be walked to its end does, too, and one that is not the thread's. */
 static bool is_safe(struct hw_job *j, bool patient)
 {
@@ -131,12 +144,10 @@ static bool is_safe(struct hw_job *j, bool patient)
         return false;
     if (hw_thread_waits_in_vain(&j->thread) || (!patient && !hw_job_room_on_stack(j)))
         return false;
-    if (j->process.raw) /* nothing of the program will be called */
-        return !hw_thread_in_rseq(&j->thread, r.pc);
-    bool enters = r.pc == j->process.malloc_at; /* no lock is held yet: who called it decides */
-    if ((!enters && hw_process_forbids(&j->process, r.pc)) || hw_thread_in_rseq(&j->thread, r.pc))
+    if (hw_thread_in_rseq(&j->thread, r.pc))
         return false;
-    if (!j->q->tables)
+    bool enters = r.pc == j->process.malloc_at; /* no lock is held yet: who called it decides */
+    if (j->process.raw || !j->q->tables)        /* raw: nothing of the program will be called */
         return true;
     const struct hw_map *m = hw_maps_find(&j->process.maps, r.sp);
     uint64_t n = m ? m->end - r.sp : HW_JOB_PAGE_BYTES - (r.sp & (HW_JOB_PAGE_BYTES - 1));
@@ -159,19 +170,86 @@ static bool is_safe(struct hw_job *j, bool patient)
     return hw_stop_is_complete(j->walk.stop) || j->walk.n_frames >= FRAMES_ENOUGH || patient;
 }
 
+/* HW_ETIMEOUT: not now. All else than that and HW_OK is the end of it. */
+static int look_at_moment(struct hw_job *j, int32_t number, bool patient, struct hw_error *err)
+{
+    if (!may_be_safe(j))
+        return HW_ETIMEOUT;
+    int rc = hw_job_check_standing(j, number, err);
+    if (rc < 0)
+        return rc;
+    return is_safe(j, patient) ? HW_OK : HW_ETIMEOUT;
+}
+
+/* The last resort: without luck before, it is stopped where it enters malloc. */
+static int look_at_malloc(struct hw_job *j, int32_t number, struct hw_error *err)
+{
+    if (!j->process.malloc_at || (j->thread.kept_mask >> (SIGTRAP - 1) & 1))
+        return HW_ETIMEOUT;
+    int rc = hw_job_check_standing(j, number, err); /* its address is of the image looked at */
+    if (rc < 0)
+        return rc;
+    j->ran_to = true;
+    if (hw_thread_run_to(&j->thread, j->process.malloc_at) < 0)
+        return HW_ETIMEOUT;
+    return look_at_moment(j, number, /* patient = */ true, err); /* it ran meanwhile */
+}
+
+static bool is_thread_of(const struct hw_pid *pid, int32_t number)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "task/%d", number);
+    return faccessat(pid->dir, name, F_OK, 0) == 0;
+}
+
+/* Seizes that thread. HW_EBUSY: not while it is in this call. */
+static int seize_one(struct hw_job *j, int32_t number, int32_t tid, struct hw_error *err)
+{
+    const struct hw_pid *pid = j->q->pid;
+    struct hw_call_now call;
+    struct hw_sleep sleep;
+    hw_call_look(pid, number, &call);
+    if (hw_call_may_be_parted(pid, &call))
+        return HW_EBUSY;
+    hw_sleep_look(pid, number, &call, j->thread.filtered, &sleep);
+    int rc = hw_thread_take(&j->thread, pid->pid, tid, err);
+    if (rc < 0)
+        return rc;
+    hw_sleep_check(pid, number, &sleep);
+    rc = hw_thread_stop(&j->thread, err);
+    if (rc < 0)
+        return rc;
+    uint64_t room = hw_job_room_on_stack(j);
+    j->thread.slept_ns = hw_sleep_until(pid, number, &sleep, j->thread.stopped_ns);
+    j->thread.spare_at = room ? room - HW_THREAD_SPARE_BYTES : 0;
+    if (is_thread_of(pid, number)) /* the number may be another's by now */
+        hw_thread_finish_call(&j->thread, pid, PARTS_NS);
+    return HW_OK;
+}
+
 /* A seized thread at a safe moment. */
 static int seize(struct hw_job *j, struct hw_error *err)
 {
-    int rc = HW_ETIMEOUT;
-    for (uint32_t i = 0; i < TRIES; i++) {
-        if (i % 16 == 0 && list_threads(j) < 0)
+    uint64_t give_up_ns = hw_now_monotonic_ns() + PARTS_NS;
+    struct timespec pause = {0, TRY_PAUSE_NS}, longer = {0, 10 * TRY_PAUSE_NS};
+    uint32_t i = 0, n_parted = 0;
+    while (i < TRIES) {
+        size_t at = i + n_parted;
+        if (at % 16 == 0 && list_threads(j) < 0)
             return hw_fail(err, HW_EGONE, 0, "process %d has ended", j->q->pid->pid);
-        struct hw_sleep sleep;
-        int32_t number = j->numbers[i % j->n_tids];
-        hw_sleep_look(j->q->pid, number, &sleep);
-        rc = hw_thread_seize(&j->thread, j->q->pid->pid, j->tids[i % j->n_tids], err);
-        if (rc == HW_OK)
-            j->thread.slept_ns = hw_sleep_so_far(j->q->pid, number, &sleep);
+        int32_t number = j->numbers[at % j->n_tids];
+        int rc = seize_one(j, number, j->tids[at % j->n_tids], err);
+        if (rc == HW_EBUSY) {
+            if (hw_now_monotonic_ns() > give_up_ns)
+                return hw_fail(
+                    err, HW_ETIMEOUT, 0,
+                    "process %d is in the middle of a write that a stop would cut short; try again",
+                    j->q->pid->pid);
+            if (++n_parted % j->n_tids == 0)
+                (void)nanosleep(&longer, NULL); /* a signal only shortens it */
+            continue;
+        }
+        i++;
         j->out->n_tries++;
         if (rc == HW_EPERM)
             return rc;
@@ -180,19 +258,19 @@ static int seize(struct hw_job *j, struct hw_error *err)
                 return hw_fail(err, HW_EGONE, 0, "process %d has ended", j->q->pid->pid);
             continue;
         }
-        if (is_safe(j, i >= TRIES / 4))
-            return HW_OK;
-        bool last = i + 1 == TRIES;
-        if (last && j->process.malloc_at && !(j->thread.kept_mask >> (SIGTRAP - 1) & 1) &&
-            (j->ran_to = true) && hw_thread_run_to(&j->thread, j->process.malloc_at) == HW_OK &&
-            is_safe(j, /* patient = */ true))
-            return HW_OK;
-        hw_thread_release(&j->thread);
-        struct timespec pause = {0, TRY_PAUSE_NS};
+        rc = look_at_moment(j, number, i > TRIES / 4, err);
+        if (rc == HW_ETIMEOUT && i == TRIES)
+            rc = look_at_malloc(j, number, err);
+        if (rc == HW_OK)
+            return rc;
+        (void)hw_thread_release(&j->thread); /* else at the end of our own */
+        if (rc != HW_ETIMEOUT)
+            return rc;
         (void)nanosleep(&pause, NULL); /* a signal only shortens it */
     }
     return hw_fail(err, HW_ETIMEOUT, 0,
-                   "process %d was in its allocator or loader whenever it was looked at; try again",
+                   "process %d was inside its allocator or its dynamic linker each time it was "
+                   "stopped; try again",
                    j->q->pid->pid);
 }
 
@@ -218,7 +296,7 @@ static int run_stopped(struct hw_job *j, struct hw_error *err)
     if (hw_job_fails(j, HW_INJECT_STOPPED, err))
         return HW_ESYS;
     int rc = HW_OK;
-    if (j->process.status.seccomp != 0)
+    if (j->process.status.seccomp != 0 || hw_seccomp_is_there(j->thread.tid))
         rc = hw_seccomp_check(j->q->pid, j->thread.tid, j->process.raw, err);
     if (rc == HW_OK)
         rc = hw_thread_save(&j->thread, err);
@@ -244,9 +322,11 @@ static int run(struct hw_job *j, struct hw_error *err)
     if (rc == HW_OK && j->process.library)
         rc = check_loaded(j, err);
     else if (rc == HW_OK && j->q->command != HW_ATTACH_HOOK)
-        rc = hw_fail(err, HW_EGONE, 0, "process %d does not hold the library", j->q->pid->pid);
+        rc = hw_fail(err, HW_EGONE, 0, "process %d does not have the client library",
+                     j->q->pid->pid);
     j->base = j->process.library;
     j->thread.syscall_at = j->process.syscall_at;
+    j->thread.filtered = j->process.status.seccomp != 0;
     if (rc == HW_OK && j->process.raw)
         rc = hw_job_plan_raw(j, err);
     if (rc == HW_OK && !(j->copy = malloc(COPY_BYTES)))
@@ -255,7 +335,7 @@ static int run(struct hw_job *j, struct hw_error *err)
         rc = seize(j, err);
     if (rc == HW_OK) {
         rc = run_stopped(j, err);
-        hw_thread_release(&j->thread);
+        (void)hw_thread_release(&j->thread); /* else at the end of our own */
         j->out->pause_ns = hw_now_monotonic_ns() - j->thread.stopped_ns;
     }
     hw_job_raw_done(j);
@@ -275,10 +355,8 @@ int hw_inject(const struct hw_inject_request *q, struct hw_inject_result *out, s
         return hw_fail(err, HW_ENOMEM, 0, "attach");
     j->q = q;
     j->out = out;
-    j->fd = j->mem = -1;
+    j->fd = j->process.mem = j->thread.mem = -1;
     int rc = run(j, err);
-    if (j->mem >= 0)
-        (void)close(j->mem); /* every write was whole */
     free(j->copy);
     free(j->file);
     free(j);

@@ -51,6 +51,11 @@ struct hw_inject_request {
     /* unwind/table.h: struct hw_tables_dir of the process. NULL = a thread's innermost function
      * alone decides whether the moment is safe. */
     const void *tables;
+    /* Asked while the thread stands, before anything of the process is changed: may it still be
+     * done? What it was before could be executing another program by now. thread: its dir is the
+     * thread's own. NULL = whatever the kernel lets us. */
+    int (*may)(void *arg, const struct hw_pid *thread, struct hw_error *err);
+    void *arg;
     enum hw_inject_step fail_at;
 };
 
@@ -59,7 +64,9 @@ struct hw_inject_result {
     uint64_t whole_ns;
     uint32_t n_tries; /* moments that were looked at */
     uint32_t n_slots, n_changed, n_modules;
-    bool loaded; /* the library was not there before */
+    bool loaded;      /* the library was not there before */
+    char holder[108]; /* HW_EBUSY: the socket of the recorder that has it; "" = it is busy otherwise
+                       */
 };
 
 /* Can it be done at all? Errors as above, with the reason and what to do in err. */

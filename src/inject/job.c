@@ -3,21 +3,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "proc/pid.h"
 
 #include "base/banned.h"
 
 #define CALL_NS  UINT64_C(2000000000)
 #define RED_ZONE 128u
 #define SPARE    16384u /* that a signal handler could still use */
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
 
 bool hw_job_fails(const struct hw_job *j, enum hw_inject_step step, struct hw_error *err)
 {
@@ -41,11 +49,53 @@ int hw_job_kernel(struct hw_job *j, long n, const uint64_t a[6], int64_t *out, c
 
 int hw_job_write(struct hw_job *j, uint64_t at, const void *p, size_t n, struct hw_error *err)
 {
-    if (j->mem < 0)
-        j->mem = openat(j->q->pid->dir, "mem", O_RDWR | O_CLOEXEC);
-    if (j->mem < 0 || pwrite(j->mem, p, n, (off_t)at) != (ssize_t)n)
-        return hw_fail_sys(err, "memory of process %d", j->q->pid->pid);
+    ssize_t done = pwrite(j->process.mem, p, n, (off_t)at);
+    if (done == (ssize_t)n)
+        return HW_OK;
+    if (done == 0)
+        return hw_fail(err, HW_EGONE, 0, "process %d has started another program (exec) meanwhile",
+                       j->q->pid->pid);
+    return hw_fail_sys(err, "memory of process %d", j->q->pid->pid);
+}
+
+/* Its own numbers, as the kernel copies them at an exec: nothing of what was found before holds
+ * for another image, and that one may be none that we may touch. */
+static int check_image(struct hw_job *j, const struct hw_pid *thread, struct hw_error *err)
+{
+    struct hw_process *p = &j->process;
+    struct hw_exec_id now;
+    if (p->mem >= 0)
+        (void)close(p->mem); /* of a stop before this one */
+    p->mem = j->thread.mem = openat(thread->dir, "mem", O_RDWR | O_CLOEXEC);
+    if (p->mem < 0)
+        return hw_fail(err, errno == EACCES ? HW_EPERM : HW_EGONE, 0, "memory of process %d: %s",
+                       thread->pid, strerror(errno));
+    int rc = hw_exec_id_read(thread->pid, thread->dir, p->mem, &now);
+    if (rc < 0 || !hw_exec_id_same(&now, &p->id))
+        return hw_fail(err, rc == HW_EPERM ? rc : HW_EGONE, 0,
+                       "process %d has started another program (exec) meanwhile", thread->pid);
     return HW_OK;
+}
+
+int hw_job_check_standing(struct hw_job *j, int32_t number, struct hw_error *err)
+{
+    struct hw_pid thread = *j->q->pid;
+    struct hw_proc_status st;
+    char name[32];
+    (void)snprintf(name, sizeof name, "task/%d", number);
+    hw_autofd int dir = openat(thread.dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) /* it has ended, and somebody else's got its number */
+        return hw_fail(err, HW_ETIMEOUT, 0, "thread %d does not belong to process %d", number,
+                       thread.pid);
+    thread.dir = dir;
+    int rc = check_image(j, &thread, err);
+    if (rc == HW_OK && hw_proc_status(dir, &st) < 0)
+        rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", thread.pid);
+    if (rc == HW_OK) {
+        j->fsuid = st.fsuid;
+        rc = j->q->may ? j->q->may(j->q->arg, &thread, err) : HW_OK;
+    }
+    return rc;
 }
 
 int hw_job_map(struct hw_job *j, uint64_t n, int prot, uint64_t *at, struct hw_error *err)
@@ -127,6 +177,30 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
     return hw_job_write(j, *at, text, strlen(text) + 1, err);
 }
 
+/*
+ * The target's descriptor, as the kernel copies it: open in no other way than the target has it. By
+ * its path (/proc/PID/fd/N) it would be opened anew, with our rights: whatever another thread has
+ * put under that number meanwhile, O_PATH of anybody's file included. From the thread itself where
+ * the kernel can do that (Linux 6.9): it need not share the files of its process.
+ */
+static int take_descriptor(const struct hw_job *j)
+{
+    hw_autofd int thread = (int)syscall(SYS_pidfd_open, j->thread.tid, PIDFD_THREAD);
+    return (int)syscall(SYS_pidfd_getfd, thread >= 0 ? thread : j->q->pid->pidfd, (int)j->fd, 0);
+}
+
+/* Looked at on the very descriptor that is written: a new, empty memory file of that thread. */
+static bool is_new_memory(const struct hw_job *j, int fd)
+{
+    struct stat st;
+    struct statfs fs;
+    int flags = fcntl(fd, F_GETFL), seals = fcntl(fd, F_GET_SEALS);
+    return flags >= 0 && (flags & (O_ACCMODE | O_PATH)) == O_RDWR && fstat(fd, &st) == 0 &&
+           fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && S_ISREG(st.st_mode) &&
+           st.st_nlink == 0 && st.st_size == 0 && st.st_uid == j->fsuid && seals >= 0 &&
+           (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_GROW)) == 0;
+}
+
 int hw_job_make_carrier(struct hw_job *j, struct hw_error *err)
 {
     uint64_t name, a[6] = {0};
@@ -142,12 +216,16 @@ int hw_job_make_carrier(struct hw_job *j, struct hw_error *err)
     }
     if (hw_job_fails(j, HW_INJECT_CARRIER, err))
         return HW_ESYS;
-    char path[64];
-    (void)snprintf(path, sizeof path, "fd/%d", (int)j->fd);
-    hw_autofd int fd = openat(j->q->pid->dir, path, O_WRONLY | O_CLOEXEC);
+    hw_autofd int fd = take_descriptor(j);
+    if (fd < 0)
+        return hw_fail_sys(err, "memory file in process %d", j->q->pid->pid);
+    if (!is_new_memory(j, fd))
+        return hw_fail(err, HW_EPERM, 0,
+                       "process %d put another file in the place of heapwise's; it is left alone",
+                       j->q->pid->pid);
     size_t done = 0;
-    while (fd >= 0 && done < j->file_bytes) {
-        ssize_t n = write(fd, j->file + done, j->file_bytes - done);
+    while (done < j->file_bytes) {
+        ssize_t n = pwrite(fd, j->file + done, j->file_bytes - done, (off_t)done);
         if (n <= 0 && errno != EINTR)
             break;
         done += n > 0 ? (size_t)n : 0;
@@ -174,22 +252,36 @@ int hw_job_result(const struct hw_job *j, uint32_t result, struct hw_error *err)
         int rc;
         const char *text;
     } texts[HW_ATTACHED_COUNT] = {
-        [HW_ATTACHED_NOT_LATE] = {HW_EBUSY, "was started with the library"},
+        [HW_ATTACHED_NOT_LATE] = {HW_EBUSY, "was started with the client library"},
         [HW_ATTACHED_NO_MALLOC] = {HW_EUNSUPPORTED, "has no malloc that could be found"},
-        [HW_ATTACHED_BUILT_IN] = {HW_EUNSUPPORTED,
-                                  "has an allocator linked into the program itself, which calls it "
-                                  "without a table that could be changed"},
-        [HW_ATTACHED_MIXED] = {HW_EUNSUPPORTED, "takes malloc and free from different libraries"},
+        [HW_ATTACHED_BUILT_IN] =
+            {HW_EUNSUPPORTED,
+             "has its allocator linked in, and calls it directly, where no hook can be placed"},
+        [HW_ATTACHED_MIXED] =
+            {HW_EUNSUPPORTED,
+             "takes malloc and free from different libraries, so that frees could not be matched"},
         [HW_ATTACHED_BUSY] = {HW_EBUSY, "is recorded by another recorder"},
-        [HW_ATTACHED_NO_MEMORY] = {HW_ENOMEM, "has no memory left for the client"},
-        [HW_ATTACHED_NO_SLOT] = {HW_EUNSUPPORTED, "calls its allocator nowhere through a table"},
-        [HW_ATTACHED_UNKNOWN] = {HW_EVERSION, "holds another version of the library"},
+        [HW_ATTACHED_NO_MEMORY] = {HW_ENOMEM, "has no memory left for the client library"},
+        [HW_ATTACHED_NO_SLOT] =
+            {HW_EUNSUPPORTED,
+             "nowhere calls its allocator through a table in which a hook could be placed"},
+        [HW_ATTACHED_UNKNOWN] =
+            {HW_EVERSION, "holds another version of the client library; restart the program"},
     };
     if (result == HW_ATTACHED_OK)
         return HW_OK;
     if (result >= HW_ATTACHED_COUNT)
-        return hw_fail(err, HW_EFORMAT, 0, "process %d answered nonsense", j->q->pid->pid);
+        return hw_fail(err, HW_EFORMAT, 0, "process %d gave an answer that makes no sense",
+                       j->q->pid->pid);
     return hw_fail(err, texts[result].rc, 0, "process %d %s", j->q->pid->pid, texts[result].text);
+}
+
+void hw_job_is_held(struct hw_job *j, const char before[108])
+{
+    uint64_t at = j->base + j->block_va + offsetof(struct hw_attach_block, socket_path);
+    (void)snprintf(j->out->holder, sizeof j->out->holder, "%.107s", before);
+    (void)hw_job_write(j, at, before, sizeof j->out->holder,
+                       NULL); /* else the next hears our name */
 }
 
 /* Whatever can still be given back; a thread that stands in the kernel's middle cannot. */

@@ -40,7 +40,7 @@ struct hw_job {
     uint64_t stack, code, base;
     uint64_t reserved, reserved_bytes; /* mapped for the library, which is not whole yet */
     int64_t fd;
-    int mem;            /* its memory as a file; -1 = not open */
+    uint32_t fsuid;     /* of the thread: whose files it makes */
     bool ran_to;        /* a debug register has stopped it */
     struct hw_raw *raw; /* raw.c's; NULL = not that way */
 };
@@ -54,12 +54,18 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
 int hw_job_call(struct hw_job *j, uint64_t fn, uint64_t a, uint64_t b, uint64_t *out,
                 const char *what, struct hw_error *err);
 
+/* A thread stands: is it the process's, does that still execute what was looked at, may it be
+ * done? Opens the memory of what stands: from now on nothing else is read or written. HW_ETIMEOUT =
+ * another thread will do; all else is the end. */
+int hw_job_check_standing(struct hw_job *j, int32_t number, struct hw_error *err);
 /* Where on its own stack the thread's registers may lie meanwhile; 0 = nowhere. */
 uint64_t hw_job_room_on_stack(struct hw_job *j);
 int hw_job_write_state(struct hw_job *j, struct hw_error *err); /* after the thread was moved */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err);
 int hw_job_make_carrier(struct hw_job *j, struct hw_error *err); /* with the file in it */
 void hw_job_clean(struct hw_job *j);
+/* Another recorder has it: tells its socket, and leaves that name in the block. */
+void hw_job_is_held(struct hw_job *j, const char before[108]);
 int hw_job_result(const struct hw_job *j, uint32_t result, struct hw_error *err);
 
 /* loader.c and raw.c: load if need be, run the command of the request, undo it on failure. */

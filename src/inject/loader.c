@@ -29,12 +29,15 @@ static int load(struct hw_job *j, struct hw_error *err)
     if (rc < 0)
         return rc;
     if (*handle == 0)
-        return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d: its loader refuses the library, which may ask for a newer C "
-                       "library than the process has; heapwise has to be built for that one",
-                       j->q->pid->pid);
+        return hw_fail(
+            err, HW_EUNSUPPORTED, 0,
+            "process %d: its dynamic linker refuses the client library. It may need a newer C "
+            "library than the process has; heapwise then has to be built for that one",
+            j->q->pid->pid);
     if (hw_process_read(&j->process, *handle, &j->base, sizeof j->base) < 0)
-        return hw_fail(err, HW_ESYS, 0, "process %d: the library's address", j->q->pid->pid);
+        return hw_fail(err, HW_ESYS, 0,
+                       "process %d: the client library's address was not found after loading it",
+                       j->q->pid->pid);
     j->out->loaded = true;
     rc = hw_job_write(j, j->base + j->block_va + offsetof(struct hw_attach_block, handle), handle,
                       sizeof *handle, err);
@@ -47,10 +50,14 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
 {
     struct hw_attach_block b;
     uint64_t at = j->base + j->block_va, name, ignored;
+    char before[sizeof b.socket_path];
     if (hw_process_read(&j->process, at, &b, sizeof b) < 0 || b.magic != HW_ATTACH_MAGIC ||
         b.version != HW_WIRE_VERSION)
-        return hw_fail(err, HW_EVERSION, 0, "process %d holds another version of the library",
-                       j->q->pid->pid);
+        return hw_fail(
+            err, HW_EVERSION, 0,
+            "process %d holds another version of the client library; restart the program",
+            j->q->pid->pid);
+    memcpy(before, b.socket_path, sizeof before);
     b.command = (uint32_t)what;
     b.result = HW_ATTACHED_UNKNOWN;
     b.generation = j->q->generation;
@@ -68,6 +75,8 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
     j->out->n_slots = b.n_slots;
     j->out->n_changed = b.n_changed;
     j->out->n_modules = b.n_modules;
+    if (b.result == HW_ATTACHED_BUSY)
+        hw_job_is_held(j, before);
     return hw_job_result(j, b.result, err);
 }
 

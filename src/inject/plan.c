@@ -346,7 +346,7 @@ static int choose(struct job *j)
         }
     }
     if (!j->entry[HW_HOOKED_malloc] || !j->entry[HW_HOOKED_free] || !j->entry[HW_HOOKED_realloc])
-        return hw_fail(j->err, HW_EUNSUPPORTED, 0, "it has no malloc, free and realloc of its own");
+        return hw_fail(j->err, HW_EUNSUPPORTED, 0, "it does not define malloc, free and realloc");
     return HW_OK;
 }
 
@@ -490,5 +490,6 @@ int hw_plan_place(const struct hw_plan_in *in, struct hw_plan *p, uint64_t near_
         ok &= place_site(p, &p->changes.v[i], p->real[p->site_names.v[i - p->windows.n]]);
     return ok ? HW_OK
               : hw_fail(err, HW_EUNSUPPORTED, 0,
-                        "there is no room within 2 GiB of its allocator's code");
+                        "there is no free memory within 2 GiB of its allocator's code, where the "
+                        "hooks have to be");
 }

@@ -29,6 +29,7 @@
 #include "inject/seccomp.h"
 #include "inject/verdicts.h"
 #include "proc/file.h"
+#include "proc/root_path.h"
 
 #include "base/banned.h"
 
@@ -42,9 +43,12 @@
 int hw_process_read(const struct hw_process *p, uint64_t at, void *out, size_t n)
 {
     struct iovec to = {out, n}, from = {(void *)(uintptr_t)at, n};
-    ssize_t got = process_vm_readv(p->pid->pid, &to, 1, &from, 1, 0);
+    ssize_t got = p->mem >= 0 ? pread(p->mem, out, n, (off_t)at)
+                              : process_vm_readv(p->pid->pid, &to, 1, &from, 1, 0);
     if (got == (ssize_t)n)
         return HW_OK;
+    if (got == 0 && n) /* that image is gone: it has executed another program */
+        return HW_EGONE;
     return got < 0 && errno == ESRCH ? HW_EGONE : got < 0 && errno == EPERM ? HW_EPERM : HW_ESYS;
 }
 
@@ -66,11 +70,14 @@ static int check_status(const struct hw_pid *pid, struct hw_proc_status *st, str
     if (hw_proc_status(pid->dir, st) < 0 || hw_proc_stat(pid->dir, &stat) < 0)
         return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (stat.state == 'Z' || stat.state == 'X')
-        return hw_fail(err, HW_EGONE, 0, "process %d has ended (it is a zombie)", pid->pid);
+        return hw_fail(err, HW_EGONE, 0,
+                       "process %d has ended; its parent has not yet collected it (zombie)",
+                       pid->pid);
     if (st->tracer_pid != 0)
-        return hw_fail(err, HW_EBUSY, 0,
-                       "process %d is traced by process %d (a debugger, strace?); end that first",
-                       pid->pid, st->tracer_pid);
+        return hw_fail(
+            err, HW_EBUSY, 0,
+            "process %d is being traced by process %d (a debugger, strace?); end that first",
+            pid->pid, st->tracer_pid);
     if (stat.state == 'T' || stat.state == 't')
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        "process %d is stopped; continue it first: kill -CONT %d", pid->pid,
@@ -79,8 +86,8 @@ static int check_status(const struct hw_pid *pid, struct hw_proc_status *st, str
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d is a kernel thread", pid->pid);
     if (st->seccomp == 1)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d may only read, write and end (strict seccomp); start it with "
-                       "'heapwise record --'",
+                       "process %d may only read, write and exit (strict seccomp), so nothing can "
+                       "be loaded into it; start it with 'heapwise record --'",
                        pid->pid);
     if (st->seccomp != 0) /* which calls, is asked when a thread stands */
         return hw_seccomp_readable(pid, err);
@@ -163,13 +170,15 @@ static int check_program(const struct hw_pid *pid, struct program *out, struct h
     struct hw_image img;
     hw_autofd int fd = openat(pid->dir, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return hw_fail(err, HW_EGONE, 0, "process %d has no program", pid->pid);
+        return hw_fail(err, HW_EGONE, 0, "process %d has no executable file (a kernel thread?)",
+                       pid->pid);
     if (fd < 0)
-        return hw_fail(err, HW_EPERM, 0, "process %d: may not be looked at (%s)", pid->pid,
+        return hw_fail(err, HW_EPERM, 0, "process %d may not be looked at (%s)", pid->pid,
                        strerror(errno));
     int rc = hw_image_open(&img, fd, NULL, 0, /* with_sections = */ false, err);
     if (rc < 0)
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d: its program is no ELF file we know",
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d runs a program that is not an ELF file heapwise can read",
                        pid->pid);
     for (size_t i = 0; i < img.n_segments; i++)
         if (img.segments[i].type == PT_INTERP)
@@ -184,7 +193,7 @@ static int check_program(const struct hw_pid *pid, struct program *out, struct h
                        pid->pid, bits, machine_name(machine), machine_name(OUR_MACHINE),
                        OUR_MACHINE == EM_X86_64 && machine == EM_386
                            ? "start it with 'heapwise record --', which profiles those of"
-                           : "build the program for that, or build this tool for",
+                           : "build the program for 64-bit, or heapwise for",
                        machine_name(machine));
     out->fd = fd;
     fd = -1;
@@ -341,12 +350,18 @@ static bool is_allocator(const char *path)
 static int check_map(struct hw_process *p, const struct hw_map *m, struct hw_error *err)
 {
     const char *b = base_name(m->path);
-    if (strncmp(b, "libasan.", 8) == 0 || strncmp(b, "libtsan.", 8) == 0)
+    if (hw_symbols_is_sanitizer(b))
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d is built with a sanitizer, whose allocator nobody may hook",
+                       "process %d is built with a sanitizer, whose allocator tolerates no hooks",
+                       p->pid->pid);
+    if (strncmp(b, "vgpreload_core", 14) == 0)
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d runs under valgrind, which interprets its code; use "
+                       "'valgrind --tool=massif', or run it without valgrind",
                        p->pid->pid);
     if (strcmp(b, HW_INJECT_CARRIER_NAME) == 0)
-        return hw_fail(err, HW_EBUSY, 0, "process %d was started with the library", p->pid->pid);
+        return hw_fail(err, HW_EBUSY, 0, "process %d was started with the client library",
+                       p->pid->pid);
     if (strcmp(b, "memfd:" HW_INJECT_CARRIER_NAME) == 0 && !p->library)
         p->library = m->start - m->offset;
     return HW_OK;
@@ -383,11 +398,24 @@ struct found {
     size_t program, libc, musl; /* executable mappings; SIZE_MAX = none */
 };
 
+/*
+ * A program without a loader that has a libc mapped runs it in a way of its own: valgrind
+ * interprets it, a static program has it beside its own for name services. It was not set up for
+ * calls from outside. A loader that was executed itself has loaded its libc as ever.
+ */
+static bool runs_its_libc(const struct hw_process *p, const struct found *f,
+                          const struct program *g)
+{
+    return g->dynamic || (f->program != SIZE_MAX && is_loader(p->maps.maps.v[f->program].path));
+}
+
 /* Without it the loader cannot be given our file: it has no other name (a bare chroot). */
 static bool sees_proc(const struct hw_process *p)
 {
     struct stat st;
-    return fstatat(p->pid->dir, "root/proc/self", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    hw_autofd int root = hw_root_open(p->pid->dir);
+    hw_autofd int proc = root < 0 ? -1 : hw_root_find(root, "proc", HW_ROOT_LINKS);
+    return proc >= 0 && fstatat(proc, "self", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* glibc before 2.34, known by its file's name: it lacks versions of symbols that our library needs.
@@ -475,6 +503,8 @@ static int walk_maps(struct hw_process *p, const struct program *g, struct hw_er
         if ((is_loader(m->path) || is_allocator(m->path)) && forbid(p, m->start, m->end) < 0)
             return HW_ENOMEM;
     }
+    if (!runs_its_libc(p, &f, g))
+        f.libc = SIZE_MAX;
     size_t raw = raw_allocator(p, &f, g);
     if (raw != SIZE_MAX)
         return read_raw(p, raw, g->fd, !g->dynamic && raw == f.program, err);
@@ -540,7 +570,7 @@ static int cmp_range(const void *a, const void *b)
 
 static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, struct hw_error *err)
 {
-    struct hw_process p = {.pid = pid, .checks = checks};
+    struct hw_process p = {.pid = pid, .mem = -1, .checks = checks};
 #if !defined(__x86_64__)
     return hw_fail(err, HW_EUNSUPPORTED, 0,
                    "attaching to a running process works on x86-64 only; start it with 'heapwise "
@@ -550,6 +580,9 @@ static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, s
     int rc = check_status(pid, &p.status, err);
     if (rc == HW_OK)
         rc = check_scope(pid, err);
+    if (rc == HW_OK && !checks && (rc = hw_exec_id_read(pid->pid, pid->dir, -1, &p.id)) < 0)
+        rc =
+            hw_fail(err, rc, 0, "process %d may not be looked at (%s)", pid->pid, hw_errc_text(rc));
     p.ignores_trap = ignores(pid, SIGTRAP);
     if (rc == HW_OK)
         rc = check_program(pid, &g, err);
@@ -565,7 +598,8 @@ static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, s
         hw_process_done(&p);
         return rc;
     }
-    qsort(p.forbidden.v, p.forbidden.n, sizeof *p.forbidden.v, cmp_range);
+    if (p.forbidden.n)
+        qsort(p.forbidden.v, p.forbidden.n, sizeof *p.forbidden.v, cmp_range);
     *out = p;
     return HW_OK;
 }
@@ -577,6 +611,9 @@ int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_
 
 void hw_process_done(struct hw_process *p)
 {
+    if (p->mem >= 0)
+        (void)close(p->mem); /* every write was whole */
+    p->mem = -1;
     hw_maps_done(&p->maps);
     hw_allocator_done(&p->allocator);
     hw_vec_done(&p->forbidden);
@@ -592,7 +629,7 @@ bool hw_process_forbids(const struct hw_process *p, uint64_t pc)
 
 int hw_inject_check(const struct hw_pid *pid, struct hw_error *err)
 {
-    struct hw_process p = {0};
+    struct hw_process p = {.mem = -1};
     int rc = look(pid, /* checks = */ true, &p, err);
     hw_process_done(&p);
     return rc;

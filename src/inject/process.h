@@ -14,6 +14,7 @@
 
 #include "base/vec.h"
 #include "inject/allocator.h"
+#include "inject/exec_id.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 
@@ -29,6 +30,8 @@ struct hw_code_range {
 
 struct hw_process {
     const struct hw_pid *pid; /* borrowed */
+    struct hw_exec_id id;     /* read before everything else; not where it was only checked */
+    int mem; /* its memory, of the very image that stands; -1 = none stands: by its pid */
     struct hw_proc_status status;
     struct hw_maps maps;
     uint64_t dlopen_at, dlsym_at, malloc_at;

@@ -129,14 +129,17 @@ static int relocate(struct hw_job *j, struct hw_error *err)
     const struct hw_image_section *s = hw_image_find(&j->raw->image, ".rela.dyn");
     Elf64_Rela r;
     if (!s || s->offset > j->file_bytes || s->bytes > j->file_bytes - s->offset)
-        return hw_fail(err, HW_EFORMAT, 0, "the library has no relocations");
+        return hw_fail(err, HW_EFORMAT, 0,
+                       "the client library's file is damaged: it has no relocations");
     for (uint64_t at = s->offset; at + sizeof r <= s->offset + s->bytes; at += sizeof r) {
         uint64_t off, left, v;
         memcpy(&r, j->file + at, sizeof r);
         if (ELF64_R_TYPE(r.r_info) != R_X86_64_RELATIVE ||
             !hw_image_offset(&j->raw->image, r.r_offset, &off, &left) || left < sizeof v ||
             off > j->file_bytes - sizeof v)
-            return hw_fail(err, HW_EFORMAT, 0, "the library is not self-contained");
+            return hw_fail(
+                err, HW_EFORMAT, 0,
+                "the client library's file cannot be used here: it depends on other libraries");
         v = j->base + (uint64_t)r.r_addend;
         memcpy(j->file + off, &v, sizeof v);
     }
@@ -252,11 +255,11 @@ static int map_near(struct hw_job *j, uint64_t *out, struct hw_error *err)
         for (size_t i = 0; i < m->maps.n && rc == HW_ENOTFOUND; i++)
             if ((at = place_in_gap(m, i, below[k], lo, hi)) != 0)
                 rc = try_near(j, at, out);
-    return rc == HW_ENOTFOUND
-               ? hw_fail(err, HW_EUNSUPPORTED, 0,
-                         "process %d has no room within 2 GiB of its allocator's code",
-                         j->q->pid->pid)
-           : rc < 0 ? hw_fail(err, rc, 0, "process %d: memory near its allocator", j->q->pid->pid)
+    return rc == HW_ENOTFOUND ? hw_fail(err, HW_EUNSUPPORTED, 0,
+                                        "process %d has no free memory within 2 GiB of its "
+                                        "allocator's code, where the hooks have to be",
+                                        j->q->pid->pid)
+           : rc < 0 ? hw_fail(err, rc, 0, "process %d: memory near its allocator:", j->q->pid->pid)
                     : HW_OK;
 }
 
@@ -275,7 +278,8 @@ static int place(struct hw_job *j, struct hw_bare_block *b, struct hw_error *err
         return hw_job_write(j, b->near_at, j->raw->plan.near, HW_PLAN_NEAR_BYTES, err);
     if (rc == HW_OK && (hw_process_read(&j->process, b->near_at, have, sizeof have) < 0 ||
                         memcmp(have, j->raw->plan.near, sizeof have) != 0))
-        rc = hw_fail(err, HW_EVERSION, 0, "process %d was changed by another version of this tool",
+        rc = hw_fail(err, HW_EVERSION, 0,
+                     "process %d was changed by another version of heapwise; restart the program",
                      j->q->pid->pid);
     return rc;
 }
@@ -320,7 +324,8 @@ static int check_threads(struct hw_job *j, const struct hw_hold *h, struct hw_er
     if (rc == HW_OK && again)
         rc = HW_ETIMEOUT;
     return rc < 0 ? hw_fail(err, rc, 0,
-                            "process %d: a thread is in the first instructions of its allocator",
+                            "process %d: a thread is in the first instructions of its allocator; "
+                            "try again",
                             j->q->pid->pid)
                   : HW_OK;
 }
@@ -334,13 +339,14 @@ static int check_bytes(struct hw_job *j, bool on, struct hw_error *err)
         uint8_t now[HW_PLAN_MOST_BYTES];
         int rc = hw_process_read(&j->process, c->at, now, c->n);
         if (rc < 0)
-            return hw_fail(err, rc, 0, "code of process %d", j->q->pid->pid);
+            return hw_fail(err, rc, 0, "code of process %d:", j->q->pid->pid);
         if (memcmp(now, c->before, c->n) == 0 || memcmp(now, c->after, c->n) == 0)
             continue;
         uint32_t name = i < p->windows.n ? p->windows.v[i].name : p->site_names.v[i - p->windows.n];
-        return hw_fail(err, on ? HW_EUNSUPPORTED : HW_EBUSY, 0,
-                       "process %d: code around %s was changed by another tool", j->q->pid->pid,
-                       hw_hooked_text(name));
+        return hw_fail(
+            err, on ? HW_EUNSUPPORTED : HW_EBUSY, 0,
+            "process %d: the code around %s was changed by another tool; it is left alone",
+            j->q->pid->pid, hw_hooked_text(name));
     }
     return HW_OK;
 }
@@ -370,7 +376,7 @@ static int change(struct hw_job *j, bool on, struct hw_error *err)
     struct hw_hold h = {0};
     int rc = check_bytes(j, on, err);
     if (rc == HW_OK)
-        rc = hw_hold_take(j->q->pid, j->thread.tid, &h, err);
+        rc = hw_hold_take(j->q->pid, &j->thread, &h, err);
     if (rc < 0)
         return rc;
     if (hw_job_fails(j, HW_INJECT_HELD, err))
@@ -418,6 +424,8 @@ static int run_command(struct hw_job *j, struct hw_bare_block *b, enum hw_attach
                        struct hw_error *err)
 {
     uint64_t at = j->base + j->block_va, result;
+    char before[sizeof b->attach.socket_path];
+    memcpy(before, b->attach.socket_path, sizeof before);
     b->attach.command = (uint32_t)what;
     b->attach.generation = j->q->generation;
     if (j->q->socket_path)
@@ -426,6 +434,8 @@ static int run_command(struct hw_job *j, struct hw_bare_block *b, enum hw_attach
     int rc = hw_job_write(j, at, b, sizeof *b, err);
     if (rc == HW_OK)
         rc = hw_job_call(j, j->base + j->run_va, 0, 0, &result, "the command", err);
+    if (rc == HW_OK && result == HW_ATTACHED_BUSY)
+        hw_job_is_held(j, before);
     return rc < 0 ? rc : hw_job_result(j, (uint32_t)result, err);
 }
 
@@ -457,8 +467,10 @@ int hw_job_by_raw(struct hw_job *j, struct hw_error *err)
     uint64_t at = j->base + j->block_va;
     if (hw_process_read(&j->process, at, &b, sizeof b) < 0 || b.attach.magic != HW_ATTACH_MAGIC ||
         b.attach.version != HW_WIRE_VERSION)
-        return hw_fail(err, HW_EVERSION, 0, "process %d holds another version of the library",
-                       j->q->pid->pid);
+        return hw_fail(
+            err, HW_EVERSION, 0,
+            "process %d holds another version of the client library; restart the program",
+            j->q->pid->pid);
     if (j->q->command != HW_ATTACH_HOOK && b.near_at == 0)
         return HW_OK; /* never hooked */
     if (j->q->command == HW_ATTACH_REFRESH)

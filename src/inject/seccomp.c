@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -172,13 +173,13 @@ static const struct need {
     {"pread64", SYS_pread64, LOADER | MAY_FAIL, {3, 4096, 784, 64}},
     {"openat", SYS_openat, RAW | MAY_FAIL, {UINT32_MAX - 99, 4096, O_RDONLY | O_CLOEXEC}},
     {"madvise", SYS_madvise, BOTH | MAY_FAIL, {4096, 4096, WIPE_FORK}},
+    {"madvise", SYS_madvise, BOTH | MAY_FAIL, {4096, 4096, MADV_DONTNEED}},
     {"prlimit64", SYS_prlimit64, BOTH | MAY_FAIL, {0, 9, 0, 4096}},
     {"membarrier", SYS_membarrier, BOTH | MAY_FAIL, {8}},
     {"membarrier", SYS_membarrier, BOTH | MAY_FAIL, {16}},
     {"getrandom", SYS_getrandom, BOTH | MAY_FAIL, {4096, 8, 1}},
     {"sigaltstack", SYS_sigaltstack, BOTH | MAY_FAIL, {0, 4096}},
     {"rt_sigprocmask", SYS_rt_sigprocmask, BOTH | MAY_FAIL, {UINT64_MAX, 4096, 0, 8}},
-    {"nanosleep", SYS_nanosleep, BOTH | MAY_FAIL, {4096}},
 };
 
 /* ---- one thread ---- */
@@ -253,22 +254,62 @@ static int check_others(const struct hw_pid *pid, struct hw_error *err)
                           pid->pid);
 }
 
+/* The kernel shows filters to CAP_SYS_ADMIN, and only to who has none himself. */
+static int cannot_read(const struct hw_pid *pid, struct hw_error *err)
+{
+    const char *why = strerror(errno);
+    const char *remedy =
+        prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0
+            ? "run as root"
+            : "the recorder itself runs under seccomp filters: take SystemCallFilter= and the "
+              "settings that imply it out of its unit, or start it without them";
+    return hw_fail(err, HW_EPERM, 0,
+                   "process %d restricts its system calls (seccomp), and its filters cannot be "
+                   "read (%s); %s",
+                   pid->pid, why, remedy);
+}
+
+/* The instructions of its i-th filter; 0 = there is none; -1 with errno. */
+static long filter_of(int32_t tid, uintptr_t i, struct sock_filter *code)
+{
+    long n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, NULL);
+    if (n > 0 && n <= (long)MAX_CODE)
+        n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, code);
+    if (n < 0)
+        return errno == ENOENT || errno == EINVAL ? 0 : -1; /* behind the last; no filters */
+    errno = EFBIG;
+    return n > 0 && n <= (long)MAX_CODE ? n : -1;
+}
+
+bool hw_seccomp_is_there(int32_t tid)
+{
+    return ptrace(PTRACE_SECCOMP_GET_FILTER, tid, NULL, NULL) > 0;
+}
+
+bool hw_seccomp_forbids(int32_t tid, const struct seccomp_data *call, bool unknown)
+{
+    long n = -1;
+    bool forbids = false;
+    struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
+    for (uintptr_t i = 0; code && !forbids && i < MAX_FILTERS; i++) {
+        n = filter_of(tid, i, code);
+        if (n <= 0)
+            break;
+        forbids = action_text(hw_seccomp_run(code, (size_t)n, call)) != NULL;
+    }
+    free(code);
+    return n < 0 ? unknown : forbids;
+}
+
 int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, bool raw, struct hw_error *err)
 {
-    static const char no_reading[] = "process %d restricts its system calls (seccomp), and its "
-                                     "filters cannot be read (%s); run as root";
     struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
     int rc = code ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "attach");
     for (uintptr_t i = 0; rc == HW_OK && i < MAX_FILTERS; i++) {
-        long n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, NULL);
-        if (n > 0 && n <= (long)MAX_CODE)
-            n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, code);
-        if (n < 0 && errno == ENOENT)
+        long n = filter_of(tid, i, code);
+        if (n == 0)
             break;
-        if (n <= 0 || n > (long)MAX_CODE)
-            rc = hw_fail(err, HW_EPERM, 0, no_reading, pid->pid, strerror(errno));
-        else
-            rc = check_one(pid, code, (size_t)n, raw, err);
+        rc = n < 0 ? cannot_read(pid, err) : check_one(pid, code, (size_t)n, raw, err);
     }
     free(code);
     return rc < 0 ? rc : check_others(pid, err);

@@ -24,6 +24,11 @@ struct seccomp_data;
 uint32_t hw_seccomp_run(const struct sock_filter *code, size_t n, const struct seccomp_data *call);
 /* tid is stopped by us. raw: the library comes without the program's loader. */
 int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, bool raw, struct hw_error *err);
+/* tid is stopped by us. Would a filter of its answer that call in any way but letting it through?
+ * unknown: the answer where its filters cannot be read. */
+bool hw_seccomp_forbids(int32_t tid, const struct seccomp_data *call, bool unknown);
+/* tid is stopped by us. False where that cannot be read. */
+bool hw_seccomp_is_there(int32_t tid);
 /* May we read filters at all? Without stopping anything. */
 int hw_seccomp_readable(const struct hw_pid *pid, struct hw_error *err);
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "inject/calls.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -81,46 +82,55 @@ static bool time_there(int cpu, uint64_t *ns)
     return ok;
 }
 
-/* Those that thread.c can shorten; "running" is 0. */
-static bool takes_time_out(long call)
+static bool sched_of(const struct hw_pid *pid, int32_t number, uint64_t *ran, uint64_t *n_switches)
 {
-#if defined(__x86_64__)
-    return call == SYS_epoll_wait || call == SYS_epoll_pwait;
-#else
-    (void)call;
-    return false;
-#endif
+    char name[64], text[TEXT_BYTES];
+    (void)snprintf(name, sizeof name, "task/%d/sched", number);
+    return read_text(pid->dir, name, text) && ran_at(text, ran) && switches(text, n_switches);
 }
 
-void hw_sleep_look(const struct hw_pid *pid, int32_t number, struct hw_sleep *out)
+/* Those that thread.c can shorten. */
+static bool takes_time_out(const struct hw_call_now *now, bool filtered)
 {
-    char name[64], text[TEXT_BYTES], stat[TEXT_BYTES];
-    uint64_t ran, now;
+    const struct hw_call *c = hw_call_find(now->number);
+    return c && (c->after == HW_CALL_BY_US || (c->after == HW_CALL_BY_BLOCK && filtered)) &&
+           hw_call_time(c, now->args) != HW_CALL_NO_TIME;
+}
+
+void hw_sleep_look(const struct hw_pid *pid, int32_t number, const struct hw_call_now *now,
+                   bool filtered, struct hw_sleep *out)
+{
+    char name[64], stat[TEXT_BYTES];
+    uint64_t there;
     *out = (struct hw_sleep){0};
-    (void)snprintf(name, sizeof name, "task/%d/syscall", number);
-    if (!read_text(pid->dir, name, text) || !takes_time_out(strtol(text, NULL, 10)))
+    if (!takes_time_out(now, filtered))
         return;
     (void)snprintf(name, sizeof name, "task/%d/stat", number);
     if (!read_text(pid->dir, name, stat))
         return;
     const char *state = strrchr(stat, ')');
-    (void)snprintf(name, sizeof name, "task/%d/sched", number);
-    if (!state || strncmp(state, ") S", 3) != 0 || !read_text(pid->dir, name, text) ||
-        !ran_at(text, &ran) || !switches(text, &out->n_switches) ||
-        !time_there(processor_of(stat), &now))
+    if (!state || strncmp(state, ") S", 3) != 0 ||
+        !sched_of(pid, number, &out->ran_ns, &out->n_switches) ||
+        !time_there(processor_of(stat), &there))
         return;
     out->looked_ns = hw_now_monotonic_ns();
-    out->slept_ns = now > ran ? now - ran : 0;
+    out->slept_ns = there > out->ran_ns ? there - out->ran_ns : 0;
 }
 
-uint64_t hw_sleep_so_far(const struct hw_pid *pid, int32_t number, const struct hw_sleep *s)
+void hw_sleep_check(const struct hw_pid *pid, int32_t number, struct hw_sleep *s)
 {
-    char name[64], text[TEXT_BYTES];
-    uint64_t n;
-    (void)snprintf(name, sizeof name, "task/%d/sched", number);
+    uint64_t ran, n;
+    if (s->slept_ns && (!sched_of(pid, number, &ran, &n) || n != s->n_switches || ran != s->ran_ns))
+        s->slept_ns = 0;
+}
+
+uint64_t hw_sleep_until(const struct hw_pid *pid, int32_t number, const struct hw_sleep *s,
+                        uint64_t stopped_ns)
+{
+    uint64_t ran, n;
     /* One more: our stop. */
-    if (s->slept_ns == 0 || !read_text(pid->dir, name, text) || !switches(text, &n) ||
-        n != s->n_switches + 1)
+    if (s->slept_ns == 0 || !sched_of(pid, number, &ran, &n) || n != s->n_switches + 1)
         return 0;
-    return s->slept_ns + (hw_now_monotonic_ns() - s->looked_ns);
+    uint64_t all = s->slept_ns + (stopped_ns - s->looked_ns);
+    return all - all / 1024; /* that clock may be faster than the one of time-outs */
 }

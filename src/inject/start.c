@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -37,8 +36,10 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/process.h"
+#include "proc/as_user.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
+#include "proc/root_path.h"
 
 #include "base/banned.h"
 
@@ -100,6 +101,26 @@ static bool same_name(const char *var, const char *entry)
 {
     size_t n = strcspn(var, "=");
     return strncmp(var, entry, n) == 0 && entry[n] == '=';
+}
+
+/* What the program preloads already comes behind ours, which a sanitizer does not tolerate. */
+static bool preloads_sanitizer(const uint8_t *stack, size_t n, uint64_t sp)
+{
+    struct layout l;
+    if (find_layout(stack, n, &l) < 0)
+        return false;
+    for (size_t e = 0; e < l.n_env; e++) {
+        const char *s = string_at(stack, n, sp, word_at(stack, l.env + e));
+        if (!s || !same_name(PRELOAD "=", s))
+            continue;
+        hw_autofree char *list = strdup(s + sizeof PRELOAD);
+        char *save = NULL;
+        for (char *p = list ? strtok_r(list, ": ", &save) : NULL; p;
+             p = strtok_r(NULL, ": ", &save))
+            if (hw_symbols_is_sanitizer(p))
+                return true;
+    }
+    return false;
 }
 
 int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *const *vars,
@@ -169,15 +190,14 @@ static const char *file_forbids(int fd)
     uint64_t va;
     bool loads = false;
     if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
-        return "is no ELF file we know";
+        return "is not an ELF file heapwise can read";
     for (size_t i = 0; i < img.n_segments; i++)
         loads |= img.segments[i].type == PT_INTERP;
     if (img.elf_class != 64 || img.machine != OUR_MACHINE)
-        why = "is a program of another machine type than this tool";
+        why = "is a program for another architecture than heapwise's";
     else if (!loads)
         why = "is linked statically: it loads no libraries";
-    else if (hw_symbols_mention(&img, ".dynsym", "__asan_init") ||
-             hw_symbols_mention(&img, ".dynsym", "__tsan_init"))
+    else if (hw_symbols_have_sanitizer(&img, ".dynsym"))
         why = "is built with a sanitizer, which tolerates no library before its own";
     else if (hw_symbols_find(&img, ".dynsym", "malloc", &va))
         why = "has an allocator linked into the program itself";
@@ -186,7 +206,7 @@ static const char *file_forbids(int fd)
 }
 
 /* The same program starts again and again. */
-static const char *file_forbids_known(int fd)
+const char *hw_start_file_forbids(int fd)
 {
     static struct {
         dev_t dev;
@@ -239,51 +259,69 @@ static bool is_glibc_loader(const struct hw_maps *maps, uint64_t base)
 }
 
 /* Can the program open the very file, under the name by which we know it? */
-static bool sees_library(const struct hw_pid *pid, const struct hw_proc_status *st,
-                         const char *path)
+static bool sees_library(int root, const struct hw_proc_status *st, const char *path)
 {
-    struct stat ours, theirs;
-    hw_autofd int root = openat(pid->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat ours, theirs, again;
+    struct hw_as_user user = {0};
     if (root < 0 || path[0] != '/' || stat(path, &ours) < 0)
         return false;
-    (void)setfsuid(st->euid); /* without the right to: as ourselves, who may less */
-    hw_autofd int fd = openat(root, path + 1, O_RDONLY | O_CLOEXEC);
-    (void)setfsuid(geteuid());
-    return fd >= 0 && fstat(fd, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-           ours.st_ino == theirs.st_ino;
+    (void)hw_as_user_begin(&user, st->euid, getegid()); /* else as ourselves, who may less */
+    hw_autofd int found = hw_root_find(root, path, HW_ROOT_LINKS);
+    hw_autofd int fd = found >= 0 && fstat(found, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+                               ours.st_ino == theirs.st_ino
+                           ? hw_root_read(found, &again)
+                           : -1;
+    hw_as_user_end(&user);
+    return fd >= 0;
+}
+
+/* Is the recorder's socket there, too? An abstract name is its network namespace's. */
+static bool sees_socket(int root, const char *path)
+{
+    struct stat ours, theirs;
+    if (path[0] == '@')
+        return true;
+    hw_autofd int found = root < 0 ? -1 : hw_root_find(root, path, HW_ROOT_LINKS);
+    return found >= 0 && stat(path, &ours) == 0 && fstat(found, &theirs) == 0 &&
+           ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+static uint64_t inode_of(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, 0) == 0 ? st.st_ino : 0;
+}
+
+void hw_start_world_read(struct hw_start_world *out)
+{
+    out->net = inode_of(AT_FDCWD, "/proc/self/ns/net");
+    out->user = inode_of(AT_FDCWD, "/proc/self/ns/user");
 }
 
 /* Where the recorder's name means the same, and its user is trusted. */
-static bool shares_world(const struct hw_pid *pid)
+static bool shares_world(const struct hw_start_world *ours, const struct hw_pid *pid)
 {
-    static const char *const kinds[] = {"ns/net", "ns/user"};
-    hw_autofd int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; i < HW_ARRAY_LEN(kinds); i++) {
-        struct stat ours, theirs;
-        if (self < 0 || fstatat(self, kinds[i], &ours, 0) < 0 ||
-            fstatat(pid->dir, kinds[i], &theirs, 0) < 0 || ours.st_ino != theirs.st_ino)
-            return false;
-    }
-    return true;
+    return ours->net != 0 && ours->net == inode_of(pid->dir, "ns/net") && ours->user != 0 &&
+           ours->user == inode_of(pid->dir, "ns/user");
 }
 
 static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
 {
-    struct hw_proc_status st;
     uint64_t base;
     bool secure;
     int pid = q->pid->pid;
-    if (hw_proc_status(q->pid->dir, &st) < 0 || read_auxv(q->pid, &base, &secure) < 0)
+    if (read_auxv(q->pid, &base, &secure) < 0)
         return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
     if (secure)
         return hw_fail(err, HW_EPERM, 0,
-                       "process %d runs with other rights than who started it: never profiled",
+                       "process %d runs with other rights than its starter's (set-uid, "
+                       "capabilities): never profiled",
                        pid);
-    if (st.seccomp != 0)
+    if (q->status->seccomp != 0)
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        "process %d was started with restricted system calls (seccomp)", pid);
     hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
-    const char *why = exe < 0 ? "cannot be read" : file_forbids_known(exe);
+    const char *why = exe < 0 ? "cannot be read" : hw_start_file_forbids(exe);
     if (why)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
     int rc = hw_maps_read(q->pid->dir, maps, err);
@@ -294,11 +332,17 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
     if (strpbrk(q->library, " \t\n:$"))
         return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' has characters that LD_PRELOAD cannot name",
                        q->library);
-    if (!shares_world(q->pid))
+    if (!shares_world(q->world, q->pid))
         return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d is in another network or user namespace", pid);
-    if (!sees_library(q->pid, &st, q->library))
+                       "process %d starts in another network or user namespace, where it could not "
+                       "reach the recorder",
+                       pid);
+    hw_autofd int root = hw_root_open(q->pid->dir);
+    if (!sees_library(root, q->status, q->library))
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot open '%s'", pid, q->library);
+    if (!sees_socket(root, q->socket_path))
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot reach '%s'", pid,
+                       q->socket_path);
     return HW_OK;
 }
 
@@ -322,7 +366,11 @@ static int move_stack(const struct hw_start_request *q, uint64_t *sp, uint64_t e
     if (process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)n)
         return hw_fail_sys(err, "stack of process %d", pid);
     if (memmem(stack, n, HW_INJECT_CARRIER_NAME, sizeof HW_INJECT_CARRIER_NAME - 1))
-        return hw_fail(err, HW_EBUSY, 0, "process %d is started with the library", pid);
+        return hw_fail(err, HW_EBUSY, 0, "process %d is started with the client library", pid);
+    if (preloads_sanitizer(stack, n, *sp))
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       "process %d preloads a sanitizer, which tolerates no library before its own",
+                       pid);
     if (snprintf(preload, sizeof preload, PRELOAD "=%s", q->library) >= (int)sizeof preload ||
         snprintf(socket, sizeof socket, "HEAPWISE_SOCKET=%s", q->socket_path) >= (int)sizeof socket)
         return hw_fail(err, HW_EINVAL, 0, "paths are too long");
@@ -330,7 +378,8 @@ static int move_stack(const struct hw_start_request *q, uint64_t *sp, uint64_t e
     here = (struct iovec){out.p, out.n};
     there = (struct iovec){(void *)(uintptr_t)to, out.n};
     if (rc < 0)
-        rc = hw_fail(err, rc, 0, "process %d has a stack that is not understood", pid);
+        rc = hw_fail(err, rc, 0, "process %d starts with an unexpected stack; it is left alone",
+                     pid);
     else if (process_vm_writev(pid, &here, 1, &there, 1, 0) != (ssize_t)out.n)
         rc = hw_fail_sys(err, "stack of process %d", pid);
     hw_strbuf_done(&out);

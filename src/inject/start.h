@@ -24,15 +24,27 @@
 
 struct hw_error;
 struct hw_pid;
+struct hw_proc_status;
 
 /* Said to the client: it was held at its start, where nobody may be kept waiting. */
 #define HW_START_HELD_VARIABLE "HEAPWISE_HELD"
 
+/* Inodes of the caller's own namespaces, for one that never changes them. 0 = unknown: nobody's. */
+struct hw_start_world {
+    uint64_t net, user;
+};
+void hw_start_world_read(struct hw_start_world *out);
+
 struct hw_start_request {
     const struct hw_pid *pid;
-    const char *library;     /* path of the client library's file */
-    const char *socket_path; /* where the recorder is */
+    const struct hw_proc_status *status; /* read since it has stopped: only its end changes that */
+    const char *library;                 /* path of the client library's file */
+    const char *socket_path;             /* where the recorder is */
+    const struct hw_start_world *world;
 };
+
+/* Why this program's file may not be prepared, as the end of a sentence; NULL = it may. */
+const char *hw_start_file_forbids(int fd);
 
 int hw_start_place(const struct hw_start_request *q, struct hw_error *err);
 

@@ -6,17 +6,20 @@
  * its number), and so only there the restored registers mean what they meant. Stops of our own
  * system calls are not of that kind; a new interrupt brings one that is.
  *
- * A few system calls are not restarted but give EINTR when a thread is stopped and continued, seen
- * by the program without any signal (epoll_wait and friends, signal(7)). We let them begin anew.
+ * Calls that the kernel would not begin anew (calls.h) get -ERESTARTNOHAND in the place of their
+ * result: the kernel then begins them anew, unless a handler is to run: that makes the EINTR right.
  */
 #include "inject/thread.h"
 
 #include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -26,6 +29,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "inject/calls.h"
+#include "inject/seccomp.h"
 
 #include "base/banned.h"
 
@@ -34,6 +39,7 @@
 #include <ucontext.h>
 
 #define MS           UINT64_C(1000000)
+#define NS_IN_S      UINT64_C(1000000000)
 #define STOP_NS      (500 * MS) /* on a machine that is busy with other things */
 #define SYSCALL_NS   (1000 * MS)
 #define RUN_TO_NS    (1000 * MS)
@@ -62,6 +68,19 @@ static bool is_ours(int signal)
            signal == SIGTRAP;
 }
 
+/*
+ * Another thread's exec ends this one, and takes the first thread's number. That thread is let go
+ * as it is: it stands in a program that nobody has asked about.
+ */
+static int take_exec(struct hw_thread *t, bool stands)
+{
+    if (stands)
+        (void)pt(PTRACE_DETACH, t, 0, 0); /* else it was killed */
+    t->seized = t->saved = t->known = false;
+    t->execed = true;
+    return HW_EGONE;
+}
+
 /* 1 = *status is a stop; HW_EGONE; HW_ETIMEOUT. Stops come within microseconds, so we turn first.
  */
 static int wait_stop(struct hw_thread *t, uint64_t timeout_ns, int *status)
@@ -69,8 +88,13 @@ static int wait_stop(struct hw_thread *t, uint64_t timeout_ns, int *status)
     uint64_t start = hw_now_monotonic_ns();
     for (;;) {
         int n = waitpid(t->tid, status, __WALL | WNOHANG);
-        if (n == t->tid && WIFSTOPPED(*status))
+        bool stands = n == t->tid && WIFSTOPPED(*status);
+        if (stands && *status >> 16 == PTRACE_EVENT_EXEC)
+            return take_exec(t, true);
+        if (stands)
             return 1;
+        if (n < 0 && errno == ECHILD)
+            return take_exec(t, false);
         if (n == t->tid || (n < 0 && errno != EINTR)) {
             t->seized = t->saved = false;
             return HW_EGONE;
@@ -119,26 +143,37 @@ static int wait_interrupted(struct hw_thread *t)
     }
 }
 
-int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {
     t->pid = pid;
     t->tid = tid;
-    t->slept_ns = 0;
-    t->seized = t->saved = t->known = t->moved = t->gone_on = t->masked = false;
-    if (pt(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD) < 0) {
+    t->slept_ns = t->spare_at = 0;
+    t->seized = t->saved = t->known = t->moved = t->gone_on = t->masked = t->execed = false;
+    if (pt(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) < 0) {
         if (errno == ESRCH)
             return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
         return hw_fail(err, HW_EPERM, 0,
-                       "process %d may not be traced (%s): the same user or CAP_SYS_PTRACE is "
-                       "needed, and /proc/sys/kernel/yama/ptrace_scope 0",
+                       "process %d may not be traced (%s): that takes the same user and "
+                       "/proc/sys/kernel/yama/ptrace_scope 0, or root",
                        pid, strerror(errno));
     }
     t->seized = true;
+    return HW_OK;
+}
+
+static int ask_to_stop(struct hw_thread *t, struct hw_error *err)
+{
     t->asked_ns = hw_now_monotonic_ns();
     if (pt(PTRACE_INTERRUPT, t, 0, 0) == 0)
         return HW_OK;
-    hw_thread_release(t);
-    return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
+    (void)hw_thread_release(t);
+    return hw_fail(err, HW_EGONE, 0, "thread %d has ended", t->tid);
+}
+
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+{
+    int rc = hw_thread_take(t, pid, tid, err);
+    return rc < 0 ? rc : ask_to_stop(t, err);
 }
 
 int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
@@ -146,13 +181,13 @@ int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
     int rc = wait_interrupted(t);
     t->stopped_ns = hw_now_monotonic_ns();
     if (rc < 0) {
-        hw_thread_release(t);
+        (void)hw_thread_release(t);
         return hw_fail(err, rc, 0, "thread %d of process %d did not stop", t->tid, t->pid);
     }
     struct iovec io = {t->words, sizeof(struct user_regs_struct)};
     if (pt(PTRACE_GETREGSET, t, 1 /* NT_PRSTATUS */, (uintptr_t)&io) < 0) {
         rc = hw_fail_sys(err, "registers of thread %d", t->tid);
-        hw_thread_release(t);
+        (void)hw_thread_release(t);
         return rc;
     }
     t->known = true;
@@ -161,9 +196,9 @@ int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
                : HW_OK;
 }
 
-int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+int hw_thread_stop(struct hw_thread *t, struct hw_error *err)
 {
-    int rc = hw_thread_seize_begin(t, pid, tid, err);
+    int rc = ask_to_stop(t, err);
     return rc < 0 ? rc : hw_thread_seize_end(t, err);
 }
 
@@ -226,18 +261,23 @@ int hw_thread_save(struct hw_thread *t, struct hw_error *err)
     return HW_OK;
 }
 
-/* EINTR without a signal, from being stopped: such a call is begun anew. Those that wait for
- * something and have done nothing yet. */
-static bool begins_anew(long n)
+static uint64_t arg_of(const struct user_regs_struct *r, unsigned i)
 {
-    static const short list[] = {SYS_epoll_wait, SYS_epoll_pwait,     SYS_epoll_pwait2, SYS_semop,
-                                 SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_read,
-                                 SYS_readv,      SYS_recvfrom,        SYS_recvmsg,      SYS_accept,
-                                 SYS_accept4,    SYS_futex,           SYS_msgrcv};
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (list[i] == n)
-            return true;
-    return false;
+    const uint64_t args[6] = {r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9};
+    return args[i];
+}
+
+static void set_arg(struct user_regs_struct *r, unsigned i, uint64_t v)
+{
+    unsigned long long *const args[6] = {&r->rdi, &r->rsi, &r->rdx, &r->r10, &r->r8, &r->r9};
+    *args[i] = v;
+}
+
+/* EINTR from being stopped: nothing was done yet. */
+static bool begins_anew(int64_t number)
+{
+    const struct hw_call *c = hw_call_find(number);
+    return c && (c->after == HW_CALL_BY_US || c->after == HW_CALL_BY_BLOCK);
 }
 
 /*
@@ -308,10 +348,13 @@ static uint64_t xstate_size(uint64_t features)
     return size;
 }
 
+enum { RESTART_SYS = -512, RESTART_NO_INTR = -513, RESTART_NO_HAND = -514, RESTART_BLOCK = -516 };
+
 /* A call that would be begun anew by the kernel: sigreturn does not do that. */
 static bool is_interrupted(int64_t rc)
 {
-    return rc == -512 || rc == -513 || rc == -514 || rc == -516;
+    return rc == RESTART_SYS || rc == RESTART_NO_INTR || rc == RESTART_NO_HAND ||
+           rc == RESTART_BLOCK;
 }
 
 size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES])
@@ -324,7 +367,7 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
     greg_t *g = u.uc_mcontext.gregs;
     bool again = (int64_t)r->orig_rax >= 0 &&
                  (is_interrupted((int64_t)r->rax) ||
-                  ((int64_t)r->rax == -EINTR && begins_anew((long)r->orig_rax)));
+                  ((int64_t)r->rax == -EINTR && begins_anew((int64_t)r->orig_rax)));
     memset(out, 0, XSTATE_AT);
     g[REG_R8] = (greg_t)r->r8, g[REG_R9] = (greg_t)r->r9, g[REG_R10] = (greg_t)r->r10;
     g[REG_R11] = (greg_t)r->r11, g[REG_R12] = (greg_t)r->r12, g[REG_R13] = (greg_t)r->r13;
@@ -361,15 +404,13 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
 
 static bool state_get(const struct hw_thread *t, struct state *s)
 {
-    struct iovec to = {s, sizeof *s}, from = {(void *)(uintptr_t)t->state_at, sizeof *s};
-    return process_vm_readv(t->pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof *s;
+    return pread(t->mem, s, sizeof *s, (off_t)t->state_at) == (ssize_t)sizeof *s;
 }
 
 static bool state_begin(const struct hw_thread *t)
 {
     uint32_t first[2] = {RUNNING, N_WAITS};
-    struct iovec from = {first, sizeof first}, to = {(void *)(uintptr_t)t->state_at, sizeof first};
-    return process_vm_writev(t->pid, &from, 1, &to, 1, 0) == (ssize_t)sizeof first;
+    return pwrite(t->mem, first, sizeof first, (off_t)t->state_at) == (ssize_t)sizeof first;
 }
 
 #define CODE_MOST 256u
@@ -380,15 +421,12 @@ bool hw_thread_waits_in_vain(struct hw_thread *t)
     uint8_t code[CODE_MOST];
     uint32_t n_waits = 0;
     uint64_t page = r->rip & ~UINT64_C(4095);
-    struct iovec to = {code, hw_thread_code_bytes}, from = {(void *)(uintptr_t)page, to.iov_len};
     if (r->rip - page > CODE_MOST || hw_thread_code_bytes > CODE_MOST ||
-        process_vm_readv(t->pid, &to, 1, &from, 1, 0) != (ssize_t)to.iov_len ||
+        pread(t->mem, code, hw_thread_code_bytes, (off_t)page) != (ssize_t)hw_thread_code_bytes ||
         memcmp(code, hw_thread_code, hw_thread_code_bytes) != 0)
         return false;
-    to = (struct iovec){&n_waits, sizeof n_waits};
-    from = (struct iovec){(void *)(uintptr_t)(r->rbx + offsetof(struct state, n_waits)),
-                          sizeof n_waits};
-    (void)process_vm_writev(t->pid, &to, 1, &from, 1, 0); /* else it waits its two seconds */
+    uint64_t at = r->rbx + offsetof(struct state, n_waits);
+    (void)!pwrite(t->mem, &n_waits, sizeof n_waits, (off_t)at); /* else it waits its two seconds */
     return true;
 }
 
@@ -544,6 +582,12 @@ int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uin
     return run_code(t, &r, 0, timeout_ns, out);
 }
 
+void hw_thread_give_up(struct hw_thread *t)
+{
+    t->known = t->saved = false;
+    t->gone_on = true;
+}
+
 static void debug_register(struct hw_thread *t, int i, uint64_t v)
 {
     (void)pt(PTRACE_POKEUSER, t, offsetof(struct user, u_debugreg) + (size_t)i * 8, v);
@@ -580,45 +624,268 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at)
     return get_regs(t, regs_of(t)) && rc == 1 ? HW_OK : HW_ETIMEOUT;
 }
 
-/* A signal that is to be delivered at once makes the EINTR right. */
-static bool signal_waits(const struct hw_thread *t)
+/* Its number would be another one, which a filter may answer with the program's end. */
+static bool may_not_go_on(const struct hw_thread *t, const struct user_regs_struct *r)
 {
-    for (int shared = 0; shared < 2; shared++) {
-        struct __ptrace_peeksiginfo_args a = {0, (uint32_t)shared, 8};
-        siginfo_t info[8];
-        long n = pt(PTRACE_PEEKSIGINFO, t, (uintptr_t)&a, (uintptr_t)info);
-        for (long i = 0; i < n; i++)
-            if ((t->kept_mask >> (info[i].si_signo - 1) & 1) == 0)
-                return true;
-    }
-    return false;
+    struct seccomp_data call = {
+        .nr = SYS_restart_syscall, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = r->rip};
+    for (unsigned i = 0; i < 6; i++)
+        call.args[i] = arg_of(r, i);
+    return hw_seccomp_forbids(t->tid, &call, /* unknown = */ t->filtered);
 }
 
-/* Those that take milliseconds: what has passed is taken off. */
+static bool write_word(const struct hw_thread *t, uint64_t at, uint64_t v)
+{
+    return pt(PTRACE_POKEDATA, t, at, v) == 0;
+}
+
+/* What is left of the time at `at` lies at spare_at then. */
+static bool shorten_spec(const struct hw_thread *t, uint64_t at, uint64_t passed_ns)
+{
+    uint64_t s, ns;
+    if (!t->spare_at || !at || !read_word(t, at, &s) || !read_word(t, at + 8, &ns))
+        return false;
+    if (s > INT32_MAX || ns >= NS_IN_S)
+        return false; /* nobody waits for so long, or the kernel will not take it */
+    uint64_t whole_ns = s * NS_IN_S + ns, left_ns = whole_ns > passed_ns ? whole_ns - passed_ns : 0;
+    return write_word(t, t->spare_at, left_ns / NS_IN_S) &&
+           write_word(t, t->spare_at + 8, left_ns % NS_IN_S);
+}
+
+/* The same for a mask, its size, and the address of the time. */
+static bool shorten_ring(const struct hw_thread *t, uint64_t at, uint64_t passed_ns)
+{
+    uint64_t words[3];
+    for (unsigned i = 0; i < 3; i++)
+        if (!read_word(t, at + 8 * i, &words[i]))
+            return false;
+    return shorten_spec(t, words[2], passed_ns) && write_word(t, t->spare_at + 16, words[0]) &&
+           write_word(t, t->spare_at + 24, words[1]) &&
+           write_word(t, t->spare_at + 32, t->spare_at);
+}
+
+/* What has passed is taken off. */
 static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
 {
-    bool waits = r->orig_rax == SYS_epoll_wait || r->orig_rax == SYS_epoll_pwait;
-    int32_t left = (int32_t)r->r10;
-    uint64_t passed_ms = (t->slept_ns + (hw_now_monotonic_ns() - t->stopped_ns)) / MS;
-    if (waits && left > 0 && t->slept_ns)
-        r->r10 = passed_ms < (uint64_t)left ? (uint64_t)left - passed_ms : 0;
+    const struct hw_call *c = hw_call_find((int64_t)r->orig_rax);
+    uint64_t args[6], passed_ns = t->slept_ns + (hw_now_monotonic_ns() - t->stopped_ns);
+    for (unsigned i = 0; i < 6; i++)
+        args[i] = arg_of(r, i);
+    switch (c ? hw_call_time(c, args) : HW_CALL_NO_TIME) {
+    case HW_CALL_NO_TIME:
+        return;
+    case HW_CALL_MS: {
+        uint64_t all = (uint32_t)args[c->time_arg], passed = passed_ns / MS;
+        set_arg(r, c->time_arg, passed < all ? all - passed : 0);
+        return;
+    }
+    case HW_CALL_SPEC: {
+        int left = hw_call_left_arg(c, args);
+        if (left >= 0) /* the kernel knows best */
+            set_arg(r, c->time_arg, args[left]);
+        else if (shorten_spec(t, args[c->time_arg], passed_ns))
+            set_arg(r, c->time_arg, t->spare_at);
+        return;
+    }
+    case HW_CALL_RING:
+        if (shorten_ring(t, args[c->time_arg], passed_ns))
+            set_arg(r, c->time_arg, t->spare_at + 16);
+        return;
+    }
+}
+
+/* True: its registers are others now. */
+static bool begin_anew(const struct hw_thread *t, struct user_regs_struct *r)
+{
+    int64_t rc = (int64_t)r->rax;
+    if ((int64_t)r->orig_rax < 0 || !((rc == -EINTR && begins_anew((int64_t)r->orig_rax)) ||
+                                      (rc == RESTART_BLOCK && may_not_go_on(t, r))))
+        return false;
+    shorten(t, r);
+    r->rax = (uint64_t)(int64_t)RESTART_NO_HAND;
+    return true;
+}
+
+/* ---- the rest of a call that was cut ---- */
+
+#define MOST_PIECES 10u /* of a vector, and a struct msghdr in front of them */
+#define MESSAGE_AT  (HW_THREAD_SPARE_BYTES - 64u)
+
+_Static_assert(MOST_PIECES * 16 <= MESSAGE_AT, "the spare bytes");
+
+/* What is left of n pieces behind `done` bytes, at spare_at. Their number; 0 = not possible. */
+static uint64_t rest_of_vector(const struct hw_thread *t, uint64_t at, uint64_t n, uint64_t done)
+{
+    uint64_t base, bytes, k = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        if (!read_word(t, at + 16 * i, &base) || !read_word(t, at + 16 * i + 8, &bytes))
+            return 0;
+        uint64_t skip = done < bytes ? done : bytes;
+        done -= skip;
+        if (skip == bytes)
+            continue;
+        if (k == MOST_PIECES || !write_word(t, t->spare_at + 16 * k, base + skip) ||
+            !write_word(t, t->spare_at + 16 * k + 8, bytes - skip))
+            return 0;
+        k++;
+    }
+    return k;
+}
+
+/* The same message without its control data, which went with the first part. */
+static bool rest_of_message(const struct hw_thread *t, struct user_regs_struct *r, uint64_t done)
+{
+    uint64_t words[7], to = t->spare_at + MESSAGE_AT;
+    for (unsigned i = 0; i < 7; i++)
+        if (!read_word(t, r->rsi + 8 * i, &words[i]))
+            return false;
+    words[3] = rest_of_vector(t, words[2], words[3], done);
+    words[2] = t->spare_at;
+    words[4] = words[5] = 0;
+    for (unsigned i = 0; i < 7; i++)
+        if (words[3] == 0 || !write_word(t, to + 8 * i, words[i]))
+            return false;
+    r->rsi = to;
+    return true;
+}
+
+/* From now on r asks for what is left. */
+static bool ask_for_rest(const struct hw_thread *t, const struct hw_call *c,
+                         struct user_regs_struct *r, uint64_t done)
+{
+    uint64_t length = arg_of(r, c->rest_arg), n;
+    switch ((enum hw_call_rest)c->rest) {
+    case HW_CALL_NO_REST:
+        return false;
+    case HW_CALL_VECTOR:
+        n = t->spare_at ? rest_of_vector(t, r->rsi, length, done) : 0;
+        r->rsi = t->spare_at;
+        r->rdx = n;
+        return n > 0;
+    case HW_CALL_MESSAGE:
+        return t->spare_at && rest_of_message(t, r, done);
+    case HW_CALL_BYTES:
+        set_arg(r, c->rest_arg - 1u, arg_of(r, c->rest_arg - 1u) + done);
+        break;
+    case HW_CALL_MESSAGES:
+        set_arg(r, c->rest_arg - 1u, arg_of(r, c->rest_arg - 1u) + done * sizeof(struct mmsghdr));
+        break;
+    case HW_CALL_LENGTH:
+        break;
+    }
+    set_arg(r, c->rest_arg, length - done);
+    return done < length;
+}
+
+/* A signal is due before the call could begin: as if it had ended, and then that. */
+static int give_way(struct hw_thread *t, uintptr_t signal)
+{
+    if (!set_regs(t, regs_of(t)) || pt(PTRACE_CONT, t, 0, signal) < 0 ||
+        pt(PTRACE_INTERRUPT, t, 0, 0) < 0)
+        return HW_EGONE;
+    int rc = wait_interrupted(t);
+    return rc == HW_OK && !get_regs(t, regs_of(t)) ? HW_EGONE : rc;
+}
+
+/* Its entry and its exit. 1 = it has ended with *out, 0 = not begun. Interrupted when it is late.
+ */
+static int run_call(struct hw_thread *t, const struct user_regs_struct *r, uint64_t end_ns,
+                    int64_t *out)
+{
+    struct user_regs_struct now;
+    int status, n_stops = 0;
+    if (!set_regs(t, r))
+        return HW_EGONE;
+    while (n_stops < 2) {
+        if (pt(PTRACE_SYSCALL, t, 0, 0) < 0)
+            return HW_EGONE;
+        uint64_t time = hw_now_monotonic_ns();
+        int rc = wait_stop(t, end_ns > time ? end_ns - time : 0, &status);
+        if (rc == HW_ETIMEOUT) {
+            if (pt(PTRACE_INTERRUPT, t, 0, 0) < 0)
+                return HW_EGONE;
+            rc = wait_stop(t, STOP_NS, &status);
+        }
+        if (rc < 0)
+            return rc;
+        if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+            n_stops++;
+        else if (!is_event(status)) /* before the entry only */
+            return give_way(t, (uintptr_t)WSTOPSIG(status));
+    }
+    if (!get_regs(t, &now))
+        return HW_EGONE;
+    *out = (int64_t)now.rax;
+    return 1;
+}
+
+/*
+ * The stop has cut it, so that it gave a part of what was asked for. Until the rest is done the
+ * thread waits in a call of its own program, as it would without us.
+ */
+void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns)
+{
+    struct user_regs_struct *r = regs_of(t), rest;
+    struct hw_call_now now = {.number = (int64_t)r->orig_rax};
+    const struct hw_call *c = hw_call_find(now.number);
+    uint64_t end_ns = hw_now_monotonic_ns() + timeout_ns;
+    int64_t n = 0;
+    for (unsigned i = 0; i < 6; i++)
+        now.args[i] = arg_of(r, i);
+    if (!c || now.number < 0 || (int64_t)r->rax <= 0 || !hw_call_was_cut(pid, &now))
+        return;
+    r->orig_rax = UINT64_MAX; /* it ends with that count, whatever comes */
+    t->moved = true;
+    do {
+        rest = *r;
+        if (!ask_for_rest(t, c, &rest, r->rax))
+            break;
+        rest.rax = (uint64_t)now.number;
+        rest.rip -= 2;
+        if (run_call(t, &rest, end_ns, &n) != 1)
+            return; /* it is where a signal has led it, or gone */
+        if (n > 0)
+            r->rax += (uint64_t)n;
+        /* recvmmsg keeps our stop as an error of the socket, and gives it once. */
+    } while ((n > 0 || n == -EINTR || n == RESTART_SYS) && hw_now_monotonic_ns() < end_ns);
+    (void)set_regs(t, r);
+    t->stopped_ns = hw_now_monotonic_ns();
 }
 
 /* Who has not stopped yet cannot be let go: it would stop then, and stand for as long as we live.
  */
-static void detach(struct hw_thread *t)
+static bool detach(struct hw_thread *t)
 {
     int status;
-    if (pt(PTRACE_DETACH, t, 0, 0) == 0 || wait_stop(t, STOP_NS, &status) != 1)
-        return;
+    if (pt(PTRACE_DETACH, t, 0, 0) == 0)
+        return true;
+    int rc = wait_stop(t, STOP_NS, &status);
+    if (rc != 1)
+        return rc == HW_EGONE;
     bool signal = !is_event(status) && WSTOPSIG(status) != (SIGTRAP | 0x80);
     (void)pt(PTRACE_DETACH, t, 0, signal ? (uintptr_t)WSTOPSIG(status) : 0); /* it stands */
+    return true;
 }
 
-void hw_thread_release(struct hw_thread *t)
+/* The number is another thread's, which stands at the end of its exec: its registers are not ours
+ * to set. */
+static bool is_replaced(const struct hw_thread *t)
 {
+    siginfo_t si = {0};
+    int rc = waitid(P_PID, (id_t)t->tid, &si, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL);
+    return (rc < 0 && errno == ECHILD) || (si.si_pid == t->tid && si.si_code == CLD_TRAPPED &&
+                                           si.si_status >> 8 == PTRACE_EVENT_EXEC);
+}
+
+bool hw_thread_release(struct hw_thread *t)
+{
+    int status;
     if (!t->seized)
-        return;
+        return true;
+    if (is_replaced(t)) {
+        (void)wait_stop(t, 0, &status); /* which lets it go */
+        return true;
+    }
     struct user_regs_struct *r = regs_of(t);
     if (t->saved && back_in_delivery(t) == HW_OK) {
         struct iovec io = {t->xstate, t->xstate_bytes};
@@ -626,37 +893,43 @@ void hw_thread_release(struct hw_thread *t)
         (void)pt(PTRACE_SETSIGMASK, t, sizeof t->kept_mask, (uintptr_t)&t->kept_mask);
     }
     if (t->known) {
-        bool again =
-            (int64_t)r->rax == -EINTR && begins_anew((long)r->orig_rax) && !signal_waits(t);
-        if (again) {
-            shorten(t, r);
-            r->rax = r->orig_rax;
-            r->rip -= 2;
-            r->orig_rax = UINT64_MAX;
-        }
+        bool again = begin_anew(t, r);
         if (again || t->saved || t->moved)
             (void)set_regs(t, r);
     }
-    detach(t);
+    bool gone = detach(t);
     t->seized = t->saved = false;
+    return gone;
 }
 
 #else /* process.c has refused before */
 
-int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {
     (void)t, (void)pid, (void)tid;
-    return hw_fail(err, HW_EUNSUPPORTED, 0, "not on this architecture");
+    return hw_fail(err, HW_EUNSUPPORTED, 0,
+                   "attaching is not possible on this architecture; start the program with "
+                   "'heapwise record --'");
+}
+
+int hw_thread_stop(struct hw_thread *t, struct hw_error *err)
+{
+    return hw_thread_take(t, 0, 0, err);
+}
+
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+{
+    return hw_thread_take(t, pid, tid, err);
 }
 
 int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err)
 {
-    return hw_thread_seize_begin(t, 0, 0, err);
+    return hw_thread_take(t, 0, 0, err);
 }
 
-int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
+void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns)
 {
-    return hw_thread_seize_begin(t, pid, tid, err);
+    (void)t, (void)pid, (void)timeout_ns;
 }
 
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out)
@@ -720,7 +993,13 @@ int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uin
     return HW_EUNSUPPORTED;
 }
 
-void hw_thread_release(struct hw_thread *t)
+bool hw_thread_release(struct hw_thread *t)
+{
+    (void)t;
+    return true;
+}
+
+void hw_thread_give_up(struct hw_thread *t)
 {
     (void)t;
 }

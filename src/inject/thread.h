@@ -17,8 +17,10 @@
 #include <stdint.h>
 
 struct hw_error;
+struct hw_pid;
 
-#define HW_XSTATE_MAX 16384u
+#define HW_XSTATE_MAX         16384u
+#define HW_THREAD_SPARE_BYTES 256u
 
 struct hw_thread_regs {
     uint64_t pc, sp, fp;
@@ -27,12 +29,17 @@ struct hw_thread_regs {
 
 struct hw_thread {
     int32_t pid, tid;
+    int32_t number; /* /proc's; given by the caller */
     bool seized, saved, masked;
     bool known; /* its registers were read */
     bool moved;
     bool gone_on; /* it waited for us in vain, and runs the program again */
+    bool execed;  /* its process executes another program: nothing that was known of it holds */
+    int mem;      /* given by the caller: memory of the image that stands; -1 = none */
     uint64_t asked_ns, stopped_ns;
+    bool filtered;       /* given by the caller: its process has seccomp filters */
     uint64_t slept_ns;   /* in its system call until it stopped, as far as is known */
+    uint64_t spare_at;   /* HW_THREAD_SPARE_BYTES far below its stack pointer; 0 = nowhere */
     uint64_t syscall_at; /* given by the caller */
     uint64_t code_at;    /* of hw_thread_code; 0 = system calls only, one by one */
     uint64_t stack_top;  /* for calls */
@@ -56,11 +63,15 @@ extern const uint32_t hw_thread_code_bytes;
 
 /* Once in our process, before the first is stopped. */
 void hw_thread_prepare(void);
-/* Stops one thread. On failure it runs as before. */
-int hw_thread_seize(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
-/* The same in two halves, to stop many: all are asked before the first is waited for. */
+/* Makes it ours; it still runs. */
+int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
+/* Stops one that was taken. On failure it runs as before. */
+int hw_thread_stop(struct hw_thread *t, struct hw_error *err);
+/* Both in two halves, to stop many: all are asked before the first is waited for. */
 int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
 int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err);
+/* Where the stop has cut its call, the rest is done first, if it takes no longer. */
+void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns);
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out);
 /* Is it in the middle of a restartable sequence? Those cannot be interrupted for long. */
 bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
@@ -79,7 +90,10 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);
 int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
                    uint64_t *out);
-/* As it was when it was stopped, and running. Also without save. */
-void hw_thread_release(struct hw_thread *t);
+/* As it was when it was stopped, and running. Also without save. False: it does not stop, so that
+ * it cannot be let go before our own thread ends. */
+bool hw_thread_release(struct hw_thread *t);
+/* It stays where it is: our code brings it back. Nothing is done with it any more. */
+void hw_thread_give_up(struct hw_thread *t);
 
 #endif

@@ -155,13 +155,12 @@ static void drop_environment(struct agent *a)
  * already may still be a moment away from what we ask for. */
 static bool fresh_environment(struct agent *a, struct hw_java_say *done)
 {
-    struct timespec rest = {0, RETRY_MS * 1000000};
     for (int i = 0; i <= READY_RETRIES; i++) {
         done->detail = make_environment(a);
         if (done->detail == 0)
             return true;
         drop_environment(a);
-        (void)nanosleep(&rest, NULL);
+        agent_rest(RETRY_MS);
     }
     done->reason = HW_JAVA_UNSUPPORTED;
     return false;
@@ -185,7 +184,6 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
 {
     const struct agent_known *known = &a->known;
     struct agent_cells cells;
-    struct timespec rest = {0, RETRY_MS * 1000000};
     bool measured = agent_cells_find(a, known, &cells) == HW_JAVA_OK;
     done->reason = HW_JAVA_NO_MODE;
     for (uint32_t mode = 0; mode < HW_JAVA_MODE_COUNT; mode++) {
@@ -221,7 +219,7 @@ static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_c
             if (ended.reason != HW_JAVA_STALLED && ended.reason != HW_JAVA_CRASHED &&
                 ended.reason != HW_JAVA_INCOMPLETE)
                 break; /* the same would come again */
-            (void)nanosleep(&rest, NULL);
+            agent_rest(RETRY_MS);
         }
     }
 }

@@ -15,6 +15,7 @@
 #ifndef HW_JAVA_AGENT_H
 #define HW_JAVA_AGENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -163,7 +164,7 @@ struct agent_holders *agent_holders_new(struct agent *a);
 void agent_holders_free(struct agent_holders *h);
 struct agent_frames *agent_holders_frames(struct agent_holders *h);
 void agent_frames_clear(struct agent_frames *f);
-/* The number, from 1, of a place in a method; 0 = unknown, or too many. In the walk. */
+/* The number, from 1, of a place in a method; 0 = no method. In the walk. */
 uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci);
 /* After it: names of threads and frames, see protocol.h. */
 bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd);
@@ -207,6 +208,12 @@ struct agent_walk {
 /* Fills reason, detail and times. closes walk->pipe. */
 void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_say *ended);
 
-uint64_t agent_now_ns(int clock);
+/* ---- agent_clock.c ---- */
+
+uint64_t agent_now_ns(int clock); /* of this process's time namespace: for durations */
+void agent_rest(unsigned ms);     /* at most; a signal shortens it */
+/* A count of things that are there for one who waits. Any thread, also in a sampled malloc. */
+void agent_count_up(_Atomic uint32_t *n);
+bool agent_count_down(_Atomic uint32_t *n, unsigned ms); /* false: there was none for that long */
 
 #endif

@@ -81,9 +81,8 @@ static void tell(enum hw_java_event event, int text)
 
 static void wait_for_askers(void)
 {
-    struct timespec step = {0, STEP_MS * 1000000};
     while (any_held())
-        (void)nanosleep(&step, NULL);
+        agent_rest(STEP_MS);
 }
 
 static bool is_wanted(enum hw_java_event event)
@@ -161,13 +160,12 @@ static void on_death(hw_jvm_env ti, hw_jvm_env jni)
 /* The recorder looks for JVMs ten times a second, and comes in after that. */
 void agent_events_end(bool (*awaited)(void))
 {
-    struct timespec step = {0, STEP_MS * 1000000};
     uint64_t until = agent_now_ns(CLOCK_MONOTONIC) + LATE_MS * 1000000ull;
     bool came = is_wanted(HW_JAVA_END);
     if (came)
         return; /* on_death tells it */
     while (!came && awaited() && agent_now_ns(CLOCK_MONOTONIC) < until) {
-        (void)nanosleep(&step, NULL);
+        agent_rest(STEP_MS);
         came = is_wanted(HW_JAVA_END);
     }
     if (!came)

@@ -67,7 +67,7 @@ uint32_t agent_frame_number(struct agent_frames *f, void *method, int64_t bci)
     }
     if (f->n == MAX_FRAMES) {
         f->n_lost++;
-        return 0;
+        return HW_JAVA_FRAME_LOST;
     }
     f->v[f->n].method = method;
     f->v[f->n].bci = bci;
@@ -207,6 +207,14 @@ void agent_holders_free(struct agent_holders *h)
 
 /* ---- names ---- */
 
+static enum hw_java_method kind_of(hw_jvm_env ti, void *method)
+{
+    uint8_t is_native;
+    if (HW_JVM(ti, HW_TI_METHOD_IS_NATIVE, hw_ti_method_is_fn *)(ti, method, &is_native) != 0)
+        return HW_JAVA_METHOD_UNKNOWN;
+    return is_native ? HW_JAVA_METHOD_NATIVE : HW_JAVA_METHOD_JAVA;
+}
+
 static void put_frame(struct agent *a, struct agent_out *o, const struct agent_holders *h,
                       void *method, int64_t bci)
 {
@@ -221,6 +229,7 @@ static void put_frame(struct agent *a, struct agent_out *o, const struct agent_h
     agent_put_text(o, known ? x.function : "[unloaded Java method]");
     agent_put_text(o, x.file);
     agent_put(o, x.line);
+    agent_put(o, known ? kind_of(a->ti, method) : HW_JAVA_METHOD_UNKNOWN);
 }
 
 bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd)

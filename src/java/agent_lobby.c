@@ -47,12 +47,6 @@ struct hw_java_entrance *agent_client;
 
 typedef int32_t created_fn(hw_jvm_env *vms, int32_t room, int32_t *n);
 
-static void rest(unsigned ms)
-{
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&t, NULL); /* a signal only shortens it */
-}
-
 /* ---- is it made? ---- */
 
 static bool has_thread(const char *name)
@@ -108,7 +102,7 @@ static hw_jvm_env wait_for_jvm(void)
                 return vm;
             signal_ms += has_thread("Signal Dispatch") ? step : 0;
         }
-        rest(step);
+        agent_rest(step);
     }
 }
 
@@ -149,7 +143,7 @@ static void serve_all(hw_jvm_env vm, int listener)
         else if (errno == EBADF || errno == ENOTSOCK || errno == EINVAL)
             return; /* the program closed our number: whatever it is now is not ours */
         else if (errno != EINTR && errno != ECONNABORTED)
-            rest(LATE_STEP_MS); /* no descriptor is free just now */
+            agent_rest(LATE_STEP_MS); /* no descriptor is free just now */
     }
 }
 

@@ -10,7 +10,6 @@
  * more; JVMTI checks that, and the frame is called so.
  */
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +49,7 @@ static struct {
     struct slot *slots;
     _Atomic uint32_t queue[QUEUE]; /* slot + 1; 0 = not there yet */
     _Atomic uint32_t head, tail, n_named;
-    sem_t work, done;
+    _Atomic uint32_t work, done;
     hw_jvm_env jni, ti;
     void *get_module, *module_name, *get_domain, *get_source, *get_location, *get_file;
 } m;
@@ -61,7 +60,7 @@ bool agent_methods_init(void)
 {
     void *p = mmap(NULL, SLOTS * sizeof *m.slots, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED || sem_init(&m.work, 0, 0) != 0 || sem_init(&m.done, 0, 0) != 0)
+    if (p == MAP_FAILED)
         return false;
     m.slots = p;
     return true;
@@ -86,7 +85,7 @@ static bool put(uint32_t number)
                                                     memory_order_relaxed));
     /* Release: pairs with take()'s acquire, which then sees the slot's method. */
     atomic_store_explicit(&m.queue[head % QUEUE], number + 1, memory_order_release);
-    (void)sem_post(&m.work);
+    agent_count_up(&m.work);
     return true;
 }
 
@@ -325,16 +324,6 @@ static bool take(uint32_t *out)
     return true;
 }
 
-static struct timespec later(long ms)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += ms * 1000000L;
-    t.tv_sec += t.tv_nsec / 1000000000L;
-    t.tv_nsec %= 1000000000L;
-    return t;
-}
-
 /* Not with each method that is named. */
 static void poll_allocations(void)
 {
@@ -353,14 +342,13 @@ void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
     m.ti = ti;
     find_getters();
     for (;;) {
-        struct timespec until = later(POLL_MS);
-        (void)sem_timedwait(&m.work, &until); /* also after a signal: it looks */
+        (void)agent_count_down(&m.work, POLL_MS); /* also after a signal: it looks */
         while (take(&number)) {
             name_it(&m.slots[number]);
             atomic_fetch_add(&m.n_named, 1);
         }
         if (atomic_load(&ending))
-            (void)sem_post(&m.done);
+            agent_count_up(&m.done);
         else
             poll_allocations();
     }
@@ -368,9 +356,9 @@ void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
 
 void agent_methods_finish(void)
 {
-    struct timespec until = later(FINISH_MS);
+    uint64_t until = agent_now_ns(CLOCK_MONOTONIC) + FINISH_MS * 1000000ull;
     atomic_store(&ending, true);
-    (void)sem_post(&m.work);
-    while (atomic_load(&m.head) != atomic_load(&m.n_named) && sem_timedwait(&m.done, &until) == 0)
-        ;
+    agent_count_up(&m.work);
+    while (atomic_load(&m.head) != atomic_load(&m.n_named) && agent_now_ns(CLOCK_MONOTONIC) < until)
+        (void)agent_count_down(&m.done, FINISH_MS / 10);
 }

@@ -349,7 +349,7 @@ static void *run(void *begun)
     static char name[] = "heapwise stacks";
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
-    (void)prctl(PR_SET_NAME, "heapwise");
+    (void)prctl(PR_SET_NAME, name); /* 15 letters, as many as may be */
     agent_events_ours();
     agent_client->hush();
     if (HW_JVM(java.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(java.vm, &env, &attach) != 0)

@@ -67,13 +67,6 @@ static struct walk {
     uint64_t stop_ns, fork_ns, started_ns;
 } w;
 
-uint64_t agent_now_ns(int clock)
-{
-    struct timespec t;
-    (void)clock_gettime(clock, &t); /* cannot fail for the clocks asked for */
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- the stream ---- */
 
 static void flush(void)
@@ -263,7 +256,10 @@ static void put_holder(int32_t kind, const struct hw_jvm_on_stack *s, int64_t ta
     put(thread_number(s->thread_tag));
     put((uint64_t)s->thread_id);
     put((uint64_t)((int64_t)s->depth + 1));
-    put(w.how->frames ? agent_frame_number(w.how->frames, s->method, is_local ? s->bci : -1) : 0);
+    if (w.how->frames)
+        put(agent_frame_number(w.how->frames, s->method, is_local ? s->bci : -1));
+    else
+        put(s->method ? HW_JAVA_FRAME_LOST : 0);
     put(is_local ? (uint64_t)((int64_t)s->slot + 1) : 0);
 }
 
@@ -459,8 +455,7 @@ static void watch(struct hw_java_say *out)
             out->reason = HW_JAVA_STALLED;
             return;
         }
-        struct timespec pause = {0, LOOK_MS * 1000000};
-        (void)nanosleep(&pause, NULL);
+        agent_rest(LOOK_MS);
     }
     if (WIFSIGNALED(status)) {
         out->reason = HW_JAVA_CRASHED;
@@ -530,7 +525,7 @@ void agent_walk_run(struct agent *a, struct agent_walk *how, struct hw_java_say 
         walk_forked(a, out);
     out->stop_ns = w.stop_ns;
     out->fork_ns = w.fork_ns;
-    out->started_ns = w.started_ns;
+    out->age_ns = w.started_ns ? agent_now_ns(CLOCK_BOOTTIME) - w.started_ns : 0;
     out->walk_ns = agent_now_ns(CLOCK_MONOTONIC) - begun;
     free_room();
 }

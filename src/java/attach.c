@@ -13,24 +13,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
+#include "java/jvm_files.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
+#include "proc/root_path.h"
 
 #include "base/banned.h"
 
 enum {
     READY_MS = 1000,
     SOCKET_MS = 6000,
-    ANSWER_MS = 120000, /* a heap dump is an answer too */
+    SILENCE_MS = 120000, /* a heap dump is an answer too, and a safepoint may be long in coming */
     STEP_MS = 10,
     MAX_ANSWER = 1 << 20,
     MAX_STATUS = 1 << 16,
@@ -127,21 +129,20 @@ int hw_jvm_look(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *e
     if (!number(text, "\nUid:", 10, 1, &uid) || !number(text, "\nGid:", 10, 1, &gid) ||
         !number(text, "\nNSpid:", 10, -1, &inner))
         return hw_java_fail(err, HW_JAVA_GONE, "pid %d", pid->pid);
+    uint64_t rss = 0, swap = 0, huge = 0;
     (void)number(text, "\nRssAnon:", 10, 0, &anon); /* older kernels: 0 */
+    (void)number(text, "\nVmRSS:", 10, 0, &rss);
+    (void)number(text, "\nVmSwap:", 10, 0, &swap);
+    (void)number(text, "\nHugetlbPages:", 10, 0, &huge);
     out->uid = (uint32_t)uid;
     out->gid = (uint32_t)gid;
     out->inner = (int32_t)inner;
     out->anon_kb = anon;
+    out->held_kb = rss + swap + huge;
+    out->silence_ms = SILENCE_MS;
     if (geteuid() != 0 && (geteuid() != out->uid || getegid() != out->gid))
         return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "pid %d is of user %u", pid->pid, out->uid);
     return look_at_maps(pid, out, err);
-}
-
-int hw_jvm_path(const struct hw_jvm *jvm, const char *path, char out[HW_JVM_PATH_MAX],
-                struct hw_error *err)
-{
-    int n = snprintf(out, HW_JVM_PATH_MAX, "/proc/%d/root%s", jvm->pid->pid, path);
-    return n > 0 && n < HW_JVM_PATH_MAX ? 0 : hw_java_fail(err, HW_JAVA_NO_ROOM, "%s", path);
 }
 
 /* ---- the handshake ---- */
@@ -161,35 +162,46 @@ static bool takes_quit(const struct hw_pid *pid)
            number(text, "\nSigCgt:", 16, 0, &caught) && (caught >> (SIGQUIT - 1) & 1);
 }
 
-static bool is_socket(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
-}
+/* In the JVM's working directory or its /tmp, a file that tells its SIGQUIT handler to listen. */
+struct trigger {
+    int dir; /* owned; -1 = none was made */
+    char name[HW_JVM_NAME_MAX];
+};
 
-/* The file that tells a JVM's SIGQUIT handler to listen; it must belong to the JVM's user. */
-static bool make_trigger(const struct hw_jvm *jvm, const char *where, char *path, size_t max)
+static bool make_trigger(const struct hw_jvm *jvm, int tmp, struct trigger *t)
 {
-    int n = snprintf(path, max, "/proc/%d/%s/.attach_pid%d", jvm->pid->pid, where, jvm->inner);
-    if (n <= 0 || (size_t)n >= max)
-        return false;
-    hw_autofd int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0660);
-    if (fd < 0)
-        return errno == EEXIST; /* of another client that waits for the same */
-    struct stat st;
-    if (geteuid() == 0 && jvm->uid != 0 && fchown(fd, jvm->uid, jvm->gid) < 0)
-        return (void)unlink(path), false;
-    if (fstat(fd, &st) == 0 && st.st_uid == jvm->uid)
-        return true;
-    (void)unlink(path);
+    (void)snprintf(t->name, sizeof t->name, ".attach_pid%d", jvm->inner);
+    hw_autofd int cwd = hw_root_cwd(jvm->pid->dir);
+    int in[] = {cwd, tmp};
+    for (size_t i = 0; i < HW_ARRAY_LEN(in); i++) {
+        if (in[i] < 0)
+            continue;
+        if (hw_jvm_touch(jvm, in[i], t->name) == 0) {
+            t->dir = fcntl(in[i], F_DUPFD_CLOEXEC, 3);
+            return true;
+        }
+        if (errno == EEXIST)
+            return true; /* of another client that waits for the same */
+    }
     return false;
 }
 
-static int wait_for_socket(const struct hw_jvm *jvm, const char *path, struct hw_error *err)
+static void remove_trigger(const struct hw_jvm *jvm, struct trigger *t)
+{
+    if (t->dir < 0)
+        return;
+    hw_jvm_remove(jvm, t->dir, t->name); /* the JVM does not */
+    (void)close(t->dir);                 /* O_PATH */
+    t->dir = -1;
+}
+
+static int wait_for_socket(const struct hw_jvm *jvm, int tmp, const char *name,
+                           struct hw_error *err)
 {
     for (unsigned ms = 0; ms < SOCKET_MS; ms += STEP_MS) {
-        if (is_socket(path))
-            return 0;
+        int there = hw_jvm_socket(jvm, tmp, name);
+        if (there)
+            return there > 0 ? 0 : hw_java_fail(err, -there, HW_JVM_TMP "/%s", name);
         if (!hw_pid_alive(jvm->pid))
             return hw_java_fail(err, HW_JAVA_GONE, "pid %d", jvm->pid->pid);
         rest(STEP_MS);
@@ -212,9 +224,9 @@ static bool says_no(const struct hw_pid *pid)
     return false;
 }
 
-static int wake(const struct hw_jvm *jvm, const char *socket_path, struct hw_error *err)
+static int wake(const struct hw_jvm *jvm, int tmp, const char *name, struct hw_error *err)
 {
-    char trigger[128];
+    struct trigger trigger = {.dir = -1};
     unsigned ms = 0;
     if (says_no(jvm->pid))
         return hw_java_fail(err, HW_JAVA_ATTACH_DISABLED, "pid %d", jvm->pid->pid);
@@ -223,77 +235,66 @@ static int wake(const struct hw_jvm *jvm, const char *socket_path, struct hw_err
     if (!takes_quit(jvm->pid))
         return hw_java_fail(err, hw_pid_alive(jvm->pid) ? HW_JAVA_NOT_READY : HW_JAVA_GONE,
                             "pid %d", jvm->pid->pid);
-    if (!make_trigger(jvm, "cwd", trigger, sizeof trigger) &&
-        !make_trigger(jvm, "root/tmp", trigger, sizeof trigger))
+    if (!make_trigger(jvm, tmp, &trigger))
         return hw_java_fail(err, HW_JAVA_NO_ROOM, "%s", strerror(errno));
     int reason = 0;
     if (syscall(SYS_pidfd_send_signal, jvm->pid->pidfd, SIGQUIT, NULL, 0) < 0)
         reason = hw_java_fail(err, errno == EPERM ? HW_JAVA_ATTACH_DENIED : HW_JAVA_GONE, "pid %d",
                               jvm->pid->pid);
     if (!reason)
-        reason = wait_for_socket(jvm, socket_path, err);
-    (void)unlink(trigger); /* the JVM does not */
+        reason = wait_for_socket(jvm, tmp, name, err);
+    remove_trigger(jvm, &trigger);
     return reason;
-}
-
-static int connect_at(const char *path)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    memcpy(at.sun_path, path, strlen(path) + 1); /* below HW_JVM_PATH_MAX */
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) < 0) {
-        int e = errno;
-        (void)close(fd);
-        errno = e;
-        return -1;
-    }
-    return fd;
 }
 
 static int reach(const struct hw_jvm *jvm, int *out, struct hw_error *err)
 {
-    char path[HW_JVM_PATH_MAX], name[40];
-    (void)snprintf(name, sizeof name, "/tmp/.java_pid%d", jvm->inner);
-    int reason = hw_jvm_path(jvm, name, path, err);
-    if (!reason && !is_socket(path))
-        reason = wake(jvm, path, err);
-    if (reason)
-        return reason;
-    int fd = connect_at(path);
-    if (fd < 0 && errno == ECONNREFUSED) { /* left by an earlier process of this number */
-        (void)unlink(path);
-        reason = wake(jvm, path, err);
-        if (reason)
-            return reason;
-        fd = connect_at(path);
+    hw_autofd int tmp = -1;
+    char name[HW_JVM_NAME_MAX];
+    (void)snprintf(name, sizeof name, ".java_pid%d", jvm->inner);
+    int reason = hw_jvm_tmp(jvm, &tmp, err);
+    int there = reason ? 0 : hw_jvm_socket(jvm, tmp, name);
+    if (there < 0)
+        reason = hw_java_fail(err, -there, HW_JVM_TMP "/%s", name);
+    if (!reason && there == 0)
+        reason = wake(jvm, tmp, name, err);
+    bool refused = false;
+    if (!reason)
+        reason = hw_jvm_connect(jvm, tmp, name, out, &refused, err);
+    if (refused) { /* left by an earlier process of this number */
+        hw_jvm_remove(jvm, tmp, name);
+        reason = wake(jvm, tmp, name, err);
+        if (!reason)
+            reason = hw_jvm_connect(jvm, tmp, name, out, &refused, err);
     }
-    if (fd < 0)
-        return hw_java_fail(err, HW_JAVA_ATTACH_DENIED, "%s: %s", path, strerror(errno));
-    *out = fd;
-    return 0;
+    return reason;
 }
 
 /* ---- commands ---- */
 
-static int read_answer(int fd, struct hw_strbuf *answer)
+/* To its end, which has to come: an answer is a page at most, and each wait is for a first word. */
+static int read_answer(const struct hw_jvm *jvm, int fd, struct hw_strbuf *answer)
 {
     char buffer[4096];
+    uint64_t end = hw_now_monotonic_ns() + jvm->silence_ms * UINT64_C(1000000);
     for (;;) {
+        uint64_t now = hw_now_monotonic_ns();
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = poll(&p, 1, ANSWER_MS);
+        int ready = now >= end ? 0 : poll(&p, 1, (int)((end - now) / 1000000) + 1);
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0)
             return HW_ETIMEOUT;
-        ssize_t n = read(fd, buffer, sizeof buffer);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
             return HW_EGONE;
         if (n == 0)
             return answer->n ? HW_OK : HW_EGONE;
-        if (answer->n < MAX_ANSWER)
-            hw_strbuf_add(answer, buffer, (size_t)n);
+        if (answer->n + (size_t)n > MAX_ANSWER)
+            return HW_ELIMIT;
+        hw_strbuf_add(answer, buffer, (size_t)n);
     }
 }
 
@@ -318,25 +319,32 @@ int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4], struct 
     hw_strbuf_done(&request);
     if (reason)
         return reason;
-    int rc = read_answer(fd, answer);
+    int rc = read_answer(jvm, fd, answer);
     if (rc < 0)
         return hw_java_fail(err,
                             rc == HW_ETIMEOUT        ? HW_JAVA_ATTACH_TIMEOUT
+                            : rc == HW_ELIMIT        ? HW_JAVA_TALKS
                             : hw_pid_alive(jvm->pid) ? HW_JAVA_ATTACH_DENIED
                                                      : HW_JAVA_GONE,
                             "no answer to '%s'", words[0]);
     return answer->failed ? hw_java_fail(err, HW_JAVA_FAILED, "out of memory") : 0;
 }
 
-/* The answer without its code line, in one line. */
+/* The answer without its code line, in one line, and without what a terminal would obey. */
 static void one_line(struct hw_strbuf *answer)
 {
-    char *p = answer->p, *end = strchr(p, '\n');
-    if (end)
-        memmove(p, end + 1, strlen(end + 1) + 1);
-    for (; *p; p++)
-        if ((unsigned char)*p < 0x20)
-            *p = p[1] ? ' ' : 0;
+    char *p = answer->p, *out = p, *first = strchr(p, '\n');
+    for (p = first ? first + 1 : p; *p;) {
+        size_t n = hw_utf8_len(p, strlen(p));
+        bool hidden = n == 0 || hw_utf8_is_hidden(hw_utf8_code(p, n));
+        n = n ? n : 1;
+        memmove(out, hidden ? " " : p, hidden ? 1 : n);
+        out += hidden ? 1 : n;
+        p += n;
+    }
+    while (out > answer->p && out[-1] == ' ')
+        out--;
+    *out = '\0';
 }
 
 int hw_jvm_load(const struct hw_jvm *jvm, const char *path, const char *options,

@@ -29,6 +29,8 @@ struct hw_jvm {
     bool zgc;                     /* and its references are no addresses */
     bool has_client, has_library; /* of ours: they may come in without the JVM's help */
     uint64_t anon_kb;             /* resident */
+    uint64_t held_kb;             /* and of files, and in swap */
+    uint32_t silence_ms;          /* without a word for that long, nobody waits on */
 };
 
 /* Puts the reason's code and sentence, fmt's text and the remedy into err; gives reason. */
@@ -45,10 +47,5 @@ int hw_jvm_load(const struct hw_jvm *jvm, const char *path, const char *options,
 /* The JVM's own heap dump into a file that it creates; path as the JVM sees it. live: after a
  * collection, objects in use only. */
 int hw_jvm_dump_heap(const struct hw_jvm *jvm, const char *path, bool live, struct hw_error *err);
-
-/* A path in the target's own file system, to be used from here. Below HW_JVM_PATH_MAX. */
-#define HW_JVM_PATH_MAX 108
-int hw_jvm_path(const struct hw_jvm *jvm, const char *path, char out[HW_JVM_PATH_MAX],
-                struct hw_error *err);
 
 #endif

@@ -23,6 +23,7 @@ enum {
     MAX_VALUES = 64,
     OBJECT_BYTES = 48, /* in the vector and the map, which double: these are usual, not the most */
     REF_BYTES = 2 * sizeof(struct hw_java_ref),
+    ROOT_BYTES = 16, /* at the sink's, likewise */
     DESCRIBED = 1u << 31,
     CLASS_OBJECT = 1u << 30,
     CLASS_BITS = CLASS_OBJECT - 1
@@ -50,7 +51,7 @@ struct hw_java_graph {
     uint8_t rest[2 * OP_MAX];
     size_t n_rest;
     bool ended;
-    uint64_t n_stale, max_bytes;
+    uint64_t n_stale, n_roots, max_bytes;
     uint32_t object_number; /* of the class java.lang.Object; 0 = it has none */
     uint64_t object_class;  /* that class's object; 0 = not met */
 };
@@ -171,7 +172,8 @@ static int finish_owner(struct hw_java_graph *g)
 static bool has_room(const struct hw_java_graph *g)
 {
     return g->objects.n < UINT32_MAX &&
-           g->objects.n * OBJECT_BYTES + g->refs.n * REF_BYTES < g->max_bytes;
+           g->objects.n * OBJECT_BYTES + g->refs.n * REF_BYTES + g->n_roots * ROOT_BYTES <
+               g->max_bytes;
 }
 
 static int add_object(struct hw_java_graph *g, uint64_t id, uint64_t of_class, uint64_t words,
@@ -308,6 +310,9 @@ static int take_reference(struct hw_java_graph *g, uint8_t head, struct cursor *
         ours = g->objects.n;
     else if (!hw_map64_get(&g->ids, id, &ours))
         return HW_EFORMAT;
+    if (kind >= HW_ROOT_JNI_GLOBAL && !has_room(g))
+        return HW_ELIMIT;
+    g->n_roots += kind >= HW_ROOT_JNI_GLOBAL;
     if (kind >= HW_ROOT_JNI_GLOBAL)
         return g->sink.root(g->sink.ctx, ours, kind, hw_jvm_has_holder(kind) ? &by : NULL);
     return g->owner ? add_ref(g, kind, (uint32_t)index, ours) : HW_EFORMAT;
@@ -349,7 +354,7 @@ static int take(struct hw_java_graph *g, struct cursor *c)
 /* Gives how many bytes were used in *used. */
 static int take_all(struct hw_java_graph *g, struct hw_bytes b, size_t *used)
 {
-    struct cursor c = {b.p, b.p + b.n, false};
+    struct cursor c = {b.p, hw_bytes_end(b), false};
     *used = 0;
     while (c.p < c.end && !g->ended) {
         int rc = take(g, &c);
@@ -396,11 +401,12 @@ int hw_java_graph_feed(struct hw_java_graph *g, struct hw_bytes b, struct hw_err
         return rc;
     if (rc == HW_ELIMIT)
         return hw_fail(err, rc, 0,
-                       "the heap graph from the JVM has more than %zu objects; those, and %zu "
-                       "references of the last, take the %llu MiB of memory that one graph may: "
-                       "more memory is needed here",
-                       g->objects.n, g->refs.n, (unsigned long long)(g->max_bytes >> 20));
-    return rc < 0 ? hw_fail(err, rc, 0, "the heap graph from the JVM") : rc;
+                       "the heap graph from the JVM has more than %zu objects; those, %llu roots, "
+                       "and %zu references of the last object take the %llu MiB that a graph of "
+                       "this process may use; more memory is needed here, or it is not a JVM",
+                       g->objects.n, (unsigned long long)g->n_roots, g->refs.n,
+                       (unsigned long long)(g->max_bytes >> 20));
+    return rc < 0 ? hw_fail(err, rc, 0, "the heap graph from the JVM:") : rc;
 }
 
 int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err)
@@ -417,9 +423,9 @@ int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err)
         rc = give(g, id);
     }
     if (rc < 0)
-        return hw_fail(err, rc, 0, "the heap graph from the JVM");
+        return hw_fail(err, rc, 0, "the heap graph from the JVM:");
     if (missing || !g->ended)
-        return hw_fail(err, HW_ETRUNCATED, 0, "the walk lacks %llu of %zu objects",
+        return hw_fail(err, HW_ETRUNCATED, 0, "the walk of the heap missed %llu of %zu objects",
                        (unsigned long long)missing, g->objects.n);
     return HW_OK;
 }

@@ -7,7 +7,8 @@
  * Shapes:  feed bytes as they come, then end. The sink is called from both. Objects whose class is
  *          known by name alone (class 0) count as stale.
  * Owns:    two words and a map's slot for each object, and the references of the present one; no
- *          more than max_bytes of that, since the target says how many there are.
+ *          more than max_bytes of that and of the sink's roots, since the target says how many
+ *          there are.
  * Errors:  HW_EFORMAT (the bytes are the target's), HW_ENOMEM, HW_ELIMIT (max_bytes), and what the
  *          sink gives.
  *          End: HW_ETRUNCATED when objects were announced and never described.
@@ -56,7 +57,7 @@ struct hw_java_holder {
     uint32_t thread;    /* number; 0 = unknown */
     uint64_t thread_id; /* as Java numbers it; 0 = unknown */
     int32_t depth;      /* 0 = the innermost method; -1 = none */
-    uint32_t frame;     /* number; 0 = unknown */
+    uint32_t frame;     /* number; 0 = none */
     int32_t slot;       /* -1 = none */
 };
 

@@ -29,6 +29,9 @@ static int parse(struct hw_java_holders *h, struct hw_java_cursor *c)
         f.file = hw_java_get_text(c);
         uint64_t line = hw_java_get(c);
         f.line = line > INT32_MAX ? 0 : (uint32_t)line;
+        uint64_t method = hw_java_get(c);
+        if (method <= HW_JAVA_METHOD_NATIVE)
+            f.method = (enum hw_java_method)method;
         if (!c->bad && hw_vec_push(&h->frames, f) < 0)
             return HW_ENOMEM;
     }
@@ -49,7 +52,7 @@ int hw_java_holders_parse(char *text, size_t n, struct hw_java_holders **out, st
     int rc = parse(h, &c);
     if (rc < 0) {
         hw_java_holders_free(h);
-        return hw_fail(err, rc, 0, "threads of a JVM");
+        return hw_fail(err, rc, 0, "threads of a JVM:");
     }
     *out = h;
     return HW_OK;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "java/protocol.h"
 
 struct hw_error;
 struct hw_java_holders;
@@ -26,6 +27,7 @@ struct hw_java_thread {
 struct hw_java_frame {
     struct hw_bytes function, file; /* file: empty = unknown */
     uint32_t line;                  /* 0 = unknown */
+    enum hw_java_method method;
 };
 
 /* Takes text, malloc'ed, in any case. */

@@ -2,10 +2,10 @@
  * jvm_abi.h - the few entries of JNI's and JVMTI's function tables that the agent calls
  *
  * Why:     both interfaces are tables of pointers at fixed places, the same in every JVM since
- * 2006; with their numbers here, building needs no JDK and the library links no JVM. Shapes:  an
- * environment is a pointer to a pointer to the table: HW_JVM(env, PLACE, type)(env, …). A test
- * compares the places with a JDK's own headers where one is installed. Source:  the Java Native
- * Interface and JVM Tool Interface specifications
+ *          2006; with their numbers here, building needs no JDK and the library links no JVM.
+ * Shapes:  an environment is a pointer to a pointer to the table: HW_JVM(env, PLACE, type)(env, …).
+ *          A test compares the places with a JDK's own headers where one is installed.
+ * Source:  the Java Native Interface and JVM Tool Interface specifications
  */
 #ifndef HW_JAVA_JVM_ABI_H
 #define HW_JAVA_JVM_ABI_H
@@ -67,6 +67,7 @@ enum hw_jvmti_place { /* a function's number in the specification, less one */
                       HW_TI_METHOD_NAME = 63,
                       HW_TI_METHOD_CLASS = 64,
                       HW_TI_METHOD_LINES = 69,
+                      HW_TI_METHOD_IS_NATIVE = 75,
                       HW_TI_LOADED_CLASSES = 77,
                       HW_TI_GET_TAG = 105,
                       HW_TI_SET_TAG = 106,
@@ -250,6 +251,7 @@ typedef int32_t hw_ti_thread_info_fn(void *env, hw_jobject thread, struct hw_jvm
 typedef int32_t hw_ti_method_name_fn(void *env, void *method, char **name, char **signature,
                                      char **generic);
 typedef int32_t hw_ti_method_class_fn(void *env, void *method, hw_jobject *out);
+typedef int32_t hw_ti_method_is_fn(void *env, void *method, uint8_t *out);
 typedef int32_t hw_ti_lines_fn(void *env, void *method, int32_t *n, struct hw_jvm_line **out);
 typedef int32_t hw_ti_text_fn(void *env, hw_jobject c, char **out);
 typedef int32_t hw_ti_event_mode_fn(void *env, int32_t on, int32_t event, hw_jobject thread, ...);

@@ -1,52 +1,45 @@
 /*
- * The way in: a socket with a name nobody can guess is bound in the JVM's /tmp (through
- * /proc/PID/root, so mount and network namespaces do not matter), the library is loaded with that
- * name as its option, connects, and both files are removed again. Whoever else connects is not
- * that process and is turned away.
+ * What the library says is believed as little as any input: each message and each descriptor has
+ * its place in an answer, descriptors are memory files or pipes (nothing else is ever read: it
+ * could block, or be served by the target), and whoever says nothing of use for too long is left.
  */
 #include "java/jvm_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/fd_close.h"
+#include "base/fd_receive.h"
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/holders.h"
-#include "java/lobby.h"
 #include "proc/limits.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
 
-#define LIBRARY "libheapwise_java.so"
-
 enum {
-    CONNECT_MS = 10000,
-    SILENCE_MS = 120000, /* a safepoint may be long in coming */
     DEFAULT_STALL_MS = 2000,
-    LOBBY_STEP_MS = 20,
-    CLIENT_MS = 1000,
-    LIBRARY_MS = 3000,
+    MAX_MESSAGES = 64, /* of one answer: the ladder has four steps, of three tries each */
     MAX_TABLE = 256 << 20,
     MAX_MOMENT = 1 << 20,
     MOST_MOMENTS = 16,
-    CHUNK = 1 << 18
+    CHUNK = 1 << 18,
+    PATIENCE = 5,      /* silences, for one answer; and then */
+    NS_A_BYTE = 95,    /* of a graph: 10 MiB/s are slow for the largest heap */
+    STREAM_FACTOR = 16 /* a graph's bytes to a heap's; nothing but references would take 5 */
 };
+
+#define STREAM_ALWAYS (UINT64_C(64) << 20)
 
 struct hw_java_link {
     const struct hw_jvm *jvm; /* borrowed */
@@ -55,185 +48,13 @@ struct hw_java_link {
     struct hw_java_graph *graph;     /* owned */
     struct hw_java_holders *holders; /* owned */
     uint8_t *chunk;                  /* owned */
+    uint64_t patience_ns;            /* left for this answer */
+    unsigned n_messages;             /* of it */
     struct {                         /* moments that were told in the middle of something else */
         bool is_told;
         int fd; /* owned; -1 = none */
     } moments[HW_JAVA_EVENT_COUNT];
 };
-
-/* ---- the library's file ---- */
-
-int hw_java_find_library(char **out, struct hw_error *err)
-{
-    static const char *const beside[] = {"/../" HW_LIBDIR_NAME "/", "/../lib/", "/../lib/heapwise/",
-                                         "/../java/", "/"};
-    char self[PATH_MAX], path[2 * PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
-    for (size_t i = 0; slash && i < HW_ARRAY_LEN(beside); i++) {
-        (void)snprintf(path, sizeof path, "%.*s%s" LIBRARY, (int)(slash - self), self, beside[i]);
-        if ((*out = realpath(path, NULL)))
-            return 0;
-    }
-    if ((*out = realpath(HW_LIBDIR "/" LIBRARY, NULL)))
-        return 0;
-    return hw_fail(err, HW_ENOTFOUND, 0, "no " LIBRARY " beside this program nor in " HW_LIBDIR);
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-static bool copy_file(const char *from, const char *to)
-{
-    hw_autofd int in = open(from, O_RDONLY | O_CLOEXEC);
-    hw_autofd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0755);
-    struct stat st;
-    if (in < 0 || out < 0 || fstat(in, &st) < 0)
-        return false;
-    for (off_t left = st.st_size; left > 0;) {
-        ssize_t n = sendfile(out, in, NULL, (size_t)left);
-        if (n <= 0)
-            return false;
-        left -= n;
-    }
-    return fchmod(out, 0755) == 0;
-}
-
-/* ---- coming in ---- */
-
-struct names {
-    char inner[64];               /* socket, as the JVM sees it */
-    char socket[HW_JVM_PATH_MAX]; /* and from here */
-    char copy_inner[64];
-    char copy[HW_JVM_PATH_MAX]; /* "" = none was made */
-};
-
-static int name_them(const struct hw_jvm *jvm, struct names *n, struct hw_error *err)
-{
-    uint64_t r[2];
-    if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
-        return hw_java_fail(err, HW_JAVA_FAILED, "getrandom: %s", strerror(errno));
-    (void)snprintf(n->inner, sizeof n->inner, "/tmp/.heapwise-%016" PRIx64 "%016" PRIx64, r[0],
-                   r[1]);
-    (void)snprintf(n->copy_inner, sizeof n->copy_inner, "%.56s.so", n->inner);
-    return hw_jvm_path(jvm, n->inner, n->socket, err);
-}
-
-static int listen_at(const struct hw_jvm *jvm, const char *path, int *out, struct hw_error *err)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    memcpy(at.sun_path, path, strlen(path) + 1);
-    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0)
-        return hw_java_fail(err, HW_JAVA_NO_ROOM, "%s: %s", path, strerror(errno));
-    if (chmod(path, 0600) < 0 ||
-        (geteuid() == 0 && jvm->uid != 0 && chown(path, jvm->uid, jvm->gid) < 0) ||
-        listen(fd, 1) < 0) {
-        int e = errno;
-        (void)unlink(path);
-        return hw_java_fail(err, HW_JAVA_NO_ROOM, "%s: %s", path, strerror(e));
-    }
-    *out = hw_fd_take(&fd);
-    return 0;
-}
-
-/* The path by which the JVM can open our library: the same, or that of a copy. */
-static int place(const struct hw_jvm *jvm, const char *library, struct names *n, const char **out,
-                 struct hw_error *err)
-{
-    char seen[PATH_MAX + 32];
-    (void)snprintf(seen, sizeof seen, "/proc/%d/root%s", jvm->pid->pid, library);
-    *out = library;
-    if (same_file(library, seen))
-        return 0;
-    int reason = hw_jvm_path(jvm, n->copy_inner, n->copy, err);
-    if (reason)
-        return reason;
-    *out = n->copy_inner;
-    return copy_file(library, n->copy)
-               ? 0
-               : hw_java_fail(err, HW_JAVA_NO_ROOM, "%s: %s", n->copy, strerror(errno));
-}
-
-static int accept_it(const struct hw_jvm *jvm, int listener, int *out, struct hw_error *err)
-{
-    for (;;) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
-        int n = poll(&p, 1, CONNECT_MS);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return hw_java_fail(err, HW_JAVA_ATTACH_TIMEOUT, "our library did not answer");
-        hw_autofd int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        struct ucred who = {0};
-        socklen_t len = sizeof who;
-        if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-            who.uid != jvm->uid || (who.pid && who.pid != jvm->pid->pid))
-            continue;
-        *out = hw_fd_take(&fd);
-        return 0;
-    }
-}
-
-/* The library is there already, brought by the client. */
-static int visit_lobby(const struct hw_jvm *jvm, int *out)
-{
-    struct sockaddr_un at;
-    struct stat st;
-    struct ucred who = {0};
-    socklen_t len = sizeof who;
-    if (fstatat(jvm->pid->dir, "ns/pid", &st, 0) < 0)
-        return HW_ENOTFOUND;
-    socklen_t n = hw_java_lobby(st.st_ino, jvm->inner, &at);
-    hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&at, n) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != jvm->uid ||
-        (who.pid && who.pid != jvm->pid->pid))
-        return HW_ENOTFOUND;
-    *out = hw_fd_take(&fd);
-    return HW_OK;
-}
-
-/* Where the client is at work it brings the library in within a moment of the JVM's start, and the
- * library waits for the JVM. A client that nobody asks to looks the same from here. */
-static bool await_lobby(const struct hw_jvm *jvm, int *out)
-{
-    struct hw_jvm now = *jvm;
-    struct timespec step = {0, LOBBY_STEP_MS * 1000000};
-    for (unsigned ms = 0;; ms += LOBBY_STEP_MS) {
-        if (visit_lobby(jvm, out) == HW_OK)
-            return true;
-        if (!now.has_client || ms >= (now.has_library ? LIBRARY_MS : CLIENT_MS))
-            return false;
-        (void)nanosleep(&step, NULL);
-        if (hw_jvm_look(jvm->pid, &now, NULL))
-            return false; /* it has ended */
-    }
-}
-
-static int load_it(const struct hw_jvm *jvm, const char *library, int *out, struct hw_error *err)
-{
-    struct names n = {0};
-    const char *path;
-    hw_autofd int listener = -1;
-    int reason = name_them(jvm, &n, err);
-    if (!reason)
-        reason = listen_at(jvm, n.socket, &listener, err);
-    if (reason)
-        return reason;
-    reason = place(jvm, library, &n, &path, err);
-    if (!reason)
-        reason = hw_jvm_load(jvm, path, n.inner, err);
-    if (!reason)
-        reason = accept_it(jvm, listener, out, err);
-    (void)unlink(n.socket);
-    if (n.copy[0])
-        (void)unlink(n.copy);
-    return reason;
-}
 
 int hw_java_link_open(const struct hw_jvm *jvm, const char *library, bool only_by_client,
                       struct hw_java_link **out, struct hw_error *err)
@@ -247,10 +68,7 @@ int hw_java_link_open(const struct hw_jvm *jvm, const char *library, bool only_b
     l->socket = -1;
     for (size_t i = 0; i < HW_ARRAY_LEN(l->moments); i++)
         l->moments[i].fd = -1;
-    int reason = 0;
-    if (!await_lobby(jvm, &l->socket))
-        reason = only_by_client ? hw_java_fail(err, HW_JAVA_NOT_READY, "pid %d", jvm->pid->pid)
-                                : load_it(jvm, library, &l->socket, err);
+    int reason = hw_jvm_enter(jvm, library, only_by_client, &l->socket, err);
     if (reason) {
         hw_java_link_free(l);
         return reason;
@@ -277,42 +95,64 @@ void hw_java_link_free(struct hw_java_link *l)
 
 /* ---- messages ---- */
 
+/* The connection has ended, or what came is no message. */
 static int gone(const struct hw_java_link *l, struct hw_error *err)
 {
+    if (hw_pid_alive(l->jvm->pid))
+        return hw_java_fail(err, HW_JAVA_TALKS, "pid %d ended the connection or sent no message",
+                            l->jvm->pid->pid);
     return hw_java_fail(err, HW_JAVA_GONE, "pid %d", l->jvm->pid->pid);
 }
 
-/* 1: a message, with the descriptor that came along (-1 = none); 0: none is there. */
-static int receive(struct hw_java_link *l, struct hw_java_say *m, int *fd, int wait_ms)
+static void begin_waiting(struct hw_java_link *l)
 {
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec bytes = {m, sizeof *m};
-    struct msghdr h = {.msg_iov = &bytes,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = sizeof control.room};
-    struct pollfd p = {.fd = l->socket, .events = POLLIN};
-    *fd = -1;
+    l->patience_ns = l->jvm->silence_ms * UINT64_C(1000000) * PATIENCE;
+    l->n_messages = 0;
+}
+
+/* Whether something is there to be read. Neither one wait nor all of them together last for ever,
+ * in however small pieces it comes. */
+static bool wait_for(struct hw_java_link *l, int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    uint64_t begun = hw_now_monotonic_ns(), most = l->jvm->silence_ms * UINT64_C(1000000), took = 0;
+    most = most < l->patience_ns ? most : l->patience_ns;
     int ready;
-    do
-        ready = poll(&p, 1, wait_ms);
-    while (ready < 0 && errno == EINTR);
-    if (ready <= 0)
+    do {
+        ready = poll(&p, 1, (int)((most - took) / 1000000) + 1);
+        took = hw_now_monotonic_ns() - begun;
+    } while (ready < 0 && errno == EINTR && took < most);
+    l->patience_ns -= took < l->patience_ns ? took : l->patience_ns;
+    return ready > 0;
+}
+
+/* No file system is asked. */
+static bool is_memory(int fd)
+{
+    return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+static bool is_pipe(int fd)
+{
+    return fcntl(fd, F_GETPIPE_SZ) >= 0;
+}
+
+/* 1: a message, with the memory file or pipe that came along (-1 = none); 0: none is there. */
+static int receive(struct hw_java_link *l, struct hw_java_say *m, int *fd)
+{
+    ssize_t n = hw_fd_receive(l->socket, m, sizeof *m, fd, 1, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
         return 0;
-    ssize_t n;
-    do
-        n = recvmsg(l->socket, &h, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof *fd))
-        memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    if (*fd >= 0 && !is_memory(*fd) && !is_pipe(*fd))
+        hw_fd_close_slow(hw_fd_take(fd)); /* nothing of ours, and its close could wait */
+    if (n != (ssize_t)sizeof *m) {
+        hw_autofd_close(fd);
+        *fd = -1;
+        return HW_EGONE;
+    }
     if (m->reason < 0 || m->reason >= HW_JAVA_REASON_COUNT)
         m->reason = HW_JAVA_FAILED;
-    return n == (ssize_t)sizeof *m ? 1 : HW_EGONE;
+    return 1;
 }
 
 static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int *fd)
@@ -327,17 +167,42 @@ static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int
 static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
 {
     for (;;) {
-        int rc = receive(l, m, fd, SILENCE_MS);
-        if (rc == 0)
-            return hw_java_fail(err, HW_JAVA_ATTACH_TIMEOUT, "our library is silent");
+        if (!wait_for(l, l->socket))
+            return hw_java_fail(err, HW_JAVA_ATTACH_TIMEOUT,
+                                "heapwise's library in the JVM does not answer");
+        int rc = receive(l, m, fd);
         if (rc < 0)
             return gone(l, err);
+        if (rc == 0)
+            continue;
+        if (++l->n_messages > MAX_MESSAGES) {
+            hw_autofd_close(fd);
+            *fd = -1;
+            return hw_java_fail(err, HW_JAVA_TALKS, "its answer does not end");
+        }
         if (m->type != HW_JAVA_EVENT)
             return 0;
         note_moment(l, m, fd);
         if (*fd >= 0)
             (void)close(*fd); /* told twice: it does not do that */
+        *fd = -1;
     }
+}
+
+/* Memory only: reading any other file could wait for who serves it. */
+static bool is_memory_file(int fd)
+{
+    return fd >= 0 && is_memory(fd) && lseek(fd, 0, SEEK_SET) == 0;
+}
+
+/* A description of our own of that pipe: what waits and what does not is nobody else's choice. */
+static int own_pipe(int fd)
+{
+    char self[64];
+    if (fd < 0 || !is_pipe(fd))
+        return -1;
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    return open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 static int take_classes(struct hw_java_link *l, int fd, struct hw_error *err)
@@ -346,7 +211,7 @@ static int take_classes(struct hw_java_link *l, int fd, struct hw_error *err)
     size_t n = 0;
     hw_java_classes_free(l->classes);
     l->classes = NULL;
-    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+    if (!is_memory_file(fd))
         return hw_java_fail(err, HW_JAVA_FAILED, "no table of classes came");
     int rc = hw_fd_read_file(fd, MAX_TABLE, &text, &n, err);
     return rc < 0 ? rc : hw_java_classes_parse(hw_bytes_of(text, n), &l->classes, err);
@@ -359,29 +224,54 @@ static int take_holders(struct hw_java_link *l, int fd)
     size_t n = 0;
     hw_java_holders_free(l->holders);
     l->holders = NULL;
-    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 || hw_fd_read_file(fd, MAX_TABLE, &text, &n, NULL) < 0)
+    if (!is_memory_file(fd) || hw_fd_read_file(fd, MAX_TABLE, &text, &n, NULL) < 0)
         return 0;
     return hw_java_holders_parse(text, n, &l->holders, NULL) == HW_ENOMEM ? HW_ENOMEM : 0;
 }
 
+/* The next piece of a walk; 0: its end; < 0: no end in sight. */
+static ssize_t next_piece(struct hw_java_link *l, struct hw_java_taking *t, int pipe)
+{
+    for (;;) {
+        if (!wait_for(l, pipe))
+            return HW_ETIMEOUT;
+        ssize_t n = read(pipe, l->chunk, CHUNK);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return 0;
+        t->stream_bytes += (uint64_t)n;
+        l->patience_ns += (uint64_t)n * NS_A_BYTE;
+        return t->stream_bytes > STREAM_ALWAYS + l->jvm->held_kb * 1024 * STREAM_FACTOR ? HW_ELIMIT
+                                                                                        : n;
+    }
+}
+
+static int endless(ssize_t why, struct hw_error *err)
+{
+    return hw_java_fail(err, HW_JAVA_TALKS,
+                        why == HW_ELIMIT ? "the graph is larger than a heap of its size makes"
+                                         : "the graph came too slowly");
+}
+
 /* Reads a walk to the pipe's end. What is wrong with it is in *broken; the end of the walk decides
- * with it. < 0: the sink or memory, no use to go on. */
+ * with it. Else no use to go on: < 0 the sink or memory, > 0 a reason. */
 static int take_graph(struct hw_java_link *l, struct hw_java_taking *t, int fd,
                       struct hw_error *broken, struct hw_error *err)
 {
     hw_java_graph_free(l->graph);
     l->graph = NULL;
-    if (!l->classes || fd < 0)
-        return hw_java_fail(err, HW_JAVA_FAILED, "a walk without a table of classes");
+    hw_autofd int pipe = own_pipe(fd);
+    if (!l->classes || pipe < 0)
+        return hw_java_fail(err, HW_JAVA_FAILED, "a walk without a table of classes, or a pipe");
     int rc = t->begin(t->ctx, l->classes, &l->graph);
     t->stream_bytes = 0;
     while (rc == 0) {
-        ssize_t n = read(fd, l->chunk, CHUNK);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+        ssize_t n = next_piece(l, t, pipe);
+        if (n < 0)
+            return endless(n, err);
+        if (n == 0)
             break;
-        t->stream_bytes += (uint64_t)n;
         rc = hw_java_graph_feed(l->graph, hw_bytes_of(l->chunk, (size_t)n), broken);
         if (rc == HW_EFORMAT)
             return 0; /* its pipe closes: the child ends */
@@ -399,6 +289,13 @@ static void note(struct hw_java_taking *t, uint32_t mode, int reason, int detail
         t->steps[t->n_steps++] = (struct hw_java_step){mode, reason, detail};
 }
 
+/* On our clock, whatever the JVM's says. */
+static uint64_t ago(uint64_t age_ns)
+{
+    uint64_t now = hw_now_boottime_ns();
+    return age_ns < now ? now - age_ns : 0;
+}
+
 int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct hw_error *err)
 {
     struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
@@ -412,6 +309,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
     hw_java_holders_free(l->holders);
     l->holders = NULL;
     t->n_steps = 0;
+    begin_waiting(l);
     if (send(l->socket, &q, sizeof q, MSG_NOSIGNAL) != (ssize_t)sizeof q)
         return gone(l, err);
     for (;;) {
@@ -430,6 +328,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
             break;
         case HW_JAVA_ENDED:
             t->ended = m;
+            t->started_ns = ago(m.age_ns);
             whole = m.reason == 0 && l->graph && !broken.code;
             note(t, m.mode, m.reason ? m.reason : whole ? 0 : HW_JAVA_INCOMPLETE, m.detail);
             break;
@@ -458,6 +357,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
 static int ask(struct hw_java_link *l, const struct hw_java_request *q, struct hw_error *err)
 {
     struct hw_java_say m;
+    begin_waiting(l);
     if (send(l->socket, q, sizeof *q, MSG_NOSIGNAL) != (ssize_t)sizeof *q)
         return gone(l, err);
     for (;;) {
@@ -504,8 +404,7 @@ static void read_moment(int fd, struct hw_java_moment *out)
 {
     size_t n = 0;
     const char *method, *file, *line;
-    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
-        hw_fd_read_file(fd, MAX_MOMENT, &out->text, &n, NULL) < 0)
+    if (!is_memory_file(fd) || hw_fd_read_file(fd, MAX_MOMENT, &out->text, &n, NULL) < 0)
         return;
     const char *p = out->text, *end = p + n, *words = next_text(&p, end);
     out->words = words ? words : "";
@@ -526,7 +425,7 @@ int hw_java_link_moment(struct hw_java_link *l, struct hw_java_moment *out)
     int room = MOST_MOMENTS;
     do {
         hw_autofd int fd = -1;
-        rc = receive(l, &m, &fd, 0);
+        rc = receive(l, &m, &fd);
         if (rc > 0 && m.type == HW_JAVA_EVENT)
             note_moment(l, &m, &fd);
     } while (rc > 0 && --room > 0); /* it may talk without end */

@@ -1,11 +1,10 @@
 /*
- * jvm_link.h - our library in a JVM, and the connection to it
+ * jvm_link.h - the connection to our library in a JVM
  *
- * Why:     putting it there (its file must be one that the JVM sees, the socket too), believing
- *          only that JVM at the other end, and taking the descriptors it hands over.
+ * Why:     asking for walks and moments, and taking the descriptors that come with the answers.
  * Shapes:  open loads it; dump walks once and feeds a graph for each attempt; any number of dumps.
  *          watch has the JVM wait at a moment of its life until it was dumped.
- * Owns:    the connection; files that were put into the JVM's /tmp are removed before open returns.
+ * Owns:    the connection.
  * Errors:  enum hw_java_reason > 0 with err; from dump also negative HW_E… of the caller's sink.
  */
 #ifndef HW_JAVA_JVM_LINK_H
@@ -16,6 +15,7 @@
 #include <stdint.h>
 
 #include "java/attach.h"
+#include "java/jvm_entrance.h"
 #include "java/protocol.h"
 
 struct hw_error;
@@ -24,9 +24,6 @@ struct hw_java_graph;
 struct hw_java_holders;
 struct hw_java_link;
 struct hw_java_sink;
-
-/* The library's file: beside this program, in the build directory or LIBDIR; malloc'ed. */
-int hw_java_find_library(char **out, struct hw_error *err);
 
 /* library: its path here. jvm is borrowed. only_by_client: the client brings the library in; until
  * it has, the reason is HW_JAVA_NOT_READY. */
@@ -50,6 +47,7 @@ struct hw_java_taking {
 
     /* results */
     struct hw_java_say ended; /* of the last walk */
+    uint64_t started_ns;      /* CLOCK_BOOTTIME, here, of its snapshot */
     struct hw_java_step steps[8];
     unsigned n_steps;
     uint64_t stream_bytes;

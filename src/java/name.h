@@ -2,7 +2,8 @@
  * name.h - what a Java process is called
  *
  * Why:     the first word of every Java process is `java`. Users mean the main class or the
- * archive. Source:  the launcher's usage text: options that take the next word as their value
+ *          archive.
+ * Source:  the launcher's usage text: options that take the next word as their value
  */
 #ifndef HW_JAVA_NAME_H
 #define HW_JAVA_NAME_H

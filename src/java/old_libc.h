@@ -24,9 +24,6 @@ HW_OLD_LIBC(pthread_create);
 HW_OLD_LIBC(pthread_detach);
 HW_OLD_LIBC(pthread_mutex_trylock);
 HW_OLD_LIBC(pthread_sigmask);
-HW_OLD_LIBC(sem_init);
-HW_OLD_LIBC(sem_post);
-HW_OLD_LIBC(sem_timedwait);
 #endif
 
 #endif

@@ -2,9 +2,11 @@
  * own_dump.h - the JVM's own heap dump, as an open file without a name
  *
  * Why:     the ladder's last step: a JVM that refuses libraries still writes .hprof files. It
- * stands still meanwhile. Shapes:  the JVM writes into its /tmp, under a name nobody can guess; the
- * file is opened through /proc/PID/root and removed at once, whatever became of it. Owns:    *out
- * is the caller's. Errors:  enum hw_java_reason.
+ *          stands still meanwhile.
+ * Shapes:  the JVM writes into its /tmp, under a name nobody can guess; the file is opened through
+ *          /proc/PID/root and removed at once, whatever became of it.
+ * Owns:    *out is the caller's.
+ * Errors:  enum hw_java_reason.
  */
 #ifndef HW_JAVA_OWN_DUMP_H
 #define HW_JAVA_OWN_DUMP_H

@@ -12,22 +12,23 @@
  *                                 DONE
  *
  *          A request to WATCH is answered by DONE alone, one to RELEASE by nothing. Between
- * answers, and in them, the library says EVENT when a moment has come that is watched, with a
- * memory file of texts (agent_events.c); the program is held until RELEASE.
+ *          answers, and in them, the library says EVENT when a moment has come that is watched,
+ *          with a memory file of texts (agent_events.c); the program is held until RELEASE.
  *
  *          Class table: n; for each class 1..n: bits, superclass (0 none), signature, interfaces
  *          (count, numbers), fields (count; each: static?, name, signature); text is length +
- * bytes. Holders: n; for each thread 1..n: its number in Java, daemon?, name; n; for each frame
- * 1..n: function, file, line; how many roots lie in frames that had no room. Graph: bytes of ops,
- * see enum hw_java_op. All numbers are LEB128. A thing's id is its address / 8 or its tag; both are
- * of this walk only. Trust:   the asker believes nothing: the target's memory may hold anything.
+ *          bytes. Holders: n; for each thread 1..n: its number in Java, daemon?, name; n; for each
+ *          frame 1..n: function, file, line, enum hw_java_method; how many roots lie in frames that
+ *          had no room. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A thing's
+ *          id is its address / 8 or its tag; both are of this walk only.
+ * Trust:   the asker believes nothing: the target's memory may hold anything.
  */
 #ifndef HW_JAVA_PROTOCOL_H
 #define HW_JAVA_PROTOCOL_H
 
 #include <stdint.h>
 
-#define HW_JAVA_PROTOCOL 6u
+#define HW_JAVA_PROTOCOL 8u
 
 enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_FORK_ADDRESS,
@@ -78,7 +79,7 @@ struct hw_java_say {
     uint64_t fork_ns;    /* of it in fork */
     uint64_t call_ns;    /* of the whole call, the way to the safepoint included */
     uint64_t walk_ns;    /* until the child had ended */
-    uint64_t started_ns; /* CLOCK_BOOTTIME of the snapshot */
+    uint64_t age_ns;     /* of the snapshot: this JVM's clock may be another */
     uint64_t heap_bytes; /* DONE: in use before the walk, as the JVM says; 0 = unknown */
     uint64_t heap_left;  /* DONE: how much more it may be, then */
 };
@@ -91,7 +92,7 @@ _Static_assert(sizeof(struct hw_java_say) == 80, "crosses processes");
  *   FIELD, STATIC      number of the field
  *   roots of threads   number of the thread; 0 = none that is told
  *   roots on stacks    the same; the thread's number in Java, 0 unknown; place in its stack, from
- *                      1 for the innermost, 0 none; frame, 0 unknown; slot + 1, 0 = none
+ *                      1 for the innermost, 0 none; frame, 0 none; slot + 1, 0 = none
  *   other kinds        id referred to, less the owner's (zigzag)
  *   FRESH              number of its class (0 unknown), bytes / 8; if CLASS_OBJECT, the number of
  *                      the class that it stands for
@@ -106,6 +107,12 @@ enum hw_java_op {
     HW_JAVA_OP_OWNER = 30,
     HW_JAVA_OP_END = 31
 };
+
+/* Of a frame. JVMTI calls a root JNI_LOCAL also when it is an object that the code of a compiled
+ * method names; only native methods have such of their own. */
+enum hw_java_method { HW_JAVA_METHOD_UNKNOWN, HW_JAVA_METHOD_JAVA, HW_JAVA_METHOD_NATIVE };
+/* The number of a frame that had no room; it may be larger than the table. */
+#define HW_JAVA_FRAME_LOST (UINT32_C(1) << 30)
 
 enum hw_java_class_bits {
     HW_JAVA_CLASS_ARRAY = 1,

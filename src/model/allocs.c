@@ -13,11 +13,20 @@
 
 enum { FIRST_CAP = 64 };
 
+#define EACH_VARIANCE(a)                                                                           \
+    {                                                                                              \
+        &(a)->variance, &(a)->variance_objects, &(a)->variance_alloc_space,                        \
+            &(a)->variance_alloc_objects                                                           \
+    }
+
 void hw_alloc_rows_done(struct hw_alloc_rows *a)
 {
     free(a->callsite);
     free(a->type);
     free(a->variance);
+    free(a->variance_objects);
+    free(a->variance_alloc_space);
+    free(a->variance_alloc_objects);
     free(a->samples.v);
     free(a->count.v);
     free(a->size.v);
@@ -47,6 +56,14 @@ static int resize(void **v, size_t n, size_t width)
     return HW_OK;
 }
 
+static int resize_floats(float **v, size_t n)
+{
+    void *grown = *v;
+    int rc = resize(&grown, n, sizeof **v);
+    *v = grown;
+    return rc;
+}
+
 static int resize_column(struct hw_alloc_column *c, size_t n)
 {
     return resize(&c->v, n, width_of(c));
@@ -55,14 +72,14 @@ static int resize_column(struct hw_alloc_column *c, size_t n)
 static int grow(struct hw_alloc_rows *a)
 {
     size_t cap = a->cap ? a->cap * 2 : FIRST_CAP;
-    void *callsite = a->callsite, *variance = a->variance, *type = a->type;
+    void *callsite = a->callsite, *type = a->type;
+    float **const variances[] = EACH_VARIANCE(a);
     if (!callsite && !(callsite = malloc(cap * sizeof *a->callsite)))
         return HW_ENOMEM;
     int rc = resize(&callsite, cap, sizeof *a->callsite);
     a->callsite = callsite;
-    if (rc == HW_OK)
-        rc = resize(&variance, cap, sizeof *a->variance);
-    a->variance = variance;
+    for (size_t i = 0; rc == HW_OK && i < sizeof variances / sizeof *variances; i++)
+        rc = resize_floats(variances[i], cap);
     if (rc == HW_OK)
         rc = resize(&type, cap, sizeof *a->type);
     a->type = type;
@@ -114,6 +131,23 @@ static inline int ready(struct hw_alloc_rows *a, struct hw_alloc_column *c, int6
     return make(a, c, value, like);
 }
 
+/* All three or none. */
+static int make_more(struct hw_alloc_rows *a)
+{
+    float *v[3];
+    for (int i = 0; i < 3; i++)
+        v[i] = calloc(a->cap, sizeof **v);
+    if (!v[0] || !v[1] || !v[2]) {
+        for (int i = 0; i < 3; i++)
+            free(v[i]);
+        return HW_ENOMEM;
+    }
+    a->variance_objects = v[0];
+    a->variance_alloc_space = v[1];
+    a->variance_alloc_objects = v[2];
+    return HW_OK;
+}
+
 static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
     int rc = ready(a, &a->count, row->count, row->samples, &a->samples);
@@ -126,6 +160,8 @@ static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
     if (rc == HW_OK && row->variance != 0 && !a->variance &&
         !(a->variance = calloc(a->cap, sizeof *a->variance)))
         rc = HW_ENOMEM;
+    if (rc == HW_OK && !a->variance_objects && hw_alloc_has_more(row))
+        rc = make_more(a);
     if (rc == HW_OK && row->type.v && !a->type && !(a->type = calloc(a->cap, sizeof *a->type)))
         rc = HW_ENOMEM;
     return rc;
@@ -146,6 +182,8 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         a->type[i] = row->type.v;
     if (a->variance)
         a->variance[i] = hw_alloc_variance_kept(row->variance);
+    if (a->variance_objects)
+        hw_alloc_store_more(a, i, row);
 }
 
 static void note_plain(struct hw_alloc_rows *a)
@@ -224,12 +262,15 @@ static int permute(const struct hw_alloc_rows *a, const struct move *moves, void
 
 static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
 {
-    void *callsite = a->callsite, *variance = a->variance, *type = a->type;
+    void *callsite = a->callsite, *type = a->type;
+    float **const variances[] = EACH_VARIANCE(a);
     int rc = permute(a, moves, &callsite, sizeof *a->callsite);
     a->callsite = callsite;
-    if (rc == HW_OK)
-        rc = permute(a, moves, &variance, sizeof *a->variance);
-    a->variance = variance;
+    for (size_t i = 0; rc == HW_OK && i < sizeof variances / sizeof *variances; i++) {
+        void *v = *variances[i];
+        rc = permute(a, moves, &v, sizeof **variances[i]);
+        *variances[i] = v;
+    }
     if (rc == HW_OK)
         rc = permute(a, moves, &type, sizeof *a->type);
     a->type = type;

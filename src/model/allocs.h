@@ -4,11 +4,12 @@
  * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
  *          structs they took twice the trace's own size.
  * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column that says
- *          nothing (no idle bytes, no types, no variance, counts that equal the samples) takes no
- * memory. Which dump a row belongs to is kept a run at a time. Units:   bytes; counts of
- * allocations. Owns:    its columns. Zero-initialised is empty. Errors:  HW_ENOMEM from push, set
- * and sort; the rows are as they were. Threads: one owner at a time; any number of readers once
- * nothing is pushed any more.
+ *          nothing (no idle bytes, no types, no variances, counts that equal the samples) takes no
+ *          memory. Which dump a row belongs to is kept a run at a time.
+ * Units:   bytes; counts of allocations.
+ * Owns:    its columns. Zero-initialised is empty.
+ * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
+ * Threads: one owner at a time; any number of readers once nothing is pushed any more.
  */
 #ifndef HW_MODEL_ALLOCS_H
 #define HW_MODEL_ALLOCS_H
@@ -31,6 +32,8 @@ struct hw_alloc_row {
     int64_t size;  /* bytes, < 0 when freed */
     int64_t idle;  /* live bytes unused since the last dump; 0 */
     double variance; /* of the live bytes at this dump, to 24 bits; 0 = unknown */
+    /* With HW_DUMP_ALL_VARIANCES: of the live allocations' number, and of all until this dump. */
+    float variance_objects, variance_alloc_space, variance_alloc_objects;
 };
 
 struct hw_alloc_column {
@@ -48,9 +51,11 @@ struct hw_alloc_rows {
     uint32_t *callsite; /* owned */
     uint32_t *type;     /* owned; NULL: all 0 */
     float *variance;    /* owned; NULL: all 0 */
+    /* Owned; all three or none (all 0). */
+    float *variance_objects, *variance_alloc_space, *variance_alloc_objects;
     struct hw_alloc_column samples, count, size, idle;
     HW_VEC(struct hw_alloc_run) runs;
-    bool plain; /* three narrow columns, a variance, no idle bytes: push's quick path */
+    bool plain; /* three narrow columns, one or all variances, no idle bytes: push's quick path */
 };
 
 void hw_alloc_rows_done(struct hw_alloc_rows *a);
@@ -71,6 +76,20 @@ static inline float hw_alloc_variance_kept(double variance)
     return variance > 0 && variance < 3e38 ? (float)variance : 0;
 }
 
+static inline bool hw_alloc_has_more(const struct hw_alloc_row *row)
+{
+    return row->variance_objects > 0 || row->variance_alloc_space > 0 ||
+           row->variance_alloc_objects > 0;
+}
+
+static inline void hw_alloc_store_more(struct hw_alloc_rows *a, size_t i,
+                                       const struct hw_alloc_row *row)
+{
+    a->variance_objects[i] = row->variance_objects;
+    a->variance_alloc_space[i] = row->variance_alloc_space;
+    a->variance_alloc_objects[i] = row->variance_alloc_objects;
+}
+
 static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
     /* Nearly all rows of a trace of ours: the columns are there, 4 bytes wide, the values fit. */
@@ -79,13 +98,15 @@ static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_al
                    ((uint64_t)row->size + bias);
     size_t i = a->n;
     if (!a->plain || odd >> 32 || row->idle || row->dump != a->runs.v[a->runs.n - 1].dump ||
-        i >= a->cap)
+        i >= a->cap || (!a->variance_objects && hw_alloc_has_more(row)))
         return hw_alloc_rows_push_slow(a, row);
     a->callsite[i] = row->callsite.v;
     ((int32_t *)a->samples.v)[i] = (int32_t)row->samples;
     ((int32_t *)a->count.v)[i] = (int32_t)row->count;
     ((int32_t *)a->size.v)[i] = (int32_t)row->size;
     a->variance[i] = hw_alloc_variance_kept(row->variance);
+    if (a->variance_objects)
+        hw_alloc_store_more(a, i, row);
     a->n = i + 1;
     return 0;
 }
@@ -119,14 +140,20 @@ static inline int64_t hw_alloc_idle(const struct hw_alloc_rows *a, size_t i)
 static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a, uint32_t dump,
                                                   size_t i)
 {
-    return (struct hw_alloc_row){.dump = dump,
-                                 .callsite = {a->callsite[i]},
-                                 .type = {a->type ? a->type[i] : 0},
-                                 .samples = hw_alloc_samples(a, i),
-                                 .count = hw_alloc_count(a, i),
-                                 .size = hw_alloc_size(a, i),
-                                 .idle = hw_alloc_idle(a, i),
-                                 .variance = a->variance ? (double)a->variance[i] : 0};
+    struct hw_alloc_row row = {.dump = dump,
+                               .callsite = {a->callsite[i]},
+                               .type = {a->type ? a->type[i] : 0},
+                               .samples = hw_alloc_samples(a, i),
+                               .count = hw_alloc_count(a, i),
+                               .size = hw_alloc_size(a, i),
+                               .idle = hw_alloc_idle(a, i),
+                               .variance = a->variance ? (double)a->variance[i] : 0};
+    if (a->variance_objects) {
+        row.variance_objects = a->variance_objects[i];
+        row.variance_alloc_space = a->variance_alloc_space[i];
+        row.variance_alloc_objects = a->variance_alloc_objects[i];
+    }
+    return row;
 }
 
 static inline struct hw_alloc_row hw_alloc_row_get(const struct hw_alloc_rows *a, size_t i)

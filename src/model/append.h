@@ -3,9 +3,10 @@
  *
  * Why:     merging profiles of several files: the same stack in two files is one stack.
  * Shapes:  mappings, frames, names and symbol sets are interned anew; a mapping is the same when
- * all of it is (build id, path, addresses), so that functions of one binary meet. Owns:    nothing;
- * `into` copies what it needs. `into` must not be frozen, `from` is only read. Errors:  HW_ENOMEM,
- * HW_ELIMIT. On error `into` holds part of it. Cost:    O(frames + callsites) of `from`.
+ *          all of it is (build id, path, addresses), so that functions of one binary meet.
+ * Owns:    nothing; `into` copies what it needs. `into` must not be frozen, `from` is only read.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. On error `into` holds part of it.
+ * Cost:    O(frames + callsites) of `from`.
  */
 #ifndef HW_MODEL_APPEND_H
 #define HW_MODEL_APPEND_H

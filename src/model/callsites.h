@@ -4,13 +4,14 @@
  * Why:     sampled callstacks share most of their frames. The daemon's counters and the readers'
  *          tables both need "same callstack, same number", so both use this one set of tables.
  * Shapes:  frames come root first, 1..HW_MAX_CALLSITE_DEPTH of them (our own recorder cuts at
- *          HW_MAX_FRAMES; files of others may be deeper). Ids are dense from 0 and never move.
- *          A leaf's callsite id names a whole callstack.
+ *          HW_MAX_FRAMES; files of others may be deeper). Ids are dense from 0 and never move. A
+ *          leaf's callsite id names a whole callstack.
  * Units:   rel_pc = pc - start + offset + load_bias (the ELF's own space); depth: root = 0.
  * Owns:    every row, and the strings (hw_strings made here, borrowed by callers).
  * Errors:  HW_ENOMEM, HW_ELIMIT (no ids left), HW_EINVAL (empty or too deep). On error the tables
- * are as they were. Threads: one owner at a time; any number of readers once frozen. Source:
- * stack_profile_mapping, stack_profile_frame, stack_profile_callsite of spec/sql.md
+ *          are as they were.
+ * Threads: one owner at a time; any number of readers once frozen.
+ * Source:  stack_profile_mapping, stack_profile_frame, stack_profile_callsite of spec/sql.md
  */
 #ifndef HW_MODEL_CALLSITES_H
 #define HW_MODEL_CALLSITES_H

@@ -24,7 +24,9 @@
 #include "base/vec.h"
 #include "model/ids.h"
 
-/* X(name, number in the trace); ROOT_x and KIND_x are also the names that SQL shows. */
+/* X(name, number in the trace); ROOT_x and KIND_x are also the names that SQL shows. COMPILED_CODE
+ * is ours: an object that compiled code names is held by it, but mostly only because a field holds
+ * it, too. So it is a root where no other leads to it. */
 #define HW_ROOT_TYPES(X)                                                                           \
     X(UNKNOWN, 0)                                                                                  \
     X(JNI_GLOBAL, 1)                                                                               \
@@ -40,7 +42,8 @@
     X(DEBUGGER, 11)                                                                                \
     X(REFERENCE_CLEANUP, 12)                                                                       \
     X(VM_INTERNAL, 13)                                                                             \
-    X(JNI_MONITOR, 14)
+    X(JNI_MONITOR, 14)                                                                             \
+    X(COMPILED_CODE, 15)
 
 #define HW_CLASS_KINDS(X)                                                                          \
     X(UNKNOWN, 0)                                                                                  \
@@ -161,7 +164,8 @@ struct hw_heap_thread {
     bool is_daemon;
 };
 
-/* Of a root that a thread holds. One object may be several such roots, and others as well. */
+/* Of a root that a thread holds. One object may be several such roots, and others as well; what
+ * compiled code names may be none. */
 struct hw_heap_holder {
     uint32_t object;
     uint8_t root_type; /* enum hw_root_type */
@@ -172,10 +176,11 @@ struct hw_heap_holder {
 };
 
 enum hw_object_flags {
-    HW_OBJECT_ROOT = 0x0f, /* enum hw_root_type + 1; 0 = no root */
-    HW_OBJECT_HEAP = 0x30, /* enum hw_heap_type << 4 */
-    HW_OBJECT_REACHABLE = 0x40,
-    HW_OBJECT_NATIVE = 0x80 /* is in `native` */
+    HW_OBJECT_ROOT = 0x1f, /* enum hw_root_type + 1; 0 = no root */
+    HW_OBJECT_HEAP = 0x60, /* enum hw_heap_type << HW_OBJECT_HEAP_SHIFT */
+    HW_OBJECT_HEAP_SHIFT = 5,
+    HW_OBJECT_REACHABLE = 0x80,
+    HW_OBJECT_NATIVE = 0x100 /* is in `native` */
 };
 
 struct hw_heap_graph {
@@ -193,7 +198,7 @@ struct hw_heap_graph {
 
     uint32_t *type;      /* by object: class */
     int64_t *self_size;  /* by object; -1 = referred to but never described */
-    uint8_t *flags;      /* by object: enum hw_object_flags */
+    uint16_t *flags;     /* by object: enum hw_object_flags */
     uint32_t *first_ref; /* by object, and one more */
     uint32_t *ref_owned; /* by reference: object; HW_ID_NONE = null */
     uint32_t *ref_owner; /* by reference: object */
@@ -238,7 +243,7 @@ static inline bool hw_object_is_reachable(const struct hw_heap_graph *g, uint32_
 
 static inline enum hw_heap_type hw_object_heap_type(const struct hw_heap_graph *g, uint32_t o)
 {
-    return (enum hw_heap_type)((g->flags[o] & HW_OBJECT_HEAP) >> 4);
+    return (enum hw_heap_type)((g->flags[o] & HW_OBJECT_HEAP) >> HW_OBJECT_HEAP_SHIFT);
 }
 
 /* What it weighs in sums: an object that was never described weighs nothing. */

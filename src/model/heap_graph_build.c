@@ -49,7 +49,7 @@ struct hw_graph_builder {
     HW_VEC(uint64_t) ids; /* by object, as are the next four */
     HW_VEC(uint32_t) type;
     HW_VEC(int64_t) self_size;
-    HW_VEC(uint8_t) flags;
+    HW_VEC(uint16_t) flags;
     HW_VEC(uint32_t) first_ref;
     HW_VEC(uint64_t) targets; /* by reference */
     HW_VEC(uint32_t) ref_field;
@@ -183,7 +183,7 @@ int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
     b->ids.v[n] = o->id;
     b->type.v[n] = type;
     b->self_size.v[n] = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size;
-    b->flags.v[n] = (uint8_t)((unsigned)o->heap_type << 4);
+    b->flags.v[n] = (uint16_t)((unsigned)o->heap_type << HW_OBJECT_HEAP_SHIFT);
     b->first_ref.v[n] = (uint32_t)b->targets.n;
     b->ids.n = b->type.n = b->self_size.n = b->flags.n = b->first_ref.n = n + 1;
     return HW_OK;
@@ -433,14 +433,15 @@ static void make_root(struct hw_heap_graph *g, uint32_t o, enum hw_root_type typ
     if (hw_object_is_root(g, o) && root_rank(hw_object_root_type(g, o)) <= root_rank(type))
         return;
     unsigned others = g->flags[o] & ~(unsigned)HW_OBJECT_ROOT;
-    g->flags[o] = (uint8_t)(others | ((unsigned)type + 1));
+    g->flags[o] = (uint16_t)(others | ((unsigned)type + 1));
 }
 
 static void make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g)
 {
     uint32_t o;
     for (size_t i = 0; i < b->roots.n; i++)
-        if (hw_graph_find(b, b->roots.v[i].object, &o))
+        if (b->roots.v[i].type != HW_ROOT_COMPILED_CODE &&
+            hw_graph_find(b, b->roots.v[i].object, &o))
             make_root(g, o, b->roots.v[i].type);
     for (o = 0; o < g->n_described; o++) {
         enum hw_heap_type t = hw_object_heap_type(g, o);
@@ -585,7 +586,7 @@ static int mark_reachable(struct hw_heap_graph *g)
     for (uint32_t root = 0; rc == HW_OK && root < g->n_objects; root++) {
         if (!hw_object_is_root(g, root) || hw_object_is_reachable(g, root))
             continue;
-        g->flags[root] = (uint8_t)(g->flags[root] | HW_OBJECT_REACHABLE);
+        g->flags[root] |= HW_OBJECT_REACHABLE;
         if (hw_vec_push(&open, root) < 0)
             rc = HW_ENOMEM;
         while (rc == HW_OK && open.n) {
@@ -594,7 +595,7 @@ static int mark_reachable(struct hw_heap_graph *g)
                 uint32_t to = g->ref_owned[r];
                 if (to == HW_ID_NONE || hw_object_is_reachable(g, to) || !hw_ref_is_strong(g, o, r))
                     continue;
-                g->flags[to] = (uint8_t)(g->flags[to] | HW_OBJECT_REACHABLE);
+                g->flags[to] |= HW_OBJECT_REACHABLE;
                 if (hw_vec_push(&open, to) < 0)
                     rc = HW_ENOMEM;
             }
@@ -602,6 +603,20 @@ static int mark_reachable(struct hw_heap_graph *g)
     }
     hw_vec_done(&open);
     return rc;
+}
+
+/* After the others: what compiled code names and no other root leads to. */
+static int mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    uint32_t o;
+    bool any = false;
+    for (size_t i = 0; i < b->roots.n; i++)
+        if (b->roots.v[i].type == HW_ROOT_COMPILED_CODE &&
+            hw_graph_find(b, b->roots.v[i].object, &o) && !hw_object_is_reachable(g, o)) {
+            make_root(g, o, HW_ROOT_COMPILED_CODE);
+            any = true;
+        }
+    return any ? mark_reachable(g) : HW_OK;
 }
 
 /* ---- all of it ---- */
@@ -668,7 +683,9 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
     take_columns(b, g);
     make_roots(b, g);
     rc = imply_superclasses(b, g);
-    return rc < 0 ? rc : mark_reachable(g);
+    if (rc == HW_OK)
+        rc = mark_reachable(g);
+    return rc < 0 ? rc : mark_named_by_code(b, g);
 }
 
 int hw_graph_finish(struct hw_graph_builder *b, struct hw_heap_graph **out,

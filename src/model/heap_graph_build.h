@@ -12,7 +12,7 @@
  *          caller's strings.
  * Errors:  HW_ENOMEM, HW_ELIMIT (more than 2^32 - 2 objects, references). What is wrong with the
  *          input is counted (struct hw_graph_faults), not an error.
- * Cost:    linear but for a search of O(log) in an object index; 36 bytes an object and 16 bytes a
+ * Cost:    linear but for a search of O(log) in an object index; 37 bytes an object and 16 bytes a
  *          reference while building.
  */
 #ifndef HW_MODEL_HEAP_GRAPH_BUILD_H

@@ -220,8 +220,9 @@ static int find_path(struct hw_profile *p, uint32_t process, const char *path, u
     return rc;
 }
 
-/* What the recorder itself holds lies in the process's allocator: charged to `tracing` only. */
-static int link_tracing(struct hw_profile *p, uint32_t process)
+/* What the recorder itself holds lies in the process's allocator: charged to `tracing` only,
+ * unless that told itself what it owns. */
+static int link_tracing(struct hw_profile *p, uint32_t process, const bool *owns)
 {
     struct hw_memory_dumps *m = &p->memory;
     struct hw_memory_node *overhead;
@@ -231,7 +232,8 @@ static int link_tracing(struct hw_profile *p, uint32_t process)
         rc = find_path(p, process, "winheap", &winheap);
     if (rc == HW_OK && tracing != HW_ID_NONE)
         rc = find_path(p, process, "malloc", &plain);
-    if (rc < 0 || tracing == HW_ID_NONE || (winheap == HW_ID_NONE && plain == HW_ID_NONE))
+    if (rc < 0 || tracing == HW_ID_NONE || owns[tracing] ||
+        (winheap == HW_ID_NONE && plain == HW_ID_NONE))
         return rc;
     rc = hw_memory_node(p, process,
                         hw_bytes_str(winheap != HW_ID_NONE
@@ -244,6 +246,19 @@ static int link_tracing(struct hw_profile *p, uint32_t process)
                                .source = tracing,
                                .target = (uint32_t)(overhead - m->nodes.v)};
     return hw_vec_push(&m->edges, e) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* Behind the weak nodes' end: one that went has no overhead, and takes none with it. */
+static int link_all_tracing(struct hw_profile *p)
+{
+    struct hw_memory_dumps *m = &p->memory;
+    hw_autofree bool *owns = calloc(m->nodes.n + 1, sizeof *owns);
+    int rc = owns ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; owns && i < m->edges.n; i++)
+        owns[m->edges.v[i].source] = true;
+    for (uint32_t q = 0; rc == HW_OK && q < m->processes.n; q++)
+        rc = link_tracing(p, q, owns);
+    return rc;
 }
 
 /* ---- the order of rows ---- */
@@ -307,15 +322,13 @@ int hw_memory_dumps_finish(struct hw_profile *p)
 {
     struct hw_memory_dumps *m = &p->memory;
     struct hw_memory_children c = {0};
-    int rc = HW_OK;
     if (m->nodes.n == 0)
         return HW_OK;
-    for (uint32_t q = 0; rc == HW_OK && q < m->processes.n; q++)
-        rc = link_tracing(p, q);
-    if (rc == HW_OK)
-        rc = link_edges(m);
+    int rc = link_edges(m);
     if (rc == HW_OK)
         rc = hw_memory_drop_weak(m);
+    if (rc == HW_OK)
+        rc = link_all_tracing(p);
     if (rc == HW_OK)
         rc = hw_memory_sizes(p);
     if (rc == HW_OK)

@@ -2,12 +2,15 @@
  * memory_dump.h - memory-infra dumps: per process a tree of named nodes, and who owns what
  *
  * Why:     programs count their own memory by purpose; a piece counted by two of them is to be
- * charged once. That is what effective sizes are. Shapes:  fill (snapshot, process, nodes, edges),
- * then finish once: it makes missing parents, links `tracing` to the allocator it lives in, and
- * computes sizes. Afterwards rows of one process stand together, parents before children. Units:
- * bytes. Owns:    its rows; strings and args belong to the profile. Errors:  HW_ENOMEM, HW_ELIMIT,
- * HW_EINVAL (an id twice). What is inconsistent (a node twice, an edge to nowhere, rings of owners)
- * is left out and counted in n_bad. Source:  spec/trace-format.md 12, spec/memory-infra.md 6.1
+ *          charged once. That is what effective sizes are.
+ * Shapes:  fill (snapshot, process, nodes, edges), then finish once: it makes missing parents,
+ *          links `tracing` to the allocator it lives in, and computes sizes. Afterwards rows of one
+ *          process stand together, parents before children.
+ * Units:   bytes.
+ * Owns:    its rows; strings and args belong to the profile.
+ * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an id twice). What is inconsistent (a node twice, an
+ *          edge to nowhere, rings of owners) is left out and counted in n_bad.
+ * Source:  spec/trace-format.md 12, spec/memory-infra.md 6.1
  */
 #ifndef HW_MODEL_MEMORY_DUMP_H
 #define HW_MODEL_MEMORY_DUMP_H
@@ -41,6 +44,7 @@ struct hw_memory_node {
     hw_str_id path;   /* the whole one */
     uint32_t arg_set; /* HW_ID_NONE = none */
     bool has_size, weak;
+    bool told_size;   /* told, or taken over from what it owns: not only added up */
     bool told;        /* by a process, not only made for its children */
     bool unspecified; /* made by us: what its parent has beyond its other children */
     uint64_t size, effective_size;

@@ -5,12 +5,14 @@
  */
 #include "model/memory_sizes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "model/memory_attributes.h"
 #include "model/memory_dump.h"
 #include "model/profile.h"
 
@@ -186,19 +188,30 @@ static uint64_t add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
 
-/* A child that owns something else below the same node is counted there already. */
-static bool children_sum(const struct sizes *s, uint32_t node, uint64_t *sum)
+/* What the leaves below a node hold, and the unspecified parts of what is between. A node that owns
+ * another one below the same ancestor is counted there already, with all that is below it: which
+ * nodes these are differs from ancestor to ancestor, so children's sums do not add up to it. */
+static bool descendants_sum(const struct sizes *s, uint32_t top, const uint64_t *missing,
+                            uint64_t *sum)
 {
     const struct hw_memory_dumps *m = s->m;
+    uint32_t k = s->children.first[top];
     bool any = false;
     *sum = 0;
-    for (uint32_t k = s->children.first[node]; k != HW_ID_NONE; k = s->children.next[k]) {
-        const struct hw_memory_node *c = &m->nodes.v[k];
-        if (!c->has_size ||
-            (s->owns[k] != HW_ID_NONE && is_below(m, m->edges.v[s->owns[k]].target, node)))
+    while (k != HW_ID_NONE) {
+        bool is_leaf = s->children.first[k] == HW_ID_NONE;
+        bool counted = s->owns[k] != HW_ID_NONE && is_below(m, m->edges.v[s->owns[k]].target, top);
+        if (!counted && (is_leaf ? m->nodes.v[k].has_size : missing[k] > 0)) {
+            *sum = add(*sum, is_leaf ? m->nodes.v[k].size : missing[k]);
+            any = true;
+        }
+        if (!counted && !is_leaf) {
+            k = s->children.first[k];
             continue;
-        *sum = add(*sum, c->size);
-        any = true;
+        }
+        while (k != top && s->children.next[k] == HW_ID_NONE)
+            k = m->nodes.v[k].parent;
+        k = k == top ? HW_ID_NONE : s->children.next[k];
     }
     return any;
 }
@@ -224,12 +237,33 @@ static void size_nodes(struct sizes *s, uint64_t *missing)
         uint32_t at = s->order[i];
         struct hw_memory_node *n = &s->m->nodes.v[at];
         uint64_t sum, owner;
-        bool has_sum = children_sum(s, at, &sum), has_owner = largest_owner(s, at, &owner);
+        bool has_sum = descendants_sum(s, at, missing, &sum),
+             has_owner = largest_owner(s, at, &owner);
         n->has_size = n->has_size || has_sum || has_owner;
         n->size = sum > n->size ? sum : n->size;
         n->size = owner > n->size ? owner : n->size;
         missing[at] = s->children.first[at] != HW_ID_NONE && n->has_size ? n->size - sum : 0;
     }
+}
+
+/* An owner that tells no size has that of the global node it owns, before anything is added up. */
+static void inherit_sizes(struct sizes *s)
+{
+    struct hw_memory_dumps *m = s->m;
+    for (size_t i = m->nodes.n; i-- > 0;) { /* what is owned before its owners */
+        const struct hw_memory_node *n = &m->nodes.v[s->order[i]];
+        if (!n->has_size || m->processes.v[n->process].upid.v != HW_ID_NONE)
+            continue;
+        for (uint32_t e = s->first_owner[s->order[i]]; e != HW_ID_NONE; e = s->next_owner[e]) {
+            struct hw_memory_node *owner = &m->nodes.v[m->edges.v[e].source];
+            if (owner->has_size)
+                continue;
+            owner->has_size = true;
+            owner->size = n->size;
+        }
+    }
+    for (size_t i = 0; i < m->nodes.n; i++)
+        m->nodes.v[i].told_size = m->nodes.v[i].has_size;
 }
 
 static int add_unspecified(struct hw_profile *p, const uint64_t *missing, size_t n)
@@ -348,6 +382,15 @@ static void spread_down(struct sizes *s, uint32_t at)
         s->all_owning[at] = is_root ? 1 : s->all_owning[n->parent];
 }
 
+/* The fraction cut off; 14.999… is 15 whose thirds did not add up. */
+static uint64_t whole_bytes(double bytes)
+{
+    double nearest = floor(bytes + 0.5);
+    if (fabs(nearest - bytes) > bytes * 1e-14 + 1e-9)
+        nearest = floor(bytes);
+    return nearest < 1.8e19 ? (uint64_t)nearest : UINT64_MAX;
+}
+
 static void sum_up(struct sizes *s, uint32_t at)
 {
     struct hw_memory_node *n = &s->m->nodes.v[at];
@@ -358,9 +401,7 @@ static void sum_up(struct sizes *s, uint32_t at)
     else
         for (uint32_t k = s->children.first[at]; k != HW_ID_NONE; k = s->children.next[k])
             s->effective[at] += s->effective[k];
-    /* Whole bytes, the fraction cut off; 14.999… is 15 whose thirds did not add up. */
-    double bytes = s->effective[at] * (1 + 1e-12) + 1e-9;
-    n->effective_size = bytes < 1.8e19 ? (uint64_t)bytes : UINT64_MAX;
+    n->effective_size = whole_bytes(s->effective[at]);
 }
 
 static int effective_sizes(struct sizes *s)
@@ -409,7 +450,9 @@ int hw_memory_sizes(struct hw_profile *p)
     if (rc == HW_OK && !missing)
         rc = HW_ENOMEM;
     if (rc == HW_OK) {
+        inherit_sizes(&s);
         size_nodes(&s, missing);
+        rc = hw_memory_attributes(p, s.order, s.first_owner, s.next_owner, &s.children);
         drop_ring_edges(&s);
     }
     free_all(&s);

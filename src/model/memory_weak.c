@@ -63,7 +63,7 @@ static void drop_made(struct weak *w)
     }
 }
 
-static void close_up(struct weak *w)
+static int close_up(struct weak *w)
 {
     struct hw_memory_dumps *m = w->m;
     uint32_t *place = w->left;
@@ -78,6 +78,12 @@ static void close_up(struct weak *w)
         m->nodes.v[kept++] = n;
     }
     m->nodes.n = kept;
+    hw_map64_done(&m->by_path);
+    for (size_t i = 0; i < kept; i++) {
+        const struct hw_memory_node *n = &m->nodes.v[i];
+        if (hw_map64_put(&m->by_path, (uint64_t)n->process << 32 | n->path.v, i) < 0)
+            return HW_ENOMEM;
+    }
     kept = 0;
     for (size_t i = 0; i < m->edges.n; i++) {
         struct hw_memory_edge e = m->edges.v[i];
@@ -88,6 +94,7 @@ static void close_up(struct weak *w)
         m->edges.v[kept++] = e;
     }
     m->edges.n = kept;
+    return HW_OK;
 }
 
 static int begin(struct weak *w)
@@ -121,7 +128,7 @@ int hw_memory_drop_weak(struct hw_memory_dumps *m)
         rc = spread(&w);
     if (rc == HW_OK) {
         drop_made(&w);
-        close_up(&w);
+        rc = close_up(&w);
     }
     hw_memory_children_done(&w.children);
     free(w.first_owner);

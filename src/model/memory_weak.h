@@ -2,9 +2,12 @@
  * memory_weak.h - nodes of memory dumps that no process really has
  *
  * Why:     processes that share memory all tell of it; those that cannot know whether it still
- * exists tell so weakly, and without a strong one it is not there. Shapes:  called once edges have
- * their nodes, before sizes are computed. Nodes move; a node of several processes is weak when all
- * of them say so. Errors:  HW_ENOMEM. Threads: one owner at a time. Source:  spec/memory-infra.md 6
+ *          exists tell so weakly, and without a strong one it is not there.
+ * Shapes:  called once edges have their nodes, before sizes are computed. Nodes move; a node of
+ *          several processes is weak when all of them say so.
+ * Errors:  HW_ENOMEM.
+ * Threads: one owner at a time.
+ * Source:  spec/memory-infra.md 6
  */
 #ifndef HW_MODEL_MEMORY_WEAK_H
 #define HW_MODEL_MEMORY_WEAK_H

@@ -53,7 +53,8 @@ enum hw_dump_flags {
     HW_DUMP_KEEPS_PEAK = 256,     /* maxima between the dumps are dumps of their own */
     HW_DUMP_KNOWS_VARIANCE = 512, /* by its recorder: a row without variance is exact */
     HW_DUMP_BASE =
-        1024 /* what was held before the file begins: nothing of it counts as allocated */
+        1024, /* what was held before the file begins: nothing of it counts as allocated */
+    HW_DUMP_ALL_VARIANCES = 2048, /* rows have those of all figures, not of live bytes alone */
 };
 
 /* One dump of one heap of one process. */

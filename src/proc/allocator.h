@@ -3,8 +3,9 @@
  *
  * Why:     a person who is about to record wants to know; figures of the allocator depend on it.
  * Shapes:  the name of the first library that brings a malloc, in the order in which they win:
- * "jemalloc", "tcmalloc", "mimalloc", "glibc", "musl", "bionic". NULL: none of them is mapped, so
- * an allocator is linked into the program, if it has one. Threads: pure.
+ *          "jemalloc", "tcmalloc", "mimalloc", "glibc", "musl", "bionic". NULL: none of them is
+ *          mapped, so an allocator is linked into the program, if it has one.
+ * Threads: pure.
  */
 #ifndef HW_PROC_ALLOCATOR_H
 #define HW_PROC_ALLOCATOR_H

@@ -18,7 +18,7 @@ struct hw_map;
 /* path as the target sees it; uid: its owner's. */
 int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err);
 /* The same for a file that the target is said to have written in a folder where others write, too:
- * the last part of the path is no link. */
+ * the last part of the path is no link, and another user's file is one that everybody may read. */
 int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
                          struct hw_error *err);
 /* The file behind a mapping, also when its path is gone (map_files, where the kernel lets us). */

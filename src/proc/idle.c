@@ -106,8 +106,9 @@ static int find_frames(const struct hw_idle *x, const uint64_t *pages, size_t n,
             uint64_t e = rc < 0 ? 0 : run[j]; /* not mapped any more */
             out[i + j] = (struct place){e & PRESENT ? e & FRAME : NO_FRAME, i + j};
             if ((e & PRESENT) && (e & FRAME) == 0)
-                return hw_fail(err, HW_EPERM, 0,
-                               "pagemap hides the pages of memory: CAP_SYS_ADMIN is needed");
+                return hw_fail(
+                    err, HW_EPERM, 0,
+                    "/proc/PID/pagemap hides where pages lie: that takes root (CAP_SYS_ADMIN)");
             if (e & PRESENT)
                 out[i + j].frame = first_of(x, e & FRAME);
         }

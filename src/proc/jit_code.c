@@ -1,11 +1,13 @@
 /*
- * jit_code.c - two sorted lists: the few entries that came last lie in front of all others
+ * jit_code.c - three sorted lists: the few entries that came last lie in front of all others
  *
  *     recent     |----B----|      |-C-|
- *     settled  |--A1--|-----A2------|---A3---|        found: A1 B A2 C A3
+ *     middle   |--A1--|-----A2------|
+ *     settled                         |---A3---|      found: A1 B A2 C A3
  *
- * An entry cuts what it covers out of `recent` at once and out of `settled` when `recent` is full
- * and the two become one. So a program with 10^5 functions does not move 10^5 rows for each.
+ * An entry cuts what it covers out of `recent` at once. A full list and the one behind it become
+ * one, and what is covered goes. So each of 10^6 functions moves some 200 rows. (With two lists it
+ * was 1000: 4 MB of a map took seconds, and the thread reads other targets' rings, too.)
  */
 #include "proc/jit_code.h"
 
@@ -16,11 +18,13 @@
 
 #include "base/banned.h"
 
-#define MAX_RECENT 1024u
+#define MAX_RECENT 256u
+#define MAX_MIDDLE 16384u
 
 void hw_jit_code_done(struct hw_jit_code *c)
 {
     hw_vec_done(&c->settled);
+    hw_vec_done(&c->middle);
     hw_vec_done(&c->recent);
     hw_arena_done(&c->arena);
     hw_map64_done(&c->files);
@@ -29,7 +33,7 @@ void hw_jit_code_done(struct hw_jit_code *c)
 
 size_t hw_jit_code_bytes(const struct hw_jit_code *c)
 {
-    return (c->settled.cap + c->recent.cap) * sizeof *c->recent.v + c->arena.total +
+    return (c->settled.cap + c->middle.cap + c->recent.cap) * sizeof *c->recent.v + c->arena.total +
            hw_map64_bytes(&c->files);
 }
 
@@ -56,6 +60,8 @@ static const struct hw_jit_range *find_in(const hw_jit_ranges *r, uint64_t addre
 const struct hw_jit_range *hw_jit_code_find(const struct hw_jit_code *c, uint64_t address)
 {
     const struct hw_jit_range *r = find_in(&c->recent, address);
+    if (!r)
+        r = find_in(&c->middle, address);
     return r ? r : find_in(&c->settled, address);
 }
 
@@ -99,17 +105,25 @@ static void merge(const hw_jit_ranges *under, const hw_jit_ranges *over, hw_jit_
         out->v[out->n++] = over->v[k++];
 }
 
-static int settle(struct hw_jit_code *c)
+/* The second becomes part of the first, and is empty then. */
+static int join(struct hw_jit_code *c, hw_jit_ranges *under, hw_jit_ranges *over)
 {
     hw_jit_ranges out = {0};
-    /* Each recent one cuts at most one range into two. */
-    if (hw_vec_reserve(&out, c->settled.n + 2 * c->recent.n + 1) < 0)
+    /* Each of those in front cuts at most one range into two. */
+    if (hw_vec_reserve(&out, under->n + 2 * over->n + 1) < 0)
         return HW_ENOMEM;
-    merge(&c->settled, &c->recent, &out);
-    hw_vec_done(&c->settled);
-    c->settled = out;
-    hw_vec_clear(&c->recent);
+    merge(under, over, &out);
+    c->n_moved += out.n;
+    hw_vec_done(under);
+    *under = out;
+    hw_vec_clear(over);
     return HW_OK;
+}
+
+static int settle(struct hw_jit_code *c)
+{
+    int rc = join(c, &c->middle, &c->recent);
+    return rc < 0 || c->middle.n < MAX_MIDDLE ? rc : join(c, &c->settled, &c->middle);
 }
 
 static int put(struct hw_jit_code *c, const struct hw_jit_range *add)
@@ -133,6 +147,7 @@ static int put(struct hw_jit_code *c, const struct hw_jit_range *add)
         piece[n] = r->v[end - 1];
         piece[n++].lo = add->hi;
     }
+    c->n_moved += r->n - end;
     memmove(r->v + first + n, r->v + end, (r->n - end) * sizeof *r->v);
     memcpy(r->v + first, piece, n * sizeof *piece);
     r->n = r->n - (end - first) + n;

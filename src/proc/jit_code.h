@@ -46,7 +46,9 @@ typedef HW_VEC(struct hw_jit_range) hw_jit_ranges;
 
 struct hw_jit_code {
     hw_jit_ranges settled; /* sorted, disjoint */
-    hw_jit_ranges recent;  /* the same, few, and in front of settled */
+    hw_jit_ranges middle;  /* the same, fewer, and in front of settled */
+    hw_jit_ranges recent;  /* the same, few, and in front of middle */
+    uint64_t n_moved;      /* ranges that were written again: what adding costs */
     struct hw_arena arena;
     struct hw_map64 files; /* hash of a file's name → the copy */
     uint32_t n_entries;

@@ -137,7 +137,7 @@ int hw_maps_read(int proc_dir, struct hw_maps *out, struct hw_error *err)
         return rc;
     rc = hw_maps_parse(text, n, out);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "list of mappings");
+        return hw_fail(err, rc, 0, "list of mappings:");
     return HW_OK;
 }
 

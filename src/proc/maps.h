@@ -2,12 +2,14 @@
  * maps.h - the text of /proc/PID/maps → sorted ranges
  *
  * Why:     unwinding, naming and the table service ask "what lies at this address?". The text is
- * the target's: names may hold anything, so every line is checked and bad ones are dropped. Shapes:
- * entries sorted by start, disjoint. path is "" for anonymous memory, without the " (deleted)"
- * suffix, with the kernel's octal escapes undone. Units:   addresses are the target's; offset is
- * the file offset of start. Owns:    its entries and one copy of the names. Errors:  HW_ENOMEM,
- * HW_ELIMIT (more than HW_MAPS_MAX_ENTRIES), HW_ESYS, HW_EGONE. Threads: one owner at a time; any
- * number of readers once filled.
+ *          the target's: names may hold anything, so every line is checked and bad ones are
+ *          dropped.
+ * Shapes:  entries sorted by start, disjoint. path is "" for anonymous memory, without the "
+ *          (deleted)" suffix, with the kernel's octal escapes undone.
+ * Units:   addresses are the target's; offset is the file offset of start.
+ * Owns:    its entries and one copy of the names.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (more than HW_MAPS_MAX_ENTRIES), HW_ESYS, HW_EGONE.
+ * Threads: one owner at a time; any number of readers once filled.
  */
 #ifndef HW_PROC_MAPS_H
 #define HW_PROC_MAPS_H

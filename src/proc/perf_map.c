@@ -47,7 +47,7 @@ static int read_line(struct hw_jit_code *c, const uint8_t *p, const uint8_t *end
 int hw_perf_map_read(struct hw_jit_code *c, struct hw_bytes piece, bool last, size_t *used,
                      uint64_t *n_bad)
 {
-    const uint8_t *p = piece.p, *end = piece.p + piece.n;
+    const uint8_t *p = piece.p, *end = hw_bytes_end(piece);
     int rc = HW_OK;
     while (p < end && rc == HW_OK) {
         const uint8_t *eol = memchr(p, '\n', (size_t)(end - p));

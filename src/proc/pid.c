@@ -27,11 +27,24 @@
 #endif
 
 #define SMALL_FILE (64u * 1024)
+#define PIECE      4096u
+#define MAX_TASKS  65536 /* looked at of one process */
 
 bool hw_pid_alive(const struct hw_pid *p)
 {
     struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
     return p->pidfd >= 0 && poll(&f, 1, 0) == 0;
+}
+
+/* Why nothing could be read of it: it lives on when only our own descriptors ran out. */
+static int fail_open(const struct hw_pid *p, struct hw_error *err)
+{
+    if (hw_pid_alive(p)) {
+        hw_autofd int spare = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 0);
+        if (spare < 0)
+            return hw_fail_sys(err, "process %d cannot be looked at", p->pid);
+    }
+    return hw_fail(err, HW_EGONE, 0, "process %d has ended", p->pid);
 }
 
 /* Takes over pidfd. */
@@ -44,8 +57,9 @@ static int open_rest(int32_t pid, int pidfd, struct hw_pid *out, struct hw_error
     p.dir = number > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     struct hw_proc_stat st;
     if (p.dir < 0 || hw_proc_stat(p.dir, &st) < 0 || !hw_pid_alive(&p)) {
+        int rc = fail_open(&p, err);
         hw_pid_done(&p);
-        return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
+        return rc;
     }
     p.start_ticks = st.start_ticks;
     *out = p;
@@ -72,6 +86,8 @@ int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_erro
         return open_rest(pid, pidfd, out, err);
     if (errno == ENOPROTOOPT) /* an older kernel */
         return hw_pid_open(pid, out, err);
+    if (errno == EMFILE || errno == ENFILE)
+        return hw_fail_sys(err, "process %d cannot be looked at", pid);
     return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
 }
 
@@ -84,11 +100,27 @@ void hw_pid_done(struct hw_pid *p)
     p->pidfd = p->dir = -1;
 }
 
+/* A file that the kernel makes in one piece: a read that leaves room has all of it. NULL = it
+ * cannot be read; *large is the caller's. */
+static const char *read_whole(int dir, const char *name, char piece[PIECE], char **large)
+{
+    size_t n;
+    hw_autofd int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, piece, PIECE - 1);
+    if (got < 0)
+        return NULL;
+    if ((size_t)got == PIECE - 1)
+        return hw_file_read(dir, name, SMALL_FILE, large, &n, NULL) < 0 ? NULL : *large;
+    piece[got] = '\0';
+    return piece;
+}
+
 int hw_proc_stat(int proc_dir, struct hw_proc_stat *out)
 {
-    hw_autofree char *text = NULL;
-    size_t n;
-    if (hw_file_read(proc_dir, "stat", SMALL_FILE, &text, &n, NULL) < 0)
+    char piece[PIECE];
+    hw_autofree char *large = NULL;
+    const char *text = read_whole(proc_dir, "stat", piece, &large);
+    if (!text)
         return HW_EGONE;
     /* The name in brackets may hold anything, also ") R 1": the last bracket counts. */
     const char *p = strrchr(text, ')');
@@ -114,6 +146,21 @@ static uint64_t status_number(const char *text, const char *key)
     return p ? strtoull(p + strlen(key), NULL, 10) : 0;
 }
 
+static uint64_t status_hex(const char *text, const char *key)
+{
+    const char *p = strstr(text, key);
+    return p ? strtoull(p + strlen(key), NULL, 16) : 0;
+}
+
+/* Real, effective, saved, of the file system. */
+static void four_ids(const char *text, const char *key, uint32_t *const out[4])
+{
+    const char *p = strstr(text, key);
+    char *end = p ? (char *)(uintptr_t)p + strlen(key) : NULL;
+    for (int i = 0; i < 4 && p; i++)
+        *out[i] = (uint32_t)strtoul(end, &end, 10);
+}
+
 void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
 {
     *out = (struct hw_proc_status){0};
@@ -123,12 +170,10 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     out->tracer_pid = (int32_t)status_number(text, "\nTracerPid:");
     out->seccomp = (int32_t)status_number(text, "\nSeccomp:");
     out->seccomp_filters = status_number(text, "\nSeccomp_filters:");
-    const char *uids = strstr(text, "\nUid:");
-    if (uids) {
-        char *end;
-        out->uid = (uint32_t)strtoul(uids + 5, &end, 10);
-        out->euid = (uint32_t)strtoul(end, NULL, 10);
-    }
+    four_ids(text, "\nUid:", (uint32_t *[]){&out->uid, &out->euid, &out->suid, &out->fsuid});
+    four_ids(text, "\nGid:", (uint32_t *[]){&out->gid, &out->egid, &out->sgid, &out->fsgid});
+    out->cap_permitted = status_hex(text, "\nCapPrm:");
+    out->cap_effective = status_hex(text, "\nCapEff:");
     const char *ns = strstr(text, "\nNSpid:");
     if (ns) {
         const char *p = ns + 7, *eol = strchr(p, '\n');
@@ -157,16 +202,27 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     }
 }
 
-int hw_proc_status(int proc_dir, struct hw_proc_status *out)
+static int read_status(int dir, const char *name, struct hw_proc_status *out)
 {
-    hw_autofree char *text = NULL;
-    size_t n;
-    if (hw_file_read(proc_dir, "status", SMALL_FILE, &text, &n, NULL) < 0)
+    char piece[PIECE];
+    hw_autofree char *large = NULL;
+    const char *text = read_whole(dir, name, piece, &large);
+    if (!text)
         return HW_EGONE;
     hw_proc_status_parse(text, out);
     out->ppid = hw_proc_pid_of(out->ppid);
     out->tracer_pid = hw_proc_pid_of(out->tracer_pid);
     return HW_OK;
+}
+
+int hw_proc_status(int proc_dir, struct hw_proc_status *out)
+{
+    return read_status(proc_dir, "status", out);
+}
+
+int hw_proc_own_status(struct hw_proc_status *out)
+{
+    return read_status(AT_FDCWD, "/proc/self/status", out);
 }
 
 int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
@@ -269,4 +325,34 @@ int hw_proc_children(int32_t pid, hw_pid_list *out)
     }
     hw_vec_done(&all);
     return rc;
+}
+
+/* The first thread of a process stays in the list when it has ended before the others. */
+static bool is_thread(int tasks, const char *name, int32_t inner)
+{
+    hw_autofd int dir = openat(tasks, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct hw_proc_status st;
+    struct hw_proc_stat now;
+    return dir >= 0 && hw_proc_status(dir, &st) == HW_OK && st.nspid == inner &&
+           hw_proc_stat(dir, &now) == HW_OK && now.state != 'Z' && now.state != 'X';
+}
+
+int hw_proc_has_thread(int proc_dir, int32_t inner)
+{
+    hw_autofd int tasks = openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char name[16];
+    if (tasks < 0)
+        return HW_EGONE;
+    (void)snprintf(name, sizeof name, "%d", inner); /* where the namespace is ours, too */
+    if (is_thread(tasks, name, inner))
+        return 1;
+    DIR *d = fdopendir(dup(tasks));
+    if (!d)
+        return HW_EGONE;
+    int n = 0, rc = 0;
+    const struct dirent *e;
+    while (rc == 0 && n++ < MAX_TASKS && (e = readdir(d)))
+        rc = e->d_name[0] != '.' && is_thread(tasks, e->d_name, inner);
+    (void)closedir(d); /* it was only read */
+    return n > MAX_TASKS ? HW_ELIMIT : rc;
 }

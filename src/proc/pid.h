@@ -44,7 +44,9 @@ int hw_proc_stat(int proc_dir, struct hw_proc_stat *out);
 
 struct hw_proc_status {
     int32_t tgid, ppid, tracer_pid;
-    uint32_t uid, euid;
+    uint32_t uid, euid, suid, fsuid;
+    uint32_t gid, egid, sgid, fsgid;
+    uint64_t cap_permitted, cap_effective;
     int32_t nspid; /* innermost */
     int32_t seccomp;
     uint64_t seccomp_filters; /* since Linux 5.9, else 0 */
@@ -53,6 +55,7 @@ struct hw_proc_status {
     char name[64];
 };
 int hw_proc_status(int proc_dir, struct hw_proc_status *out);
+int hw_proc_own_status(struct hw_proc_status *out);
 /* From text, for tests: any bytes. */
 void hw_proc_status_parse(const char *text, struct hw_proc_status *out);
 
@@ -75,5 +78,8 @@ int hw_proc_list(hw_pid_list *out);
  * namespace, 0 = in any. */
 int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out);
 int hw_proc_children(int32_t pid, hw_pid_list *out);
+/* Has the process a thread that its own pid namespace calls so? 1 = yes, 0 = no, or it has ended;
+ * HW_EGONE, HW_ELIMIT (it has too many): cannot be told. */
+int hw_proc_has_thread(int proc_dir, int32_t inner);
 
 #endif

@@ -162,5 +162,5 @@ int hw_schema_print_json(const struct hw_schema_message *m, struct hw_bytes mess
         rc = out->failed ? HW_ENOMEM : HW_OK;
     }
     hw_json_done(&j);
-    return rc < 0 ? hw_fail(err, rc, 0, "%s as JSON", m->name) : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "%s as JSON:", m->name) : HW_OK;
 }

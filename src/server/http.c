@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,11 +22,17 @@
 
 enum {
     MAX_CONNECTIONS = 256,
-    TIMEOUT_S = 60,
     GREETING_S = 5, /* for a connection that has not shown that it may ask */
+    CLOSE_MS = 100,
     HEADER_MEMORY = 128 << 10,
-    BACKLOG = 1024
+    BACKLOG = 1024,
+    MAX_THROWN = 64 << 20 /* of a body that was refused */
 };
+
+/* What every browser of the last ten years speaks: a stolen key opens no recorded traffic. */
+static const char tls_priorities[] =
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"
+    "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD:%SERVER_PRECEDENCE";
 
 /* ---- what was asked ---- */
 
@@ -60,16 +67,7 @@ const char *hw_http_query(const struct hw_http_request *req, const char *name)
     return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* What the library keeps for a connection; a handler cannot change the pointer, so it is to a box.
- */
-struct hw_http_box {
-    void *data;
-    int fd;       /* borrowed; valid as long as the box */
-    bool trusted; /* lock; a request of it passed the checks, with the token where one is needed */
-    bool shut;    /* lock */
-};
-
-static struct hw_http_box *box_of(struct MHD_Connection *c)
+struct hw_http_box *hw_http_box_of(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -78,7 +76,7 @@ static struct hw_http_box *box_of(struct MHD_Connection *c)
 
 void *hw_http_connection_data(struct hw_http_request *req)
 {
-    struct hw_http_box *box = box_of(req->connection);
+    struct hw_http_box *box = hw_http_box_of(req->connection);
     const struct hw_http_options *o = &req->server->o;
     if (box && !box->data && o->connection_new)
         box->data = o->connection_new(o->ctx);
@@ -202,24 +200,19 @@ static void answer_preflight(struct hw_http_request *req)
     hw_http_reply(req, MHD_HTTP_NO_CONTENT, NULL, NULL, 0);
 }
 
-static unsigned timeout_s(const struct hw_http *h)
+static uint64_t max_body_of(const struct hw_http_request *req)
 {
-    return h->o.timeout_s ? h->o.timeout_s : TIMEOUT_S;
+    uint64_t upload = req->server->o.max_upload;
+    if (req->route->max_body != HW_HTTP_MAX_UPLOAD)
+        return req->route->max_body;
+    return upload ? upload : UINT64_MAX;
 }
 
-/* From here on it is not closed for others, and may be silent for longer. */
-static void trust(struct hw_http_request *req)
+static const char *too_large_text(const struct hw_http_request *req)
 {
-    struct hw_http *h = req->server;
-    struct hw_http_box *box = box_of(req->connection);
-    pthread_mutex_lock(&h->lock);
-    bool first = box && !box->trusted;
-    if (first)
-        box->trusted = true;
-    pthread_mutex_unlock(&h->lock);
-    if (first)
-        (void)MHD_set_connection_option(req->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                        timeout_s(h)); /* else it is closed when idle */
+    return req->route->max_body == HW_HTTP_MAX_UPLOAD
+               ? "this is larger than the server takes; --max-upload lets it take more\n"
+               : "the body is too large\n";
 }
 
 /* With the headers: true = it was answered already. */
@@ -233,36 +226,54 @@ static bool answer_early(struct hw_http_request *req)
         hw_http_reply_text(req, status, text);
     } else if (strcmp(req->method, "OPTIONS") == 0) {
         answer_preflight(req);
-    } else if (req->route && !(req->server->o.token && (req->route->flags & HW_HTTP_OPEN))) {
-        trust(req);
+    } else if (req->route && !(req->server->o.token && (req->route->flags & HW_HTTP_OPEN)) &&
+               !hw_http_trust(req)) {
+        hw_http_add_header(req, "Connection", "close");
+        hw_http_reply_text(req, MHD_HTTP_SERVICE_UNAVAILABLE,
+                           "too many connections from this address; try again later\n");
     }
     if (req->answered)
         return true;
     if (!req->route) {
         hw_http_reply_text(req, other ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND,
-                           other ? "not with this method\n" : "nothing here\n");
+                           other ? "this address does not take that method\n" : "nothing here\n");
     } else {
         const char *length = hw_http_header(req, "Content-Length");
-        if (length && strtoull(length, NULL, 10) > req->route->max_body)
-            hw_http_reply_text(req, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large\n");
+        if (length && strtoull(length, NULL, 10) > max_body_of(req))
+            hw_http_reply_text(req, MHD_HTTP_CONTENT_TOO_LARGE, too_large_text(req));
     }
     return req->answered;
 }
 
-/* The rest of a refused body is read and thrown away: an answer in its middle would be lost. */
-static void take_body(struct hw_http_request *req, const char *p, size_t n)
+void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *text)
+{
+    free(req->refusal);
+    req->refused = status;
+    req->refusal = strdup(text); /* NULL: the usual one */
+}
+
+/* The rest of a refused body is read and thrown away, as an answer in its middle would be lost; but
+ * not for ever: false. */
+static bool take_body(struct hw_http_request *req, const char *p, size_t n)
 {
     req->got += n;
-    if (req->refused)
-        return;
-    if (req->got > req->route->max_body)
-        req->refused = MHD_HTTP_CONTENT_TOO_LARGE;
-    else if (!req->route->body)
+    if (req->refused) {
+        req->thrown += n;
+        return req->thrown < MAX_THROWN;
+    }
+    if (req->got > max_body_of(req))
+        hw_http_refuse(req, MHD_HTTP_CONTENT_TOO_LARGE, too_large_text(req));
+    else if (req->route->body) {
+        if (req->route->body(req, req->server->o.ctx, hw_bytes_of(p, n)) < 0 && !req->refused)
+            req->refused = MHD_HTTP_BAD_REQUEST;
+    } else if (!hw_http_hold(req->server, &req->held, n))
+        hw_http_refuse(req, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "too many large requests at once; try again\n");
+    else
         hw_strbuf_add(&req->body, p, n);
-    else if (req->route->body(req, req->server->o.ctx, hw_bytes_of(p, n)) < 0)
-        req->refused = MHD_HTTP_BAD_REQUEST;
     if (req->body.failed)
         req->refused = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    return true;
 }
 
 static struct hw_http_request *request_new(struct hw_http *h, struct MHD_Connection *c,
@@ -296,16 +307,17 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
     }
     req->method = method;
     if (*n) {
-        take_body(req, data, *n);
+        size_t given = *n;
         *n = 0;
-        return MHD_YES;
+        return take_body(req, data, given) ? MHD_YES : MHD_NO;
     }
     if (req->answered)
         return req->result;
     if (req->refused)
-        hw_http_reply_text(req, req->refused, "the body cannot be taken\n");
+        hw_http_reply_text(req, req->refused,
+                           req->refusal ? req->refusal : "the body cannot be taken\n");
     else
-        req->route->handle(req, req->server->o.ctx);
+        hw_http_handle(req);
     if (!req->answered)
         hw_http_reply_text(req, MHD_HTTP_INTERNAL_SERVER_ERROR, "no answer\n");
     return req->result;
@@ -325,6 +337,8 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
          i-- > 0;) /* what was borrowed last is part of what came first */
         req->endings.v[i].fn(req->endings.v[i].ctx);
     hw_vec_done(&req->endings);
+    hw_http_release(req->server, &req->held);
+    free(req->refusal);
     hw_strbuf_done(&req->body);
     hw_strbuf_done(&req->path_copy);
     for (size_t i = 0; i < req->headers.n; i++)
@@ -334,23 +348,56 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     *state = NULL;
 }
 
-/* Another user of this machine can open connections and say nothing. When three quarters are in
- * use, the oldest that has not shown the token makes room. Called with the lock held. */
-static void make_room(struct hw_http *h)
+/* Of those that have not shown the token: the oldest of the client that has most of them. So who
+ * floods us makes room himself. With the lock held; NULL = there is none. */
+static struct hw_http_box *find_spare(struct hw_http *h)
 {
-    if (h->boxes.n <= h->limit - h->limit / 4)
-        return;
+    struct hw_http_box *clients = NULL, *most = NULL; /* one box each, its oldest */
     for (size_t i = 0; i < h->boxes.n; i++) {
-        struct hw_http_box *box = h->boxes.v[i];
+        struct hw_http_box *box = h->boxes.v[i], *first = clients;
         if (box->trusted || box->shut)
             continue;
-        box->shut = true;
-        (void)shutdown(box->fd, SHUT_RDWR); /* wakes its thread, which closes it */
-        return;
+        while (first && first->client != box->client)
+            first = first->next;
+        if (!first) {
+            box->next = clients;
+            box->n = 0;
+            clients = first = box;
+        }
+        first->n++;
+        if (!most || first->n > most->n)
+            most = first;
     }
+    return most;
 }
 
-static struct hw_http_box *box_new(struct hw_http *h, struct MHD_Connection *c)
+/* The library refuses whoever comes while all are in use, also by those that are about to close:
+ * they wait in the kernel's queue instead. With the lock held, by the thread that accepts. */
+static void wait_for_end(struct hw_http *h)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME,
+                        &until); /* the condition's clock; a jump costs one refusal */
+    until.tv_nsec += CLOSE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&h->connection_ended, &h->lock, &until);
+}
+
+/* Another user of this machine can open connections and say nothing. When three quarters are in
+ * use, one makes room. With the lock held. */
+static void make_room(struct hw_http *h)
+{
+    struct hw_http_box *box = h->boxes.n > h->limit - h->limit / 4 ? find_spare(h) : NULL;
+    if (!box)
+        return;
+    box->shut = true;
+    (void)shutdown(box->fd, SHUT_RDWR); /* wakes its thread, which closes it */
+    if (h->boxes.n > h->limit - h->limit / 8)
+        wait_for_end(h);
+}
+
+static struct hw_http_box *box_new(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -358,10 +405,7 @@ static struct hw_http_box *box_new(struct hw_http *h, struct MHD_Connection *c)
     if (!box)
         return NULL;
     box->fd = info->connect_fd;
-    if (hw_vec_push(&h->boxes, box) < 0) {
-        free(box);
-        return NULL;
-    }
+    box->known = hw_http_client_at_once(box->fd, &box->client);
     return box;
 }
 
@@ -380,17 +424,23 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **slot,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct hw_http *h = cls;
-    struct hw_http_box *closed = NULL;
+    bool starts = what == MHD_CONNECTION_NOTIFY_STARTED;
+    struct hw_http_box *closed = NULL, *box = starts ? box_new(c) : NULL;
     pthread_mutex_lock(&h->lock);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    if (starts) {
         h->n_connections++;
         make_room(h);
-        *slot = box_new(h, c);
+        if (box && hw_vec_push(&h->boxes, box) < 0) {
+            free(box);
+            box = NULL;
+        }
+        *slot = box;
     } else {
         h->n_connections--;
         h->last_end_ns = hw_now_monotonic_ns();
         closed = *slot;
         forget_box(h, closed);
+        pthread_cond_broadcast(&h->connection_ended);
     }
     pthread_mutex_unlock(&h->lock);
     if (closed) {
@@ -460,15 +510,19 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
     h->last_end_ns = hw_now_monotonic_ns();
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->socket_ended, NULL);
+    pthread_cond_init(&h->handler_ended, NULL);
+    pthread_cond_init(&h->connection_ended, NULL);
     h->limit = o->max_connections ? o->max_connections : MAX_CONNECTIONS;
-    unsigned greeting = timeout_s(h) < GREETING_S ? timeout_s(h) : GREETING_S;
+    unsigned limit_s = hw_http_timeout_s(h);
+    unsigned greeting = limit_s < GREETING_S ? limit_s : GREETING_S;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->cert}, /* only read */
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)tls_priorities},
         {MHD_OPTION_END, 0, NULL},
     };
     if (!o->cert)
-        tls[0] = tls[2];
+        tls[0] = tls[3];
     h->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_ALLOW_UPGRADE | MHD_USE_ITC | (o->cert ? MHD_USE_TLS : 0),
@@ -479,6 +533,8 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
     if (!h->daemon) {
         pthread_mutex_destroy(&h->lock);
         pthread_cond_destroy(&h->socket_ended);
+        pthread_cond_destroy(&h->handler_ended);
+        pthread_cond_destroy(&h->connection_ended);
         free(h);
         if (o->cert)
             return hw_fail(err, HW_EINVAL, 0,
@@ -515,5 +571,8 @@ void hw_http_stop(struct hw_http *h)
     hw_vec_done(&h->boxes);
     pthread_mutex_destroy(&h->lock);
     pthread_cond_destroy(&h->socket_ended);
+    pthread_cond_destroy(&h->handler_ended);
+    pthread_cond_destroy(&h->connection_ended);
+    hw_vec_done(&h->at_work);
     free(h);
 }

@@ -9,11 +9,14 @@
  * Owns:    the server owns its threads; routes, texts and lists of the options are borrowed and
  *          must outlive it. A request is valid during its handler (bodies and headers with it).
  * Errors:  HW_ESYS (address in use…), HW_ENOMEM, HW_EINVAL. What is wrong with a request is
- *          answered by a status code: 400, 403 (Host, Origin, token), 404, 405, 413, 500.
+ *          answered by a status code: 400, 403 (Host, Origin, token), 404, 405, 413, 415, 500, 503.
  * Threads: start, stop: one owner. Handlers of different connections run at the same time.
  * Trust:   Host must be an address or a name of ours (a foreign name may have been rebound to this
  *          address), Origin must be the server's own or one of the list, and where a token is set
- *          every route needs it whose flags do not say otherwise.
+ *          every route needs it whose flags do not say otherwise. What a browser sends for another
+ *          site without an Origin is refused, too. HTTPS is TLS 1.2 and 1.3 with forward secrecy.
+ * Shares:  of one client's requests 16 are worked on at once, and it may hold half of the
+ *          connections. All bodies together are at most 512 MiB in memory.
  * Source:  spec/ui.md 15, spec/cli.md 3; doc/design/server.md
  */
 #ifndef HW_SERVER_HTTP_H
@@ -34,9 +37,13 @@ struct hw_websocket;
 enum hw_http_methods { HW_HTTP_GET = 1, HW_HTTP_POST = 2, HW_HTTP_DELETE = 4 };
 
 enum hw_http_flags {
-    HW_HTTP_OPEN = 1,    /* needs no token: files of the page that hold nothing of the user's */
-    HW_HTTP_OWN_USER = 2 /* over loopback, the own user and root need none */
+    HW_HTTP_OPEN = 1,     /* needs no token: files of the page that hold nothing of the user's */
+    HW_HTTP_OWN_USER = 2, /* over loopback, the own user and root need none */
+    HW_HTTP_CHANGES = 4 /* its GET changes something: for programs that ask so, not for browsers */
 };
+
+/* As max_body of a route: what the options say. */
+#define HW_HTTP_MAX_UPLOAD UINT64_MAX
 
 struct hw_http_route {
     uint32_t methods;  /* enum hw_http_methods; HEAD comes with GET */
@@ -66,6 +73,7 @@ struct hw_http_options {
     size_t n_headers;           /* of pairs */
     unsigned max_connections;   /* 0 = 256; the oldest that never showed the token make room */
     unsigned timeout_s;         /* without a byte moving; 0 = 60; 5 until the token was shown */
+    uint64_t max_upload;        /* of routes with HW_HTTP_MAX_UPLOAD; 0 = no limit */
     /* Made on first use by hw_http_connection_data, freed with its connection. */
     void *(*connection_new)(void *ctx);
     void (*connection_free)(void *ctx, void *data);
@@ -88,6 +96,11 @@ struct hw_bytes hw_http_body(const struct hw_http_request *req);
 const char *hw_http_header(const struct hw_http_request *req, const char *name); /* NULL = none */
 const char *hw_http_query(const struct hw_http_request *req, const char *name);  /* NULL = none */
 void *hw_http_connection_data(struct hw_http_request *req);
+/* The same number for requests of one client: of an address, and on this machine of a user there.
+ */
+uint64_t hw_http_client(struct hw_http_request *req);
+/* In `body`, before it fails: what is answered, instead of 400. */
+void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *text);
 /* Calls fn when the request is over, the last one given first: what a handler borrows for its time.
  * HW_ENOMEM: never. A stream's producer may run longer. */
 int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx);

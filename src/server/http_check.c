@@ -104,13 +104,69 @@ static bool needs_no_token(const struct hw_http_request *req)
     return (req->route->flags & HW_HTTP_OPEN) || (info && hw_http_same_user(info->connect_fd));
 }
 
+/* Browsers say for which site they ask, and its pages cannot change that. An image, a link or a
+ * script element of another site has no Origin; it is seen here. */
+static bool is_for_another_site(const struct hw_http_request *req)
+{
+    const char *site = hw_http_header(req, "Sec-Fetch-Site");
+    return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0 &&
+           !hw_http_allowed_origin(req);
+}
+
+/* Older browsers do not say it, but what they send has never looked like a program's. */
+static bool is_browsers_get(const struct hw_http_request *req)
+{
+    static const char *const theirs[] = {"Origin",          "Referer",        "Cookie",
+                                         "Accept-Language", "Sec-Fetch-Site", "Sec-Fetch-Mode",
+                                         "Sec-Fetch-Dest"};
+    const char *agent = hw_http_header(req, "User-Agent");
+    if (strcmp(req->method, "POST") == 0)
+        return false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(theirs); i++)
+        if (hw_http_header(req, theirs[i]))
+            return true;
+    return agent && strncmp(agent, "Mozilla/", 8) == 0;
+}
+
+/* What a form or a script of any site may send without being asked whether it may. */
+static bool is_form(const struct hw_http_request *req)
+{
+    static const char *const types[] = {"text/plain", "multipart/form-data",
+                                        "application/x-www-form-urlencoded"};
+    const char *type = hw_http_header(req, "Content-Type");
+    for (size_t i = 0; type && i < HW_ARRAY_LEN(types); i++)
+        if (strncasecmp(type, types[i], strlen(types[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Of a request whose Host and Origin are good: whether a page of another site can have made it. */
+static unsigned check_site(const struct hw_http_request *req, const char **text)
+{
+    if (req->route->flags & HW_HTTP_OPEN)
+        return 0;
+    if (is_for_another_site(req)) {
+        *text = "another site asked the browser for this\n";
+        return MHD_HTTP_FORBIDDEN;
+    }
+    if (req->route->flags & HW_HTTP_CHANGES && is_browsers_get(req)) {
+        *text = "a browser has to ask with POST\n";
+        return MHD_HTTP_FORBIDDEN;
+    }
+    if (!req->server->o.token && strcmp(req->method, "POST") == 0 && is_form(req)) {
+        *text = "a form or plain text is not taken; send it as application/x-protobuf\n";
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    }
+    return 0;
+}
+
 unsigned hw_http_check(const struct hw_http_request *req, const char **text)
 {
     const struct hw_http_options *o = &req->server->o;
     const char *host = hw_http_header(req, "Host");
     bool local = o->listen_fd >= 0; /* a socket in the file system: no name, no rebinding */
     if (!local && (!host || !host_is_ours(o, host))) {
-        *text = "the name in Host is not one of this server's\n";
+        *text = "the Host header names another server; --host NAME lets this one go by that name\n";
         return MHD_HTTP_FORBIDDEN;
     }
     if (hw_http_header(req, "Origin") && !hw_http_allowed_origin(req)) {
@@ -118,6 +174,9 @@ unsigned hw_http_check(const struct hw_http_request *req, const char **text)
         return MHD_HTTP_FORBIDDEN;
     }
     bool preflight = strcmp(req->method, "OPTIONS") == 0;
+    unsigned refused = !preflight && req->route ? check_site(req, text) : 0;
+    if (refused)
+        return refused;
     if (o->token && !preflight && req->route && !has_token(req) && !needs_no_token(req)) {
         *text = "the token is missing or wrong\n";
         return MHD_HTTP_FORBIDDEN;

@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/http_internal.h"
 #include "server/websocket.h"
@@ -20,8 +23,12 @@
 enum {
     READ_BYTES = 64 << 10,
     CLOSE_NORMAL = 1000,
-    CLOSE_GOING_AWAY = 1001,
-    SEND_TIMEOUT_MS = 30000
+    CLOSE_POLICY = 1008,
+    CLOSE_TRY_LATER = 1013,
+    SEND_TIMEOUT_MS = 30000,
+    SMALL = 1 << 20, /* what a socket may keep without being counted */
+    LINGER_MS = 500,
+    LINGER_BYTES = 4 << 20
 };
 
 struct hw_websocket {
@@ -32,6 +39,7 @@ struct hw_websocket {
     pthread_mutex_t lock; /* of sending */
     int fd;
     bool failed;
+    uint64_t held; /* of the server's held_bytes */
 };
 
 /* ---- sending ---- */
@@ -108,10 +116,34 @@ static bool take_message(struct hw_websocket *ws, enum hw_ws_opcode opcode, stru
     return true;
 }
 
+/* What is not whole yet is counted with that of all clients. */
+static bool may_keep(struct hw_websocket *ws, size_t more)
+{
+    size_t now = ws->reader.in.n - ws->reader.taken + ws->reader.message.n + more;
+    if (now <= ws->held + SMALL)
+        return true;
+    return hw_http_hold(ws->server, &ws->held, now - ws->held);
+}
+
+/* Nothing waits: what a large message took is given back. */
+static void forget_large(struct hw_websocket *ws)
+{
+    struct hw_ws_reader *r = &ws->reader;
+    if (r->taken < r->in.n || r->in_message || r->in.cap + r->message.cap <= 2 * SMALL)
+        return;
+    hw_ws_reader_done(r);
+    *r = (struct hw_ws_reader){.max_message = r->max_message};
+    hw_http_release(ws->server, &ws->held);
+}
+
 static bool take_bytes(struct hw_websocket *ws, const void *p, size_t n)
 {
     enum hw_ws_opcode opcode;
     struct hw_bytes message;
+    if (!may_keep(ws, n)) {
+        send_close(ws, CLOSE_TRY_LATER);
+        return false;
+    }
     if (hw_ws_reader_add(&ws->reader, p, n) < 0)
         return false;
     int rc;
@@ -120,7 +152,18 @@ static bool take_bytes(struct hw_websocket *ws, const void *p, size_t n)
             return false;
     if (rc < 0)
         send_close(ws, ws->reader.close_code);
+    else
+        forget_large(ws);
     return rc == 0;
+}
+
+/* Between messages a client may be silent as long as its machine is there (keep-alive); in the
+ * middle of one, not. */
+static int patience_ms(const struct hw_websocket *ws)
+{
+    const struct hw_ws_reader *r = &ws->reader;
+    bool amid = r->in_message || r->taken < r->in.n;
+    return amid ? (int)hw_http_timeout_s(ws->server) * 1000 : -1;
 }
 
 static void converse(struct hw_websocket *ws, const char *first, size_t n)
@@ -129,7 +172,10 @@ static void converse(struct hw_websocket *ws, const char *first, size_t n)
     bool open = buffer && (n == 0 || take_bytes(ws, first, n));
     while (open) {
         struct pollfd wait = {.fd = ws->fd, .events = POLLIN};
-        if (poll(&wait, 1, -1) < 0 && errno != EINTR)
+        int ready = poll(&wait, 1, patience_ms(ws));
+        if (ready == 0)
+            send_close(ws, CLOSE_POLICY);
+        if (ready == 0 || (ready < 0 && errno != EINTR))
             break;
         ssize_t got = recv(ws->fd, buffer, READ_BYTES, 0);
         if (got > 0)
@@ -138,6 +184,32 @@ static void converse(struct hw_websocket *ws, const char *first, size_t n)
             open = false;
     }
     free(buffer);
+}
+
+/* Closing with bytes unread would reset the connection, and the close frame would be lost. */
+static void linger(struct hw_websocket *ws)
+{
+    uint64_t end_ns = hw_now_monotonic_ns() + LINGER_MS * UINT64_C(1000000);
+    char buffer[4096];
+    size_t taken = 0;
+    (void)shutdown(ws->fd, SHUT_WR);
+    while (taken < LINGER_BYTES && hw_now_monotonic_ns() < end_ns) {
+        struct pollfd wait = {.fd = ws->fd, .events = POLLIN};
+        ssize_t got = poll(&wait, 1, LINGER_MS) > 0 ? recv(ws->fd, buffer, sizeof buffer, 0) : 0;
+        if (got <= 0)
+            return;
+        taken += (size_t)got;
+    }
+}
+
+/* A client whose machine is gone says nothing: two minutes. */
+static void ask_for_life(int fd)
+{
+    int on = 1, idle_s = 60, every_s = 15, n = 4;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on); /* comfort: else it stays */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
 }
 
 /* ---- begin and end ---- */
@@ -169,6 +241,7 @@ void hw_http_socket_free(struct hw_websocket *ws)
     if (ws->ops.done)
         ws->ops.done(ws->ops.ctx);
     hw_ws_reader_done(&ws->reader);
+    hw_http_release(ws->server, &ws->held);
     pthread_mutex_destroy(&ws->lock);
     free(ws);
 }
@@ -184,8 +257,10 @@ static void on_upgrade(void *cls, struct MHD_Connection *c, void *req_cls, const
     int flags = fcntl(fd, F_GETFL);
     if (flags >= 0)
         (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* sends have a time-out */
+    ask_for_life(fd);
     if (enlist(ws)) {
         converse(ws, extra, extra_n);
+        linger(ws);
         delist(ws);
     }
     (void)MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);

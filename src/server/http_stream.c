@@ -19,7 +19,8 @@ enum { BUFFER = 1 << 20, BLOCK = 64 << 10, LOOK_MS = 100 };
 
 struct hw_http_stream {
     struct hw_http *server;
-    int fd; /* the client's, borrowed */
+    struct MHD_Connection *connection; /* of the thread that takes */
+    int fd;                            /* the client's, borrowed */
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;
@@ -78,6 +79,7 @@ static ssize_t take(void *cls, uint64_t pos, char *out, size_t max)
     struct hw_http_stream *s = cls;
     (void)pos;
     pthread_mutex_lock(&s->lock);
+    bool waited = s->buffer.n == s->taken && !s->ended;
     while (s->buffer.n == s->taken && !s->ended && !s->gone) {
         wait_ms(s, LOOK_MS);
         if (s->buffer.n == s->taken && client_left(s))
@@ -100,6 +102,8 @@ static ssize_t take(void *cls, uint64_t pos, char *out, size_t max)
                                       : MHD_CONTENT_READER_END_WITH_ERROR;
     }
     pthread_mutex_unlock(&s->lock);
+    if (waited)
+        hw_http_stay(s->connection, s->server); /* the silence was the producer's */
     return result;
 }
 
@@ -143,8 +147,9 @@ static struct hw_http_stream *stream_new(struct hw_http_request *req,
         return NULL;
     }
     s->server = req->server;
+    s->connection = req->connection;
     s->fd = info->connect_fd;
-    s->timeout_s = req->server->o.timeout_s ? req->server->o.timeout_s : 60;
+    s->timeout_s = hw_http_timeout_s(req->server);
     s->producer = *p;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);

@@ -82,7 +82,7 @@ static void add_names(void *ctx, struct hw_profile *profile)
     pthread_mutex_lock(&p->names_lock);
     hw_pb_done(&t->names); /* those of no trace */
     t->names = (struct hw_pb){0};
-    p->o.add_names(p->o.ctx, profile, t->symbol_dirs, &t->names);
+    p->o.add_names(p->o.ctx, profile, t->symbol_dirs, t->away, &t->names);
     pthread_mutex_unlock(&p->names_lock);
 }
 
@@ -145,12 +145,21 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
 
-/* For who wonders what that file is. */
+/* For who wonders what that file is: of what he sent himself, or the server's owner named. */
 static void keep_head(struct hw_page_trace *t)
 {
     hw_autofd int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     ssize_t n = fd < 0 ? 0 : pread(fd, t->head, sizeof t->head, 0);
     t->n_head = n > 0 ? (size_t)n : 0;
+}
+
+/* A reader quotes what it cannot read. Of a file that a request only named, that is not told. */
+static void keep_failure(struct hw_page_trace *t, int rc, const struct hw_error *err)
+{
+    bool named = t->fd >= 0 && !t->sent;
+    t->failure = strdup(err->code && !named ? err->text : hw_errc_text(rc));
+    if (!named)
+        keep_head(t);
 }
 
 void hw_page_trace_ref(struct hw_page_trace *t)
@@ -188,10 +197,8 @@ static void *read_thread(void *ctx)
     struct hw_error err = {0};
     int rc = read_trace(t, &err);
     t->took_ns = hw_now_monotonic_ns() - t->begin_ns;
-    if (rc < 0) {
-        t->failure = strdup(err.code ? err.text : hw_errc_text(rc));
-        keep_head(t);
-    }
+    if (rc < 0)
+        keep_failure(t, rc, &err);
     atomic_store_explicit(&t->state, rc < 0 ? HW_PAGE_FAILED : HW_PAGE_READY, memory_order_release);
     atomic_fetch_add(&p->changes, 1);
     hw_page_trace_unref(t);
@@ -219,8 +226,8 @@ void hw_page_trace_free(struct hw_page_trace *t)
     hw_processor_free(t->processor);
     hw_profile_free(t->own);
     pthread_mutex_destroy(&t->names_lock);
-    if (t->upload_fd >= 0)
-        (void)close(t->upload_fd);
+    if (t->fd >= 0)
+        (void)close(t->fd);
     hw_pb_done(&t->names);
     free(t->symbol_dirs);
     free(t->failure);
@@ -236,7 +243,7 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     if (!t)
         return NULL;
     t->pages = p;
-    t->upload_fd = -1;
+    t->fd = -1;
     pthread_mutex_init(&t->names_lock, NULL);
     t->path = strdup(path);
     t->name = strdup(name);
@@ -286,33 +293,79 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
     return rc;
 }
 
+/* That a request may open it again; without memory it may not. */
+static void remember(struct hw_pages *p, const char *path)
+{
+    char *real = realpath(path, NULL);
+    pthread_mutex_lock(&p->lock);
+    if (real && hw_vec_push(&p->opened, real) == 0)
+        real = NULL;
+    pthread_mutex_unlock(&p->lock);
+    free(real);
+}
+
 int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err)
 {
+    remember(p, path);
     return begin_reading(p, new_trace(p, path, path), id, err);
+}
+
+/* Whoever may lay files into a directory of --traces is not always who may read all others. */
+enum brought { OPENED_BEFORE, BELOW_DIR, SENT };
+
+/* Takes fd over. */
+static int open_fd(struct hw_pages *p, int fd, const char *name, enum brought how, unsigned *id,
+                   struct hw_error *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct hw_page_trace *t = new_trace(p, path, name);
+    if (t) {
+        t->fd = fd;
+        t->sent = how == SENT;
+        t->away = how != OPENED_BEFORE && !p->o.own;
+    } else {
+        (void)close(fd);
+    }
+    return begin_reading(p, t, id, err);
 }
 
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err)
 {
-    char path[40];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct hw_page_trace *t = new_trace(p, path, name);
-    if (t)
-        t->upload_fd = fd;
-    else
-        (void)close(fd);
-    return begin_reading(p, t, id, err);
+    return open_fd(p, fd, name, SENT, id, err);
+}
+
+static bool was_opened(struct hw_pages *p, const char *path)
+{
+    bool found = false;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->opened.n; i++)
+        found = found || strcmp(p->opened.v[i], path) == 0;
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+int hw_pages_open_named(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err)
+{
+    int fd = was_opened(p, path) ? hw_files_open_real(path) : -1;
+    if (fd >= 0)
+        return open_fd(p, fd, path, OPENED_BEFORE, id, err);
+    fd = hw_files_open(&p->trace_dirs, path, err);
+    return fd < 0 ? fd : open_fd(p, fd, path, BELOW_DIR, id, err);
 }
 
 int hw_pages_open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
                         unsigned *id, struct hw_error *err)
 {
     char path[40];
-    int fd = old->upload_fd >= 0 ? fcntl(old->upload_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int fd = old->fd >= 0 ? fcntl(old->fd, F_DUPFD_CLOEXEC, 0) : -1;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct hw_page_trace *t = new_trace(p, fd >= 0 ? path : old->path, old->name);
     if (t) {
-        t->upload_fd = fd;
+        t->fd = fd;
+        t->sent = old->sent;
+        t->away = old->away;
         t->symbol_dirs = strdup(dirs);
     } else if (fd >= 0) {
         (void)close(fd);
@@ -333,7 +386,7 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
         t->profile = t->own;
         rc = look_over(t);
         if (rc < 0)
-            (void)hw_fail(err, rc, 0, "a look at '%s'", name); /* returned below */
+            (void)hw_fail(err, rc, 0, "a look at '%s':", name); /* returned below */
     }
     if (rc < 0) {
         hw_page_trace_free(t);
@@ -342,6 +395,21 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
     atomic_store_explicit(&t->state, HW_PAGE_READY, memory_order_release);
     *out = t;
     return HW_OK;
+}
+
+/* What a request may name. Traces may lie beside their symbols. */
+static int add_dirs(struct hw_pages *p, struct hw_error *err)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->o.n_traces; i++) {
+        rc = hw_files_dirs_add(&p->trace_dirs, p->o.traces[i], err);
+        if (rc == HW_OK)
+            rc = hw_files_dirs_add(&p->symbol_dirs, p->o.traces[i], err);
+    }
+    for (size_t i = 0; rc == HW_OK && i < p->o.symbols.n_more; i++)
+        (void)hw_files_dirs_add(&p->symbol_dirs, p->o.symbols.more[i],
+                                NULL); /* it may come later */
+    return rc;
 }
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
@@ -362,6 +430,11 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&p->reader_ended, &attr);
     pthread_condattr_destroy(&attr);
+    int rc = add_dirs(p, err);
+    if (rc < 0) {
+        (void)hw_pages_free(p); /* no reader runs */
+        return rc;
+    }
     *out = p;
     return HW_OK;
 }
@@ -391,6 +464,11 @@ bool hw_pages_free(struct hw_pages *p)
         hw_page_trace_free(p->traces[i]);
     hw_page_scrubs_free(p->scrubs);
     hw_page_infra_free(p->infra);
+    hw_files_dirs_done(&p->trace_dirs);
+    hw_files_dirs_done(&p->symbol_dirs);
+    for (size_t i = 0; i < p->opened.n; i++)
+        free(p->opened.v[i]);
+    hw_vec_done(&p->opened);
     pthread_cond_destroy(&p->reader_ended);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->names_lock);
@@ -451,14 +529,14 @@ struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_reque
         return NULL;
     }
     if (!t) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace of that number is open\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace with that number is open\n");
         return NULL;
     }
     int state = atomic_load_explicit(&t->state, memory_order_acquire);
     if (state == HW_PAGE_READY)
         return t;
     if (state == HW_PAGE_LOADING)
-        hw_http_reply_text(req, HTTP_BUSY, "the trace is being read\n");
+        hw_http_reply_text(req, HTTP_BUSY, "the trace is still being read; ask again\n");
     else
         hw_http_reply_text(req, HTTP_BAD, t->failure ? t->failure : "the trace cannot be read");
     return NULL;

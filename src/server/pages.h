@@ -87,13 +87,18 @@ struct hw_pages_options {
     const struct hw_page_internals *internals; /* borrowed; NULL = nothing is tracked */
     struct hw_sql_limits limits;               /* of each query */
     /* Names for a profile just read, also from these directories (one a line; NULL = none), and the
-     * same as packets. One thread at a time; NULL = nobody adds names. */
-    void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs, struct hw_pb *out);
+     * same as packets. away: no path that it names is looked at. One thread at a time; NULL =
+     * nobody adds names. */
+    void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
+                      struct hw_pb *out);
     void *ctx;
     struct hw_binaries_where symbols; /* where files with symbols are; its lists are borrowed */
     const char *kept_dir; /* borrowed: where the page keeps a user's own things; NULL = nowhere */
     const char *const *sources; /* borrowed: directories with source files */
     size_t n_sources;
+    const char *const *traces; /* borrowed: directories below which a request may open traces */
+    size_t n_traces;
+    bool own; /* it serves its own user only: source files lie wherever a trace of his names them */
     const struct hw_store *store; /* borrowed: of the fleet, one that can be asked; NULL = none */
 };
 
@@ -101,7 +106,8 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
 /* Waits two seconds for traces that are being read. False: one still is, so nothing was freed and
  * the process has to _exit. NULL is fine. */
 bool hw_pages_free(struct hw_pages *p);
-/* Begins to read a file; *id is its number. */
+/* Begins to read a file; *id is its number. Requests may open it again. For the server's owner: a
+ * path out of a request is no argument for it. */
 int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
 
 extern const struct hw_http_route hw_pages_routes[];

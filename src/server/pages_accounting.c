@@ -123,7 +123,7 @@ static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
     if (rc == HW_OK)
         rc = hw_accounting_find(t->profile, v, s->ts_ns, &live, out);
     hw_vec_done(&values);
-    return rc < 0 ? hw_fail(err, rc, 0, "accounting") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "accounting:") : HW_OK;
 }
 
 void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)

@@ -134,7 +134,9 @@ static int take_apart(struct hw_page_trace *t, const struct hw_address_row *at,
     char *copy = t->symbol_dirs ? strdup(t->symbol_dirs) : NULL, *save = NULL;
     struct hw_callsites *cs = t->profile->callsites;
     where[0].mode = HW_BINARIES_FIND;
-    where[1] = (struct hw_binaries_where){.more = dirs, .mode = HW_BINARIES_INDEX};
+    where[0].no_paths = t->away;
+    where[1] =
+        (struct hw_binaries_where){.more = dirs, .mode = HW_BINARIES_INDEX, .no_paths = t->away};
     for (char *d = copy ? strtok_r(copy, "\n", &save) : NULL; d && where[1].n_more < MAX_DIRS;
          d = strtok_r(NULL, "\n", &save))
         dirs[where[1].n_more++] = d;

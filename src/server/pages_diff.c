@@ -86,7 +86,7 @@ static int set_mode(struct hw_page_diff *q, const char *mode, struct hw_error *e
         b = hw_page_diff_seconds(&q->side[HW_PAGE_B]);
         if (a <= 0 || b <= 0)
             return hw_fail(err, HW_EINVAL, 0,
-                           "a side has no length in time, so nothing of it is by second");
+                           "one side is a single moment, so there is no value per second");
     } else {
         return hw_fail(err, HW_EINVAL, 0, "unknown mode '%.40s'", mode);
     }
@@ -112,7 +112,7 @@ static int make(struct hw_page_diff *q, struct hw_http_request *req, struct hw_e
     }
     q->metric = q->side[HW_PAGE_B].sel.metric;
     int rc = hw_diff_make(&in[HW_PAGE_A], &in[HW_PAGE_B], flags, &q->diff);
-    return rc < 0 ? hw_fail(err, rc, 0, "difference") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "difference:") : HW_OK;
 }
 
 /* False: the request was answered. */
@@ -306,6 +306,7 @@ static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t pa
         hw_value_add(&x.total.a, &v->a);
         hw_value_add(&x.total.b, &v->b);
         x.total.variance += v->variance;
+        x.total.variance_objects += v->variance_objects;
         x.width += g->width[g->order[i]];
     }
     x.self = x.width;

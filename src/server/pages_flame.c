@@ -386,7 +386,7 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
     if (rc == HW_OK)
         rc = s->flags & HW_PAGE_STABLE ? hw_flame_sort_stable(out) : hw_flame_sort(out, s->metric);
     hw_filter_matches_done(&matches);
-    return rc < 0 ? hw_fail(err, rc, 0, "flamegraph") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "flamegraph:") : HW_OK;
 }
 
 static double asked_share(struct hw_http_request *req)
@@ -436,7 +436,7 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
         qsort(out->v, out->n, sizeof *out->v, by_name);
     else if (rc == HW_OK && out->n > 1)
         qsort_r(out->v, out->n, sizeof *out->v, by_total, &m);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups:") : rc;
 }
 
 /* What there would be without filters, those on heaps too. */

@@ -52,9 +52,7 @@ const struct hw_heap_graph *hw_page_graph(const struct hw_page_trace *t,
     if (at && *at) {
         g = hw_heap_graph_at(p, (hw_upid){(uint32_t)upid}, strtoll(at, NULL, 10));
     } else if (!g) {
-        for (size_t i = 0; i < p->graphs.n; i++)
-            if (p->graphs.v[i]->upid.v == upid)
-                g = p->graphs.v[i];
+        g = hw_heap_graph_of(p, (hw_upid){(uint32_t)upid});
     }
     if (!g)
         (void)hw_fail(err, HW_ENOTFOUND, 0, "no heap graph of that process and time");
@@ -100,7 +98,7 @@ int hw_page_object(struct hw_http_request *req, const struct hw_heap_graph *g, c
 {
     uint64_t id = hw_page_number(req, name, UINT64_MAX);
     if (id < g->first_object || id - g->first_object >= g->n_objects)
-        return hw_fail(err, HW_ENOTFOUND, 0, "no object of that number is in this dump");
+        return hw_fail(err, HW_ENOTFOUND, 0, "this dump has no object with that number");
     *out = (uint32_t)(id - g->first_object);
     return HW_OK;
 }

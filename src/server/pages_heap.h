@@ -3,11 +3,13 @@
  *
  * Why:     paths, dominators and sums of ten million objects take seconds. They are made once a
  *          dump, in a thread of their own, part by part as they are asked for; a request that
- * cannot wait answers 202 with how far the work is, and the page asks again. Shapes:  a part that
- * is ready never changes. Parts stand in an order in which each needs only those before it. Owns:
- * parts of HW_PAGE_HEAPS dumps a trace: the one that nobody used longest leaves first. Threads: any
- * number of requests; one worker a dump. Cost:    paths, sums, links O(objects + references);
- * dominators times a logarithm; 110 to 140 bytes an object for everything.
+ *          cannot wait answers 202 with how far the work is, and the page asks again.
+ * Shapes:  a part that is ready never changes. Parts stand in an order in which each needs only
+ *          those before it.
+ * Owns:    parts of HW_PAGE_HEAPS dumps a trace: the one that nobody used longest leaves first.
+ * Threads: any number of requests; one worker a dump.
+ * Cost:    paths, sums, links O(objects + references); dominators times a logarithm; 110 to 140
+ *          bytes an object for everything.
  */
 #ifndef HW_SERVER_PAGES_HEAP_H
 #define HW_SERVER_PAGES_HEAP_H

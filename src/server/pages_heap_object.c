@@ -361,7 +361,7 @@ static int read_cuts(const char *text, const struct hw_heap_graph *g, struct cut
         if (id < first || id - first >= n)
             return hw_fail(err, HW_EINVAL, 0, "cut: this dump has no %c%llu", kind, id);
         if (out->refs.n + out->roots.n >= MAX_CUTS)
-            return hw_fail(err, HW_ELIMIT, 0, "at most %d can be cut at once", MAX_CUTS);
+            return hw_fail(err, HW_ELIMIT, 0, "at most %d references can be cut at once", MAX_CUTS);
         if ((kind == 'o' ? hw_vec_push(&out->roots, (uint32_t)(id - first))
                          : hw_vec_push(&out->refs, (uint32_t)(id - first))) < 0)
             return hw_fail(err, HW_ENOMEM, 0, "cuts");

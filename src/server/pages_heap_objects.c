@@ -238,7 +238,7 @@ static int find_objects(struct hw_http_request *req, const struct hw_page_heap *
     if (rc == HW_OK)
         rc = hw_objects_find(&q, out);
     free(w.class_kept);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "objects") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "objects:") : rc;
 }
 
 void hw_page_heap_objects(struct hw_http_request *req, struct hw_page_trace *t)

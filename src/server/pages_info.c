@@ -32,6 +32,15 @@ static void put_process(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_end_object(j);
 }
 
+/* As the report counts them; those of several heaps at one moment are one. */
+static size_t count_dumps(const struct hw_page_trace *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->processes.n; i++)
+        n += t->processes.v[i].n_dumps;
+    return n;
+}
+
 static void put_losses(struct hw_json *j, const struct hw_page_trace *t)
 {
     static const char *const kinds[HW_LOSS_KIND_COUNT] = {
@@ -89,7 +98,7 @@ static void put_progress(struct hw_json *j, const struct hw_page_trace *t)
 /* Where it can be opened again; null: it was sent, or is no file. */
 static void put_path(struct hw_json *j, const struct hw_page_trace *t)
 {
-    hw_autofree char *path = t->upload_fd < 0 ? realpath(t->path, NULL) : NULL;
+    hw_autofree char *path = t->sent ? NULL : realpath(t->path, NULL);
     hw_json_kv_str(j, "path", path);
 }
 
@@ -121,7 +130,7 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
     if (state == HW_PAGE_READY) {
         hw_json_kv_int(j, "first_ns", t->profile->first_ns);
         hw_json_kv_int(j, "last_ns", t->profile->last_ns);
-        hw_json_kv_uint(j, "dumps", t->profile->dumps.n);
+        hw_json_kv_uint(j, "dumps", count_dumps(t));
         hw_json_kv_uint(j, "heap_graphs", t->profile->graphs.n);
         hw_json_kv_uint(j, "memory_dumps", t->profile->memory.snapshots.n);
         hw_json_kv_uint(j, "slices", t->profile->slices.rows.n);
@@ -414,6 +423,7 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
     hw_json_kv_int(j, "uid", proc->uid);
     hw_json_kv_int(j, "began", proc->start_ns); /* the process; "start" is the recording of it */
+    hw_json_kv_uint(j, "n_dumps", v->n_dumps);  /* as the report counts them */
     put_moments(j, v);
     hw_json_key(j, "heaps");
     hw_json_begin_array(j);

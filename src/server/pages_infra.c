@@ -101,7 +101,7 @@ int hw_infra_ask(struct hw_infra_asked *out, const struct hw_infra_dumps *d,
         char *end;
         unsigned long v = strtoul(upid, &end, 10);
         if (*end || v >= t->profile->processes.n)
-            return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no process of the trace", upid);
+            return hw_fail(err, HW_EINVAL, 0, "the trace has no process '%.40s'", upid);
         out->upid.v = (uint32_t)v;
     }
     return HW_OK;

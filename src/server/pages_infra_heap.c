@@ -202,7 +202,8 @@ static int find_partner(const struct hw_page_trace *t, hw_upid of, const struct 
             }
         }
     }
-    return hw_fail(err, HW_ENOTFOUND, 0, "no process of that number, or of that name and labels");
+    return hw_fail(err, HW_ENOTFOUND, 0,
+                   "no process with that number, or with that name and labels");
 }
 
 /* 1 = the request was answered. */
@@ -235,7 +236,7 @@ static int ask_base(struct hw_infra_asked *asked, struct hw_page_trace *t,
     char *end;
     unsigned long v = strtoul(upid, &end, 10);
     if (*end || v >= in->profile->processes.n)
-        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no process of the trace", upid);
+        return hw_fail(err, HW_EINVAL, 0, "the trace has no process '%.40s'", upid);
     asked->base_upid.v = (uint32_t)v;
     return HW_OK;
 }
@@ -388,7 +389,7 @@ static int read_limit(struct hw_http_request *req, const char *name, int64_t *ou
         return HW_OK;
     *out = strtoll(text, &end, 10);
     if (end == text || *end)
-        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number for %s", text, name);
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is not a number, which %s takes", text, name);
     return HW_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "codec/pb.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
+#include "server/files.h"
 #include "server/pages.h"
 #include "server/processor.h"
 #include "views/filter.h"
@@ -45,7 +46,9 @@ struct hw_page_trace {
     unsigned n_users;   /* pages' lock: the list, its reader, requests; the last one frees it */
     char *path;         /* what is opened */
     char *name;         /* what is shown */
-    int upload_fd;      /* of an uploaded one; -1 */
+    int fd;             /* of one that a request brought or named; -1 */
+    bool sent;          /* it was brought: nobody here has named it */
+    bool away;          /* paths in it may be anybody's words: they are not looked at */
     char *symbol_dirs;  /* besides the server's, one a line; NULL = none */
     struct hw_pb names; /* packets: what was found for it that the file does not have */
     uint64_t n_bytes;
@@ -75,7 +78,9 @@ struct hw_pages {
     unsigned n, last_id;                               /* lock */
     unsigned n_readers;                                /* lock; threads that read a trace */
     pthread_cond_t reader_ended;
-    atomic_uint changes;           /* counts what events tell of */
+    atomic_uint changes;                   /* counts what events tell of */
+    hw_files_dirs trace_dirs, symbol_dirs; /* what requests may name */
+    HW_VEC(char *) opened;         /* lock; real paths of what the owner named or recorded */
     struct hw_page_scrubs *scrubs; /* has a lock of its own */
     struct hw_page_infra *infra;   /* the same */
     pthread_mutex_t live_lock;
@@ -96,6 +101,8 @@ unsigned hw_page_traces(struct hw_pages *p, struct hw_page_trace **out);
  * request was answered. */
 struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
                                         const char *id);
+/* A file that a request names: below --traces, or opened by the owner before. */
+int hw_pages_open_named(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
 /* One trace being read from a descriptor, taken over. */
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err);

@@ -167,14 +167,14 @@ static void file(struct hw_http_request *req, const struct hw_page_internals *m,
     hw_autofree char *path = NULL;
     if ((!trace && strcmp(end, "/json") != 0) || id == 0 || id > UINT32_MAX ||
         m->file(m->ctx, (unsigned)id, trace, &path) < 0) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "no dump of that number was saved here\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no dump with that number was saved here\n");
         return;
     }
     struct file *f = calloc(1, sizeof *f);
     int fd = f ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0) {
         free(f);
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "the file is not there any more\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "the file is no longer there\n");
         return;
     }
     f->fd = fd;

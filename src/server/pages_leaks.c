@@ -134,7 +134,7 @@ static int find(struct hw_page_trace *t, const struct hw_page_selection *sel,
         rc = hw_leaks_find(&q, out);
     }
     hw_page_mask_done(&mask);
-    return rc < 0 ? hw_fail(err, rc, 0, "leaks") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "leaks:") : HW_OK;
 }
 
 void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t)

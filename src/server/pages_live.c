@@ -254,7 +254,7 @@ static void tell_end(struct hw_http_stream *s, const struct hw_error *err)
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
-    hw_json_kv_str(&j, "text", err->code ? err->text : "no look could be had");
+    hw_json_kv_str(&j, "text", err->code ? err->text : "the recorder gave no data");
     hw_json_end_object(&j);
     if (hw_json_finish(&j) == HW_OK)
         (void)hw_http_event_send(s, "over", j.buf.p); /* gone: nobody is left to be told */
@@ -322,7 +322,7 @@ void hw_page_live(struct hw_http_request *req, void *ctx)
     const char *rest = hw_http_rest(req);
     long pid = strtol(rest, &end, 10);
     if (!p->o.recorder || pid <= 0 || pid > INT32_MAX || *end != '/') {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "no process of that number is watched\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no process with that number is being watched\n");
         return;
     }
     if (strcmp(end + 1, "events") == 0) {
@@ -339,7 +339,7 @@ void hw_page_live(struct hw_http_request *req, void *ctx)
     if (l)
         give_back(p, l);
     if (!answered)
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "nobody watches that process now\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "that process is not being watched now\n");
 }
 
 void hw_page_live_list(struct hw_http_request *req, void *ctx)

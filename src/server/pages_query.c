@@ -181,6 +181,7 @@ void hw_page_query(struct hw_http_request *req, void *ctx)
     q->t = t;
     hw_page_trace_ref(t); /* it may run longer than the request */
     q->job.processor = t->processor;
+    q->job.client = hw_http_client(req);
     q->sql = sql;
     q->n_sql = body.n;
     q->limit = limit && *limit ? strtoull(limit, NULL, 10) : DEFAULT_ROWS;
@@ -232,7 +233,7 @@ static int write_groups(const struct hw_exporter *e, const struct hw_export_inpu
         free(lines);
     }
     hw_page_parts_done(&parts);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups:") : rc;
 }
 
 static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,

@@ -1,8 +1,6 @@
 /* Which function answers what, and the traces that a request brings or closes. */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -13,8 +11,7 @@
 
 #include "base/banned.h"
 
-#define MAX_UPLOAD ((uint64_t)64 << 30)
-enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, MAX_KEPT = 256 << 10 };
+enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, MAX_KEPT = 256 << 10, HTTP_NO_ROOM = 507 };
 
 static void trace_question(struct hw_http_request *req, void *ctx)
 {
@@ -103,42 +100,63 @@ void hw_pages_connection_free(void *ctx, void *data)
     free(c);
 }
 
-static void forget_upload(struct connection *c)
+static void forget_upload(void *ctx)
 {
+    struct connection *c = ctx;
     if (c->fd >= 0)
         (void)close(c->fd);
     c->fd = -1;
 }
 
+/* What is announced has to find room, too: nobody sends gigabytes for nothing. */
+static int begin_upload(struct hw_http_request *req, struct connection *c, struct hw_error *err)
+{
+    const char *length = hw_http_header(req, "Content-Length");
+    c->fd = hw_fd_temp("/tmp");
+    if (c->fd < 0)
+        return hw_fail_sys(err, "cannot keep the trace");
+    if (hw_http_at_end(req, forget_upload, c) < 0) /* unless it was opened by then */
+        return HW_ENOMEM;
+    return hw_fd_check_room(c->fd, length ? strtoull(length, NULL, 10) : 0, err);
+}
+
 static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes piece)
 {
     struct connection *c = hw_http_connection_data(req);
+    struct hw_error err = {0};
     (void)ctx;
     if (!c)
         return HW_ENOMEM;
-    if (c->fd < 0)
-        c->fd = hw_fd_temp("/tmp");
-    int rc = c->fd < 0 ? HW_ESYS : hw_fd_write_all(c->fd, piece.p, piece.n);
-    if (rc < 0)
-        forget_upload(c);
+    if (hw_http_query(req, "path") || hw_http_query(req, "again"))
+        return HW_OK; /* nobody asks for these bytes */
+    int rc = c->fd < 0 ? begin_upload(req, c, &err) : hw_fd_check_room(c->fd, piece.n, &err);
+    if (rc == HW_OK && hw_fd_write_all(c->fd, piece.p, piece.n) < 0)
+        rc = hw_fail_sys(&err, "cannot keep the trace");
+    if (rc == HW_OK)
+        return HW_OK;
+    forget_upload(c);
+    hw_http_refuse(req, HTTP_NO_ROOM, err.code ? err.text : hw_errc_text(rc));
     return rc;
 }
 
-/* What a request names: opening a pipe waits for its writer, and a device may never end. */
-static int check_regular(const char *path, struct hw_error *err)
+/* Directories out of a request, one a line. */
+static int check_symbol_dirs(const struct hw_pages *p, const char *dirs, struct hw_error *err)
 {
-    struct stat st;
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0 || S_ISREG(st.st_mode))
-        return HW_OK; /* what cannot be opened stays in the list with its reason */
-    return hw_fail(err, HW_EINVAL, 0,
-                   "'%s' is not a regular file; send a pipe's bytes as the request's body, or name "
-                   "it on the command line",
-                   path);
+    hw_autofree char *copy = strdup(dirs);
+    char *save = NULL;
+    if (!copy)
+        return hw_fail(err, HW_ENOMEM, 0, "directories");
+    for (char *d = strtok_r(copy, "\n", &save); d; d = strtok_r(NULL, "\n", &save))
+        if (!hw_files_has_dir(&p->symbol_dirs, d))
+            return hw_fail(err, HW_EINVAL, 0,
+                           "'%s' is not a directory below those that the server was started with "
+                           "(--symbols DIR, --traces DIR)",
+                           d);
+    return HW_OK;
 }
 
-/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine, with
- * again=ID&symbols=DIRS one that is open. */
+/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine
+ * (files.h), with again=ID&symbols=DIRS one that is open. */
 static void open_trace(struct hw_http_request *req, void *ctx)
 {
     struct connection *c = hw_http_connection_data(req);
@@ -151,13 +169,11 @@ static void open_trace(struct hw_http_request *req, void *ctx)
         const struct hw_page_trace *old = hw_page_trace_get(ctx, req, again);
         if (!old)
             return;
-        rc = hw_pages_open_again(ctx, old, dirs ? dirs : "", &id, &err);
-    } else if (path && *path) {
-        if (c)
-            forget_upload(c); /* else the connection's next one would go on behind it */
-        rc = check_regular(path, &err);
+        rc = check_symbol_dirs(ctx, dirs ? dirs : "", &err);
         if (rc == HW_OK)
-            rc = hw_pages_open(ctx, path, &id, &err);
+            rc = hw_pages_open_again(ctx, old, dirs ? dirs : "", &id, &err);
+    } else if (path && *path) {
+        rc = hw_pages_open_named(ctx, path, &id, &err);
     } else if (c && c->fd >= 0) {
         int fd = c->fd;
         c->fd = -1;
@@ -183,7 +199,7 @@ static void close_trace(struct hw_http_request *req, void *ctx)
     if (hw_pages_close(ctx, hw_http_rest(req)))
         hw_http_reply(req, HTTP_NO_CONTENT, NULL, NULL, 0);
     else
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace of that number is open\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no trace with that number is open\n");
 }
 
 const struct hw_http_route hw_pages_routes[] = {
@@ -192,7 +208,7 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/assets/*", HW_HTTP_OPEN, 0, hw_page_asset, NULL},
     {HW_HTTP_GET, "/api/v1/status", 0, 0, hw_page_status, NULL},
     {HW_HTTP_GET, "/api/v1/events", 0, 0, hw_page_events, NULL},
-    {HW_HTTP_POST, "/api/v1/traces", 0, MAX_UPLOAD, open_trace, upload_piece},
+    {HW_HTTP_POST, "/api/v1/traces", 0, HW_HTTP_MAX_UPLOAD, open_trace, upload_piece},
     {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
     {HW_HTTP_POST, "/api/v1/traces/*", 0, 0, trace_order, NULL},
     {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},

@@ -29,11 +29,12 @@ static int check_name(const char *name, struct hw_error *err)
     }
     for (size_t i = 0; i < n; i++)
         if (name[i] == '/' || (unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return hw_fail(err, HW_EINVAL, 0,
-                           "a name without directories, please: the file goes to the server's");
+            return hw_fail(
+                err, HW_EINVAL, 0,
+                "give a name without directories: the file is written into the server's");
     if (!fits || name[0] == '.' || n > NAME_MAX)
         return hw_fail(err, HW_EINVAL, 0,
-                       "'%s' is no name for it: it must end in .trace, .pftrace or "
+                       "'%s' cannot be its name: it must end in .trace, .pftrace or "
                        ".perfetto-trace, and not begin with a dot",
                        name);
     return HW_OK;
@@ -55,7 +56,7 @@ static int save(const struct hw_page_trace *t, const char *name, struct hw_error
         return hw_fail_sys(err, "cannot open '%s'", t->name);
     hw_autofd int out = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (out < 0 && errno == EEXIST)
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is there already; give another name", name);
+        return hw_fail(err, HW_EINVAL, 0, "'%s' already exists; give another name", name);
     if (out < 0)
         return hw_fail_sys(err, "cannot create '%s'", name);
     rc = hw_trace_copy_with(in, t->name, hw_pb_view(&t->names), out, err);

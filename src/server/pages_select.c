@@ -32,7 +32,7 @@ static int number(const struct asked *asked, const char *name, int64_t *out, boo
         return HW_OK;
     long long v = strtoll(text, &end, 10);
     if (*end)
-        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no number for %s", text, name);
+        return hw_fail(err, HW_EINVAL, 0, "'%.40s' is not a number, which %s takes", text, name);
     *out = v;
     return HW_OK;
 }
@@ -51,7 +51,7 @@ static int add_filters(hw_filters *out, const char *lines, struct hw_error *err)
          line = strtok_r(NULL, "\n", &save))
         rc = hw_filters_add(out, line, err);
     free(copy);
-    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "filters") : rc;
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "filters:") : rc;
 }
 
 static int pick_process(struct hw_page_selection *s, const struct hw_page_trace *t,
@@ -89,7 +89,7 @@ static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *
         unsigned long long id = strtoull(text, &end, 10);
         const hw_upid upid = {id < HW_ID_NONE ? (uint32_t)id : HW_ID_NONE};
         if (end == text || (*end && *end != ','))
-            return hw_fail(err, HW_EINVAL, 0, "'%.40s' is no list of processes", text);
+            return hw_fail(err, HW_EINVAL, 0, "'%.40s' is not a list of processes", text);
         if (!hw_page_view(t, upid))
             return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of process %llu", id);
         if (!hw_page_selects(s, upid) && s->n_with == HW_PAGE_MAX_WITH)
@@ -242,7 +242,7 @@ static int values_of_one(const struct hw_page_trace *t, const struct hw_page_sel
                                  .has_from = s->has_from,
                                  .from_ns = s->from_ns};
     int rc = hw_span_values(t->profile, &t->list, &span, out);
-    return rc < 0 ? hw_fail(err, rc, 0, "values") : HW_OK;
+    return rc < 0 ? hw_fail(err, rc, 0, "values:") : HW_OK;
 }
 
 void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,

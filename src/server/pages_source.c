@@ -5,16 +5,15 @@
  *
  * What is read is named by a trace, and traces come from anybody. So: the name must be one that the
  * trace's own symbols have, it must end as source files do, without "..", and lead to a regular
- * file of text of reasonable size. A relative name counts below the directories of --sources only,
- * and so does the end of an absolute one; there the kernel sees to it that no link leads out.
+ * file of text of reasonable size. Names count below the directories of --sources only, absolute
+ * ones by their ends; no link is followed there. Where the server is its own user's page, an
+ * absolute name of a trace that he opened himself counts as it stands, too.
  */
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -107,20 +106,13 @@ static bool is_source(const char *file)
     return false;
 }
 
-static int open_below(const char *dir, const char *name)
-{
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    hw_autofd int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return at < 0 ? -1 : (int)syscall(SYS_openat2, at, name, &how, sizeof how);
-}
-
 /* The name itself, then its ends below each directory, the longest first. *where tells which. */
-static int open_source(const struct hw_pages_options *o, const char *file, struct hw_strbuf *where)
+static int open_source(const struct hw_page_trace *t, const char *file, struct hw_strbuf *where)
 {
+    const struct hw_pages_options *o = &t->pages->o;
     int fd = -1;
     hw_strbuf_adds(where, file);
-    if (file[0] == '/')
+    if (file[0] == '/' && o->own && !t->sent)
         fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     for (size_t i = 0; fd < 0 && i < o->n_sources; i++)
         for (const char *end = file; fd < 0 && end; end = strchr(end, '/')) {
@@ -128,7 +120,7 @@ static int open_source(const struct hw_pages_options *o, const char *file, struc
                 end++;
             hw_strbuf_clear(where);
             hw_strbuf_addf(where, "%s/%s", o->sources[i], end);
-            fd = *end ? open_below(o->sources[i], end) : -1;
+            fd = *end ? hw_files_open_below(o->sources[i], end) : -1;
         }
     return fd;
 }
@@ -139,7 +131,7 @@ static int read_source(int fd, struct hw_strbuf *out, struct hw_error *err)
     char part[1 << 16];
     ssize_t n = 0;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "it is no regular file");
+        return hw_fail(err, HW_EINVAL, 0, "it is not a regular file");
     while (out->n <= MAX_SOURCE && (n = read(fd, part, sizeof part)) > 0)
         hw_strbuf_add(out, part, (size_t)n);
     if (n < 0)
@@ -148,7 +140,7 @@ static int read_source(int fd, struct hw_strbuf *out, struct hw_error *err)
         return hw_fail(err, HW_ELIMIT, 0, "it is larger than 8 MiB");
     if (out->failed)
         return HW_ENOMEM;
-    return out->n && memchr(out->p, 0, out->n) ? hw_fail(err, HW_EINVAL, 0, "it is no text")
+    return out->n && memchr(out->p, 0, out->n) ? hw_fail(err, HW_EINVAL, 0, "it is not text")
                                                : HW_OK;
 }
 
@@ -159,8 +151,8 @@ static void tell_not_found(struct hw_http_request *req, const struct hw_pages_op
     hw_strbuf_addf(&b, "'%s' is not here", file);
     for (size_t i = 0; i < o->n_sources; i++)
         hw_strbuf_addf(&b, "%s%s", i ? ", " : ", nor are its ends below ", o->sources[i]);
-    if (o->n_sources == 0)
-        hw_strbuf_adds(&b, "; --sources DIR names directories in which to look");
+    hw_strbuf_adds(&b, o->n_sources ? "; --sources DIR names another one"
+                                    : "; --sources DIR names directories in which to look");
     hw_http_reply_text(req, HTTP_NOT_FOUND, b.p ? b.p : "");
     hw_strbuf_done(&b);
 }
@@ -179,7 +171,7 @@ void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t)
         hw_http_reply_text(req, HTTP_BAD, "its name is not that of a source file");
         return;
     }
-    hw_autofd int fd = open_source(o, file, &where);
+    hw_autofd int fd = open_source(t, file, &where);
     int rc = fd < 0 ? HW_ENOTFOUND : read_source(fd, &text, &err);
     if (rc == HW_ENOTFOUND) {
         tell_not_found(req, o, file);
@@ -234,12 +226,13 @@ void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_binaries *b = NULL;
     struct hw_json j;
     if (n >= hw_callsites_n_mappings(cs) || *end) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "no mapping of that number");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no mapping with that number");
         return;
     }
     const struct hw_mapping *m = hw_callsites_get_mapping(cs, (hw_mapping_id){(uint32_t)n});
     struct hw_binaries_where where = t->pages->o.symbols;
     where.mode = HW_BINARIES_FIND;
+    where.no_paths = t->away;
     where.tried = put_try;
     where.ctx = &j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);

@@ -68,7 +68,7 @@ static void table_done(struct table *q)
 static int add_name(struct hw_strbuf *out, const char *p, size_t n, struct hw_error *err)
 {
     if (n == 0 || n >= MAX_NAME || memchr(p, ']', n) || memchr(p, '[', n))
-        return hw_fail(err, HW_EINVAL, 0, "'%.*s' is no name of a table or column",
+        return hw_fail(err, HW_EINVAL, 0, "'%.*s' cannot be the name of a table or column",
                        (int)(n < MAX_NAME ? n : MAX_NAME), p);
     hw_strbuf_addc(out, '[');
     hw_strbuf_add(out, p, n);
@@ -108,7 +108,7 @@ static int add_comparison(struct table *q, const char *column, size_t n, const c
     double number = 0;
     bool is_number = read_number(value, &number);
     if (!equal && !is_number)
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is no number to compare with", value);
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is not a number to compare with", value);
     hw_strbuf_adds(&q->where, q->where.n ? " and (" : " where (");
     int rc = add_name(&q->where, column, n, err);
     if (rc < 0)
@@ -158,10 +158,11 @@ static int add_condition(struct table *q, const char *line, struct hw_error *err
             return add_pattern(q, line, n, *ops[i] == '~', value, err);
         return add_comparison(q, line, n, ops[i], value, err);
     }
-    return hw_fail(err, HW_EINVAL, 0,
-                   "'%s' is no condition: a column, one of > < >= <= = != ~ (pattern) : (text), "
-                   "and a value",
-                   line);
+    return hw_fail(
+        err, HW_EINVAL, 0,
+        "'%s' is not a condition: that is a column, one of > < >= <= = != ~ (pattern) : (text), "
+        "and a value",
+        line);
 }
 
 static int read_conditions(struct table *q, const char *text, struct hw_error *err)
@@ -341,7 +342,10 @@ static void reply_table(struct hw_http_request *req, const struct table *q)
 
 void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const char *name)
 {
-    struct table q = {.job = {.processor = t->processor, .gone = has_left, .ctx = req}};
+    struct table q = {.job = {.processor = t->processor,
+                              .client = hw_http_client(req),
+                              .gone = has_left,
+                              .ctx = req}};
     struct hw_error err = {0};
     int rc = read_question(&q, req, name, &err);
     if (rc == HW_OK)

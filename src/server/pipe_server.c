@@ -80,7 +80,7 @@ int hw_pipe_listen(const char *path, struct hw_error *err)
         return hw_fail(err, HW_EINVAL, 0, "the path '%.100s...' is too long for a socket", path);
     memcpy(a.sun_path, path, strlen(path) + 1);
     if (somebody_listens(&a))
-        return hw_fail(err, HW_EBUSY, 0, "a server listens at '%s' already", path);
+        return hw_fail(err, HW_EBUSY, 0, "a server is already listening at '%s'", path);
     struct stat st;
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
         (void)unlink(path);

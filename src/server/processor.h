@@ -1,11 +1,13 @@
 /*
- * processor.h - one trace and its SQL connection, asked by several clients
+ * processor.h - one trace and its SQL connections, asked by several clients
  *
- * Why:     the RPC's clients share one trace: what one of them makes (tables, functions), the
- * others see. Whatever way a request comes, it ends here. Shapes:  data is appended and finalized,
- * or a file is loaded; a query before the end sees what is there. Data after the end begins a new
- * trace. One query runs at a time, others wait. Owns:    the trace's bytes (an unlinked file), the
- * profile, the connection, registered packages. Errors:  texts for the client in struct hw_error.
+ * Why:     the RPC's clients share one trace. Whatever way a request comes, it ends here.
+ * Shapes:  data is appended and finalized, or a file is loaded; a query before the end sees what is
+ *          there. Data after the end begins a new trace. What a client makes (tables, functions)
+ *          its next query sees, others' do not. Of a client one query runs at a time, of all four;
+ *          others wait, 64 of each client.
+ * Owns:    the trace's bytes (an unlinked file), the profile, connections, registered packages.
+ * Errors:  texts for the client in struct hw_error. HW_EBUSY: too many of its queries wait.
  * Threads: any number; every function takes the lock it needs.
  */
 #ifndef HW_SERVER_PROCESSOR_H
@@ -25,8 +27,8 @@ struct hw_profile;
 struct hw_progress;
 
 struct hw_processor_options {
-    struct hw_sql_limits limits;            /* of each query */
-    uint64_t max_trace;                     /* bytes that clients may append; 0 = 64 GiB */
+    struct hw_sql_limits limits; /* of each query */
+    uint64_t max_trace;          /* bytes that clients may append; 0 = what the disk has */
     const struct hw_sql_packages *packages; /* borrowed, of the command line; NULL = none */
     /* Adds names to a profile just read; NULL = none. Called by one thread at a time. */
     void (*add_names)(void *ctx, struct hw_profile *p);
@@ -55,13 +57,14 @@ int hw_processor_add_module(struct hw_processor *p, const char *name, struct hw_
 /* Ends one question, not others': lives in the asker's frame. */
 struct hw_processor_job {
     struct hw_processor *processor;
+    uint64_t client; /* whose question it is: one number for each (hw_http_client) */
     atomic_bool cancelled;
     bool (*gone)(void *ctx); /* asked while it runs: true ends it. NULL = nobody to ask */
     void *ctx;
 };
 void hw_processor_cancel(struct hw_processor_job *job);
 
-/* Runs fn with the connection, alone. Its result is given back. */
+/* Runs fn with the client's connection, when it is its turn. Its result is given back. */
 int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
                       int (*fn)(struct hw_sql *db, void *ctx, struct hw_error *err), void *ctx,
                       struct hw_error *err);

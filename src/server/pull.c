@@ -161,7 +161,7 @@ static int blend(const struct question *q, const hw_page_recorded_list *who,
         if (rc == HW_OK && part.p)
             rc = hw_blend_add(b, &part);
     }
-    return rc < 0 ? hw_fail(err, rc, 0, "profile") : rc;
+    return rc < 0 ? hw_fail(err, rc, 0, "profile:") : rc;
 }
 
 /* False: the asker went away. */
@@ -242,7 +242,7 @@ static void add_names(struct hw_pages *p, struct hw_profile *profile)
     if (!p->o.add_names)
         return;
     pthread_mutex_lock(&p->names_lock);
-    p->o.add_names(p->o.ctx, profile, NULL, &unused);
+    p->o.add_names(p->o.ctx, profile, NULL, /* away = */ false, &unused);
     pthread_mutex_unlock(&p->names_lock);
     hw_pb_done(&unused);
 }
@@ -279,7 +279,7 @@ static int write_answer(const struct question *q, struct hw_blend *b, char **byt
         rc = HW_ENOMEM;
     hw_demangler_free(demangler);
     hw_vec_done(&values);
-    return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile") : rc;
+    return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile:") : rc;
 }
 
 static void reply(const struct question *q, struct hw_blend *b)
@@ -326,7 +326,7 @@ static int gather(const struct question *q, const hw_page_recorded_list *who, st
     if (rc == HW_OK && q->seconds) {
         rc = take_looks(q, who, NULL, first, err);
         if (rc == HW_OK && !wait_seconds(q))
-            rc = hw_fail(err, HW_EGONE, 0, "the request was given up");
+            rc = hw_fail(err, HW_EGONE, 0, "the request was abandoned by its client");
     }
     if (rc == HW_OK)
         rc = take_looks(q, who, q->seconds ? first : NULL, now, err);

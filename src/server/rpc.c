@@ -265,7 +265,7 @@ static int next_message(struct hw_rpc *r, struct hw_bytes *out)
     if (p == end)
         return 0;
     if (*p != (HW_F_TraceProcessorRpcStream_msg << 3 | HW_PB_BYTES))
-        return give_up(r, HW_EFORMAT, "this is no stream of messages");
+        return give_up(r, HW_EFORMAT, "this is not a stream of messages");
     p++;
     int rc = hw_pb_varint(&p, end, &n);
     if (rc == HW_ETRUNCATED)

@@ -4,13 +4,14 @@
  * Why:     front ends talk to a trace processor over a WebSocket, a pipe or a socket, always in the
  *          same stream of messages TraceProcessorRpc.
  * Shapes:  bytes go in as they come, in any pieces; whole messages are answered at once, in order.
- * A query's result is several messages. Sequence numbers count the messages of each way from 0; a
- * request whose number does not follow the one before ends the pipe (a message was lost, or two
- * clients write to it). Requests of unknown kind are answered as such. Owns:    what is left of an
- * incomplete message, at most HW_RPC_MAX_MESSAGE bytes. Errors:  bytes gives HW_EFORMAT, HW_ELIMIT
- * after the message with the reason (fatal_error) was written, and what write gives. After an error
- * the pipe is to be closed. Threads: one owner at a time; several pipes on one server may run at
- * once. Source:  spec/cli.md 3; proto/rpc.proto
+ *          A query's result is several messages. Sequence numbers count the messages of each way
+ *          from 0; a request whose number does not follow the one before ends the pipe (a message
+ *          was lost, or two clients write to it). Requests of unknown kind are answered as such.
+ * Owns:    what is left of an incomplete message, at most HW_RPC_MAX_MESSAGE bytes.
+ * Errors:  bytes gives HW_EFORMAT, HW_ELIMIT after the message with the reason (fatal_error) was
+ *          written, and what write gives. After an error the pipe is to be closed.
+ * Threads: one owner at a time; several pipes on one server may run at once.
+ * Source:  spec/cli.md 3; proto/rpc.proto
  */
 #ifndef HW_SERVER_RPC_H
 #define HW_SERVER_RPC_H

@@ -162,8 +162,7 @@ static int run_statement(struct hw_sql *db, void *ctx, struct hw_error *err)
     size_t offset = t->q.offset < t->q.sql.n ? (size_t)t->q.offset : t->q.sql.n;
     bool executed;
     (void)err;
-    hw_metatrace_begin(t->q.server->metatrace, "statement",
-                       hw_bytes_of(t->q.sql.p + offset, t->q.sql.n - offset));
+    hw_metatrace_begin(t->q.server->metatrace, "statement", hw_bytes_skip(t->q.sql, offset));
     int rc = hw_query_result_statement(db, t->q.sql, &offset, &executed, &to);
     hw_metatrace_end(t->q.server->metatrace);
     return rc == HW_OK ? send_statement(t, /* last = */ true, offset, executed) : rc;

@@ -13,7 +13,6 @@
 #include "base/banned.h"
 
 enum { OK = 200, SERVER_ERROR = 500, MAX_ARGS = 16 << 20, MAX_PIPE = 256 << 20 };
-#define MAX_TRACE ((uint64_t)64 << 30)
 static const char protobuf[] = "application/x-protobuf";
 
 const char *const hw_rpc_origins[] = {"https://ui.perfetto.dev", "http://localhost:10000",
@@ -184,7 +183,9 @@ static void start(struct hw_http_request *req, void *ctx, struct hw_rpc *pipe,
     struct asked *a = calloc(1, sizeof *a);
     struct hw_rpc_server *s = ctx;
     if (a) {
-        *a = (struct asked){.server = s, .pipe = pipe, .job = {.processor = s->processor}};
+        *a = (struct asked){.server = s,
+                            .pipe = pipe,
+                            .job = {.processor = s->processor, .client = hw_http_client(req)}};
         hw_strbuf_add(&a->args, body.p, body.n);
     }
     if (!a || a->args.failed) {
@@ -228,8 +229,10 @@ static void produce_pipe(struct hw_http_stream *s, void *ctx)
 static void rpc(struct hw_http_request *req, void *ctx)
 {
     struct connection *c = hw_http_connection_data(req);
-    if (c)
-        start(req, ctx, c->pipe, produce_pipe);
+    if (!c)
+        return;
+    hw_rpc_job(c->pipe)->client = hw_http_client(req);
+    start(req, ctx, c->pipe, produce_pipe);
 }
 
 /* One message ExportResult, its data as long as the file. */
@@ -321,6 +324,7 @@ static void websocket(struct hw_http_request *req, void *ctx)
         free(p);
         return;
     }
+    hw_rpc_job(p->rpc)->client = hw_http_client(req);
     hw_http_websocket(req,
                       &(struct hw_websocket_ops){.message = socket_message,
                                                  .done = socket_done,
@@ -328,20 +332,21 @@ static void websocket(struct hw_http_request *req, void *ctx)
                                                  .max_message = HW_RPC_MAX_MESSAGE + (64 << 10)});
 }
 
+/* Perfetto's Python client asks some of them with GET, though they change something. */
 #define ANY (HW_HTTP_GET | HW_HTTP_POST)
 const struct hw_http_route hw_rpc_routes[] = {
     {HW_HTTP_GET, "/", 0, 0, help, NULL},
     {ANY, "/status", 0, MAX_ARGS, status, NULL},
     {HW_HTTP_GET, "/websocket", 0, 0, websocket, NULL},
     {HW_HTTP_POST, "/rpc", 0, MAX_PIPE, rpc, NULL},
-    {HW_HTTP_POST, "/parse", 0, MAX_TRACE, parse, parse_piece},
-    {ANY, "/notify_eof", 0, MAX_ARGS, notify_eof, NULL},
-    {ANY, "/restore_initial_tables", 0, MAX_ARGS, restore, NULL},
+    {HW_HTTP_POST, "/parse", 0, HW_HTTP_MAX_UPLOAD, parse, parse_piece},
+    {ANY, "/notify_eof", HW_HTTP_CHANGES, MAX_ARGS, notify_eof, NULL},
+    {HW_HTTP_POST, "/restore_initial_tables", 0, MAX_ARGS, restore, NULL},
     {HW_HTTP_POST, "/query", 0, MAX_ARGS, query, NULL},
     {HW_HTTP_POST, "/compute_metric", 0, MAX_ARGS, metric, NULL},
     {HW_HTTP_POST, "/trace_summary", 0, MAX_ARGS, summary, NULL},
-    {ANY, "/enable_metatrace", 0, MAX_ARGS, enable_metatrace, NULL},
-    {ANY, "/disable_and_read_metatrace", 0, MAX_ARGS, read_metatrace, NULL},
-    {ANY, "/export", 0, MAX_ARGS, export_trace, NULL},
+    {ANY, "/enable_metatrace", HW_HTTP_CHANGES, MAX_ARGS, enable_metatrace, NULL},
+    {ANY, "/disable_and_read_metatrace", HW_HTTP_CHANGES, MAX_ARGS, read_metatrace, NULL},
+    {HW_HTTP_POST, "/export", 0, MAX_ARGS, export_trace, NULL},
 };
 const size_t hw_n_rpc_routes = HW_ARRAY_LEN(hw_rpc_routes);

@@ -248,6 +248,21 @@ void hw_sql_limit_memory(uint64_t bytes)
     (void)sqlite3_hard_heap_limit64(bytes > INT64_MAX ? INT64_MAX : (sqlite3_int64)bytes);
 }
 
+uint64_t hw_sql_memory_left(void)
+{
+    sqlite3_int64 most = sqlite3_hard_heap_limit64(-1), used = sqlite3_memory_used();
+    if (most <= 0)
+        return UINT64_MAX;
+    return used < most ? (uint64_t)(most - used) : 0;
+}
+
+uint64_t hw_sql_memory_kept(const struct hw_sql *s)
+{
+    int now = 0, peak;
+    (void)sqlite3_db_status(s->db, SQLITE_DBSTATUS_CACHE_USED, &now, &peak, 0); /* it is known */
+    return now > 0 ? (uint64_t)now : 0;
+}
+
 uint64_t hw_sql_rows_visited(const struct hw_sql *s)
 {
     return s->rows_visited;
@@ -275,8 +290,10 @@ static int sql_fail(struct hw_sql *s, const struct place *at, const char *text,
     int code = sqlite3_errcode(s->db), offset = sqlite3_error_offset(s->db);
     const char *message = sqlite3_errmsg(s->db);
     if (code == SQLITE_INTERRUPT)
-        return hw_fail(err, HW_ETIMEOUT, 0,
-                       s->interrupted ? "interrupted" : "the query took too long");
+        return s->interrupted
+                   ? hw_fail(err, HW_ETIMEOUT, 0, "interrupted")
+                   : hw_fail(err, HW_ETIMEOUT, 0, "the query took too long: its limit is %g s",
+                             s->limits.timeout_ms / 1e3);
     if (code == SQLITE_NOMEM)
         return hw_fail(err, HW_ENOMEM, 0, "the query needs more memory than it may have");
     if (offset < 0 || (size_t)offset > strlen(text))

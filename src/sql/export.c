@@ -162,5 +162,5 @@ int hw_sql_export(struct hw_sql *s, const char *path, struct hw_error *err)
     if (rc < 0)
         (void)unlink(part.p);
     hw_strbuf_done(&part);
-    return rc < 0 && err && !err->text[0] ? hw_fail(err, rc, 0, "export") : rc;
+    return rc < 0 && err && !err->text[0] ? hw_fail(err, rc, 0, "export:") : rc;
 }

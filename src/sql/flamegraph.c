@@ -287,7 +287,7 @@ static int read_upids(struct flame_cursor *c, const struct question *q, upid_lis
         errno = 0;
         long long v = strtoll(at, &end, 10);
         if (end == at || errno)
-            return refuse(c, "upid_group is no list of numbers");
+            return refuse(c, "upid_group is not a list of numbers");
         rc = add_upid(out, v);
         at = end;
     }
@@ -306,7 +306,7 @@ static int answer_samples(struct flame_cursor *c, const struct question *q, cons
         cpu.from_ns = cpu.to_ns = sqlite3_value_int64(q->ts);
     while (at && *at) {
         if (!narrow(&cpu, &at) || (*at && *at != ','))
-            return refuse(c, "ts_constraint is no list of conditions as '>=1,<=5'");
+            return refuse(c, "ts_constraint is not a list of conditions such as '>=1,<=5'");
         at += *at == ',';
     }
     int rc = read_upids(c, q, &upids);

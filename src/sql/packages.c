@@ -56,12 +56,12 @@ int hw_sql_packages_add(struct hw_sql_packages *k, const char *name, struct hw_b
                         bool override, struct hw_error *err)
 {
     if (!is_module_name(name))
-        return hw_fail(err, HW_EINVAL, 0, "'%.100s' is no name of a module", name);
+        return hw_fail(err, HW_EINVAL, 0, "'%.100s' cannot be the name of a module", name);
     if (sql.n > MAX_MODULE || (sql.n && memchr(sql.p, 0, sql.n)))
         return hw_fail(err, HW_ELIMIT, 0, "module %.100s: too long, or not text", name);
     struct hw_sql_package_module *old = find(k, hw_bytes_str(name));
     if (old && !override)
-        return hw_fail(err, HW_EINVAL, 0, "module %.100s is there already", name);
+        return hw_fail(err, HW_EINVAL, 0, "module %.100s already exists", name);
     if (!old && k->modules.n >= MAX_MODULES)
         return hw_fail(err, HW_ELIMIT, 0, "too many modules");
     char *text = malloc(sql.n + 1), *copy = old ? NULL : strdup(name);
@@ -166,10 +166,11 @@ static int add_package(struct hw_sql_packages *k, const char *dir, const char *n
 {
     struct walk w = {k, override};
     if (!is_module_name(name) || strchr(name, '.'))
-        return hw_fail(err, HW_EINVAL, 0, "'%.100s' is no name of a package; use DIR@NAME", name);
+        return hw_fail(err, HW_EINVAL, 0, "'%.100s' cannot be the name of a package; use DIR@NAME",
+                       name);
     if (!override && package_exists(k, name))
         return hw_fail(err, HW_EINVAL, 0,
-                       "package '%.100s' is there already; to replace it: "
+                       "package '%.100s' already exists; to replace it: "
                        "--override-sql-package",
                        name);
     return add_tree(&w, AT_FDCWD, dir, name, 0, err);

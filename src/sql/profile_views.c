@@ -1,7 +1,9 @@
 /*
  * The questions of views/ as functions that give rows:
  *
- *   heapwise_top(UPID [, TS])                    every function with its own and its total values
+ *   heapwise_top(UPID [, TS])                    every function with its own and its total
+ *                                               values; callers: "load < run", nearest first,
+ *                                               the way most of its live bytes came by
  *   heapwise_callers(UPID, TS, PATTERN)          trees around the functions a pattern of
  *   heapwise_callees(UPID, TS, PATTERN)          views/filter.h matches
  *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
@@ -24,9 +26,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/strbuf.h"
 #include "sql/engine.h"
 #include "views/accounting.h"
+#include "views/callers.h"
 #include "views/diff.h"
 #include "views/leaks.h"
 #include "views/lifetimes.h"
@@ -119,9 +123,31 @@ static void put_function(struct answer *a, uint32_t function)
 
 /* ---- the functions ---- */
 
+/* A recording with --dump-at-max has no dump of any other moment: then *ts_ns becomes that of the
+ * last one until then. */
+static bool has_only_peaks(const struct answer *a, hw_upid upid, int64_t *ts_ns)
+{
+    bool any = false;
+    int64_t last = 0;
+    for (size_t i = 0; i < a->p->dumps.n; i++) {
+        const struct hw_heap_dump *d = &a->p->dumps.v[i];
+        if (d->upid.v != upid.v)
+            continue;
+        if (!(d->flags & HW_DUMP_AT_MAX))
+            return false;
+        if (d->ts_ns <= *ts_ns && (!any || d->ts_ns > last)) {
+            last = d->ts_ns;
+            any = true;
+        }
+    }
+    *ts_ns = any ? last : *ts_ns;
+    return any;
+}
+
 static int values_at(struct answer *a, hw_upid upid, int64_t ts, hw_values *out)
 {
-    return hw_process_values(a->p, &a->list, upid, ts, /* at_max = */ false, out);
+    bool at_max = has_only_peaks(a, upid, &ts);
+    return hw_process_values(a->p, &a->list, upid, ts, at_max, out);
 }
 
 static uint64_t interval_of(const struct answer *a, hw_upid upid)
@@ -133,9 +159,25 @@ static uint64_t interval_of(const struct answer *a, hw_upid upid)
     return most;
 }
 
+static void put_errors(struct answer *a, const struct hw_value *v, uint64_t interval)
+{
+    for (int m = 0; m < HW_METRIC_COUNT; m++)
+        put_real(a, hw_value_error(v, (enum hw_metric)m, interval));
+}
+
+static void put_callers(struct answer *a, const struct hw_callers *c)
+{
+    struct hw_strbuf text = {0};
+    hw_callers_text(&text, c, a->p->callsites, a->fns, NULL);
+    put_text(a, hw_bytes_of(text.p, text.n));
+    a->failed |= text.failed;
+    hw_strbuf_done(&text);
+}
+
 static int fill_top(struct answer *a, const struct asked *q)
 {
     hw_values values = {0};
+    hw_autofree struct hw_callers *callers = NULL;
     struct hw_flame tree = {0};
     hw_function_values rows = {0};
     uint64_t interval = interval_of(a, q->upid[0]);
@@ -144,6 +186,9 @@ static int fill_top(struct answer *a, const struct asked *q)
         rc = hw_flame_build(a->p->callsites, a->fns, &values, 0, &tree);
     if (rc == 0)
         rc = hw_flame_by_function(&tree, hw_functions_count(a->fns), &rows);
+    if (rc == 0)
+        rc = hw_callers_find(a->p->callsites, a->fns, &tree, HW_METRIC_SPACE, HW_CALLERS_OF_TOTAL,
+                             &callers);
     for (size_t i = 0; rc == 0 && i < rows.n; i++) {
         const struct hw_function_value *v = &rows.v[i];
         if (!v->total.alloc_samples && !v->total.alloc_space && !v->total.space)
@@ -154,7 +199,8 @@ static int fill_top(struct answer *a, const struct asked *q)
             put_int(a, hw_value_get(&v->total, (enum hw_metric)m));
         }
         put_int(a, v->total.samples);
-        put_real(a, hw_value_error(&v->total, HW_METRIC_SPACE, interval));
+        put_errors(a, &v->total, interval);
+        put_callers(a, &callers[v->function]);
     }
     hw_vec_done(&rows);
     hw_flame_done(&tree);
@@ -256,7 +302,7 @@ static int fill_diff(struct answer *a, const struct asked *q)
     struct hw_diff d;
     enum hw_metric m = HW_METRIC_SPACE;
     if (q->text && !hw_metric_find(q->text, &m))
-        return hw_fail(&a->err, HW_EINVAL, 0, "no metric '%.40s'", q->text);
+        return hw_fail(&a->err, HW_EINVAL, 0, "unknown metric '%.40s'", q->text);
     int rc = HW_OK;
     for (int i = 0; rc == 0 && i < 2; i++) {
         rc = values_at(a, q->upid[i], q->ts[i], &values[i]);
@@ -393,9 +439,10 @@ static int read_options(struct answer *a, const char *text, unsigned *out)
         while (i < HW_ARRAY_LEN(words) && (strlen(words[i]) != n || memcmp(words[i], at, n) != 0))
             i++;
         if (n && i == HW_ARRAY_LEN(words))
-            return hw_fail(&a->err, HW_EINVAL, 0,
-                           "no option '%.*s'; there are max, all-frames, invert, callers, collapse",
-                           (int)n, at);
+            return hw_fail(
+                &a->err, HW_EINVAL, 0,
+                "unknown option '%.*s'; there are max, all-frames, invert, callers, collapse",
+                (int)n, at);
         *out |= n ? 1u << i : 0;
         at += n + (at[n] == ' ');
     }
@@ -479,7 +526,7 @@ static int select_tree(struct answer *a, const struct asked *q, unsigned *option
         rc = read_filters(a, q->filters, &filters);
     if (rc == 0 && !find_heap(a, q, &span))
         rc = hw_fail(&a->err, HW_EINVAL, 0, "the process has no heap '%.40s'", q->heap);
-    span.at_max = *options & OPTION_MAX;
+    span.at_max = *options & OPTION_MAX || has_only_peaks(a, span.upid, &span.ts_ns);
     span.filters = &filters;
     if (rc == 0)
         rc = hw_span_values(a->p, &a->list, &span, &values);
@@ -499,7 +546,7 @@ static int put_figures(struct answer *a, uint64_t interval, const struct hw_valu
     }
     put_int(a, total->samples);
     put_int(a, total->alloc_samples);
-    put_real(a, hw_value_error(total, HW_METRIC_SPACE, interval));
+    put_errors(a, total, interval);
     return a->failed ? HW_ENOMEM : HW_OK;
 }
 
@@ -555,10 +602,12 @@ static int fill_modules(struct answer *a, const struct asked *q)
     return HW_OK;
 }
 
+#define ERROR_COLUMNS                                                                              \
+    "space_error REAL, objects_error REAL, alloc_space_error REAL, alloc_objects_error REAL"
 #define FIGURE_COLUMNS                                                                             \
     "self_space INTEGER, space INTEGER, self_objects INTEGER, objects INTEGER, "                   \
     "self_alloc_space INTEGER, alloc_space INTEGER, self_alloc_objects INTEGER, "                  \
-    "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, space_error REAL"
+    "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, " ERROR_COLUMNS
 #define TREE_COLUMNS                                                                               \
     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, self_space INTEGER, " \
     "space INTEGER, objects INTEGER, alloc_space INTEGER, alloc_objects INTEGER"
@@ -567,8 +616,9 @@ static const struct view views[] = {
     {"heapwise_top",
      "name TEXT, map_name TEXT, self_space INTEGER, space INTEGER, self_objects INTEGER, "
      "objects INTEGER, self_alloc_space INTEGER, alloc_space INTEGER, "
-     "self_alloc_objects INTEGER, alloc_objects INTEGER, samples INTEGER, space_error REAL",
-     12, "uT", fill_top},
+     "self_alloc_objects INTEGER, alloc_objects INTEGER, samples INTEGER, " ERROR_COLUMNS
+     ", callers TEXT",
+     16, "uT", fill_top},
     {"heapwise_callers", TREE_COLUMNS, 10, "utp", fill_callers},
     {"heapwise_callees", TREE_COLUMNS, 10, "utp", fill_callees},
     {"heapwise_leaks",
@@ -591,9 +641,9 @@ static const struct view views[] = {
     {"heapwise_accounting", "name TEXT, is_total INTEGER, bytes REAL, ts INTEGER", 4, "uT",
      fill_accounting},
     {"heapwise_tree",
-     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 16,
+     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 19,
      "uTSHFO", fill_tree},
-    {"heapwise_functions", "name TEXT, map_name TEXT, " FIGURE_COLUMNS, 13, "uTSHFO",
+    {"heapwise_functions", "name TEXT, map_name TEXT, " FIGURE_COLUMNS, 16, "uTSHFO",
      fill_functions},
     {"heapwise_modules", "name TEXT, sql TEXT", 2, "", fill_modules},
 };
@@ -735,14 +785,14 @@ static const char *understand(struct view_cursor *c, struct asked *q, bool *nobo
         case 't':
         case 'T':
             if (set && !is_int)
-                return "ts is no integer";
+                return "ts is not an integer";
             if (set)
                 q->ts[n_times] = sqlite3_value_int64(v);
             n_times++;
             break;
         case 'S':
             if (set && !is_int)
-                return "since is no integer";
+                return "since is not an integer";
             q->has_since = set;
             q->since = set ? sqlite3_value_int64(v) : 0;
             break;

@@ -251,8 +251,9 @@ static int check_columns(struct hw_sql *s, const struct names *columns, struct h
         for (int k = 0; k < n && !found; k++)
             found = sqlite3_stricmp(sqlite3_column_name(stmt, k), columns->v[i]) == 0;
         if (!found)
-            rc = hw_fail(err, HW_EINVAL, 0, "%.80s: its schema has column '%.80s', its select not",
-                         name, columns->v[i]);
+            rc = hw_fail(err, HW_EINVAL, 0,
+                         "%.80s: its schema has column '%.80s', which its select does not", name,
+                         columns->v[i]);
     }
     if (rc == HW_OK && (size_t)n != columns->n)
         rc = hw_fail(err, HW_EINVAL, 0, "%.80s: its schema has %zu columns, its select %d", name,

@@ -89,10 +89,17 @@ int hw_sql_export(struct hw_sql *db, const char *path, struct hw_error *err);
 /* Writes every table of the model to a tar archive of Arrow files. */
 int hw_sql_export_arrow(struct hw_sql *db, const char *path, struct hw_error *err);
 
+/* What a row of `stats` with this name means, whole sentences; "" = not known. */
+const char *hw_sql_stat_meaning(const char *name);
+
 const struct hw_profile *hw_sql_profile(const struct hw_sql *db);
 /* Bytes that SQLite may hold in this whole process, over all connections; 0 = no limit. Queries
  * that need more fail with HW_ENOMEM. */
 void hw_sql_limit_memory(uint64_t bytes);
+/* What is left of that; UINT64_MAX without a limit. */
+uint64_t hw_sql_memory_left(void);
+/* Bytes of the tables that scripts made in this connection. Nobody uses it meanwhile. */
+uint64_t hw_sql_memory_kept(const struct hw_sql *db);
 
 /* Rows of the model that queries have looked at so far: what a push-down spares is seen here. */
 uint64_t hw_sql_rows_visited(const struct hw_sql *db);

@@ -4,7 +4,8 @@
  * Why:     EXPERIMENTAL_PROFILE turns the rows of any query into a pprof file, with stacks out of
  *          callsites, names, or both.
  * Shapes:  a stack is a blob of fields, root first: a callsite (its whole path), the same
- * annotated, or the name of a frame that nobody ran. Owns:    a profile its stacks and sums.
+ *          annotated, or the name of a frame that nobody ran.
+ * Owns:    a profile its stacks and sums.
  * Errors:  HW_EFORMAT (a blob that is no stack), HW_ENOMEM, HW_ELIMIT.
  */
 #ifndef HW_SQL_STACK_PROFILE_H

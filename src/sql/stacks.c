@@ -206,7 +206,7 @@ static void profile_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
                       : HW_EFORMAT;
     }
     if (rc < 0)
-        fail(ctx, rc, "EXPERIMENTAL_PROFILE: the first argument is no stack");
+        fail(ctx, rc, "EXPERIMENTAL_PROFILE: the first argument is not a stack");
 }
 
 static void profile_final(sqlite3_context *ctx)

@@ -33,6 +33,11 @@ static const struct hw_sql_stat_info *find_stat(const char *name)
     return strncmp(name, "traced_", 7) == 0 ? &service_stat : &other_stat;
 }
 
+const char *hw_sql_stat_meaning(const char *name)
+{
+    return find_stat(name)->description;
+}
+
 /* The rows of the model, then those that are always there and did not happen. */
 static int derive_stats(struct hw_sql_derived *x)
 {

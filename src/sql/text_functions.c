@@ -61,7 +61,7 @@ static void instr(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 static size_t count_of(struct hw_bytes hay, struct hw_bytes needle)
 {
     size_t n = 0;
-    const uint8_t *p = hay.p, *end = hay.p + hay.n;
+    const uint8_t *p = hay.p, *end = hw_bytes_end(hay);
     while ((p = memmem(p, (size_t)(end - p), needle.p, needle.n))) {
         n++;
         p += needle.n;
@@ -72,7 +72,7 @@ static size_t count_of(struct hw_bytes hay, struct hw_bytes needle)
 static void copy_replaced(uint8_t *out, struct hw_bytes hay, struct hw_bytes needle,
                           struct hw_bytes by)
 {
-    const uint8_t *p = hay.p, *end = hay.p + hay.n, *at;
+    const uint8_t *p = hay.p, *end = hw_bytes_end(hay), *at;
     while ((at = memmem(p, (size_t)(end - p), needle.p, needle.n))) {
         memcpy(out, p, (size_t)(at - p));
         out += at - p;
@@ -133,7 +133,7 @@ struct set {
 static bool set_read(struct set *set, struct hw_bytes text)
 {
     set->n = 0;
-    for (const uint8_t *p = text.p, *end = text.p + text.n; p < end && *p;) {
+    for (const uint8_t *p = text.p, *end = hw_bytes_end(text); p < end && *p;) {
         struct hw_bytes c = hw_bytes_of(p, char_size(p, end));
         size_t i = 0;
         while (i < set->n && !hw_bytes_equal(set->chars[i], c))
@@ -152,7 +152,7 @@ static size_t set_match(const struct set *set, struct hw_bytes text, enum end en
 {
     for (size_t i = 0; i < set->n; i++) {
         struct hw_bytes c = set->chars[i];
-        if (c.n <= text.n && memcmp(end == LEFT ? text.p : text.p + text.n - c.n, c.p, c.n) == 0)
+        if (c.n <= text.n && memcmp(end == LEFT ? text.p : hw_bytes_end(text) - c.n, c.p, c.n) == 0)
             return c.n;
     }
     return 0;

@@ -31,7 +31,7 @@ static int copy(struct hw_source *from, const char *name, int out, struct hw_err
         if (n < 0)
             return (int)n;
         if (!begun && (n == 0 || block[0] != packet_tag))
-            return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' is no trace of packets", name);
+            return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' is not a trace of packets", name);
         if (n == 0)
             return HW_OK;
         begun = true;
@@ -51,7 +51,7 @@ int hw_trace_copy_with(int in, const char *name, struct hw_bytes packets, int ou
         return hw_fail_sys(err, "cannot read '%s' once more", name);
     int rc = packed ? hw_source_gzip_fd(in, &from) : hw_source_fd(in, &from);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "'%s'", name);
+        return hw_fail(err, rc, 0, "'%s':", name);
     rc = copy(&from, name, out, err);
     hw_source_done(&from);
     return rc < 0 ? rc : put(out, packets, err);

@@ -129,6 +129,8 @@ static int write_frame(struct job *j, hw_frame_id id)
     return hw_graph_writer_frame(j->out, &out);
 }
 
+_Static_assert((int)HW_ROOT_COMPILED_CODE == (int)HW_WRITTEN_ROOT_COMPILED_CODE, "one number");
+
 /* Frames are numbered as they are met. */
 static int write_holders(struct job *j)
 {
@@ -195,5 +197,5 @@ int hw_graph_write_model(struct hw_graph_writer *w, const struct hw_heap_graph *
     free(j.left_out);
     hw_vec_done(&j.refs);
     hw_vec_done(&j.ref_names);
-    return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "heap graph") : rc;
+    return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "heap graph:") : rc;
 }

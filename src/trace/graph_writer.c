@@ -22,7 +22,7 @@
 
 #include "base/banned.h"
 
-enum { PIECE = 1 << 18, N_ROOTS = 16, HEAP_APP = 1 };
+enum { PIECE = 1 << 18, N_ROOTS = HW_WRITTEN_ROOT_COMPILED_CODE, HEAP_APP = 1 };
 
 #define OBJ(name)  HW_F_HeapGraphObject_##name
 #define TYPE(name) HW_F_HeapGraphType_##name
@@ -56,7 +56,7 @@ int hw_graph_writer_new(struct hw_graph_writer **out, struct hw_error *err)
     int rc = w->fd < 0 ? HW_ESYS : hw_strings_new(&w->names);
     if (rc < 0) {
         hw_graph_writer_free(w);
-        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "heap graph") : rc;
+        return rc == HW_ENOMEM ? hw_fail(err, rc, 0, "heap graph:") : rc;
     }
     *out = w;
     return HW_OK;
@@ -202,6 +202,8 @@ int hw_graph_writer_object(struct hw_graph_writer *w, const struct hw_written_ob
 
 int hw_graph_writer_root(struct hw_graph_writer *w, uint64_t id, uint32_t type)
 {
+    if (type == HW_WRITTEN_ROOT_COMPILED_CODE)
+        return HW_OK;
     return type < N_ROOTS && hw_vec_push(&w->roots[type], id) == 0 ? HW_OK : HW_ENOMEM;
 }
 
@@ -235,7 +237,10 @@ int hw_graph_writer_frame(struct hw_graph_writer *w, const struct hw_written_fra
 int hw_graph_writer_holder(struct hw_graph_writer *w, const struct hw_written_holder *h)
 {
     hw_pb_uint(&w->one, HW_F_ManagedRoot_object_id, h->object);
-    hw_pb_uint(&w->one, HW_F_ManagedRoot_root_type, h->root_type);
+    if (h->root_type == HW_WRITTEN_ROOT_COMPILED_CODE)
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_compiled_code, 1);
+    else
+        hw_pb_uint(&w->one, HW_F_ManagedRoot_root_type, h->root_type);
     if (h->thread != UINT32_MAX)
         hw_pb_uint(&w->one, HW_F_ManagedRoot_thread, h->thread);
     if (h->frame != UINT32_MAX)
@@ -359,7 +364,7 @@ int hw_graph_writer_commit(struct hw_graph_writer *w, struct hw_trace_writer *tr
         if (rc == HW_OK)
             rc = hw_fd_pread_all(w->fd, piece.p, n, at + sizeof n);
         if (rc < 0) {
-            (void)hw_fail(err, rc, at, "the file of a heap graph");
+            (void)hw_fail(err, rc, at, "the file of a heap graph:");
             break;
         }
         at += sizeof n + n;

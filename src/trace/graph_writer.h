@@ -58,9 +58,13 @@ struct hw_written_frame {
     uint32_t line;                  /* 0 = unknown */
 };
 
+/* What stands in compiled code is no root of the format's; our readers take it for one where no
+ * other leads to the object. Roots of this type are told by their holders alone. */
+enum { HW_WRITTEN_ROOT_COMPILED_CODE = 15 };
+
 struct hw_written_holder {
     uint64_t object;
-    uint32_t root_type;
+    uint32_t root_type;     /* HeapGraphRoot.Type, or the one above */
     uint32_t thread, frame; /* numbers from 0; UINT32_MAX = unknown */
     int32_t depth, slot;    /* -1 = none */
 };

@@ -2,12 +2,12 @@
  * merge.h - several traces made into one
  *
  * Why:     a trace is a list of packets, so traces can be concatenated; but packet sequences, and
- * with them interned data, must not get into each other's way when they come from different
- *          recorders, which all count from 1.
+ *          with them interned data, must not get into each other's way when they come from
+ *          different recorders, which all count from 1.
  * Shapes:  packets keep their order, input after input, and everything in them but the sequence id:
  *          each (input, machine, sequence) gets a number of its own. Compressed packets are
- * unpacked. Times stay what they are: since the boot of the machine that recorded them. Errors:
- * HW_ESYS, HW_ENOMEM. Damaged parts of an input are left out and counted (stats).
+ *          unpacked. Times stay what they are: since the boot of the machine that recorded them.
+ * Errors:  HW_ESYS, HW_ENOMEM. Damaged parts of an input are left out and counted (stats).
  */
 #ifndef HW_TRACE_MERGE_H
 #define HW_TRACE_MERGE_H

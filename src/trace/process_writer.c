@@ -227,7 +227,7 @@ int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
     struct smaps_table t = {0};
     int rc = fill_table(&t, vmas, n, aggregate);
     if (rc < 0)
-        (void)hw_fail(err, rc, 0, "memory map of pid %d", pid);
+        (void)hw_fail(err, rc, 0, "memory map of pid %d:", pid);
     else
         rc = put_smaps(w, sequence, boottime_ns, pid, &t, columns ? columns : HW_VMA_DEFAULT,
                        aggregate, err);

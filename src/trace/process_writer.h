@@ -4,9 +4,11 @@
  * Why:     the recorder collects the numbers from /proc; which field of which message they go into
  *          has its home here.
  * Shapes:  one packet a call, on the sequence given (hw_trace_writer_sequence; one per data
- * source). Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out. Owns:    nothing;
- * strings and arrays are borrowed for the call. Errors:  those of trace/writer.h. Source:
- * spec/trace-format.md 5, 9, 10; MallocInfo: proto/heapwise.proto
+ *          source).
+ * Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out.
+ * Owns:    nothing; strings and arrays are borrowed for the call.
+ * Errors:  those of trace/writer.h.
+ * Source:  spec/trace-format.md 5, 9, 10; MallocInfo: proto/heapwise.proto
  */
 #ifndef HW_TRACE_PROCESS_WRITER_H
 #define HW_TRACE_PROCESS_WRITER_H

@@ -15,6 +15,7 @@
  */
 #include "trace/profile_writer.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ struct hw_profile_writer {
     size_t heap; /* in source->heaps */
     bool full;   /* list unchanged callstacks too */
     bool at_max; /* samples carry max values */
+    bool all_variances;
     uint64_t timestamp_boottime_ns;
     struct hw_strbuf head; /* the fields of ProcessHeapSamples, repeated in every packet */
     struct hw_pb samples;  /* ProcessHeapSamples */
@@ -396,6 +398,7 @@ static void put_head(struct hw_pb *pb, const struct hw_dump_head *h)
     put_number(pb, F_PROCESS(client_error), h->client_error);
     put_flag(pb, F_PROCESS(checkpoint), h->checkpoint);
     put_flag(pb, F_PROCESS(keeps_peak), h->keeps_peak);
+    put_flag(pb, F_PROCESS(all_variances), h->all_variances);
     if (h->trigger)
         hw_pb_str(pb, F_PROCESS(trigger), h->trigger);
     put_number(pb, F_PROCESS(lost_samples), h->lost_samples);
@@ -412,9 +415,10 @@ int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *hea
     if (rc == HW_OK)
         rc = heap_get(p->source, head->heap_name, &p->heap);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "heap dump of pid %llu", (unsigned long long)head->pid);
+        return hw_fail(err, rc, 0, "heap dump of pid %llu:", (unsigned long long)head->pid);
     p->cs = cs;
     p->at_max = head->at_max;
+    p->all_variances = head->all_variances;
     p->full = head->list_all || head->at_max;
     p->timestamp_boottime_ns = hw_now_boottime_ns();
     hw_pb_clear(&p->samples);
@@ -446,11 +450,28 @@ static uint64_t rounded(double v)
     return v > 0 && v < 1e18 ? (uint64_t)(v + 0.5) : 0;
 }
 
-static void put_sample(struct hw_pb *pb, const struct hw_dump_sample *s, uint64_t iid, bool at_max)
+static void put_variance(struct hw_pb *pb, uint32_t field, double v)
+{
+    if (v > 0 && v <= FLT_MAX)
+        hw_pb_float(pb, field, (float)v);
+}
+
+/* Most of what is rare was never freed: then two of them say nothing new. */
+static void put_variances(struct hw_pb *pb, const struct hw_dump_sample *s)
+{
+    put_variance(pb, F_SAMPLE(variance_objects), s->variance_objects);
+    if (s->variance_alloc_space > s->variance_bytes)
+        put_variance(pb, F_SAMPLE(variance_alloc_space), s->variance_alloc_space);
+    if (s->variance_alloc_objects > s->variance_objects)
+        put_variance(pb, F_SAMPLE(variance_alloc_objects), s->variance_alloc_objects);
+}
+
+static void put_sample(const struct hw_profile_writer *p, struct hw_pb *pb,
+                       const struct hw_dump_sample *s, uint64_t iid)
 {
     hw_pb_begin(pb, F_PROCESS(samples));
     hw_pb_uint(pb, F_SAMPLE(callstack_id), iid);
-    if (at_max) {
+    if (p->at_max) {
         hw_pb_uint(pb, F_SAMPLE(self_max), s->self_max);
         hw_pb_uint(pb, F_SAMPLE(self_max_count), s->self_max_count);
         hw_pb_uint(pb, F_SAMPLE(est_max_count), rounded(s->est_max_count));
@@ -466,6 +487,8 @@ static void put_sample(struct hw_pb *pb, const struct hw_dump_sample *s, uint64_
         hw_pb_uint(pb, F_SAMPLE(self_idle), s->self_idle);
     if (s->variance_bytes > 0)
         hw_pb_double(pb, F_SAMPLE(variance_bytes), s->variance_bytes);
+    if (p->all_variances)
+        put_variances(pb, s);
     hw_pb_end(pb);
 }
 
@@ -483,14 +506,26 @@ int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *
     if (rc == HW_OK && listed)
         rc = site_iid(p, s->callsite, &iid);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "heap sample");
+        return hw_fail(err, rc, 0, "heap sample:");
     if (!listed)
         return HW_OK;
-    put_sample(&p->samples, s, iid, p->at_max);
+    put_sample(p, &p->samples, s, iid);
     if (p->interned.buf.n > SPLIT_BYTES)
         rc = flush_interned(p, err);
     if (rc == HW_OK && p->samples.buf.n > SPLIT_BYTES)
         rc = flush_samples(p, /* last = */ false, err);
+    return rc;
+}
+
+int hw_profile_cut(struct hw_profile_writer *p, struct hw_error *err)
+{
+    int rc = flush_samples(p, /* last = */ false, err);
+    if (rc == HW_OK)
+        rc = flush_interned(p, err);
+    if (rc == HW_OK)
+        rc = hw_trace_writer_flush(p->trace, err);
+    p->cs = NULL;
+    p->source = NULL;
     return rc;
 }
 
@@ -521,6 +556,7 @@ int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t inter
     hw_pb_uint(pb, F_PROCESS(sampling_interval_bytes), interval_bytes);
     hw_pb_str(pb, F_PROCESS(lost_reason), reason);
     hw_pb_end(pb);
+    put_flag(pb, HW_F_ProfilePacket_continued, p->cs != NULL);
     hw_pb_end(pb);
     return hw_trace_end(p->trace, err);
 }
@@ -533,6 +569,7 @@ int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_err
     hw_pb_uint(pb, F_PROCESS(pid), pid);
     hw_pb_uint(pb, F_PROCESS(rejected_concurrent), 1);
     hw_pb_end(pb);
+    put_flag(pb, HW_F_ProfilePacket_continued, p->cs != NULL);
     hw_pb_end(pb);
     return hw_trace_end(p->trace, err);
 }
@@ -572,8 +609,9 @@ int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_b
         hw_pb_end(pb);
         int ended = hw_trace_end(p->trace, err);
         if (rc < 0)
-            return hw_fail(err, rc, 0, "links of pid %llu", (unsigned long long)pid);
+            return hw_fail(err, rc, 0, "links of pid %llu:", (unsigned long long)pid);
         rc = ended;
     } while (rc == HW_OK && at < n);
+    p->cs = NULL;
     return rc == HW_OK ? flush_interned(p, err) : rc;
 }

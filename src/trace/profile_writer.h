@@ -35,6 +35,7 @@ struct hw_dump_head {
     bool list_all;         /* the last dump: callstacks unchanged since the previous one too */
     bool checkpoint;
     bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
+    bool all_variances;  /* samples have the variances of all figures, not of live bytes alone */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples, lost_slices;
     const char *lost_reason; /* NULL = none */
@@ -51,7 +52,8 @@ struct hw_dump_sample {
     double est_alloc_count, est_free_count, est_max_count; /* rounded when written */
     uint64_t self_idle;
     bool has_idle;
-    double variance_bytes; /* of the live bytes; 0 = not written */
+    double variance_bytes; /* of the live bytes; 0 and below = not written */
+    double variance_objects, variance_alloc_space, variance_alloc_objects; /* if all_variances */
 };
 
 int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **out);
@@ -67,6 +69,9 @@ int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *hea
 int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                       struct hw_error *err);
 int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
+/* Instead of the end: what was given so far is in the file, and readers see that more was to come.
+ */
+int hw_profile_cut(struct hw_profile_writer *p, struct hw_error *err);
 /* The target is gone: forget what was interned for it (ids are not used again). */
 /* Samples of this process that belong to blocks of its heap graph of that time. */
 struct hw_dump_link {

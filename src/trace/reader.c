@@ -21,6 +21,7 @@
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "codec/pb_far.h"
+#include "codec/unpack.h"
 #include "schema/fields.h"
 #include "schema/schema.h"
 #include "trace/writer.h"
@@ -29,10 +30,11 @@
 
 enum {
     WINDOW = 1 << 20,
-    MAX_INFLATED = 256 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
-    MAX_HEAD = 16,            /* tag and length of a packet */
-    MIN_LEFT_OUT = 64 << 10,  /* smaller packets are as quickly read as looked at */
-    RESYNC_LIMIT = 64 << 20   /* bytes looked at again and again by `plausible` */
+    MAX_INFLATED = 64 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
+    PACKET_COST = 32,        /* bytes that cost what an empty packet does; a sample has more */
+    MAX_HEAD = 16,           /* tag and length of a packet */
+    MIN_LEFT_OUT = 64 << 10, /* smaller packets are as quickly read as looked at */
+    RESYNC_LIMIT = 64 << 20  /* bytes looked at again and again by `plausible` */
 };
 
 #define F(name) HW_F_TracePacket_##name
@@ -57,6 +59,8 @@ struct hw_trace_reader {
 
     /* The content of a compressed packet being handed out. */
     struct hw_strbuf inflated;
+    uint64_t n_inflated, max_inflated; /* of all compressed packets */
+    uint64_t n_short;                  /* what their packets lack of PACKET_COST; limited alike */
     size_t inner_pos;
     bool inner;
     uint64_t inner_offset;
@@ -88,6 +92,7 @@ int hw_trace_reader_open_bytes(struct hw_bytes file, struct hw_trace_reader **ou
         return rc;
     (*out)->window = file;
     (*out)->size = file.n;
+    (*out)->max_inflated = hw_unpack_max_passing(file.n);
     return HW_OK;
 }
 
@@ -102,6 +107,7 @@ int hw_trace_reader_open_fd(int fd, struct hw_trace_reader **out, struct hw_erro
         return rc;
     (*out)->fd = fd;
     (*out)->size = (uint64_t)st.st_size;
+    (*out)->max_inflated = hw_unpack_max_passing((*out)->size);
     return HW_OK;
 }
 
@@ -121,6 +127,8 @@ void hw_trace_reader_rewind(struct hw_trace_reader *r)
     r->pos = 0;
     r->leaves_out_samples = false;
     r->inner = false;
+    r->n_inflated = 0;
+    r->n_short = 0;
     r->sequences.n = 0;
     hw_map64_done(&r->sequence_by_id);
     r->resync_budget = RESYNC_LIMIT;
@@ -216,7 +224,7 @@ struct frame {
 /* What stands at the start of b; `left` bytes remain in the file, b may be fewer. */
 static enum frame_kind frame_read(struct hw_bytes b, uint64_t left, struct frame *out)
 {
-    const uint8_t *p = b.p, *end = b.p + b.n;
+    const uint8_t *p = b.p, *end = hw_bytes_end(b);
     uint64_t tag, n;
     int rc = hw_pb_varint(&p, end, &tag);
     if (rc < 0)
@@ -438,12 +446,17 @@ static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, str
 {
     struct hw_error why;
     hw_strbuf_clear(&r->inflated);
+    uint64_t left = r->max_inflated - r->n_inflated;
+    size_t max = left < MAX_INFLATED ? left : MAX_INFLATED;
     int rc = p->data_field == F(compressed_packets)
-                 ? hw_inflate(p->data, MAX_INFLATED, &r->inflated, &why)
-                 : hw_zstd_inflate(p->data, MAX_INFLATED, &r->inflated, &why);
+                 ? hw_inflate(p->data, max, &r->inflated, &why)
+                 : hw_zstd_inflate(p->data, max, &r->inflated, &why);
+    r->n_inflated += r->inflated.n < max ? r->inflated.n : max;
     if (rc == HW_ENOMEM)
         return hw_fail(err, rc, p->offset, "%s", why.text);
-    if (rc == HW_EUNSUPPORTED)
+    if (rc == HW_ELIMIT)
+        r->stats.unpacked_cut++;
+    else if (rc == HW_EUNSUPPORTED)
         r->stats.unsupported_packets++;
     else if (rc < 0)
         r->stats.damaged_compressed++;
@@ -467,7 +480,7 @@ static int take_packet(struct hw_trace_reader *r, struct hw_packet *p, const str
         return 0;
     }
     int rc = follow_sequence(r, p, c);
-    return rc < 0 ? hw_fail(err, rc, offset, "packet sequence") : rc;
+    return rc < 0 ? hw_fail(err, rc, offset, "packet sequence:") : rc;
 }
 
 static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
@@ -476,6 +489,10 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
     struct common c;
     while (r->inner_pos < all.n) {
         struct frame f = {0};
+        if (r->n_short > r->max_inflated) {
+            r->stats.unpacked_cut++;
+            break;
+        }
         size_t left = all.n - r->inner_pos;
         struct hw_bytes b = hw_bytes_of(all.p + r->inner_pos, left);
         enum frame_kind kind = frame_read(b, left, &f);
@@ -484,6 +501,8 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
             break;
         }
         r->inner_pos += f.head + (size_t)f.n;
+        if (f.head + f.n < PACKET_COST)
+            r->n_short += PACKET_COST - f.head - f.n;
         if (kind == FRAME_OTHER)
             continue;
         if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {

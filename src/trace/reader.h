@@ -47,6 +47,7 @@ struct hw_reader_stats {
     uint64_t damaged_packets;     /* dropped */
     uint64_t skipped_bytes;       /* between packets, searched for the next one */
     uint64_t damaged_compressed;  /* compressed packets not or not wholly readable */
+    uint64_t unpacked_cut;        /* compressed packets that become too large: their rest */
     uint64_t unsupported_packets; /* compressed in a way this build cannot read */
     uint64_t interned_skipped;    /* interned data without valid state */
     uint64_t needs_state_skipped; /* packets that need state that was not valid */

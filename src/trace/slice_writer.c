@@ -78,7 +78,7 @@ int hw_slice_write_begin(struct hw_slice_writer *s, uint64_t boottime_ns, uint64
         hw_hash_mix(hw_hash_bytes(category.p, category.n), hw_hash_bytes(name.p, name.n));
     int rc = hw_map64_at(&s->iids, key, &iid, &fresh);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "names of slices");
+        return hw_fail(err, rc, 0, "names of slices:");
     if (fresh)
         *iid = s->iids.n;
     struct hw_pb *pb = hw_trace_begin(s->writer, s->sequence, boottime_ns);

@@ -2,9 +2,11 @@
  * stream_writer.h - raw allocations and frees (stream_allocations)
  *
  * Why:     with stream_allocations a session wants events, not sums; readers of raw traces take
- * them from these packets. Shapes:  one packet for a run of allocations, one for a run of frees, in
- * the order given; the parallel arrays of the format. Errors:  those of trace/writer.h. Source:
- * spec/trace-format.md 7, "Streaming mode"
+ *          them from these packets.
+ * Shapes:  one packet for a run of allocations, one for a run of frees, in the order given; the
+ *          parallel arrays of the format.
+ * Errors:  those of trace/writer.h.
+ * Source:  spec/trace-format.md 7, "Streaming mode"
  */
 #ifndef HW_TRACE_STREAM_WRITER_H
 #define HW_TRACE_STREAM_WRITER_H

@@ -424,7 +424,7 @@ int hw_trace_write_preamble(struct hw_trace_writer *w, struct hw_bytes config, i
     return rc;
 }
 
-int hw_trace_write_stats(struct hw_trace_writer *w, struct hw_error *err)
+int hw_trace_write_stats(struct hw_trace_writer *w, uint32_t n_missed, struct hw_error *err)
 {
     uint64_t bytes = w->good, packets = w->n_packets;
     struct hw_pb *pb = hw_trace_begin(w, SERVICE_SEQUENCE, hw_now_boottime_ns());
@@ -441,6 +441,8 @@ int hw_trace_write_stats(struct hw_trace_writer *w, struct hw_error *err)
     hw_pb_uint(pb, HW_F_TraceStats_total_buffers, 1);
     hw_pb_uint(pb, HW_F_TraceStats_final_flush_outcome,
                HW_V_TraceStats_FinalFlushOutcome_FINAL_FLUSH_SUCCEEDED);
+    if (n_missed)
+        hw_pb_uint(pb, HW_F_TraceStats_missed_processes, n_missed);
     hw_pb_end(pb);
     int rc = hw_trace_end(w, err);
     return rc < 0 ? rc : hw_trace_writer_flush(w, err);

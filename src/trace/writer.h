@@ -60,7 +60,7 @@ int hw_trace_write_clocks(struct hw_trace_writer *w, struct hw_error *err);
 /* Lifecycle: field number of TracingServiceEvent (1 all_data_sources_started, 3 flushed, 5
  * disabled, 4 read completed). */
 int hw_trace_write_event(struct hw_trace_writer *w, uint32_t field, struct hw_error *err);
-int hw_trace_write_stats(struct hw_trace_writer *w,
-                         struct hw_error *err); /* trace_stats, at the end */
+/* trace_stats, at the end. n_missed: processes that should have been recorded. */
+int hw_trace_write_stats(struct hw_trace_writer *w, uint32_t n_missed, struct hw_error *err);
 
 #endif

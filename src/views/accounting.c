@@ -302,15 +302,33 @@ static enum course course_of(const readings *r)
     return fabs(change) < 0.05 ? FLAT : change > 0.1 ? GROWS : OTHER;
 }
 
+/* Does it need no more room than before? A line that goes up and down needs that of its tops: those
+ * of the first third and of the last. */
+static bool needs_no_more(const readings *r)
+{
+    size_t third = r->n / 3;
+    double first = 0, last = 0, most = 0;
+    enum course course = course_of(r);
+    if (course == UNKNOWN || course == FLAT)
+        return course == FLAT;
+    for (size_t i = 0; i < third; i++) {
+        first = fmax(first, r->v[i].bytes);
+        last = fmax(last, r->v[r->n - 1 - i].bytes);
+    }
+    for (size_t i = 0; i < r->n; i++)
+        most = fmax(most, r->v[i].bytes);
+    return last - first < 0.05 * most;
+}
+
 static void find_notes(struct find *f)
 {
     struct hw_accounting *a = f->out;
     const struct hw_account_value *mapped = &a->now[HW_ACCOUNT_MAPPED];
     const struct hw_account_value *rss = &a->now[HW_ACCOUNT_RESIDENT];
-    if (course_of(&f->lines[HW_ACCOUNT_REQUESTED]) == FLAT &&
+    if (needs_no_more(&f->lines[HW_ACCOUNT_REQUESTED]) &&
         course_of(&f->lines[HW_ACCOUNT_MAPPED]) == GROWS)
         a->notes |= HW_ACCOUNT_NOT_RETURNED;
-    if (course_of(&f->lines[HW_ACCOUNT_IN_USE]) == FLAT &&
+    if (needs_no_more(&f->lines[HW_ACCOUNT_IN_USE]) &&
         course_of(&f->lines[HW_ACCOUNT_RESIDENT]) == GROWS)
         a->notes |= HW_ACCOUNT_OUTSIDE;
     if (mapped->known && rss->known && rss->bytes < mapped->bytes)

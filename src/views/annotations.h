@@ -2,8 +2,10 @@
  * annotations.h - how a managed runtime came by a frame: compiled, interpreted, its own code
  *
  * Shapes:  told by the mapping's path, from the root on: below managed code the runtime's own
- * frames are common to all such stacks; the first frame behind a JNI trampoline is the native
- * method. Threads: pure. Source:  spec/sql.md 7, spec/pprof.md 3
+ *          frames are common to all such stacks; the first frame behind a JNI trampoline is the
+ *          native method.
+ * Threads: pure.
+ * Source:  spec/sql.md 7, spec/pprof.md 3
  */
 #ifndef HW_VIEWS_ANNOTATIONS_H
 #define HW_VIEWS_ANNOTATIONS_H

@@ -28,7 +28,11 @@ static void take_away(struct hw_value *from, const struct hw_value *v, bool live
     struct hw_value minus = {.alloc_space = -v->alloc_space,
                              .alloc_objects = -v->alloc_objects,
                              .alloc_samples = -v->alloc_samples,
-                             .variance = v->variance};
+                             .variance = v->variance,
+                             .variance_objects = v->variance_objects,
+                             .variance_alloc_space = v->variance_alloc_space,
+                             .variance_alloc_objects = v->variance_alloc_objects,
+                             .lacks_variances = v->lacks_variances};
     if (live) {
         minus.space = -v->space;
         minus.objects = -v->objects;

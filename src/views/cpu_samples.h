@@ -1,7 +1,9 @@
 /*
  * cpu_samples.h - how often each callstack was seen executing
  *
- * Owns:    nothing. Errors: HW_ENOMEM. Cost: O(samples + callsites).
+ * Owns:    nothing.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(samples + callsites).
  * Threads: pure; the profile must be frozen.
  * Source:  spec/sql.md 4, spec/pprof.md 5
  */

@@ -94,7 +94,7 @@ static void make_key(struct make *m, const struct hw_diff_side *s, const struct 
 static int common_function(struct make *m, const struct hw_diff_side *s,
                            const struct hw_function *fn, uint32_t *out)
 {
-    struct hw_diff_function common;
+    struct hw_diff_function common = {.of = {HW_ID_NONE, HW_ID_NONE}};
     hw_str_id key;
     uint64_t found;
     make_key(m, s, fn);
@@ -124,8 +124,12 @@ static int match_functions(struct make *m, struct side *s)
     if (!s->function_of)
         return HW_ENOMEM;
     int rc = HW_OK;
-    for (uint32_t i = 0; rc == 0 && i < n; i++)
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = common_function(m, s->in, hw_functions_get(s->in->fns, i), &s->function_of[i]);
+        uint32_t *of = rc == 0 ? m->out->functions.v[s->function_of[i]].of : NULL;
+        if (of && of[s - m->side] == HW_ID_NONE)
+            of[s - m->side] = i;
+    }
     return rc;
 }
 
@@ -183,16 +187,29 @@ static int copy_nodes(struct make *m)
 
 /* Of one callstack in two dumps of one process. Which samples a free hit is not in the trace: at
  * most, all hit what lived at A; that gives the largest variance. */
-static double change_variance(const struct hw_value *a, const struct hw_value *b)
+static double change_variance(const struct hw_value *a, const struct hw_value *b, enum hw_metric m)
 {
+    double variance_a = hw_value_variance(a, m), variance_b = hw_value_variance(b, m);
     double live_a = (double)a->samples, live_b = (double)b->samples;
     double came = (double)b->alloc_samples - (double)a->alloc_samples;
     double went = came - (live_b - live_a);
     double per_sample =
-        fmax(live_a > 0 ? a->variance / live_a : 0, live_b > 0 ? b->variance / live_b : 0);
+        fmax(live_a > 0 ? variance_a / live_a : 0, live_b > 0 ? variance_b / live_b : 0);
     double went_old = fmin(fmax(went, 0), live_a);
     double stayed = live_a - went_old;
-    return fmin(a->variance + b->variance, per_sample * (went_old + fmax(live_b - stayed, 0)));
+    return fmin(variance_a + variance_b, per_sample * (went_old + fmax(live_b - stayed, 0)));
+}
+
+static void add_variance(struct hw_diff_value *to, const struct hw_value *a,
+                         const struct hw_value *b, bool same_run)
+{
+    if (!same_run) {
+        to->variance += a->variance + b->variance;
+        return;
+    }
+    to->variance += change_variance(a, b, HW_METRIC_SPACE);
+    if (!a->lacks_variances && !b->lacks_variances)
+        to->variance_objects += change_variance(a, b, HW_METRIC_OBJECTS);
 }
 
 static void add_variances(struct make *m)
@@ -215,8 +232,7 @@ static void add_variances(struct make *m)
             node = s->node_of_value[k];
         }
         if (node != HW_ID_NONE)
-            m->out->nodes.v[s->union_of[node]].self.variance +=
-                same_run ? change_variance(a, b) : a->variance + b->variance;
+            add_variance(&m->out->nodes.v[s->union_of[node]].self, a, b, same_run);
         i += use_a;
         k += use_b;
     }
@@ -227,6 +243,7 @@ static void value_add(struct hw_diff_value *to, const struct hw_diff_value *v)
     hw_value_add(&to->a, &v->a);
     hw_value_add(&to->b, &v->b);
     to->variance += v->variance;
+    to->variance_objects += v->variance_objects;
 }
 
 static void sum_up(struct hw_diff *d)
@@ -371,8 +388,10 @@ static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value
         if (d->same_run)
             return sqrt(fmax(b * b - a * a, 0));
         break;
-    case HW_METRIC_OBJECTS: /* what stayed has as large a share of the error as of space's */
-        if (d->same_run) {
+    case HW_METRIC_OBJECTS:
+        if (d->same_run && !v->a.lacks_variances && !v->b.lacks_variances)
+            return 2 * sqrt(v->variance_objects);
+        if (d->same_run) { /* what stayed has as large a share of the error as of space's */
             double both = v->a.variance + v->b.variance;
             return both > 0 ? sqrt((a * a + b * b) * fmin(1, v->variance / both)) : 0;
         }

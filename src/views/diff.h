@@ -6,15 +6,18 @@
  * Shapes:  side A is the base, B the other. Functions of both sides are matched by what is shown:
  *          name and module, a module by its stem (libfoo.so.1.2 is libfoo.so.1.3); frames without a
  *          name by module, build id and offset. A union tree and a table of functions hold the
- * value of each side and the change B - A. Sampling error: of two recordings, the errors of both
- * sides add. Of two dumps of one process, what lives in both is the same sample in both and has no
- * error in the change: only samples that came or went count. A change within two standard errors is
- * noise. Scales: figures of each side may be taken times a factor, so that sides of unequal length
- * are compared by share of their totals or by second. With unequal factors what lives in both dumps
- * has an error in the change, too; the errors of both sides are added then, which is no less than
- * it. Owns:    everything in struct hw_diff; names are copied. Errors:  HW_ENOMEM, HW_ELIMIT. Cost:
- * two trees, then O(nodes). Threads: pure but for the namers. Source:  spec/ui.md 6.2;
- * doc/design/views.md
+ *          value of each side and the change B - A. Sampling error: of two recordings, the errors
+ *          of both sides add. Of two dumps of one process, what lives in both is the same sample in
+ *          both and has no error in the change: only samples that came or went count. A change
+ *          within two standard errors is noise. Scales: figures of each side may be taken times a
+ *          factor, so that sides of unequal length are compared by share of their totals or by
+ *          second. With unequal factors what lives in both dumps has an error in the change, too;
+ *          the errors of both sides are added then, which is no less than it.
+ * Owns:    everything in struct hw_diff; names are copied.
+ * Errors:  HW_ENOMEM, HW_ELIMIT.
+ * Cost:    two trees, then O(nodes).
+ * Threads: pure but for the namers.
+ * Source:  spec/ui.md 6.2; doc/design/views.md
  */
 #ifndef HW_VIEWS_DIFF_H
 #define HW_VIEWS_DIFF_H
@@ -45,11 +48,12 @@ enum hw_diff_flags {
 struct hw_diff_function {
     hw_str_id name, module; /* in hw_diff.strings; module: last part of its path on the side that
                                has it, B's first */
+    uint32_t of[2];         /* which function of A and of B it is; HW_ID_NONE = of none */
 };
 
 struct hw_diff_value {
     struct hw_value a, b;
-    double variance; /* of the change of space */
+    double variance, variance_objects; /* of the change of space and objects */
 };
 
 /* A row: of functions by self (the site that asked) or total, or of nodes. */

@@ -23,10 +23,11 @@ struct hw_pattern {
 static const struct {
     const char *prefix;
     enum hw_filter_kind kind;
+    bool inverted;
 } prefixes[] = {
-    {"SS:", HW_FILTER_SHOW_STACK}, {"HS:", HW_FILTER_HIDE_STACK}, {"SF:", HW_FILTER_SHOW_FRAME},
-    {"HF:", HW_FILTER_HIDE_FRAME}, {"SFF:", HW_FILTER_SHOW_FROM}, {"P:", HW_FILTER_PIVOT},
-    {"M:", HW_FILTER_MODULE},      {"H:", HW_FILTER_HEAP},
+    {"SS:", HW_FILTER_SHOW_STACK}, {"HS:", HW_FILTER_HIDE_STACK},   {"SF:", HW_FILTER_SHOW_FRAME},
+    {"HF:", HW_FILTER_HIDE_FRAME}, {"SFF:", HW_FILTER_SHOW_FROM},   {"P:", HW_FILTER_PIVOT},
+    {"M:", HW_FILTER_MODULE},      {"HM:", HW_FILTER_MODULE, true}, {"H:", HW_FILTER_HEAP},
 };
 
 /* ---- patterns ---- */
@@ -242,6 +243,7 @@ int hw_filters_add(hw_filters *f, const char *text, struct hw_error *err)
         prefixed = strncmp(at, prefixes[i].prefix, len) == 0;
         if (prefixed) {
             n.kind = prefixes[i].kind;
+            n.inverted ^= prefixes[i].inverted;
             at += len;
         }
     }

@@ -18,6 +18,7 @@ struct hw_functions {
     size_t n_frames;
     uint32_t *site;    /* by callsite: the callsite of the code that asked… */
     uint32_t *site_at; /* …and its place in at */
+    bool *is_class;    /* by callsite: what was allocated, not who did */
     const struct hw_callsites *cs;
     const struct hw_wrappers *wrappers; /* the caller's; only read while being made */
 };
@@ -164,6 +165,19 @@ struct standing {
     bool managed;      /* a function that some runtime runs, or below one */
 };
 
+/* A recorder of Java objects puts an object's class below the method that made it. Of a method
+ * there is more than a name: its module or file. */
+static bool is_class(const struct hw_functions *f, uint32_t at, const struct standing *up)
+{
+    const struct hw_function_at *a = &f->at.v[at];
+    const struct hw_function *fn = &f->v.v[a->function];
+    struct hw_bytes module = hw_strings_get(strings_of(f->cs), fn->module);
+    return up && up->managed && fn->kind == HW_FUNCTION_PLAIN && fn->name.v && !a->file.v &&
+           !a->line &&
+           (hw_bytes_equal(module, hw_bytes_str("/[java]")) ||
+            hw_bytes_equal(module, hw_bytes_str("[java]")));
+}
+
 static struct standing stand(const struct hw_functions *f, uint32_t at, const struct standing *up,
                              uint32_t up_at)
 {
@@ -178,17 +192,30 @@ static struct standing stand(const struct hw_functions *f, uint32_t at, const st
     return s;
 }
 
+/* Until their own turn: which callsites are the end of a stack. */
+static void leaves_find(struct hw_functions *f, size_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t parent = hw_callsites_get(f->cs, (hw_callsite_id){i})->parent.v;
+        f->is_class[i] = true;
+        if (parent < i)
+            f->is_class[parent] = false;
+    }
+}
+
 /* A parent is interned before its children, so one pass in order of id sees it first. */
 static int sites_find(struct hw_functions *f)
 {
     size_t n = hw_callsites_count(f->cs);
     f->site = calloc(n ? n : 1, sizeof *f->site);
     f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
+    f->is_class = calloc(n ? n : 1, sizeof *f->is_class);
     struct standing *stands = calloc(n ? n : 1, sizeof *stands);
-    if (!f->site || !f->site_at || !stands) {
+    if (!f->site || !f->site_at || !f->is_class || !stands) {
         free(stands);
         return HW_ENOMEM;
     }
+    leaves_find(f, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
         uint32_t own = best_of_frame(f, c->frame.v), parent = c->parent.v;
@@ -196,10 +223,14 @@ static int sites_find(struct hw_functions *f)
         f->site_at[i] = own;
         if (parent >= i) {
             stands[i] = stand(f, own, NULL, 0);
+            f->is_class[i] = false;
             continue;
         }
         const struct hw_callsite *p = hw_callsites_get(f->cs, c->parent);
         stands[i] = stand(f, own, &stands[parent], best_of_frame(f, p->frame.v));
+        f->is_class[i] &= is_class(f, own, &stands[parent]);
+        if (f->is_class[i])
+            stands[i].kind = stands[i].site_kind = HW_FUNCTION_ALLOCATOR;
         /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
         if (stands[parent].site_kind < stands[i].site_kind) {
             stands[i].site_kind = stands[parent].site_kind;
@@ -241,6 +272,7 @@ void hw_functions_free(struct hw_functions *f)
     hw_vec_done(&f->at);
     free(f->site);
     free(f->site_at);
+    free(f->is_class);
     free(f);
 }
 
@@ -274,6 +306,11 @@ hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_calls
 uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c)
 {
     return f->at.v[f->site_at[c.v]].function;
+}
+
+bool hw_functions_is_class(const struct hw_functions *f, hw_callsite_id c)
+{
+    return f->is_class[c.v];
 }
 
 const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,

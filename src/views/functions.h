@@ -13,7 +13,8 @@
  *          the std function nearest the leaf when there is nothing else; the
  *          allocator itself when it has no caller. Below a managed function (Java's, Python's) code
  *          of its language's runtime counts as std: who called Unsafe.allocateMemory asked for a
- *          direct buffer, not libjvm.
+ *          direct buffer, not libjvm. The class that ends the stack of a Java object is not code:
+ *          it counts as an allocator.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + callsites), once.
@@ -81,6 +82,8 @@ const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw
  */
 uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c);
 hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c);
+/* Whether the callsite's own frame is the class of what was allocated there. */
+bool hw_functions_is_class(const struct hw_functions *f, hw_callsite_id c);
 /* The site with its line, and how many of its frame's functions go down to it (1 = the outermost).
  */
 const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,

@@ -423,9 +423,10 @@ static int fold(hw_detail_rows *out, size_t first, enum hw_detail_rule rule, int
     size_t n = first;
     if (out->n == first)
         return HW_OK;
-    qsort(out->v + first, out->n - first, sizeof *out->v, compare_sizes);
-    size_t kept =
-        rule == HW_DETAIL_ROWS ? 0 : n_kept(out->v + first, out->n - first, rule, threshold);
+    qsort(hw_vec_from(out, first), out->n - first, sizeof *out->v, compare_sizes);
+    size_t kept = rule == HW_DETAIL_ROWS
+                      ? 0
+                      : n_kept(hw_vec_from(out, first), out->n - first, rule, threshold);
     for (size_t i = first; i < out->n; i++) {
         if (i < first + kept ||
             (rule == HW_DETAIL_ROWS && n_kept(&out->v[i], 1, rule, threshold) == 1)) {

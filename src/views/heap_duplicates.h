@@ -5,8 +5,12 @@
  * Shapes:  a row for each content that stands in two reachable arrays or more, the one first that
  *          would free most. Same means same class, same length and the same 64 bit hash of the
  *          contents, so only dumps with contents (.hprof of a JVM) have any; arrays without
- * elements are all the same. Units:   bytes. Owns:    the rows. Errors:  HW_ENOMEM. Cost:
- * O(objects), and sorting. Threads: pure.
+ *          elements are all the same.
+ * Units:   bytes.
+ * Owns:    the rows.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(objects), and sorting.
+ * Threads: pure.
  */
 #ifndef HW_VIEWS_HEAP_DUPLICATES_H
 #define HW_VIEWS_HEAP_DUPLICATES_H

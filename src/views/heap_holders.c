@@ -44,12 +44,20 @@ static void add_frame(const struct hw_profile *p, hw_frame_id id, struct hw_strb
     hw_strbuf_addf(out, "%s%u)", file.n ? ":" : "line ", (unsigned)lines[0].line);
 }
 
+static const char *what(enum hw_root_type t)
+{
+    return t == HW_ROOT_JNI_LOCAL       ? "JNI code"
+           : t == HW_ROOT_COMPILED_CODE ? "a constant in compiled code"
+           : t == HW_ROOT_UNKNOWN       ? "the stack"
+                                        : "a variable";
+}
+
 void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
                          const struct hw_heap_holder *h, struct hw_strbuf *out)
 {
     bool is_thread = h->root_type == HW_ROOT_THREAD_OBJECT;
     if (!is_thread) {
-        hw_strbuf_adds(out, h->root_type == HW_ROOT_JNI_LOCAL ? "JNI code" : "a variable");
+        hw_strbuf_adds(out, what((enum hw_root_type)h->root_type));
         if (h->frame.v != HW_ID_NONE) {
             hw_strbuf_adds(out, " of ");
             add_frame(p, h->frame, out);

@@ -2,8 +2,9 @@
  * heap_holders.h - who holds a root, in words
  *
  * Shapes:  "a variable of Foo.run (Foo.java:12) in thread "main"", "JNI code of Foo.read in thread
- *          "main"", "thread "main"". Of several holders the one is named whose kind is the object's
- *          root type and that knows most. Nothing is added where nothing is known.
+ *          "main"", "a constant in compiled code of Foo.run in thread "main"", "thread "main"".
+ *          Of several holders the one is named whose kind is the object's root type and that knows
+ *          most. Nothing is added where nothing is known.
  * Errors:  none but the buffer's.
  * Threads: pure.
  */

@@ -4,8 +4,11 @@
  * Why:     graphs know what an object refers to, trees whom a node stands below. "Who refers to it"
  *          and "what stands below it" are the same question: numbers by the number they lead to.
  * Shapes:  what leads to k is item[first[k] .. first[k + 1]), in rising order. Of a tree what
- * stands below nobody is at k = n. Owns:    two arrays: 4 bytes a key and 4 an item. Errors:
- * HW_ENOMEM. Cost:    O(items + keys). Threads: pure.
+ *          stands below nobody is at k = n.
+ * Owns:    two arrays: 4 bytes a key and 4 an item.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(items + keys).
+ * Threads: pure.
  */
 #ifndef HW_VIEWS_HEAP_LINKS_H
 #define HW_VIEWS_HEAP_LINKS_H

@@ -4,8 +4,12 @@
  * Why:     a table shows a screenful of ten million objects; nobody should have to sort them all.
  * Shapes:  rows [offset, offset + limit) of those that pass, in the order asked for; equal ones by
  *          number. retained: what the object dominates, itself included; 0 when no root leads to
- * it. Units:   bytes, objects. Owns:    its rows. Errors:  HW_ENOMEM. Cost:    O(objects ×
- * log(offset + limit)); O(objects below) with `below`. Threads: pure.
+ *          it.
+ * Units:   bytes, objects.
+ * Owns:    its rows.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(objects × log(offset + limit)); O(objects below) with `below`.
+ * Threads: pure.
  */
 #ifndef HW_VIEWS_HEAP_OBJECTS_H
 #define HW_VIEWS_HEAP_OBJECTS_H

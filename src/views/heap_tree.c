@@ -21,7 +21,7 @@
 
 #include "base/banned.h"
 
-enum { NATIVE = 1, ROOT_SHIFT = 1, HEAP_SHIFT = 5, NAME_SHIFT = 8 };
+enum { NATIVE = 1, ROOT_SHIFT = 1, HEAP_SHIFT = 6, NAME_SHIFT = 8 };
 
 struct fold {
     const struct hw_heap_graph *g;
@@ -315,6 +315,17 @@ const struct hw_heap_graph *hw_heap_graph_at(const struct hw_profile *p, hw_upid
     return NULL;
 }
 
+const struct hw_heap_graph *hw_heap_graph_of(const struct hw_profile *p, hw_upid upid)
+{
+    const struct hw_heap_graph *best = NULL;
+    for (size_t i = 0; i < p->graphs.n; i++) {
+        const struct hw_heap_graph *g = p->graphs.v[i];
+        if (g->upid.v == upid.v && (!best || g->is_oome || !best->is_oome))
+            best = g;
+    }
+    return best;
+}
+
 const struct hw_heap_graph *hw_heap_graph_pick(const struct hw_profile *p, int64_t pid)
 {
     const struct hw_heap_graph *best = NULL;
@@ -325,5 +336,5 @@ const struct hw_heap_graph *hw_heap_graph_pick(const struct hw_profile *p, int64
         if (!best || g->upid.v == best->upid.v || g->n_objects > best->n_objects)
             best = g;
     }
-    return best;
+    return best ? hw_heap_graph_of(p, best->upid) : NULL;
 }

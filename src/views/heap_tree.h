@@ -54,8 +54,9 @@ void hw_heap_node_name(const struct hw_profile *p, const struct hw_heap_graph *g
 /* The graph of a process at a time; NULL = there is none. */
 const struct hw_heap_graph *hw_heap_graph_at(const struct hw_profile *p, hw_upid upid,
                                              int64_t ts_ns);
-/* The last graph of the process (pid < 0: of the one with the largest graph); NULL: there is none.
- */
+/* The one to show of a process: of the moment when memory ran out, else the last; NULL: none. */
+const struct hw_heap_graph *hw_heap_graph_of(const struct hw_profile *p, hw_upid upid);
+/* The same by pid (pid < 0: of the process with the largest graph). */
 const struct hw_heap_graph *hw_heap_graph_pick(const struct hw_profile *p, int64_t pid);
 
 #endif

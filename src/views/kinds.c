@@ -398,7 +398,7 @@ static struct hw_bytes without_return_type(struct hw_bytes n)
         else if (depth == 0 && n.p[i] == ' ' && i + 1 < n.n && n.p[i + 1] != '(')
             start = i + 1;
     }
-    return hw_bytes_of(n.p + start, n.n - start);
+    return hw_bytes_skip(n, start);
 }
 
 static const char *const demangled_allocators[] = {

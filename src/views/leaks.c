@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/strbuf.h"
 
 #include "base/banned.h"
@@ -24,7 +25,8 @@ struct find {
         double allocated, live;
         double freed_since;
     } * old;
-    double cut_s; /* where the last third begins */
+    double *moved; /* as hw_leaks.history: bytes that came or went until then */
+    double cut_s;  /* where the last third begins */
 };
 
 /* ---- moments ---- */
@@ -219,14 +221,16 @@ static int make_rows(struct find *f)
 
 /* ---- history ---- */
 
-static void add_row(struct find *f, const struct hw_alloc_row *r, double at_s, double *live)
+/* sums: live bytes of all rows, then what moved of all rows */
+static void add_row(struct find *f, const struct hw_alloc_row *r, double at_s, double *sums)
 {
     uint32_t row = f->row_of[r->callsite.v];
     if (!row)
         return;
     struct old *old = &f->old[row - 1];
     double size = (double)r->size;
-    live[row - 1] += size;
+    sums[row - 1] += size;
+    sums[f->out->v.n + row - 1] += fabs(size);
     if (at_s <= f->cut_s) {
         old->live += size;
         old->allocated += fmax(size, 0);
@@ -235,46 +239,46 @@ static void add_row(struct find *f, const struct hw_alloc_row *r, double at_s, d
     }
 }
 
-static void add_series(struct find *f, const struct hw_series *s, double *live)
+static void add_series(struct find *f, const struct hw_series *s, double *sums)
 {
     const struct hw_profile *p = f->q->p;
     struct hw_leaks *l = f->out;
     size_t next = 0;
-    memset(live, 0, l->v.n * sizeof *live);
+    memset(sums, 0, 2 * l->v.n * sizeof *sums);
     for (size_t m = 0; m < l->ts_ns.n; m++) {
         for (; next < s->all.n && p->dumps.v[s->all.v[next]].ts_ns <= l->ts_ns.v[m]; next++) {
             size_t first, n;
             hw_profile_dump_rows(p, s->all.v[next], &first, &n);
             for (size_t i = first; i < first + n; i++) {
                 struct hw_alloc_row r = hw_alloc_row_of(&p->allocs, s->all.v[next], i);
-                add_row(f, &r, l->t.v[m], live);
+                add_row(f, &r, l->t.v[m], sums);
             }
         }
-        for (size_t i = 0; i < l->v.n; i++)
-            l->history[i * l->t.n + m] += live[i];
+        for (size_t i = 0; i < l->v.n; i++) {
+            l->history[i * l->t.n + m] += sums[i];
+            f->moved[i * l->t.n + m] += sums[l->v.n + i];
+        }
     }
 }
 
 static int make_history(struct find *f)
 {
     struct hw_leaks *l = f->out;
-    double *live = calloc(l->v.n + 1, sizeof *live);
+    hw_autofree double *sums = calloc(2 * l->v.n + 1, sizeof *sums);
     size_t cells;
     if (__builtin_mul_overflow(l->v.n, l->t.n, &cells))
         cells = SIZE_MAX / sizeof *l->history - 1; /* cannot be had */
     l->history = calloc(cells + 1, sizeof *l->history);
+    f->moved = calloc(cells + 1, sizeof *f->moved);
     f->old = calloc(l->v.n + 1, sizeof *f->old);
-    if (!live || !l->history || !f->old) {
-        free(live);
+    if (!sums || !l->history || !f->moved || !f->old)
         return HW_ENOMEM;
-    }
     enum hw_heap_kind kind =
         hw_process_kind(f->q->p, f->q->list, f->q->view->upid, keeps, f->q->mask);
     for (size_t i = 0; i < f->q->list->v.n; i++)
         if (f->q->list->v.v[i].upid.v == f->q->view->upid.v && f->q->list->v.v[i].kind == kind &&
             hw_stack_mask_keeps_heap(f->q->mask, &f->q->list->v.v[i]))
-            add_series(f, &f->q->list->v.v[i], live);
-    free(live);
+            add_series(f, &f->q->list->v.v[i], sums);
     return HW_OK;
 }
 
@@ -309,7 +313,12 @@ static int judge(struct find *f, size_t row)
     const double *live = l->history + row * l->t.n;
     const struct old *old = &f->old[row];
     double allocated = (double)r->now.alloc_space;
-    double error = hw_value_error(&r->now, HW_METRIC_SPACE, l->interval_bytes);
+    struct hw_trend_series series = {.t = l->t.v,
+                                     .live = live,
+                                     .moved = f->moved + row * l->t.n,
+                                     .n = l->t.n,
+                                     .step = hw_value_step(&r->now, l->interval_bytes),
+                                     .alloc_space = allocated};
     for (size_t i = 1; i < l->t.n; i++)
         r->n_rises += live[i] > live[i - 1];
     r->grown = live[l->t.n - 1] - live[0];
@@ -320,8 +329,8 @@ static int judge(struct find *f, size_t row)
         r->survival = fmax(0, old->live - old->freed_since) / old->allocated;
         r->survival_most = fmax(0, fmin(old->live, (double)r->now.space)) / old->allocated;
     }
-    int rc = hw_trend_of(l->t.v, live, l->t.n, error, allocated, &r->trend);
-    bool rough = error > 0 && r->now.samples < MIN_SAMPLES;
+    int rc = hw_trend_of(&series, &r->trend);
+    bool rough = series.step > 0 && r->now.samples < MIN_SAMPLES;
     if (rc == 0)
         r->verdict = verdict_of(r, l->t.n, rough);
     return rc;
@@ -436,6 +445,7 @@ int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out)
     free(f.site_of_node);
     free(f.row_of);
     free(f.old);
+    free(f.moved);
     if (rc < 0)
         hw_leaks_done(out);
     return rc;

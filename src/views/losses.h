@@ -3,10 +3,12 @@
  *
  * Why:     loss travels with the data; each report shows it. One list for text, JSON and the page.
  * Shapes:  rows for a process (upid) or the whole trace (HW_ID_NONE), from dump flags and from the
- * stats of severity data_loss and error that are not 0. A fact that is in both (a flag and the stat
- * that the importer makes of it) appears once. A figure cumulated over dumps appears with its last
- * value. Owns:    the list; names are borrowed from the profile. Errors:  HW_ENOMEM. Cost: O(dumps
- * + stats × (losses so far)).
+ *          stats of severity data_loss and error that are not 0. A fact that is in both (a flag and
+ *          the stat that the importer makes of it) appears once. A figure cumulated over dumps
+ *          appears with its last value.
+ * Owns:    the list; names are borrowed from the profile.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(dumps + stats × (losses so far)).
  */
 #ifndef HW_VIEWS_LOSSES_H
 #define HW_VIEWS_LOSSES_H

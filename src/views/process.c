@@ -28,12 +28,14 @@ static void unique(struct hw_process_moment *v, size_t *n)
     qsort(v, *n, sizeof *v, by_ts);
     size_t kept = 1;
     for (size_t i = 1; i < *n; i++)
-        if (v[i].ts_ns != v[kept - 1].ts_ns)
+        if (v[i].ts_ns != v[kept - 1].ts_ns) {
             v[kept++] = v[i];
-        else
+        } else {
+            v[kept - 1].is_dump |= v[i].is_dump;
             /* another heap's dump in the same tick does not make a maximum a dump to compare with
              */
             v[kept - 1].is_peak |= v[i].is_peak;
+        }
     *n = kept;
 }
 
@@ -49,9 +51,10 @@ static int collect(struct hw_process_view *v, const struct hw_profile *p, const 
         struct hw_bytes trigger = hw_strings_get(hw_callsites_strings(p->callsites), d->trigger);
         struct hw_process_moment m = {.ts_ns = d->ts_ns,
                                       .is_peak = hw_bytes_equal(trigger, hw_bytes_str("peak"))};
+        m.is_dump =
+            counts(v, s) && !m.is_peak && !hw_bytes_equal(trigger, hw_bytes_str("freed-by-exec"));
         if (hw_vec_push(&v->moments, m) < 0)
             return HW_ENOMEM;
-        v->n_dumps += counts(v, s) && !m.is_peak;
         v->knows_peak |= counts(v, s) && m.is_peak;
     }
     for (size_t i = 0; counts(v, s) && i < s->peaks.n; i++) {
@@ -59,7 +62,6 @@ static int collect(struct hw_process_view *v, const struct hw_profile *p, const 
         if (hw_vec_push(&v->peaks, m) < 0)
             return HW_ENOMEM;
     }
-    v->n_dumps += counts(v, s) ? s->peaks.n : 0;
     return HW_OK;
 }
 
@@ -157,6 +159,9 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
             rc = collect(v, p, &list->v.v[i]);
     unique(v->moments.v, &v->moments.n);
     unique(v->peaks.v, &v->peaks.n);
+    v->n_dumps = v->peaks.n;
+    for (size_t i = 0; i < v->moments.n; i++)
+        v->n_dumps += v->moments.v[i].is_dump;
     for (size_t i = 0; i < list->v.n && rc == 0; i++) {
         if (list->v.v[i].upid.v != upid.v)
             continue;
@@ -342,6 +347,18 @@ void hw_process_views_done(hw_process_views *views)
     for (size_t i = 0; i < views->n; i++)
         hw_process_view_done(&views->v[i]);
     hw_vec_done(views);
+}
+
+int hw_process_count_dumps(const struct hw_profile *p, const struct hw_series_list *list,
+                           size_t *out)
+{
+    hw_process_views views = {0};
+    int rc = hw_process_views_init(p, list, &views);
+    *out = 0;
+    for (size_t i = 0; rc == HW_OK && i < views.n; i++)
+        *out += views.v[i].n_dumps;
+    hw_process_views_done(&views);
+    return rc;
 }
 
 int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list *list,

@@ -2,10 +2,13 @@
  * process.h - one process over time: all its heaps of one kind together
  *
  * Why:     a person asks about a program; its heaps (libc.malloc, custom ones) are dumped one by
- * one. Shapes:  of unlike heaps (enum hw_heap_kind) those of the first kind count. A moment is a
- * time at which at least one heap of the process was dumped, or the time of a recorded maximum. The
- * value of a heap between its dumps is that of the dump before. Errors:  HW_ENOMEM. Cost:    one
- * pass over the process's rows per call. Threads: pure; the profile must be frozen.
+ *          one.
+ * Shapes:  of unlike heaps (enum hw_heap_kind) those of the first kind count. A moment is a time at
+ *          which at least one heap of the process was dumped, or the time of a recorded maximum.
+ *          The value of a heap between its dumps is that of the dump before.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one pass over the process's rows per call.
+ * Threads: pure; the profile must be frozen.
  */
 #ifndef HW_VIEWS_PROCESS_H
 #define HW_VIEWS_PROCESS_H
@@ -22,6 +25,8 @@ struct hw_process_moment {
     int64_t ts_ns;
     bool at_max;  /* values of HW_DUMP_AT_MAX dumps with just this time */
     bool is_peak; /* made only because it was the maximum so far (trigger "peak") */
+    bool is_dump; /* one that is counted: neither that, nor made only to take back what an image had
+                   */
     struct hw_value total;
 };
 
@@ -37,8 +42,8 @@ struct hw_process_view {
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
     HW_VEC(struct hw_dump_total) dumps;           /* shown ones and recorded maxima, by id */
-    size_t n_dumps;                               /* shown dumps and recorded maxima of all heaps */
-    bool ended;                                   /* the process ended while it was recorded */
+    size_t n_dumps;   /* moments at which dumps were made, and recorded maxima; heaps together */
+    bool ended;       /* the process ended while it was recorded */
     bool knows_peak;  /* maxima between its dumps were recorded, so its peak is no dump by chance */
     int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
 };
@@ -76,6 +81,10 @@ typedef HW_VEC(struct hw_process_view) hw_process_views;
 int hw_process_views_init(const struct hw_profile *p, const struct hw_series_list *list,
                           hw_process_views *views);
 void hw_process_views_done(hw_process_views *views);
+
+/* The dumps of all processes, each counted as in its view: what a person calls a dump. */
+int hw_process_count_dumps(const struct hw_profile *p, const struct hw_series_list *list,
+                           size_t *out);
 
 /* The same, but only how much each allocated. */
 struct hw_process_rank {

@@ -3,11 +3,14 @@
  *
  * Why:     an interval on the timeline says how much of what it allocated was kept.
  * Shapes:  one figure for each shown dump of a series: the growth since the dump before, callstack
- * by callstack, those that shrank as 0. That is the least it can be: a trace tells how much of a
- *          callstack was freed, not when that had been allocated. It is what span.h has for the
- * same stretch of time. Units:   bytes. Errors:  HW_ENOMEM. Cost:    one pass over the series's
- * rows; 8 bytes a callsite meanwhile. Threads: pure; the profile must be frozen. Source:
- * spec/ui.md 3.1
+ *          by callstack, those that shrank as 0. That is the least it can be: a trace tells how
+ *          much of a callstack was freed, not when that had been allocated. It is what span.h has
+ *          for the same stretch of time.
+ * Units:   bytes.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one pass over the series's rows; 8 bytes a callsite meanwhile.
+ * Threads: pure; the profile must be frozen.
+ * Source:  spec/ui.md 3.1
  */
 #ifndef HW_VIEWS_RETAINED_H
 #define HW_VIEWS_RETAINED_H

@@ -2,14 +2,17 @@
  * series.h - which dumps a profile has, heap by heap
  *
  * Why:     a reader asks "what did this heap look like over time"; the trace has a flat list of
- * dumps in which checkpoints, peaks and several dumps of one moment are mixed. Shapes:  a series is
- * one heap of one process. `all` holds the dumps whose rows add up (everything but peaks) in order
- * of time; `shown` those of them a reader is shown: the last of each moment, and a checkpoint only
- * when it is the series' end. `peaks` holds dumps made of a maximum (HW_DUMP_AT_MAX): each stands
- * alone, its rows are the live values of that moment. A dump that says only "rejected" has no
- * values and is in none of them. Units:   ids are indices into hw_profile.dumps. Owns:    its
- * lists, nothing of the profile. Errors:  HW_ENOMEM. Cost:    O(dumps × series); a profile has few
- * series. Threads: pure; the profile must be frozen.
+ *          dumps in which checkpoints, peaks and several dumps of one moment are mixed.
+ * Shapes:  a series is one heap of one process. `all` holds the dumps whose rows add up (everything
+ *          but peaks) in order of time; `shown` those of them a reader is shown: the last of each
+ *          moment, and a checkpoint only when it is the series' end. `peaks` holds dumps made of a
+ *          maximum (HW_DUMP_AT_MAX): each stands alone, its rows are the live values of that
+ *          moment. A dump that says only "rejected" has no values and is in none of them.
+ * Units:   ids are indices into hw_profile.dumps.
+ * Owns:    its lists, nothing of the profile.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(dumps × series); a profile has few series.
+ * Threads: pure; the profile must be frozen.
  */
 #ifndef HW_VIEWS_SERIES_H
 #define HW_VIEWS_SERIES_H

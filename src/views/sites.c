@@ -1,9 +1,11 @@
 #include "views/sites.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 #include "base/banned.h"
 
@@ -68,49 +70,59 @@ void hw_sites_rank(hw_sites *s, enum hw_metric by)
         qsort_r(s->v, kept, sizeof *s->v, by_metric, &by);
 }
 
-/* row_of: function → row + 1. */
+/* What a series comes to, row by row. */
+struct running {
+    const uint32_t *row_of; /* function → row + 1 */
+    double *live, *moved;   /* by row */
+    size_t n_rows;
+};
+
+static void add_dump(const struct hw_profile *p, uint32_t dump, const struct hw_functions *fns,
+                     const struct running *r)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        hw_callsite_id site = {p->allocs.callsite[i]};
+        uint32_t row = r->row_of[hw_functions_site(fns, site)];
+        if (!row)
+            continue;
+        double size = (double)hw_alloc_size(&p->allocs, i);
+        r->live[row - 1] += size;
+        r->moved[row - 1] += fabs(size);
+    }
+}
+
 static void add_series(const struct hw_profile *p, const struct hw_series *s,
                        const struct hw_functions *fns, const struct hw_process_view *v,
-                       const uint32_t *row_of, double *live, size_t n_sites, double *out)
+                       const struct running *r, const struct hw_sites_history *out)
 {
     size_t next = 0, n_moments = v->moments.n;
-    memset(live, 0, n_sites * sizeof *live);
+    memset(r->live, 0, r->n_rows * sizeof *r->live);
+    memset(r->moved, 0, r->n_rows * sizeof *r->moved);
     for (size_t m = 0; m < n_moments; m++) {
-        for (; next < s->all.n && p->dumps.v[s->all.v[next]].ts_ns <= v->moments.v[m].ts_ns;
-             next++) {
-            size_t first, n;
-            hw_profile_dump_rows(p, s->all.v[next], &first, &n);
-            for (size_t i = first; i < first + n; i++) {
-                hw_callsite_id site = {p->allocs.callsite[i]};
-                uint32_t row = row_of[hw_functions_site(fns, site)];
-                if (row)
-                    live[row - 1] += (double)hw_alloc_size(&p->allocs, i);
-            }
+        for (; next < s->all.n && p->dumps.v[s->all.v[next]].ts_ns <= v->moments.v[m].ts_ns; next++)
+            add_dump(p, s->all.v[next], fns, r);
+        for (size_t i = 0; i < r->n_rows; i++) {
+            out->live[i * n_moments + m] += r->live[i];
+            out->moved[i * n_moments + m] += r->moved[i];
         }
-        for (size_t i = 0; i < n_sites; i++)
-            out[i * n_moments + m] += live[i];
     }
 }
 
 int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *list,
                      const struct hw_functions *fns, const struct hw_process_view *v,
-                     const hw_sites *s, size_t n_sites, double *out)
+                     const hw_sites *s, size_t n_sites, const struct hw_sites_history *out)
 {
-    size_t n_functions = hw_functions_count(fns);
-    uint32_t *row_of = calloc(n_functions + 1, sizeof *row_of);
-    double *live = calloc(n_sites + 1, sizeof *live);
-    if (!row_of || !live) {
-        free(row_of);
-        free(live);
+    hw_autofree uint32_t *row_of = calloc(hw_functions_count(fns) + 1, sizeof *row_of);
+    hw_autofree double *sums = calloc(2 * n_sites + 1, sizeof *sums);
+    if (!row_of || !sums)
         return HW_ENOMEM;
-    }
     for (uint32_t i = 0; i < n_sites; i++)
         row_of[s->v[i].function] = i + 1;
-    memset(out, 0, n_sites * v->moments.n * sizeof *out);
+    struct running r = {row_of, sums, sums + n_sites, n_sites};
     for (size_t i = 0; i < list->v.n; i++)
         if (list->v.v[i].upid.v == v->upid.v && list->v.v[i].kind == v->kind)
-            add_series(p, &list->v.v[i], fns, v, row_of, live, n_sites, out);
-    free(row_of);
-    free(live);
+            add_series(p, &list->v.v[i], fns, v, &r, out);
     return HW_OK;
 }

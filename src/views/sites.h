@@ -3,8 +3,10 @@
  *
  * Why:     "who holds my memory" is answered by the code that asked, not by malloc.
  * Shapes:  one row per site function (functions.h). A table is filled with the values of up to
- * three moments: now, the dump before, the peak. Owns:    its rows. Errors:  HW_ENOMEM. Cost: add
- * O(callstacks); rank O(n log n); history one pass over the process's rows.
+ *          three moments: now, the dump before, the peak.
+ * Owns:    its rows.
+ * Errors:  HW_ENOMEM.
+ * Cost:    add O(callstacks); rank O(n log n); history one pass over the process's rows.
  */
 #ifndef HW_VIEWS_SITES_H
 #define HW_VIEWS_SITES_H
@@ -37,9 +39,14 @@ void hw_sites_add(hw_sites *s, const struct hw_functions *fns, const hw_values *
 /* Drops empty rows; most of the metric first, then by function id. No more adding afterwards. */
 void hw_sites_rank(hw_sites *s, enum hw_metric by);
 
-/* Live bytes of the first n_sites rows at each of v->moments: out[site * v->moments.n + moment]. */
+/* Of the first n_sites rows at each of v->moments: [site * v->moments.n + moment], zeroed. */
+struct hw_sites_history {
+    double *live;  /* bytes */
+    double *moved; /* bytes that came or went until then (trend.h) */
+};
+
 int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *list,
                      const struct hw_functions *fns, const struct hw_process_view *v,
-                     const hw_sites *s, size_t n_sites, double *out);
+                     const hw_sites *s, size_t n_sites, const struct hw_sites_history *out);
 
 #endif

@@ -2,10 +2,12 @@
  * stack_mask.h - which callstacks filters let through, for views that show no stacks
  *
  * Why:     sizes, lifetimes and leaks are of the same selection as the flamegraph: what filters
- * drop there does not count here. Filters on frames drop no stack and change nothing. Shapes:  one
- * answer a callstack, found when it is first asked for. Owns:    its answers; the question's parts
- * are borrowed. Errors:  HW_ENOMEM, once, by hw_stack_mask_error: what could not be found out
- * counts as dropped. Cost:    O(depth) the first time. Threads: one owner.
+ *          drop there does not count here. Filters on frames drop no stack and change nothing.
+ * Shapes:  one answer a callstack, found when it is first asked for.
+ * Owns:    its answers; the question's parts are borrowed.
+ * Errors:  HW_ENOMEM, once, by hw_stack_mask_error: what could not be found out counts as dropped.
+ * Cost:    O(depth) the first time.
+ * Threads: one owner.
  */
 #ifndef HW_VIEWS_STACK_MASK_H
 #define HW_VIEWS_STACK_MASK_H

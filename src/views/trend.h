@@ -2,14 +2,19 @@
  * trend.h - did a site grow, or was it only start-up?
  *
  * Why:     a word behind a figure saves the reader a diagram; it must not cry wolf on sampling
- * noise. Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE. GROWING: the 95 %
- * interval of the Theil-Sen slope lies above 0 and the growth exceeds the sampling error. START_UP:
- * nothing changed beyond the sampling error after the first tenth (a range as one value shows it
- * when it is sampled again and again, and no steady rise). CACHE_LIKE: grew, then flat in
- * the last third. CHURN: flat, but allocating at least ten times what it holds. Units:   times in
- * any unit, values in bytes; error is half a 95 % interval of the last value. Errors:  HW_ENOMEM.
+ *          noise, nor take a slow leak for noise.
+ * Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE.
+ *          GROWING: the 95 % interval of the Theil-Sen slope lies above 0 and the growth exceeds
+ *          its sampling error. START_UP: flat after the first tenth. CACHE_LIKE: grew, then flat in
+ *          the last third. CHURN: flat, but allocating at least ten times what it holds.
+ *          Flat: what is seen may be sampling noise, does not rise steadily, and is no growth at a
+ *          quarter of the pace of the whole.
+ *          The error of a change is not that of the values: what stayed is the same sample in both.
+ *          Only what came or went between them has an error, and never more than both values hold.
+ * Units:   times in any unit, values in bytes.
+ * Errors:  HW_ENOMEM.
  * Cost:    O(n² log n) of at most 128 moments; more are thinned evenly, first and last kept.
- * Source:  spec/ui.md 6.1
+ * Source:  doc/design/views.md; tests/unit/views/verdicts_test.c holds how often it is right
  */
 #ifndef HW_VIEWS_TREND_H
 #define HW_VIEWS_TREND_H
@@ -31,8 +36,15 @@ struct hw_trend_result {
     double tau, p;                       /* Mann-Kendall */
 };
 
-int hw_trend_of(const double *t, const double *live, size_t n, double error, double alloc_space,
-                struct hw_trend_result *out);
+struct hw_trend_series {
+    const double *t, *live; /* by moment; borrowed */
+    const double *moved;    /* bytes that came or went until then, from any zero; borrowed */
+    size_t n;
+    double step;        /* variance of an estimate, a byte: the interval; 0 = exact */
+    double alloc_space; /* ever allocated, at the last moment */
+};
+
+int hw_trend_of(const struct hw_trend_series *s, struct hw_trend_result *out);
 const char *hw_trend_name(enum hw_trend t); /* "growing", …; "" for none */
 
 #endif

@@ -2,7 +2,7 @@
  * A row's variance is the callstack's as of its dump, not a change. Where its recorder knows the
  * variance (HW_DUMP_KNOWS_VARIANCE, or some row has one), a callstack without one is exact: all its
  * allocations are as large as the interval. From other recorders interval² for each live sample
- * stands in.
+ * stands in, and rules of thumb for what is not space (lacks_variances).
  */
 #include "views/values.h"
 
@@ -27,7 +27,7 @@ struct mark {
     size_t next, n;
     struct slot *slots; /* owned: n */
     uint64_t interval_bytes;
-    bool knows_variance;
+    bool knows_variance, knows_all;
 };
 
 struct hw_sum {
@@ -38,6 +38,7 @@ struct hw_sum {
     size_t next;                /* index into s->all */
     uint64_t interval_bytes;
     bool knows_variance;
+    bool knows_all;            /* those of all figures, in every dump so far */
     HW_VEC(struct mark) marks; /* by rising next */
     size_t marks_bytes, max_marks_bytes;
     uint64_t new_rows; /* since the last mark, or the beginning */
@@ -52,6 +53,7 @@ int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_
     t->p = p;
     t->s = s;
     t->interval_bytes = 1;
+    t->knows_all = true;
     size_t n = hw_callsites_count(p->callsites);
     t->slot_of = calloc(n ? n : 1, sizeof *t->slot_of);
     if (!t->slot_of) {
@@ -86,6 +88,21 @@ static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
     return &t->slots.v[t->slots.n - 1];
 }
 
+static float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static void set_more(struct hw_value *v, const struct hw_alloc_row *r, bool same_dump)
+{
+    struct hw_value was = {0};
+    if (same_dump)
+        was = *v;
+    v->variance_objects = larger(r->variance_objects, was.variance_objects);
+    v->variance_alloc_space = larger(r->variance_alloc_space, was.variance_alloc_space);
+    v->variance_alloc_objects = larger(r->variance_alloc_objects, was.variance_alloc_objects);
+}
+
 static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
 {
     struct slot *s = slot_get(t, r->callsite.v);
@@ -104,6 +121,7 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
     double variance = r->variance > 0 && isfinite(r->variance) ? r->variance : 0;
     if (!same_dump || variance > v->variance)
         v->variance = variance;
+    set_more(v, r, same_dump);
     if (!same_dump || r->idle > v->idle)
         v->idle = r->idle;
     s->variance_dump = r->dump;
@@ -117,6 +135,7 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     hw_profile_dump_rows(t->p, dump, &first, &n);
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
     t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
+    t->knows_all &= (t->p->dumps.v[dump].flags & HW_DUMP_ALL_VARIANCES) != 0;
     bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
     for (size_t i = first; i < first + n; i++) {
         struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
@@ -158,7 +177,11 @@ static void thin_out(struct hw_sum *t)
 /* Memory that is not there costs time later, nothing else. */
 static void put_mark(struct hw_sum *t)
 {
-    struct mark m = {t->next, t->slots.n, NULL, t->interval_bytes, t->knows_variance};
+    struct mark m = {.next = t->next,
+                     .n = t->slots.n,
+                     .interval_bytes = t->interval_bytes,
+                     .knows_variance = t->knows_variance,
+                     .knows_all = t->knows_all};
     bool newer = t->marks.n == 0 || t->marks.v[t->marks.n - 1].next < t->next;
     if (!newer || t->new_rows < (uint64_t)t->spacing * t->slots.n)
         return;
@@ -190,6 +213,7 @@ static void return_to(struct hw_sum *t, const struct mark *m)
     t->next = m ? m->next : 0;
     t->interval_bytes = m ? m->interval_bytes : 1;
     t->knows_variance = m && m->knows_variance;
+    t->knows_all = !m || m->knows_all;
     t->new_rows = 0;
 }
 
@@ -243,6 +267,11 @@ static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
         v.variance = 0;
     else if (!t->knows_variance)
         v.variance = v.samples > 0 ? step * step * (double)v.samples : 0;
+    v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
+    if (t->interval_bytes <= 1)
+        v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects = 0;
+    else if (v.objects <= 0)
+        v.variance_objects = 0;
     return v;
 }
 
@@ -315,6 +344,10 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->alloc_samples = hw_sat_add(to->alloc_samples, v->alloc_samples);
     to->idle = hw_sat_add(to->idle, v->idle);
     to->variance += v->variance;
+    to->variance_objects += v->variance_objects;
+    to->variance_alloc_space += v->variance_alloc_space;
+    to->variance_alloc_objects += v->variance_alloc_objects;
+    to->lacks_variances |= v->lacks_variances;
 }
 
 static int64_t grown(int64_t now, int64_t before)
@@ -332,6 +365,12 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->samples = grown(now->samples, before->samples);
     now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
     now->variance += before->variance;
+    now->variance_objects += before->variance_objects;
+    /* What was allocated before is the same sample in both. */
+    now->variance_alloc_space = larger(now->variance_alloc_space - before->variance_alloc_space, 0);
+    now->variance_alloc_objects =
+        larger(now->variance_alloc_objects - before->variance_alloc_objects, 0);
+    now->lacks_variances |= before->lacks_variances;
 }
 
 bool hw_value_is_zero(const struct hw_value *v)
@@ -361,15 +400,38 @@ int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m)
     return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS ? v->samples : v->alloc_samples;
 }
 
-double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
 {
-    if (interval_bytes <= 1)
+    if (interval_bytes <= 1 || v->space <= 0)
         return 0;
+    return fmin(v->variance / (double)v->space, (double)interval_bytes);
+}
+
+double hw_value_variance(const struct hw_value *v, enum hw_metric m)
+{
+    if (v->lacks_variances && m != HW_METRIC_SPACE)
+        return -1;
+    switch (m) {
+    case HW_METRIC_SPACE:
+        return v->variance;
+    case HW_METRIC_OBJECTS:
+        return (double)v->variance_objects;
+    case HW_METRIC_ALLOC_SPACE:
+        return (double)v->variance_alloc_space;
+    case HW_METRIC_ALLOC_OBJECTS:
+        return (double)v->variance_alloc_objects;
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
+
+/* Of a trace that has the variance of live bytes, or none. */
+static double guessed_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
     double k = (double)hw_value_samples(v, m), x = (double)hw_value_get(v, m);
     double step = (double)interval_bytes;
     switch (m) {
-    case HW_METRIC_SPACE:
-        return 2 * sqrt(v->variance);
     case HW_METRIC_ALLOC_SPACE:
         /* The trace carries no variance of this one; that of live bytes, where it is smaller than
          * interval² a sample, tells the share of exact samples. */
@@ -380,10 +442,30 @@ double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t inter
     case HW_METRIC_ALLOC_OBJECTS:
         /* The weights are not in the trace; with equal ones this is the sum of their squares. */
         return k > 0 && x > k ? 2 * x / sqrt(k) : 0;
+    case HW_METRIC_SPACE:
     case HW_METRIC_COUNT:
         break;
     }
     return 0;
+}
+
+double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    if (interval_bytes <= 1)
+        return 0;
+    double variance = hw_value_variance(v, m);
+    return variance < 0 ? guessed_error(v, m, interval_bytes) : 2 * sqrt(variance);
+}
+
+/*
+ * With k samples of one weight the error is 2 / sqrt(k) of the figure: for ten of them, 0.63. Where
+ * weights differ, or some of it is exact, what counts is that share, not how many there are.
+ */
+bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    double error = hw_value_error(v, m, interval_bytes);
+    double share = hw_value_samples(v, m) < 10 ? 0.3 : 0.63;
+    return error > share * fabs((double)hw_value_get(v, m));
 }
 
 static const char *const metric_names[HW_METRIC_COUNT] = {

@@ -2,13 +2,15 @@
  * values.h - what each callstack holds and has asked for at one dump, with its error
  *
  * Why:     the model stores changes; readers ask for values. A running sum adds the changes up dump
- * after dump, so that all dumps of a trace cost one pass over its rows. Shapes:  space, objects:
- * live. alloc_space, alloc_objects: everything ever asked for, what was freed again included.
- * objects are the unbiased estimate where the trace carries it, samples and alloc_samples always
- * the recorded allocations behind the figures. Units:   bytes, counts; variance in bytes² of space.
- * Errors: HW_ENOMEM; HW_EINVAL when a sum is asked to go back. Cost:    advance O(new rows); values
- * O(callstacks seen × log) (sorted by callsite). Threads: a sum has one owner; the profile must
- * be frozen. Source:  doc/design/estimates.md
+ *          after dump, so that all dumps of a trace cost one pass over its rows.
+ * Shapes:  space, objects: live. alloc_space, alloc_objects: everything ever asked for, what was
+ *          freed again included. objects are the unbiased estimate where the trace carries it,
+ *          samples and alloc_samples always the recorded allocations behind the figures.
+ * Units:   bytes, counts; variances in their squares.
+ * Errors:  HW_ENOMEM; HW_EINVAL when a sum is asked to go back.
+ * Cost:    advance O(new rows); values O(callstacks seen × log) (sorted by callsite).
+ * Threads: a sum has one owner; the profile must be frozen.
+ * Source:  doc/design/estimates.md
  */
 #ifndef HW_VIEWS_VALUES_H
 #define HW_VIEWS_VALUES_H
@@ -36,6 +38,9 @@ struct hw_value {
     int64_t samples, alloc_samples; /* recorded allocations: live, ever */
     int64_t idle;    /* live bytes untouched since the dump before; 0 = not recorded */
     double variance; /* of space; 0 = exact */
+    /* The same of the others, unless some of what is in here comes from a trace without them. */
+    float variance_objects, variance_alloc_space, variance_alloc_objects;
+    bool lacks_variances;
 };
 
 struct hw_callsite_value {
@@ -78,9 +83,15 @@ bool hw_value_is_zero(const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
 /* Recorded allocations behind a metric. */
 int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
+/* Variance of space, a byte: the interval where all was sampled, 0 where all is exact. */
+double hw_value_step(const struct hw_value *v, uint64_t interval_bytes);
 /* Half the width of the 95 % interval (two standard errors), in the metric's unit.
  * interval: bytes between samples; at 1 everything is exact. */
 double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
+/* Fewer than ten samples make the figure, or few of many that weigh most: an order of magnitude. */
+bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
+/* As hw_value_error knows it; < 0: it does not, and estimates. */
+double hw_value_variance(const struct hw_value *v, enum hw_metric m);
 
 const char *hw_metric_name(enum hw_metric m); /* "space", … */
 /* Name → metric; false when there is none of that name. */

@@ -36,6 +36,7 @@ enum hw_control_type {
     HW_CTL_LIVE = 10,  /* body: struct hw_control_look. How a process's heaps are now */
     HW_CTL_MARK = 11,  /* body: struct hw_control_mark + text of a moment. 0 = of this connection */
     HW_CTL_LEAVE = 12, /* body: i32 pid. It is not profiled in that session any more: LEFT */
+    HW_CTL_RATE = 13,  /* body: u32: how often the session's intervals are doubled, from now on */
     /* recorder → command */
     HW_CTL_STARTED =
         32, /* body: u64 session id; all data sources run, targets known so far profiled */
@@ -75,7 +76,8 @@ enum hw_control_start_flags {
     HW_START_MALLOC_INFO = 32,
     HW_START_STRIP_ENV = 64,
     HW_START_UNTIL_GONE = 128, /* ends when none of the processes named by number is left in it */
-    HW_START_RESCAN = 512,     /* looks again for processes that run and that it means */
+    HW_START_RESCAN = 512,     /* processes that it means and another recorder has are looked at
+                                * again; and all, when starting programs may have been missed */
     HW_START_REGIONS = 1024,   /* at each dump the mappings with their addresses */
     HW_START_TELL_LAST = 256   /* HW_CTL_LAST at the end of each process */
 };
@@ -106,7 +108,8 @@ enum hw_target_state {
     HW_TARGET_REJECTED = 2,  /* belongs to another session */
     HW_TARGET_EXITED = 3,
     HW_TARGET_EXECED = 4,
-    HW_TARGET_FAILED = 5 /* gave up: reason in the text */
+    HW_TARGET_FAILED = 5, /* gave up: reason in the text */
+    HW_TARGET_CALLED = 6  /* a running one: its next allocation connects it */
 };
 
 struct hw_control_target_state {
@@ -117,6 +120,8 @@ struct hw_control_target_state {
 struct hw_control_progress {
     uint64_t bytes_written, n_samples, n_lost;
     uint32_t n_targets, n_dumps;
+    /* CPU time that the recorder has used for samples, of all its processes, since the begin. */
+    uint64_t sampling_ns;
 };
 
 struct hw_control_cloned {
@@ -145,8 +150,8 @@ struct hw_control_ended {
     uint64_t bytes_written, n_samples, n_lost;
     uint32_t n_targets; /* processes profiled in the session */
     uint32_t n_dumps;
-    int32_t status; /* 0 or HW_E… */
-    uint32_t reserved;
+    int32_t status;    /* 0 or HW_E… */
+    uint32_t n_missed; /* forked processes that ended before they could be recorded */
 };
 
 #endif

@@ -29,10 +29,10 @@ enum hw_sandbox {
 };
 
 struct hw_control_page {
-    _Atomic uint32_t generation;   /* 0 = no session; odd or even, only equality counts */
-    _Atomic uint32_t maps_wanted;  /* daemon adds 1: "look for new modules" */
-    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC_COARSE, refreshed at least every 500 ms */
-    _Atomic uint32_t ended;        /* 1 = recorder is leaving: hooks become pass-through */
+    _Atomic uint32_t generation;  /* 0 = no session; odd or even, only equality counts */
+    _Atomic uint32_t maps_wanted; /* daemon adds 1: "look for new modules" */
+    _Atomic uint64_t heartbeat;   /* another number at least every 500 ms; no time */
+    _Atomic uint32_t ended;       /* 1 = recorder is leaving: hooks become pass-through */
     /* daemon adds 1: "ask your allocator for its figures"; only with HW_CC_MALLOC_INFO */
     _Atomic uint32_t malloc_info_wanted;
     uint64_t magic;
@@ -60,7 +60,13 @@ struct hw_control_page {
         _Atomic uint32_t minor;            /* of 3.minor */
         uint32_t reserved;
     } python;
-    uint8_t pad[4096 - 680 - 56];
+    /* How often the intervals of the session are doubled for all its processes; at most
+     * HW_MAX_DOUBLINGS. A thread follows at its next sample. */
+    _Atomic uint32_t doublings;
+    /* System call filters (seccomp) at the handshake, and 1; 0 = not known. For the recorder that
+     * comes after this one: those did not stop the handshake, more of them could. */
+    uint32_t filters;
+    uint8_t pad[4096 - 680 - 64];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

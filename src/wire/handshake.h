@@ -2,14 +2,14 @@
  * handshake.h - the one exchange between a client and the recorder
  *
  * Why:     a client asks "shall I be profiled?", the recorder answers with a configuration and
- * three memory files. After it nothing is read from or written to the socket: its end only tells
- *          the recorder "exit, exec or closed".
+ *          three memory files. After it nothing is read from or written to the socket: its end only
+ *          tells the recorder "exit, exec or closed".
  * Shapes:  UNIX SOCK_SEQPACKET. Client sends one struct hw_hello; the recorder answers with one
- *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order:
- *          control page, ring, tables (only the control page when status is WAIT).
- *          The recorder takes pid and uid from SO_PEERCRED, never from the hello; the client
- * accepts only a peer with uid 0 or its own. Source:  architecture.md section 6;
- * client-and-daemon.md sections 5, 9
+ *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order: control
+ *          page, ring, tables (only the control page when status is WAIT). The recorder takes pid
+ *          and uid from SO_PEERCRED, never from the hello; the client accepts only a peer with uid
+ *          0 or its own.
+ * Source:  architecture.md section 6; client-and-daemon.md sections 5, 9
  */
 #ifndef HW_WIRE_HANDSHAKE_H
 #define HW_WIRE_HANDSHAKE_H
@@ -118,6 +118,7 @@ struct hw_welcome {
     uint32_t status;     /* enum hw_welcome_status */
     uint32_t generation; /* != 0 with PROFILE; equals the control page's */
     uint32_t reserved;
+    uint64_t now_ns; /* the recorder's CLOCK_MONOTONIC: the target's may be another (namespace) */
     struct hw_client_config config;
 };
 _Static_assert(sizeof(struct hw_welcome) < 8192, "one packet");

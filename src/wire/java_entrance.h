@@ -2,16 +2,17 @@
  * java_entrance.h - how the client brings the library for JVMs into its process
  *
  * Why:     where the client is in a process already, nobody has to ask the JVM: no attach socket,
- * no warning on its stderr, and it works where attaching or agents are switched off. Shapes:  the
- * recorder sees libjvm among the mappings and says so in the control page. The next sampled
- * allocation whose caller is libjvm's own code (so no lock of libc is held) begins a thread; that
- * loads the library and calls HW_JAVA_ENTER there, with the client's side of what the two do for
- * each other. Where the java command makes the JVM, the client hears of it (client/launcher.c) and
- * calls HW_JAVA_MADE before the program's first method runs. HW_JAVA_ENTER waits until the JVM has
- * started, and serves heap graphs at a socket from then on (java/lobby.h). Once a process. Owns:
- * struct hw_java_entrance is the client's, and stays: neither library is ever unloaded. Threads:
- * HW_JAVA_ENTER is given a thread of its own. What it is called with is filled before. Source:
- * spec/java.md 1.2a
+ *          no warning on its stderr, and it works where attaching or agents are switched off.
+ * Shapes:  the recorder sees libjvm among the mappings and says so in the control page. The next
+ *          sampled allocation whose caller is libjvm's own code (so no lock of libc is held) begins
+ *          a thread; that loads the library and calls HW_JAVA_ENTER there, with the client's side
+ *          of what the two do for each other. Where the java command makes the JVM, the client
+ *          hears of it (client/launcher.c) and calls HW_JAVA_MADE before the program's first method
+ *          runs. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a socket
+ *          from then on (java/lobby.h). Once a process.
+ * Owns:    struct hw_java_entrance is the client's, and stays: neither library is ever unloaded.
+ * Threads: HW_JAVA_ENTER is given a thread of its own. What it is called with is filled before.
+ * Source:  spec/java.md 1.2a
  */
 #ifndef HW_WIRE_JAVA_ENTRANCE_H
 #define HW_WIRE_JAVA_ENTRANCE_H

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 8u
+#define HW_WIRE_VERSION 10u
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
@@ -39,7 +39,7 @@ enum hw_rec_type {
     HW_REC_ALLOC_COPY = 4, /* struct hw_rec_copy + registers + stack bytes: the daemon unwinds */
     HW_REC_HEAP = 5,       /* struct hw_rec_heap: a heap's name and interval, or a new interval */
     HW_REC_MAPS = 6,       /* struct hw_rec_maps: the target saw code that no table covers */
-    HW_REC_PAD = 7,        /* nothing; fills up, or replaces a record given up after reserving */
+    HW_REC_PAD = 7,        /* a record given up after reserving */
     HW_REC_MINFO = 8,      /* struct hw_rec_minfo: the allocator's own figures */
     HW_REC_EXACT = 9,      /* struct hw_rec_exact: an allocation that stands for itself */
     HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
@@ -53,6 +53,40 @@ static inline uint64_t hw_rec_head(uint64_t pos, uint32_t size_bytes, enum hw_re
 {
     return (uint64_t)HW_REC_MARK << 56 | (uint64_t)type << 48 | (uint64_t)(size_bytes / 8) << 32 |
            (uint32_t)(pos / 8);
+}
+
+/*
+ * A record that is being written: who writes it, in place of its head.
+ *
+ *              63      56 55         42 41           20 19                0
+ *             +----------+-------------+---------------+------------------+
+ *             | 0xA4     | length / 8  | thread        | of the position  |
+ *             +----------+-------------+---------------+------------------+
+ */
+#define HW_REC_OPEN_MARK 0xA4u
+#define HW_TID_BITS      22u /* the kernel's limit for pids */
+#define HW_REC_LEN_BITS  14u
+_Static_assert(HW_REC_MAX_BYTES / 8 < 1u << HW_REC_LEN_BITS, "a length of any record");
+
+/* What is left of a position here: two laps of one place differ. */
+static inline uint32_t hw_rec_open_trace(uint64_t pos)
+{
+    return (uint32_t)((pos / 8 * 0x9e3779b97f4a7c15u) >> 44);
+}
+
+static inline uint64_t hw_rec_open(uint64_t pos, uint32_t size_bytes, uint32_t tid)
+{
+    return (uint64_t)HW_REC_OPEN_MARK << 56 | (uint64_t)(size_bytes / 8) << 42 |
+           (uint64_t)tid << 20 | hw_rec_open_trace(pos);
+}
+
+/* Size of the record that is being written at pos, and by whom; 0 = it is none. */
+static inline uint32_t hw_rec_open_size(uint64_t word, uint64_t pos, uint32_t *tid)
+{
+    if (word >> 56 != HW_REC_OPEN_MARK || (word & 0xfffff) != hw_rec_open_trace(pos))
+        return 0;
+    *tid = (uint32_t)(word >> 20) & ((1u << HW_TID_BITS) - 1);
+    return (uint32_t)(word >> 42 & ((1u << HW_REC_LEN_BITS) - 1)) * 8;
 }
 
 /* Size of the record at pos, 0 when this head is not that of a finished record at pos. */
@@ -80,6 +114,27 @@ enum hw_alloc_flags {
     HW_ALLOC_APP_SAMPLED = 4 /* AHeapProfile_reportSample: size stands for itself */
 };
 
+/*
+ * Above the flags: how often the interval was doubled when this sample was drawn. Threads follow a
+ * change one by one, so that the heap's newest interval (HW_REC_HEAP) is not always the sample's.
+ */
+#define HW_ALLOC_DOUBLINGS_SHIFT 8
+#define HW_MAX_DOUBLINGS         40u
+
+static inline uint32_t hw_alloc_doublings(uint32_t flags)
+{
+    uint32_t n = flags >> HW_ALLOC_DOUBLINGS_SHIFT;
+    return n < HW_MAX_DOUBLINGS ? n : HW_MAX_DOUBLINGS;
+}
+
+/* Up to where doubling is possible. */
+static inline uint64_t hw_interval_doubled(uint64_t interval_bytes, uint32_t n)
+{
+    while (n-- && interval_bytes < UINT64_C(1) << 60)
+        interval_bytes *= 2;
+    return interval_bytes;
+}
+
 /* A sampled allocation. Its sample id is the ring position of this record. */
 struct hw_rec_alloc {
     uint64_t head;
@@ -89,7 +144,7 @@ struct hw_rec_alloc {
     uint64_t stack_id;    /* never 0 */
     uint64_t time_ns;
     uint32_t heap_id;
-    uint32_t flags; /* enum hw_alloc_flags */
+    uint32_t flags; /* enum hw_alloc_flags, and the doublings of its interval */
 };
 _Static_assert(sizeof(struct hw_rec_alloc) == 56, "ring layout");
 

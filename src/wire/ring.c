@@ -229,6 +229,50 @@ void hw_ring_release(struct hw_ring_reader *r)
     atomic_store_explicit(&r->shm->read_pos, r->read_pos, memory_order_release);
 }
 
+/* A thread that ended between its reservation and its first store has left its intent only. */
+static uint32_t intended(const struct hw_ring_reader *r, uint64_t pos, uint32_t *tid)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < HW_RING_WRITERS; i++) {
+        uint64_t word = atomic_load_explicit(&r->shm->intents[i].word, memory_order_relaxed);
+        uint32_t its = hw_ring_intent_tid(word), size = hw_ring_intent_bytes(word);
+        if (its == 0 || word != hw_ring_intent_of(pos, size, its))
+            continue;
+        if (found)
+            return 0; /* whose it is cannot be told */
+        found = size;
+        *tid = its;
+    }
+    return found;
+}
+
+bool hw_ring_hole(const struct hw_ring_reader *r, struct hw_ring_hole *out)
+{
+    uint64_t end, head = head_at(r, r->read_pos);
+    struct hw_ring_hole h = {.pos = r->read_pos};
+    if (hw_ring_write_pos(r, &end) < 0 || end == h.pos || hw_rec_head_size(head, h.pos) != 0)
+        return false;
+    h.size = hw_rec_open_size(head, h.pos, &h.tid);
+    if (h.size == 0)
+        h.size = intended(r, h.pos, &h.tid);
+    if (h.tid == 0 || h.size < 8 || h.size > HW_REC_MAX_BYTES || h.size > end - h.pos)
+        return false;
+    *out = h;
+    return true;
+}
+
+bool hw_ring_pass_hole(struct hw_ring_reader *r, const struct hw_ring_hole *hole)
+{
+    struct hw_ring_hole now;
+    if (!hw_ring_hole(r, &now) || now.pos != hole->pos || now.tid != hole->tid ||
+        now.size != hole->size)
+        return false;
+    r->holes++;
+    r->hole_bytes += now.size;
+    r->read_pos += now.size;
+    return true;
+}
+
 int hw_ring_skip_hole(struct hw_ring_reader *r)
 {
     uint64_t end;

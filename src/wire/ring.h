@@ -2,14 +2,16 @@
  * ring.h - one ring per target: many writers, one reader, no lock
  *
  * Why:     samples travel from a target's threads to the daemon in the order in which they
- * happened. Shapes:  a sealed memory file (HW_RING_SEALS): one page struct hw_ring_shm, then 2^k
- * bytes of data, mapped twice in a row so that records never wrap. Positions are bytes since the
- * start, they only grow; the first is HW_RING_FIRST_POS. Records: wire/records.h. Threads: any
- * number of writers (also in signal handlers): reserve is one compare-and-swap, commit one release
- * store. One reader. A record reserved but not committed (a hole) is waited for while its process
- * lives; hw_ring_skip_hole steps over it after that. Errors:  the reader trusts nothing: HW_EFORMAT
- * = the shared memory was damaged, drop the client. Source:  writers use no libc call but inlined
- * atomics; doc/design/ring.md
+ *          happened.
+ * Shapes:  a sealed memory file (HW_RING_SEALS): one page struct hw_ring_shm, then 2^k bytes of
+ *          data, mapped twice in a row so that records never wrap. Positions are bytes since the
+ *          start, they only grow; the first is HW_RING_FIRST_POS. Records: wire/records.h.
+ * Threads: any number of writers (also in signal handlers): reserve is one compare-and-swap, commit
+ *          one release store. One reader. A record reserved but not committed (a hole) names its
+ *          thread, and is waited for while that one lives; hw_ring_pass_hole steps over it after
+ *          that, and hw_ring_skip_hole over any when the process is dead.
+ * Errors:  the reader trusts nothing: HW_EFORMAT = the shared memory was damaged, drop the client.
+ * Source:  writers use no libc call but inlined atomics; doc/design/ring.md
  */
 #ifndef HW_WIRE_RING_H
 #define HW_WIRE_RING_H
@@ -48,7 +50,7 @@ enum hw_client_error {
     X(samples, "sampled allocations recorded")                                                     \
     X(lost_full, "samples not recorded: buffer full")                                              \
     X(lost_no_slot, "samples not recorded: no live-sample slot")                                   \
-    X(lost_nested, "samples not recorded: a signal handler inside our code")                       \
+    X(lost_nested, "samples not recorded: a handler inside our code, or no stack left")            \
     X(lost_free, "frees of sampled blocks that could not be recorded")                             \
     X(missed_free, "blocks found freed by a way that is not hooked")                               \
     X(copy_fallback, "samples sent as a copy of the stack")                                        \
@@ -78,6 +80,31 @@ struct hw_ring_counters {
 #undef X
 };
 
+/*
+ * A thread that is about to reserve says so here: where, how much, who. It is its record's word
+ * only between the reservation and the first store into it. A thread takes the place of its number,
+ * or one of the next whose record has been read.
+ *
+ *              63         50 49           28 27                   0
+ *             +-------------+---------------+----------------------+
+ *             | length / 8  | thread        | of the position / 8  |
+ *             +-------------+---------------+----------------------+
+ */
+#define HW_RING_WRITERS  32u
+#define HW_RING_POS_BITS 28u
+_Static_assert(HW_RING_MAX_BYTES / 8 < 1u << HW_RING_POS_BITS, "one place of a ring");
+
+struct hw_ring_intent {
+    _Atomic uint64_t word;
+    uint8_t pad[56]; /* own cache line */
+};
+
+static inline uint64_t hw_ring_intent_of(uint64_t pos, uint32_t size_bytes, uint32_t tid)
+{
+    return (uint64_t)(size_bytes / 8) << 50 | (uint64_t)tid << HW_RING_POS_BITS |
+           (pos / 8 & ((1u << HW_RING_POS_BITS) - 1));
+}
+
 /* Page 0 of the ring's memory file. The daemon fills it before handing the file over. */
 struct hw_ring_shm {
     uint64_t magic;
@@ -89,12 +116,18 @@ struct hw_ring_shm {
      * under way; the reader compares before it reads the target's mappings. */
     _Atomic uint32_t closes_begun;
     _Atomic uint32_t closes_ended;
-    uint8_t pad0[28];
+    uint32_t pad;
+    /* Client, once: the recorder's clock - the target's, modulo 2^64. Its records say the
+     * recorder's. */
+    _Atomic uint64_t target_behind_ns;
+    uint8_t pad0[16];
     _Atomic uint64_t write_pos; /* writers: next position to reserve */
     uint8_t pad1[56];
     _Atomic uint64_t read_pos; /* reader: everything below is free again */
     uint8_t pad2[56];
     struct hw_ring_counters counters;
+    _Alignas(
+        64) struct hw_ring_intent intents[HW_RING_WRITERS]; /* mostly of thread % HW_RING_WRITERS */
 };
 _Static_assert(offsetof(struct hw_ring_shm, write_pos) == 64, "own cache line");
 _Static_assert(offsetof(struct hw_ring_shm, read_pos) == 128, "own cache line");
@@ -110,14 +143,56 @@ struct hw_ring_writer {
     struct hw_slice_slot *slots; /* NULL = none */
 };
 
-/* alone: the process has one thread, and no other one writes. */
+/* Who writes. */
+struct hw_ring_thread {
+    uint32_t tid; /* 0 = not known: its hole is waited for as long as the process lives */
+    bool alone;   /* the process has one thread, and no other one writes */
+    volatile uint32_t *last; /* gets the low bits of the position / 8, before it is reserved */
+};
+
+/* Release: who sees the new position also sees the intent. */
 static inline bool hw_ring_advance(_Atomic uint64_t *write_pos, uint64_t *pos, uint32_t size,
                                    bool alone)
 {
     if (alone)
         return hw_alone_cas_u64(write_pos, pos, *pos + size);
-    return atomic_compare_exchange_weak_explicit(write_pos, pos, *pos + size, memory_order_relaxed,
+    return atomic_compare_exchange_weak_explicit(write_pos, pos, *pos + size, memory_order_release,
                                                  memory_order_relaxed);
+}
+
+static inline uint32_t hw_ring_intent_tid(uint64_t word)
+{
+    return (uint32_t)(word >> HW_RING_POS_BITS) & ((1u << HW_TID_BITS) - 1);
+}
+
+static inline uint32_t hw_ring_intent_bytes(uint64_t word)
+{
+    return (uint32_t)(word >> (HW_RING_POS_BITS + HW_TID_BITS)) * 8;
+}
+
+/* Another thread's place may be wanted still. */
+_Atomic uint64_t *hw_ring_other_intent(struct hw_ring_shm *shm, uint32_t tid);
+
+static inline void hw_ring_intend(struct hw_ring_shm *shm, uint64_t pos, uint32_t size,
+                                  const struct hw_ring_thread *by)
+{
+    if (by->tid == 0)
+        return;
+    *by->last = (uint32_t)(pos / 8);
+    _Atomic uint64_t *intent = &shm->intents[by->tid % HW_RING_WRITERS].word;
+    if (hw_ring_intent_tid(atomic_load_explicit(intent, memory_order_relaxed)) != by->tid)
+        intent = hw_ring_other_intent(shm, by->tid);
+    atomic_store_explicit(intent, hw_ring_intent_of(pos, size, by->tid), memory_order_relaxed);
+}
+
+static inline void *hw_ring_at(const struct hw_ring_writer *w, uint64_t pos)
+{
+    return w->data + (pos & w->mask);
+}
+
+static inline _Atomic uint64_t *hw_ring_head(const struct hw_ring_writer *w, uint64_t pos)
+{
+    return (_Atomic uint64_t *)hw_ring_at(w, pos);
 }
 
 /*
@@ -125,7 +200,8 @@ static inline bool hw_ring_advance(_Atomic uint64_t *write_pos, uint64_t *pos, u
  * there is no room now. Acquire of read_pos pairs with the release in hw_ring_release(): the
  * reader's last loads are done before the bytes are written again.
  */
-static inline uint64_t hw_ring_reserve_by(const struct hw_ring_writer *w, uint32_t size, bool alone)
+static inline uint64_t hw_ring_reserve_by(const struct hw_ring_writer *w, uint32_t size,
+                                          struct hw_ring_thread by)
 {
     struct hw_ring_shm *shm = w->shm;
     uint64_t pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
@@ -139,28 +215,34 @@ static inline uint64_t hw_ring_reserve_by(const struct hw_ring_writer *w, uint32
         if (pos + size - read > w->mask + 1)
             return 0;
         uint64_t at = pos;
-        if (hw_ring_advance(&shm->write_pos, &pos, size, alone))
-            return at;
+        hw_ring_intend(shm, pos, size, &by);
+        if (!hw_ring_advance(&shm->write_pos, &pos, size, by.alone))
+            continue;
+        if (by.tid != 0)
+            atomic_store_explicit(hw_ring_head(w, at), hw_rec_open(at, size, by.tid),
+                                  memory_order_relaxed);
+        return at;
     }
 }
 
 static inline uint64_t hw_ring_reserve(const struct hw_ring_writer *w, uint32_t size)
 {
-    return hw_ring_reserve_by(w, size, /* alone = */ false);
-}
-
-static inline void *hw_ring_at(const struct hw_ring_writer *w, uint64_t pos)
-{
-    return w->data + (pos & w->mask);
+    return hw_ring_reserve_by(w, size, (struct hw_ring_thread){0});
 }
 
 /* Makes a filled record visible. Release: pairs with the acquire of the head in hw_ring_peek(). */
 static inline void hw_ring_commit(const struct hw_ring_writer *w, uint64_t pos, uint32_t size,
                                   enum hw_rec_type type)
 {
-    _Atomic uint64_t *head = (_Atomic uint64_t *)hw_ring_at(w, pos);
-    atomic_store_explicit(head, hw_rec_head(pos, size, type), memory_order_release);
+    atomic_store_explicit(hw_ring_head(w, pos), hw_rec_head(pos, size, type), memory_order_release);
 }
+
+/*
+ * The thread was taken out of its last reservation and will not come back to it (by.last is as it
+ * was left): its record, if there is one that is not committed, becomes nothing. false = perhaps it
+ * had one there, perhaps another thread is about to begin its own: to be asked again.
+ */
+bool hw_ring_leave(const struct hw_ring_writer *w, struct hw_ring_thread by, bool sure);
 
 static inline uint64_t hw_ring_free_bytes(const struct hw_ring_writer *w)
 {
@@ -179,7 +261,7 @@ struct hw_ring_reader {
     uint64_t read_pos;     /* private cursor: never read back from shared memory */
     uint64_t released_pos; /* what the writers were told last */
     uint64_t known_end;    /* a write position seen before: asked again only when it is reached */
-    uint64_t holes;        /* records skipped by hw_ring_skip_hole */
+    uint64_t holes;        /* records skipped */
     uint64_t hole_bytes;
     uint8_t *scratch; /* one record, copied before it is looked at; owned */
     int fd;           /* memory file to hand to the client; owned; -1 after hw_ring_close_fd */
@@ -220,6 +302,14 @@ size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_s
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
     struct hw_ring_reader *r); /* returns everything before the cursor to writers */
+/* A record at the cursor that is not committed, and whose thread is known. */
+struct hw_ring_hole {
+    uint64_t pos;
+    uint32_t size, tid;
+};
+bool hw_ring_hole(const struct hw_ring_reader *r, struct hw_ring_hole *out);
+/* Only when that thread is gone: steps over the hole if it is still this one. */
+bool hw_ring_pass_hole(struct hw_ring_reader *r, const struct hw_ring_hole *hole);
 /* Only when the target is dead: steps to the next record whose head is right. 1 = there is one, 0 =
  * none left (the cursor is at the end), HW_EFORMAT = damaged. */
 int hw_ring_skip_hole(struct hw_ring_reader *r);

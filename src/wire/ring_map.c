@@ -126,3 +126,50 @@ void hw_ring_detach(struct hw_ring_writer *w)
     hw_ring_unmap(w->shm, w->mask + 1);
     *w = (struct hw_ring_writer){0};
 }
+
+#define PROBES 8u
+
+_Atomic uint64_t *hw_ring_other_intent(struct hw_ring_shm *shm, uint32_t tid)
+{
+    uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_relaxed) / 8;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        _Atomic uint64_t *intent = &shm->intents[(tid + i) % HW_RING_WRITERS].word;
+        uint64_t word = atomic_load_explicit(intent, memory_order_relaxed);
+        uint64_t ahead = (word - read) & ((1u << HW_RING_POS_BITS) - 1);
+        if (ahead >> (HW_RING_POS_BITS - 1) != 0 || hw_ring_intent_tid(word) == tid || word == 0)
+            return intent;
+    }
+    return &shm->intents[tid % HW_RING_WRITERS].word;
+}
+
+static uint32_t intended(const struct hw_ring_writer *w, uint64_t pos, uint32_t tid)
+{
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint64_t word = atomic_load_explicit(&w->shm->intents[(tid + i) % HW_RING_WRITERS].word,
+                                             memory_order_relaxed);
+        if (word == hw_ring_intent_of(pos, hw_ring_intent_bytes(word), tid))
+            return hw_ring_intent_bytes(word);
+    }
+    return 0;
+}
+
+bool hw_ring_leave(const struct hw_ring_writer *w, struct hw_ring_thread by, bool sure)
+{
+    uint64_t read = atomic_load_explicit(&w->shm->read_pos, memory_order_relaxed);
+    uint64_t end = atomic_load_explicit(&w->shm->write_pos, memory_order_relaxed);
+    uint64_t pos = (read / 8 + (uint32_t)(*by.last - (uint32_t)(read / 8))) * 8;
+    if (by.tid == 0 || *by.last == 0 || pos >= end || end - read > w->mask + 1)
+        return true;
+    uint64_t head = atomic_load_explicit(hw_ring_head(w, pos), memory_order_relaxed);
+    uint32_t tid = by.tid, size = hw_rec_open_size(head, pos, &tid);
+    if (tid != by.tid || hw_rec_head_size(head, pos) != 0)
+        return true; /* another's, or finished */
+    if (size == 0) { /* nobody has begun there */
+        size = intended(w, pos, by.tid);
+        if (size != 0 && !by.alone && !sure)
+            return false;
+    }
+    if (size >= 8 && size <= end - pos)
+        hw_ring_commit(w, pos, size, HW_REC_PAD);
+    return true;
+}

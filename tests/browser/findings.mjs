@@ -448,6 +448,13 @@ test('redis: findings of a real server agree with the command and SQL', async (t
   const file = await recordRedis();
   if (!file) return t.skip('no redis-server');
   const redis = await serve(file);
+  const sites = JSON.parse(cli('report', '--json', '--top', '0', file)).sites.filter((x) => x.callers.length > 1);
+  const { data, program } = await (await redis.ask('/api/v1/traces/1/table/functions?sort=self&limit=1000&callers=1')).json();
+  assert.ok(sites.length > 3 && program.includes('redis'), program);
+  for (const x of sites.slice(0, 4)) {
+    const row = data.find((r) => r[0] === x.function);
+    assert.deepEqual(row[10].map(([name]) => name), x.callers.map((c) => c.function), x.function);
+  }
   const p = await browse();
   await p.goto(redis.url);
   await p.waitForSelector('.figures');
@@ -485,7 +492,7 @@ test('states: one dump, no figures of others, nothing left by filters', async ()
   await says('sizes', /One dump does not tell how long/);
   await says('accounting', /no figures of the allocator or the kernel/);
   await says('diff', /filters leave nothing/, '&f=SS%3Anowhere');
-  await says('diff', /a side has no length in time/, '&mode=rate');
+  await says('diff', /one side is a single moment/, '&mode=rate');
   await says('leaks', /no heap profile of process|Live at the last dump/, '&upid=77');
   assert.deepEqual(p.problems, []);
   await other.stop();

@@ -46,6 +46,13 @@ test('hosts: who deviates, as the command says', async () => {
   assert.deepEqual(want.rows.filter((r) => r.deviates).map((r) => r.host), ['h07']);
   const rows = await page.$$eval('section[aria-label=Hosts] tbody tr', (all) => all.map((r) => [r.cells[0].textContent, r.cells[6].textContent.includes('deviates')]));
   assert.deepEqual(rows, want.rows.map((r) => [r.host, r.deviates]));
+  // A count has an error of its own.
+  await page.click('[aria-label=Metric] button:text-is("Live count")');
+  await settled();
+  const first = cli('hosts', '--service', 'checkout', '--since', '14d', '-m', 'objects').rows[0];
+  const shown = await page.$eval('section[aria-label=Hosts] tbody tr .pm', (e) => e.textContent);
+  assert.ok(first.error > 0);
+  assert.match(shown, new RegExp(`± ?${(100 * first.error / first.value).toFixed(1)}`));
 });
 
 test('a graph is that of the command; conditions are chosen and taken back', async () => {

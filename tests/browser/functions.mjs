@@ -1,12 +1,13 @@
 // The table of functions: conditions, columns, order, the menu of a row, copies, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, inspect, record, serve, visit } from './lib.mjs';
+import { browse, cli, done, inspect, record, serve, visit } from './lib.mjs';
 
-let server, page, sql;
+let server, page, sql, trace;
 
 before(async () => {
-  server = await serve(record());
+  trace = record();
+  server = await serve(trace);
   page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
   await page.goto(server.url);
   await page.waitForSelector('.figures');
@@ -86,6 +87,15 @@ test('no figure is cut, and bars begin at one edge', async () => {
     const edges = await page.$$eval('.grid-body .share', (all) => [...new Set(all.map((x) => Math.round(x.getBoundingClientRect().left)))]);
     assert.equal(edges.length, 1);
   }
+});
+
+test('the overview counts dumps as the report does, and names no module for the program itself', async () => {
+  const told = JSON.parse(cli('report', '--json', '--top', '0', trace));
+  await visit(page, 'overview');
+  await page.waitForSelector('table.top tbody tr');
+  assert.match(await page.textContent('h1'), new RegExp(`· ${told.dumps} dumps? over`));
+  const row = await page.textContent('table.top tr:has(a:text-is("load_table")) td:last-child');
+  assert.equal(row.trim(), 'load_table'); // of the program itself: no module; called by main: no caller
 });
 
 test('looks', async () => {

@@ -55,6 +55,7 @@ before(async () => {
   redis = start('redis-server', ['--port', port, '--save', '']);
   python = start(PYTHON, holder('one'));
   server = await serve();
+  await post('mode', { mode: 'manual' }); // a run that was killed may have left one
   page = await browse();
   await page.goto(`${server.url}`);
 });
@@ -148,9 +149,12 @@ test('a dump of the chosen ones is a memory-infra trace, and a trace', async () 
   assert.equal((await server.ask(`${PATH}heap/x`)).status, 404);
   await pictures('internals-saved');
   await page.click('.banner.good a:has-text("Open it")');
-  await page.waitForSelector('.infra-table, [class*=infra]', { timeout: 20_000 });
+  await page.waitForURL(/#!\/memory-infra/);
+  await page.waitForSelector('.infra-dumps', { timeout: 20_000 });
+  await page.waitForFunction(() => /redis-server/.test(document.querySelector('main').textContent) && !document.querySelector('[aria-busy=true]'));
   assert.match(await page.textContent('main'), /redis-server/);
   await page.goBack();
+  await page.waitForURL(/#!\/memory-internals/); // the history is the browser's: it takes its time
   await page.waitForSelector(row(redis.pid));
 });
 
@@ -201,16 +205,25 @@ test('what cannot be done is refused with its reason', async () => {
   await said(await post('start', { pid: redis.pid, sampling_rate: -5 }), 400, /from 1/);
   await said(await post('start', { pid: redis.pid, stack_mode: 'x' }), 400, /native, /);
   await said(await post('stop', { pid: redis.pid }), 400, /is not tracked/);
-  await said(await post('mode', { mode: 'nothing' }), 400, /is no mode/);
-  await said(await post('mode', {}), 400, /must be a text/);
-  await said(await server.ask(`${PATH}start`, { method: 'POST', body: 'x' }), 400, /no JSON/);
+  await said(await post('mode', { mode: 'nothing' }), 400, /is not a mode/);
+  await said(await post('mode', {}), 400, /must be a string/);
+  await said(await server.ask(`${PATH}start`, { method: 'POST', body: 'x' }), 400, /not a JSON/);
   await said(await server.ask(`${PATH}what`), 404, /no such/);
   await said(await server.ask(`${PATH}file/99/json`), 404, /no dump/);
   const save = async (words) => (await post('save-dump', words)).text();
-  assert.match(await save({ path: '/tmp/x' }), /event: ?failed[^]*names no files/);
+  assert.match(await save({ path: '/tmp/x' }), /event: ?failed[^]*cannot name files/);
   assert.match(await save({ level: 'light' }), /failed[^]*must be detailed/);
   assert.match(await save({ processes: [redis.pid] }), /failed[^]*is not tracked/);
   assert.deepEqual(await ours(), []);
+});
+
+test('what may not be done is told beside what is shown', async () => {
+  await page.route('**/memory-internals/start', (route) => route.fulfill({ status: 403, body: 'process 7 is never profiled' }));
+  await page.click(`${row(redis.pid)} button`);
+  await page.waitForSelector('.banner.bad:has-text("process 7 is never profiled")');
+  await page.unroute('**/memory-internals/start');
+  await (await fetch(`${server.origin}/api/v1/status`)).text(); // the page's question came first
+  assert.equal(await page.inputValue('#mode'), 'manual');
 });
 
 test('the token, the host and the origin are asked for', async () => {

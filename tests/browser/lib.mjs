@@ -2,7 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { afterEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
@@ -57,19 +58,20 @@ export const cli = (...args) => run(heapwise, args);
 
 /** A server; {url, origin, token, stop}. */
 export async function serve(...args) {
-  const child = spawn(heapwise, ['serve', ...args], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, XDG_STATE_HOME: join(dir, 'state') } });
+  const child = spawn(heapwise, ['serve', '--traces', dir, ...args], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, XDG_STATE_HOME: join(dir, 'state') } });
   const ended = new Promise((ok) => child.on('exit', (code, signal) => ok({ code, signal })));
   ends.push(() => child.kill('SIGKILL'));
   let said = '';
   const url = await new Promise((ok, no) => {
     child.stderr.on('data', (d) => {
       said += d;
-      const m = /http:\/\/\S+/.exec(said);
-      if (m) ok(m[0]);
+      const m = /address is in '(.+)'/.exec(said) ?? /token in '(.+)': (\S+#token=)/.exec(said);
+      const kept = m && readFileSync(resolve(dir, m[1]), 'utf8').trim(); // an absolute path stays one
+      if (m) ok(m[2] ? `${m[2]}${kept}` : kept);
     });
     child.on('exit', () => no(new Error(`serve ended: ${said}`)));
   });
-  const [origin, token] = [new URL(url).origin, /token=(\w+)/.exec(url)[1]];
+  const [origin, token] = [new URL(url).origin, /token=([\w-]+)/.exec(url)[1]];
   const ask = (path, init = {}) =>
     fetch(origin + path, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
   const sql = async (text, trace = 1) => {
@@ -111,6 +113,13 @@ export async function browse(options = {}) {
   });
   return page;
 }
+
+// What a page showed when its test failed.
+afterEach(async (t) => {
+  if (t.passed !== false) return;
+  for (const context of browser?.contexts() ?? [])
+    for (const page of context.pages()) console.log(`at the end of '${t.name}': ${page.url()}\n${(await page.textContent('main').catch(String))?.slice(0, 600)}`);
+});
 
 /** Goes to a page and waits until it has its answers. */
 export async function visit(page, name, query = '', trace = 1) {

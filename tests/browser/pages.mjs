@@ -79,6 +79,18 @@ test('a tab without a token goes on when it is given the address', async () => {
   assert.deepEqual(tab.problems, []);
 });
 
+test('every token that the server takes opens the page', async () => {
+  const kept = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_';
+  writeFileSync(join(dir, 'kept-token'), `${kept}\n`, { mode: 0o600 });
+  const own = await serve('--token-file', join(dir, 'kept-token'), trace);
+  assert.equal(own.token, kept);
+  const tab = await browse();
+  await tab.goto(own.url);
+  await tab.waitForSelector('.figures');
+  assert.ok(!tab.url().includes('token='));
+  await own.stop();
+});
+
 test('the token is kept whatever the address becomes before or after the page runs', async () => {
   for (const when of ['commit', 'domcontentloaded', 'load']) {
     const tab = await browse();
@@ -403,7 +415,7 @@ test('bad traces are told, good ones opened beside them', async () => {
   await p.waitForSelector('.figures');
   const opened = await (await second.ask('/api/v1/status')).json();
   assert.equal(opened.traces[3].state, 'ready');
-  assert.equal((await second.ask('/api/v1/traces?path=/nowhere', { method: 'POST' })).status, 200);
+  assert.equal((await second.ask('/api/v1/traces?path=/nowhere', { method: 'POST' })).status, 400);
   assert.deepEqual(p.problems, []);
   assert.deepEqual(await second.stop('SIGINT'), { code: 0, signal: null });
   await p.waitForSelector('.banner.gone');

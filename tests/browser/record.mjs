@@ -34,7 +34,7 @@ before(async () => {
     });
   });
   redis = spawn('redis-server', ['--port', port, '--save', ''], { cwd: dir, stdio: 'ignore' });
-  server = await serve();
+  server = await serve('--allow-commands');
   page = await browse();
   page.removeAllListeners('dialog');
   page.on('dialog', (d) => void d.accept());

@@ -22,7 +22,8 @@ for day in range(12):
         common = dict(host=f"h{host:02}", version=f"1.4{1 + host % 2}", pid=7, ts=fleet.NOW - fleet.DAY * (12 - day) + 43200 + host,
                       labels={"pod": "it's <b>"} if host < 5 else {}, alloc_space=4096, alloc_objects=1)
         size = (30 if host % 2 else 10) << 20
-        rows.append(fleet.row(stack=1, space=size * (4 if host == 7 else 1) + host, objects=100, variance=size * 4096.0, **common))
+        rows.append(fleet.row(stack=1, space=size * (4 if host == 7 else 1) + host, objects=100, variance=size * 4096.0,
+                              variance_objects=25.0, **common))
         rows.append(fleet.row(stack=2, space=(day + 1) << 22, objects=day + 1, variance=4096.0 ** 2, **common))
         rows.append(fleet.row(stack=3, space=1 << 18, objects=3, variance=4096.0 ** 2, **common))
 with clickhouse.Server(box.path("store")) as server:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
+from lib.trace import Trace
 
 ROUNDS = 1000 if os.environ.get("HW_LONG") else 100
 
@@ -22,8 +24,8 @@ ROUNDS = 1000 if os.environ.get("HW_LONG") else 100
 class Late:
     """tests/targets/late.c: does what it is told, a line at a time."""
 
-    def __init__(self, box, argv=None, env=None):
-        self.p = box.start(argv or [hw.target("late")], stdin=subprocess.PIPE, env=env)
+    def __init__(self, box, argv=None, env=None, **kw):
+        self.p = box.start(argv or [hw.target("late")], stdin=subprocess.PIPE, env=env, **kw)
         self.pid = self.p.pid
         hw.equal(self.p.stdout.readline(), b"ready\n", "late")
 
@@ -65,6 +67,13 @@ def rings(pid):
     return {l for l in maps(pid).splitlines() if "memfd:" in l and "ring" in l}
 
 
+def known_blocks(pid):
+    """Mappings as large as what the client knows of living blocks at small intervals, 320 MiB."""
+    ranges = [l.split() for l in maps(pid).splitlines()]
+    sizes = [int(r[0].split("-")[1], 16) - int(r[0].split("-")[0], 16) for r in ranges if r[1:5] == ["rw-p", "00000000", "00:00", "0"]]
+    return [n for n in sizes if n >> 20 >= 256]
+
+
 def is_joined(pid, before=()):
     return rings(pid) - set(before)
 
@@ -98,6 +107,7 @@ def left_alone(pid, fds_before):
     hw.equal(fds(pid) if fds(pid) == fds_before else resting_fds(pid), fds_before, "descriptors after the detach")
     hw.true(not is_joined(pid), "the buffer is still mapped after the detach")
     hw.equal(sum("hw-" in l for l in maps(pid).splitlines()), 0, "memory files of the recorder")
+    hw.equal(known_blocks(pid), [], "what was known of living blocks is mapped after the detach")
 
 
 def exact(box):
@@ -109,6 +119,7 @@ def exact(box):
         p = attach(box, str(t.pid))
         joined(box, p, t.pid)
         t.do("go 500")
+        hw.equal(len(known_blocks(t.pid)), 1, "what is known of living blocks is mapped")
         after = t.do("old") if i == 0 else t.do("go 1")
         if i == 1:
             box.run([hw.tool("heapwise"), "stop", str(t.pid)], check=0)
@@ -158,6 +169,56 @@ def by_name(box):
     t.end()
 
 
+def two_recorders(box):
+    """Without a service: the second recorder of a process says that another has it, and so does its trace."""
+    name = box.own("late")
+    for env in {}, {"LD_PRELOAD": hw.preload_library()}:
+        t = Late(box, [name], env=env)
+        p = attach(box, os.path.basename(name))
+        joined(box, p, t.pid)
+        says = b"another recorder has it (process %d, 'heapwise attach -i 1 " % p.pid
+        for how in ([os.path.basename(name)], [str(t.pid)]):
+            trace = box.path("second.trace")
+            r = box.run([hw.tool("heapwise"), "attach", "-f", "-d", "2s", "-o", trace, *how])
+            hw.equal(r.stderr.count(says), 2, f"{how} {env}: warned of once, and the reason: {hw.tail(r.stderr)}")
+            hw.true(b"no process of that name" not in r.stderr, hw.tail(r.stderr))
+            hw.true(r.returncode != 0, f"{how} {env}: nothing was recorded, and the exit status is 0")
+            hw.true([d for d in Trace(trace).dumps if d.pid == t.pid and d.rejected], f"{how} {env}: rejected_concurrent")
+        before = t.do("go 0")
+        after = t.do("go 50")
+        hw.exact(finish(box, p).last(), since(after, before), "the first one's")
+        t.end()
+
+
+def two_commands(box):
+    """heap_profile twice, without a service: each its own process; of one process the second is told who has it."""
+    one, other = Late(box, [box.own("late")]), Late(box, [hw.target("late")], env={"LD_PRELOAD": hw.preload_library()})
+    for d in "abc":
+        os.mkdir(box.path(d))
+
+    def heap_profile(d, *argv):
+        return box.start([hw.tool("heap_profile"), "-i", "1", "-o", box.path(d), *map(str, argv)])
+    a = heap_profile("a", "-n", os.path.basename(box.own("late")))
+    hw.wait_for(lambda: is_joined(one.pid), "the first to attach")
+    b = heap_profile("b", "-p", other.pid)
+    hw.wait_for(lambda: is_joined(other.pid) or b.poll() is not None, "the second to attach")
+    c = heap_profile("c", "-p", one.pid, "-n", "nobody-of-that-name", "-d", "500")
+    said = c.communicate(timeout=30)[1]
+    who = f"(process {a.pid}, 'heap_profile -i 1 "
+    hw.equal(said.decode().count(f"another recorder has it {who}"), 2, f"a warning, and the reason: {hw.tail(said)}")
+    hw.true(f"another recorder {who}" in said.decode() and f"is listening at '{box.path('producer')}'" in said.decode(),
+            f"where prepared programs ask: {hw.tail(said)}")
+    hw.true(c.returncode != 0, "nothing was recorded, and the exit status is 0")
+    for p, t, d in (a, one, "a"), (b, other, "b"):
+        before = t.do("go 0")
+        after = t.do("go 50")
+        p.send_signal(signal.SIGINT)
+        said = p.communicate(timeout=30)[1]
+        hw.equal((p.returncode, said), (0, b""), f"heap_profile {d}")
+        hw.exact(hw.sound(box.path(d) + "/raw-trace").last(), since(after, before), d)
+        t.end()
+
+
 def service(box):
     """A running heapprofd attaches for its commands."""
     s = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
@@ -190,7 +251,6 @@ def killed_recorder(box):
         os.kill(int(k), signal.SIGKILL)
     p.wait(20)
     t.do("go 1000")
-    time.sleep(2.5)  # a recorder's heart has stopped for long enough
     left = rings(t.pid)
     p = attach(box, str(t.pid))
     joined(box, p, t.pid, left)
@@ -342,6 +402,82 @@ def seccomp(box):
         t.end()
 
 
+def filtered_recorder(box):
+    """Who has filters himself is shown none: that is said, and not that root could; also when a recording by name meets one."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    name = f"late{os.getpid()}"
+    shutil.copy(hw.target("late"), box.path(name))
+    t = Late(box, [box.path(name)])
+    t.do(f"filter 169 {0x80000000}")
+    r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=20, preexec_fn=hw.filter_calls)
+    text = r.stderr.decode()
+    hw.true(r.returncode != 0 and "the recorder itself runs under seccomp filters" in text and "root" not in text, text)
+    with open(box.path("serve.err"), "wb") as err:
+        p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--name", name, "--profiles", box.path("kept")], stderr=err,
+                      preexec_fn=hw.filter_calls)
+    said = lambda: open(box.path("serve.err")).read()
+    hw.wait_for(lambda: f"process {t.pid}: " in said() or p.poll() is not None, "a refusal that is told")
+    hw.true("the recorder itself runs under seccomp filters" in said() and p.poll() is None, said())
+    p.send_signal(signal.SIGINT)
+    p.wait(40)
+    t.do("go 10")
+    t.end()
+
+
+def asleep(box):
+    """One that asks for no memory meanwhile was ready all the same: nobody says that there is no such process,
+    whether the hooks had to be put in, or its library was told, with a service and without one."""
+    wants = "process {} was ready to be profiled, and asked for no memory meanwhile [never-allocated]"
+    for serve in False, True:
+        if serve:
+            service = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+            hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+        for env in {}, {"LD_PRELOAD": hw.preload_library()}:
+            p = box.start(["sleep", "30"], env=env)
+            hw.wait_for(lambda: "sleep" in pathlib.Path(f"/proc/{p.pid}/wchan").read_text() or
+                        pathlib.Path(f"/proc/{p.pid}/syscall").read_text().split()[0] in ("35", "230"), "sleep to sleep")
+            for time_ in "500ms", "2s", "10s":  # a busy machine takes its time, and is told so
+                r = box.run([hw.tool("heapwise"), "attach", "-f", "-d", time_, "-o", box.path("no.trace"), str(p.pid)], timeout=30)
+                if b"[not-ready]" not in r.stderr:
+                    break
+            hw.true(r.returncode != 0 and wants.format(p.pid) in r.stderr.decode(), f"{serve} {env}: {r.stderr.decode()}")
+            p.kill()
+    service.terminate()
+    service.wait(10)
+
+
+def filtered_restart(box):
+    """A prepared process whose unit restricts its calls is the next recorder's when its own was killed; one that
+    no recorder has known is not, and is told how to be."""
+    def served():
+        s = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))
+        hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+        return s
+    how = {"env": {"LD_PRELOAD": hw.preload_library()}, "preexec_fn": hw.filter_calls}
+    stranger = Late(box, **how)
+    s = served()
+    p = Late(box, **how)
+    hw.wait_for(lambda: "hw-control" in maps(p.pid), "it to wait")
+    s.kill()
+    s.wait(10)
+    os.unlink(box.path("consumer"))
+    s = served()
+    r = box.start([hw.tool("heapwise"), "attach", "-q", "-f", "-i", "1", "-o", box.path("out.trace"), str(p.pid)])
+    hw.wait_for(lambda: is_joined(p.pid) or r.poll() is not None, "it to join")
+    before = p.do("go 0")
+    after = p.do("go 50")
+    r.send_signal(signal.SIGINT)
+    hw.equal((r.communicate(timeout=30)[1], r.returncode), (b"", 0), "attach to the one that the first knew")
+    hw.exact(hw.sound(box.path("out.trace")).last(), since(after, before), "of the one that the first knew")
+    r = box.run([hw.tool("heapwise"), "attach", "-f", "-o", box.path("no.trace"), str(stranger.pid)], timeout=30)
+    hw.true(r.returncode != 0 and b"(seccomp), and no recorder was running when" in r.stderr, hw.tail(r.stderr))
+    p.end()
+    stranger.end()
+    s.terminate()
+    s.wait(10)
+
+
 def kinds_refused(box):
     """What cannot be done is said, with the reason, and nothing is touched."""
     exe = compiled(box, "static")
@@ -360,6 +496,35 @@ def kinds_refused(box):
         text = r.stderr.decode()
         hw.true(r.returncode != 0 and "32-bit program for i386" in text, text)
         t.end()
+
+
+def beside_libc(box):
+    """A libc that a static program has mapped is not its own: nothing in it is called."""
+    libc = "/lib/x86_64-linux-gnu/libc.so.6"
+    if not os.path.exists(libc):
+        raise hw.Skip(f"no {libc}")
+    t = Late(box, [compiled(box, "static")])
+    t.do("map " + libc)
+    before = t.do("go 10")
+    p = attach(box, str(t.pid))
+    joined(box, p, t.pid)
+    t.do("go 300")
+    after = t.do("go 1")
+    hw.exact(finish(box, p).last(), {f: n for f, n in since(after, before).items() if n[1]}, "a static program beside a libc")
+    t.end()
+
+
+def valgrind(box):
+    """Interpreted code cannot be called: refused before anything is touched."""
+    hw.need("valgrind")
+    p = box.start(["valgrind", "-q", hw.target("late")], stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "late under valgrind")
+    before = fds(p.pid), [l for l in maps(p.pid).splitlines() if l.split()[5:]]
+    r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-o", box.path("no.trace")], timeout=30)
+    hw.true(r.returncode != 0 and b"runs under valgrind" in r.stderr, r.stderr.decode())
+    hw.equal((fds(p.pid), [l for l in maps(p.pid).splitlines() if l.split()[5:]]), before, "a refused program")
+    p.stdin.close()
+    hw.equal(p.wait(20), 0, "the program's exit")
 
 
 def need_inject():
@@ -395,6 +560,25 @@ def static_busy(box):
     if r.returncode:
         raise hw.Skip("static programs cannot be built here")
     return exe
+
+
+def holes_code(box):
+    """Threads of a static program end at each instruction behind a reservation: nobody waits for them."""
+    hw.need("gcc")
+    exe = box.path("holes")
+    if box.run(["gcc", "-O2", "-g", "-static", "-D_GNU_SOURCE", "-pthread", "-o", exe,
+                str(hw.ROOT / "tests" / "targets" / "holes.c")]).returncode:
+        raise hw.Skip("static programs cannot be built here")
+    t = box.start([exe, "wait"], stdin=subprocess.PIPE)
+    hw.equal(t.stdout.readline(), b"ready\n", "holes")
+    p = attach(box, str(t.pid))
+    said = t.stdout.read()
+    t.wait(20)
+    hw.true(b"stuck" not in said, f"the recorder waits: {said}")
+    hw.equal(p.wait(30), 4, "attach says what is missing: " + hw.tail(open(box.path("attach.err"), "rb").read()))
+    d = hw.sound(p.trace).last()
+    hw.exact(d, hw.expectations(said), "holes")
+    hw.true(d.lost > 10, f"only {d.lost} records were left open")
 
 
 def rounds_code(box):
@@ -436,8 +620,9 @@ def recorded(box, exe):
     hw.wait_for(lambda: len(fds(t.pid)) > 3, "its epoll descriptor")
     have = resting_fds(t.pid)
     for i in range(ROUNDS // 20):
+        left = rings(t.pid)  # of a thread that was taken off its processor inside a hook
         p = attach(box, str(t.pid), "-q", interval=4096)
-        joined(box, p, t.pid)
+        joined(box, p, t.pid, left)
         time.sleep(0.1)
         hw.true(finish(box, p).last().samples, "samples")
         # A thread that was taken off its processor inside a hook keeps the buffer until the next attach.
@@ -523,6 +708,37 @@ def sqlite(box):
     hw.true(d.total("alloc") > 1000000, f"allocated {d.total('alloc')}")
 
 
+LOCKED = """
+import ctypes, sys, time
+if ctypes.CDLL(None).mlockall(3):
+    sys.exit("cannot lock")
+print("locked", flush=True)
+kept = []
+while True:
+    kept.extend(bytearray(1000) for i in range(20))
+    time.sleep(0.01)
+"""
+
+
+def locked_memory(box):
+    """What such a program maps is there at once: large maps of ours, used here and there, would be its memory."""
+    def peak():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{p.pid}/status").read_text())[1])
+    if os.geteuid():
+        raise hw.Skip("locking memory takes root")
+    for interval in ("1", "4096"):
+        p = subprocess.Popen([sys.executable, "-c", LOCKED], stdout=subprocess.PIPE)
+        try:
+            hw.equal(p.stdout.readline(), b"locked\n", "its word")
+            before = peak()
+            box.run([hw.tool("heapwise"), "attach", "-q", "-f", "-i", interval, "-d", "500ms", "-o", box.path("locked.trace"), str(p.pid)], check=0)
+            more = peak() - before
+            hw.true(more < 100 << 10, f"at {interval} bytes: {more} kB more")
+        finally:
+            p.kill()
+            p.wait()
+
+
 def malloc_info(box):
     """The allocator's own figures of a program that runs already: glibc's, jemalloc's, through each attach."""
     for name in (None, "libjemalloc.so.2"):
@@ -548,10 +764,12 @@ def malloc_info(box):
 
 
 if __name__ == "__main__":
-    hw.main({"exact": exact, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "service": service,
+    hw.main({"exact": exact, "locked-memory": locked_memory, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "two-recorders": two_recorders, "two-commands": two_commands, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
-             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "no-marks": no_marks, "seccomp": seccomp,
-             "rounds-code": rounds_code,
+             **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "beside-libc": beside_libc, "valgrind": valgrind,
+             "no-marks": no_marks, "seccomp": seccomp,
+             "filtered-recorder": filtered_recorder, "asleep": asleep, "filtered-restart": filtered_restart,
+             "holes-code": holes_code, "rounds-code": rounds_code,
              "killed-midway": killed_midway,
              "rounds-alone": rounds_alone, "rounds-threads": rounds_threads, "rounds-recorded": rounds_recorded,
              "rounds-recorded-code": rounds_recorded_code,

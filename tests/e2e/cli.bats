@@ -62,6 +62,16 @@ has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
     [ "$status" -eq 2 ]
     has "unknown command 'reocrd'"
     has "did you mean 'heapwise record'?"
+    run heapwise run
+    [ "$status" -eq 2 ]
+    run heap_profile host --traceconv-binary /nonexistent -- true
+    [ "$status" -eq 1 ]
+    has "--traceconv-binary '/nonexistent': No such file or directory"
+    has "the converter is built in"
+    run heapwise record --no-report -c 5 -o step.trace -- true
+    has "a dump every 5 ms"
+    run heapwise run
+    has "did you mean 'heapwise record -- COMMAND'?"
     run heapwise
     [ "$status" -eq 2 ]
     run heapwise help recordd
@@ -167,6 +177,9 @@ END
     [ "$status" -eq 0 ]
     run heapwise explain EINVAL
     [ "$status" -eq 0 ]
+    has "heapwise help COMMAND"
+    run heapwise explain cut-stacks
+    has "no unwind tables"
     run heapwise explain no-such
     [ "$status" -eq 2 ]
 }
@@ -193,6 +206,42 @@ END
     [ "$status" -eq 143 ]
     run heapwise record --no-report --no-passthrough -i 1 -- bash -c 'exit 7'
     [ "$status" -eq 0 ]
+}
+
+@test "record: an empty profile leaves the program's own status" {
+    run heapwise record -i 1G -- true
+    [ "$status" -eq 0 ]
+    has "[never-allocated]"
+    run heapwise record -i 1G -- false
+    [ "$status" -eq 1 ]
+    run heapwise record --json -q -i 1G -- true
+    [ "$status" -eq 0 ]
+    [[ $output =~ \"empty\":\ *true ]]
+}
+
+@test "record: an output that cannot be written is found before the program starts" {
+    mkdir directory
+    for out in directory directory/ missing/x.trace; do
+        run heapwise record -o "$out" -- touch started
+        [ "$status" -eq 1 ]
+        [ ! -e started ]
+    done
+    run heapwise record -o directory -- touch started
+    has "is a directory; name a file in it: 'directory/NAME.trace'"
+}
+
+@test "record: a trace that cannot be handed over is saved beside, and said where" {
+    run bash -c "heapwise record -i 1 -o - -- '$BUILD/tests/targets/t_truth' 2>err >/dev/full"
+    [ "$status" -eq 0 ]
+    grep -q "the trace is in './heap.t_truth.*.trace' instead" err
+    run heapwise report heap.t_truth.*.trace
+    [ "$status" -eq 0 ]
+    run heapwise record -i 1 -o /dev/full -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 0 ]
+    has "instead"
+    [ "$(ls heap.t_truth.*.trace | wc -l)" -eq 2 ]
+    run heapwise record --no-passthrough -i 1 -o /dev/full -- "$BUILD/tests/targets/t_truth"
+    [ "$status" -eq 1 ]
 }
 
 @test "record: named after the program underneath; nothing is overwritten" {
@@ -232,16 +281,16 @@ END
     if ! echo 'int main(void){return 0;}' | gcc -static -xc - -o static 2>/dev/null; then
         skip "no static libc"
     fi
-    run heapwise record -- ./static
+    run heapwise record --no-passthrough -- ./static
     [ "$status" -eq 5 ]
     has "statically linked"
     has "[static]"
     echo 'int main(void){return 0;}' | gcc -xc - -o idle
-    run heapwise record -- ./idle
+    run heapwise record --no-passthrough -- ./idle
     [ "$status" -eq 5 ]
     has "[never-allocated]"
     for way in "sh -c ./static" "sh -c 'exec ./static'" "env -i ./idle"; do
-        run bash -c "heapwise record -i 1G -- $way"
+        run bash -c "heapwise record --no-passthrough -i 1G -- $way"
         [ "$status" -eq 5 ]
         has "starts other programs; none of those asked to be [not-seen]"
         [[ $output != *"next:"* ]]
@@ -249,6 +298,14 @@ END
     run heapwise record -i 1 -- sh -c ./static
     [ "$status" -eq 0 ]
     has "note: only 'sh' was profiled"
+    for way in "env LD_PRELOAD=libm.so.6 ./idle" "env -u LD_PRELOAD ./idle" "env -i A=1 ./idle" "sh -c 'LD_PRELOAD=libm.so.6 ./idle'"; do
+        run bash -c "heapwise record --no-passthrough -i 1 -f -- $way"
+        has "takes LD_PRELOAD away"
+    done
+    for way in "env A=1 ./idle LD_PRELOAD=x" "sh -c 'LD_PRELOAD=\$LD_PRELOAD:libm.so.6 ./idle'" "./idle -i"; do
+        run bash -c "heapwise record --no-passthrough -i 1 -f -- $way"
+        [[ $output != *"takes LD_PRELOAD away"* ]]
+    done
     run heap_profile -n nobody-of-this-name -d 200
     [ "$status" -eq 1 ]
     has "no process named 'nobody-of-this-name' ran [no-process]"
@@ -256,6 +313,16 @@ END
     has "[protected]"
     run heap_profile -p 99999999 -d 200
     has "no process 99999999 [no-process]"
+}
+
+@test "record: too few descriptors are what is told, whichever is the one too many" {
+    for n in 18 20 22 24 26 28; do
+        run bash -c "ulimit -n $n; heapwise record --no-passthrough -f -i 1 -o few.trace -- '$BUILD/tests/targets/t_truth'"
+        [[ $output != *"profile is empty"* && $output != *"recorder is gone"* ]] ||
+            [[ $output == *"oo many open files"* || $output == *"no more descriptors"* ]] ||
+            { echo "$n: $output"; return 1; }
+        [[ $output != *"not-seen"* ]] || { echo "$n: $output"; return 1; }
+    done
 }
 
 @test "record: trace on standard output, the program's own output elsewhere" {
@@ -519,7 +586,7 @@ END
     profile 'pid: 1' "process 1 is never profiled"
     ln -s "$(command -v sleep)" "sleep.$$" # others sleep, too, on this machine
     LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "./sleep.$$" 30 &
-    profile 'process_cmdline: "sleep.'$$'" no_running: true' "the process ran already, and --no-running"
+    profile 'process_cmdline: "sleep.'$$'" no_running: true' "the process was already running, and --no-running"
     kill $!
 }
 
@@ -528,14 +595,15 @@ END
     service traced --consumer-socket "$BOX/consumer" --producer-socket "$BOX/producer"
     run traced
     [ "$status" -eq 1 ]
-    has "a service is already running there"
+    has "a recording service is already running there"
+    [[ $output != *null* ]]
     pgrep -P "$SERVICE" -x heapprofd
     run heapwise ps --json
     [ "$status" -eq 0 ]
     echo "$output" | python3 -m json.tool >/dev/null
     run alone heapwise stop
     [ "$status" -eq 1 ]
-    has "no recording runs"
+    has "no recording is running"
     printf 'buffers {}\ndata_sources { config { name: "android.heapprofd" heapprofd_config {' >c
     printf ' sampling_interval_bytes: 1 process_cmdline: "%s" } } }\n' "$STEPS_NAME" >>c
     perfetto -c c --txt -o x -D >pid
@@ -667,6 +735,30 @@ END
     [[ $output != *NULL* ]]
 }
 
+@test "a program's own exit status, however the recording ends" {
+    for how in "" --follow-fork --json --dump-at-max "-o /dev/full -f"; do
+        run heapwise record $how -- false
+        [ "$status" -eq 1 ] || { echo "$how: $status"; return 1; }
+        run heapwise record $how -- sh -c 'kill -9 $$'
+        [ "$status" -eq 137 ] || { echo "$how: $status"; return 1; }
+    done
+    run heapwise record --json -o empty -- false
+    has '"empty": true'
+    has '"program_status": 1'
+    # It hears Ctrl-C and ends by itself.
+    heapwise record -q -o own -- env --default-signal=INT sh -c 'trap "exit 9" INT; echo ready; while :; do sleep 0.02; done' >out &
+    recorder=$!
+    wait_for grep -q ready out
+    kill -INT "$recorder"
+    status=0
+    wait "$recorder" || status=$?
+    [ "$status" -eq 9 ] || { echo "$status"; return 1; }
+    run heap_profile host -- sh -c 'exit 3'
+    has "'sh' ended with exit status 3"
+    run heap_profile host -- sh -c 'kill -9 $$'
+    has "'sh' was ended by signal 9"
+}
+
 @test "perfetto: session semaphores limit each other" {
     service heapprofd
     with() { printf 'duration_ms: 20000 session_semaphores { name: "disk" %s }\n' "$1" >c; }
@@ -695,9 +787,14 @@ END
     run -2 perfetto --is_detached other
     run perfetto -c c --txt -o y --detach k2
     [ "$status" -eq 1 ]
-    has "a session named 'night' is running"
+    has "a session named 'night' is already running"
     run heapwise ps
     has "detached as 'k'"
+    for p in $(pgrep -P "$SERVICE") "$SERVICE"; do
+        ! grep "^ *$p " <<<"$output" || { echo "$p is the recorder"; return 1; }
+    done
+    run heapwise ps "$SERVICE"
+    has "process $SERVICE is the recorder [protected]"
     PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so steps env
     wait_for profiled
     run perfetto --attach other
@@ -705,6 +802,8 @@ END
     has "Session re-attach failed"
     run perfetto --attach k --stop
     [ "$status" -eq 0 ]
+    has "Trace written into the output file"
+    [[ $output != *empty* ]] || { echo "samples of a process that came before: $output"; return 1; }
     exec 8>&-
     wait "$STEPS"
     run -2 perfetto --is_detached k
@@ -713,11 +812,12 @@ END
     # An attached recording is the command's: it ends with it.
     config_for nobody n2 >c2
     perfetto -c c2 --txt -o z --detach k
-    perfetto --attach k &
+    perfetto --attach k 2>attached.err &
     attached=$!
     wait_for bash -c '! perfetto --is_detached k'
     kill -INT "$attached"
     wait "$attached"
+    grep "the profile is empty: no process was profiled" attached.err
     wait_for bash -c '! heapwise ps | grep "$BOX/z"'
     protoc --decode_raw <z >/dev/null
     for wrong in "--stop" "--long" "--attach k -o f" "--attach k -c c" "--detach k -d -c c --txt -o f" \
@@ -757,7 +857,7 @@ END
     perfetto --is_detached k
     run perfetto --clone 7 -o none
     [ "$status" -eq 1 ]
-    has "no such session runs"
+    has "no such session is running"
     [ ! -e none ]
     exec 8>&-
     wait "$STEPS"
@@ -801,7 +901,39 @@ END
         'void *malloc(unsigned long s) { void *p = pool + n; n += (s + 15) & ~15ul; return p; }' \
         'int main(void) { return ((volatile char *)malloc(9))[0]; }' >own.c
     gcc -O0 -fno-builtin own.c -o own
-    run heapwise record -i 1 -- ./own
+    run heapwise record --no-passthrough -i 1 -- ./own
     [ "$status" -eq 5 ]
     has "[allocator-inside]"
+}
+
+@test "pymalloc is noted, unless PYTHONMALLOC is malloc" {
+    command -v /usr/bin/python3 >/dev/null || skip "no python3"
+    code='x = [str(i) for i in range(300000)]'
+    heapwise record --no-report -i 4096 -o arenas.trace -- /usr/bin/python3 -S -c "$code"
+    run -0 heapwise report arenas.trace
+    [[ $output == *pymalloc* ]] || { echo "$output"; return 1; }
+    PYTHONMALLOC=malloc heapwise record --no-report -i 4096 -o malloc.trace -- /usr/bin/python3 -S -c "$code"
+    run -0 heapwise report malloc.trace
+    [[ $output != *pymalloc* ]] || { echo "$output"; return 1; }
+}
+
+@test "record on a terminal says what ends it" {
+    command -v script >/dev/null || skip "no script(1)"
+    run script -qec "heapwise record --no-report -i 1 -o terminal.trace -- $BUILD/tests/targets/t_leaky" /dev/null
+    [[ $output == *"recording $BUILD/tests/targets/t_leaky ("*") into terminal.trace; it ends with the program, or by Ctrl-C"* ]] ||
+        { echo "$output"; return 1; }
+}
+
+@test "a kernel thread is called one" {
+    [ -e /proc/2/comm ] && [ "$(cat /proc/2/comm)" = kthreadd ] || skip "kernel threads are not seen here"
+    run ! heapwise attach -o kernel.trace 2
+    [[ $output == *"process 2 is a kernel thread"* ]] || { echo "$output"; return 1; }
+}
+
+@test "one of something is one" {
+    heapwise record --no-report -i 1 -o whole.trace -- "$BUILD/tests/targets/t_leaky"
+    cp whole.trace cut.trace
+    printf '\377' >>cut.trace
+    run heapwise merge -o merged.trace cut.trace
+    [[ $output == *"0 packets and 1 byte between"* ]] || { echo "$output"; return 1; }
 }

@@ -36,6 +36,14 @@ class Stepper:
         """Whether our library is in it: it speaks to the recorder when it allocates."""
         return "heapprofd" in open(f"/proc/{self.pid}/maps").read()
 
+    def churn_until(self, done, what, seconds=30):
+        """Allocates and frees until then; not so fast that a recorder without a processor loses it (a full buffer ends it)."""
+        end = time.time() + seconds
+        while not done():
+            hw.true(time.time() < end, what)
+            self.do("c 10000")
+            time.sleep(0.02)
+
     def end(self):
         self.p.stdin.write(b"q\n")
         self.p.stdin.close()
@@ -50,10 +58,10 @@ def comm(pid):
 
 
 class Continuous:
-    def __init__(self, box, *args, interval=1, every="500ms", kept="kept", log="serve.log"):
+    def __init__(self, box, *args, interval=1, every="500ms", kept="kept", log="serve.log", env=None):
         self.box, self.kept, self.log = box, box.path(kept), box.path(log)
-        self.p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--every", every, "-i", str(interval), "--max-rate", "0", "--max-cpu", "0",
-                            "--profiles", self.kept, *args], stderr=open(self.log, "wb"))
+        self.p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--every", every, "-i", str(interval), "--max-rate", "0",
+                            "--profiles", self.kept, *([] if "--max-cpu" in args else ["--max-cpu", "0"]), *args], stderr=open(self.log, "wb"), env=env)
         hw.wait_for(lambda: self.p.poll() is not None or b"Ctrl-C ends" in self.said(), "the server runs")
         hw.true(self.p.poll() is None, f"it runs: {self.said()}")
 
@@ -149,24 +157,97 @@ def exact(box):
     s.stop()
 
 
+def taken(box):
+    """One that another recorder has when this begins is looked at again, and recorded when it is free."""
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    other = box.start([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-d", "4s", "-o", box.path("other.trace")])
+    hw.wait_for(lambda: t.prepared() or other.poll() is not None, "the other one's", 30)
+    time.sleep(0.5)  # it is its own by then
+    s = Continuous(box, "--name", name)
+    other.communicate(timeout=40)
+
+    def kept():
+        t.do("a 10")
+        time.sleep(0.2)
+        return any(f"-{t.pid}-" in f for f in s.files())
+    hw.wait_for(kept, f"it is recorded after all: {s.said()}", 40)
+    t.end()
+    s.stop()
+
+
+def service(box):
+    """One of our own; the environment that leads to it."""
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("producer"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("consumer")}
+    box.start([hw.tool("heapprofd")], env=env, stderr=subprocess.DEVNULL)
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service listens")
+    return env
+
+
+def rate(box):
+    """Samples that cost too much become fewer, and come back, within one session, of a service as well: what is held stays known."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    env = service(box)
+    s = Continuous(box, "--name", name, "--max-cpu", "0.1", "--shmem-size", "64M", interval=256, env=env)
+    with open(box.path("policy"), "w") as f:
+        f.write(f"continuous = {name}\n")
+    r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "policy", "--profiles", "kept2"], check=None, env=env)
+    hw.true(r.returncode == 1 and b"leave --policy out" in r.stderr, f"it says what to do: {r.returncode} {r.stderr}")
+    hw.wait_for(lambda: (t.do("w"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    t.do("b 500")
+    t.churn_until(lambda: b"from now on one in " in s.said(), "fewer samples")
+    t.churn_until(lambda: any(Pprof(f).period > 256 for f in s.files()), "a file tells so")
+
+    def quiet():
+        t.do("w")  # a thread follows when it samples
+        time.sleep(0.1)
+        return Pprof(s.files()[-1]).period < max(Pprof(f).period for f in s.files())
+    hw.wait_for(quiet, "they come back", 30)
+    t.end()
+    s.stop()
+    hw.equal(sums(box, s.files(), t.pid)["fn_b"], [1000000, 500, 1000000, 500], "each file begins where the one before ended")
+    held = [Pprof(f).of("fn_b") for f in s.files() if f"-{t.pid}-" in f]
+    hw.equal({(h["inuse_space"], h["inuse_objects"]) for h in held if h["inuse_objects"]}, {(1000000, 500)}, "held all the time")
+    hw.equal([h["base_objects"] for h in held].count(0), [h["inuse_objects"] for h in held].count(0) + 1, "from one session")
+    hw.equal(s.said().count(b"starting again"), 0, "no other one")
+    coarse = [f for f in s.files() if Pprof(f).period > 256]
+    hw.true(all(b"heapwise.interval_was=256" in gzip.open(f).read() for f in coarse), "the file says what was asked for")
+
+
 def forks(box):
-    """A target that forks all day: each of its children is kept, the processes do not pile up in us."""
+    """A target that forks all day: all that its children allocate is kept, those of one round in one file, and the processes do not pile up in us."""
     hw.need("go")
     name = f"cont{os.getpid()}"
     shutil.copy(hw.target("steps"), box.path(name))
-    s = Continuous(box, "--name", name, every="300ms")
+    s = Continuous(box, "--name", name + "*", every="300ms")
     env = {"LD_PRELOAD": hw.preload_library()}
-    pids = []
     n = 300 if os.environ.get("HW_LONG") else 25
+
+    def kept():
+        all = [Pprof(f) for f in s.files()]
+        return (sum(int(p.comments.get("processes", 1)) for p in all), sum(p.of("fn_a")["alloc_objects"] for p in all),
+                {p.comments["process"] for p in all})
     for i in range(n):
-        p = box.start([box.path(name)], stdin=subprocess.PIPE, env=env)
+        # A title of their own does not make them other programs.
+        p = box.start(["bash", "-c", f"exec -a '{name} *:{17000 + i}' {box.path(name)}"], stdin=subprocess.PIPE, env=env)
         p.communicate(f"a {i + 1}\nq\n".encode(), timeout=30)
-        pids.append(p.pid)
-    hw.wait_for(lambda: all(any(f"-{pid}-" in f for f in s.files()) for pid in pids), "each is kept")
-    for i, pid in enumerate(pids):
-        hw.equal(sums(box, s.files(), pid)["fn_a"], [1000 * (i + 1), i + 1] * 2, f"process {i}")
+    want = (n, n * (n + 1) // 2, {name})
+    hw.wait_for(lambda: kept() == want, f"each is kept: {kept()}, want {want}")
     hw.wait_for(lambda: json.loads(s.state() or "{}").get("processes") == [], "all are forgotten")
+    hw.true(len(s.files()) < n, f"they share files: {len(s.files())} of {n} processes")
     s.stop()
+    # Where nothing was sampled there is no file.
+    s = Continuous(box, "--name", name, every="300ms", interval=1 << 40, kept="rare", log="rare.log")
+    t = Stepper(box, name)
+    hw.wait_for(lambda: (t.do("a 10"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    for i in range(4):
+        box.start([box.path(name)], stdin=subprocess.PIPE, env=env).communicate(b"a 10\nq\n", timeout=30)
+    t.end()
+    hw.wait_for(lambda: json.loads(s.state() or "{}").get("processes") == [], "all have ended")
+    s.stop()
+    hw.equal(s.files(), [], "files without a sample")
 
 
 def killed(box):
@@ -386,4 +467,4 @@ def periods(box):
 
 
 if __name__ == "__main__":
-    hw.main({"exact": exact, "forks": forks, "killed": killed, "room": room, "policy": policy, "pushed": pushed, "periods": periods})
+    hw.main({"exact": exact, "taken": taken, "rate": rate, "forks": forks, "killed": killed, "room": room, "policy": policy, "pushed": pushed, "periods": periods})

@@ -31,7 +31,7 @@ load lib/keep
     (cd shared && dwz -m common -M common keep other)
     if readelf -SW shared/keep | grep -q gnu_debugaltlink; then
         PERFETTO_BINARY_PATH=shared run -0 heapwise report bare.trace
-        has "make  (src/keep.c:5)"
+        has "make < fill  (src/keep.c:5)"
     fi
 }
 
@@ -51,10 +51,10 @@ load lib/keep
     [[ $output != *keep.c* ]]
     DEBUGINFOD_URLS=http://127.0.0.1:$port run -0 heapwise report --symbols nowhere bare.trace
     kill $server
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     # What was fetched is kept; a server that is gone costs no more than its own time limit.
     DEBUGINFOD_URLS=http://127.0.0.1:$port run -0 heapwise report --symbols nowhere bare.trace
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
 }
 
 @test "kernel frames: the image of the trace's release" {
@@ -149,5 +149,5 @@ END
         ln -s $target "maze/d$i/b"
     done
     PERFETTO_BINARY_PATH=maze PERFETTO_SYMBOLIZER_MODE=index run -0 timeout 20 heapwise report bare.trace
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
 }

@@ -2,6 +2,7 @@
 """Files of other profilers, read by us and by their own tools: both say the same."""
 import csv
 import io
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
-from lib import hprof as heap_dump, hw
+import serve
+from lib import hprof as heap_dump, hw, pprof
 
 
 def rows(box, file, sql):
@@ -214,8 +216,124 @@ def write_hprof(box):
         hw.equal(heap_dump.Dump(file).faults, [], "broken rules of the format")
 
 
+HELD = """
+#include <stdlib.h>
+__attribute__((noinline)) static char *keep(size_t n) { char *p = malloc(n); p[0] = 1; return p; }
+__attribute__((noinline)) static void drop(size_t n) { volatile char *p = malloc(n); p[0] = 1; free((void *)p); }
+int main(void) { volatile char *last = 0; for (int i = 0; i < 6000; i++) { last = keep(i % 900 + 1); drop(i % 700 + 1); drop(31); }
+                 return last == NULL; }
+"""
+METRICS = ["space", "objects", "alloc_space", "alloc_objects"]
+
+
+def figures(box):
+    """Every form of one dump has the same four figures: to the byte, of exact recordings and of sampled ones."""
+    hw.need("cc")
+    (box.dir / "held.c").write_text(HELD)
+    box.run(["cc", "-g", "-O1", "-o", box.path("held"), box.dir / "held.c"], check=0)
+    for interval in (1, 512):
+        trace = box.path(f"held.{interval}.trace")
+        box.run([hw.tool("heapwise"), "record", "-q", "-i", str(interval), "-o", trace, "--", box.path("held")], check=0)
+        want = told_by_report(box, trace)
+        print(f"  interval {interval}: {want}")
+        if interval == 1:
+            hw.true(want["alloc_objects"] >= 18000 and want["space"] >= sum(i % 900 + 1 for i in range(6000)), f"the source's: {want}")
+        for name, form in FORMS.items():
+            hw.equal({m: v for m, v in form(box, trace).items()}, {m: want[m] for m in form(box, trace)}, f"{name}, interval {interval}")
+
+
+def told(box, *args):
+    return box.run([hw.tool("heapwise"), *args], check=0).stdout
+
+
+def told_by_report(box, trace):
+    report = json.loads(told(box, "report", "--json", trace))
+    for top in ("0", "1", "7"):
+        shown = json.loads(told(box, "report", "--json", "--top", top, trace))
+        for m in METRICS:
+            hw.equal(sum(s[m] for s in shown["sites"]) + shown["other_sites"][m], report["end"][m], f"sites, --top {top}: {m}")
+    hw.equal(report["sites_at"], "end", "what is shown")
+    return {m: report["end"][m] for m in METRICS}
+
+
+def told_by_lines(box, trace):
+    return {m: sum(int(line.rsplit(b" ", 1)[1]) for line in told(box, "convert", "-t", "folded", "-m", m, trace, "-").splitlines())
+            for m in METRICS}
+
+
+def told_by_speedscope(box, trace):
+    profiles = json.loads(told(box, "convert", "-t", "speedscope", trace, "-"))["profiles"]
+    return dict(zip(METRICS, (sum(p["weights"]) for p in profiles)))
+
+
+def told_by_csv(box, trace):
+    table = list(csv.DictReader(io.StringIO(told(box, "convert", "-t", "csv", trace, "-").decode())))
+    hw.equal({m: sum(int(r["self_" + m]) for r in table) for m in METRICS}, {m: int(table[0]["total_" + m]) for m in METRICS}, "csv's own")
+    return {m: int(table[0]["total_" + m]) for m in METRICS}
+
+
+def told_by_text(box, trace):
+    stacks = re.findall(rb"^space (\d+) objects (\d+) alloc_space (\d+) alloc_objects (\d+)", told(box, "convert", "-t", "text", "-m", "alloc_space", trace, "-"), re.M)
+    return dict(zip(METRICS, (sum(int(v) for v in column) for column in zip(*stacks))))
+
+
+def told_by_tree(box, trace):
+    nodes = json.loads(told(box, "tree", "--json", trace))["nodes"]
+    tops = [n for n in nodes if n["parent"] == 0]
+    return {m: sum(n[m] for n in tops) for m in METRICS}
+
+
+def told_by_sql(box, trace):
+    (row,) = rows(box, trace, "select sum(size), sum(estimated_count), sum(max(size, 0)), sum(max(estimated_count, 0)) "
+                              "from heap_profile_allocation")
+    return dict(zip(METRICS, map(int, row)))
+
+
+def told_by_pprof(box, trace):
+    told(box, "convert", "-t", "pprof", trace, box.path("held.pb.gz"))
+    return {m: sum(values[m] for _, values in pprof.Pprof(box.path("held.pb.gz")).samples) for m in METRICS}
+
+
+def told_by_massif(box, trace):
+    return {"space": int(re.findall(rb"mem_heap_B=(\d+)", told(box, "convert", "-t", "massif", trace, "-"))[-1])}
+
+
+def told_by_memory_infra(box, trace):
+    told(box, "convert", "-t", "memory-infra", trace, box.path("held.json"))
+    with open(box.path("held.json")) as f:
+        heaps = [e["args"]["dumps"]["heaps_v2"]["allocators"]["malloc"] for e in json.load(f)["traceEvents"]
+                 if e["ph"] == "v" and "heaps_v2" in e["args"]["dumps"]]
+    return {"space": sum(heaps[-1]["sizes"]), "objects": sum(heaps[-1]["counts"])}
+
+
+def told_by_firefox(box, trace):
+    told(box, "traceconv", "firefox", trace, box.path("held.firefox"))
+    with open(box.path("held.firefox")) as f:
+        threads = json.load(f)["threads"]
+    return {"space": sum(sum(t["nativeAllocations"]["weight"]) for t in threads)}
+
+
+def told_by_server(box, trace):
+    s = serve.Served(box, trace)
+    hw.wait_for(lambda: s.json("GET", "/api/v1/status")["traces"][0]["state"] == "ready", "the trace is read")
+    tables = {m: s.json("GET", f"/api/v1/traces/1/table/functions?limit=1000&metric={m}") for m in METRICS}
+    s.stop()
+    hw.equal({m: sum(row[2] for row in t["data"]) for m, t in tables.items()}, {m: t["total"] for m, t in tables.items()}, "the page's own")
+    return {m: t["total"] for m, t in tables.items()}
+
+
+def told_by_page(box, trace):
+    """The data that the page of one file holds."""
+    page = told(box, "convert", "-t", "html", trace, "-").decode()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    return {m: sum(data["self"][i]) for i, m in enumerate(METRICS)}
+
+
+FORMS = {name[len("told_by_"):]: form for name, form in list(globals().items()) if name.startswith("told_by_")}
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k != "rows"}
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k != "rows" and not k.startswith("told")}
 
 if __name__ == "__main__":
     hw.main(CASES)

@@ -80,7 +80,7 @@ END
     [[ "$output" == "manual: "* ]]
     run "$H" memory-internals mode sometimes
     [ "$status" -eq 2 ]
-    [[ "$output" == *"'sometimes' is no mode"* ]]
+    [[ "$output" == *"'sometimes' is not a mode"* ]]
     run "$H" serve --memlog sometimes
     [ "$status" -eq 2 ]
     run "$H" memory-internals --enable-heap-profiling=wrong

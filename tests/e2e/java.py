@@ -331,7 +331,7 @@ def many(box, want, java=None, options=()):
                      "statistics")
             hw.true("failed" not in p.stderr.decode(), hw.tail(p.stderr))
             for line in p.stderr.decode().splitlines():
-                if line.startswith("not by the first way") and not more:
+                if line.startswith("the usual way did not work") and not more:
                     ended[line] = ended.get(line, 0) + 1
             has = footprint(jvm.pid)
             after_first = after_first or has
@@ -638,9 +638,46 @@ def refused(box):
         hw.true(code in r.stderr.decode(), r.stderr.decode())
 
 
+def sign_of_life(box):
+    """A dump that takes long says so on a terminal: here copies that stand still, each until it is ended."""
+    hw.need("java", "javac")
+    with Jvm(box, SHAPES, 300).ready() as jvm:
+        ours, theirs = os.openpty()
+        p = subprocess.Popen([hw.tool("heapwise"), "java", "dump", "--stall-modes", "3", "--allow-pause", "-f", "-o",
+                              box.path("java.trace"), str(jvm.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=theirs, env=box.env)
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while more := os.read(ours, 4096):
+                said += more
+        os.close(ours)
+        hw.equal(p.wait(), 0, f"the dump's status: {said}")
+        hw.true(f"walking the heap of {jvm.pid}: 1 s".encode() in said, f"a sign of life: {said}")
+
+
+def other_clock(box):
+    """The JVM is in a time namespace of its own, ahead by a day: the graph is of our time, and names come as ever."""
+    hw.need("java", "javac", "unshare")
+    wrapper = ["unshare", "-T", "--boottime", "86400", "--monotonic", "86400", "-f"]
+    if box.run([*wrapper, "true"], check=None).returncode != 0:
+        raise hw.Skip("no time namespaces here")
+    name = compiled(box, SHAPES)
+    p = box.start([*wrapper, "java", "-Xmx512m", "-cp", str(box.dir), name, "300"], stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+    began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("java.trace"), str(children(p.pid)[0])], check=0, timeout=60)
+    ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    times = ask(box, box.path("java.trace"), "select distinct graph_sample_ts from heap_graph_object")
+    hw.equal([began <= int(t) <= ended for t, in times], [True], f"{times}, from {began} to {ended}")
+    p.stdin.write(b"\n")
+    p.stdin.close()
+    p.wait(20)
+
+
 if __name__ == "__main__":
     hw.main({"same-g1": same_g1, "same-serial": same_serial, "same-parallel": same_parallel, "in-a-row": in_a_row,
              "exits-meanwhile": exits_meanwhile, "two-at-once": two_at_once, "by-the-client": by_the_client, "lies": lies, "in-a-container": in_a_container, "refused": refused, "no-signal": no_signal,
              "by-configuration": by_configuration,
              "down-the-ladder": down_the_ladder, "no-fork": no_fork, "same-shenandoah": same_shenandoah,
-             "classic": classic})
+             "classic": classic, "sign-of-life": sign_of_life, "other-clock": other_clock})

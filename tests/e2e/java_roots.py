@@ -10,7 +10,8 @@ from java import Jvm, ask, dump
 from lib import hw
 
 # Two threads hold objects in variables of methods that call themselves, and wait; one of them in a method that
-# was called by native code (reflection). One thread has a name that is no ASCII.
+# was called by native code (reflection). One thread has a name that is no ASCII. A third one waits in a method that is
+# compiled (COMPILED) and names what a static field holds; nothing on its stack does.
 HOLDERS = r"""
 import java.util.concurrent.CountDownLatch;
 public class Holders {
@@ -24,9 +25,17 @@ public class Holders {
         else { Other o = new Other(); up.countDown(); synchronized (lock) { lock.wait(); } System.out.println(o.x[0]); }
         System.out.println(mine.bytes[0]);
     }
+    static class Cache { byte[][] all = new byte[50][10000]; }
+    static final Cache cache = new Cache();
+    public static int constant(CountDownLatch up) throws Exception {
+        up.countDown(); synchronized (lock) { lock.wait(); }
+        return cache.all.length;
+    }
     public static void main(String[] a) throws Exception {
         String[] names = {"holder <one>", "Gr\u00f6\u00dfe"};
-        CountDownLatch up = new CountDownLatch(2);
+        CountDownLatch up = new CountDownLatch(3);
+        Thread c = new Thread(() -> { try { constant(up); } catch (Exception e) { } }, "compiled");
+        c.setDaemon(true); c.start();
         for (int i = 0; i < 2; i++) {
             int n = i + 1;
             Thread t = new Thread(() -> { try { deep(n, up); } catch (Exception e) { } }, names[i]);
@@ -40,12 +49,29 @@ public class Holders {
 }
 """
 
+COMPILED = ["-Xcomp", "-Xbatch", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet",
+            "-XX:CompileCommand=compileonly,Holders::constant"]
+
 # Objects of the program, by thread, method and line. `Object.wait` and what the runtime holds besides differ
 # between a walk and the JVM's dump.
 HELD = """select t.name, h.root_type, c.name, h.method, h.line, count(*) from heap_graph_root_holder h
     join heap_graph_java_thread t on h.thread_id = t.id join heap_graph_object o on h.object_id = o.id
     join heap_graph_class c on o.type_id = c.id
-    where h.method like 'Holders.%' and c.name not like '%Lambda%' group by 1, 2, 3, 4, 5"""
+    where h.method like 'Holders.%' and c.name not like '%Lambda%' and h.root_type <> 'ROOT_COMPILED_CODE'
+    group by 1, 2, 3, 4, 5"""
+# What is said of native methods of the JDK.
+NATIVE = """select c.name, h.method, count(*) from heap_graph_root_holder h
+    join heap_graph_object o on h.object_id = o.id join heap_graph_class c on o.type_id = c.id
+    where h.root_type = 'ROOT_JNI_LOCAL' and h.method is not null and h.method not like '%Attach%' group by 1, 2"""
+CONSTANTS = """select c.name, h.method, ifnull(o.root_type, '') from heap_graph_root_holder h
+    join heap_graph_object o on h.object_id = o.id join heap_graph_class c on o.type_id = c.id
+    where h.root_type = 'ROOT_COMPILED_CODE' and c.name like 'Holders%' and h.method like 'Holders%' group by 1, 2, 3"""
+# How many objects would be free without the cache, and what keeps it: the class in whose field it is.
+KEPT = """include perfetto module android.memory.heap_graph.dominator_tree;
+    select d.dominated_obj_count, up.name from heap_graph_dominator_tree d
+    join heap_graph_object o using (id) join heap_graph_class c on c.id = o.type_id
+    join heap_graph_object i on i.id = d.idom_id join heap_graph_class up on up.id = i.type_id
+    where c.name = 'Holders$Cache'"""
 THREADS = """select t.name, c.name, count(h.id) from heap_graph_java_thread t join heap_graph_object o on t.object_id = o.id
     join heap_graph_class c on o.type_id = c.id
     left join heap_graph_root_holder h on h.thread_id = t.id and h.object_id = t.object_id
@@ -65,7 +91,7 @@ def jstack(box, jvm, java):
 
 def check(box, java, options=(), jvm_options=()):
     trace, own, back = (box.path(f) for f in ("java.trace", "own.hprof", "back.hprof"))
-    with Jvm(box, HOLDERS, java=java, options=jvm_options).ready() as jvm:
+    with Jvm(box, HOLDERS, java=java, options=[*COMPILED, *jvm_options]).ready() as jvm:
         dump(box, jvm, *options)
         stacks = jstack(box, jvm, java)
         if os.path.exists(own):
@@ -73,12 +99,16 @@ def check(box, java, options=(), jvm_options=()):
         box.run([str(pathlib.Path(java).parent / "jcmd"), str(jvm.pid), "GC.heap_dump", "-all", own], check=0, timeout=120)
     box.run([hw.tool("heapwise"), "convert", "-t", "hprof", trace, back], check=0)
     ours = sorted(ask(box, trace, HELD))
-    hw.equal(sorted({r[0] for r in ours}), ["Größe", "holder <one>", "main"], "threads that hold something")
+    hw.equal(sorted({r[0] for r in ours}), ["Größe", "compiled", "holder <one>", "main"], "threads that hold something")
     held = [r for r in ours if r[2] == "Holders$Held"]
     hw.equal(sorted((r[0], r[3], int(r[5])) for r in held if r[4]), sorted((r[0], r[3], int(r[5])) for r in held), "lines")
     hw.equal(sum(int(r[5]) for r in held), 5, f"objects that variables hold: {held}")
     hw.equal(ours, sorted(ask(box, own, HELD)), "who holds what, against the JVM's own dump")
     hw.equal(ours, sorted(ask(box, back, HELD)), "who holds what, written as .hprof and read again")
+    hw.equal(sorted(ask(box, trace, NATIVE)), sorted(ask(box, own, NATIVE)), "JNI code, against the JVM's own dump")
+    hw.equal(ask(box, trace, CONSTANTS), [("Holders$Cache", "Holders.constant", "")], "constants of compiled code, their roots")
+    for file in own, trace, back:
+        hw.equal(ask(box, file, KEPT), [("52", "java.lang.Class<Holders>")], f"what the cache keeps, what keeps it: {file}")
     hw.equal(sorted(ask(box, trace, THREADS)), sorted(ask(box, own, THREADS)), "threads, against the JVM's own dump")
     hw.equal(sorted(ask(box, trace, THREADS)), sorted(ask(box, back, THREADS)), "threads, written and read again")
     bad = ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'")
@@ -97,6 +127,7 @@ def check(box, java, options=(), jvm_options=()):
         hw.equal(lost, [], f"{name}: frames that the JVM does not print, or in another order; it prints {stacks[name][1]}")
     text = box.run([hw.tool("heapwise"), "graph", "--path", "Holders$Other", trace], check=0).stdout.decode()
     hw.true(re.search(r'ROOT_JAVA_FRAME: a variable of Holders\.deep \(Holders\.java:11\) in thread "', text), text)
+    hw.true(text.splitlines()[0].endswith(" (garbage of a running JVM is not recorded)"), text)
     text = box.run([hw.tool("heapwise"), "graph", "--json", "--path", "Holders$Other", trace], check=0).stdout.decode()
     hw.true('"held_by"' in text and "a variable of Holders.deep" in text, text)
 

@@ -87,10 +87,14 @@ def java_of(stack):
 def check(trace, rounds=ROUNDS, failures=0, zips=True):
     d = hw.sound(trace).last()
     hw.true(d is not None, "no dump")
-    sums, failed = {}, 0
+    sums, failed, bad = {}, 0, []
     for s in d.samples:
         java = java_of(s.stack)
-        failed += s.allocs * any("unwind failed" in f or f in ("[unwind gap]", "[unnamed function]") for f in s.stack)
+        # A stub of the compiler's in which AsyncGetCallTrace answers -4: no code of the program's allocates there.
+        spared = any("counter_overflow" in f for f in s.stack) or (not zips and "App$Work.zip" in java)
+        if not spared and any("unwind failed" in f or f in ("[unwind gap]", "[unnamed function]") for f in s.stack):
+            failed += s.allocs
+            bad.append(s.stack)
         at = next((i for i, f in enumerate(java) if f.startswith("App$Work.") and f != "App$Work.run"), None)
         if at is None:
             continue
@@ -108,7 +112,7 @@ def check(trace, rounds=ROUNDS, failures=0, zips=True):
     streams = [v for k, v in sums.items() if k[0] == "zip" and "Deflater_init" in k[1]]
     hw.true(not zips or len(streams) == 1 and streams[0][0] == streams[0][2] and streams[0][0] % rounds == 0 and
             streams[0][0] // rounds > 250_000 and streams[0][1] % rounds == 0, f"Deflater: {sums}")
-    hw.true(failed <= failures, f"{failed} samples without their Java frames")
+    hw.true(failed <= failures, f"{failed} samples without their Java frames: {bad[:3]}")
     return d
 
 
@@ -118,7 +122,7 @@ def counted(box, trace):
     failed = sum(s.allocs for s in samples if any(f.startswith("[java unwind failed") for f in s.stack))
     for command in ("report", "stats"):
         said = b" ".join(box.run([hw.tool("heapwise"), command, trace]).stdout.split()).decode()
-        m = re.search(r"(\d+) of its (\d+) samples lack their Java functions(?:: (.*?))?; (\d+) were taken before our library "
+        m = re.search(r"(\d+) of its (\d+) samples lack their Java functions(?:: (.*?))?; (\d+) were taken before the library "
                       r"was in the JVM, (\d+) in threads", said)
         hw.true(m, f"{command}: {said}")
         reasons = {w: int(n) for n, w in re.findall(r"(\d+) ([^,]+)", m[3] or "")}
@@ -136,6 +140,7 @@ def recorded(*java_options, java="java", options=()):
         r = box.run([hw.tool("heapwise"), "record", "-i", "1", *options, "-o", trace, "--", java, *java_options, "-cp",
                      folder, "App", library, "wait"], check=0, timeout=200)
         hw.true(b"done" in r.stdout, f"the program's output: {hw.tail(r.stdout)}")
+        hw.true(b"no Java functions" not in r.stderr, hw.tail(r.stderr))
         check(trace)
         rows = ask(box, trace, "select distinct f.name, m.name, s.source_file, s.line_number from stack_profile_frame f "
                                "join stack_profile_mapping m on m.id = f.mapping join stack_profile_symbol s "
@@ -183,6 +188,9 @@ def attached(box):
         hw.equal(rec.wait(60), 0, "heapwise attach")
         check(trace, failures=20)
         hw.true(jvm.poll() is None, "the JVM has ended")
+        names = [open(f).read().strip() for f in glob.glob(f"/proc/{jvm.pid}/task/*/comm")]
+        hw.equal(sorted(n for n in names if n.startswith("heapwise")), ["heapwise", "heapwise stacks"],
+                 "threads that stay: one waits for requests, one has named methods")
     finally:
         jvm.kill()
         jvm.wait()
@@ -250,10 +258,14 @@ def every_object(box):
         for key, (size, count, kept) in want.items():
             row = [size * count, count, size * count * kept if live else size * count]
             hw.equal(sums.get(path + key), row, f"{heap}: {key}: {sums}")
-        hw.true(b"524288 is usual" in r.stderr, hw.tail(r.stderr))
+        hw.true(b"524288 is usual" in r.stderr and b"no Java functions" not in r.stderr, hw.tail(r.stderr))
         shown = box.run([hw.tool("heapwise"), "infra", "--by", "type,backtrace", "--heap", heap, box.path("churn.trace")],
                         check=0).stdout.decode().splitlines()
         types = {w[3]: (int(w[0]), int(w[1])) for w in (line.split() for line in shown) if w[2:3] == ["Ⓣ"]}
+        rows = box.run([hw.tool("heapwise"), "report", "--metric", "alloc_space", "--top", "0", "--heap", heap,
+                        box.path("churn.trace")]).stdout.decode()
+        for row in "Churn.small: byte[]", "Churn.node: Churn$Node", "Churn.keep: int[]":
+            hw.true(row in rows, f"rows without who allocates what: {rows}")
         node = types.get("Churn$Node")
         hw.equal(node, None if live else (24 * n, n), f"bytes and objects of a class: {types}")
         hw.equal(types["int[]"] >= (4016 * n // 10, n // 10), True, f"of an array: {types}")
@@ -262,6 +274,7 @@ def every_object(box):
 def sampled_objects(box):
     """The default is 512 KiB for Java objects; sums are right within their error."""
     d, sums, r = churned(box, "com.android.art", 300000)
+    hw.true(b"no Java functions" not in r.stderr, hw.tail(r.stderr))
     hw.equal(d.interval, 512 * 1024, "interval")
     have = sum(v[0] for k, v in sums.items())
     want = 300000 * (1016 + 24) + 30000 * 4016
@@ -272,18 +285,24 @@ def no_java(box):
     """A Java heap of something that is no JVM: said, not silent."""
     r = box.run([hw.tool("heapwise"), "record", "--heap", "java.alloc", "-f", "-o", box.path("no.trace"), "--",
                  hw.target("truth")])
-    hw.true(b"java_alloc_unsupported" in r.stderr, hw.tail(r.stderr))
+    hw.true(b"its Java objects were not sampled (java.alloc)" in r.stderr, hw.tail(r.stderr))
 
 
 def no_frames(box):
-    """A JVM of which no Java function was seen: said, kept in the trace, and told by who reads it."""
+    """A JVM of which no Java function was seen, as by far most that end so soon: said, kept in the trace, and told by
+    who reads it. Why is said as the samples have it."""
     hw.need("java")
     r = box.run([hw.tool("heapwise"), "record", "--no-report", "-o", box.path("v.trace"), "--", "java", "-version"], check=0)
     text = b"its stacks have no Java functions"
-    hw.true(text in r.stderr, hw.tail(r.stderr))
+    none = ask(box, box.path("v.trace"), "select count(*) from stack_profile_frame f join stack_profile_mapping m on "
+               "m.id = f.mapping where m.name like '/[java]%' and f.name not like '[java unwind%'") == [("0",)]
+    hw.equal(text in r.stderr, none, hw.tail(r.stderr))
     for command in ("report", "stats"):
         said = box.run([hw.tool("heapwise"), command, box.path("v.trace")]).stdout
-        hw.true(text in b" ".join(said.split()), f"{command}: {said.decode()}")
+        said = b" ".join(said.split())
+        hw.equal(text in said, none, f"{command}: {said.decode()}")
+        hw.equal(b"not in the JVM before the last sample" in said, b"taken before the library was in" not in said,
+                 f"one note or the other: {said.decode()}")
     r = box.run([hw.tool("heapwise"), "record", "--no-report", "--no-managed-frames", "-o", box.path("n.trace"), "--", "java",
                  "-version"], check=0)
     hw.true(text not in r.stderr, hw.tail(r.stderr))

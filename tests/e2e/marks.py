@@ -546,6 +546,9 @@ def new_types_by_site(box):
 def wrong(box):
     r = box.run([hw.tool("heapwise"), "record", "--stack-mode", "both", "--", "true"])
     hw.true(r.returncode != 0 and b"native-with-thread-names" in r.stderr, r.stderr)
+    box.run([hw.tool("heapwise"), "record", "--memory-infra", box.path("empty.json"), "-o", box.path("empty"), "--", "true"], check=0)
+    with open(box.path("empty.json")) as f:  # an empty profile is written, too
+        hw.true("traceEvents" in json.load(f), "the members of an empty profile's file")
     r = box.run([hw.tool("heapwise"), "record", "--memory-infra", "/nowhere/x", "-o", box.path("t"), "--",
                  hw.target("marks")])
     hw.true(r.returncode != 0 and b"/nowhere/x" in r.stderr, r.stderr)

@@ -59,6 +59,9 @@ def truth(box, file):
     return out
 
 
+METRICS = ("space", "objects", "alloc_space", "alloc_objects")
+
+
 def stored(store, where="1"):
     rows = store.ask("select toUnixTimestamp(ts) as t, sum(space), sum(alloc_space) from samples "
                      f"where {where} group by t order by t FORMAT TSV")
@@ -127,7 +130,7 @@ def recorded(box):
     hw.record(box, [hw.target("truth"), "1"], trace="t.trace")
     push(box, store.url, box.path("t.trace"))
     rows = store.ask("select service, build_id, toUnixTimestamp(max(ts)), `interval`, sum(space), sum(variance) from samples "
-                     "group by service, build_id, `interval`")
+                     "where ts = (select max(ts) from samples) group by service, build_id, `interval`")
     hw.equal(len(rows), 1, f"rows {rows}")
     service, build_id, at, interval, space, variance = rows[0]
     notes = box.run(["readelf", "-n", hw.target("truth")]).stdout.decode()
@@ -137,6 +140,40 @@ def recorded(box):
     hw.equal((interval, variance), ("1", "0"), "exact")
     (held,), = query(box, box.path("t.trace"), "select sum(size) from heap_profile_allocation")
     hw.equal(space, held, "bytes held")
+
+
+def older(box):
+    """Tables from before the variances of all figures: a push says so and goes on; --init-schema adds what they lack."""
+    store = Store(box)
+    names = ["variance_objects", "variance_alloc_space", "variance_alloc_objects"]
+    for s in push(box, store.url, "--init-schema", "--dry-run").stdout.decode().split(";\n"):
+        if s.strip():  # as the tables were: the columns that came later are the last
+            store.ask(re.sub(r", variance_objects .*(\) ENGINE)", r"\1", s.strip()), database="default")
+    hw.record(box, [hw.target("truth"), "1"], "-i", "4096", trace="t.trace")
+    said = push(box, store.url, box.path("t.trace")).stderr.decode()
+    hw.true("are older" in said and "--init-schema adds the columns" in said, said)
+    sums = "select sum(space), sum(variance), count() from samples"
+    before = store.ask(sums)
+    hw.true(float(before[0][1]) > 0, f"rows {before}")
+    r = box.run([hw.tool("heapwise"), "fleet", "top", "--store", store.url, "-m", "objects"], check=1)
+    hw.true(b"--init-schema" in r.stderr and b"adds columns" in r.stderr, r.stderr.decode())
+    said = push(box, store.url, "--init-schema").stderr.decode()
+    hw.true(all(f"column {n} " in said for n in names), said)
+    hw.equal("added" in push(box, store.url, "--init-schema").stderr.decode(), False, "twice")
+    # What is there keeps its figures, and has errors from them.
+    hw.equal(store.ask(sums), before, "rows from before")
+    for metric in METRICS:
+        have = json.loads(box.run([hw.tool("heapwise"), "fleet", "top", "--store", store.url, "-m", metric, "--json"]).stdout)
+        hw.true(0 < have["error"] < have["total"], f"{metric}: total {have['total']}, error {have['error']}")
+    store.ask("drop table samples")
+    push(box, store.url, "--init-schema")
+    said = push(box, store.url, box.path("t.trace")).stderr.decode()
+    hw.equal("older" in said, False, "the columns are there")
+    want = json.loads(box.run([hw.tool("heapwise"), "report", "--json", "--top", "1", box.path("t.trace")]).stdout)
+    for metric in METRICS:
+        have = json.loads(box.run([hw.tool("heapwise"), "fleet", "top", "--store", store.url, "-m", metric, "--json"]).stdout)
+        error = want["end"][f"{metric}_error"]
+        hw.true(error > 0 and abs(have["error"] - error) <= error / 100, f"{metric}: fleet {have['error']}, report {error}")
 
 
 def cut(box):
@@ -227,6 +264,8 @@ def down(box):
     r = push(box, nobody, "--spool", box.path("spool"), "--retry-for", "0", file, check=4)
     hw.true(b"8 requests" in r.stderr and b"wait in" in r.stderr, r.stderr.decode())
     hw.true(time.monotonic() - began < 20, "a store that is down holds nobody up")
+    r = push(box, nobody, "--spool", box.path("one"), "--retry-for", "0", day(box, dumps=1, stacks=5), check=4)
+    hw.true(b"1 request (" in r.stderr and b") waits in" in r.stderr and b"sends it" in r.stderr, r.stderr.decode())
     hw.equal(push(box, nobody, "--retry-for", "0", file, check=1).returncode, 1, "without a spool it fails")
     fake = Fake()
     push(box, f"ingest://127.0.0.1:{fake.port}", "--spool", box.path("spool"))
@@ -313,10 +352,14 @@ def protoc(box, how, body):
     return box.run(["protoc", f"-I{DEFINITIONS}", f"--{what}={message}", file], stdin=body, check=0).stdout
 
 
+def pprof_of(box, raw):
+    pathlib.Path(box.path("one.pb.gz")).write_bytes(raw)
+    return Pprof(box.path("one.pb.gz"))
+
+
 def numbers(box, raw):
     """What a pprof file says in all, by column."""
-    pathlib.Path(box.path("one.pb.gz")).write_bytes(raw)
-    p = Pprof(box.path("one.pb.gz"))
+    p = pprof_of(box, raw)
     hw.equal(p.types, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], "columns")
     return {t: sum(values[t] for _, values in p.samples) for t in p.types}
 
@@ -352,7 +395,8 @@ def pyroscope(box):
     series = text.split("series {")[1:]
     hw.equal(len(series), 5, "series")
     for s in series:
-        hw.equal(dict(re.findall(r'name: "(.*?)"\s+value: "(.*?)"', s)), labels_wanted("service_name"), "labels")
+        # What was asked for is that since the dump before: it must not be taken for a total there.
+        hw.equal(dict(re.findall(r'name: "(.*?)"\s+value: "(.*?)"', s)), {**labels_wanted("service_name"), "__delta__": "false"}, "labels")
     ids = re.findall(r'ID: "([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})"', text)
     hw.equal(len(set(ids)), 5, "ids")
     check_numbers(box, file, [unescape(r) for r in re.findall(r'raw_profile: "(.*)"', text)])
@@ -385,7 +429,9 @@ def ingest(box):
         first, second = re.fullmatch(rb"--%b\r\n(.*)\r\n--%b\r\n(.*)\r\n--%b--\r\n" % ((boundary,) * 3), body, re.S).groups()
         (one, raw), (two, columns) = first.split(b"\r\n\r\n", 1), second.split(b"\r\n\r\n", 1)
         hw.true(b'name="profile"' in one and b'name="sample_type_config"' in two, "parts")
-        hw.equal(set(json.loads(columns)), {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}, "columns")
+        hw.equal({name: (c["aggregation"], c["cumulative"]) for name, c in json.loads(columns).items()},
+                 {**dict.fromkeys(("alloc_objects", "alloc_space"), ("sum", False)), **dict.fromkeys(("inuse_objects", "inuse_space"), ("average", False))},
+                 "columns")
         raws.append(raw)
     check_numbers(box, file, raws)
     fake.close()
@@ -406,7 +452,14 @@ def parca(box):
         names = "".join(f'labels {{ name: {json.dumps(x["name"])} value: {json.dumps(x["value"])} }} ' for x in s["labels"]["labels"])
         text += f"series {{ labels {{ {names} }} samples {{ raw_profile: \"x\" }} }}\n"
     protoc(box, ("encode", "parca.proto", "parca.profilestore.v1alpha1.WriteRawRequest"), text.encode())
-    check_numbers(box, file, [base64.b64decode(s["samples"][0]["rawProfile"]) for s in said["series"]])
+    got = []
+    for s in said["series"]:
+        held, asked = (pprof_of(box, base64.b64decode(x["rawProfile"])) for x in s["samples"])
+        # All columns of a profile with a duration count as differences.
+        hw.equal((held.types, asked.types), (["inuse_objects", "inuse_space"], ["alloc_objects", "alloc_space"]), "columns")
+        hw.equal((held.duration_ns, asked.duration_ns > 0), (0, True), "duration")
+        got.append((sum(v["inuse_space"] for _, v in held.samples), sum(v["alloc_space"] for _, v in asked.samples)))
+    hw.equal(got, truth(box, file), "bytes held and asked for")
     fake.close()
 
 
@@ -552,7 +605,7 @@ def wrong(box):
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and
          k not in ("day", "query", "push", "truth", "stored", "start", "protoc", "Store", "numbers", "labels_wanted", "check_numbers",
-                   "unescape")}
+                   "unescape", "pprof_of")}
 
 if __name__ == "__main__":
     hw.main(CASES)

@@ -157,7 +157,11 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     heapwise convert -t text t.trace | grep -q alloc_space
     run heapwise convert t.trace t.xyz
     [ "$status" -eq 2 ]
-    has "which format?"
+    has "which format? the name 't.xyz' does not tell"
+    run heapwise convert -t json t.trace /dev/full
+    [ "$status" -eq 1 ]
+    has "'/dev/full'"
+    has "No space left on device"
     run heapwise convert -t nonsense t.trace
     [ "$status" -eq 2 ]
     has "unknown format 'nonsense'"
@@ -167,6 +171,10 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     run heapwise convert -t folded junk
     [ "$status" -eq 1 ]
     has "no known format"
+    has "heapwise help convert lists the formats"
+    head -c $(($(stat -c %s t.trace) - 20)) t.trace >cut.trace
+    run heapwise report cut.trace
+    has "cut off: the file ends in the middle of a packet"
     python3 -c 'import sys, zipfile, bz2, lzma
 t = open("t.trace", "rb").read()
 zipfile.ZipFile("t.zip", "w").writestr("t.trace", t); zipfile.ZipFile("none.zip", "w").close()
@@ -381,4 +389,20 @@ E
         fi
         gzip -dc packed.gz | cmp - plain
     done
+}
+
+@test "convert -t hprof: what compiled code alone names is a root of unknown kind, and reachable" {
+    proto=$BATS_TEST_DIRNAME/../../proto
+    protoc -I"$proto" --encode=perfetto.protos.Trace trace.proto heapwise.proto art.proto \
+        <"$BATS_TEST_DIRNAME/../golden/trace/heap_graph_constants.txt" >code.trace
+    heapwise convert -q -t hprof code.trace code.hprof
+    sql="select c.name, replace(ifnull(o.root_type, '-'), 'COMPILED_CODE', 'UNKNOWN') root, o.reachable
+        from heap_graph_object o join heap_graph_class c on c.id = o.type_id
+        where c.name like 'a.%' order by 1, 2"
+    run -0 --separate-stderr heapwise query code.trace "$sql"
+    before=$output
+    has '"a.Lonely","ROOT_UNKNOWN",1'
+    has '"a.Cache","-",1'
+    run -0 --separate-stderr heapwise query code.hprof "$sql"
+    [ "$output" = "$before" ] || { echo "$output instead of $before"; false; }
 }

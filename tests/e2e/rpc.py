@@ -2,6 +2,7 @@
 """The trace processor's RPC, asked by a client that knows only proto/rpc.proto (through protoc) and the
 wire format: HTTP endpoints, WebSocket, pipes, who may ask, limits, clients that leave."""
 import base64
+import contextlib
 import hashlib
 import http.client
 import io
@@ -104,7 +105,7 @@ class Server:
     def __init__(self, box, *args, form=("server", "http", "--port", "0"), limits=()):
         self.p = box.start([hw.tool("trace_processor_shell"), *form, *args, *limits])
         line = self.p.stderr.readline().decode()
-        m = re.search(r"http://\S+:(\d+)\. It knows no token", line)
+        m = re.search(r"http://\S+:(\d+)\. It takes no token", line)
         hw.true(m, f"the first line: {line!r}")
         self.port = int(m[1])
 
@@ -469,7 +470,7 @@ def unix(box):
             data += c.recv(65536)
     hw.equal(one(answers(data)[0], 3), STATUS, "status")
     r = box.run([tp, "server", "unix", "--name", "t"], env=env)
-    hw.true(r.returncode == 1 and b"runs already" in r.stderr, r.stderr)
+    hw.true(r.returncode == 1 and b"is already running" in r.stderr, r.stderr)
     c = socket.socket(socket.AF_UNIX)
     c.connect(path)
     c.sendall(request(0, QUERY, field(103, field(1, ENDLESS))))
@@ -632,6 +633,98 @@ def several(box):
     s.stop()
 
 
+def sites(box):
+    """Nothing that a page of another site makes a browser send changes anything; programs ask as ever."""
+    s = Server(box, trace(box))
+    s.query("create table t as select 5 as x")
+    browsers = ({"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, {"Accept-Language": "en"},
+                {"Referer": "http://evil.example/"}, {"Origin": "http://evil.example"}, {"Origin": "null"})
+    for path in ("/notify_eof", "/restore_initial_tables", "/enable_metatrace", "/disable_and_read_metatrace", "/export", "/parse", "/query", "/rpc"):
+        for headers in browsers:
+            hw.true(s.ask(path, headers=headers)[0].status in (403, 405), f"GET {path} {headers}")
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            hw.equal(s.ask(path, b"", {"Content-Type": kind})[0].status, 415, f"POST {path} {kind}")
+        hw.equal(s.ask(path, b"", {"Origin": "http://evil.example"})[0].status, 403, path)
+        hw.equal(s.ask(path, b"", {"Sec-Fetch-Site": "cross-site"})[0].status, 403, path)
+        hw.equal(s.ask(path, b"", host="evil.example")[0].status, 403, path)
+    hw.equal(s.ask("/restore_initial_tables")[0].status, 405, "a program's GET, too")
+    hw.equal(s.query("select x from t").cells, [5], "nothing was changed")
+    for path in ("/notify_eof", "/enable_metatrace", "/disable_and_read_metatrace"):
+        hw.equal(s.ask(path)[0].status, 200, f"GET {path} of Perfetto's Python client")
+    page = {"Origin": "https://ui.perfetto.dev", "Sec-Fetch-Site": "cross-site", "User-Agent": "Mozilla/5.0", "Content-Type": "application/x-protobuf"}
+    hw.equal(s.ask("/restore_initial_tables", b"", page)[0].status, 200, "the page that may")
+    s.stop()
+
+
+def memory(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{pid}/status").read())[1]) << 10
+
+
+def frames(box):
+    """Hostile frames: each ends its own connection with the right code, or is answered; no memory, no thread is lost."""
+    s = Server(box, trace(box))
+    opened = WebSocket(s.port)
+
+    def closed(w, *codes):
+        while True:
+            kind, data = w.receive()
+            if kind == 8:
+                hw.true(int.from_bytes(data[:2], "big") in codes, f"{data} of {codes}")
+                hw.equal(w.s.recv(1), b"", "then it is closed, not reset")
+                return
+    huge = b"\x82\xff" + struct.pack(">Q", 1 << 63) + b"abcd"
+    for data, code in ((huge + b"x" * 100000, 1009), (b"\x82\xff" + struct.pack(">Q", 300 << 20) + b"abcd" + b"y" * 500000, 1009),
+                       (b"\x82\x05hello" + b"z" * 300000, 1002), (b"\x89\xfe\x00\x7e" + b"abcd" + b"p" * 126, 1002), (b"\x88\xff" + b"\0" * 300, 1002),
+                       (b"\x09\x80abcd", 1002), (b"\x80\x80abcd" * 1000, 1002), (b"\x02\x80abcd" + b"\x82\x80abcd", 1002),
+                       (b"\x02\x80abcd" + b"\x01\x80abcd", 1002), (b"\x8b\x80abcd", 1002), (b"\xc2\x80abcd", 1002), (b"\x88\x81abcd\0", 1002),
+                       (b"\x88\x82\0\0\0\0\x03\xed", 1002)):
+        w = WebSocket(s.port)
+        w.s.sendall(data)
+        closed(w, code)
+    before = memory(s.p.pid)
+    # Fragments without an end, empty and of a byte; pings between them are answered.
+    w = WebSocket(s.port)
+    w.s.sendall(b"\x02\x80abcd")
+    for _ in range(20):
+        w.s.sendall(b"\x00\x80abcd" * 5000 + b"\x00\x81abcdx" * 100)
+        w.frame(b"still?", opcode=9)
+        hw.equal(w.receive(), (10, b"still?"), "between fragments")
+    w.s.close()
+    # Pings by one who never reads: it is the socket that fills, not our memory.
+    w = WebSocket(s.port)
+    w.s.settimeout(1)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(2000):
+            w.s.sendall((b"\x89\xfdabcd" + b"p" * 125) * 100)
+    hw.equal(s.query("select 1").cells, [1], "others are answered meanwhile")
+    hw.true(memory(s.p.pid) - before < 48 << 20, f"{memory(s.p.pid) - before} bytes more")
+    # Large messages that never end, of many: together they may hold half a gigabyte.
+    ws, late = [], 0
+    chunk = b"\0" * (1 << 20)
+    for _ in range(5):
+        w = WebSocket(s.port)
+        ws.append(w)
+        w.s.sendall(b"\x82\xff" + struct.pack(">Q", 250 << 20) + b"abcd")
+        with contextlib.suppress(OSError):
+            for _ in range(130):
+                w.s.sendall(chunk)
+        w.s.settimeout(2)
+        try:
+            late += w.receive() == (8, (1013).to_bytes(2, "big"))
+        except (OSError, EOFError):
+            pass
+    hw.true(late >= 1, "the one that is too much is told to come later")
+    hw.true(memory(s.p.pid) < (1200 << 20), f"{memory(s.p.pid) >> 20} MiB")
+    for w in ws:
+        w.s.close()
+    opened.frame(request(0, STATUS))
+    hw.equal(one(answers(opened.receive()[1])[0], 3), STATUS, "the first one is still there")
+    hw.wait_for(lambda: memory(s.p.pid) - before < 200 << 20, f"memory is given back: {memory(s.p.pid) - before}")
+    hw.wait_for(lambda: len(os.listdir(f"/proc/{s.p.pid}/task")) < 8, "threads, too", 45)
+    s.stop()
+
+
 if __name__ == "__main__":
     hw.main({"endpoints": endpoints, "load": load, "pipe": pipe, "profile": profile, "batches": batches, "checks": checks,
-             "websocket": websocket, "stdio": stdio, "shell": shell, "unix": unix, "limits": limits, "several": several})
+             "websocket": websocket, "stdio": stdio, "shell": shell, "unix": unix, "limits": limits, "several": several,
+             "sites": sites, "frames": frames})

@@ -140,7 +140,7 @@ def tree(box):
     marked = [i for i in range(24) if t.screen.buffer[i][0].reverse]
     hw.true(len(marked) == 1 and "table" in t.lines()[marked[0]], f"the search marks its row: {marked}\n{t.text()}")
     t.keys("/nosuchname\r")
-    t.until(r"'nosuchname' is in no name")
+    t.until(r"no name contains 'nosuchname'")
     t.keys("m")
     t.until(r"objects")
     t.keys("i")
@@ -284,7 +284,7 @@ def live_ends(box):
     e.grow(2)
     t.until(r"table")
     e.end()
-    t.until(r"q quits")
+    t.until(r"the process has ended; q quits")
     hw.true("table" in t.text(), "the last look stays")
     t.keys("q")
     hw.equal(t.p.wait(15), 0, "exit")

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,10 @@ class Late:
     def end(self):
         self.p.stdin.close()
         hw.equal(self.p.wait(20), 0, "the program's exit")
+
+
+def linux():
+    return tuple(map(int, os.uname().release.split(".")[:2]))
 
 
 def since(after, before):
@@ -166,6 +171,58 @@ def environment(box):
         hw.true(h == n, f"have\n{hw.tail(h, 800)}\nwant\n{hw.tail(n, 800)}")
     hw.equal(empty.split(b"\n")[:3], [exe.encode(), b"page 4096", exe.encode()], "without an environment")
     hw.equal(len({d.pid for d in trace.dumps}), 4, "processes")
+
+
+CHILD_OF_A_LIBRARY = r"""
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+extern char **environ;
+__attribute__((constructor)) static void begin(void)
+{
+    char *argv[] = {"cat", "/proc/self/environ", NULL};
+    pid_t pid;
+    int status;
+    if (posix_spawnp(&pid, "cat", NULL, NULL, argv, environ) == 0)
+        (void)waitpid(pid, &status, 0);
+}
+int library_is_there(void)
+{
+    return 0;
+}
+"""
+
+
+def children(box):
+    """What a program that was prepared starts has none of our variables: not when our library found no memory for its work or
+    for another environment, and not what a library's constructor starts before ours has run."""
+    hw.need("gcc")
+    ours = {"LD_PRELOAD": hw.preload_library(), "HEAPWISE_SOCKET": box.path("nobody"), "HEAPWISE_HELD": "1"}  # as the finder gives them
+    left = lambda out: [l for l in out.decode().split("\0") if "HEAPWISE" in l or "heapprofd" in l]
+    before, without = {**os.environ, "LAST": "1"}, 0
+    given = [f"{k}={v}" for k, v in ours.items()]
+    shown = lambda kib: box.run(["prlimit", f"--as={kib * 1024}", "env", *given, "sh", "-c", "exec cat /proc/self/environ"], env=before)
+    for kib in [*range(2500, 24000, 500), *range(24000, 160000, 8000)]:
+        r = shown(kib)
+        without += r.returncode != 0
+        if r.returncode == 0:
+            hw.equal(left(r.stdout), [], f"with {kib} KiB of addresses")
+            hw.equal(r.stderr, b"", f"messages with {kib} KiB of addresses")
+    hw.true(without > 0, "some are too few for the program itself")
+    src, lib, exe = box.path("l.c"), box.path("libchild.so"), box.path("m")
+    pathlib.Path(src).write_text(CHILD_OF_A_LIBRARY)
+    pathlib.Path(box.path("m.c")).write_text("#include <stdlib.h>\nint library_is_there(void);\n"
+                                             "int main(void) { return library_is_there() + system(\"echo main; cat /proc/self/environ\"); }\n")
+    box.run(["gcc", "-w", "-shared", "-fPIC", "-o", lib, src], check=0)
+    box.run(["gcc", "-o", exe, box.path("m.c"), lib, "-Wl,-rpath," + str(box.dir)], check=0)
+    for more in ({}, {"LD_PRELOAD": ours["LD_PRELOAD"] + ":libm.so.6"}):
+        want = box.run([exe], env={**before, **({"LD_PRELOAD": "libm.so.6"} if more else {})})
+        have = box.run([exe], env={**before, **ours, **more})
+        hw.equal(left(have.stdout), [], "what the constructor of a library starts")
+        words = lambda r: [sorted(set(part.split(b"\0"))) for part in r.stdout.split(b"main\n")]
+        hw.equal(words(have), words(want), "environments of both children")
+        part = have.stdout.split(b"main\n")[1].split(b"\0")
+        hw.equal(len(part), len(set(part)), "each variable once")
 
 
 def running_and_new(box):
@@ -510,7 +567,7 @@ def not_held(box):
     hw.exact(d, since(after, before), "from then on")
     hw.true(not d.from_startup, "from_startup")
     text = open(err).read()
-    hw.true("ms after its start on: what it allocated before is missing" in text,
+    hw.true("ms after its start: what it allocated before that is missing" in text,
             f"no word about what is missing: {text!r}")
 
 
@@ -606,8 +663,231 @@ def of_a_user(box):
     hw.equal(s.wait(10), 0, "the service")
 
 
+PROBE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+    char line[4096];
+    for (int i = 0; i < argc; i++)
+        puts(argv[i]);
+    for (char **e = environ; *e; e++)
+        puts(*e);
+    for (char **e = argv + argc + 1; *e; e++)
+        puts(*e);
+    puts((char *)getauxval(AT_EXECFN));
+    FILE *f = fopen("/proc/self/maps", "r");
+    for (int i = 0; f && fgets(line, sizeof line, f); i++)
+        if (strstr(line, "heapprofd") || strstr(line, "memfd") || strstr(line, "heapwise"))
+            fputs(line, stdout);
+    fflush(stdout);
+    free(malloc(100));
+    return system("env | sort | grep -v '^_='") ? 1 : 7;
+}
+"""
+
+
+def others(box):
+    """{what: argv} of programs that nobody asks for."""
+    src, exe, s = box.path("probe.c"), box.path("probe"), box.path("probe.sh")
+    hw.need("gcc")
+    pathlib.Path(src).write_text(PROBE)
+    box.run(["gcc", "-o", exe, src], check=0)
+    pathlib.Path(s).write_text(f"#!/bin/sh\n{exe} script; echo $?\ngrep -c heapprofd /proc/self/maps\n")
+    os.chmod(s, 0o755)
+    os.chmod(box.dir, 0o755)
+    shutil.copy(exe, box.path("suid"))
+    os.chown(box.path("suid"), 65534, 65534)
+    os.chmod(box.path("suid"), 0o6755)
+    crt = "/usr/lib32/"  # without the compiler's own library, which not every compiler has for these
+    bits32 = box.run(["gcc", "-m32", "-no-pie", "-fno-pic", "-fno-stack-protector", "-idirafter", "/usr/include/x86_64-linux-gnu",
+                      "-nostdlib", "-o", box.path("probe32"), crt + "crt1.o", crt + "crti.o", src, "-lc", crt + "crtn.o"]).returncode == 0
+    return {"32 bits": [box.path("probe32") if bits32 else exe, "a"], "plain": [exe, "a", "b"], "script": [s], "own name": ["bash", "-c", f"exec -a other {exe} x"],
+            "set-uid": [box.path("suid")], "other user": ["setpriv", "--reuid", "65534", "--clear-groups", exe],
+            "python": [sys.executable, "-c", "print(open('/proc/self/maps').read().count('heapprofd'))"],
+            "env": ["env", "-i", exe], "traced": ["strace", "-qq", "-o", "/dev/null", exe] if shutil.which("strace") else [exe]}
+
+
+def clean(box, argv):
+    r = box.run(argv, timeout=30)
+    return r.stdout, r.stderr, r.returncode
+
+
+def asked_of_the_finder(starts=200):
+    """How often it is woken beside so many programs; three times a second it wakes by itself."""
+    finder = next(p.parent for p in pathlib.Path("/proc").glob("[0-9]*/comm") if p.read_text() == "heapprofd-find\n")
+    woken = lambda: int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (finder / "status").read_text(), re.M)[1])
+    before = woken()
+    subprocess.run(["sh", "-c", f"i=0; while [ $i -lt {starts} ]; do /bin/true; i=$((i + 1)); done"], check=True)
+    return woken() - before
+
+
+@hw.by_themselves
+def nobody_asked(box):
+    """200 programs that start while rules name others, by name, group, role and user, or the policy says never: each has
+    the environment, maps, output and exit status that it has alone, and one process is woken for it where that is enough."""
+    holds()
+    hw.need("setpriv")
+    programs = others(box)
+    want = {k: clean(box, a) for k, a in programs.items()}
+    policy = box.path("policy")
+    pathlib.Path(policy).write_text("never = probe probe32 suid python3*\n")
+    os.chmod(policy, 0o644)
+    rules = [["--name", "nobody_has_this"], ["--name", "cgroup:/nobody/is/here"], ["--name", "role:nobody"],
+             ["--policy", policy, "--name", "probe,probe32,suid,name:python3*,cgroup:/"]]
+    for i, rule in enumerate(rules):
+        log = box.path(f"serve{i}.log")
+        p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--profiles", box.path(f"kept{i}"), *rule], stderr=open(log, "wb"))
+        hw.wait_for(lambda: p.poll() is not None or b"Ctrl-C ends" in open(log, "rb").read(), "the server")
+        hw.true(p.poll() is None, open(log).read())
+        for n in range(50):
+            what = list(programs)[n % len(programs)]
+            if "--policy" in rule and what in ("script", "env", "own name"):
+                continue  # sh, env and cat are in the group, too, and nothing forbids them
+            hw.equal(clean(box, programs[what]), want[what], f"{what} beside {rule}")
+        if rule[-1] in ("nobody_has_this", "role:nobody") or rule[-1].startswith("cgroup:/nobody") and linux() >= (6, 8):
+            n = asked_of_the_finder()
+            hw.true(n < 100, f"the answerer alone decides about 200 programs: the finder was woken {n} times beside {rule}")
+        p.send_signal(signal.SIGINT)
+        hw.equal(p.wait(30), 0, open(log).read())
+
+
+@hw.by_themselves
+def by_role(box):
+    """Of a role, by variable or argument, wherever it stands among many that cross pages: prepared. Others are not, nor is one
+    whose variable begins like that."""
+    holds()
+    exe, log = box.own("late"), box.path("serve.log")
+    prepared = lambda t: "heapprofd_glibc" in pathlib.Path(f"/proc/{t.pid}/maps").read_text()
+    p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--profiles", box.path("kept"), "--name", "role:mine"], stderr=open(log, "wb"))
+    hw.wait_for(lambda: p.poll() is not None or b"Ctrl-C ends" in open(log, "rb").read(), "the server")
+    many = [f"V{i}={'x' * (i * 37 % 700)}" for i in range(300)]
+    cases = [(True, ["MEMLOG_ROLE=mine"], []), (True, [*many, "MEMLOG_ROLE=mine"], []), (True, [*many[:100], "MEMLOG_ROLE=mine", *many[100:]], []),
+             (True, [], ["--type=mine"]), (True, many, [*many[:30], "--type=mine", "last"]), (False, [*many, "MEMLOG_ROLE=mine2"], []),
+             (False, many, [*many[:30], "--type=other"]), (False, ["MEMLOG_ROL=mine"], [])]
+    for want, environment, arguments in cases:
+        t = Late(box, ["env", "-i", *environment, exe, *arguments])
+        hw.equal(prepared(t), want, str([w[:20] for w in environment[-2:] + arguments[-2:]]))
+        t.end()
+    p.send_signal(signal.SIGINT)
+    hw.equal(p.wait(30), 0, open(log).read())
+
+
+@hw.by_themselves
+def by_group(box):
+    """Of a control group: who starts there is prepared, whoever else is not; a child of his is who is there, too."""
+    holds()
+    root = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+    group = f"{root}/{box.dir.name.replace('.', '_')}"
+    try:
+        os.mkdir(group)
+    except OSError as e:
+        raise hw.Skip(f"no control group can be made: {e}")
+    if not os.path.exists(group + "/cgroup.procs"):
+        raise hw.Skip("no control groups of version 2")
+    exe, log = box.own("late"), box.path("serve.log")
+    enter = ["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"]
+    prepared = lambda t: "heapprofd_glibc" in pathlib.Path(f"/proc/{t.pid}/maps").read_text()
+    try:
+        p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--profiles", box.path("kept"), "--name",
+                       "cgroup:/" + os.path.basename(group)], stderr=open(log, "wb"))
+        hw.wait_for(lambda: p.poll() is not None or b"Ctrl-C ends" in open(log, "rb").read(), "the server")
+        outside, inside = Late(box, [exe]), Late(box, [*enter, exe])
+        hw.equal([prepared(outside), prepared(inside)], [False, True], "outside, inside")
+        outside.end()
+        inside.end()
+        p.send_signal(signal.SIGINT)
+        hw.equal(p.wait(30), 0, open(log).read())
+    finally:
+        for t in range(50):
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+                break
+            time.sleep(0.05)
+
+
+STORM = r"""
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv) /* N RATE EVERY MEANT OTHER: starts N, one in EVERY of them MEANT; both exit with 7 */
+{
+    long n = atol(argv[1]), rate = atol(argv[2]), every = atol(argv[3]), wrong = 0, out = 0;
+    struct timespec b, t;
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    for (long i = 0; i < n || out; ) {
+        int status;
+        pid_t pid;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        if (i < n && out < 16 && (t.tv_sec - b.tv_sec) * 1e9 + (t.tv_nsec - b.tv_nsec) >= i * 1e9 / rate) {
+            char *a[] = {argv[i % every ? 5 : 4], NULL};
+            if (posix_spawn(&pid, a[0], NULL, NULL, a, environ))
+                return 1;
+            if (i++ % every == 0)
+                printf("%d\\n", pid);
+            out++;
+        }
+        while ((pid = waitpid(-1, &status, out == 16 || i == n ? 0 : WNOHANG)) > 0) {
+            wrong += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+            out--;
+            if (out < 16 && i < n)
+                break;
+        }
+        usleep(50);
+    }
+    printf("wrong %ld\\n", wrong);
+    return argc == 6 ? 0 : 1;
+}
+"""
+
+
+@hw.by_themselves
+def storm(box):
+    """2,000 short programs a second, one in a hundred of them meant: each ends as it does alone, each that is meant is seen
+    and its end, too, nobody becomes a zombie, and the recorder and its helpers hold what they held before."""
+    holds()
+    hw.need("gcc")
+    n, every, tag = 4000, 100, box.dir.name.split(".")[-1]
+    meant, other, starter = box.path("meant_" + tag), box.path("other"), box.path("starter")
+    pathlib.Path(box.path("m.c")).write_text("#include <stdlib.h>\nint main(void) { void *volatile p = malloc(100); return p ? 7 : 1; }\n")
+    pathlib.Path(box.path("s.c")).write_text(STORM.replace("\\\\n", "\\n"))
+    box.run(["gcc", "-o", meant, box.path("m.c")], check=0)
+    shutil.copy(meant, other)
+    box.run(["gcc", "-w", "-o", starter, box.path("s.c")], check=0)
+    w = Watch(box, "-n", os.path.basename(meant))
+    helpers = w.below()
+    count = lambda: {k: len(os.listdir(f"/proc/{p}/fd")) for k, p in helpers.items()}
+    cpu = lambda: sum(sum(map(int, pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for p in helpers.values())
+    box.run([starter, "200", "2000", "100", meant, other], check=0)
+    time.sleep(1)
+    before, ticks, start = count(), cpu(), time.monotonic()
+    r = box.run([starter, str(n), "2000", str(every), meant, other], check=0, timeout=60)
+    took, ticks = time.monotonic() - start, cpu() - ticks
+    pids = [int(x) for x in r.stdout.split()[:-2]]
+    hw.true(r.stdout.endswith(b"wrong 0\n"), hw.tail(r.stdout, 100))
+    hw.equal(w.below(), helpers, "recorder and helpers")
+    hw.wait_for(lambda: count() == before, f"descriptors of {before}, have {count()}")
+    states = [p.read_text().rsplit(")", 1)[1].split()[0] for p in pathlib.Path("/proc").glob("[0-9]*/stat")]
+    hw.true("Z" not in states, "a zombie")
+    us = ticks * 1e6 / os.sysconf("SC_CLK_TCK") / n
+    print(f"  {n / took:.0f} starts a second, {us:.0f} us of CPU each for the watch")
+    hw.true(us < 500, f"{us:.0f} us of CPU for each start")
+    trace = w.end()
+    missed = [p for p in pids if trace.last(p) is None or not trace.last(p).from_startup]
+    late = [p for p in missed if trace.last(p) is not None]
+    print(f"  {len(missed)} of {len(pids)} not seen from their start, {len(late)} later")
+    hw.true(len(missed) <= len(pids) // 20, f"not seen: {missed}")
+
+
 if __name__ == "__main__":
-    hw.main({"by-name": patiently(by_name), "environment": patiently(environment), "left-alone": left_alone,
+    hw.main({"storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
              "running-and-new": patiently(running_and_new), "script": patiently(script), "renamed": renamed,
              "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
              "seen-in-a-storm": patiently(seen_in_a_storm),

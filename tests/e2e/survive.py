@@ -188,12 +188,13 @@ def full_disk(box):
     if m.returncode:
         raise hw.Skip("no right to mount a small tmpfs")
     try:
-        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "100", "-o", tmp / "full.trace", "--",
-                     "sh", "-c", f"exec {hw.target('stacks')} 15 8 >{box.path('out')}"])
+        r = box.run([hw.tool("heapwise"), "record", "--no-passthrough", "-i", "1", "-c", "100",
+                     "-o", tmp / "full.trace", "--", "sh", "-c", f"exec {hw.target('stacks')} 15 8 >{box.path('out')}"])
         want = box.run([hw.target("stacks"), "15", "8"]).stdout
         hw.equal(pathlib.Path(box.path("out")).read_bytes(), want, "the target's output")
         hw.true(r.returncode in (1, 4), f"exit {r.returncode} though the disk was full")
         hw.true(b"No space left" in r.stderr or b"space" in r.stderr, f"stderr: {hw.tail(r.stderr)}")
+        hw.true(b"recording is complete" not in r.stderr, f"stderr: {hw.tail(r.stderr)}")
         for f in tmp.iterdir():
             t = Trace(f)
             hw.true(t.packets > 0, f"{f.name}: nothing readable")
@@ -205,8 +206,8 @@ def file_limit(box):
     """RLIMIT_FSIZE reached: SIGXFSZ must not reach anybody, the error is said."""
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
-    r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "100", "-o", box.path("x.trace"), "--",
-                 hw.target("stacks"), "14", "8"], preexec_fn=limit)
+    r = box.run([hw.tool("heapwise"), "record", "--no-passthrough", "-i", "1", "-c", "100",
+                 "-o", box.path("x.trace"), "--", hw.target("stacks"), "14", "8"], preexec_fn=limit)
     hw.true(r.returncode in (1, 4, 5), f"exit {r.returncode}: {hw.tail(r.stderr)}")
     hw.true(b"File too large" in r.stderr, f"the reason is said: {hw.tail(r.stderr)}")
     hw.true(b"EXPECT fn_leaf" in r.stdout, "the target's output")
@@ -306,6 +307,27 @@ def hostile_socket(box):
     s.quit()
 
 
+OTHER_VERSION = """
+import os, socket, struct
+name = os.environ["HEAPWISE_SOCKET"]
+for size in (48, 48, 64, 12):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(name.replace("@", chr(0), 1))
+    s.send(struct.pack("<QIIIIi", 0x316c6c6568777768, 8, 1, 1, 4096, os.getpid()).ljust(size, bytes(1))[:size])
+    assert s.recv(100) == b""
+print("done")
+"""
+
+
+def other_version(box):
+    """A program with the library from before an upgrade: the recorder says so once, with what helps, and the program runs on."""
+    r = box.run([hw.tool("heapwise"), "record", "-f", "-o", box.path("t.trace"), "--", "env", "-u", "LD_PRELOAD", sys.executable, "-c", OTHER_VERSION])
+    text = r.stderr.decode()
+    hw.equal((r.returncode, r.stdout), (0, b"done\n"), text)
+    hw.equal(text.count("the client library of another version of heapwise (protocol 8, the recorder's is "), 1, text)
+    hw.true("restart the program" in text, text)
+
+
 def squatted_socket(box):
     """The socket's name is taken by something that never answers: the target starts all the same."""
     c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -362,15 +384,17 @@ def sandboxed(how):
     return case
 
 
-def sandboxed_at_once(how):
+def sandboxed_at_once(how, bits=""):
     """It gives up its calls and goes on allocating, with a buffer that is full all the time: the
     recorder has not seen the filter yet, and a wait must not kill."""
     def case(box):
-        if box.run([hw.target("sandbox"), how], stdin=b"sq").returncode == 77:
+        name = "sandbox" + bits
+        library = hw.preload_library_32() if bits else hw.preload_library()
+        if box.run([hw.target(name), how], stdin=b"sq").returncode == 77:
             raise hw.Skip("no seccomp here")
         service(box)
-        s = Steps(box, [box.own("sandbox"), how], env={"LD_PRELOAD": hw.preload_library()})
-        p = session(box, "t_sandbox", "--shmem-size", "8192", trace="at-once.trace")
+        s = Steps(box, [box.own(name), how], env={"LD_PRELOAD": library})
+        p = session(box, "t_" + name, "--shmem-size", "8192", trace="at-once.trace")
 
         def step(c=b"."):
             s.p.stdin.write(c)
@@ -402,7 +426,7 @@ def same_end(name, *args, exact=False, allow=("disconnected",), limit=None, empt
         hw.equal((r.returncode, r.target_stdout), (plain.returncode, plain.stdout), hw.tail(r.stderr))
         t = hw.sound(r.trace, allow)
         if empty:
-            hw.true(b"no memory for the client" in r.stderr, f"no reason: {hw.tail(r.stderr)}")
+            hw.true(b"there was no memory for the client library" in r.stderr, f"no reason: {hw.tail(r.stderr)}")
         elif exact:
             hw.exact(t.last(), hw.expectations(plain.stdout), name)
         else:
@@ -421,6 +445,43 @@ def little_for_both(box):
     hw.exact(hw.sound(box.path("x.trace")).last(), hw.expectations(want), "100 MB of address space")
 
 
+def other_clock(*wrapper):
+    """A target whose clocks are not the recorder's: none of its samples is lost, and times are ours."""
+    def case(box):
+        hw.need(wrapper[0])
+        if box.run([*wrapper, "true"], check=None).returncode != 0:
+            raise hw.Skip(f"{wrapper[0]} cannot do that here")
+        plain = box.run([*wrapper, hw.target("truth")])
+        r = hw.record(box, [*wrapper, hw.target("truth")], "--follow-fork")
+        hw.equal((r.returncode, r.target_stdout), (plain.returncode, plain.stdout), hw.tail(r.stderr))
+        d = [d for d in hw.sound(r.trace).of() if any("fn_a" in s.stack for s in d.samples)]
+        hw.true(d, f"no profile: {hw.tail(r.stderr)}")
+        hw.exact(d[-1], hw.expectations(plain.stdout), str(wrapper))
+        began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        r = hw.record(box, [*wrapper, hw.target("marks")], "--follow-fork", "--slices", trace="slices.trace")
+        ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        rows = box.run([hw.tool("heapwise"), "query", r.trace, "select min(ts), max(ts + dur), count(1) from slice"],
+                       check=0).stdout.decode().split()
+        hw.true(rows[-1][-2:] != ",0", f"no slices: {rows}")
+        first, last, n = map(int, rows[-1].split(","))
+        hw.true(n > 0 and began <= first < last <= ended, f"{n} slices from {first} to {last}, {began} to {ended} by us")
+    return case
+
+
+def clock_stands(box):
+    """The same where no time passes at all. A recorder that does not answer is waited for by the kernel's clock, or for ever."""
+    stands = ("faketime", "-f", "2020-01-01 00:00:00")
+    other_clock(*stands)(box)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.bind(box.path("silent"))
+        silent.listen()
+        p = box.start([*stands, "sh", "-c", f"LD_PRELOAD={hw.preload_library()}:$LD_PRELOAD exec {hw.target('truth')}"],
+                      env={"PERFETTO_PRODUCER_SOCK_NAME": box.path("silent")})
+        asked, _ = silent.accept()
+        out, err = p.communicate(timeout=20)
+    hw.equal((p.returncode, out, err), (0, box.run([hw.target("truth")]).stdout, b""), "beside a recorder that does not answer")
+
+
 def descriptors(box):
     """The target's first own descriptor is the one it gets without us."""
     code = "import os; print(os.open('/dev/null', os.O_RDONLY), os.pipe())"
@@ -431,20 +492,78 @@ def descriptors(box):
     hw.equal(r.target_stdout, plain.stdout, "descriptor numbers")
 
 
+def alternate_handshake(box):
+    """A session begins while the program allocates in a handler on a small alternate stack only."""
+    service(box)
+    p = box.start([box.own("narrow"), "wait"], env={"LD_PRELOAD": hw.preload_library()})
+    hw.equal(p.stdout.readline(), b"ready\n", "narrow")
+    s = session(box, "t_narrow", interval=4096, trace="n.trace")
+    hw.wait_for(lambda: "heapwise-ring" in pathlib.Path(f"/proc/{p.pid}/maps").read_text(), "the program to join", 30)
+    time.sleep(0.1)
+    finish(box, s, "n.trace", allow=("disconnected", "overran"))
+    p.send_signal(signal.SIGTERM)
+    ended(p, b"alternate stack: untouched\n", "a handshake on an alternate stack")
+
+
+def loader_lock(box):
+    """A session begins in an allocation under a lock that a thread wants that has the loader's."""
+    p = box.start([hw.target("phdr")], stdin=subprocess.PIPE, env={"LD_PRELOAD": hw.preload_library()})
+    hw.equal(p.stdout.readline(), b"ready\n", "phdr")
+    r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "1s", "--types", "-o", box.path("l.trace")],
+                timeout=60)
+    hw.equal(r.returncode, 0, f"attach: {hw.tail(r.stderr)}")
+    p.stdin.write(b"end\n")
+    p.stdin.close()
+    hw.equal(p.stdout.read(), b"done\n", "two locks in two orders")
+    hw.equal(p.wait(20), 0, "the program's end")
+    d = hw.sound(box.path("l.trace"), ("disconnected", "overran")).last(p.pid)
+    hw.true(d and d.by_function(["main"])["main"][1] > 0, "no samples")
+
+
+def raised_limit(box):
+    """The main stack might grow to where threads' stacks lie: nothing above those is read."""
+    p = box.start([hw.target("raised")], stdin=subprocess.PIPE)
+    if p.stdout.readline() != b"ready\n":
+        raise hw.Skip(f"this machine does not let us: {p.wait(20)}")
+    r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "1s", "-o", box.path("r.trace")],
+                timeout=60)
+    hw.true(p.poll() is None, f"the program ended: {p.returncode}")
+    hw.equal(r.returncode, 0, f"attach: {hw.tail(r.stderr)}")
+    d = hw.sound(box.path("r.trace"), ("disconnected", "overran")).last(p.pid)
+    hw.true(d and d.by_function(["fn_thread"])["fn_thread"][1] > 0, "no samples")
+    p.stdin.close()
+    hw.equal(p.wait(20), 0, "the program's end")
+
+
+def holes(box):
+    """Threads end, leave or sleep at each instruction behind a reservation: nobody waits for those that are gone."""
+    r = hw.record(box, [hw.target("holes")], timeout=120)
+    hw.true(b"ring: seen" in r.target_stdout, f"no ring in its mappings: {r.target_stdout}")
+    d = hw.sound(r.trace, ("disconnected",)).last()
+    hw.true(b"stuck" not in r.target_stdout, f"the recorder waits: {r.target_stdout}")
+    hw.exact(d, hw.expectations(r.target_stdout), "holes")
+    hw.true(d.lost > 20, f"only {d.lost} records were left open")
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__"
-         and k not in ("under_load", "ended", "sandboxed", "sandboxed_at_once", "same_end")}
+         and k not in ("under_load", "ended", "sandboxed", "sandboxed_at_once", "same_end", "other_clock")}
 CASES.update({
     "sandbox-filter": sandboxed("filter"), "sandbox-strict": sandboxed("strict"),
-    "sandbox-call": sandboxed("call"), **{f"sandbox-at-once-{h}": sandboxed_at_once(h) for h in ("filter", "strict", "call")},
+    "sandbox-call": sandboxed("call"), **{f"sandbox-at-once-{h}{b}": sandboxed_at_once(h, b) for h in ("filter", "strict", "call") for b in ("", "32")},
     "scribbled-ring": same_end("scribble", allow=("disconnected", "corrupted", "overran")),
     "limit-as": same_end("limits", "as", allow=("disconnected", "overran")),
     "limit-nofile": same_end("limits", "nofile"), "limit-nproc": same_end("limits", "nproc"),
     "few-descriptors": same_end("limits", "nofile", limit="ulimit -n 30"),
+    "narrow": same_end("narrow"), "wrapper": same_end("wrapper", exact=True),
+    "narrow32": same_end("narrow32"), "wrapper32": same_end("wrapper32", exact=True),
     "little-memory": same_end("truth", exact=True, limit="ulimit -v 60000"),
     "less-memory": same_end("truth", exact=True, limit="ulimit -v 30000"),
     "no-memory": same_end("truth", limit="ulimit -v 16000", empty=True),
-    "dropped-rights": same_end("drop", exact=True),
+    "dropped-rights": same_end("drop", exact=True), "operator-plugs": same_end("opplugs"),
+    "clock-ahead": other_clock("faketime", "-f", "+30d"), "clock-behind": other_clock("faketime", "-f", "-30d"),
+    "clock-namespace-ahead": other_clock("unshare", "-T", "--monotonic", "100000", "--boottime", "70000", "-f"),
+    "clock-namespace-behind": other_clock("unshare", "-T", "--monotonic", "-50", "-f"),
 })
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ sites() {
 
 @test "record: files and lines by itself, inlined functions as nodes" {
     run -0 heapwise record -i 1 -o auto.trace -- full/keep
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     run -0 heapwise tree auto.trace
     has "fill"
     has "make"
@@ -29,7 +29,7 @@ sites() {
     objcopy --only-keep-debug full/keep r3/.build-id/"${ID:0:2}"/"${ID:2}".debug
     for root in r1 r2 r3 nowhere:r3; do
         PERFETTO_BINARY_PATH=$root run -0 sites
-        has "make  (src/keep.c:5)"
+        has "make < fill  (src/keep.c:5)"
     done
 }
 
@@ -50,7 +50,7 @@ sites() {
     mkfifo tree/pipe
     ln -sfn .. tree/deep/loop
     PERFETTO_BINARY_PATH=tree PERFETTO_SYMBOLIZER_MODE=index run -0 sites
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     PERFETTO_SYMBOLIZER_MODE=guess run -1 traceconv symbolize bare.trace symbols
     has "neither find nor index"
 }
@@ -68,7 +68,7 @@ sites() {
     mkdir -p damaged
     printf 'MODULE Linux x86_64 0 keep\nFUNC zz 1 0 f\n' >"damaged/$ID.breakpad"
     BREAKPAD_SYMBOL_DIR=damaged PERFETTO_BINARY_PATH=full run -0 sites
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     grep -q "damaged/$ID.breakpad: line 2: " err
 }
 
@@ -78,7 +78,7 @@ sites() {
     strip -o linked/keep full/keep
     (cd linked/.debug && objcopy --add-gnu-debuglink=keep.dbg ../keep)
     PERFETTO_BINARY_PATH=linked run -0 sites
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     cp /bin/true linked/.debug/keep.dbg
     PERFETTO_BINARY_PATH=linked run -0 sites
     [[ $output != *keep.c* ]]
@@ -111,7 +111,7 @@ sites() {
 @test "the environment counts for every command that reads" {
     export PERFETTO_BINARY_PATH=full
     run -0 heapwise report bare.trace
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     run -0 heapwise tree bare.trace
     has "make"
     for command in "heapwise query bare.trace" "trace_processor_shell query bare.trace"; do
@@ -122,7 +122,7 @@ sites() {
     has "main;fill;make"
     unset PERFETTO_BINARY_PATH
     run -0 heapwise report --symbols full bare.trace
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
 }
 
 @test "bundle: one archive, read wherever a trace is" {
@@ -132,7 +132,7 @@ sites() {
     [ "$output" = $'trace.perfetto\nsymbols.pb' ]
     tar xOf one.tar trace.perfetto | cmp - bare.trace
     run -0 heapwise report one.tar
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
     gzip -kf one.tar
     run -0 heapwise query one.tar.gz "select count(*) as n from stack_profile_symbol where name = 'make'"
     has 1
@@ -141,7 +141,7 @@ sites() {
     gzip -f parts/trace.perfetto
     (cd parts && tar --format=pax -cf ../two.tar symbols.pb ./trace.perfetto.gz)
     run -0 heapwise report two.tar
-    has "make  (src/keep.c:5)"
+    has "make < fill  (src/keep.c:5)"
 }
 
 @test "bundle: flags, and what is refused" {

@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """Each target recorded at interval 1: exact numbers, the same output, the same end as without us."""
+import contextlib
 import glob
+import json
+import os
+import pathlib
 import re
+import shutil
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -16,7 +21,7 @@ PLAIN = {
 }
 # Of these there is a second build, of 32 bits, where the compiler makes such programs.
 TWINS_32 = ("truth", "fork", "vfork", "exec", "deep", "sigalloc", "sigjmp", "threads", "realloc", "entries",
-            "freeall", "crossfree")
+            "freeall", "crossfree", "clone_vm", "raw_fork", "keys", "closefds", "attr", "seccomp", "stopped", "saturate")
 STARTS = ("_start", "__libc_start_main", "__libc_start_main_impl")
 ENDS = ["return", "exit", "_exit", "quick_exit", "abort", "segv", "kill", "term", "pthread_exit"]
 
@@ -33,9 +38,9 @@ def compare(box, argv, *options, name="", allow=("disconnected",), **kw):
 
 def plain_target(name, bits=""):
     def case(box):
-        # The shell that makes way for the target is of 64 bits: the library would follow that.
-        library = ["--preload-library", hw.preload_library_32()] if bits else []
-        plain, r, t = compare(box, [hw.target(name + bits)], *PLAIN[name], *library, name=name)
+        if bits:
+            hw.preload_library_32()
+        plain, r, t = compare(box, [hw.target(name + bits)], *PLAIN[name], name=name)
         hw.exact(t.last(), hw.expectations(plain.stdout), name)
         d = t.last()
         if bits and name not in ("deep", "sigalloc", "sigjmp"):  # the limit; behind a handler
@@ -56,6 +61,48 @@ def started_32(box):
     whole(d, "truth32")
     first = {s.stack[0] for s in d.samples}
     hw.true(first <= set(STARTS), f"roots: {first}")
+
+
+def of_each_kind(box):
+    """Below a shell: each program gets the library of its own kind, and says and does what it does alone: one of 32 bits,
+    with its library and where none was built, one of musl, and where the folder has a name that LD_PRELOAD cannot say."""
+    musl = box.path("musl")
+    if shutil.which("musl-gcc"):
+        pathlib.Path(musl + ".c").write_text("#include <stdio.h>\nint main(void) { return puts(\"musl\") < 0; }\n")
+        box.run(["musl-gcc", "-o", musl, musl + ".c"], check=0)
+    prefix = pathlib.Path(hw.tool("heapwise")).parent.parent
+    whole_copy, without = box.dir / "a $b:c", box.dir / "without"
+    shutil.copytree(prefix / "bin", whole_copy / "bin", symlinks=True, copy_function=same_file)
+    for folder in prefix.glob("lib*"):
+        shutil.copytree(folder, whole_copy / folder.name, symlinks=True, copy_function=same_file)
+    shutil.copytree(whole_copy, without, symlinks=True, copy_function=same_file)
+    shutil.rmtree(without / "lib32", ignore_errors=True)
+    platform = without / "lib/heapwise/platform"
+    for link in platform.glob("i?86"):
+        link.unlink()
+        link.symlink_to(hw.BUILD / "src/client/empty32")
+    for at, n_recorded in ((prefix, 2), (whole_copy, 2), (without, 1)):
+        below(box, at, musl, n_recorded)
+    hw.equal(glob.glob("/tmp/heapwise-lib-*"), [], "links that were left")
+
+
+def same_file(a, b):
+    try:
+        os.link(a, b)
+    except OSError:
+        shutil.copy2(a, b)
+
+
+def below(box, prefix, musl, n_recorded):
+    said = {n: hw.target("truth" + (str(n) if n == 32 else "")) for n in (64, 32)}
+    script = f"{said[64]}; {said[32]}; eval \"LD_PRELOAD=$LD_PRELOAD /bin/true\"; test ! -x {musl} || {musl}; exit 5"
+    trace = box.path("kinds.trace")
+    plain = box.run(["sh", "-c", script])
+    r = box.run([prefix / "bin/heapwise", "record", "-q", "-f", "-i", "4K", "-o", trace, "--", "sh", "-c", script])
+    hw.equal((r.returncode, r.stderr), (5, b""), f"{prefix}: what it says")
+    hw.equal(r.stdout, plain.stdout, f"{prefix}: output")
+    seen = {d.pid for d in hw.sound(trace).of() if d.by_function(["fn_a"])["fn_a"][1]}
+    hw.equal(len(seen), n_recorded, f"{prefix}: programs that were recorded")
 
 
 def whole(d, name):
@@ -194,6 +241,12 @@ def allocator(library):
             t = hw.sound(r.trace)
             want = hw.expectations(plain.stdout)
             hw.exact(t.last(), want, f"{name} with {library}")
+        # Plug-ins, loaded later than our constructor: whichever operators they get without us.
+        plain = box.run([hw.target("opplugs")], env=env)
+        r = hw.record(box, [hw.target("opplugs")], trace="opplugs.trace", env=env)
+        hw.equal((r.returncode, r.target_stdout), (plain.returncode, plain.stdout), f"opplugs with {library}")
+        made = sum(s.allocs for s in hw.sound(r.trace).last().samples if "opplug_new" in s.stack)
+        hw.equal(made, 12, f"opplugs with {library}: blocks of opplug_new")
     return case
 
 
@@ -246,6 +299,61 @@ def follow_fork(box):
         hw.true(d, f"{name}: not among {[(d.pid, len(d.samples)) for d in t.dumps]}")
 
 
+@contextlib.contextmanager
+def busy_machine(box, n=2):
+    """Others want the processors, too."""
+    hogs = [box.start(["nice", "-n", "19", "sh", "-c", "while :; do :; done"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for p in hogs:
+            p.kill()
+            p.wait()
+
+
+def missed(box, trace):
+    text = box.run([hw.tool("heapwise"), "query", trace, "select ifnull(sum(value), 0) from stats "
+                    "where name = 'heapprofd_missed_processes'"], check=0).stdout.decode()
+    return int(text.splitlines()[1].strip('"'))
+
+
+def fork_many(box):
+    """Of children that fork all at once each is recorded that allocates after a second; those that
+    ended before are told of."""
+    for rounds, n, ms in ((1, 60, 1100), (2, 60, 10)):
+        with busy_machine(box):
+            r = hw.record(box, [hw.target("prefork"), rounds, n, ms, 1], "--follow-fork", interval=4096,
+                          trace=f"{ms}.trace")
+        hw.equal(r.returncode, 0, hw.tail(r.stderr))
+        children = {int(p) for p in re.findall(rb"^pid (\d+)$", r.target_stdout, re.M)}
+        hw.equal(len(children), rounds * n, "children")
+        seen = {d.pid for d in hw.sound(r.trace, ("disconnected",)).of()} & children
+        late = {d.pid for d in hw.sound(r.trace, ("disconnected",)).of()
+                if any("fn_late" in s.stack for s in d.samples)} & children
+        lost = missed(box, r.trace)
+        hw.equal(len(seen) + lost, len(children), f"children recorded ({len(seen)}) and told of as lost ({lost})")
+        hw.equal(b"forked process" in r.stderr, lost > 0, f"{lost} lost: {hw.tail(r.stderr)}")
+        if ms > 1000:
+            hw.equal((len(late), lost), (len(children), 0), "children that allocated after a second, lost")
+
+
+def fork_pool(box):
+    """Python's worker processes, beside other work."""
+    hw.need("/usr/bin/python3")
+    code = ("import multiprocessing, os, time\n"
+            "def work(i):\n"
+            "    time.sleep(1.2); keep = [bytes(30000 + k) for k in range(50)]; return os.getpid()\n"
+            "with multiprocessing.get_context('fork').Pool(6) as p:\n"
+            "    for pid in sorted(set(p.map(work, range(6), chunksize=1))): print('pid', pid, flush=True)\n"
+            "    p.close(); p.join()\n")
+    with busy_machine(box):
+        r = hw.record(box, ["/usr/bin/python3", "-S", "-E", "-c", code], "--follow-fork", interval=4096)
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    workers = {int(p) for p in re.findall(rb"^pid (\d+)$", r.target_stdout, re.M)}
+    big = {d.pid for d in hw.sound(r.trace, ("disconnected",)).of() if d.total("alloc") > 1000000}
+    hw.true(workers and workers <= big, f"workers {sorted(workers)}, recorded {sorted(big)}")
+
+
 def managed(box):
     """Functions of a runtime stand where they belong, under their names, whenever those came."""
     plain, r, t = compare(box, [hw.target("managed")], name="managed")
@@ -286,14 +394,69 @@ def images(box):
         hw.exact(dumps[2], {"fn_a": [1010, 101, 1010, 101]}, "the second image")
 
 
+def execs_between_dumps(box):
+    """Dumps while a start script or program works do not outlive its exec: its memory went with it."""
+    work = "x=; i=0; while [ $i -lt 4000 ]; do x=$x.abcdefgh; i=$((i+1)); done; "
+    slow = ("import os, sys, time; keep = [bytes(5000) for i in range(200)]; time.sleep(.4); "
+            "n = int(sys.argv[2]); "
+            "os.execv(*((sys.executable, ['python3', *sys.orig_argv[1:-1], str(n - 1)]) if n else (sys.argv[1], ['die', 'return'])))")
+    script = box.path("slow.py")
+    open(script, "w").write(slow)
+    chains = [["sh", "-c", work + f"exec {hw.target('die')} return"],
+              ["sh", "-c", work + f"sh -c '{work} exec {hw.target('die')} return'; exit 0"]]
+    if os.path.exists("/usr/bin/python3"):
+        chains += [["/usr/bin/python3", "-S", "-E", script, hw.target("die"), n] for n in "01"]
+    for i, argv in enumerate(chains):
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "50ms", "-o", box.path(f"{i}.trace"), "--", *argv])
+        trace = box.path(f"{i}.trace")
+        dumps = hw.sound(trace).of()
+        hw.true(any(d.trigger == "continuous" for d in dumps), f"{argv}: no dump in between: {[d.trigger for d in dumps]}")
+        rows = box.run([hw.tool("heapwise"), "query", trace, "select p.pid, sum(a.size), sum(a.count) from heap_profile_allocation a "
+                        "join process p using (upid) group by 1"], check=0).stdout.decode().splitlines()[1:]
+        live = {int(pid): (int(size), int(n)) for pid, size, n in (row.split(",") for row in rows)}
+        last = [d for d in dumps if any("fn_a" in s.stack for s in d.samples)][-1]
+        want = last.total("alloc") - last.total("freed"), last.total("allocs") - last.total("frees")
+        hw.equal(live[last.pid], want, f"{argv}: live bytes and objects at the end; {[(d.pid, d.trigger) for d in dumps]}")
+
+
+def dump_counts(box):
+    """One number of dumps, whoever tells it; the maxima in between and heaps of one moment count for none."""
+    trace = box.path("c.trace")
+    code = "import time\nfor i in range(4): keep = [bytes(9000) for k in range(300 * i)]; del keep; time.sleep(.1)"
+    hw.need("/usr/bin/python3")
+    said = json.loads(box.run([hw.tool("heapwise"), "record", "--json", "-i", "4096", "-c", "100ms", "-o", trace, "--",
+                               "/usr/bin/python3", "-S", "-E", "-c", code]).stdout)
+    told = json.loads(box.run([hw.tool("heapwise"), "report", "--json", trace]).stdout)
+    dumps = len({d.ts for d in hw.sound(trace).of() if d.trigger != "peak"})
+    have = {k: v["dumps"] for k, v in (("record", said), ("report", told))}
+    first = box.run([hw.tool("heapwise"), "stats", trace]).stdout.decode().splitlines()[0]
+    have["stats"] = int(re.search(r"(\d+) dumps? of", first)[1])
+    hw.equal(have, {"record": dumps, "report": dumps, "stats": dumps}, "dumps")
+    hw.true(any(d.trigger == "peak" for d in hw.sound(trace).of()), "no maximum in between: nothing was tested")
+
+
+def last_rss(box):
+    """What a program's memory was shortly before its end: when the end is seen there is nothing to be read any more."""
+    hw.need("/usr/bin/python3")
+    code = "import os, time\ntime.sleep(1.4)\nkeep = bytearray(b'x') * (60 << 20)\ntime.sleep(.3)\nos._exit(0)"
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "4096", "-o", box.path("r.trace"), "--", "/usr/bin/python3", "-S", "-E",
+             "-c", code])
+    told = json.loads(box.run([hw.tool("heapwise"), "report", "--json", box.path("r.trace")]).stdout)
+    hw.true(told["end"]["space"] >= 60 << 20, f"{told['end']}")
+    hw.true(told["rss_bytes"] >= 60 << 20 and told["rss_at_ns"] > 1_400_000_000,
+            f"RSS {told['rss_bytes']} at {told['rss_at_ns']}, the end is at {told['end']['since_start_ns']}")
+
+
 CASES = {"managed": managed, **{n: plain_target(n) for n in PLAIN},
-         **{n + "32": plain_target(n, "32") for n in TWINS_32}, "started32": started_32,
+         **{n + "32": plain_target(n, "32") for n in TWINS_32}, "started32": started_32, "kinds": of_each_kind,
          "dlloop": plug_in("dlloop"), "runpath": plug_in("runpath"), "reload": plug_in("reload"), "extensions": extensions,
          "fiber": foreign("fiber", ("body", "own_body", "main", "rounds")), "inlibc": foreign("inlibc", ("fn_thread",)),
          **{"end-" + e: ending(e) for e in ENDS},
          "whole-stacks": whole_stacks, "roots": roots, "sampled": sampled, "peak": peak,
          "jemalloc": allocator("libjemalloc.so.2"), "tcmalloc": allocator("libtcmalloc_minimal.so.4"),
-         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "custom-heaps": custom_heaps, "images": images, "follow-fork": follow_fork}
+         "mimalloc": allocator("libmimalloc.so.2*"), "chains": chains, "custom-heaps": custom_heaps, "images": images, "follow-fork": follow_fork,
+         "fork-many": fork_many, "fork-pool": fork_pool, "exec-between-dumps": execs_between_dumps,
+         "dump-counts": dump_counts, "last-rss": last_rss}
 
 if __name__ == "__main__":
     hw.main(CASES)

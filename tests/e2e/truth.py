@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The truth of numbers: 26 functions that know what they allocated, exact and sampled."""
+import json
 import math
 import os
 import sys
@@ -87,7 +88,43 @@ def unbiased(threads):
     return case
 
 
-CASES = {"exact": exact(0), "exact-threads": exact(4), "unbiased": unbiased(0), "unbiased-threads": unbiased(3)}
+METRICS = ("alloc_space", "alloc_objects", "space", "objects")
+
+
+def cover(box):
+    """4 KiB: the errors that the report states hold the truth in 95 % of the figures, of single
+    functions with ten samples and of the whole program, whose sizes are mixed."""
+    argv = [hw.target("truth"), "0.1"]
+    want = hw.expectations(box.run(argv).stdout)
+    whole = [sum(w[k] for w in want.values()) for k in range(4)]
+    held, n = [[0, 0], [0, 0]], [0, 0]
+    for seed in range(1, SEEDS + 1):
+        r = hw.record(box, argv, "--seed", str(seed), interval=INTERVAL, trace=f"{seed}.trace")
+        report = json.loads(box.run([hw.tool("heapwise"), "report", "--json", "--top", "0", r.trace], check=0).stdout)
+        sites = {s["function"]: s for s in report["sites"]}
+        for f in want.keys() & sites.keys():
+            for k, m in enumerate(METRICS):
+                s, size = sites[f], SIZES[f[-1]]
+                value, error = s[m], s[f"{m}_error"]
+                if size >= INTERVAL:
+                    hw.equal((value, error), (want[f][k], 0), f"{f} {m}, exact")
+                elif s["alloc_samples" if k < 2 else "samples"] >= 10:
+                    held[0][k % 2] += abs(value - want[f][k]) <= error + 1
+                    n[0] += k % 2
+        for k, m in enumerate(METRICS):
+            at = report["end"]
+            held[1][k % 2] += abs(at[m] - whole[k]) <= at[f"{m}_error"] + 1
+            n[1] += k % 2
+    for what, ok, all_ in zip(("functions", "whole program"), held, n):
+        for unit, one in zip(("bytes", "counts"), ok):
+            print(f"  {unit} of {what}: {one} of {all_} intervals hold the truth")
+            # A function's four figures are one sample: as if there were half as many.
+            noise = 2.5 * math.sqrt(0.954 * 0.046 / (all_ / 2))
+            hw.true(one / all_ >= 0.954 - 0.02 - noise, f"{unit} of {what}: {one} of {all_}")
+
+
+CASES = {"exact": exact(0), "exact-threads": exact(4), "unbiased": unbiased(0), "unbiased-threads": unbiased(3),
+         "cover": cover}
 
 if __name__ == "__main__":
     hw.main(CASES)

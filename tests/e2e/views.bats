@@ -48,6 +48,35 @@ assert abs(first['history'][-1] - first['history'][0] - first['grown']) < 1"
     has "called by login < handle_request < main"
 }
 
+@test "rows name the callers, and no module for the program itself, whatever it was started as" {
+    ln -sf "$BUILD/tests/targets/t_leaky" ./alias
+    heapwise record --no-report -i 1 -o alias.trace -- ./alias
+    run -0 heapwise report --top 0 alias.trace
+    has "alias ("
+    has "remember_session < login"
+    has "a < b 60%: b called a"
+    [[ $output != *t_leaky* ]] || { echo "$output"; return 1; }
+    run -0 heapwise leaks alias.trace
+    [[ $output != *"(t_leaky)"* ]] || { echo "$output"; return 1; }
+    run -0 heapwise tree alias.trace
+    has "(alias)"
+    [[ $output != *t_leaky* ]] || { echo "$output"; return 1; }
+    heapwise tree --json alias.trace >t.json
+    heapwise convert -t svg alias.trace alias.svg
+    heapwise convert -t html alias.trace alias.html
+    grep -q alias t.json && grep -q alias alias.svg && grep -q alias alias.html
+    run -1 grep -l t_leaky t.json alias.svg alias.html
+    run -0 heapwise diff --all one.trace leaky.trace
+    has "remember_session < login"
+    heapwise report --json --top 0 alias.trace >c.json
+    json c.json "
+site = [s for s in d['sites'] if s['function'] == 'remember_session'][0]
+assert [c['function'] for c in site['callers']] == ['login', 'handle_request'], site
+assert 0.9 < site['callers'][1]['share'] <= site['callers'][0]['share'] < 1, site"
+    run -0 heapwise query alias.trace "select callers from heapwise_top(1) where name = 'remember_session'"
+    has "login < handle_request"
+}
+
 @test "leaks --fail-above: 0 below, 3 above, 2 for what is no size" {
     run -3 heapwise leaks --fail-above 10K leaky.trace
     has "FAILED: likely leaks grew by"
@@ -81,6 +110,12 @@ assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
     has "a verdict takes four"
     run -2 heapwise leaks
     run -1 heapwise leaks /nonexistent
+}
+
+@test "diff: of one dump there is nothing to compare" {
+    run -5 heapwise diff one.trace
+    has "one dump of that process"
+    has "--continuous-dump"
 }
 
 @test "diff: two dumps of one trace, to the byte" {
@@ -140,6 +175,12 @@ assert abs(d['total']['change']) < 2 * d['total']['error'], d['total']"
 }
 
 @test "tree --filter: keep, drop, splice, re-root, pivot" {
+    run -0 heapwise tree -f HS:t_leaky one.trace
+    has "they leave out nothing"
+    run -0 heapwise tree -f HM:t_leaky one.trace
+    has "the filters leave nothing"
+    run -0 heapwise help filters
+    has "HM:  hide such stacks"
     run -0 heapwise tree --filter remember leaky.trace
     has "remember_session"
     [[ $output != *cache_put* ]]
@@ -200,9 +241,9 @@ assert all(p < i for i, p in enumerate(page['parent']) if i)"
     run -0 heapwise convert -t folded --filter SFF:handle_request --filter HS:cache leaky.trace
     [[ $output == handle_request* && $output != *cache_put* ]]
     run -2 heapwise convert -t pprof --filter x leaky.trace x.pb
-    has "pprof holds stacks as they are"
+    has "pprof always holds whole stacks"
     run -2 heapwise convert -t svg --filter P:x leaky.trace x.svg
-    has "a pivot gives two graphs"
+    has "a pivot (P:) gives two graphs"
 }
 
 @test "merge: traces keep every row, each process its own" {
@@ -224,6 +265,9 @@ assert all(p < i for i, p in enumerate(page['parent']) if i)"
     run -1 heapwise merge all.trace one.trace
     has "all.trace"
     run -2 heapwise merge all.trace
+    run -2 heapwise merge -o other.trace
+    run -0 heapwise merge -o other.trace leaky.trace one.trace sampled1.trace
+    cmp other.trace all.trace
 }
 
 @test "merge: into pprof, values add up, as go's pprof sees it" {
@@ -270,6 +314,8 @@ assert sorted(h['name'] for h in d['other_heaps']) == ['com.android.art', 'libc.
     run heapwise report unlike.trace
     has "not in these figures: java.alloc   live 19.1 MiB   allocated 90.6 MiB   (--heap java.alloc)"
     has "not in these figures: com.android.art   allocated 85.8 MiB   (--heap com.android.art)"
+    run heapwise report --heap java.alloc unlike.trace
+    has "Shop.order: Shop\$Order"
     run -5 heapwise report --heap nothing unlike.trace
     has "no profile of a heap 'nothing'; there is com.android.art, java.alloc, libc.malloc, pool"
     [[ $(heapwise convert -t folded unlike.trace - | awk '{n += $NF} END {print n}') == 4000000 ]]

@@ -26,7 +26,7 @@ static void walk(struct hw_jgraph *j, struct hw_java_classes *classes, struct hw
         memcpy(text, b.p + cut, b.n - cut);
     if (!text || hw_java_holders_parse(text, b.n - cut, &holders, NULL) < 0)
         holders = NULL;
-    if (hw_jgraph_begin(j, classes, &g) < 0) {
+    if (hw_jgraph_begin(j, classes, UINT64_C(1) << 30, &g) < 0) {
         hw_java_holders_free(holders);
         return;
     }

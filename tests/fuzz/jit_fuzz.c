@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     size_t cut = n ? data[0] % (n + 1) : 0, used;
     uint64_t n_bad = 0;
     if (hw_perf_map_read(&c, hw_bytes_of(data, cut), false, &used, &n_bad) == 0)
-        (void)hw_perf_map_read(&c, hw_bytes_of(data + used, n - used), true, &used, &n_bad);
+        (void)hw_perf_map_read(&c, hw_bytes_skip(hw_bytes_of(data, n), used), true, &used, &n_bad);
     check(&c);
     hw_jit_code_done(&c);
     as_dump(data, n, cut);

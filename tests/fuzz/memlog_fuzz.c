@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size)
         memcpy(text, data, size);
     text[size] = 0;
-    hw_memlog_role(hw_bytes_of(data, half), hw_bytes_of(data + half, size - half), size & 1, role);
+    hw_memlog_role(hw_bytes_of(data, half), hw_bytes_skip(hw_bytes_of(data, size), half), size & 1,
+                   role);
     hw_memlog_cgroup(text, group, sizeof group);
     if (hw_memlog_parse(hw_bytes_of(data, size), &m, NULL) == 0) {
         struct hw_memlog_process p = {

@@ -29,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         abort();
     struct hw_rpc *r = hw_rpc_new(&server);
     if (r && hw_rpc_bytes(r, hw_bytes_of(data, half), &to) == HW_OK)
-        (void)hw_rpc_bytes(r, hw_bytes_of(data + half, n - half), &to); /* any error will do */
+        (void)hw_rpc_bytes(r, hw_bytes_skip(hw_bytes_of(data, n), half),
+                           &to); /* any error will do */
     hw_rpc_free(r);
     hw_processor_free(server.processor);
     hw_metatrace_free(server.metatrace);

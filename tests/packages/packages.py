@@ -2,7 +2,8 @@
 """
 The Debian package. `files`: what it is made of, without building it. `root`: a fresh minimal system with
 nothing but the package and what it depends on records, serves, pushes, keeps the administrator's changes over
-an upgrade, and has nothing of it left after a purge (`make test-packages`; root, network for the first time).
+an upgrade, and has nothing of it left after a purge. `systemd`: the units as shipped, in such a system with
+systemd as process 1 (both by `make test-packages`; root, network).
 
 The minimal system is kept in build-deb/root-SUITE.tar, fetched packages in build-deb/archives.
 """
@@ -11,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +25,9 @@ DEB = hw.ROOT / "build-deb"
 POLICY = hw.ROOT / "packaging" / "policy.conf"
 UNITS = hw.ROOT / "src" / "daemon" / "systemd"
 SCRIPTS = [hw.ROOT / "tools" / "make-deb", *(hw.ROOT / "packaging" / "deb" / s for s in ("postinst", "prerm", "postrm"))]
+# What systemd makes system call filters of (systemd.exec(5): "NoNewPrivileges=yes is implied").
+MAKES_FILTERS = re.compile(r"SystemCall|Restrict(AddressFamilies|Namespaces|Realtime|SUIDSGID)|MemoryDenyWriteExecute|LockPersonality|PrivateDevices|"
+                           r"Protect(Clock|Hostname|Kernel)")
 # What every installation of anything leaves on such a system.
 NOT_OURS = re.compile(r"/(proc|sys|dev|tmp|root)/|/var/(log|cache/(apt|ldconfig|debconf)|lib/(apt|dpkg|systemd))/|/etc/[^/]*-$|/etc/\.pwd\.lock$|"
                       r"/etc/ld\.so\.cache$")
@@ -55,13 +60,23 @@ def units(box):
     hw.need("systemd-analyze")
     shown = box.run([hw.tool("heapwise"), "help", "serve"]).stdout.decode()
     for path in UNITS.glob("heap*"):
-        text = path.read_text().replace("@bindir@", str(hw.built())).replace("@sysconfdir@", "/etc")
+        text = path.read_text().replace("@bindir@", str(hw.built()))
         pathlib.Path(box.path(path.name.removesuffix(".in"))).write_text(text)
         if path.name == "heapwise.service.in":
             for option in re.findall(r"(--[a-z-]+)", re.search(r"^ExecStart=(.*)", text, re.M)[1]):
                 hw.true(option in shown, f"serve knows no {option}")
     found = sorted(p for p in map(str, pathlib.Path(box.path("")).iterdir()) if p.endswith((".service", ".socket")))
     hw.true(len(found) >= 4, found)
+    # The service has the recorder, whose sockets a second one cannot have; the kernel shows filters to who has none.
+    hw.true("--policy" not in pathlib.Path(box.path("heapwise.service")).read_text(), "--policy is a recorder of its own")
+    recorder = pathlib.Path(box.path("heapprofd.service")).read_text()
+    hw.equal([k for k, v in re.findall(r"^([A-Za-z]+)=(.*)", recorder, re.M) if MAKES_FILTERS.match(k)], [], "filters of the recorder")
+    owners = {}
+    for path in found:
+        text = pathlib.Path(path).read_text()
+        user = re.search(r"^User=(.*)", text, re.M)
+        for kind, name in re.findall(r"^(Cache|State|Runtime|Logs)Directory=(.*)", text, re.M):
+            hw.equal(owners.setdefault((kind, name), user[1]), user[1], f"one user's: {kind} {name}")
     r = box.run(["systemd-analyze", "verify", "--man=no", *found])
     hw.equal((r.returncode, [l for l in r.stderr.decode().splitlines() if "heap" in l]), (0, []), "systemd-analyze verify")
 
@@ -246,7 +261,7 @@ def root(box):
 
     policy_file = r.dir / "etc/heapwise/policy.conf"
     policy_file.write_text(policy_file.read_text() + "never = vault\n")
-    r.do("mkdir -p /var/lib/heapwise /var/cache/heapwise; touch /var/lib/heapwise/kept")
+    r.do("mkdir -p /var/lib/heapwise /var/cache/heapwise /var/cache/heapprofd; touch /var/lib/heapwise/kept")
     r.apt("install /tmp/second.deb")
     hw.true("0.1.0-2" in r.do("dpkg -s heapwise"), "the new version")
     hw.true("never = vault" in policy_file.read_text(), "the administrator's line")
@@ -262,5 +277,148 @@ def root(box):
     hw.equal(r.text("/etc/passwd") + r.text("/etc/group"), users, "users and groups")
 
 
+# ---- the same under systemd ----
+
+BOOT = """
+mount --make-rprivate / && mount --bind "$0" "$0" && cd "$0" || exit 1
+mount -t proc proc proc; mount -t sysfs sysfs sys; mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs run; mount -t tmpfs -o mode=755 tmpfs dev
+for f in null zero full random urandom tty; do touch dev/$f; mount --bind /dev/$f dev/$f; done
+mkdir -p dev/shm dev/pts old; mount -t tmpfs tmpfs dev/shm; mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts; ln -s pts/ptmx dev/ptmx
+ip link set lo up
+pivot_root . old; cd /; umount -l /old
+exec /usr/bin/env -i container=private PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal --show-status=0
+"""
+WORKS = r"""$| = 1; $SIG{TERM} = sub { exit 7 }; my @k; while (1) { push @k, 'x' x 5000; select undef, undef, undef, 0.02 }"""
+SANDBOX = """DynamicUser=yes
+PrivateTmp=yes
+PrivateDevices=yes
+PrivateUsers=yes
+PrivateNetwork=yes
+ProtectSystem=strict
+ProtectHome=yes
+ProtectProc=invisible
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+MemoryDenyWriteExecute=yes
+LockPersonality=yes
+"""
+PRELOAD = "Environment=LD_PRELOAD=libheapprofd_glibc_preload.so\n"
+PROGRAMS = {"plain": "", "dynamic": "DynamicUser=yes\n", "boxed": SANDBOX, "prepared": PRELOAD + "DynamicUser=yes\n", "boxed-prepared": PRELOAD + SANDBOX}
+
+
+class Machine:
+    """systemd as process 1 of a Root, in namespaces and a cgroup of its own."""
+    def __init__(self, box, root):
+        mounts = [line.split() for line in open("/proc/self/mounts")]
+        group = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
+        if not group:
+            raise hw.Skip("systemd wants cgroup2")
+        self.group = pathlib.Path(group) / f"heapwise-test.{os.getpid()}"
+        self.group.mkdir()
+        self.p = box.start(["unshare", "-fpmunCi", "--kill-child", "sh", "-c", BOOT, root.dir],
+                           preexec_fn=lambda: (self.group / "cgroup.procs").write_text("0"))
+        hw.wait_for(self.first, "process 1", 20)
+        self.box = box
+        hw.wait_for(lambda: self.do("systemctl is-system-running", None).strip() in ("running", "degraded"), "systemd", 60)
+
+    def first(self):
+        kids = pathlib.Path(f"/proc/{self.p.pid}/task/{self.p.pid}/children").read_text().split()
+        return kids and kids[0]
+
+    def do(self, command, check=0, timeout=60):
+        r = self.box.run(["nsenter", "-t", self.first(), "-m", "-p", "-u", "-n", "-C", "-i", "-r", "-w", "/usr/bin/env", "-i", "HOME=/root", "LC_ALL=C.UTF-8",
+                          "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c", command], timeout=timeout)
+        if check is not None and r.returncode != check:
+            raise hw.Failure(f"exit {r.returncode}: {command}\n{hw.tail(r.stdout)}\n{hw.tail(r.stderr)}")
+        return (r.stdout + r.stderr).decode()
+
+    def show(self, unit, what):
+        return self.do(f"systemctl show -p {what} --value {unit}").strip()
+
+    def end(self):
+        if self.first():
+            os.kill(int(self.first()), signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.p.wait(20)
+        for d, _, _ in os.walk(self.group, topdown=False):
+            hw.wait_for(lambda: remove_group(d), f"cgroup {d} is empty", 10)
+
+
+def remove_group(path):
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+    return not os.path.exists(path)
+
+
+def attached_to(m):
+    """Each kind of service is recorded while it runs, also one that systemd has locked in, and runs on."""
+    for name in PROGRAMS:
+        said = m.do(f"cd /root && heapwise attach -f -d 2s -o {name}.trace {m.show(name, 'MainPID')}")
+        hw.true("Perl_safesysmalloc" in said and m.show(name, "ActiveState") == "active", f"{name}: {said}")
+
+
+def held_at_their_start(m):
+    """By name: units that start later are recorded from their first allocation, also those with a mount namespace of their own."""
+    m.do("(cd /root && exec heapwise record -f -d 6s -o held.trace --name held >held.out 2>&1) & sleep 2; systemctl start held-plain held-apart; sleep 1; "
+         "systemctl stop held-plain held-apart; wait")
+    said = m.do("cat /root/held.out")
+    count = m.do("heapwise query /root/held.trace 'select count(distinct upid) from heap_profile_allocation'").split()[-1]
+    hw.true(count == "2" and "after its start" not in said, f"{count} units: {said}")
+
+
+def kept_continuously(m):
+    """Without names it gives up; with names each is kept, also behind a recorder that was killed. The token stays where it belongs."""
+    m.do("systemctl start heapwise")
+    hw.wait_for(lambda: m.show("heapwise", "ActiveState") == "failed", "it gives up", 40)
+    hw.true("continuous = NAME" in m.do("journalctl -u heapwise -o cat"), "the journal says why")
+    m.do("echo 'continuous = perl' >>/etc/heapwise/policy.conf; echo HEAPWISE_EVERY=2s >/etc/default/heapwise; systemctl reset-failed heapwise; "
+         "systemctl start heapwise")
+    kept = lambda: {f.split("-")[-2] for f in m.do("ls /var/lib/heapwise/profiles/2*/", None).split() if f.endswith(".pb.gz")}
+    pids = {m.show(name, "MainPID") for name in PROGRAMS}
+    hw.wait_for(lambda: pids <= kept(), f"all of {pids} are kept", 40)
+    m.do("kill -9 $(systemctl show -p MainPID --value heapprofd)")
+    hw.wait_for(lambda: "starting again" in m.do("journalctl -u heapwise -o cat"), "it is told", 20)
+    m.do("rm /var/lib/heapwise/profiles/2*/*.pb.gz")
+    # Those with a library of their own and filters (DynamicUser= has some) cannot be told of another recorder: a handshake could be their end.
+    pids -= {m.show(name, "MainPID") for name in ("prepared", "boxed-prepared")}
+    hw.wait_for(lambda: pids <= kept(), f"all of {pids} are kept again", 60)
+    token = m.do("cat /var/lib/heapwise/token").strip()
+    hw.true(len(token) > 20 and token not in m.do("journalctl -o json"), "the token is in the journal")
+    hw.equal(m.do("stat -c '%U %a' /var/cache/heapprofd /var/cache/heapwise").split("\n")[:2], ["heapwise 700", "root 700"], "each has its own cache")
+    m.do("systemctl stop heapwise")
+
+
+def systemd(box):
+    """The package on a machine with systemd as process 1: the units as they are shipped."""
+    hw.need("unshare", "nsenter", "pivot_root", "ip", "dpkg-deb", "dpkg-shlibdeps")
+    if os.getuid() != 0:
+        raise hw.Skip("systemd as process 1 wants root")
+    r = Root(box)
+    shutil.copy(make(), r.dir / "tmp/first.deb")
+    r.apt("update")
+    r.apt("install systemd-sysv dbus perl /tmp/first.deb")
+    r.keep_archives()
+    (r.dir / "srv/works.pl").write_text(WORKS)
+    for name, lines in PROGRAMS.items():
+        (r.dir / f"etc/systemd/system/{name}.service").write_text(f"[Service]\nExecStart=/usr/bin/perl /srv/works.pl\n{lines}")
+    shutil.copy(os.path.realpath(r.dir / "usr/bin/perl"), r.dir / "srv/held")
+    for name, lines in (("held-plain", ""), ("held-apart", "PrivateTmp=yes\nProtectSystem=strict\nProtectHome=yes\n")):
+        (r.dir / f"etc/systemd/system/{name}.service").write_text(f"[Service]\nExecStart=/srv/held /srv/works.pl\n{lines}")
+    m = Machine(box, r)
+    try:
+        m.do("systemctl enable --now heapprofd.socket heapprofd-programs.socket && systemctl start " + " ".join(PROGRAMS))
+        attached_to(m)
+        held_at_their_start(m)
+        kept_continuously(m)
+        m.do("systemctl stop " + " ".join(PROGRAMS))
+        hw.equal([m.show(name, "ExecMainStatus") for name in PROGRAMS], ["7"] * len(PROGRAMS), "they end as they always do")
+    finally:
+        m.end()
+
+
 if __name__ == "__main__":
-    hw.main({"policy": policy, "units": units, "scripts": scripts, "root": root})
+    hw.main({"policy": policy, "units": units, "scripts": scripts, "root": root, "systemd": systemd})

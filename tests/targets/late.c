@@ -1,13 +1,15 @@
 /* late: runs before anybody looks. A line on stdin is a command: "go N" allocates N times at three
  * sites and tells what it did; "old" frees and reallocates blocks from the start; "plug FILE" loads
- * a library, and "use N" lets it allocate; "ways N" goes through the family; "threads N" allocates
- * in threads that come and go. "comm NAME" and "argv NAME" rename it, "fork" goes on in a child,
- * "vfork N" and "clone N" let children run in our memory, "exec" starts itself again. Between lines
- * one small block comes and goes every 2 ms, so that somebody who calls is answered.
+ * a library, and "use N" lets it allocate; "map FILE" maps one and does not; "ways N" goes through
+ * the family; "threads N" allocates in threads that come and go. "comm NAME" and "argv NAME" rename
+ * it, "fork" goes on in a child, "vfork N" and "clone N" let children run in our memory, "exec"
+ * starts itself again. Between lines one small block comes and goes every 2 ms, so that somebody
+ * who calls is answered.
  */
 #ifndef LATE_STATIC
 #include <dlfcn.h>
 #endif
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -238,6 +240,16 @@ static void children(char *line, char **argv)
         execv("/proc/self/exe", argv);
 }
 
+/* As an interpreter of machine code has its guest's libraries. */
+static void map_as_code(char *path)
+{
+    path[strcspn(path, "\n")] = '\0';
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || mmap(NULL, 1 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        abort();
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     char line[512];
@@ -266,6 +278,8 @@ int main(int argc, char **argv)
             use_old();
         else if (strncmp(line, "plug ", 5) == 0)
             load(line + 5);
+        else if (strncmp(line, "map ", 4) == 0)
+            map_as_code(line + 4);
         else if (plug && sscanf(line, "use %ld", &n) == 1)
             for (long i = 0; i < n; i++)
                 site_add(&site_plug, plug(70), 70);

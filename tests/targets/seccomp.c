@@ -26,6 +26,9 @@ int main(void)
         ALLOW(SYS_write),
         ALLOW(SYS_brk),
         ALLOW(SYS_mmap),
+#ifdef SYS_mmap2
+        ALLOW(SYS_mmap2),
+#endif
         ALLOW(SYS_munmap),
         ALLOW(SYS_mremap),
         ALLOW(SYS_madvise),

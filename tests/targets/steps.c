@@ -5,6 +5,7 @@
  * b N   allocate N blocks of 2000 bytes in fn_b      s MS  sleep
  * x     exec itself again                            q     end with the EXPECT lines
  * w     allocate 66,000 bytes in fn_warm and free them
+ * c N   N times: allocate 1000 bytes in fn_churn and free them
  */
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 SITE(fn_a)
 SITE(fn_b)
 SITE(fn_warm)
+SITE(fn_churn)
 enum { MAX = 1 << 20 };
 static struct {
     void *p;
@@ -56,6 +58,10 @@ int main(int argc, char **argv)
             break;
         case 'w':
             FREE_OF(fn_warm, fn_warm(66000), 66000);
+            break;
+        case 'c':
+            for (long i = 0; i < n; i++)
+                FREE_OF(fn_churn, fn_churn(1000), 1000);
             break;
         case 'x':
             execv("/proc/self/exe", argv);

@@ -31,6 +31,7 @@ export interface Dump extends Figures {
 }
 export interface Tracks {
   upid: number; pid: number; name: string; uid: number; began: number; start: number; ended: boolean; cleaned_up: boolean; interval: number;
+  n_dumps: number; // those that were asked for; moments may hold more
   moments: Moment[]; peak?: Moment; heaps: { heap: string; summed: boolean; lives: boolean; dumps: Dump[] }[]; // summed: in figures of the process
   counters: Record<string, [number, number][]>;
   parts?: Tracks[]; // several processes as one (together.ts)
@@ -40,8 +41,8 @@ export interface Named { ts: number; name: string }
 /** A process without a native heap profile. */
 export interface Other { upid: number; pid: number; name: string; counters: Record<string, [number, number][]> }
 export interface Timeline { first_ns: number; last_ns: number; marks: Named[]; processes: Tracks[]; others: Other[] }
-export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number];
-export interface Functions { rows: number; total: number; data: FunctionRow[] }
+export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number, callers: [name: string, share: number][]];
+export interface Functions { rows: number; total: number; program?: string; data: FunctionRow[] }
 
 export const status = signal<Status | null>(null);
 /** What this server records or has recorded, oldest first. */
@@ -57,6 +58,8 @@ export class ApiError extends Error {
   }
 }
 
+const STATUS = '/api/v1/status';
+
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   let r: Response;
   try {
@@ -65,7 +68,9 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
     if ((e as Error).name !== 'AbortError') lost();
     throw e;
   }
-  if (r.status === 403) trouble.value = 'token';
+  // An order may be forbidden, too: whether it is the token says the question that is always allowed.
+  if (r.status === 403 && path === STATUS) trouble.value = 'token';
+  else if (r.status === 403) refresh().catch(() => {}); // `trouble` tells
   if (!r.ok) throw new ApiError(r.status, (await r.text()).trim());
   return r;
 }
@@ -182,7 +187,7 @@ export async function loadKept(): Promise<void> {
 export const closeTrace = (id: number): Promise<unknown> => ask(`/api/v1/traces/${id}`, { method: 'DELETE' });
 
 export async function refresh(): Promise<void> {
-  status.value = await (await ask('/api/v1/status')).json();
+  status.value = await (await ask(STATUS)).json();
 }
 
 /** Counts how often the server came back: what it could not answer is asked again. */

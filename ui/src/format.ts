@@ -53,6 +53,9 @@ export function count(v: number): string {
   return sign + exact(x);
 }
 
+/** 1 dump, 2 dumps. */
+export const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
 export const amount = (v: number, m: Metric) => (isBytes(m) ? bytes(v) : count(v));
 
 /** ± two standard errors; nothing when the figure is exact. */

@@ -40,7 +40,7 @@ export function decode(buffer: ArrayBuffer): Graph {
   if (buffer.byteLength < HEADER) throw new BrokenGraph('the graph ends too early');
   const v = new DataView(buffer);
   if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 1)
-    throw new BrokenGraph('this is no graph of version 1');
+    throw new BrokenGraph('this page and the server are of different versions: reload the page');
   const n = v.getUint32(12, true);
   const nStrings = v.getUint32(16, true);
   let at = HEADER;

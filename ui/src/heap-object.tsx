@@ -87,7 +87,7 @@ function Dominated({ dump, d }: { dump: HeapDump; d: Details }) {
 // ---- paths, release ----
 
 function Path({ d }: { d: Details }) {
-  if (!d.path.length) return <p class="dim">No root leads to it: it waits for the collector.</p>;
+  if (!d.path.length) return <p class="dim">No root of this graph leads to it.</p>;
   return (
     <ol class="object-path">
       {d.path.map(([id, cls, field, root, contents, holder], i) => (

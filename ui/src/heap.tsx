@@ -69,7 +69,7 @@ function Overview({ dump }: TabProps) {
       <div class="figures">
         <Figure label="Reachable" value={bytes(both(o.reachable))} note={`${count(o.reachable.count)} objects · ${exact(o.reachable.size)} B managed`} to={href({ tab: 'flame', heapmetric: '' })} sql={sql('reachable', ' and reachable')} />
         <Figure label="Native behind it" value={bytes(o.reachable.native)} note="registered by reachable objects" sql={sql('reachable', ' and reachable')} />
-        <Figure label="Unreachable" value={bytes(both(o.unreachable))} note={`${count(o.unreachable.count)} objects wait for the collector`} to={href({ tab: 'objects', cls: '', only: 'unreachable' })} sql={sql('unreachable', ' and not reachable')} />
+        <Figure label="Unreachable" value={bytes(both(o.unreachable))} note={`${count(o.unreachable.count)} objects no root of this graph leads to; garbage that a walk did not visit is not recorded`} to={href({ tab: 'objects', cls: '', only: 'unreachable' })} sql={sql('unreachable', ' and not reachable')} />
         <Figure label="Classes" value={count(dump.classes)} note={`${count(dump.references)} references`} to={href({ tab: 'classes' })} />
         {dump.heap_size >= 0 && <Figure label="The runtime says" value={bytes(dump.heap_size)} note="allocated, in its own count" />}
       </div>
@@ -101,7 +101,7 @@ const CLASS_COLUMNS: GridColumn[] = [
   sizeColumn('Retained', 'bytes that would go with all of them; an object below one of its own class counts once'),
   sizeColumn('Retained native', 'bytes outside of the heap that would go with them', 132),
   countColumn('Retained count', 'objects that would go with them', 132),
-  countColumn('Unreachable', 'objects that wait for the collector', 112),
+  countColumn('Unreachable', 'objects that no root of this graph leads to', 112),
   { name: 'Kind', hint: 'what the runtime makes of the class', numeric: false, width: 110, show: (v) => bare(String(v)) },
 ];
 const CLASS_SORTS = ['name', 'count', 'size', 'native', 'retained', 'retained_native', 'retained_count', 'unreachable'];

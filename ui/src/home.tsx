@@ -2,7 +2,7 @@
 import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import { closeTrace, openFile, openPath, refresh, status, type Trace } from './api';
-import { base, bytes, count, safe } from './format';
+import { base, bytes, of, safe } from './format';
 import { fresh, go, href } from './state';
 import { howFar } from './states';
 import { remember, remembered } from './store';
@@ -35,7 +35,6 @@ function ago(at: number): string {
   return days <= 0 ? `today ${time.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' })}` : days === 1 ? 'yesterday' : time.toLocaleDateString();
 }
 
-const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 /** A trace in a few words. */
 export const words = (t: Trace) =>

@@ -91,7 +91,7 @@ function Controls({ all, rate, stacks, onRate, onStacks, act, busy, tracked }: {
       <div class="bar">
         <button type="button" disabled={busy} onClick={() => act('start', { pid: 'all', ...how }, 'All processes that can be are being tracked.')}>Start profiling all</button>
         <button type="button" disabled={busy || all.mode === 'all'} onClick={() => act('start', { pid: 'new', ...how }, 'New processes will be tracked.')}>Profile new processes</button>
-        <button type="button" disabled={busy || (tracked === 0 && all.mode === 'manual')} onClick={() => act('stop', { pid: 'all' }, 'Nothing is tracked any more.')}>Stop all</button>
+        <button type="button" disabled={busy || (tracked === 0 && all.mode === 'manual')} onClick={() => act('stop', { pid: 'all' }, 'Nothing is being tracked now.')}>Stop all</button>
       </div>
     </div>
   );
@@ -200,10 +200,10 @@ export function InternalsPage() {
           <tbody>{rows.slice(0, 500).map(([pid, name, on]) => (
             <Row key={pid} pid={pid} name={name} tracked={on} d={all.details[pid]} busy={busy} chosen={picked.includes(pid)}
               onChoose={() => choose((c) => (c.includes(pid) ? c.filter((x) => x !== pid) : [...c, pid]))}
-              onStart={() => act('start', { pid, ...how }, `Process ${pid} is tracked from now on; what it had allocated before is not seen.`)} onStop={() => act('stop', { pid }, `Process ${pid} is not tracked any more.`)} />
+              onStart={() => act('start', { pid, ...how }, `Process ${pid} is tracked from now on; what it had allocated before is not seen.`)} onStop={() => act('stop', { pid }, `Process ${pid} is no longer tracked.`)} />
           ))}</tbody></table>
         {rows.length > 500 && <p class="dim">{count(rows.length - 500)} more: search for them.</p>}
-        {rows.length === 0 && <p class="empty">{needle ? 'No process is called so.' : 'No process of yours can be profiled now.'}{hidden > 0 && !every && <> {count(hidden)} cannot be: <button type="button" onClick={() => setEvery(true)}>show why</button></>}</p>}
+        {rows.length === 0 && <p class="empty">{needle ? 'No process has that name.' : 'No process of yours can be profiled now.'}{hidden > 0 && !every && <> {count(hidden)} cannot be: <button type="button" onClick={() => setEvery(true)}>show why</button></>}</p>}
       </div>
     </div>
   );

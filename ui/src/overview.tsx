@@ -1,5 +1,5 @@
 // What is in the trace and who holds the memory, at a glance.
-import { functions, query as ask, question, type Trace, type Tracks } from './api';
+import { type FunctionRow, functions, query as ask, question, type Trace, type Tracks } from './api';
 import { amount, base, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from './format';
 import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
@@ -40,6 +40,15 @@ function Missing({ trace }: { trace: Trace }) {
   );
 }
 
+/** "‹ lookup ‹ serve 38%": who called it for most of what it holds. */
+function Callers({ row }: { row: FunctionRow }) {
+  const callers = row[10];
+  if (!callers.length) return null;
+  const share = callers[callers.length - 1][1];
+  const part = share < 0.95 ? ` ${percent(share, 1)}` : '';
+  return <span class="callers dim" title={`called by these for ${percent(share, 1)} of it`}>{callers.map(([name]) => ` ‹ ${safe(name)}`).join('')}{part}</span>;
+}
+
 export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const moments = tracks.moments;
   const last = moments[moments.length - 1] ?? tracks.peak!;
@@ -49,7 +58,7 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const apart = (last.ts - tracks.start) / 100;
   const before = moments.findLast((m) => last.ts - m.ts > apart);
   const where = { upid: tracks.upid, at: atPeak ? 'peak' : ns(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
-  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', limit: '12' }).toString();
+  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', callers: '1', limit: '12' }).toString();
   const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
   const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: ns(last.ts), a_at: ns(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
   const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
@@ -62,7 +71,7 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   return (
     <div class="overview">
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
-      <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {moments.length} {moments.length === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · {tracks.interval > 0 ? `one sample every ${bytes(tracks.interval)}${tracks.interval === 1 ? ' (exact)' : ''}` : 'how it was sampled is not known'}</span></h1>
+      <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {tracks.n_dumps} {tracks.n_dumps === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · {tracks.interval > 0 ? `one sample every ${bytes(tracks.interval)}${tracks.interval === 1 ? ' (exact)' : ''}` : 'how it was sampled is not known'}</span></h1>
       <div class="figures">
         <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${certainty(shown.error, shown.space, tracks.interval)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
         <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${certainty(shown.errors[1], shown.objects, tracks.interval)} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
@@ -81,7 +90,7 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
           <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
             <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[9])}</td>
-              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a> <span class="dim">{safe(base(r[1]))}</span></td></tr>
+              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{r[1] === top.value!.program ? '' : safe(base(r[1]))}</span></td></tr>
           ))}</tbody></table></div>
       )}
     </div>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, download, type Loss, returns, status, timeline, type Timeline, type Trace, type Tracks } from './api';
-import { base, clock, bytes, count, METRICS, safe } from './format';
+import { base, clock, bytes, count, METRICS, of, safe } from './format';
 import { remember, remembered } from './store';
 import { go, href, place, selection } from './state';
 import { chosen, together } from './together';
@@ -102,14 +102,14 @@ export const Busy = ({ what }: { what: string }) => <p class="empty" role="statu
 export const Failed = ({ text }: { text: string }) => <p class="banner bad" role="alert">{safe(text)}</p>;
 
 const LOSS: Record<string, (l: Loss) => string> = {
-  samples: (l) => `${count(l.count)} samples were lost${l.detail ? ` (${l.detail})` : ''}`,
-  overran: () => 'the profile ended early: its buffer stayed full; a larger --shmem-size or a larger interval helps',
-  corrupted: () => 'the shared memory was inconsistent; the profile ended there',
-  rejected: () => 'another recording profiled this process already',
-  guardrail: () => 'the recorder stopped at its own limit of memory or CPU',
-  timeout: () => 'the program waited too long for the recorder; the profile ended there',
-  stack: () => 'invalid bounds of a stack were seen',
-  unwinding: (l) => `${count(l.count)} stacks were cut short: their bytes count, their callers are missing`,
+  samples: (l) => `${of(l.count, 'sample was', 'samples were')} lost${l.detail ? ` (${l.detail})` : ''}`,
+  overran: () => 'the profile ended early: its buffer stayed full; record with a larger --shmem-size or a larger interval',
+  corrupted: () => 'the buffer shared with the program was damaged; the profile ended there',
+  rejected: () => 'another recording was already profiling this process; end that one first',
+  guardrail: () => 'the profile ended early: the recorder reached its limit of memory or CPU time',
+  timeout: () => 'the profile ended early: its buffer was full and the recorder made no room in time; record with a larger --shmem-size',
+  stack: () => 'the profile ended early: a thread ran on a stack with unknown bounds, as coroutines and JITs do',
+  unwinding: (l) => `${of(l.count, 'stack was', 'stacks were')} cut short: the bytes count, the callers are missing`,
   interval: () => 'the sampling interval was raised while recording: less precise',
   stat: (l) => `${l.detail}: ${count(l.count)}`,
 };
@@ -218,7 +218,7 @@ export function useDumpKeys(tracks: Tracks | null): void {
 export const isTyping = (e: Event) => e.target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
 
 const PREFIXES: [string, string][] = [
-  ['SS:', 'keep stacks with'], ['HS:', 'hide stacks with'], ['SF:', 'keep only frames'], ['HF:', 'take frames out'],
+  ['SS:', 'keep stacks with'], ['HS:', 'hide stacks with'], ['HM:', 'hide stacks through module'], ['SF:', 'keep only frames'], ['HF:', 'take frames out'],
   ['SFF:', 'begin at'], ['P:', 'pivot at'], ['M:', 'keep stacks in module'], ['H:', 'keep heaps'],
 ];
 

@@ -194,7 +194,7 @@ function Processes({ list, problem }: { list: Process[] | null; problem: string 
               </tr>
             );
           })}</tbody></table>
-        {list && rows.length === 0 && <p class="empty">{needle ? 'No process is called so.' : 'No process of yours can be profiled now.'}{hidden > 0 && !every && <> {count(hidden)} cannot be profiled: <button type="button" onClick={() => setEvery(true)}>show why</button></>}</p>}
+        {list && rows.length === 0 && <p class="empty">{needle ? 'No process has that name.' : 'No process of yours can be profiled now.'}{hidden > 0 && !every && <> {count(hidden)} cannot be profiled: <button type="button" onClick={() => setEvery(true)}>show why</button></>}</p>}
         {!list && <p class="empty" role="status">Reading processes…</p>}
       </div>
     </>

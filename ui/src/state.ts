@@ -119,7 +119,7 @@ export function format(p: Place): string {
 /** The token comes behind the '#' of the printed address, also in a tab that is open already, and leaves
  * the address at once. */
 export const token = signal(sessionStorage.getItem('token') ?? '');
-const tokenIn = (url: string) => /#token=([0-9a-f]+)/.exec(url)?.[1];
+const tokenIn = (url: string) => /#token=([\w-]+)/.exec(url)?.[1];
 function takeToken(): void {
   const here = tokenIn(location.hash);
   if (!here) return;

@@ -34,7 +34,7 @@ export function Unreadable({ trace }: { trace: Trace }) {
     <div class="doc">
       <p class="banner bad" role="alert">{safe(trace.error ?? 'The trace cannot be read.')}</p>
       <dl class="about-trace"><dt>File</dt><dd><code>{safe(trace.name)}</code>, {bytes(trace.bytes)}</dd>
-        <dt>First bytes</dt><dd>{head ? <><span class="sr">first bytes: </span><code>{head}</code> <code class="dim">{text}</code></> : 'none: the file is empty'}</dd>
+        <dt>First bytes</dt><dd>{head ? <><span class="sr">first bytes: </span><code>{head}</code> <code class="dim">{text}</code></> : trace.bytes ? 'not shown: a request named this file' : 'none: the file is empty'}</dd>
         <dt>Can be read</dt><dd>{FORMATS.join(', ')}</dd></dl>
       {trace.bytes === 0 && <p>A recording that was ended before its first dump leaves an empty file: <code>heapwise record</code> says why at its end.</p>}
       <p><a href={href({ page: 'home' })}>Open another</a></p>

@@ -5,11 +5,13 @@ Environment: HW_BUILD is Meson's build directory (the tests set it), HW_KEEP=1 k
 directories of failed cases. A case is a function that returns, raises Skip (exit 77) or fails.
 """
 import contextlib
+import ctypes
 import fcntl
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -78,7 +80,7 @@ def preload_library():
 def preload_library_32():
     p = built().parent / "lib32" / "libheapprofd_glibc_preload.so"
     if not p.exists():
-        raise Skip("no client library of 32 bits: the compiler makes no such programs (libc6-dev-i386)")
+        raise Skip("no client library of 32 bits: the compiler makes no such programs (libc6-dev-i386, lib32gcc-12-dev)")
     return str(p)
 
 
@@ -160,6 +162,15 @@ class Box:
                 p.wait(5)
 
 
+def filter_calls():
+    """A system call filter that lets everything through, for preexec_fn: as a unit with SystemCallFilter= has one."""
+    code = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0x7fff0000))  # return SECCOMP_RET_ALLOW
+    program = ctypes.create_string_buffer(struct.pack("@HP", 1, ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) < 0 or libc.prctl(22, 2, program, 0, 0) < 0:  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
 def tail(data, n=2500):
     text = data.decode(errors="replace") if isinstance(data, bytes) else str(data or "")
     return text[-n:]
@@ -183,6 +194,29 @@ def wait_for(condition, what, seconds=15):
             return v
         time.sleep(0.02)
     raise Failure(f"waited {seconds} s for {what}")
+
+
+def by_themselves(case):
+    """In a pid namespace of its own: what starts there is all that a recorder sees."""
+    def inside(box):
+        if os.environ.get("HW_BY_THEMSELVES"):
+            return case(box)
+        need("unshare")
+        if os.geteuid():
+            raise Skip("needs root")
+        name = case.__name__.replace("_", "-")
+        p = subprocess.run(["unshare", "-pfm", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh", sys.executable,
+                            "-B", sys.argv[0], name], env={**os.environ, "HW_BY_THEMSELVES": "1"}, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
+        lines = p.stdout.decode(errors="replace").splitlines()
+        for line in lines:
+            if not line.startswith(("ok ", "FAILED ", "skip ")):
+                print(line)
+        last = ([l for l in lines if l.startswith(("FAILED ", "skip "))] or [""])[-1].partition(": ")[2]
+        if p.returncode == 77:
+            raise Skip(last)
+        true(p.returncode == 0, last or tail(p.stdout))
+    return inside
 
 
 def record(box, argv, *options, trace="out.trace", interval=1, stdout="target.out", **kw):

@@ -16,6 +16,9 @@ class Pprof:
         m = message(raw)
         strings = [bytes(s).decode(errors="replace") for s in m[6]]
         self.types = [strings[one(message(t), 1)] for t in m[1]]
+        self.period = one(m, 12)
+        self.duration_ns = one(m, 10, 0)
+        self.comments = dict(strings[i].removeprefix("heapwise.").split("=", 1) for i in ints(m.get(13, [])))
         functions = {}
         for f in m[5]:
             fm = message(f)

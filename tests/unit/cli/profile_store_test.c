@@ -93,8 +93,31 @@ static void test_store(void **state)
     (void)rmdir(dir);
 }
 
+/* Its owner could make a day of it a link to where only we may write. */
+static void test_directory_of_another(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/hw-store-XXXXXX";
+    struct hw_profile_store s = {.fd = -1};
+    struct hw_error err = {0};
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(chown(dir, 64001, 64001), 0);
+    assert_int_equal(hw_profile_store_open(&s, dir, &err), HW_EPERM);
+    assert_non_null(strstr(err.text, "belongs to user 64001"));
+    assert_int_equal(chown(dir, 0, 64001), 0);
+    assert_int_equal(chmod(dir, 0770), 0);
+    assert_int_equal(hw_profile_store_open(&s, dir, &err), HW_EPERM);
+    assert_int_equal(chmod(dir, 0750), 0);
+    open_it(&s, dir);
+    hw_profile_store_close(&s);
+    (void)rmdir(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_store)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_store),
+                                       cmocka_unit_test(test_directory_of_another)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/report.h"
+#include "model/heap_graph_build.h"
 #include "views/fill.h"
 
 #define SECOND 1000000000ll
@@ -63,10 +64,53 @@ static struct hw_profile *growing(void)
     }
     struct hw_counter_row rss = {.upid = {0},
                                  .name = fill_str(p, "mem.rss"),
-                                 .ts_ns = 140 * SECOND,
+                                 .ts_ns = 150 * SECOND,
                                  .value = 150.0 * 1024 * 1024};
     assert_int_equal(hw_vec_push(&p->counters, rss), 0);
     return p;
+}
+
+static void an_older_rss_is_not_compared(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    struct hw_profile *p = growing();
+    p->counters.v[0].ts_ns = 91 * SECOND;
+    o.top = 1;
+    (void)check(
+        p, &o,
+        "server (4211)  5 dumps over 2m 30s  interval 4 KiB  samples 25.0 k  lost 0\n"
+        "live 97.7 MiB +-1.3%   allocated 97.7 MiB   peak 97.7 MiB at 02:30   RSS 150.0 MiB at "
+        "01:30\n"
+        "\n"
+        "             LIVE     change  ALLOCS   SITE\n"
+        "  58.6 MiB +-1.6%  +11.7 MiB  15.0 k   Cache::insert  (app)                               "
+        "growing\n"
+        "         39.1 MiB   in 1 more site (--top 0: all)\n"
+        "+-: 95% interval. Without it, and where a site is missing, up to 12.0 KiB of small\n"
+        "   allocations may have gone unsampled.\n");
+}
+
+/* It was read when the program was found, its session begins a moment later. */
+static void an_rss_from_before_is_of_the_start(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    struct hw_profile *p = growing();
+    p->counters.v[0].ts_ns = SECOND - 1300000;
+    o.top = 1;
+    (void)check(
+        p, &o,
+        "server (4211)  5 dumps over 2m 30s  interval 4 KiB  samples 25.0 k  lost 0\n"
+        "live 97.7 MiB +-1.3%   allocated 97.7 MiB   peak 97.7 MiB at 02:30   RSS 150.0 MiB at "
+        "the start\n"
+        "\n"
+        "             LIVE     change  ALLOCS   SITE\n"
+        "  58.6 MiB +-1.6%  +11.7 MiB  15.0 k   Cache::insert  (app)                               "
+        "growing\n"
+        "         39.1 MiB   in 1 more site (--top 0: all)\n"
+        "+-: 95% interval. Without it, and where a site is missing, up to 12.0 KiB of small\n"
+        "   allocations may have gone unsampled.\n");
 }
 
 static void growth_and_start_up(void **state)
@@ -83,7 +127,9 @@ static void growth_and_start_up(void **state)
         "  58.6 MiB +-1.6%  +11.7 MiB  15.0 k   Cache::insert  (app)                               "
         "growing\n"
         "  39.1 MiB +-2.0%          0  10.0 k   load_tables  (libdata.so.2)                        "
-        "start-up\n");
+        "start-up\n"
+        "+-: 95% interval. Without it, and where a site is missing, up to 12.0 KiB of small\n"
+        "   allocations may have gone unsampled.\n");
     assert_int_equal(rc, HW_EXIT_OK);
 }
 
@@ -105,6 +151,8 @@ static void on_a_terminal(void **state)
         "   58.6 MiB ±1.6%  +11.7 MiB  15.0 k   Cache::insert  (app)                             "
         "\033[33m  growing\033[0m\n"
         "         39.1 MiB   in 1 more site (--top 0: all)\n"
+        "\xc2\xb1: 95% interval. Without it, and where a site is missing, up to 12.0 KiB of small\n"
+        "   allocations may have gone unsampled.\n"
         "\n"
         "next: heapwise tree a b\\x1b.trace\n");
 }
@@ -171,14 +219,18 @@ static void losses_have_a_remedy(void **state)
               "\n"
               "             LIVE  ALLOCS   SITE\n"
               " ~8.00 KiB +-141%       2   f\\x1b[2Jx  (app)\n"
+              "+-: 95% interval. Without it, and where a site is missing, up to 12.0 KiB of small\n"
+              "   allocations may have gone unsampled.\n"
               "\n"
               "also: small (8)  live 4.00 KiB  allocated 4.00 KiB  (--pid PID shows it)\n"
               "\n"
-              "incomplete: ring full: 312 samples lost in pid 7 ('ng\\x1bx'); try a larger "
-              "--shmem-size or interval\n"
-              "incomplete: buffer overrun: the profile of pid 7 ('ng\\x1bx') ended early; try a "
-              "larger --shmem-size\n"
-              "            or interval, or --block-client\n");
+              "incomplete: ring full: 312 samples lost in pid 7 ('ng\\x1bx'); record again with a "
+              "larger buffer\n"
+              "            (--shmem-size 64M) or fewer samples (-i 64K)\n"
+              "incomplete: buffer overrun: the profile of pid 7 ('ng\\x1bx') ended early: it "
+              "allocated faster than\n"
+              "            the recorder read; record again with --shmem-size 64M, -i 64K or "
+              "--block-client\n");
     assert_int_equal(rc, HW_EXIT_INCOMPLETE);
 }
 
@@ -222,11 +274,11 @@ static void starters_do_not_crowd(void **state)
     assert_int_equal(rc, HW_EXIT_OK);
 }
 
-static struct hw_profile *ended_holding(int64_t left)
+static struct hw_profile *ended_as(const char *name, int64_t left)
 {
     struct hw_profile *p;
     assert_int_equal(hw_profile_new(&p), 0);
-    name_process(p, 7, "python3.11");
+    name_process(p, 7, name);
     uint32_t peak = dump(p, 7, 3, 1);
     p->dumps.v[peak].trigger = fill_str(p, "peak");
     fill_row(p, peak, "main;parse;malloc", 10, 10000);
@@ -235,6 +287,30 @@ static struct hw_profile *ended_holding(int64_t left)
     fill_row(p, end, "main;parse;malloc", -9, left - 10000);
     fill_row(p, end, "main;noise;malloc", 1, 10);
     return p;
+}
+
+static struct hw_profile *ended_holding(int64_t left)
+{
+    return ended_as("python3.11", left);
+}
+
+/* 36 MB of a script in memory of its own, and a report of 2 MB that says nothing of them. */
+static void memory_from_elsewhere_is_told(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    o.fold = true;
+    (void)check(ended_as("/usr/sbin/php-fpm8.2", 6000), &o,
+                "php-fpm8.2 (7)  1 dump over 4.000 s  interval 1 B  samples 11  lost 0\n"
+                "live 5.87 KiB   allocated 9.78 KiB   peak 9.77 KiB at 2.0 s\n"
+                "\n"
+                "             LIVE  ALLOCS   SITE\n"
+                "         5.86 KiB      10   parse  (app)\n"
+                "             10 B   in 1 more site (--top 0: all)\n"
+                "\n"
+                "note: php keeps a script's values in memory from mmap, which is not in this "
+                "report, unless\n"
+                "      USE_ZEND_ALLOC=0 stands in its environment: record with that to see them\n");
 }
 
 static void a_program_that_ended_shows_its_peak(void **state)
@@ -284,12 +360,19 @@ static void a_heap_that_never_allocated(void **state)
     struct hw_report_options o = options();
     assert_int_equal(hw_profile_new(&p), 0);
     (void)dump(p, 3, 2, 4096);
-    assert_int_equal(check(p, &o,
-                           "pid 3  1 dump over 1.000 s  interval 4 KiB  samples 0  lost 0\n"
-                           "live 0 B   allocated 0 B   peak 0 B at 1.0 s\n"
-                           "\n"
-                           "nothing is live\n"),
-                     HW_EXIT_OK);
+    assert_int_equal(
+        check(p, &o,
+              "pid 3  1 dump over 1.000 s  interval 4 KiB  samples 0  lost 0\n"
+              "live 0 B   allocated 0 B   peak 0 B at 1.0 s\n"
+              "\n"
+              "nothing is live\n"
+              "\n"
+              "note: no allocation of this process was seen: it asked for next to none (--exact "
+              "sees all), or its\n"
+              "      calls do not come by: its allocator is linked into it, or LD_PRELOAD names "
+              "another one before\n"
+              "      libheapprofd_glibc_preload.so, which has to be the first\n"),
+        HW_EXIT_OK);
 }
 
 /* A maximum between two dumps was seen by nobody: what the dumps hold is not called the peak. */
@@ -355,9 +438,107 @@ static void idle_bytes(void **state)
                      HW_EXIT_OK);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(idle_bytes), cmocka_unit_test(growth_and_start_up),
+/* Objects: 1 of a.Owner refers to 2 and 3; 4 is garbage. */
+static void give_graph(struct hw_profile *p, int64_t second, uint64_t bytes, bool is_oome)
+{
+    struct hw_graph_builder *b;
+    struct hw_heap_graph *g;
+    struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    const char *const names[] = {"a.Owner", "byte[]", "a.\033Odd"};
+    assert_int_equal(hw_graph_builder_new(strings, &b), 0);
+    for (uint64_t c = 0; c < 3; c++) {
+        struct hw_graph_class row = {.name = fill_str(p, names[c]), .object_size = 16};
+        assert_int_equal(hw_graph_class(b, c, &row), 0);
+    }
+    for (uint64_t o = 1; o <= 4; o++) {
+        struct hw_graph_object row = {.id = o, .class_id = o == 1 ? 0 : o == 3 ? 2 : 1};
+        row.self_size = row.class_id == 1 ? bytes : 0;
+        assert_int_equal(hw_graph_object(b, &row), 0);
+        for (uint64_t to = 2; o == 1 && to < 4; to++)
+            assert_int_equal(hw_graph_ref(b, to, HW_FIELD_NONE), 0);
+    }
+    assert_int_equal(hw_graph_root(b, 1, HW_ROOT_STICKY_CLASS), 0);
+    assert_int_equal(hw_graph_finish(b, &g, NULL), 0);
+    hw_graph_builder_free(b);
+    g->ts_ns = second * SECOND;
+    g->is_oome = is_oome;
+    g->oome_message = fill_str(p, is_oome ? "Java heap space" : "");
+    assert_int_equal(hw_vec_push(&p->graphs, g), 0);
+}
+
+static struct hw_profile *java(void)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    name_process(p, 4211, "java");
+    uint32_t d = dump(p, 4211, 31, 1);
+    fill_row(p, d, "main;os::malloc(unsigned long)@/lib/libjvm.so;malloc", 1, 4096);
+    return p;
+}
+
+/* What filled the heap that ran out of memory stands first, also when graphs came behind it. */
+static void memory_that_ran_out_comes_first(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    o.path = "app.trace";
+    struct hw_profile *p = java();
+    give_graph(p, 10, 1 << 20, /* is_oome = */ false);
+    give_graph(p, 20, 48 << 20, /* is_oome = */ true);
+    give_graph(p, 30, 4096, /* is_oome = */ false);
+    (void)check(
+        p, &o,
+        "java (4211)  1 dump over 30.0 s  interval 1 B  samples 1  lost 0\n"
+        "live 4.00 KiB   allocated 4.00 KiB   peak 4.00 KiB at 30.0 s\n"
+        "\n"
+        "its managed heap ran out of memory (Java heap space), with 48.0 MiB in 3 reachable "
+        "objects:\n"
+        "        own    objects  class\n"
+        "   48.0 MiB          1  byte[]\n"
+        "       16 B          1  a.Owner\n"
+        "       16 B          1  a.\\x1bOdd\n"
+        "what keeps them alive: heapwise graph --dominators app.trace\n"
+        "below is what malloc gave, outside of that heap\n"
+        "\n"
+        "             LIVE  ALLOCS   SITE\n"
+        "         4.00 KiB       1   os::malloc  (libjvm.so)\n"
+        "\n"
+        "note: malloc's heap is the JVM's own memory: Java objects, class data and compiled code "
+        "come "
+        "from\n      mmap; 'record --heap java.alloc' shows who allocates the objects\n"
+        "\nnext: heapwise tree app.trace\n");
+}
+
+/* Else it is told beside, the last of the dumps. */
+static void a_managed_heap_is_told_beside(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    struct hw_profile *p = java();
+    give_graph(p, 10, 1 << 20, /* is_oome = */ false);
+    give_graph(p, 20, 3 << 20, /* is_oome = */ false);
+    (void)check(
+        p, &o,
+        "java (4211)  1 dump over 30.0 s  interval 1 B  samples 1  lost 0\n"
+        "live 4.00 KiB   allocated 4.00 KiB   peak 4.00 KiB at 30.0 s\n"
+        "not in these figures: managed heap   3.00 MiB in 3 reachable objects; byte[] 3.00 MiB, "
+        "a.Owner 16 B   (heapwise graph TRACE)\n"
+        "\n"
+        "             LIVE  ALLOCS   SITE\n"
+        "         4.00 KiB       1   os::malloc  (libjvm.so)\n"
+        "\n"
+        "note: malloc's heap is the JVM's own memory: Java objects, class data and compiled code "
+        "come "
+        "from\n      mmap; 'record --heap java.alloc' shows who allocates the objects\n");
+}
+
+HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
+             cmocka_unit_test(a_managed_heap_is_told_beside), cmocka_unit_test(idle_bytes),
+             cmocka_unit_test(growth_and_start_up), cmocka_unit_test(an_older_rss_is_not_compared),
+             cmocka_unit_test(an_rss_from_before_is_of_the_start),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(starters_do_not_crowd),
-             cmocka_unit_test(a_program_that_ended_shows_its_peak), cmocka_unit_test(nothing_in_it),
+             cmocka_unit_test(a_program_that_ended_shows_its_peak),
+             cmocka_unit_test(memory_from_elsewhere_is_told), cmocka_unit_test(nothing_in_it),
              cmocka_unit_test(a_heap_that_never_allocated))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/boot.h"
 #include "client/live.h"
 #include "client/near.h"
 #include "test.h"
@@ -14,10 +15,22 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share)
     return true;
 }
 
+bool hw_locks_what_comes(void)
+{
+    return false;
+}
+
 /* What live.c takes from the rest of the client. */
 union hw_control_block hw_control_block;
 union hw_live_block hw_live_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
+
+static bool arena_is_used;
+
+bool hw_boot_arena_is_used(void)
+{
+    return arena_is_used;
+}
 
 #define TAG  7u
 #define MOST 60000u
@@ -155,14 +168,90 @@ static void test_neighbours_in_one_word(void **state)
     }
 }
 
+static bool inside(void)
+{
+    uint64_t val;
+    assert_int_equal(hw_live_epoch() & 1, 1); /* a visit that begins now finds nothing */
+    assert_null(hw_live_take(HW_HEAP_ID_LIBC, 0x7f0000200000, &val));
+    return false;
+}
+
+static bool nobody(void)
+{
+    return !inside();
+}
+
+static void one_block(uint64_t id, uint64_t size)
+{
+    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, size);
+    assert_non_null(s);
+    hw_live_publish(s, HW_HEAP_ID_LIBC, id, hw_live_val(TAG, 8));
+    assert_true(hw_live_maybe(id));
+}
+
+/* While somebody may be inside all stays as it is; then nothing does, and it can begin anew. */
+static void test_given_back(void **state)
+{
+    (void)state;
+    uint64_t id = 0x7f0000200000, large = id + 4096, val;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(hw_live_init(), 0);
+        hw_live_expect(1);
+        one_block(id, 8);
+        one_block(large, 4096);
+        uint32_t epoch = hw_live_epoch();
+        assert_false(hw_live_give_back(inside));
+        assert_int_equal(hw_live_epoch(), epoch);
+        struct hw_live_slot *s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
+        assert_non_null(s);
+        hw_live_put_back(s, HW_HEAP_ID_LIBC, id, val);
+        assert_true(hw_live_give_back(nobody));
+        assert_int_equal(hw_live_epoch(), epoch + 2);
+        assert_null(atomic_load(&hw_near_words));
+        assert_false(hw_live_maybe(id) || hw_live_maybe(large));
+        assert_null(hw_live_take(HW_HEAP_ID_LIBC, large, &val));
+        assert_null(hw_live_claim(HW_HEAP_ID_LIBC, large, 4096));
+        assert_true(hw_live_give_back(inside)); /* nothing to give */
+    }
+    assert_int_equal(hw_live_init(), 0);
+    one_block(id, 8);
+    arena_is_used = true; /* its blocks are marked in the counters */
+    assert_true(hw_live_give_back(nobody));
+    assert_true(hw_live_maybe(id));
+    arena_is_used = false;
+}
+
+static bool forked(void)
+{
+    hw_live_forked(); /* as if the child had been made here */
+    return false;
+}
+
+/* A child of that moment does not know what of it is mapped: it begins anew. */
+static void test_forked_meanwhile(void **state)
+{
+    (void)state;
+    assert_int_equal(hw_live_init(), 0);
+    hw_live_forked();
+    one_block(0x7f0000400000, 4096); /* no such moment: all is there */
+    uint32_t epoch = hw_live_epoch();
+    (void)hw_live_give_back(forked); /* of the parent, whose epoch comes back */
+    assert_int_equal(hw_live_epoch(), epoch);
+    assert_int_equal(hw_live_init(), 0);
+    one_block(0x7f0000500000, 4096);
+}
+
 int main(void)
 {
     live = calloc(MOST, sizeof *live);
     if (!live || hw_live_init() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_words), cmocka_unit_test(test_large_blocks_go_to_the_map),
+        cmocka_unit_test(test_without_words),
+        cmocka_unit_test(test_large_blocks_go_to_the_map),
         cmocka_unit_test(test_neighbours_in_one_word),
+        cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_forked_meanwhile),
         cmocka_unit_test(test_with_words), /* gives all chunks owners */
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);

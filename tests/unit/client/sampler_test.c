@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "client/probes.h"
+#include "client/stacks.h"
 #include "test.h"
 
 /* What sampler.c takes from the rest of the client: one thread, always in the same session. */
@@ -30,6 +31,12 @@ void hw_enter(struct hw_visit *v)
 void hw_leave(struct hw_visit *v)
 {
     (void)v;
+}
+
+bool hw_stack_has_room(uint64_t sp)
+{
+    (void)sp;
+    return true;
 }
 
 static void begin(uint64_t interval)
@@ -86,7 +93,7 @@ static void check_weights(uint64_t n, uint64_t blocks)
     for (uint64_t i = 0; i < blocks; i++) {
         rng = rng * 6364136223846793005u + 1442695040888963407u;
         uint64_t size = (rng >> 33) % (n + n / 4 + 1);
-        uint64_t w = hw_due(size) ? hw_sampler_take(size) : HW_NOT_SAMPLED;
+        uint64_t w = hw_due(size) ? hw_sampler_take(size, 0) : HW_NOT_SAMPLED;
         if (size >= n) {
             assert_int_equal(w, size);
             exact += (double)size;
@@ -121,7 +128,7 @@ static void test_everything_at_1(void **state)
     for (uint64_t i = 0; i < 1000; i++)
         for (uint64_t size = 0; size < 3; size++) {
             assert_true(hw_due(size));
-            assert_int_equal(hw_sampler_take(size), size);
+            assert_int_equal(hw_sampler_take(size, 0), size);
         }
 }
 
@@ -130,7 +137,7 @@ static void test_size_0_otherwise(void **state)
     (void)state;
     begin(2);
     for (uint64_t i = 0; i < 1000; i++)
-        assert_true(!hw_due(0) || hw_sampler_take(0) == HW_NOT_SAMPLED);
+        assert_true(!hw_due(0) || hw_sampler_take(0, 0) == HW_NOT_SAMPLED);
 }
 
 int main(void)

@@ -135,7 +135,7 @@ static int control_file(struct twin *t, struct client *c, uint32_t generation)
     c->control->magic = HW_CONTROL_MAGIC;
     c->control->version = HW_WIRE_VERSION;
     (void)snprintf(c->control->socket_path, sizeof c->control->socket_path, "%s", t->addr.sun_path);
-    atomic_store(&c->control->heartbeat_ns, hw_now_monotonic_coarse_ns());
+    (void)atomic_fetch_add(&c->control->heartbeat, 1);
     atomic_store(&c->control->generation, generation);
     return fd;
 }
@@ -184,7 +184,10 @@ static void accept_client(struct twin *t)
     c->base = load_address(t, cred.pid);
     c->ring.fd = -1;
     uint32_t status = t->n == 1 && t->o->first_status ? t->o->first_status - 1 : HW_WELCOME_PROFILE;
-    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
+    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC,
+                           .version = HW_WIRE_VERSION,
+                           .status = status,
+                           .now_ns = hw_now_monotonic_ns()};
     c->waits = status == HW_WELCOME_WAIT;
     uint32_t generation = status == HW_WELCOME_PROFILE ? ++t->generation : 0;
     w.generation = generation;
@@ -380,7 +383,7 @@ static void beat(struct twin *t, uint64_t start_ns)
         struct client *c = &t->clients[i];
         if (c->done)
             continue;
-        atomic_store(&c->control->heartbeat_ns, hw_now_monotonic_coarse_ns());
+        (void)atomic_fetch_add(&c->control->heartbeat, 1);
         if (now - start_ns >= o->stall_ms * 1000000ull)
             drain(t, c);
     }

@@ -6,13 +6,26 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/client.h"
+#include "client/stacks.h"
 
 static struct hw_session session;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
+
+void hw_push_abandoned(struct hw_session *s)
+{
+    (void)s; /* no session here */
+}
+
+struct hw_ring_thread hw_push_thread(void)
+{
+    return (struct hw_ring_thread){(uint32_t)gettid(), false, NULL};
+}
 
 void hw_slices_thread_ends(struct hw_slab *slab)
 {
@@ -24,7 +37,7 @@ static void start(void)
     memset(&hw_here, 0, sizeof hw_here);
     session.generation = 1;
     atomic_store(&hw_live.session, &session);
-    hw_visits_init();
+    hw_stacks_init();
 }
 
 static void *exits_inside(void *arg)
@@ -123,10 +136,102 @@ static void test_handler_jumps_out(void **state)
     with_slab(true);
 }
 
-int main(void)
+/* A call just above the lowest known page: what lies below it is looked at once. */
+static void test_room_is_kept(void **state)
 {
+    char frame[16384];
+    (void)state;
+    start();
+    uint64_t page = ((uint64_t)(uintptr_t)frame + 12288) & ~4095ull;
+    hw_main_stack.lo = page;
+    assert_true(hw_stack_has_room(page + 100));
+    assert_true(hw_main_stack.lo <= page + 100 - HW_STACK_NEEDED);
+    assert_true(hw_main_stack.lo + 4096 > page + 100 - HW_STACK_NEEDED);
+}
+
+/* ---- a program with so many keys that ours would cost memory in each thread ---- */
+
+static _Thread_local bool watched;
+static _Atomic int n_allocated;
+extern void *__libc_calloc(size_t n, size_t size);
+
+void *calloc(size_t n, size_t size)
+{
+    if (watched)
+        n_allocated++;
+    return __libc_calloc(n, size);
+}
+
+static _Atomic uint32_t most;
+static pthread_barrier_t all_here;
+
+static void *takes_slab(void *wait)
+{
+    struct hw_visit v;
+    watched = true;
+    struct hw_slab *s = hw_slab_get();
+    hw_enter(&v);
+    watched = false;
+    assert_non_null(s);
+    assert_int_equal(v.slab_before, 0);
+    if (s->index > most)
+        most = s->index;
+    if (wait)
+        pthread_barrier_wait(&all_here);
+    hw_leave(&v);
+    return s;
+}
+
+static void test_slabs_come_back(void **state)
+{
+    (void)state;
+    start();
+    atomic_store(&hw_live.pid, getpid());
+    pthread_t t;
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(pthread_create(&t, NULL, takes_slab, NULL), 0);
+        assert_int_equal(pthread_join(t, NULL), 0);
+    }
+    assert_int_equal(n_allocated, 0);
+    assert_in_range(most, 0, 47);
+}
+
+static void test_living_threads_keep_theirs(void **state)
+{
+    enum { THREADS = 60 };
+    pthread_t t[THREADS];
+    void *slab[THREADS];
+    (void)state;
+    start();
+    atomic_store(&hw_live.pid, getpid());
+    pthread_barrier_init(&all_here, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, takes_slab, t), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(t[i], &slab[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        for (int k = 0; k < i; k++)
+            assert_ptr_not_equal(slab[i], slab[k]);
+}
+
+static int with_many_keys(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slabs_come_back),
+                                       cmocka_unit_test(test_living_threads_keep_theirs)};
+    pthread_key_t key;
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(pthread_key_create(&key, NULL), 0);
+    assert_int_equal(hw_slabs_init(), 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "keys") == 0)
+        return with_many_keys();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_thread_ends_inside),
-                                       cmocka_unit_test(test_handler_jumps_out)};
+                                       cmocka_unit_test(test_handler_jumps_out),
+                                       cmocka_unit_test(test_room_is_kept)};
     assert_int_equal(hw_slabs_init(), 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

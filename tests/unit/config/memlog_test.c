@@ -97,7 +97,7 @@ static void test_refusals(void **state)
         struct hw_memlog m = {0};
         struct hw_error err = {0};
         assert_int_equal(hw_memlog_parse(hw_bytes_str(rows[i]), &m, &err), HW_EINVAL);
-        assert_non_null(strstr(err.text, "is no mode"));
+        assert_non_null(strstr(err.text, "is not a mode"));
         hw_memlog_done(&m);
     }
     struct hw_memlog m = {0};
@@ -196,13 +196,33 @@ static void test_configuration(void **state)
     hw_strbuf_done(&binary);
 }
 
+/* What is not needed is not read: of names alone neither a role nor a group. */
+static void test_needs(void **state)
+{
+    (void)state;
+    struct hw_memlog m = {0};
+    assert_int_equal(hw_memlog_parse(hw_bytes_str("name:sh,name:ls"), &m, NULL), HW_OK);
+    assert_true(hw_memlog_needs(&m, HW_MEMLOG_NAME));
+    assert_false(hw_memlog_needs(&m, HW_MEMLOG_ROLE));
+    assert_false(hw_memlog_needs(&m, HW_MEMLOG_CGROUP));
+    assert_int_equal(hw_memlog_parse(hw_bytes_str("cgroup:/a,role:gpu"), &m, NULL), HW_OK);
+    assert_true(hw_memlog_needs(&m, HW_MEMLOG_ROLE));
+    assert_true(hw_memlog_needs(&m, HW_MEMLOG_CGROUP));
+    assert_false(hw_memlog_needs_others(&m, "gpu"));
+    assert_false(hw_memlog_needs_others(&m, "renderer"));
+    assert_int_equal(hw_memlog_parse(hw_bytes_str("renderer-sampling"), &m, NULL), HW_OK);
+    assert_true(hw_memlog_needs_others(&m, "renderer"));
+    assert_false(hw_memlog_needs_others(&m, "gpu"));
+    hw_memlog_done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modes),         cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_selectors),     cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_roles),         cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

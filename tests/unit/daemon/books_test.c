@@ -30,7 +30,7 @@ struct twin {
     struct hw_totals t[N_HEAPS + 1][N_STACKS];
     struct hw_totals at_peak[N_HEAPS + 1][N_STACKS];
     double est_alloc[N_HEAPS + 1][N_STACKS], est_free[N_HEAPS + 1][N_STACKS];
-    uint64_t now[N_HEAPS + 1], peak[N_HEAPS + 1];
+    uint64_t interval, now[N_HEAPS + 1], peak[N_HEAPS + 1];
     uint64_t unknown, duplicate;
 };
 
@@ -66,6 +66,11 @@ static void twin_alloc(struct twin *w, struct event e)
     t->allocated += e.sample_size;
     t->alloc_count++;
     w->est_alloc[e.heap][e.stack] += (double)e.sample_size / (double)e.alloc_size;
+    if (e.alloc_size < w->interval) {
+        double size = (double)e.alloc_size;
+        t->variance_alloc_space += (double)w->interval * (double)e.sample_size;
+        t->variance_alloc_objects += (double)w->interval * (double)e.sample_size / (size * size);
+    }
     w->live[e.id] = e;
     w->live[e.id].live = true;
     w->now[e.heap] += e.sample_size;
@@ -75,14 +80,25 @@ static void twin_alloc(struct twin *w, struct event e)
     }
 }
 
-static double variance_of(const struct twin *w, uint32_t heap, uint32_t stack, uint64_t interval)
+static double variance_of(const struct twin *w, uint32_t heap, uint32_t stack, uint64_t interval,
+                          double *objects)
 {
     double v = 0;
+    *objects = 0;
     for (size_t i = 0; i < N_IDS; i++)
         if (w->live[i].live && w->live[i].heap == heap && w->live[i].stack == stack &&
-            w->live[i].alloc_size < interval)
-            v += (double)interval * (double)w->live[i].sample_size;
+            w->live[i].alloc_size < interval) {
+            double one = (double)interval * (double)w->live[i].sample_size;
+            v += one;
+            *objects += one / ((double)w->live[i].alloc_size * (double)w->live[i].alloc_size);
+        }
     return v;
+}
+
+static void assert_same_sum(double have, double want)
+{
+    if (fabs(have - want) > 1e-6 * (1 + want))
+        fail_msg("%.17g, not %.17g", have, want);
 }
 
 static void compare(const struct hw_books *b, const struct twin *w, uint64_t interval)
@@ -114,8 +130,11 @@ static void compare(const struct hw_books *b, const struct twin *w, uint64_t int
             assert_true(fabs(hw_totals_est_alloc(&have) - est) < 1e-6 * (1 + est));
             est = w->est_free[h][s];
             assert_true(fabs(hw_totals_est_free(&have) - est) < 1e-6 * (1 + est));
-            double var = variance_of(w, h, s, interval);
-            assert_true(fabs(have.variance - var) < 1e-6 * (1 + var));
+            double objects, var = variance_of(w, h, s, interval, &objects);
+            assert_same_sum(have.variance, var);
+            assert_same_sum(have.variance_objects, objects);
+            assert_same_sum(have.variance_alloc_space, want->variance_alloc_space);
+            assert_same_sum(have.variance_alloc_objects, want->variance_alloc_objects);
             assert_int_equal(peak.allocated, want_peak->allocated);
             assert_int_equal(peak.freed, want_peak->freed);
             assert_int_equal(peak.alloc_count, want_peak->alloc_count);
@@ -131,7 +150,7 @@ static void test_twin(void **state)
         rng_state = seed;
         struct hw_books b;
         struct twin *w = calloc(1, sizeof *w);
-        uint64_t interval = 4096;
+        uint64_t interval = w->interval = 4096;
         hw_books_init(&b, /* follow_peak = */ true);
         for (uint32_t h = 1; h <= N_HEAPS; h++) {
             char name[HW_HEAP_NAME_MAX] = "heap";
@@ -172,6 +191,27 @@ static void test_twin(void **state)
 }
 
 /* What a dump is told: changed cells only; added up they must be the whole. */
+/* Of 500 stacks 300 are two or three to a callsite, the others have their own. */
+static uint32_t callsite_of(uint32_t stack)
+{
+    return stack < 180 ? stack / 2 : stack < 300 ? 90 + (stack - 180) / 3 : stack;
+}
+
+static void check_row(const struct hw_tally_row *r, const struct hw_book *k)
+{
+    uint64_t allocated = 0, freed = 0, count = 0;
+    for (size_t c = 0; c < k->cells.n; c++) {
+        if (callsite_of(k->cells.v[c].stack) != r->callsite.v)
+            continue;
+        allocated += k->cells.v[c].now.allocated;
+        freed += k->cells.v[c].now.freed;
+        count += k->cells.v[c].now.alloc_count;
+    }
+    assert_int_equal(r->t.allocated, allocated);
+    assert_int_equal(r->t.freed, freed);
+    assert_int_equal(r->t.alloc_count, count);
+}
+
 static void test_changes_add_up(void **state)
 {
     (void)state;
@@ -194,10 +234,9 @@ static void test_changes_add_up(void **state)
         struct hw_book *k = b.books[1];
         for (size_t c = 0; c < k->changed.n; c++) {
             const struct hw_cell *cell = &k->cells.v[k->changed.v[c]];
-            /* Two stacks, one callsite: 500 stacks fall on 250. */
-            assert_int_equal(
-                hw_tally_set(&tally, cell->stack, (hw_callsite_id){cell->stack / 2}, &cell->now),
-                HW_OK);
+            assert_int_equal(hw_tally_set(&tally, cell->stack,
+                                          (hw_callsite_id){callsite_of(cell->stack)}, &cell->now),
+                             HW_OK);
         }
         hw_book_clear_changes(k);
         uint64_t allocated = 0, freed = 0, want_a = 0, want_f = 0;
@@ -211,7 +250,9 @@ static void test_changes_add_up(void **state)
         }
         assert_int_equal(allocated, want_a);
         assert_int_equal(freed, want_f);
-        assert_true(tally.rows.n <= 250);
+        assert_true(tally.rows.n <= 350);
+        for (size_t r = 0; r < tally.rows.n; r++)
+            check_row(&tally.rows.v[r], k);
         hw_tally_clear_touched(&tally);
     }
     hw_tally_done(&tally);
@@ -239,5 +280,41 @@ static void test_limits(void **state)
     hw_books_done(&b);
 }
 
+static double variance_at(uint64_t alloc_size, uint64_t sample_size, uint32_t doublings)
+{
+    struct hw_books b;
+    char name[HW_HEAP_NAME_MAX] = "libc.malloc";
+    const char none[HW_HEAP_NAME_MAX] = "";
+    struct hw_books_alloc a = {.sample_id = 8,
+                               .alloc_size = alloc_size,
+                               .sample_size = sample_size,
+                               .heap_id = 1,
+                               .doublings = doublings};
+    hw_books_init(&b, false);
+    assert_int_equal(hw_books_announce(&b, 1, name, 4096), HW_OK);
+    assert_int_equal(hw_books_announce(&b, 1, none, 4 * 4096), HW_OK); /* the newest */
+    assert_int_equal(hw_books_alloc(&b, &a), HW_OK);
+    double variance = b.books[1]->cells.v[0].now.variance;
+    assert_int_equal(b.books[1]->live, sample_size);
+    assert_true(hw_books_free(&b, 8, 1, NULL));
+    assert_true(b.books[1]->cells.v[0].now.variance == 0);
+    assert_int_equal(b.books[1]->interval_bytes, 4 * 4096);
+    hw_books_done(&b);
+    return variance;
+}
+
+/* A thread that has not followed the newest interval yet says so, in front of it or behind. */
+static void test_own_interval(void **state)
+{
+    (void)state;
+    assert_true(variance_at(100, 4096, 0) == 4096.0 * 4096);
+    assert_true(variance_at(100, 4 * 4096, 2) == 4.0 * 4096 * 4 * 4096);
+    assert_true(variance_at(100, 8 * 4096, 3) == 8.0 * 4096 * 8 * 4096);
+    assert_true(variance_at(5000, 5000, 0) == 0); /* above its own interval: exact */
+    assert_true(variance_at(5000, 4 * 4096, 2) == 4.0 * 4096 * 4 * 4096);
+    assert_true(variance_at(20000, 20000, 2) == 0);
+    assert_true(variance_at(100, UINT64_C(1) << 40, HW_MAX_DOUBLINGS) > 0);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_twin), cmocka_unit_test(test_changes_add_up),
-             cmocka_unit_test(test_limits))
+             cmocka_unit_test(test_limits), cmocka_unit_test(test_own_interval))

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -20,7 +21,9 @@
 #include "base/error.h"
 #include "codec/pb.h"
 #include "config/config.h"
+#include "daemon/look.h"
 #include "daemon/recorder.h"
+#include "proc/pid.h"
 #include "schema/fields.h"
 #include "unwind/walk.h"
 
@@ -409,6 +412,8 @@ static void test_greedy_targets(void **state)
 
 /* ---- a file system that does not answer ---- */
 
+#define STRANGER 64001
+
 struct fuse_request {
     struct fuse_in_header h;
     char rest[1 << 17];
@@ -427,14 +432,17 @@ static void fuse_reply(int fd, const struct fuse_request *q, const void *body_of
     (void)!write(fd, out, h.len);
 }
 
+/* silent: to what is no answer given? */
+enum { TO_NOTHING, TO_ALL, TO_CLOSE };
+
 /* One file in the root, of which nothing can be read; until told to be silent. */
-static void serve_files(int fd, const volatile bool *silent)
+static void serve_files(int fd, const volatile uint8_t *silent)
 {
     static struct fuse_request q;
     struct fuse_attr file = {.ino = 2, .size = 65536, .mode = S_IFREG | 0755, .nlink = 1};
     struct fuse_attr root = {.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
     while (read(fd, &q, sizeof q) > 0) {
-        if (*silent)
+        if (*silent == TO_ALL || (*silent == TO_CLOSE && q.h.opcode == FUSE_FLUSH))
             continue;
         struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096};
         struct fuse_entry_out entry = {.nodeid = 2, .attr = file};
@@ -456,35 +464,46 @@ static void serve_files(int fd, const volatile bool *silent)
     _exit(0);
 }
 
+/* A file that we serve ourselves, open; -1 = no FUSE here. */
+static int open_served(int flags, volatile uint8_t *silent, pid_t *server)
+{
+    char path[128], options[128];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/fuse", served_dir);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", fd,
+             getuid(), getgid());
+    if (fd < 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        (mkdir(path, 0700) < 0 && errno != EEXIST) ||
+        mount("hw", path, "fuse", MS_NOSUID | MS_NODEV, options) < 0)
+        return -1;
+    *server = fork();
+    if (*server == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve_files(fd, silent);
+    }
+    close(fd);
+    snprintf(path, sizeof path, "%s/fuse/f", served_dir);
+    return open(path, flags | O_CLOEXEC);
+}
+
+static volatile uint8_t *shared_flag(void)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
 /* Executes a file that it serves itself. */
 static void silent_files_client(int unused)
 {
-    char path[128], options[128], said = 'n';
+    char said = 'n';
     (void)unused;
-    volatile bool *silent =
-        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    snprintf(path, sizeof path, "%s/fuse", served_dir);
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, getuid(),
-             getgid());
-    if (fd >= 0 && unshare(CLONE_NEWNS) == 0 &&
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-        (mkdir(path, 0700) == 0 || errno == EEXIST) &&
-        mount("hw", path, "fuse", MS_NOSUID | MS_NODEV, options) == 0) {
-        pid_t server = fork();
-        if (server == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            serve_files(fd, silent);
-        }
-        close(fd);
-        snprintf(path, sizeof path, "%s/fuse/f", served_dir);
-        int file = open(path, O_RDONLY | O_CLOEXEC);
-        if (file >= 0 &&
-            mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) != MAP_FAILED)
-            said = 'y';
-        close(file); /* its end would wait for an answer, too */
-        *silent = true;
-    }
+    volatile uint8_t *silent = shared_flag();
+    pid_t server;
+    int file = open_served(O_RDONLY, silent, &server);
+    if (file >= 0 && mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) != MAP_FAILED)
+        said = 'y';
+    close(file); /* its end would wait for an answer, too */
+    *silent = TO_ALL;
     if (write(served_done[1], &said, 1) != 1 || said == 'n')
         _exit(1);
     struct hw_ring_writer w;
@@ -520,6 +539,331 @@ static void test_files_that_do_not_answer(void **state)
         skip(); /* no FUSE here */
 }
 
+/* Executes such a file twice: the second descriptor of it is closed at once. */
+static void close_client(int unused)
+{
+    (void)unused;
+    volatile uint8_t *silent = shared_flag();
+    pid_t server = -1;
+    struct hw_ring_writer w;
+    int file = open_served(O_RDONLY, silent, &server);
+    for (int i = 0; i < 2 && file >= 0; i++)
+        if (mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED)
+            server = -1;
+    *silent = TO_CLOSE;
+    if (server > 0)
+        (void)served_shake_hands(&w);
+    if (write(served_done[1], &server, sizeof server) != sizeof server)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_close_that_does_not_answer(void **state)
+{
+    (void)state;
+    pid_t server = -1;
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = served_record(only_ours(), out);
+    assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
+    pid_t bad = served_run(close_client, 0);
+    assert_int_equal(read(served_done[0], &server, sizeof server), sizeof server);
+    bool lives = server <= 0 || served_hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_CONNECTED, bad);
+    served_tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+    lives = lives && served_hear(fd, HW_CTL_STATUS_REPLY, 0, 0);
+    served_tell(fd, HW_CTL_STOP, NULL, 0, -1);
+    lives = lives && served_hear(fd, HW_CTL_ENDED, 0, 0);
+    if (server > 0)
+        kill(server, SIGKILL); /* else nobody who waits for it could end */
+    served_end(bad);
+    close(fd);
+    close(out);
+    if (server <= 0)
+        skip(); /* no FUSE here, or not root */
+    assert_true(lives);
+}
+
+/* A stranger who wants his trace in a file that he serves himself: as output, and where no file
+ * belongs. */
+static void silent_output_client(int with_start)
+{
+    volatile uint8_t *silent = shared_flag();
+    pid_t server = -1;
+    int file = open_served(O_RDWR, silent, &server);
+    if (file < 0 || chmod(served_dir, 0711) < 0 || setresuid(STRANGER, STRANGER, STRANGER) < 0)
+        server = -1;
+    *silent = TO_ALL;
+    for (int i = 0; server > 0 && i < 5; i++) {
+        if (with_start)
+            (void)served_record("all: true", file);
+        else
+            served_tell(served_dial(served_consumer), HW_CTL_STATUS, NULL, 0, file);
+    }
+    if (write(served_done[1], &server, sizeof server) != sizeof server)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_output_that_does_not_answer(void **state)
+{
+    (void)state;
+    pid_t server = 1;
+    for (int with_start = 0; with_start < 2 && server > 0; with_start++) {
+        pid_t bad = served_run(silent_output_client, with_start);
+        assert_int_equal(read(served_done[0], &server, sizeof server), sizeof server);
+        int fd = served_dial(served_consumer);
+        served_tell(fd, HW_CTL_STATUS, NULL, 0, -1);
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int answered = poll(&p, 1, 20000);
+        close(fd);
+        if (server > 0)
+            kill(server, SIGKILL); /* else nobody who waits for it could end */
+        served_end(bad);
+        assert_int_equal(answered, 1);
+    }
+    if (server <= 0)
+        skip(); /* no FUSE here, or not root */
+}
+
+/* ---- a look before attaching that does not come back ---- */
+
+/* What it has for its C library it serves itself. */
+static void silent_library_client(int unused)
+{
+    char path[128];
+    (void)unused;
+    volatile uint8_t *silent = shared_flag();
+    pid_t server = -1;
+    int file = open_served(O_RDONLY, silent, &server);
+    snprintf(path, sizeof path, "%s/fuse/libc.so.6", served_dir);
+    close(file);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    /* Above the real one, since the last one counts. */
+    void *at = (void *)(((uintptr_t)&path - (UINT64_C(1) << 30)) & ~UINT64_C(4095));
+    if (file < 0 || mmap(at, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file,
+                         0) == MAP_FAILED)
+        server = -1;
+    *silent = TO_ALL;
+    if (write(served_done[1], &server, sizeof server) != sizeof server)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_library_that_does_not_answer(void **state)
+{
+    (void)state;
+    char saved[2][100];
+    pid_t server = -1;
+    int out = memfd_create("out", MFD_CLOEXEC);
+    memcpy(saved[0], served_producer, sizeof served_producer);
+    memcpy(saved[1], served_consumer, sizeof served_consumer);
+    snprintf(served_producer, sizeof served_producer, "%s/producer4", served_dir);
+    snprintf(served_consumer, sizeof served_consumer, "%s/consumer4", served_dir);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct hw_error err;
+        struct hw_recorder_options o = {.controller_fd = -1,
+                                        .producer_socket = served_producer,
+                                        .consumer_socket = served_consumer,
+                                        .cache_dir = served_dir,
+                                        .library = "/nothing-is-there"};
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exit(hw_recorder_run(&o, &err) < 0);
+    }
+    pid_t bad = served_run(silent_library_client, 0);
+    assert_int_equal(read(served_done[0], &server, sizeof server), sizeof server);
+    int fd = served_record(only_ours(), out);
+    assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
+    bool told = server <= 0 || served_hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_FAILED, bad);
+    print_message("%s\n", served_body + sizeof(struct hw_control_target_state));
+    if (server > 0)
+        kill(server, SIGKILL); /* else nobody who waits for it could end */
+    served_end(bad);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    close(fd);
+    close(out);
+    memcpy(served_producer, saved[0], sizeof served_producer);
+    memcpy(served_consumer, saved[1], sizeof served_consumer);
+    if (server <= 0)
+        skip(); /* no FUSE here, or not root */
+    assert_true(told);
+}
+
+/* ---- a socket's name that a target tells ---- */
+
+static void idle_client(int uid)
+{
+    if (setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
+        _exit(1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with the user */
+    if (write(served_done[1], "", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static struct hw_look_who who_is(struct hw_pid *p, pid_t pid, uint32_t uid)
+{
+    assert_int_equal(hw_pid_open(pid, p, NULL), HW_OK);
+    return hw_look_at(p, uid);
+}
+
+/* The way to it leads through a file system that the target serves, or over a door that is closed
+ * to its user. */
+static void test_names_of_sockets(void **state)
+{
+    (void)state;
+    char name[108];
+    pid_t server = -1, bad = served_run(silent_library_client, 0);
+    struct hw_looker *l;
+    struct hw_pid p;
+    int32_t holder;
+    assert_int_equal(read(served_done[0], &server, sizeof server), sizeof server);
+    if (server <= 0) {
+        served_end(bad);
+        skip(); /* no FUSE here, or not root */
+    }
+    assert_int_equal(hw_looker_new(&l), HW_OK);
+    struct hw_look_who who = who_is(&p, bad, STRANGER);
+    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 1);
+    assert_int_equal(holder, served_pid);
+    snprintf(name, sizeof name, "/proc/%d/root%s/fuse/socket", bad, served_dir);
+    int rc = hw_look_listens(l, who, name, &holder);
+    kill(server, SIGKILL); /* else nobody who waits for it could end */
+    hw_pid_done(&p);
+    served_end(bad);
+    assert_int_equal(rc, HW_ETIMEOUT);
+    bad = served_run(idle_client, STRANGER);
+    served_wait_until_done();
+    who = who_is(&p, bad, STRANGER);
+    assert_int_equal(chmod(served_dir, 0700), 0);
+    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 0);
+    assert_int_equal(chmod(served_dir, 0711), 0);
+    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 1);
+    hw_pid_done(&p);
+    served_end(bad);
+    hw_looker_free(l);
+}
+
+/* ---- jobs that do not come back ---- */
+
+#define MANY 12 /* of a user; he has places for eight */
+
+/* The library lies where it can be found, but its opening is never answered: counted in *opens. */
+static void serve_library(int fd, volatile int *opens)
+{
+    static struct fuse_request q;
+    struct fuse_attr file = {.ino = 2, .size = 65536, .mode = S_IFREG | 0755, .nlink = 1};
+    struct fuse_attr root = {.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
+    while (read(fd, &q, sizeof q) > 0) {
+        struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096};
+        struct fuse_entry_out entry = {
+            .nodeid = 2, .attr = file, .attr_valid = 60, .entry_valid = 60};
+        struct fuse_attr_out attr = {.attr = q.h.nodeid == 1 ? root : file, .attr_valid = 60};
+        if (q.h.opcode == FUSE_INIT)
+            fuse_reply(fd, &q, &init, sizeof init);
+        else if (q.h.opcode == FUSE_LOOKUP)
+            fuse_reply(fd, &q, &entry, sizeof entry);
+        else if (q.h.opcode == FUSE_GETATTR)
+            fuse_reply(fd, &q, &attr, sizeof attr);
+        else if (q.h.opcode == FUSE_OPEN)
+            (*opens)++;
+        else
+            fuse_reply(fd, &q, NULL, q.h.opcode == FUSE_ACCESS ? 0 : 1);
+    }
+    _exit(0);
+}
+
+static void recorder_with_library(volatile int *opens)
+{
+    char path[128], options[128];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/fuse", served_dir);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+    if (fd < 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        (mkdir(path, 0700) < 0 && errno != EEXIST) ||
+        mount("hw", path, "fuse", MS_NOSUID | MS_NODEV, options) < 0)
+        exit(77);
+    pid_t server = fork();
+    if (server == 0)
+        serve_library(fd, opens);
+    close(fd);
+    *(volatile pid_t *)(opens + 1) = server;
+    snprintf(path, sizeof path, "%s/fuse/lib.so", served_dir);
+    struct hw_error err;
+    struct hw_recorder_options o = {.controller_fd = -1,
+                                    .producer_socket = served_producer,
+                                    .consumer_socket = served_consumer,
+                                    .cache_dir = served_dir,
+                                    .library = path};
+    int rc = hw_recorder_run(&o, &err);
+    *(volatile int *)(opens + 2) = 1; /* it came so far; what waits in it ends with the server */
+    exit(rc < 0);
+}
+
+static bool becomes(volatile int *what, int least)
+{
+    for (int i = 0; i < 2000 && *what < least; i++)
+        usleep(10000);
+    return *what >= least;
+}
+
+/* Processes of two users keep all places; the third user's is attached to nevertheless, and the
+ * recorder ends. */
+static void test_jobs_that_do_not_come_back(void **state)
+{
+    (void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    skip(); /* the clients are this program: nobody attaches to a sanitizer's */
+#endif
+    char saved[2][100];
+    pid_t bad[2 * MANY + 1];
+    volatile int *opens = (volatile int *)shared_flag();
+    int status = 0, out = memfd_create("out", MFD_CLOEXEC), n = 0;
+    memcpy(saved[0], served_producer, sizeof served_producer);
+    memcpy(saved[1], served_consumer, sizeof served_consumer);
+    snprintf(served_producer, sizeof served_producer, "%s/producer5", served_dir);
+    snprintf(served_consumer, sizeof served_consumer, "%s/consumer5", served_dir);
+    pid_t pid = geteuid() == 0 ? fork() : -1;
+    if (pid == 0)
+        recorder_with_library(opens);
+    while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0 && access(served_consumer, F_OK) < 0)
+        usleep(1000);
+    if (pid < 0 || access(served_consumer, F_OK) < 0)
+        skip(); /* no FUSE here, or not root */
+    for (; n < 2 * MANY; n++)
+        bad[n] = served_run(idle_client, STRANGER + n / MANY);
+    for (int i = 0; i < n; i++)
+        served_wait_until_done();
+    int fd = served_record(only_ours(), out);
+    bool can = fd >= 0 && served_hear(fd, HW_CTL_STARTED, 0, 0);
+    bool full = can && becomes(opens, 16);
+    int of_two = *opens;
+    bad[n++] = served_run(idle_client, STRANGER + 2);
+    served_wait_until_done();
+    int again = served_record(only_ours(), out);
+    bool third = becomes(opens, 17);
+    kill(pid, SIGTERM);
+    bool ended = becomes(opens + 2, 1);
+    kill(opens[1], SIGKILL); /* who waits gets an error then */
+    waitpid(pid, &status, 0);
+    while (n > 0)
+        served_end(bad[--n]);
+    close(fd);
+    close(again);
+    close(out);
+    memcpy(served_producer, saved[0], sizeof served_producer);
+    memcpy(served_consumer, saved[1], sizeof served_consumer);
+    assert_true(can && full);
+    assert_int_equal(of_two, 16);
+    assert_true(third);
+    assert_true(ended);
+}
+
 int main(int argc, char **argv)
 {
     size_t n = strlen(argv[0]);
@@ -534,6 +878,11 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_quota_of_a_user),
                                        cmocka_unit_test(test_maps_are_not_read_for_ever),
                                        cmocka_unit_test(test_greedy_targets),
-                                       cmocka_unit_test(test_files_that_do_not_answer)};
+                                       cmocka_unit_test(test_files_that_do_not_answer),
+                                       cmocka_unit_test(test_output_that_does_not_answer),
+                                       cmocka_unit_test(test_close_that_does_not_answer),
+                                       cmocka_unit_test(test_library_that_does_not_answer),
+                                       cmocka_unit_test(test_names_of_sockets),
+                                       cmocka_unit_test(test_jobs_that_do_not_come_back)};
     return cmocka_run_group_tests(tests, served_start, served_stop);
 }

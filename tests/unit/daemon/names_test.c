@@ -26,6 +26,11 @@ static void test_names(void **state)
         {"a-name-longer-than-15", LINE("zygote"), "a-name-longer-t", "zygote", true},
         {"a-name-longer-than-15", LINE("zygote"), "a-name-longer", "zygote", false},
         {"server: worker", LINE("server: worker\0\0\0"), "server", "server", true},
+        {"redis-server", LINE("redis-server *:6379"), "redis-server", "redis-check-rdb", true},
+        {"redis*", LINE("/usr/bin/redis-server *:6379"), "redis-server", "redis-check-rdb", true},
+        {"nginx", LINE("nginx: worker process"), "nginx", "nginx", true},
+        {"worker", LINE("nginx: worker process"), "nginx", "nginx", false},
+        {"/usr/bin/nginx", LINE("/usr/sbin/nginx -g x"), "nginx", "nginx", false},
         {"server", "", 0, "server", "", false}, /* a kernel thread */
         {"", LINE("x"), "", "x", false},
     };

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,9 @@ static void test_table(void **state)
                           .debuggable = {debuggable, 1, 1},
                           .critical = {critical, 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct hw_asking a = {.policy = &p, .launched = rows[i].launched};
         struct hw_proc_status st = {.uid = rows[i].uid, .euid = rows[i].uid};
-        enum hw_program what = hw_program_of(&a, &st, rows[i].exe, rows[i].cgroup);
+        enum hw_program what =
+            hw_program_of(&p, rows[i].launched, &st, rows[i].exe, rows[i].cgroup);
         if (what != rows[i].what)
             fail_msg("%s: %d, not %d", rows[i].exe, what, rows[i].what);
         for (int m = 0; m < HW_MACHINE_COUNT; m++)
@@ -105,7 +106,7 @@ static void test_first(void **state)
 }
 
 /* A child that waits, under a name of its own. */
-static pid_t child_named(const char *name, int *keep)
+static pid_t child_of(const char *name, uint32_t uid, int *keep)
 {
     int go[2], ready[2];
     char c = 0;
@@ -117,6 +118,9 @@ static pid_t child_named(const char *name, int *keep)
         close(go[1]);
         pid = fork();
         if (pid == 0) {
+            if (uid && (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
+                _exit(1);
+            (void)prctl(PR_SET_DUMPABLE, 1); /* as after an exec */
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
             int fd = open("/proc/self/comm", O_WRONLY);
             (void)!write(fd, name, strlen(name));
@@ -136,14 +140,28 @@ static pid_t child_named(const char *name, int *keep)
     return pid;
 }
 
-static int ask(const struct hw_asking *a, pid_t pid, uint32_t uid, char text[HW_ERROR_TEXT_MAX])
+static pid_t child_named(const char *name, int *keep)
+{
+    return child_of(name, 0, keep);
+}
+
+/* With root's rights where it is root; its process does not exist. */
+static struct hw_asking asking_of(uint32_t uid, const struct hw_policy *p)
+{
+    struct hw_asking a = {.policy = p};
+    hw_asker_self(&a.who);
+    a.who.uid = a.who.gid = uid;
+    a.who.capabilities = uid == 0 ? UINT64_MAX : 0;
+    return a;
+}
+
+static int ask(const struct hw_asking *a, pid_t pid, char text[HW_ERROR_TEXT_MAX])
 {
     struct hw_pid p;
     struct hw_proc_status st;
     struct hw_error err = {0};
     assert_int_equal(hw_pid_open(pid, &p, NULL), 0);
     assert_int_equal(hw_proc_status(p.dir, &st), 0);
-    st.uid = st.euid = uid;
     int rc = hw_permission_profile(a, &p, &st, &err);
     hw_pid_done(&p);
     (void)snprintf(text, HW_ERROR_TEXT_MAX, "%s", err.text);
@@ -160,23 +178,47 @@ static void test_users_and_names(void **state)
                  {0, 1000, false, true},    {0, 1000, true, false},     {0, 0, true, true}};
     int keep;
     char text[HW_ERROR_TEXT_MAX], *never[] = {"vault*"};
-    pid_t pid = child_named("vault-7", &keep);
+    if (geteuid() != 0) {
+        print_message("not root: no processes of other users\n");
+        skip();
+    }
     for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
         struct hw_policy p = {.machine = HW_MACHINE_DEVELOPER, .root_own = users[i].root_own};
-        struct hw_asking a = {.uid = users[i].who, .policy = &p};
-        int rc = ask(&a, pid, users[i].target, text);
+        struct hw_asking a = asking_of(users[i].who, &p);
+        int rc = ask(&a, child_of("a-tool", users[i].target, &keep), text);
+        close(keep);
         if (rc != (users[i].may ? HW_OK : HW_EPERM) || (rc < 0) != (text[0] != '\0'))
             fail_msg("user %u profiles %u's: %d %s", users[i].who, users[i].target, rc, text);
     }
     /* Never means never: on an open machine, for root, for what the recording started. */
     struct hw_policy p = {.machine = HW_MACHINE_OPEN, .never = {never, 1, 1}};
-    struct hw_asking a = {.policy = &p, .launched = true};
-    assert_int_equal(ask(&a, pid, 0, text), HW_EPERM);
+    pid_t pid = child_named("vault-7", &keep);
+    struct hw_asking a = asking_of(0, &p);
+    a.all_launched = true;
+    assert_int_equal(ask(&a, pid, text), HW_EPERM);
     assert_non_null(strstr(text, "the policy never lets"));
     p = (struct hw_policy){.machine = HW_MACHINE_PRODUCTION};
-    a = (struct hw_asking){.policy = &p};
-    assert_int_equal(ask(&a, pid, 0, text), HW_EPERM);
+    a = asking_of(0, &p);
+    assert_int_equal(ask(&a, pid, text), HW_EPERM);
     assert_non_null(strstr(text, "production machine"));
+    /* What the recording has started, it and what is below, is recorded there, too. */
+    struct hw_pid root;
+    assert_int_equal(hw_pid_open(pid, &root, NULL), 0);
+    a.root = (struct hw_relative){pid, root.start_ticks};
+    assert_int_equal(ask(&a, pid, text), HW_OK);
+    a.root.start_ticks++; /* another process with the same number */
+    assert_int_equal(ask(&a, pid, text), HW_EPERM);
+    a.root = (struct hw_relative){getpid(), 0};
+    struct hw_pid self;
+    assert_int_equal(hw_pid_open(getpid(), &self, NULL), 0);
+    a.root.start_ticks = self.start_ticks;
+    assert_int_equal(ask(&a, pid, text), HW_OK); /* its grandchild */
+    a.root = (struct hw_relative){pid, root.start_ticks};
+    int keep_other;
+    assert_int_equal(ask(&a, child_named("other", &keep_other), text), HW_EPERM);
+    close(keep_other);
+    hw_pid_done(&root);
+    hw_pid_done(&self);
     close(keep);
 }
 
@@ -187,20 +229,49 @@ static void test_above(void **state)
     int keep, keep_other;
     struct hw_policy p = {.machine = HW_MACHINE_OPEN};
     struct hw_asking a;
+    struct hw_asker self;
+    hw_asker_self(&self);
     pid_t child = child_named("command", &keep), other = child_named("other", &keep_other);
-    hw_asking_init(&a, 0, child, /* launched = */ true, &p);
-    assert_int_equal(ask(&a, 1, 0, text), HW_EPERM);
-    assert_int_equal(ask(&a, getpid(), 0, text), HW_EPERM);
-    assert_int_equal(ask(&a, getppid(), 0, text), getppid() > 0 ? HW_EPERM : HW_OK);
-    assert_int_equal(ask(&a, child, 0, text), HW_EPERM);
-    assert_int_equal(ask(&a, other, 0, text), HW_OK);
+    hw_asking_init(&a, &self, child, &p);
+    assert_int_equal(ask(&a, 1, text), HW_EPERM);
+    assert_int_equal(ask(&a, getpid(), text), HW_EPERM);
+    assert_int_equal(ask(&a, getppid(), text), getppid() > 0 ? HW_EPERM : HW_OK);
+    assert_int_equal(ask(&a, child, text), HW_EPERM);
+    assert_int_equal(ask(&a, other, text), HW_OK);
+    /* What works for the recorder, also behind a process in between. */
+    int keep_worker;
+    assert_int_equal(ask(&a, child_named("heapprofd-allow", &keep_worker), text), HW_EPERM);
+    assert_non_null(strstr(text, "its worker"));
+    close(keep_worker);
     /* Another process with the same number is another process. */
     for (size_t i = 0; i < a.above.n; i++)
         a.above.v[i].start_ticks++;
-    assert_int_equal(ask(&a, child, 0, text), HW_OK);
+    assert_int_equal(ask(&a, child, text), HW_OK);
     hw_asking_done(&a);
     close(keep);
     close(keep_other);
+}
+
+/* One that has ended and was not waited for has no memory that it could have closed. */
+static void test_ended(void **state)
+{
+    (void)state;
+    int keep;
+    struct hw_error err = {0};
+    struct hw_proc_status st;
+    struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
+    struct hw_asking a = asking_of(geteuid() + 1, &policy); /* who may not profile it */
+    pid_t pid = child_named("short", &keep);
+    struct hw_pid p;
+    assert_int_equal(hw_pid_open(pid, &p, NULL), 0);
+    kill(pid, SIGKILL);
+    struct pollfd end = {.fd = p.pidfd, .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 60000), 1);
+    assert_int_equal(hw_proc_status(p.dir, &st), 0);
+    assert_int_equal(hw_permission_profile(&a, &p, &st, &err), HW_EGONE);
+    assert_non_null(strstr(err.text, "has ended"));
+    hw_pid_done(&p);
+    close(keep);
 }
 
 static void test_who_records(void **state)
@@ -327,5 +398,5 @@ static void test_selinux(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(test_table), cmocka_unit_test(test_first),
              cmocka_unit_test(test_users_and_names), cmocka_unit_test(test_above),
-             cmocka_unit_test(test_who_records), cmocka_unit_test(test_policy_file),
-             cmocka_unit_test(test_selinux))
+             cmocka_unit_test(test_ended), cmocka_unit_test(test_who_records),
+             cmocka_unit_test(test_policy_file), cmocka_unit_test(test_selinux))

@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -233,6 +234,25 @@ static void test_end_is_heard_behind_unread_news(void **state)
     close(out);
 }
 
+static void stay(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Gives -1 without the right to choose a number. */
+static pid_t run_as(void (*fn)(void), pid_t number)
+{
+    struct clone_args a = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = 1};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof a);
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
+    fn();
+    _exit(0);
+}
+
 /* A process that ended left its connection to a child; another one has its number by now. */
 static void test_number_used_again(void **state)
 {
@@ -262,12 +282,7 @@ static void test_number_used_again(void **state)
     }
     close(report[1]);
     waitpid(first, NULL, 0);
-    struct clone_args a = {
-        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&first, .set_tid_size = 1};
-    pid_t second = (pid_t)syscall(SYS_clone3, &a, sizeof a);
-    if (second == 0)
-        for (;;)
-            pause();
+    pid_t second = run_as(stay, first);
     assert_int_equal(write(served_done[1], "", 1), 1);
     char c = 0;
     assert_int_equal(read(report[0], &c, 1), 1);
@@ -279,6 +294,93 @@ static void test_number_used_again(void **state)
     close(out);
     close(report[0]);
     served_wait_for_no_session();
+}
+
+static struct hw_welcome greet(void)
+{
+    struct hw_welcome w = {0};
+    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
+                         .version = HW_WIRE_VERSION,
+                         .arch = HW_ARCH_HERE,
+                         .flags = HW_HELLO_STARTUP};
+    int s = served_dial(served_producer);
+    if (send(s, &h, sizeof h, 0) != sizeof h || recv(s, &w, sizeof w, 0) != sizeof w)
+        _exit(1);
+    return w;
+}
+
+static void greet_and_tell(void)
+{
+    char c = (char)('0' + greet().status);
+    _exit(write(served_done[1], &c, 1) != 1);
+}
+
+static void stay_for(int unused)
+{
+    (void)unused;
+    stay();
+}
+
+/* Who asked for a number meant the process that had it then, not one that has it later. */
+static void test_later_process_of_that_number(void **state)
+{
+    (void)state;
+    char options[40], c = 0;
+    pid_t first = served_run(stay_for, 0);
+    int out = memfd_create("out", MFD_CLOEXEC);
+    (void)snprintf(options, sizeof options, "pid: %d", first);
+    int fd = served_record(options, out);
+    assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
+    served_end(first);
+    pid_t second = run_as(greet_and_tell, first);
+    if (second > 0) {
+        assert_int_equal(read(served_done[0], &c, 1), 1);
+        assert_int_equal(c, '0' + HW_WELCOME_WAIT);
+        served_end(second);
+    }
+    close(fd);
+    close(out);
+    served_wait_for_no_session();
+    if (second < 0)
+        skip();
+}
+
+/* Waits at the service, and leaves that connection to a child. */
+static void leave_connection(int unused)
+{
+    (void)unused;
+    if (greet().status != HW_WELCOME_WAIT)
+        _exit(1);
+    pid_t keeper = fork();
+    if (keeper != 0)
+        _exit(write(served_done[1], &keeper, sizeof keeper) != sizeof keeper);
+    alarm(60); /* PDEATHSIG would be of the parent that ends now */
+    stay();
+}
+
+/* Such a connection hides nobody from the recorder: of a process that has its number by now it says
+ * what is with that one (here there is no library to attach with). */
+static void test_number_of_a_connection(void **state)
+{
+    (void)state;
+    char options[40];
+    pid_t keeper, first = served_run(leave_connection, 0);
+    assert_int_equal(waitpid(first, NULL, 0), first);
+    assert_int_equal(read(served_done[0], &keeper, sizeof keeper), sizeof keeper);
+    pid_t second = run_as(stay, first);
+    if (second > 0) {
+        int out = memfd_create("out", MFD_CLOEXEC);
+        (void)snprintf(options, sizeof options, "pid: %d", second);
+        int fd = served_record(options, out);
+        assert_true(served_hear(fd, HW_CTL_TARGET_STATE, HW_TARGET_FAILED, second));
+        served_end(second);
+        close(fd);
+        close(out);
+        served_wait_for_no_session();
+    }
+    kill(keeper, SIGKILL);
+    if (second < 0)
+        skip();
 }
 
 /* The workers' parent is busy, here: stopped. The recorder's end does not wait for it. */
@@ -310,6 +412,55 @@ static void test_started_is_later_than_the_start(void **state)
     }
 }
 
+/* A forked child that asks, waits for nothing and ends. */
+static void hasty_child(int unused)
+{
+    (void)unused;
+    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
+                         .version = HW_WIRE_VERSION,
+                         .arch = HW_ARCH_HERE,
+                         .flags = HW_HELLO_FORKED};
+    int fd = served_dial(served_producer);
+    _exit(fd < 0 || send(fd, &h, sizeof h, 0) != sizeof h);
+}
+
+/* The kernel keeps fewer waiting at a socket when it is told so. */
+static int most_that_wait(int wanted)
+{
+    int most = 0;
+    FILE *f = fopen("/proc/sys/net/core/somaxconn", "re");
+    if (f && fscanf(f, "%d", &most) != 1)
+        most = 0;
+    if (f)
+        fclose(f);
+    return most > 0 && most < wanted ? most : wanted;
+}
+
+/* What waits unread when the session is told to end belongs to it: every child is counted. */
+static void test_children_before_the_end(void **state)
+{
+    (void)state;
+    const int n = most_that_wait(600); /* more than are accepted, or heard, in one turn */
+    int out = memfd_create("out", MFD_CLOEXEC);
+    int fd = served_record("all: true", out);
+    assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
+    kill(served_pid, SIGSTOP);
+    for (int i = 0; i < n; i++) {
+        int status = -1;
+        pid_t pid = served_run(hasty_child, 0);
+        assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    served_tell(fd, HW_CTL_STOP, NULL, 0, -1);
+    kill(served_pid, SIGCONT);
+    assert_true(served_hear(fd, HW_CTL_ENDED, 0, 0));
+    struct hw_control_ended e;
+    memcpy(&e, served_body, sizeof e);
+    assert_int_equal(e.n_missed, n);
+    close(fd);
+    close(out);
+    served_wait_for_no_session();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_disk),
@@ -320,7 +471,10 @@ int main(void)
                                        cmocka_unit_test(test_file_size_limit),
                                        cmocka_unit_test(test_end_is_heard_behind_unread_news),
                                        cmocka_unit_test(test_number_used_again),
+                                       cmocka_unit_test(test_later_process_of_that_number),
+                                       cmocka_unit_test(test_number_of_a_connection),
                                        cmocka_unit_test(test_workers_stop_at_once),
+                                       cmocka_unit_test(test_children_before_the_end),
                                        cmocka_unit_test(test_started_is_later_than_the_start)};
     return cmocka_run_group_tests(tests, served_start, served_stop);
 }

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/map64.h"
 #include "elf/elf.h"
+#include "elf/image.h"
 
 static const char *const paths[] = {"/lib/x86_64-linux-gnu/libc.so.6",
                                     "/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/bin/python3.11",
@@ -73,7 +74,7 @@ static void identity_is_what_the_loader_mapped(void **state)
     assert_memory_equal(info.build_id, id, n);
     assert_true(info.has_interp && info.has_dynamic && info.has_symtab && info.has_eh_frame);
     assert_false(info.is_go);
-    assert_false(info.defines_malloc && !info.is_asan);
+    assert_false(info.defines_malloc && !info.is_sanitized);
     /* Our own functions: static ones are in .symtab only. */
     uint64_t start, va = (uint64_t)(uintptr_t)identity_is_what_the_loader_mapped - l.base;
     const char *name = hw_elf_function_at(e, va + 5, &start);
@@ -213,7 +214,81 @@ static void damaged_files_never_crash(void **state)
     }
 }
 
+/* A table of n sections behind the header, of which section 0 tells the numbers (e_shnum 0, or
+ * SHN_XINDEX); the last one is the table of names. */
+static int many_sections(uint64_t n, uint64_t says, uint32_t names, uint16_t shnum)
+{
+    static const char text[] = "\0.last";
+    int fd = memfd_create("elf", MFD_CLOEXEC);
+    Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                    .e_type = ET_DYN,
+                    .e_machine = EM_X86_64,
+                    .e_version = EV_CURRENT,
+                    .e_phoff = sizeof h,
+                    .e_shoff = 4096,
+                    .e_ehsize = sizeof h,
+                    .e_phentsize = sizeof(Elf64_Phdr),
+                    .e_phnum = 1,
+                    .e_shentsize = sizeof(Elf64_Shdr),
+                    .e_shnum = shnum,
+                    .e_shstrndx = SHN_XINDEX};
+    Elf64_Phdr p = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = 4096, .p_memsz = 4096};
+    Elf64_Shdr zero = {.sh_size = says, .sh_link = names};
+    Elf64_Shdr last = {.sh_name = 1, .sh_type = SHT_STRTAB, .sh_size = sizeof text};
+    last.sh_offset = 4096 + n * sizeof zero;
+    assert_int_equal(ftruncate(fd, (off_t)(last.sh_offset + sizeof text)), 0);
+    assert_int_equal(pwrite(fd, &h, sizeof h, 0), sizeof h);
+    assert_int_equal(pwrite(fd, &p, sizeof p, sizeof h), sizeof p);
+    assert_int_equal(pwrite(fd, &zero, sizeof zero, 4096), sizeof zero);
+    assert_int_equal(pwrite(fd, &last, sizeof last, (off_t)(last.sh_offset - sizeof last)),
+                     sizeof last);
+    assert_int_equal(pwrite(fd, text, sizeof text, (off_t)last.sh_offset), sizeof text);
+    return fd;
+}
+
+/* More sections than the header has room for; and numbers that no file can keep. */
+static void numbers_of_sections_in_section_zero(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n, says;
+        uint32_t names;
+        uint16_t shnum;
+        size_t found; /* sections; 0: as if it had none */
+        bool named;
+    } cases[] = {
+        {65500, 65500, 65499, 0, 65500, true},
+        {65500, 0, 65499, 65279, 65279, false},
+        {8, 8, 7, 0, 8, true},
+        {8, 8, 8, 0, 8, false},
+        {8, 8, UINT32_MAX, 0, 8, false},
+        {8, 0, 0, 0, 0, false},
+        {70000, 70000, 69999, 0, 0, false},
+        {8, 1000, 7, 0, 0, false},
+        {8, UINT64_C(1) << 58, 7, 0, 0, false},
+        {8, UINT64_MAX, 7, 0, 0, false},
+        {8, UINT64_C(0x400000000000008), 7, 0, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hw_image img;
+        hw_autofd int fd = many_sections(cases[i].n, cases[i].says, cases[i].names, cases[i].shnum);
+        assert_int_equal(hw_image_open(&img, fd, NULL, 0, /* with_sections = */ true, NULL), 0);
+        if (img.n_sections != cases[i].found ||
+            (hw_image_find(&img, ".last") != NULL) != cases[i].named)
+            fail_msg("case %zu: %zu sections", i, img.n_sections);
+        hw_image_close(&img);
+        struct hw_elf *e;
+        struct hw_elf_info info;
+        if (hw_elf_open(fd, &e, NULL) < 0) /* elfutils reads it, too */
+            continue;
+        (void)hw_elf_get_info(e, &info, NULL);
+        (void)hw_elf_function_at(e, 100, NULL);
+        hw_elf_close(e);
+    }
+}
+
 HW_TEST_MAIN(cmocka_unit_test(identity_is_what_the_loader_mapped),
              cmocka_unit_test(libc_has_what_dlsym_finds),
              cmocka_unit_test(addresses_agree_with_twin),
-             cmocka_unit_test(damaged_files_never_crash))
+             cmocka_unit_test(damaged_files_never_crash),
+             cmocka_unit_test(numbers_of_sections_in_section_zero))

@@ -54,6 +54,46 @@ static void a_name_that_explodes_is_left_alone(void **state)
     free(text);
 }
 
+/* Nothing is printed while a pack is looked for through 2^60 pairs of the ones before. */
+static void a_name_that_only_takes_time_is_left_alone(void **state)
+{
+    (void)state;
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    enum { LEVELS = 60 };
+    char raw[1024];
+    size_t n = (size_t)snprintf(raw, sizeof raw, "_Z1fDp");
+    for (int i = 0; i < LEVELS; i++)
+        n += (size_t)snprintf(raw + n, sizeof raw - n, "1%cI", 'a' + i % 26);
+    n += (size_t)snprintf(raw + n, sizeof raw - n, "ii");
+    for (int i = LEVELS - 1; i < 2 * LEVELS - 2; i++) /* what has just been closed, again */
+        n += i < 36 ? (size_t)snprintf(raw + n, sizeof raw - n, "ES%c_", digits[i])
+                    : (size_t)snprintf(raw + n, sizeof raw - n, "ES%c%c_", digits[i / 36],
+                                       digits[i % 36]);
+    n += (size_t)snprintf(raw + n, sizeof raw - n, "E");
+    assert_null(hw_demangle_text(raw));
+    char *text = hw_demangle_text("_ZN5Cache6insertEi");
+    assert_non_null(text); /* nothing is left behind */
+    free(text);
+}
+
+/* D: an array whose key and element are both the one before, 70 times. */
+static void back_references_of_d_are_counted(void **state)
+{
+    (void)state;
+    char raw[1024];
+    size_t n = (size_t)snprintf(raw, sizeof raw, "_D1aF"), before = n;
+    n += (size_t)snprintf(raw + n, sizeof raw - n, "Hii");
+    for (int i = 0; i < 70; i++) {
+        size_t here = n;
+        raw[n++] = 'H';
+        for (int k = 0; k < 2; k++)
+            n += (size_t)snprintf(raw + n, sizeof raw - n, "Q%c", (char)('a' + (n - before)));
+        before = here;
+    }
+    (void)snprintf(raw + n, sizeof raw - n, "Zv");
+    assert_null(hw_demangle_text(raw));
+}
+
 static void deep_and_long_names_end(void **state)
 {
     (void)state;
@@ -93,7 +133,40 @@ static void cached_by_id(void **state)
     hw_strings_free(s);
 }
 
+/* A kilobyte of name makes eleven of text, and there may be any number of them. */
+static void all_together_are_limited(void **state)
+{
+    (void)state;
+    enum { NAMES = 30000, PART = 1000 };
+    struct hw_strings *s;
+    struct hw_demangler *d;
+    hw_str_id id;
+    size_t shown = 0;
+    char raw[PART + 64];
+    assert_int_equal(hw_strings_new(&s), 0);
+    assert_int_equal(hw_demangler_new(s, &d), 0);
+    size_t n = (size_t)snprintf(raw, sizeof raw, "_Z1f%d", PART);
+    memset(raw + n, 'a', PART);
+    memcpy(raw + n + PART, "S_S_S_S_S_S_S_S_S_S_", 21);
+    for (int i = 0; i < NAMES; i++) {
+        char digits[8];
+        snprintf(digits, sizeof digits, "%07d", i);
+        memcpy(raw + n + 1, digits, 7);
+        assert_int_equal(hw_strings_intern(s, hw_bytes_str(raw), &id), 0);
+        const char *text = hw_demangle(d, id);
+        shown += text[0] == 'f' ? strlen(text) : 0;
+        if (i == 0)
+            assert_in_range(strlen(text), 11 * PART, 11 * PART + 64);
+    }
+    assert_in_range(shown, 200u << 20, (256u << 20) + HW_DEMANGLE_MAX_OUT);
+    hw_demangler_free(d);
+    hw_strings_free(s);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(names_of_three_languages),
              cmocka_unit_test(what_is_not_mangled_stays),
              cmocka_unit_test(a_name_that_explodes_is_left_alone),
-             cmocka_unit_test(deep_and_long_names_end), cmocka_unit_test(cached_by_id))
+             cmocka_unit_test(a_name_that_only_takes_time_is_left_alone),
+             cmocka_unit_test(back_references_of_d_are_counted),
+             cmocka_unit_test(deep_and_long_names_end), cmocka_unit_test(cached_by_id),
+             cmocka_unit_test(all_together_are_limited))

@@ -91,14 +91,14 @@ static void csv(void **state)
     assert_string_equal(
         t, "id,parent,depth,function,module,self_space,self_objects,self_alloc_space,"
            "self_alloc_objects,total_space,total_objects,total_alloc_space,total_alloc_objects,"
-           "samples,space_error\r\n"
-           "0,,0,\"all\",\"\",0,0,0,0,208,3,258,4,3,0\r\n"
-           "1,0,1,\"main\",\"/bin/app\",0,0,0,0,208,3,258,4,3,0\r\n"
-           "2,1,2,\"a\\u{a}b\",\"/bin/app\",0,0,0,0,200,2,200,2,2,0\r\n"
-           "3,2,3,\"malloc\",\"/bin/app\",200,2,200,2,200,2,200,2,2,0\r\n"
-           "4,1,2,\"run\",\"/bin/app\",0,0,0,0,0,0,50,1,0,0\r\n"
-           "5,4,3,\"malloc\",\"/bin/app\",0,0,50,1,0,0,50,1,0,0\r\n"
-           "6,1,2,\"\"\"q\"\"\\u{1b}\",\"/bin/app\",8,1,8,1,8,1,8,1,1,0\r\n");
+           "samples,space_error,objects_error,alloc_space_error,alloc_objects_error\r\n"
+           "0,,0,\"all\",\"\",0,0,0,0,208,3,258,4,3,0,0,0,0\r\n"
+           "1,0,1,\"main\",\"/bin/app\",0,0,0,0,208,3,258,4,3,0,0,0,0\r\n"
+           "2,1,2,\"a\\u{a}b\",\"/bin/app\",0,0,0,0,200,2,200,2,2,0,0,0,0\r\n"
+           "3,2,3,\"malloc\",\"/bin/app\",200,2,200,2,200,2,200,2,2,0,0,0,0\r\n"
+           "4,1,2,\"run\",\"/bin/app\",0,0,0,0,0,0,50,1,0,0,0,0,0\r\n"
+           "5,4,3,\"malloc\",\"/bin/app\",0,0,50,1,0,0,50,1,0,0,0,0,0\r\n"
+           "6,1,2,\"\"\"q\"\"\\u{1b}\",\"/bin/app\",8,1,8,1,8,1,8,1,1,0,0,0,0\r\n");
     free(t);
 }
 

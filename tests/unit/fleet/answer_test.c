@@ -39,12 +39,13 @@ static void end(struct read *r)
 }
 
 static void put_sum(struct hw_strbuf *b, uint64_t stack, int64_t bytes, int64_t objects,
-                    double variance)
+                    double variance, double variance_objects)
 {
     put_u64(b, stack);
     put_u64(b, (uint64_t)bytes);
     put_u64(b, (uint64_t)objects);
     put_real(b, variance);
+    put_real(b, variance_objects);
 }
 
 /* 10 dumps of 5 processes: every sum by 10, every variance by 50. */
@@ -55,9 +56,9 @@ static void means(void **state)
     begin(&r);
     put_moments(canned_add(&r.canned, "any(ts)"), 10, 5);
     struct hw_strbuf *sums = canned_add(&r.canned, "sum(space)");
-    put_sum(sums, 7, 10000, 20, 5e6);
-    put_sum(sums, 8, 3000, 10, 0);
-    put_sum(sums, 9, 500, 5, 0); /* no frames in the store */
+    put_sum(sums, 7, 10000, 20, 5e6, 50);
+    put_sum(sums, 8, 3000, 10, 0, 0);
+    put_sum(sums, 9, 500, 10, 0, 200); /* no frames in the store */
     struct hw_strbuf *stacks = canned_add(&r.canned, "hash IN (7,8,9)");
     put_stack(stacks, 7, "main;work;leaf");
     put_stack(stacks, 7, "main;work;other"); /* a part not merged yet: the first stays */
@@ -69,6 +70,8 @@ static void means(void **state)
     assert_int_equal(r.view.moments.n, 1);
     assert_int_equal(r.view.moments.v[0].total.space, 1350);
     assert_true(fabs(r.view.moments.v[0].total.variance - 1e5) < 1);
+    assert_true(fabs(hw_value_error(&r.view.moments.v[0].total, HW_METRIC_OBJECTS, 4096) -
+                     2 * sqrt(250.0 / 50)) < 1e-4);
     assert_int_equal(r.view.interval_bytes, 4096);
     hw_values values = {0};
     assert_int_equal(hw_process_values(r.answer.p, &r.list, (hw_upid){0}, r.view.moments.v[0].ts_ns,
@@ -105,7 +108,7 @@ static void thirds_add_up(void **state)
     for (uint64_t i = 0; i < 1000; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "main;f%d", (int)i);
-        put_sum(sums, i, 100, 1, 0);
+        put_sum(sums, i, 100, 1, 900, 9);
         put_stack(stacks, i, name);
     }
     assert_int_equal(hw_fleet_get(&r.from, &r.where, HW_METRIC_ALLOC_SPACE, &r.answer, NULL), 0);
@@ -113,6 +116,9 @@ static void thirds_add_up(void **state)
     const struct hw_value *v = &r.view.moments.v[0].total;
     assert_true(llabs(v->alloc_objects - 333) <= 1);
     assert_true(llabs(v->alloc_space - 33333) <= 1);
+    /* 3 dumps, each with samples of its own: sums of variances by 9. */
+    assert_true(fabs(hw_value_error(v, HW_METRIC_ALLOC_SPACE, 4096) - 2 * sqrt(1e5)) < 0.1);
+    assert_true(fabs(hw_value_error(v, HW_METRIC_ALLOC_OBJECTS, 4096) - 2 * sqrt(1e3)) < 0.01);
     assert_int_equal(v->space, 0); /* what lives was not asked */
     assert_int_equal(v->objects, 0);
     end(&r);
@@ -125,9 +131,12 @@ static void put_step(struct hw_strbuf *b, uint32_t step, uint64_t stack, int64_t
     put_u64(b, stack);
     put_u64(b, (uint64_t)space);
     put_u64(b, (uint64_t)space / 10);
-    put_real(b, 0);
+    put_real(b, (double)space * 100);
+    put_real(b, (double)space / 100);
     put_u64(b, (uint64_t)alloc);
     put_u64(b, (uint64_t)alloc / 10);
+    put_real(b, (double)alloc * 100);
+    put_real(b, (double)alloc / 100);
 }
 
 static void steps(void **state)
@@ -155,12 +164,20 @@ static void steps(void **state)
     static const int64_t space[] = {1000, 2300, 4000}, ts_s[] = {0, 1000, 3000};
     /* What came is at least what is more; 5000 were asked for at the first step, … */
     static const int64_t alloc[] = {5000, 5000 + 2000 + 300, 5000 + 2000 + 300 + 2000};
+    /* At the last step more came than was asked for: that has the variance of what lives. */
+    static const double asked[] = {5000, 5000 + 2000 + 300, 5000 + 2000 + 300 + 4000};
     assert_int_equal(r.view.moments.n, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(r.view.moments.v[i].ts_ns, ts_s[i] * 1000000000);
         assert_int_equal(r.view.moments.v[i].total.space, space[i]);
         assert_int_equal(r.view.moments.v[i].total.objects, space[i] / 10);
-        assert_int_equal(r.view.moments.v[i].total.alloc_space, alloc[i]);
+        const struct hw_value *v = &r.view.moments.v[i].total;
+        assert_int_equal(v->alloc_space, alloc[i]);
+        /* 2 dumps of 1 process: of what lives by 2, of what was asked for by 1. */
+        assert_true(fabs(hw_value_variance(v, HW_METRIC_SPACE) - (double)space[i] * 100) < 1);
+        assert_true(fabs(hw_value_variance(v, HW_METRIC_OBJECTS) - (double)space[i] / 100) < 0.1);
+        assert_true(fabs(hw_value_variance(v, HW_METRIC_ALLOC_SPACE) - asked[i] * 100) < 1);
+        assert_true(fabs(hw_value_variance(v, HW_METRIC_ALLOC_OBJECTS) - asked[i] / 100) < 0.1);
     }
     struct hw_fleet_answer none;
     assert_int_equal(hw_fleet_get_steps(&r.from, &r.where, 1, &none, NULL), HW_ELIMIT);
@@ -176,7 +193,7 @@ static void damaged(void **state)
         begin(&r);
         put_moments(canned_add(&r.canned, "any(ts)"), 3, 1);
         struct hw_strbuf *sums = canned_add(&r.canned, "sum(space)");
-        put_sum(sums, 7, 100, 1, cut == 1 ? NAN : 0);
+        put_sum(sums, 7, 100, 1, cut == 1 ? NAN : 0, 0);
         struct hw_strbuf *stacks = canned_add(&r.canned, "hash IN");
         put_stack(stacks, 7, "main;work;leaf");
         if (cut == 2)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -122,6 +123,26 @@ static void test_entry(void **state)
     hw_entry_done(&e);
 }
 
+/* Rows that waited while the program was renewed have the columns of then. */
+static void older_entry(void **state)
+{
+    (void)state;
+    static const size_t columns[] = {0, 15, 16, 19, 20};
+    for (size_t i = 0; i < HW_ARRAY_LEN(columns); i++) {
+        struct hw_entry e = {.form = HW_STORE_CLICKHOUSE, .n_columns = columns[i]}, again = {0};
+        struct hw_strbuf file = {0};
+        assert_int_equal(hw_entry_pack(&e, &file, NULL), 0);
+        bool known = columns[i] == 0 || columns[i] == 16 || columns[i] == 19;
+        assert_int_equal(hw_entry_unpack(hw_bytes_of(file.p, file.n), &again, NULL),
+                         known ? HW_OK : HW_EFORMAT);
+        if (known)
+            assert_int_equal(again.n_columns, columns[i] ? columns[i] : 16);
+        hw_strbuf_done(&file);
+        hw_entry_done(&again);
+    }
+    assert_int_equal(hw_fleet_table_columns(HW_FLEET_SAMPLES), 19);
+}
+
 static void add(struct hw_spool *s, unsigned n, size_t bytes, int want)
 {
     struct hw_entry e = make_entry(n, bytes);
@@ -185,5 +206,34 @@ static void test_spool(void **state)
     remove_all(dir);
 }
 
+/* Whose spool it is, sends in our name, and could make an entry a link. */
+static void test_spool_of_others(void **state)
+{
+    char dir[] = "/tmp/hw.spool.XXXXXX";
+    struct hw_spool s;
+    struct hw_error err = {0};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_int_equal(hw_spool_open(&s, dir, 5000, &err), HW_EPERM);
+    assert_non_null(strstr(err.text, "chmod o-w"));
+    assert_int_equal(chmod(dir, 0700), 0);
+    if (geteuid() == 0) { /* else nothing can be given away */
+        assert_int_equal(chown(dir, 64001, 64001), 0);
+        assert_int_equal(hw_spool_open(&s, dir, 5000, &err), HW_EPERM);
+        assert_non_null(strstr(err.text, "user 64001"));
+        assert_int_equal(chown(dir, 0, 64001) | chmod(dir, 0770), 0);
+        assert_int_equal(hw_spool_open(&s, dir, 5000, &err), HW_EPERM);
+        assert_int_equal(chmod(dir, 0750), 0);
+    }
+    assert_int_equal(hw_spool_open(&s, dir, 5000, &err), HW_OK);
+    hw_spool_close(&s);
+    char lock[64];
+    (void)snprintf(lock, sizeof lock, "%s/lock", dir);
+    (void)unlink(lock);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_rows), cmocka_unit_test(test_base64),
-             cmocka_unit_test(test_entry), cmocka_unit_test(test_spool))
+             cmocka_unit_test(test_entry), cmocka_unit_test(older_entry),
+             cmocka_unit_test(test_spool), cmocka_unit_test(test_spool_of_others))

@@ -23,13 +23,17 @@
 #define F_DUMP(name)    HW_F_ProfilePacket_ProcessHeapSamples_##name
 #define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 
-enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 9, ROUNDS = 40 };
+enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 12, ROUNDS = 40 };
 
 static const uint32_t fields[N_FIELDS] = {
-    F_SAMPLE(callstack_id),   F_SAMPLE(self_allocated), F_SAMPLE(self_freed),
-    F_SAMPLE(alloc_count),    F_SAMPLE(free_count),     F_SAMPLE(est_alloc_count),
-    F_SAMPLE(est_free_count), F_SAMPLE(self_idle),      F_SAMPLE(variance_bytes),
+    F_SAMPLE(callstack_id),         F_SAMPLE(self_allocated),
+    F_SAMPLE(self_freed),           F_SAMPLE(alloc_count),
+    F_SAMPLE(free_count),           F_SAMPLE(est_alloc_count),
+    F_SAMPLE(est_free_count),       F_SAMPLE(self_idle),
+    F_SAMPLE(variance_bytes),       F_SAMPLE(variance_objects),
+    F_SAMPLE(variance_alloc_space), F_SAMPLE(variance_alloc_objects),
 };
+enum { F_VARIANCE = 8 }; /* in there */
 
 struct dumps {
     uint64_t values[N_DUMPS][N_STACKS][N_FIELDS]; /* cumulative */
@@ -60,7 +64,12 @@ static void make_dumps(struct dumps *d, int style)
                     v[f] = below(2) ? below(1ull << 63) * 2 : 1ull << (54 + below(5));
             }
             double variance = (double)below(1 << 20) * 16;
-            memcpy(&v[N_FIELDS - 1], &variance, sizeof variance);
+            memcpy(&v[F_VARIANCE], &variance, sizeof variance);
+            for (int f = F_VARIANCE + 1; f < N_FIELDS; f++) {
+                float more = (float)below(1 << 20);
+                v[f] = 0;
+                memcpy(&v[f], &more, sizeof more);
+            }
             /* Callstack 0 has no entry; some ids mean the same frames. */
             v[0] = style == 1 && below(20) == 0 ? below(N_STACKS) : s;
             d->there[i][s][0] = below(3) != 0;
@@ -71,7 +80,11 @@ static void put_field(struct hw_pb *w, uint32_t field, uint64_t v)
 {
     if (field == F_SAMPLE(variance_bytes))
         hw_pb_fixed64(w, field, v);
-    else
+    else if (field >= F_SAMPLE(variance_objects)) {
+        float more;
+        memcpy(&more, &v, sizeof more);
+        hw_pb_float(w, field, more);
+    } else
         hw_pb_uint(w, field, v);
 }
 
@@ -117,6 +130,7 @@ static void put_head(struct hw_pb *w, size_t part, size_t i)
     } else {
         hw_pb_uint(w, F_DUMP(timestamp), 1000 + i);
         hw_pb_uint(w, F_DUMP(orig_sampling_interval_bytes), 1);
+        hw_pb_uint(w, F_DUMP(all_variances), 1);
     }
 }
 
@@ -233,6 +247,9 @@ static void same_models(const struct hw_profile *a, const struct hw_profile *b)
         assert_int_equal(x.size, y.size);
         assert_int_equal(x.idle, y.idle);
         assert_true(x.variance == y.variance);
+        assert_true(x.variance_objects == y.variance_objects);
+        assert_true(x.variance_alloc_space == y.variance_alloc_space);
+        assert_true(x.variance_alloc_objects == y.variance_alloc_objects);
     }
     assert_int_equal(a->stats.n, b->stats.n);
     for (size_t i = 0; i < a->stats.n; i++)

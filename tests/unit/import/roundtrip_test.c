@@ -170,7 +170,7 @@ static void write_trace(struct twin *t, int fd, const char *kinds,
         let_time_pass(t);
         write_dump(t, pw, ts += 1000, *k == 'c', k[1] == 0);
     }
-    assert_int_equal(hw_trace_write_stats(w, &err), 0);
+    assert_int_equal(hw_trace_write_stats(w, 0, &err), 0);
     hw_profile_writer_free(pw);
     hw_trace_writer_free(w);
 }

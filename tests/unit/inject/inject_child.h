@@ -32,6 +32,7 @@ static void on_signal(int s)
 
 static int64_t make_call(enum call c, int in)
 {
+    static int epoll = -1;
     struct timespec t = {0, 300000000};
     uint32_t word = 0;
     char byte;
@@ -40,7 +41,9 @@ static int64_t make_call(enum call c, int in)
     case CALL_NANOSLEEP:
         return nanosleep(&t, NULL);
     case CALL_EPOLL:
-        return epoll_wait(epoll_create1(EPOLL_CLOEXEC), &e, 1, 300);
+        if (epoll < 0) /* one for all calls, as descriptors are counted meanwhile */
+            epoll = epoll_create1(EPOLL_CLOEXEC);
+        return epoll_wait(epoll, &e, 1, 300);
     case CALL_READ:
         return read(in, &byte, 1);
     case CALL_FUTEX:

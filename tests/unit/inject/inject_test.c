@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,6 +92,19 @@ static int count_lines(pid_t pid, const char *what)
     assert_non_null(f);
     while (fgets(line, sizeof line, f))
         n += strstr(line, "memfd:lib") == NULL;
+    fclose(f);
+    return n;
+}
+
+static int has_library(pid_t pid)
+{
+    char path[64], line[1024];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "memfd:lib") != NULL;
     fclose(f);
     return n;
 }
@@ -336,19 +351,160 @@ static void refusals_name_the_reason(void **state)
     stop(&t);
 }
 
+/* ---- another program between the look and the stop ---- */
+
+/* Waits for a line, then is the same program once more, at the same addresses. */
+static int executes(int argc, char **argv)
+{
+    char byte;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 3) {
+        (void)personality(ADDR_NO_RANDOMIZE);
+        execl("/proc/self/exe", argv[0], "executes", "first", (char *)NULL);
+    }
+    (void)!write(1, argv[2], 1);
+    if (read(0, &byte, 1) == 1 && strcmp(argv[2], "first") == 0)
+        execl("/proc/self/exe", argv[0], "executes", "second", (char *)NULL);
+    return 1;
+}
+
+static void start_executing(struct target *t)
+{
+    int to[2], from[2];
+    char said;
+    assert_return_code(pipe2(to, O_CLOEXEC), errno);
+    assert_return_code(pipe2(from, O_CLOEXEC), errno);
+    t->pid = fork();
+    if (t->pid == 0) {
+        dup2(to[0], 0);
+        dup2(from[1], 1);
+        execl("/proc/self/exe", "executes", "executes", (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    t->to = to[1];
+    t->from = from[0];
+    assert_int_equal(read(t->from, &said, 1), 1);
+    assert_int_equal(said, 'f');
+    assert_int_equal(hw_pid_open(t->pid, &t->handle, NULL), HW_OK);
+}
+
+/* A copy of the library that cannot be opened until the lease is given back; -1 = no leases here.
+ */
+static int lease_library(char path[64])
+{
+    char buf[65536];
+    ssize_t n;
+    snprintf(path, 64, "/tmp/hw-inject-XXXXXX");
+    int from = open(library, O_RDONLY | O_CLOEXEC), to = mkstemp(path);
+    assert_true(from >= 0 && to >= 0);
+    while ((n = read(from, buf, sizeof buf)) > 0)
+        assert_int_equal(write(to, buf, (size_t)n), n);
+    close(from);
+    if (fcntl(to, F_SETLEASE, F_WRLCK) == 0)
+        return to;
+    close(to);
+    unlink(path);
+    return -1;
+}
+
+struct attempt {
+    struct hw_inject_request q;
+    struct hw_inject_result r;
+    struct hw_error err;
+    int rc;
+};
+
+static void *try_it(void *arg)
+{
+    struct attempt *a = arg;
+    a->rc = hw_inject(&a->q, &a->r, &a->err);
+    return NULL;
+}
+
+/* The library is opened when the process has been looked at; then that one executes its program
+ * again. Nothing of what was found holds any more, though all of it would fit. */
+static void another_image_is_left_alone(void **state)
+{
+    (void)state;
+    struct target t;
+    sigset_t io;
+    char path[64], said;
+    pthread_t thread;
+    sigemptyset(&io);
+    sigaddset(&io, SIGIO);
+    pthread_sigmask(SIG_BLOCK, &io, NULL);
+    int lease = program ? -1 : lease_library(path);
+    if (lease < 0)
+        skip();
+    start_executing(&t);
+    struct attempt a = {.q = {.pid = &t.handle,
+                              .library = path,
+                              .command = HW_ATTACH_HOOK,
+                              .socket_path = "@heapwise-inject-test-nobody"}};
+    assert_int_equal(pthread_create(&thread, NULL, try_it, &a), 0);
+    assert_int_equal(sigtimedwait(&io, NULL, &(struct timespec){30, 0}), SIGIO);
+    assert_int_equal(write(t.to, "x", 1), 1);
+    assert_int_equal(read(t.from, &said, 1), 1);
+    assert_int_equal(said, 's');
+    close(lease); /* and on it goes */
+    pthread_join(thread, NULL);
+    unlink(path);
+    assert_int_equal(a.rc, HW_EGONE);
+    assert_non_null(strstr(a.err.text, "another program"));
+    assert_int_equal(has_library(t.pid), 0);
+    stop(&t);
+}
+
+static int refuse(void *arg, const struct hw_pid *thread, struct hw_error *err)
+{
+    *(int *)arg += thread->pid > 0;
+    return hw_fail(err, HW_EPERM, 0, "not any more");
+}
+
+/* Asked while it stands, whatever was said before. */
+static void permission_is_asked_again(void **state)
+{
+    (void)state;
+    struct target t;
+    struct hw_inject_result r;
+    struct hw_error err;
+    int asked = 0;
+    start(&t, CALL_READ);
+    int maps = count_lines(t.pid, "maps");
+    struct hw_inject_request q = {.pid = &t.handle,
+                                  .library = library,
+                                  .command = HW_ATTACH_HOOK,
+                                  .socket_path = "@heapwise-inject-test-nobody",
+                                  .may = refuse,
+                                  .arg = &asked};
+    assert_int_equal(hw_inject(&q, &r, &err), HW_EPERM);
+    assert_true(asked > 0);
+    assert_string_equal(err.text, "not any more");
+    assert_int_equal(count_lines(t.pid, "maps"), maps);
+    assert_int_equal(has_library(t.pid), 0);
+    struct report p = take_report(&t, CALL_READ);
+    check_report(CALL_READ, &p);
+    stop(&t);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
         return 2;
+    if (strcmp(argv[1], "executes") == 0)
+        return executes(argc, argv);
     library = argv[1];
     program = argc > 2 ? argv[2] : NULL;
 #if !defined(__x86_64__)
     return 77;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_name_the_reason), cmocka_unit_test(time_outs_go_on),
-        cmocka_unit_test(stops_and_continues),      cmocka_unit_test(hooks_come_and_go),
-        cmocka_unit_test(failures_leave_no_trace),
+        cmocka_unit_test(refusals_name_the_reason),  cmocka_unit_test(time_outs_go_on),
+        cmocka_unit_test(stops_and_continues),       cmocka_unit_test(hooks_come_and_go),
+        cmocka_unit_test(failures_leave_no_trace),   cmocka_unit_test(another_image_is_left_alone),
+        cmocka_unit_test(permission_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ TABLES = {
         "HW_TI_CLASS_FIELDS": "GetClassFields", "HW_TI_INTERFACES": "GetImplementedInterfaces",
         "HW_TI_FIELD_NAME": "GetFieldName", "HW_TI_FIELD_MODIFIERS": "GetFieldModifiers",
         "HW_TI_METHOD_NAME": "GetMethodName", "HW_TI_METHOD_CLASS": "GetMethodDeclaringClass",
-        "HW_TI_METHOD_LINES": "GetLineNumberTable", "HW_TI_THREAD_INFO": "GetThreadInfo",
+        "HW_TI_METHOD_LINES": "GetLineNumberTable", "HW_TI_METHOD_IS_NATIVE": "IsMethodNative", "HW_TI_THREAD_INFO": "GetThreadInfo",
         "HW_TI_ALL_THREADS": "GetAllThreads", "HW_TI_CURRENT_THREAD": "GetCurrentThread", "HW_TI_STACK": "GetStackTrace",
         "HW_TI_LOADED_CLASSES": "GetLoadedClasses", "HW_TI_GET_TAG": "GetTag", "HW_TI_SET_TAG": "SetTag",
         "HW_TI_FOLLOW": "FollowReferences", "HW_TI_EVENT_CALLBACKS": "SetEventCallbacks",

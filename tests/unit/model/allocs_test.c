@@ -19,6 +19,9 @@ static void assert_row(const struct hw_alloc_row *is, const struct hw_alloc_row 
     assert_true(is->size == want->size);
     assert_true(is->idle == want->idle);
     assert_true((float)is->variance == (float)want->variance);
+    assert_true(is->variance_objects == want->variance_objects);
+    assert_true(is->variance_alloc_space == want->variance_alloc_space);
+    assert_true(is->variance_alloc_objects == want->variance_alloc_objects);
 }
 
 /* Values grow with i: columns come to life late, and widen later still. */
@@ -37,6 +40,11 @@ static struct hw_alloc_row row_of(uint64_t random, size_t i, unsigned kind)
         r.idle = (int64_t)(random % 77);
     if (kind & 4 && i > ROWS / 4)
         r.variance = (double)(random % 1000) * 1.5e9;
+    if (kind & 16 && i > ROWS / 2) {
+        r.variance_objects = (float)(random % 3) * 0.5F;
+        r.variance_alloc_space = (float)(random % 5);
+        r.variance_alloc_objects = (float)(random % 7);
+    }
     if (kind & 8 && i > ROWS / 5 && i % 50 == 0) {
         r.size = INT64_MIN + (int64_t)i;
         r.samples = INT64_MAX - (int64_t)i;
@@ -49,7 +57,7 @@ static void rows_are_what_was_pushed(void **state)
 {
     (void)state;
     static struct hw_alloc_row twin[ROWS];
-    for (unsigned kind = 0; kind < 16; kind++) {
+    for (unsigned kind = 0; kind < 32; kind++) {
         struct hw_alloc_rows a = {0};
         uint32_t new_index[DUMPS];
         uint64_t random = kind;

@@ -25,22 +25,23 @@ static const char *name_at(const struct hw_jit_code *c, uint64_t at)
     return r ? r->entry->name : NULL;
 }
 
-static void test_overlaps(void **state)
+/* Entries of up to `small` bytes, each `every`th up to the end. */
+static void overlap(uint32_t space, int n_entries, uint32_t small, int every)
 {
-    (void)state;
     struct hw_jit_code c = {0};
-    static int twin[SPACE]; /* entry that covers the address, 0 = none */
-    for (int i = 1; i <= 20000; i++) {
-        uint32_t at = below(SPACE - 1), n = 1 + below(i % 7 ? 20 : SPACE - at);
-        if (at + n > SPACE)
-            n = SPACE - at;
+    int *twin = calloc(space, sizeof *twin); /* entry that covers the address, 0 = none */
+    assert_non_null(twin);
+    for (int i = 1; i <= n_entries; i++) {
+        uint32_t at = below(space - 1), n = 1 + below(i % every ? small : space - at);
+        if (at + n > space)
+            n = space - at;
         char name[16];
         (void)snprintf(name, sizeof name, "f%d", i);
         assert_int_equal(hw_jit_code_add(&c, BASE + at, n, hw_bytes_str(name), NULL, 0), HW_OK);
         for (uint32_t k = at; k < at + n; k++)
             twin[k] = i;
         for (int k = 0; k < 4; k++) {
-            uint32_t q = below(SPACE);
+            uint32_t q = below(space);
             const char *have = name_at(&c, BASE + q);
             (void)snprintf(name, sizeof name, "f%d", twin[q]);
             if (twin[q])
@@ -50,9 +51,33 @@ static void test_overlaps(void **state)
         }
     }
     assert_null(name_at(&c, BASE - 1));
-    assert_null(name_at(&c, BASE + SPACE));
-    assert_true(c.settled.n + c.recent.n <= SPACE + 2048);
+    assert_null(name_at(&c, BASE + space));
+    assert_true(c.settled.n <= space && c.middle.n + c.recent.n <= space + 2048);
     hw_jit_code_done(&c);
+    free(twin);
+}
+
+static void test_overlaps(void **state)
+{
+    (void)state;
+    overlap(SPACE, 20000, 20, 7);
+    overlap(32 * SPACE, 100000, 4, 5000); /* so many that all lists have some */
+}
+
+/* As many entries as anybody writes, upwards, downwards and anywhere: few rows move for each. */
+static void test_cost(void **state)
+{
+    enum { ENTRIES = 1 << 19 };
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        struct hw_jit_code c = {0};
+        for (uint32_t i = 0; i < ENTRIES; i++) {
+            uint32_t place = order == 0 ? i : order == 1 ? ENTRIES - i : below(ENTRIES);
+            (void)hw_jit_code_add(&c, BASE + 16 * (uint64_t)place, 16, hw_bytes_str("f"), NULL, 0);
+        }
+        assert_in_range(c.n_moved / ENTRIES, 0, 200);
+        hw_jit_code_done(&c);
+    }
 }
 
 static void test_limits(void **state)
@@ -293,6 +318,7 @@ static void test_jitdump_hostile(void **state)
         }
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_overlaps), cmocka_unit_test(test_limits),
-             cmocka_unit_test(test_perf_map), cmocka_unit_test(test_jitdump),
-             cmocka_unit_test(test_jitdump_pieces), cmocka_unit_test(test_jitdump_hostile))
+HW_TEST_MAIN(cmocka_unit_test(test_overlaps), cmocka_unit_test(test_cost),
+             cmocka_unit_test(test_limits), cmocka_unit_test(test_perf_map),
+             cmocka_unit_test(test_jitdump), cmocka_unit_test(test_jitdump_pieces),
+             cmocka_unit_test(test_jitdump_hostile))

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -190,6 +191,34 @@ static void test_shown_name(void **state)
         assert_string_equal(hw_proc_shown_name(rows[i][0]), rows[i][1]);
 }
 
+/* The target says it wrote that file; a link or a mount made it root's. */
+static void test_closed_to_the_user(void **state)
+{
+    char path[] = "/tmp/hw-written-XXXXXX";
+    struct hw_pid p;
+    struct hw_error err;
+    int fd = -1;
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    int own = mkstemp(path);
+    assert_true(own >= 0);
+    assert_int_equal(hw_pid_open(getpid(), &p, &err), HW_OK);
+    assert_int_equal(hw_proc_open_written(p.dir, 64001, path, &fd, &err), HW_EPERM);
+    assert_int_equal(fd, -1);
+    assert_int_equal(fchmod(own, 0644), 0);
+    assert_int_equal(hw_proc_open_written(p.dir, 64001, path, &fd, &err), HW_OK);
+    close(fd);
+    assert_int_equal(fchown(own, 64001, 64001), 0);
+    assert_int_equal(fchmod(own, 0600), 0);
+    assert_int_equal(hw_proc_open_written(p.dir, 64001, path, &fd, &err), HW_OK);
+    close(fd);
+    close(own);
+    unlink(path);
+    hw_pid_done(&p);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_shown_name), cmocka_unit_test(test_lines),
              cmocka_unit_test(test_allocators), cmocka_unit_test(test_hostile),
-             cmocka_unit_test(test_self), cmocka_unit_test(test_status_hostile))
+             cmocka_unit_test(test_self), cmocka_unit_test(test_status_hostile),
+             cmocka_unit_test(test_closed_to_the_user))

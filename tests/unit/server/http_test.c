@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,6 +46,14 @@ static void asset(struct hw_http_request *req, void *ctx)
     (void)ctx;
     hw_http_add_header(req, "Cache-Control", "max-age=31536000, immutable");
     hw_http_reply_static(req, 200, "text/css", "a{}", 3);
+}
+
+static void client(struct hw_http_request *req, void *ctx)
+{
+    char text[32];
+    (void)ctx;
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)hw_http_client(req));
+    hw_http_reply_text(req, 200, text);
 }
 
 static void echo(struct hw_http_request *req, void *ctx)
@@ -139,6 +148,25 @@ static void flooding(struct hw_http_request *req, void *ctx)
                    &(struct hw_http_producer){flood, cancelled, ended, ctx});
 }
 
+static void say_late(struct hw_http_stream *s, void *ctx)
+{
+    (void)ctx;
+    usleep(2500000);
+    (void)hw_http_stream_write(s, "late", 4);
+}
+
+static void late(struct hw_http_request *req, void *ctx)
+{
+    hw_http_stream(req, 200, "text/plain", &(struct hw_http_producer){say_late, NULL, NULL, ctx});
+}
+
+static void slow(struct hw_http_request *req, void *ctx)
+{
+    (void)ctx;
+    usleep(2500000);
+    hw_http_reply_text(req, 200, "slow");
+}
+
 static void silent(struct hw_http_request *req, void *ctx)
 {
     (void)req;
@@ -163,6 +191,7 @@ static void toil(struct hw_http_request *req, void *ctx)
 
 static const struct hw_http_route routes[] = {
     {HW_HTTP_GET, "/toil", 0, 0, toil, NULL},
+    {HW_HTTP_GET, "/client", 0, 0, client, NULL},
     {HW_HTTP_GET, "/hello/*", 0, 0, hello, NULL},
     {HW_HTTP_GET, "/assets/*", HW_HTTP_OPEN, 0, asset, NULL},
     {HW_HTTP_POST, "/echo", 0, 1000, echo, NULL},
@@ -171,6 +200,9 @@ static const struct hw_http_route routes[] = {
     {HW_HTTP_GET, "/wait", 0, 0, waiting, NULL},
     {HW_HTTP_GET, "/pour", 0, 0, pouring, NULL},
     {HW_HTTP_GET, "/flood", 0, 0, flooding, NULL},
+    {HW_HTTP_GET, "/late", 0, 0, late, NULL},
+    {HW_HTTP_GET, "/slow", 0, 0, slow, NULL},
+    {HW_HTTP_GET | HW_HTTP_POST, "/change", HW_HTTP_CHANGES, 10, slow, NULL},
     {HW_HTTP_DELETE, "/silent", 0, 0, silent, NULL},
 };
 
@@ -221,7 +253,7 @@ static bool has(const char *answer, const char *part)
 
 static struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct hw_http *start(void)
+static struct hw_http *start_with(unsigned timeout_s, const char *token)
 {
     static const char *const headers[] = {"Content-Security-Policy", "default-src 'self'"};
     static const char *const origins[] = {"https://ok.example"};
@@ -234,7 +266,8 @@ static struct hw_http *start(void)
                                 .n_origins = 1,
                                 .hosts = hosts,
                                 .n_hosts = 1,
-                                .token = "sesame",
+                                .token = token,
+                                .timeout_s = timeout_s,
                                 .headers = headers,
                                 .n_headers = 1};
     struct hw_http *h;
@@ -242,6 +275,11 @@ static struct hw_http *start(void)
     if (hw_http_start(&o, &h, &err) < 0)
         fail_msg("%s", err.text);
     return h;
+}
+
+static struct hw_http *start(void)
+{
+    return start_with(/* timeout_s = */ 0, "sesame");
 }
 
 #define TOKEN "Authorization: Bearer sesame\r\n"
@@ -413,6 +451,64 @@ static void test_half_open(void **unused)
     hw_http_stop(h);
 }
 
+/* Silent connections of another user, older and younger: the one of ours that has not asked yet is
+ * not closed for them. */
+static void test_room_of_others(void **unused)
+{
+    enum { SILENT = 600, STRANGER = 65534 };
+    static const char text[] = "GET /hello/x HTTP/1.1\r\nHost: localhost\r\n" TOKEN "\r\n";
+    int fds[SILENT];
+    char buffer[4096] = "";
+    (void)unused;
+    if (geteuid() != 0)
+        skip(); /* nobody else's sockets can be made */
+    struct hw_http *h = start();
+    int mine = dial(h);
+    (void)setfsuid(STRANGER); /* whose sockets are made from now on */
+    for (int i = 0; i < SILENT; i++)
+        fds[i] = dial(h);
+    (void)setfsuid(0);
+    assert_true(send(mine, text, sizeof text - 1, MSG_NOSIGNAL) > 0);
+    assert_true(recv(mine, buffer, sizeof buffer - 1, 0) > 0);
+    assert_int_equal(status(buffer), 200);
+    for (int i = 0; i < SILENT; i++)
+        close(fds[i]);
+    close(mine);
+    hw_http_stop(h);
+}
+
+/* A socket whose sending half is closed may be anybody's: it does not count as root's. */
+static void test_clients(void **unused)
+{
+    static const char lines[] = " HTTP/1.1\r\nHost: localhost\r\n" TOKEN "\r\n";
+    char text[256], buffer[4096] = "";
+    (void)unused;
+    if (geteuid() != 0)
+        skip();
+    struct hw_http *h = start();
+    const char *answer = ask(h, "GET /client", TOKEN, "");
+    assert_int_equal(status(answer), 200);
+    uint64_t root = strtoull(strstr(answer, "\r\n\r\n") + 4, NULL, 10);
+    assert_true(has(ask(h, "GET /client", TOKEN, ""), strstr(answer, "\r\n\r\n")));
+    (void)setfsuid(65534);
+    int fd = dial(h);
+    (void)setfsuid(0);
+    (void)snprintf(text, sizeof text, "GET /client%s", lines);
+    assert_true(send(fd, text, strlen(text), MSG_NOSIGNAL) > 0);
+    (void)shutdown(fd, SHUT_WR);
+    for (size_t n = 0; n < sizeof buffer - 1;) {
+        ssize_t got = recv(fd, buffer + n, sizeof buffer - 1 - n, 0);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    const char *end = strstr(buffer, "\r\n\r\n");
+    if (end) /* else the server has seen that it left */
+        assert_true(strtoull(end + 4, NULL, 10) != root);
+    close(fd);
+    hw_http_stop(h);
+}
+
 static size_t peak_bytes(void)
 {
     struct rusage u;
@@ -438,6 +534,49 @@ static void test_stream_memory(void **unused)
     close(fd);
     hw_http_stop(h);
     assert_in_range(peak_bytes() - before, 0, FLOOD_BYTES / 4);
+}
+
+/* Work that takes longer than a client may be silent ends with its answer all the same. */
+static void test_late_answers(void **unused)
+{
+    struct hw_http *h = start_with(/* timeout_s = */ 1, "sesame");
+    (void)unused;
+    assert_true(has(ask(h, "GET /late", TOKEN, ""), "late"));
+    assert_true(has(ask(h, "GET /slow", TOKEN, ""), "slow"));
+    hw_http_stop(h);
+}
+
+/* What a page of another site can make a browser send, without an Origin and without a token. */
+static void test_other_sites(void **unused)
+{
+    static const struct {
+        const char *request, *lines;
+        int status;
+    } cases[] = {
+        {"GET /hello/x", "Sec-Fetch-Site: cross-site\r\n", 403},
+        {"GET /hello/x", "Sec-Fetch-Site: same-site\r\n", 403},
+        {"GET /hello/x", "Sec-Fetch-Site: same-origin\r\n", 200},
+        {"GET /hello/x", "Sec-Fetch-Site: none\r\n", 200},
+        {"GET /hello/x", "Sec-Fetch-Site: cross-site\r\nOrigin: https://ok.example\r\n", 200},
+        {"GET /assets/a.css", "Sec-Fetch-Site: cross-site\r\n", 200},
+        {"GET /change", "Sec-Fetch-Mode: no-cors\r\n", 403},
+        {"GET /change", "Referer: http://localhost/\r\n", 403},
+        {"GET /change", "Cookie: a=b\r\n", 403},
+        {"GET /change", "User-Agent: Mozilla/5.0 (X11)\r\n", 403},
+        {"GET /change", "Accept-Language: en\r\n", 403},
+        {"GET /change", "Origin: http://localhost\r\n", 403},
+        {"POST /echo", "Content-Type: text/plain;charset=UTF-8\r\n", 415},
+        {"POST /echo", "Content-Type: application/x-www-form-urlencoded\r\n", 415},
+        {"POST /echo", "Content-Type: Multipart/Form-Data; boundary=x\r\n", 415},
+        {"POST /echo", "Content-Type: application/x-protobuf\r\n", 200},
+        {"POST /echo", "", 200},
+    };
+    struct hw_http *h = start_with(/* timeout_s = */ 0, /* token = */ NULL);
+    (void)unused;
+    for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++)
+        if (status(ask(h, cases[i].request, cases[i].lines, "")) != cases[i].status)
+            fail_msg("%s %s", cases[i].request, cases[i].lines);
+    hw_http_stop(h);
 }
 
 /* A target without a path before its query. */
@@ -490,11 +629,13 @@ static void test_accept_key(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token),      cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_streams),    cmocka_unit_test(test_stream_memory),
-        cmocka_unit_test(test_no_path),    cmocka_unit_test(test_close_codes),
-        cmocka_unit_test(test_accept_key), cmocka_unit_test(test_half_open),
-        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_token),       cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_streams),     cmocka_unit_test(test_stream_memory),
+        cmocka_unit_test(test_no_path),     cmocka_unit_test(test_close_codes),
+        cmocka_unit_test(test_accept_key),  cmocka_unit_test(test_half_open),
+        cmocka_unit_test(test_gone),        cmocka_unit_test(test_late_answers),
+        cmocka_unit_test(test_other_sites), cmocka_unit_test(test_room_of_others),
+        cmocka_unit_test(test_clients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

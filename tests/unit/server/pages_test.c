@@ -85,12 +85,12 @@ static void test_uploads_are_apart(void **unused)
     (void)unused;
     world_init(&w);
     int fd = w.fd;
-    assert_int_equal(ask(fd, "POST /api/v1/traces?path=/proc/self/stat", "no trace\n"), 200);
+    assert_int_equal(ask(fd, "POST /api/v1/traces?path=/proc/self/stat", "no trace\n"), 400);
     assert_int_equal(ask(fd, "POST /api/v1/traces?name=x", "main;f 1\nmain;g 2\n"), 200);
     int status = 503;
     for (int i = 0; i < 500 && status == 503; i++) {
         usleep(10000);
-        status = ask(fd, "GET /api/v1/traces/2/timeline", "");
+        status = ask(fd, "GET /api/v1/traces/1/timeline", "");
     }
     assert_int_equal(status, 200);
     world_done(&w);

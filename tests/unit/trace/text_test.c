@@ -32,7 +32,7 @@ static void write_trace(int fd)
     assert_int_equal(hw_trace_smaps(w, seq, 3, 7, maps, 3, 0, true, NULL), 0);
     assert_int_equal(hw_trace_smaps(w, seq, 3, 7, maps, 3, 0, false, NULL), 0);
     assert_int_equal(hw_trace_malloc_info(w, seq, 4, &m, NULL), 0);
-    assert_int_equal(hw_trace_write_stats(w, NULL), 0);
+    assert_int_equal(hw_trace_write_stats(w, 0, NULL), 0);
     hw_trace_writer_free(w);
 }
 

@@ -104,6 +104,26 @@ static void nothing_known_is_not_zero(void **state)
     hw_profile_free(p);
 }
 
+static void a_sawtooth_keeps_what_it_freed(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    static const int64_t course[] = {1, 5, 1, 5, 5, 1, 5, 1, 1, 1, 5, 1};
+    for (int i = 0; i < 12; i++) {
+        int64_t more = course[i] - (i ? course[i - 1] : 0);
+        uint32_t d = fill_dump(p, 1, "libc.malloc", 100 * (i + 1), 1, 0);
+        if (more)
+            fill_row(p, d, "main;f", more, 1000 * more);
+        count(p, 100 * (i + 1), "malloc_info.arena", 6000 + 300 * i);
+    }
+    struct hw_accounting a;
+    find(p, 1200, &a);
+    assert_int_equal(a.notes & HW_ACCOUNT_NOT_RETURNED, HW_ACCOUNT_NOT_RETURNED);
+    hw_accounting_done(&a);
+    hw_profile_free(p);
+}
+
 static void what_the_curves_say(void **state)
 {
     (void)state;
@@ -149,4 +169,4 @@ static void mappings_by_kind(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(sources_at_times_of_their_own),
              cmocka_unit_test(nothing_known_is_not_zero), cmocka_unit_test(what_the_curves_say),
-             cmocka_unit_test(mappings_by_kind))
+             cmocka_unit_test(a_sawtooth_keeps_what_it_freed), cmocka_unit_test(mappings_by_kind))

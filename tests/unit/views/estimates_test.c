@@ -59,7 +59,8 @@ static const struct load loads[] = {
 
 struct seen {
     double bytes, count, live_bytes, live_count, live_variance;
-    int64_t live_samples;
+    double live_count_variance, variance, count_variance; /* the last two: of all */
+    int64_t samples, live_samples;
 };
 
 static struct seen record(const struct load *l, struct seen *truth)
@@ -76,6 +77,11 @@ static struct seen record(const struct load *l, struct seen *truth)
         truth->count += 1;
         s.bytes += (double)stands_for;
         s.count += weight;
+        s.samples += stands_for > 0;
+        double variance = size < INTERVAL ? (double)stands_for * INTERVAL : 0;
+        double of_count = variance / ((double)size * (double)size);
+        s.variance += variance;
+        s.count_variance += of_count;
         if (freed)
             continue;
         truth->live_bytes += (double)size;
@@ -83,8 +89,8 @@ static struct seen record(const struct load *l, struct seen *truth)
         s.live_bytes += (double)stands_for;
         s.live_count += weight;
         s.live_samples += stands_for > 0;
-        if (size < INTERVAL)
-            s.live_variance += (double)stands_for * INTERVAL;
+        s.live_variance += variance;
+        s.live_count_variance += of_count;
     }
     return s;
 }
@@ -169,6 +175,97 @@ static void intervals_cover_the_truth(void **unused)
     }
 }
 
+/* ---- all four figures, with their variances in the trace ---- */
+
+static struct hw_value value_of(const struct seen *s)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t d = fill_dump(p, 1, "libc.malloc", 1000, INTERVAL,
+                           HW_DUMP_ALL_VARIANCES | HW_DUMP_KNOWS_VARIANCE);
+    struct hw_alloc_row row = {.dump = d,
+                               .callsite = fill_stack(p, "main;work"),
+                               .samples = s->samples,
+                               .count = (int64_t)(s->count + 0.5),
+                               .size = (int64_t)s->bytes,
+                               .variance = s->live_variance,
+                               .variance_objects = (float)s->live_count_variance,
+                               .variance_alloc_space = (float)s->variance,
+                               .variance_alloc_objects = (float)s->count_variance};
+    assert_int_equal(hw_alloc_rows_push(&p->allocs, &row), 0);
+    struct hw_alloc_row freed = {.dump = d,
+                                 .callsite = row.callsite,
+                                 .samples = s->live_samples - s->samples,
+                                 .count = (int64_t)(s->live_count + 0.5) - row.count,
+                                 .size = (int64_t)s->live_bytes - row.size};
+    if (freed.samples)
+        assert_int_equal(hw_alloc_rows_push(&p->allocs, &freed), 0);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    struct hw_series_list list;
+    hw_values v = {0};
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(hw_values_at(p, &list.v.v[0], 0, &v), 0);
+    struct hw_value out = v.v[0].v;
+    hw_vec_done(&v);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return out;
+}
+
+/* Mixes of sizes, from few samples to many: 95 % ± 2, and the noise of so many runs. */
+static const struct mix {
+    struct load load;
+    double least, most;
+} mixes[] = {
+    {{"one size, 16 samples", {64}, 1, 2048, 0.5}, 0.925, 0.985},
+    {{"one size, 40 samples", {64}, 1, 5120, 0.5}, 0.925, 0.985},
+    {{"one size, 400 samples", {512}, 1, 6400, 0.5}, 0.925, 0.985},
+    {{"small ones", {16, 32, 48, 64}, 4, 40000, 0.5}, 0.925, 0.985},
+    {{"large and small", {100, 700, 3000, 5000}, 4, 6000, 0.3}, 0.925, 0.985},
+    {{"far apart", {16, 2000, 16, 4000}, 4, 20000, 0.3}, 0.925, 0.985},
+    {{"near the interval", {3500, 4000, 4095, 4095}, 4, 300, 0.5}, 0.925, 0.985},
+    /* Four samples of 100 bytes make the error of the counts: too few, and nothing tells. */
+    {{"few of the smallest", {100, 700, 3000, 5000}, 4, 600, 0.3}, 0.84, 0.985},
+};
+
+static void all_four_figures_are_covered(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < HW_ARRAY_LEN(mixes); k++) {
+        int in[HW_METRIC_COUNT] = {0};
+        for (int r = 0; r < RUNS; r++) {
+            struct seen t, s = record(&mixes[k].load, &t);
+            struct hw_value v = value_of(&s);
+            const double truth[] = {t.live_bytes, t.live_count, t.bytes, t.count};
+            for (int m = 0; m < HW_METRIC_COUNT; m++) {
+                double x = (double)hw_value_get(&v, (enum hw_metric)m);
+                in[m] +=
+                    fabs(x - truth[m]) <= hw_value_error(&v, (enum hw_metric)m, INTERVAL) + 0.5;
+            }
+        }
+        for (int m = 0; m < HW_METRIC_COUNT; m++) {
+            double share = (double)in[m] / RUNS;
+            if (share < mixes[k].least || share > mixes[k].most)
+                fail_msg("%s of '%s': %.1f %% of the intervals hold the truth",
+                         hw_metric_name((enum hw_metric)m), mixes[k].load.name, 100 * share);
+        }
+    }
+}
+
+static void rough_is_said_of_few(void **unused)
+{
+    (void)unused;
+    struct hw_value v = {
+        .space = 8 * INTERVAL, .samples = 8, .variance = 8.0 * INTERVAL * INTERVAL};
+    assert_true(hw_value_is_rough(&v, HW_METRIC_SPACE, INTERVAL));
+    v.space += 1000 * INTERVAL; /* nearly all of it exact */
+    assert_false(hw_value_is_rough(&v, HW_METRIC_SPACE, INTERVAL));
+    v.objects = 1300; /* 5 that stand for 250 each, and 50 for one */
+    v.samples = 55;
+    v.variance_objects = 5 * 250 * 250;
+    assert_true(hw_value_is_rough(&v, HW_METRIC_OBJECTS, INTERVAL));
+}
+
 /* Forty allocations of ten intervals each, none smaller anywhere in the trace. */
 static double error_of_large_ones(uint32_t flags)
 {
@@ -196,4 +293,5 @@ static void a_trace_of_large_allocations_only_is_exact(void **unused)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(means_are_the_truth), cmocka_unit_test(intervals_cover_the_truth),
+             cmocka_unit_test(all_four_figures_are_covered), cmocka_unit_test(rough_is_said_of_few),
              cmocka_unit_test(a_trace_of_large_allocations_only_is_exact))

@@ -148,6 +148,8 @@ static void every_filter_as_its_twin(void **state)
         {{"!HS:f1"}, {{HW_FILTER_HIDE_STACK, true, "f1"}}},
         {{"!f1"}, {{HW_FILTER_HIDE_STACK, false, "f1"}}},
         {{"!SS:f1"}, {{HW_FILTER_SHOW_STACK, true, "f1"}}},
+        {{"HM:libx"}, {{HW_FILTER_MODULE, true, "libx"}}},
+        {{"!HM:libx"}, {{HW_FILTER_MODULE, false, "libx"}}},
         {{"SF:/^f[01]/"}, {{HW_FILTER_HIDE_FRAME, false, "f2"}}},
         {{"HF:\"f03\""}, {{HW_FILTER_HIDE_FRAME, false, "f03"}}},
         {{"!HF:f2"}, {{HW_FILTER_SHOW_FRAME, false, "f2"}}},

@@ -367,7 +367,8 @@ static void check_release(struct hw_heap_graph *g)
 {
     struct hw_heap_release r;
     uint32_t refs[3], roots[2], kept[3];
-    uint8_t reached[MAX_OBJECTS * 2], flags[MAX_OBJECTS * 2];
+    uint8_t reached[MAX_OBJECTS * 2];
+    uint16_t flags[MAX_OBJECTS * 2];
     size_t n_refs = g->n_refs ? pick(4) : 0, n_roots = pick(3);
     struct hw_heap_sum lost = {0};
     for (size_t i = 0; i < n_refs; i++)
@@ -375,9 +376,9 @@ static void check_release(struct hw_heap_graph *g)
     for (size_t i = 0; i < n_roots; i++)
         roots[i] = pick(g->n_objects);
     assert_int_equal(hw_heap_release_find(g, refs, n_refs, roots, n_roots, &r), 0);
-    memcpy(flags, g->flags, g->n_objects);
+    memcpy(flags, g->flags, g->n_objects * sizeof *flags);
     for (size_t i = 0; i < n_roots; i++)
-        g->flags[roots[i]] &= (uint8_t)~HW_OBJECT_ROOT;
+        g->flags[roots[i]] &= (uint16_t)~HW_OBJECT_ROOT;
     for (size_t i = 0; i < n_refs; i++) {
         kept[i] = g->ref_owned[refs[i]];
         g->ref_owned[refs[i]] = HW_ID_NONE;
@@ -385,7 +386,7 @@ static void check_release(struct hw_heap_graph *g)
     reach(g, HW_ID_NONE, reached);
     for (size_t i = n_refs; i-- > 0;)
         g->ref_owned[refs[i]] = kept[i];
-    memcpy(g->flags, flags, g->n_objects);
+    memcpy(g->flags, flags, g->n_objects * sizeof *flags);
     for (uint32_t o = 0; o < g->n_objects; o++) {
         bool is_lost = hw_object_is_reachable(g, o) && !reached[o];
         assert_int_equal(r.is_lost[o], is_lost);

@@ -113,6 +113,13 @@ static void sites_name_the_code_that_asked(void **state)
         {"main;App.run@/[java] app.jar;[java unwind failed: "
          "-3]@/[java];os_grow@/jre/libjvm.so;malloc",
          "App.run"},
+        /* an object's class, and what only looks like one */
+        {"App.run@/[java] app.jar;byte[]@/[java]", "App.run"},
+        {"App.run@/[java] app.jar;java.util.Map.put@/[java] java.base;java.util.Node@/[java]",
+         "App.run"},
+        {"java.lang.Thread.run@/[java] java.base;char[]@/[java]", "java.lang.Thread.run"},
+        {"App.run@/[java] app.jar;Hidden.run@/[java];malloc", "Hidden.run"},
+        {"App.run@/[java] app.jar;[java unwind failed: -3]@/[java]", "App.run"},
         {"main;@0x44;malloc", ""},
     };
     struct hw_profile *p;
@@ -309,14 +316,22 @@ static void check_sites(const struct hw_profile *p, const struct hw_functions *f
     hw_sites_add(&s, f, values, HW_SITES_NOW);
     hw_sites_rank(&s, HW_METRIC_SPACE);
     double *history = calloc(s.n * v.moments.n, sizeof *history);
-    assert_int_equal(hw_sites_history(p, list, f, &v, &s, s.n, history), 0);
+    double *moved = calloc(s.n * v.moments.n, sizeof *moved);
+    struct hw_sites_history h = {history, moved};
+    assert_int_equal(hw_sites_history(p, list, f, &v, &s, s.n, &h), 0);
     int64_t sum = 0;
     for (size_t i = 0; i < s.n; i++) {
         sum += s.v[i].now.space;
         assert_true(history[i * N_DUMPS + N_DUMPS - 1] == (double)s.v[i].now.space);
+        for (size_t m = 1; m < N_DUMPS; m++) {
+            double change = history[i * N_DUMPS + m] - history[i * N_DUMPS + m - 1];
+            double step = moved[i * N_DUMPS + m] - moved[i * N_DUMPS + m - 1];
+            assert_true(step >= change && step >= -change);
+        }
     }
     assert_int_equal(sum, v.moments.v[N_DUMPS - 1].total.space);
     free(history);
+    free(moved);
     hw_process_view_done(&v);
     hw_vec_done(&s);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "test.h"
 
@@ -118,6 +119,55 @@ static void test_hole(void **state)
     assert_int_equal(r.hole_bytes, 96 + 48);
     assert_int_equal(hw_ring_skip_hole(&r), 0);
     assert_int_equal(r.holes, 2);
+    close_pair(&r, &w);
+}
+
+/* Whose hole it is, at each point of a writer's way; nobody but its thread is asked about. */
+static void test_holes_have_threads(void **state)
+{
+    (void)state;
+    struct hw_ring_reader r;
+    struct hw_ring_writer w;
+    struct hw_ring_hole h;
+    const uint8_t *rec;
+    uint32_t size, last = 0;
+    uint64_t pos, end;
+    open_pair(&r, &w, HW_RING_MIN_BYTES);
+    struct hw_ring_thread by = {.tid = 4711, .last = &last};
+    assert_false(hw_ring_hole(&r, &h)); /* empty */
+    uint64_t first = hw_ring_reserve_by(&w, 32, by);
+    assert_int_equal(last, first / 8);
+    assert_int_equal(hw_ring_peek(&r, &rec, &size, &pos), 0);
+    assert_true(hw_ring_hole(&r, &h));
+    assert_int_equal(h.tid, 4711);
+    assert_int_equal(h.size, 32);
+    by.tid += HW_RING_WRITERS; /* the same word: the next one is taken while the record is open */
+    uint64_t second = hw_ring_reserve_by(&w, 48, by);
+    for (int i = 0; i < 2; i++) { /* then as if it had ended before its first store */
+        assert_true(hw_ring_hole(&r, &h));
+        assert_int_equal(h.tid, 4711);
+        assert_int_equal(h.size, 32);
+        atomic_store(hw_ring_head(&w, first), 0);
+    }
+    assert_true(hw_ring_pass_hole(&r, &h));
+    assert_false(hw_ring_pass_hole(&r, &h)); /* another one now */
+    assert_int_equal(r.read_pos, second);
+    assert_true(hw_ring_hole(&r, &h));
+    assert_int_equal(h.tid, by.tid);
+    assert_true(hw_ring_leave(&w, by, false));
+    assert_int_equal(hw_ring_peek(&r, &rec, &size, &pos), 1);
+    assert_int_equal(size, 48);
+    assert_int_equal(hw_rec_head_type(hw_load_u64(rec)), HW_REC_PAD);
+    hw_ring_next(&r, size);
+    assert_true(hw_ring_leave(&w, by, false)); /* nothing of it is open */
+    assert_int_equal(hw_ring_write_pos(&r, &end), HW_OK);
+    assert_int_equal(end, r.read_pos);
+    assert_int_equal(r.holes, 1);
+    hw_ring_commit(&w, hw_ring_reserve_by(&w, 32, by), 32, HW_REC_FREE);
+    assert_false(hw_ring_hole(&r, &h));
+    (void)hw_ring_reserve(&w, 32); /* of nobody known, behind it */
+    hw_ring_next(&r, 32);
+    assert_false(hw_ring_hole(&r, &h));
     close_pair(&r, &w);
 }
 
@@ -242,5 +292,5 @@ static void test_writers(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(test_sizes_and_seals), cmocka_unit_test(test_laps),
-             cmocka_unit_test(test_hole), cmocka_unit_test(test_hostile),
-             cmocka_unit_test(test_writers))
+             cmocka_unit_test(test_hole), cmocka_unit_test(test_holes_have_threads),
+             cmocka_unit_test(test_hostile), cmocka_unit_test(test_writers))

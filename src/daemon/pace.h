@@ -1,0 +1,102 @@
+/*
+ * pace.h - when a ring, or a target, is looked at next
+ *
+ * Why:     a wake-up costs a hundred times what a look at an empty ring does. So rings are looked
+ *          at together where they can be, and one that tells little is left alone for longer.
+ * Shapes:  the interval halves when a look found more than an eighth of the ring full, and doubles
+ *          when it found less than a sixty-fourth. A small ring is left alone for as long as it
+ *          takes to fill an 8 MiB one in 100 ms, until it has been calm for a while. Patient:
+ *          nobody waits for the recorder, and samples are so rare that no ring fills within 100 ms
+ *          (64 KiB between two of 60 bytes: 1 MiB would be 11 GB/s of allocations).
+ * Units:   bytes, microseconds, nanoseconds.
+ * Threads: the owner's.
+ */
+#ifndef HW_DAEMON_PACE_H
+#define HW_DAEMON_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/ring.h"
+
+#define HW_PACE_MIN_US       1000u
+#define HW_PACE_MIN_SMALL_US 100u /* 8 KiB hold a hundred samples */
+#define HW_PACE_SMALL_RING   (1u << 20)
+#define HW_PACE_MAX_US       100000u
+#define HW_PACE_QUICK_US     10000u /* of a patient one that has met new modules */
+#define HW_PACE_CALM         200u   /* looks that found nothing */
+#define HW_PACE_CALM_PATIENT 1u     /* or next to nothing */
+#define HW_PACE_RARE_BYTES   (UINT64_C(64) << 10)
+
+/* A sandbox is entered once, mostly at the start, and what goes by libc is seen by the client. */
+#define HW_PACE_FILTERS_NS   UINT64_C(100000000)
+#define HW_PACE_TITLES_MOST  30u
+#define HW_PACE_FILTERS_MOST (10 * HW_PACE_FILTERS_NS)
+#define HW_PACE_FILTERS_FEW  8u  /* targets; with more of them less often */
+#define HW_PACE_FILTERS_AGE  60u /* part of its age: with a minute once a second */
+
+struct hw_pace {
+    uint64_t next_ns;
+    uint32_t us, n_calm;
+    bool patient;
+};
+
+static inline uint64_t hw_pace_most_us(uint64_t ring_bytes)
+{
+    uint64_t most = ring_bytes * HW_PACE_MAX_US / HW_RING_DEFAULT_BYTES;
+    return most < HW_PACE_MAX_US ? most : HW_PACE_MAX_US;
+}
+
+static inline void hw_pace_start(struct hw_pace *p, uint64_t now)
+{
+    p->us = p->patient ? HW_PACE_QUICK_US : HW_PACE_MIN_US;
+    p->next_ns = now;
+}
+
+/* Half of it early is as good: whoever is awake looks at all that would wake it soon. */
+static inline bool hw_pace_is_due(const struct hw_pace *p, uint64_t now)
+{
+    return p->next_ns <= now + p->us * UINT64_C(500);
+}
+
+/* After a look that found so many bytes. quick: new modules were met a moment ago. */
+static inline void hw_pace_looked(struct hw_pace *p, uint64_t bytes, uint64_t ring_bytes,
+                                  bool quick, uint64_t now)
+{
+    if (bytes > ring_bytes / 8)
+        p->us /= 2;
+    else if (bytes < ring_bytes / 64)
+        p->us *= 2;
+    bool calm = bytes <= (p->patient ? ring_bytes / 1024 : 0);
+    p->n_calm = calm ? p->n_calm + 1 : 0;
+    uint64_t most = hw_pace_most_us(ring_bytes);
+    if (p->n_calm > (p->patient ? HW_PACE_CALM_PATIENT : HW_PACE_CALM))
+        most = HW_PACE_MAX_US;
+    uint64_t soon = p->patient ? HW_PACE_QUICK_US : HW_PACE_MIN_US;
+    if (quick && most > soon)
+        most = soon;
+    uint32_t least = ring_bytes < HW_PACE_SMALL_RING ? HW_PACE_MIN_SMALL_US : HW_PACE_MIN_US;
+    p->us = p->us > most ? (uint32_t)most : p->us;
+    p->us = p->us < least ? least : p->us;
+    p->next_ns = now + p->us * UINT64_C(1000);
+}
+
+/* Between two looks at a target's system call filters: each is a file of /proc. */
+static inline uint64_t hw_pace_filters_ns(uint64_t age_ns, size_t n_targets)
+{
+    uint64_t every = HW_PACE_FILTERS_NS * (n_targets / HW_PACE_FILTERS_FEW + 1);
+    uint64_t of_age = age_ns / HW_PACE_FILTERS_AGE;
+    every = every > of_age ? every : of_age;
+    return every < HW_PACE_FILTERS_MOST ? every : HW_PACE_FILTERS_MOST;
+}
+
+/* Titles change in a program's youth: of a name that was the same n_same times in a row only every
+ * so many looks through /proc, each process in another one. */
+static inline bool hw_pace_title_is_due(uint64_t n_looks, int32_t pid, uint32_t n_same)
+{
+    uint64_t step = n_same < 8 * HW_PACE_TITLES_MOST ? 1 + n_same / 8 : HW_PACE_TITLES_MOST;
+    return (n_looks + (uint32_t)pid) % step == 0;
+}
+
+#endif

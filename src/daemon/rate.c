@@ -1,0 +1,40 @@
+/*
+ * rate.c - the sampling interval of a session that goes on
+ *
+ * A sample tells with which interval it was drawn (wire/records.h), so the interval may change
+ * between two of them: nothing is begun again, and what is held stays known. Each target reads the
+ * number of doublings in its control page when it samples.
+ */
+#include <string.h>
+
+#include "daemon/core.h"
+
+#include "base/banned.h"
+
+void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+{
+    struct hw_session *s = hw_control_session(c, id);
+    uint32_t n;
+    if (!s || body.n != sizeof n) {
+        hw_control_fail(c, s ? "a sampling rate must be one number" : "no such session");
+        return;
+    }
+    memcpy(&n, body.p, sizeof n);
+    s->doublings = n < HW_MAX_DOUBLINGS ? n : HW_MAX_DOUBLINGS;
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->page.map)
+            atomic_store_explicit(&t->page.map->doublings, s->doublings, memory_order_relaxed);
+    }
+}
+
+uint64_t hw_rate_spent_ns(const struct hw_session *s)
+{
+    uint64_t ns = s->spent_ns;
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->feed)
+            ns += atomic_load_explicit(&t->feed->spent_ns, memory_order_relaxed);
+    }
+    return ns;
+}

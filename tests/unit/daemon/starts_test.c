@@ -1,0 +1,143 @@
+/*
+ * starts_test.c - what is read of a program that stands at the end of its execve: each thing once
+ *
+ * As the finder does it (starts_find.c, place).
+ */
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "daemon/starts_rules.h"
+#include "inject/start.h"
+
+/* Start, arguments, status, our own status, group, auxiliary vector, mappings: once each; of
+ * arguments, group and mappings also their end. One more of the vector for who is not root, and one
+ * to spare. */
+#define MOST_READS 12
+
+struct program {
+    pid_t parent, pid;
+    int go[2], tell[2];
+};
+
+static _Noreturn void run(struct program *p)
+{
+    char c;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (read(p->go[0], &c, 1) == 1)
+            execl("/bin/true", "true", (char *)NULL);
+        _exit(1);
+    }
+    if (write(p->tell[1], &pid, sizeof pid) == sizeof pid)
+        (void)waitpid(pid, NULL, 0); /* what is below us directly would be our worker */
+    _exit(0);
+}
+
+/* False: not to be traced here. */
+static bool hold(struct program *p)
+{
+    int status;
+    assert_int_equal(pipe(p->go), 0);
+    assert_int_equal(pipe(p->tell), 0);
+    p->parent = fork();
+    if (p->parent == 0)
+        run(p);
+    assert_int_equal(read(p->tell[0], &p->pid, sizeof p->pid), sizeof p->pid);
+    if (ptrace(PTRACE_SEIZE, p->pid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
+        return false;
+    assert_int_equal(write(p->go[1], "g", 1), 1);
+    assert_int_equal(waitpid(p->pid, &status, __WALL), p->pid);
+    assert_int_equal(status >> 16, PTRACE_EVENT_EXEC);
+    return true;
+}
+
+static void let_go(struct program *p)
+{
+    (void)kill(p->pid, SIGKILL);
+    (void)waitpid(p->pid, NULL, __WALL); /* only where it was traced */
+    (void)waitpid(p->parent, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        (void)close(p->go[i]);
+        (void)close(p->tell[i]);
+    }
+}
+
+/* Calls that read, of this thread; -1 = the kernel does not count them. */
+static long reads(void)
+{
+    char text[512];
+    int fd = open("/proc/thread-self/io", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *p = strstr(text, "syscr: ");
+    return p ? strtol(p + 7, NULL, 10) : -1;
+}
+
+static int place(const struct hw_starts_rules *rules, struct hw_starts_shared *shared, pid_t number,
+                 struct hw_error *err)
+{
+    struct hw_pid pid;
+    struct hw_starts_person p;
+    struct hw_start_world world;
+    hw_start_world_read(&world);
+    assert_int_equal(hw_pid_open(number, &pid, err), HW_OK);
+    assert_true(hw_starts_person_read(rules, shared, &pid, &p));
+    int rc = hw_starts_rules_permit(rules, &p, &pid, /* starts = */ false, err);
+    struct hw_start_request q = {&pid, &p.status, "/bin/true", "@nobody", &world};
+    if (rc == HW_OK)
+        rc = hw_start_place(&q, err);
+    hw_starts_person_done(&p);
+    hw_pid_done(&pid);
+    return rc;
+}
+
+/* Reads of the second one: its file is known then. -1 = cannot be told here. */
+static long held(const struct hw_starts_rules *rules)
+{
+    static struct hw_starts_shared shared;
+    struct hw_error err = {0};
+    long n = -1;
+    for (int i = 0; i < 2; i++) {
+        struct program p;
+        bool is_held = hold(&p);
+        long before = reads();
+        int rc = is_held ? place(rules, &shared, p.pid, &err) : HW_OK;
+        n = is_held && before >= 0 ? reads() - before - 1 : -1;
+        let_go(&p);
+        if (rc != HW_OK)
+            fail_msg("%s", err.text);
+    }
+    return n;
+}
+
+static void test_held(void **state)
+{
+    (void)state;
+    struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
+    struct hw_starts_message m = {.session = 1, .flags = HW_RULE_ALL};
+    struct hw_starts_rules rules = {0};
+    hw_asker_self(&m.who);
+    assert_int_equal(hw_starts_rules_add(&rules, &policy, &m, "", 0), HW_OK);
+    long n = held(&rules);
+    hw_starts_rules_drop(&rules, 1);
+    hw_vec_done(&rules.sessions);
+    hw_vec_done(&rules.followed);
+    if (n < 0)
+        skip();
+    assert_in_range(n, 1, MOST_READS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
