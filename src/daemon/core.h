@@ -243,6 +243,7 @@ struct hw_target {
                HW_DUMP_LOOKS
         } stage;
         bool worth; /* it is shown */
+        bool cut;   /* no more of it is */
         uint64_t began_ns;
         struct hw_dump_writing *writing; /* owned; NULL = nothing just now */
         struct hw_look *look;            /* owned; live_view.c */

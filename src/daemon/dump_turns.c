@@ -139,6 +139,7 @@ static void begin(struct hw_target *t, uint64_t now)
     d->stage = HW_DUMP_BEGINS;
     d->began_ns = now;
     d->worth = worth_writing(t, d->snap);
+    d->cut = false;
     d->told_last = !d->final || !hw_live_view_wants_last(t);
     t->session->writing = t;
     count_samples(t, d->snap);
@@ -154,11 +155,13 @@ static void begin(struct hw_target *t, uint64_t now)
 static bool must_cut(const struct hw_target *t)
 {
     const struct hw_session *s = t->session;
-    return s->hurried && (!t->dump.final || hw_now_monotonic_ns() > s->stop_deadline_ns);
+    return s->hurried && !t->dump.cut &&
+           (!t->dump.final || hw_now_monotonic_ns() > s->stop_deadline_ns);
 }
 
 static int cut(struct hw_target *t, struct hw_error *err)
 {
+    t->dump.cut = true;
     if (t->dump.final)
         hw_session_warn(t->session,
                         "pid %d: the recording was ended before its last dump was written: not all "
@@ -182,9 +185,9 @@ static int write_some(struct hw_target *t, struct hw_dump_turn *turn, struct hw_
             drop_writing(t);
         if (t->dump.writing)
             rc = hw_dump_writing_turn(t->dump.writing, turn, err);
-        if (rc == 1 && must_cut(t))
-            return cut(t, err);
-        if (rc != HW_OK)
+        if (rc == 1 && must_cut(t) && (rc = cut(t, err)) == HW_OK)
+            return 1;
+        if (rc != HW_OK || t->dump.cut)
             return rc;
         drop_writing(t);
     } while ((rc = next_stage(t, err)) == 1);

@@ -37,6 +37,7 @@ struct hw_dump_writing {
     struct hw_dump_head at_start; /* of no heap yet: what was so when it began */
     struct hw_snap_book no_heap;  /* ask.reason */
     bool at_max, stream;
+    bool cut;       /* no more rows */
     size_t book;    /* the one that is written, or comes next */
     bool peak_done; /* of that book */
 
@@ -171,7 +172,7 @@ static enum piece piece_of(const struct hw_dump_writing *x, const struct hw_snap
         return PIECE_FREED;
     if (x->at_max)
         return PIECE_MAX;
-    return b->has_peak && !x->peak_done ? PIECE_PEAK : PIECE_NOW;
+    return b->has_peak && !x->peak_done && !x->cut ? PIECE_PEAK : PIECE_NOW;
 }
 
 static bool is_left_out(const struct hw_dump_writing *x, const struct hw_snap_book *b,
@@ -186,6 +187,9 @@ static bool is_left_out(const struct hw_dump_writing *x, const struct hw_snap_bo
 static int next_piece(struct hw_dump_writing *x)
 {
     size_t n_books = x->ask.reason ? 1 : x->s->books.n;
+    bool needed = x->ask.kind == HW_DUMP_CHANGES && !x->at_max;
+    if (x->cut && !needed)
+        return 0;
     for (; x->book < n_books; x->book++) {
         const struct hw_snap_book *b = book_of(x);
         int rc = find_heap(x->t, b, &x->heap);
@@ -201,6 +205,7 @@ static int next_piece(struct hw_dump_writing *x)
         x->all = x->piece != PIECE_PEAK &&
                  (x->piece != PIECE_NOW || x->with_idle || x->ask.kind == HW_DUMP_ALL);
         x->at = 0;
+        x->head = (struct hw_dump_head){0};
         x->phase = PHASE_ADD;
         return 1;
     }
@@ -216,9 +221,10 @@ static struct hw_tally *tally_of(struct hw_dump_writing *x)
 static void end_piece(struct hw_dump_writing *x)
 {
     struct hw_heap_tally *h = &x->t->heaps.v[x->heap];
-    if (x->piece != PIECE_LOOK)
+    bool written = x->head.timestamp_ns != 0; /* else it was cut before */
+    if (x->piece != PIECE_LOOK && written)
         h->last_ts_ns = x->head.timestamp_ns;
-    h->dumped |= x->piece != PIECE_LOOK && x->piece != PIECE_MAX;
+    h->dumped |= x->piece != PIECE_LOOK && x->piece != PIECE_MAX && written;
     hw_tally_done(&x->own);
     x->own = (struct hw_tally){0};
     x->peak_done = x->piece == PIECE_PEAK;
@@ -356,7 +362,9 @@ static int step(struct hw_dump_writing *x, struct hw_dump_turn *turn, struct hw_
         rc = add_cells(x, turn);
         if (rc < 0)
             return hw_fail(err, rc, 0, "heap dump of pid %d", x->t->pid.pid);
-        return rc == 0 ? begin_rows(x, err) : rc;
+        if (rc == 0 && x->cut)
+            x->phase = PHASE_CLEAR;
+        return rc == 0 && !x->cut ? begin_rows(x, err) : rc;
     case PHASE_ROWS:
         rc = write_rows(x, turn, err);
         x->phase = rc == 0 ? PHASE_CLEAR : PHASE_ROWS;
@@ -388,7 +396,14 @@ int hw_dump_writing_turn(struct hw_dump_writing *x, struct hw_dump_turn *turn, s
 
 int hw_dump_writing_cut(struct hw_dump_writing *x, struct hw_error *err)
 {
-    return x->phase == PHASE_ROWS ? hw_profile_cut(x->w, err) : HW_OK;
+    bool others_come = x->ask.kind == HW_DUMP_CHANGES;
+    bool has_begun = x->phase == PHASE_ROWS;
+    x->cut = true;
+    if (has_begun)
+        x->phase = PHASE_CLEAR;
+    if (!others_come)
+        x->phase = PHASE_NONE;
+    return has_begun ? hw_profile_cut(x->w, /* is_checkpoint = */ others_come, err) : HW_OK;
 }
 
 /* ---- begin and end ---- */

@@ -53,7 +53,8 @@ void hw_dump_writing_free(struct hw_dump_writing *x); /* NULL is fine */
 /* 1 = there is more to do, 0 = all is written. */
 int hw_dump_writing_turn(struct hw_dump_writing *x, struct hw_dump_turn *turn,
                          struct hw_error *err);
-/* Instead of the turns that are left: what was written can be read, and is no whole dump. */
+/* No more rows: what was written can be read, and is no whole dump. There may be more turns: when
+ * other dumps come behind this one (not HW_DUMP_ALL), they need what this one knew. */
 int hw_dump_writing_cut(struct hw_dump_writing *x, struct hw_error *err);
 
 #endif

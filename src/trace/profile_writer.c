@@ -517,8 +517,9 @@ int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *
     return rc;
 }
 
-int hw_profile_cut(struct hw_profile_writer *p, struct hw_error *err)
+int hw_profile_cut(struct hw_profile_writer *p, bool is_checkpoint, struct hw_error *err)
 {
+    put_flag(&p->samples, F_PROCESS(checkpoint), is_checkpoint);
     int rc = flush_samples(p, /* last = */ false, err);
     if (rc == HW_OK)
         rc = flush_interned(p, err);

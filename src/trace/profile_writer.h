@@ -69,9 +69,9 @@ int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *hea
 int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                       struct hw_error *err);
 int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
-/* Instead of the end: what was given so far is in the file, and readers see that more was to come.
- */
-int hw_profile_cut(struct hw_profile_writer *p, struct hw_error *err);
+/* Instead of the end: what was given so far is in the file, and readers see that more was to come,
+ * unless another dump of the sequence ends. is_checkpoint: such a one stands for this one. */
+int hw_profile_cut(struct hw_profile_writer *p, bool is_checkpoint, struct hw_error *err);
 /* The target is gone: forget what was interned for it (ids are not used again). */
 /* Samples of this process that belong to blocks of its heap graph of that time. */
 struct hw_dump_link {

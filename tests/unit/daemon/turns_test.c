@@ -39,6 +39,8 @@ static struct counters {
     _Atomic uint64_t of_turn; /* written or added up since the main loop last waited */
     _Atomic uint64_t most_of_turn;
     _Atomic uint64_t gates[N_GATES]; /* row at which the service waits; 0 = none */
+    _Atomic uint64_t added;          /* cells since the test began */
+    _Atomic uint64_t add_gate;       /* cell at which the service waits; 0 = none */
     _Atomic bool is_slow;            /* a row takes so long that 64 are a turn */
     _Atomic bool waited_in_vain;
 } * seen;
@@ -68,13 +70,6 @@ static void count_work(void)
         seen->most_of_turn = n;
 }
 
-int __wrap_hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id c,
-                        const struct hw_totals *now)
-{
-    count_work();
-    return __real_hw_tally_set(t, stack, c, now);
-}
-
 static void wait_at_gate(void)
 {
     char c = 0;
@@ -84,6 +79,15 @@ static void wait_at_gate(void)
         (void)!read(go[0], &c, 1);
     else
         seen->waited_in_vain = true;
+}
+
+int __wrap_hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id c,
+                        const struct hw_totals *now)
+{
+    count_work();
+    if (++seen->added == seen->add_gate)
+        wait_at_gate();
+    return __real_hw_tally_set(t, stack, c, now);
 }
 
 int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
@@ -101,7 +105,7 @@ int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_s
 
 static void begin_test(uint64_t gate0, uint64_t gate1)
 {
-    seen->rows = seen->most_of_turn = 0;
+    seen->rows = seen->most_of_turn = seen->added = seen->add_gate = 0;
     seen->gates[0] = gate0;
     seen->gates[1] = gate1;
     seen->waited_in_vain = seen->is_slow = false;
@@ -466,6 +470,26 @@ static void test_hurry(void **state)
     close_session(&s);
 }
 
+/* A dump that is cut before it has begun to write: what it knew is in the last one. */
+static void test_cut_while_adding(void **state)
+{
+    (void)state;
+    begin_test(0, 0);
+    seen->add_gate = EARLY;
+    struct session s = record_one(STACKS);
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    open_gate();
+    (void)end_of(&s);
+    check_turns();
+    struct trace t = read_trace(s.out);
+    assert_int_equal(t.n, 1);
+    check_dump(&t.dumps[0], "end", 1);
+    close_session(&s);
+}
+
 static void test_disk_full_in_between(void **state)
 {
     (void)state;
@@ -559,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_end_in_between),
         cmocka_unit_test(test_stop_in_between),
         cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_cut_while_adding),
         cmocka_unit_test(test_disk_full_in_between),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_look),
