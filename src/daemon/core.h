@@ -265,6 +265,7 @@ struct hw_target {
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
+    bool is_untold;         /* not in the trace yet: its number stands for another process there */
     struct hw_target_idle { /* dump.c */
         struct hw_idle source;
         bool failed;           /* said once */
@@ -578,7 +579,9 @@ void hw_proc_poll_free(struct hw_proc_poll *p);
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
 bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 /* A target joined: its name and parents belong into the trace. */
-void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t);
+void hw_proc_poll_target(struct hw_session *s, struct hw_target *t);
+/* The same of those who wait for this one, whose last dump was written. */
+void hw_proc_poll_untold(const struct hw_target *t);
 /* At a dump of a target that lives. */
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
 /* The same of one that has ended: what was read last. */

@@ -85,15 +85,37 @@ bool hw_dump_is_look(const struct hw_target *t)
     return t->dump.trigger == live_trigger && !t->dump.final;
 }
 
-/* ---- images of one process: written in their order, with times in that order ---- */
+/* ---- images of one process, and processes of one number: written in their order, with times in
+ * that order ---- */
+
+static bool is_before(const struct hw_target *a, const struct hw_target *t)
+{
+    return a->session == t->session && a->pid.pid == t->pid.pid && a->key < t->key;
+}
+
+static bool is_same_process(const struct hw_target *a, const struct hw_target *t)
+{
+    return a->pid.start_ticks == t->pid.start_ticks;
+}
 
 static bool is_image_before(const struct hw_target *a, const struct hw_target *t)
 {
-    return a->session == t->session && a->pid.pid == t->pid.pid &&
-           a->pid.start_ticks == t->pid.start_ticks && a->key < t->key;
+    return is_before(a, t) && is_same_process(a, t);
 }
 
-/* The image before this one whose last dump is still to be written; NULL = none. */
+const struct hw_target *hw_dump_number_before(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        const struct hw_target *a = t->rec->targets.v[i];
+        bool lasts = a->phase == HW_PHASE_RUNNING || a->phase == HW_PHASE_FINISHING;
+        if (is_before(a, t) && !is_same_process(a, t) && lasts)
+            return a;
+    }
+    return NULL;
+}
+
+/* The image before this one whose last dump is still to be written, or another process that had its
+ * number before; NULL = none. */
 static const struct hw_target *image_before(const struct hw_target *t)
 {
     for (size_t i = 0; i < t->rec->targets.n; i++) {
@@ -101,7 +123,7 @@ static const struct hw_target *image_before(const struct hw_target *t)
         if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING && !a->launcher)
             return a;
     }
-    return NULL;
+    return hw_dump_number_before(t);
 }
 
 /* The next image begins behind the last dump of this one, also where both are within one tick of
@@ -174,6 +196,7 @@ void hw_dump_finish(struct hw_target *t)
         if (final) {
             hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
             t->phase = HW_PHASE_DONE;
+            hw_proc_poll_untold(t);
             return;
         }
         if (d->has_failure) {

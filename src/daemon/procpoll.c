@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/dump_job.h"
 #include "daemon/process_packets.h"
 #include "proc/number.h"
 #include "proc/smaps.h"
@@ -218,7 +219,7 @@ static bool poll_process(struct hw_proc_poll *p, int32_t pid, int dir)
 
 static void poll_target(struct hw_proc_poll *p, struct hw_target *t)
 {
-    if (poll_process(p, t->pid.pid, t->pid.dir))
+    if (!t->is_untold && poll_process(p, t->pid.pid, t->pid.dir))
         t->kept_ns = 0; /* older than what was just written */
 }
 
@@ -254,7 +255,7 @@ static void keep_all_counters(const struct hw_proc_poll *p, uint64_t now)
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
 {
     struct hw_error err;
-    if (s->closed || !s->proc || t->kept_ns == 0)
+    if (s->closed || !s->proc || t->kept_ns == 0 || t->is_untold)
         return;
     (void)check(s,
                 hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
@@ -302,9 +303,10 @@ static void ask_malloc_info(const struct hw_target *t)
     atomic_fetch_add_explicit(&t->page.map->malloc_info_wanted, 1, memory_order_relaxed);
 }
 
-void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
+void hw_proc_poll_target(struct hw_session *s, struct hw_target *t)
 {
-    if (s->closed)
+    t->is_untold = hw_dump_number_before(t) != NULL;
+    if (s->closed || t->is_untold)
         return;
     write_process(s, t->pid.pid, t->pid.dir, t);
     if (s->config.has_process_stats && s->config.process_stats.record_thread_names)
@@ -315,6 +317,15 @@ void hw_proc_poll_target(struct hw_session *s, const struct hw_target *t)
     }
     if (s->proc->stats_every_ns)
         (void)poll_process(s->proc, t->pid.pid, t->pid.dir); /* nothing was kept yet */
+}
+
+void hw_proc_poll_untold(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        struct hw_target *b = t->rec->targets.v[i];
+        if (b->is_untold && b->session == t->session && b->pid.pid == t->pid.pid)
+            hw_proc_poll_target(b->session, b);
+    }
 }
 
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
@@ -361,7 +372,8 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
 {
     struct hw_smaps m;
     struct hw_error err;
-    if (hw_look_smaps(t->rec->looker, hw_look_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
+    if (t->is_untold ||
+        hw_look_smaps(t->rec->looker, hw_look_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
         return;
     (void)check(
         p->session,
@@ -382,7 +394,7 @@ void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
 {
     struct hw_session *s = t->session;
     struct hw_error err;
-    if (s->closed)
+    if (s->closed || t->is_untold)
         return;
     uint64_t ts = hw_now_boottime_ns(), now = hw_now_monotonic_coarse_ns();
     if (m->time_ns < now && now - m->time_ns < ts) /* a word of the target's */

@@ -383,9 +383,40 @@ def rootless(box):
     t.end()
 
 
+REUSE = """import os, sys
+def run(*argv):
+    pid = os.fork()
+    if pid == 0:
+        os.execv(argv[0], argv)
+    os.waitpid(pid, 0)
+    return pid
+first = run(sys.argv[1], "15")
+for i in range(100):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as f:
+        f.write(str(first - 1))
+    if run(sys.argv[2], "0.05") == first:
+        break
+"""
+
+
+def number_used_again(box):
+    """A program ends with many callstacks, and while they are written another one has its number: each has its own."""
+    if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
+        raise hw.Skip("the kernel does not let us choose numbers")
+    stacks, truth = hw.target("stacks"), hw.target("truth")
+    r = hw.record(box, [sys.executable, "-c", REUSE, stacks, truth], "--follow-fork")
+    hw.sound(r.trace)
+    q = box.run([hw.tool("heapwise"), "query", r.trace, "select p.name, count(distinct a.ts) > 0, count(distinct callsite_id) "
+                 "from process p left join heap_profile_allocation a using(upid) where pid = (select pid from process where "
+                 "name like '%stacks') group by p.upid order by p.upid"], check=0).stdout.decode()
+    rows = [line.split(",") for line in q.splitlines()[1:]]
+    hw.equal([os.path.basename(n.strip('"')) for n, _, _ in rows], ["t_stacks", "t_truth"], f"processes of one number: {rows}")
+    hw.true(int(rows[0][2]) >= 1 << 15 and int(rows[1][2]) < 1000, f"callstacks of each: {rows}")
+
+
 if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "first": first, "preloaded": preloaded,
              "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
-             "rootless": rootless, "no-litter": no_litter,
+             "rootless": rootless, "number-used-again": hw.by_themselves(number_used_again), "no-litter": no_litter,
              "only-ptrace": only_ptrace})
