@@ -151,6 +151,12 @@ static bool is_closed(void)
     return hw_live_epoch() & 1;
 }
 
+/* An odd one was read while somebody tried to give it back, and is the same at his next try. */
+bool hw_live_is_since(uint32_t epoch)
+{
+    return !(epoch & 1) && epoch == hw_live_epoch();
+}
+
 /* Without anything to find, too high counts would make every later free look for it. */
 static void forget_counts(void)
 {

@@ -42,6 +42,8 @@ int hw_live_init(void); /* the first segment, if there is none */
 bool hw_live_give_back(bool (*nobody_is_inside)(void));
 void hw_live_forked(void);    /* in a child, whose parent may have been giving it back */
 uint32_t hw_live_epoch(void); /* another one: what was there before is gone. Odd: it is going */
+/* Inside a visit: what was taken after this epoch was read may still be touched. */
+bool hw_live_is_since(uint32_t epoch);
 /* A session with this interval begins: makes room when nearly every block will be live here. */
 void hw_live_expect(uint64_t interval);
 

@@ -118,8 +118,8 @@ static struct held hold(const void *p)
     if (!p || !hw_live_maybe((uint64_t)(uintptr_t)p))
         return h;
     hw_enter(&v);
-    h.slot = hw_live_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
     h.epoch = hw_live_epoch();
+    h.slot = hw_live_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
     hw_leave(&v);
     errno = saved;
     return h;
@@ -132,7 +132,7 @@ static void let_go(const struct held *h, uint64_t id, bool failed)
     struct hw_visit v;
     int saved = errno;
     hw_enter(&v);
-    bool is_there = h->epoch == hw_live_epoch();
+    bool is_there = hw_live_is_since(h->epoch);
     if (is_there && failed) { /* the old block is still there */
         hw_live_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
     } else if (is_there) {

@@ -221,6 +221,33 @@ static void test_given_back(void **state)
     arena_is_used = false;
 }
 
+static uint32_t seen_going; /* by a visit during the first try */
+
+static bool first_try(void)
+{
+    seen_going = hw_live_epoch();
+    return false;
+}
+
+static bool second_try(void)
+{
+    assert_false(hw_live_is_since(seen_going));
+    return true;
+}
+
+/* A realloc that lasts from one try to the next: what it holds is unmapped just now. */
+static void test_two_tries(void **state)
+{
+    (void)state;
+    assert_int_equal(hw_live_init(), 0);
+    uint32_t before = hw_live_epoch();
+    assert_false(hw_live_give_back(first_try));
+    assert_false(hw_live_is_since(seen_going));
+    assert_true(hw_live_is_since(before));
+    assert_true(hw_live_give_back(second_try));
+    assert_false(hw_live_is_since(before));
+}
+
 static bool forked(void)
 {
     hw_live_forked(); /* as if the child had been made here */
@@ -251,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_large_blocks_go_to_the_map),
         cmocka_unit_test(test_neighbours_in_one_word),
         cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_two_tries),
         cmocka_unit_test(test_forked_meanwhile),
         cmocka_unit_test(test_with_words), /* gives all chunks owners */
     };
