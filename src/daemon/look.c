@@ -563,8 +563,9 @@ static void run_piece(struct job *j)
     struct piece_job *p = (struct piece_job *)(void *)j;
     struct stat st;
     if (p->fd < 0) {
-        j->rc = p->path ? hw_proc_open_written(j->who.dir, j->who.uid, p->path, &p->fd, NULL)
-                        : hw_proc_open_mapping(j->who.dir, j->who.uid, &p->map, &p->fd, NULL);
+        j->rc = p->path
+                    ? hw_proc_open_written(j->who.dir, j->who.uid, p->path, &p->fd, NULL)
+                    : hw_proc_open_written_mapping(j->who.dir, j->who.uid, &p->map, &p->fd, NULL);
         p->opened = j->rc == HW_OK;
         p->slow = p->opened && hw_fd_is_slow(p->fd);
     }

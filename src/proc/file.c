@@ -68,20 +68,27 @@ int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, st
     return open_in_root(proc_dir, uid, path, HW_ROOT_LINKS, &st, out, err);
 }
 
+/* A hard link or a bind mount puts any file under a name of the target's: of others' files, only
+ * what everybody may read. We may read more than the target's user. */
+static int check_readable(const struct stat *st, uint32_t uid, const char *path,
+                          struct hw_error *err)
+{
+    if (st->st_uid != uid && !(st->st_mode & S_IROTH))
+        return hw_fail(err, HW_EPERM, 0, "'%s' is not readable for the program's user", path);
+    return HW_OK;
+}
+
 int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
                          struct hw_error *err)
 {
     struct stat st;
     hw_autofd int fd = -1;
     int rc = open_in_root(proc_dir, uid, path, HW_ROOT_LAST_NONE, &st, &fd, err);
-    if (rc < 0)
-        return rc;
-    /* A hard link or a bind mount puts any file under that name: of others' files, only what
-     * everybody may read. We may read more than the target's user. */
-    if (st.st_uid != uid && !(st.st_mode & S_IROTH))
-        return hw_fail(err, HW_EPERM, 0, "'%s' is not readable for the program's user", path);
-    *out = hw_fd_take(&fd);
-    return HW_OK;
+    if (rc == HW_OK)
+        rc = check_readable(&st, uid, path, err);
+    if (rc == HW_OK)
+        *out = hw_fd_take(&fd);
+    return rc;
 }
 
 static int open_map_file(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
@@ -129,4 +136,19 @@ int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int
         return HW_OK;
     *out = hw_fd_take(&fd);
     return HW_OK;
+}
+
+int hw_proc_open_written_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
+                                 struct hw_error *err)
+{
+    struct stat st;
+    hw_autofd int fd = -1;
+    int rc = hw_proc_open_mapping(proc_dir, uid, m, &fd, err);
+    if (rc == HW_OK && fstat(fd, &st) < 0)
+        return hw_fail_sys(err, "'%s'", m->path);
+    if (rc == HW_OK)
+        rc = check_readable(&st, uid, m->path, err);
+    if (rc == HW_OK)
+        *out = hw_fd_take(&fd);
+    return rc;
 }

@@ -24,5 +24,8 @@ int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
 /* The file behind a mapping, also when its path is gone (map_files, where the kernel lets us). */
 int hw_proc_open_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
                          struct hw_error *err);
+/* The same for one that the target is said to have written. */
+int hw_proc_open_written_mapping(int proc_dir, uint32_t uid, const struct hw_map *m, int *out,
+                                 struct hw_error *err);
 
 #endif

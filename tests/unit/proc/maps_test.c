@@ -206,8 +206,17 @@ static void test_closed_to_the_user(void **state)
     assert_int_equal(hw_pid_open(getpid(), &p, &err), HW_OK);
     assert_int_equal(hw_proc_open_written(p.dir, 64001, path, &fd, &err), HW_EPERM);
     assert_int_equal(fd, -1);
+    struct stat st;
+    assert_int_equal(fstat(own, &st), 0);
+    struct hw_map map = {.start = 0x1000, .end = 0x2000, .path = path, .inode = st.st_ino};
+    assert_int_equal(hw_proc_open_written_mapping(p.dir, 64001, &map, &fd, &err), HW_EPERM);
+    map.inode++; /* mounted over the one that is mapped */
+    assert_int_equal(hw_proc_open_written_mapping(p.dir, 64001, &map, &fd, &err), HW_EPERM);
+    assert_int_equal(fd, -1);
     assert_int_equal(fchmod(own, 0644), 0);
     assert_int_equal(hw_proc_open_written(p.dir, 64001, path, &fd, &err), HW_OK);
+    close(fd);
+    assert_int_equal(hw_proc_open_written_mapping(p.dir, 64001, &map, &fd, &err), HW_OK);
     close(fd);
     assert_int_equal(fchown(own, 64001, 64001), 0);
     assert_int_equal(fchmod(own, 0600), 0);
