@@ -19,7 +19,9 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "cli/diagnose.h"
+#include "cli/process_reads.h"
 #include "elf/symbols.h"
+#include "proc/pid.h"
 
 #include "base/banned.h"
 
@@ -221,6 +223,7 @@ static int speakable_path(struct hw_launch *l, const char *path, const char *nam
         l->link_dir[0] = 0;
         return hw_fail_sys(err, "cannot make a directory in /tmp");
     }
+    (void)chmod(l->link_dir, 0711); /* programs that become another user go through it, too */
     (void)snprintf(l->link, sizeof l->link, "%s/%s", l->link_dir, name); /* constants: it fits */
     hw_strbuf_adds(out, l->link);
     return symlink(path, l->link) < 0 ? hw_fail_sys(err, "cannot link '%s'", l->link) : HW_OK;
@@ -414,6 +417,26 @@ int hw_launch_go(struct hw_launch *l, struct hw_error *err)
     return failed == ENOENT || failed == ENOTDIR ? HW_ENOTFOUND : HW_EPERM;
 }
 
+/* The command's programs may run on, and their loaders complain of a library that is not there. */
+static bool is_named_by_anyone(const char *text)
+{
+    hw_pid_list pids = {0};
+    bool is_named = hw_proc_list(&pids) < 0;
+    for (size_t i = 0; !is_named && i < pids.n; i++) {
+        struct hw_pid p;
+        char *environment = NULL;
+        size_t n;
+        if (pids.v[i] == getpid() || hw_pid_open(pids.v[i], &p, NULL) < 0)
+            continue;
+        if (hw_read_environ(&p, &environment, &n) == HW_OK)
+            is_named = memmem(environment, n, text, strlen(text)) != NULL;
+        free(environment);
+        hw_pid_done(&p);
+    }
+    hw_vec_done(&pids);
+    return is_named;
+}
+
 void hw_launch_done(struct hw_launch *l)
 {
     if (l->hold >= 0) {
@@ -423,7 +446,7 @@ void hw_launch_done(struct hw_launch *l)
     }
     if (l->pidfd >= 0)
         (void)close(l->pidfd);
-    if (l->link_dir[0]) {
+    if (l->link_dir[0] && !is_named_by_anyone(l->link_dir)) {
         (void)unlink(l->link);
         (void)rmdir(l->link_dir);
     }

@@ -6,8 +6,10 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import sys
+import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
@@ -84,6 +86,24 @@ def of_each_kind(box):
     for at, n_recorded in ((prefix, 2), (whole_copy, 2), (without, 1)):
         below(box, at, musl, n_recorded)
     hw.equal(glob.glob("/tmp/heapwise-lib-*"), [], "links that were left")
+    outlived(box, whole_copy)
+
+
+def outlived(box, at):
+    """A program that the command left behind goes on starting others when the recording is over: without a word of their
+    loaders. Who becomes another user on the way reads the library, too."""
+    said = box.path("said")
+    box.dir.chmod(0o755)
+    line = f"(sleep 2; setpriv --reuid=65534 --clear-groups true; true) >/dev/null 2>{shlex.quote(said)} & exec true"
+    r = box.run([at / "bin/heapwise", "record", "--no-report", "-o", box.path("o.trace"), "--", "sh", "-c", line])
+    hw.equal((r.returncode, r.stdout), (0, b""), f"exit: {hw.tail(r.stderr)}")
+    left = glob.glob("/tmp/heapwise-lib-*")
+    try:
+        time.sleep(3)
+        hw.equal(pathlib.Path(said).read_bytes(), b"", "of those that were left behind")
+    finally:
+        for d in left:
+            shutil.rmtree(d)
 
 
 def same_file(a, b):
