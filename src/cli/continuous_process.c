@@ -2,47 +2,29 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program_name.h"
 #include "cli/continuous_file.h"
+#include "cli/control_group.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
 
-enum { MAX_CGROUP = 64 << 10, MAX_EXE = 256, CONTAINER_ID = 64 };
-
-static bool is_hex(const char *s, size_t n)
-{
-    return strspn(s, "0123456789abcdef") >= n;
-}
-
-static bool is_unit(const char *word, size_t n)
-{
-    return n > 8 && strcmp(word + n - 8, ".service") == 0 &&
-           strncmp(word, "user@", 5) != 0; /* all that a user runs is below that one */
-}
+enum { MAX_CGROUP = 64 << 10, MAX_EXE = 256 };
 
 /* The unit and the container, as the control group's path names them. */
 static void read_cgroup(struct hw_continuous_process *p, int dir)
 {
-    char *text = NULL, *save = NULL, *unit = NULL, *container = NULL;
+    hw_autofree char *text = NULL;
     size_t n;
     if (hw_file_read(dir, "cgroup", MAX_CGROUP, &text, &n, NULL) < 0)
         return; /* it has ended */
-    for (char *word = strtok_r(text, "/\n:", &save); word; word = strtok_r(NULL, "/\n:", &save)) {
-        size_t length = strlen(word);
-        if (is_unit(word, length))
-            unit = word;
-        for (char *at = word; length >= CONTAINER_ID && at <= word + length - CONTAINER_ID; at++)
-            if (is_hex(at, CONTAINER_ID))
-                container = at;
-    }
-    p->unit = unit ? strdup(unit) : NULL; /* without memory the file says less */
-    p->container = container ? strndup(container, CONTAINER_ID) : NULL;
-    free(text);
+    p->unit = hw_control_group_unit(text, /* one_user = */ geteuid() != 0);
+    p->container = hw_control_group_container(text); /* without memory the file says less */
 }
 
 static char *read_program(int dir, struct hw_bytes title)
