@@ -46,6 +46,7 @@ struct target {
     struct hw_continuous_process who;
     struct hw_live_source *source; /* owned; NULL = not looked at yet */
     struct hw_profile *before;     /* owned; the last look; NULL = none */
+    bool broke_off;                /* its last look is on its way, though the process lives */
 };
 
 struct hw_continuous {
@@ -295,8 +296,10 @@ static void on_target(struct hw_continuous *c, const struct hw_controller_event 
     case HW_TARGET_CALLED:
         break; /* its last look comes before or behind this; see drop_ended */
     }
-    if (t && s.state == HW_TARGET_FAILED)
-        t->who.ended = true;
+    if (t && s.state == HW_TARGET_FAILED) {
+        t->broke_off = true;
+        hw_continuous_broke_off(&c->files, &t->who);
+    }
 }
 
 static void on_progress(struct hw_continuous *c, const struct hw_controller_event *e)
@@ -338,7 +341,7 @@ static void drop_ended(struct hw_continuous *c)
     for (size_t i = c->targets.n; i-- > 0;) {
         struct target *t = &c->targets.v[i];
         uint64_t ticks = start_ticks(t->who.pid);
-        bool gone = ticks == 0 || ticks != t->who.start_ticks;
+        bool gone = t->broke_off || ticks == 0 || ticks != t->who.start_ticks;
         if (gone && !t->who.gone_ns)
             t->who.gone_ns = now; /* its last look is on its way */
         if (t->who.ended || (gone && now - t->who.gone_ns > LAST_NS))
@@ -375,10 +378,12 @@ static void round_of_looks(struct hw_continuous *c)
     if (c->next_round_ns <= now) /* the machine slept */
         c->next_round_ns = now + c->period_ns;
     for (size_t i = 0; i < c->targets.n; i++)
-        look_at(c, &c->targets.v[i]);
+        if (!c->targets.v[i].broke_off)
+            look_at(c, &c->targets.v[i]);
     drop_ended(c);
     for (size_t i = 0; i < c->targets.n; i++)
-        hw_continuous_note(&c->files, &c->targets.v[i].who);
+        if (!c->targets.v[i].broke_off)
+            hw_continuous_note(&c->files, &c->targets.v[i].who);
     if (hw_continuous_end_round(&c->files, &err) < 0)
         hw_log(WARN, "%s", err.text);
 }

@@ -112,6 +112,17 @@ void hw_continuous_lost(struct hw_continuous_files *f)
     hw_vec_clear(&f->last);
 }
 
+void hw_continuous_broke_off(struct hw_continuous_files *f, const struct hw_continuous_process *p)
+{
+    struct hw_known_process k = {p->pid, p->start_ticks, wall_ns() / SECOND};
+    for (size_t i = 0; i < f->known.n; i++)
+        if (f->known.v[i].pid == p->pid) {
+            f->known.v[i] = k;
+            return;
+        }
+    (void)hw_vec_push(&f->known, k); /* without memory: a gap that is not told of, no more */
+}
+
 void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_process *p)
 {
     for (size_t i = f->known.n; i-- > 0;)

@@ -63,7 +63,7 @@ typedef HW_VEC(struct hw_known_process) hw_known_processes;
 struct hw_continuous_files {
     const struct hw_cli *cli;
     struct hw_profile_store store;
-    hw_known_processes known;                    /* of a recorder that is gone */
+    hw_known_processes known;                    /* whose recording broke off */
     hw_known_processes noted;                    /* of this round */
     hw_known_processes last;                     /* of the round before */
     HW_VEC(struct hw_continuous_share *) shares; /* owned; of this round */
@@ -80,7 +80,9 @@ int hw_continuous_files_open(struct hw_continuous_files *f, const struct hw_cli 
 void hw_continuous_files_close(struct hw_continuous_files *f);
 /* The recorder is gone: whom it knew, it knew until the last round. */
 void hw_continuous_lost(struct hw_continuous_files *f);
-/* Whether and until when a recorder that is gone knew it. */
+/* The recording of one process broke off; it may begin again. */
+void hw_continuous_broke_off(struct hw_continuous_files *f, const struct hw_continuous_process *p);
+/* Whether and until when it was known before. */
 void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_process *p);
 /* One file for each heap of which there is something to say; of a process that has ended without
  * one before, at the end of the round. */

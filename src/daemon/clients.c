@@ -620,7 +620,8 @@ void hw_clients_take_back(struct hw_target *t)
     /* One that was never welcomed does not know this page. */
     bool alive = t->welcomed && t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
                  t->end != HW_END_EXECED && hw_pid_alive(&t->pid);
-    if (r->embedded || r->stopping || !alive || t->socket_closed || r->conns.n >= r->max_conns)
+    bool leaves = r->embedded && !hw_again_rests(t->session, &t->pid);
+    if (leaves || r->stopping || !alive || t->socket_closed || r->conns.n >= r->max_conns)
         return;
     struct hw_conn *c = calloc(1, sizeof *c);
     if (!c)

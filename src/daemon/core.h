@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "config/config.h"
+#include "daemon/again.h"
 #include "daemon/door.h"
 #include "daemon/drain.h"
 #include "daemon/feed.h"
@@ -113,7 +114,8 @@ bool hw_clients_know(const struct hw_recorder *r, int32_t pid);
 bool hw_clients_called(const struct hw_recorder *r, int32_t pid); /* it waits, and was told */
 /* The same for one process, when it waits: its name is another one now. */
 bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid);
-/* The session is over, the process is not: it waits for the next one with the same page. */
+/* Its recording is over, the process is not: it waits for the next one with the same page. An
+ * embedded recorder keeps only those that it records again. */
 void hw_clients_take_back(struct hw_target *t);
 void hw_clients_done(struct hw_recorder *r);
 
@@ -396,7 +398,8 @@ struct hw_session {
     HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_left) left; /* leave.c: processes that were told to leave it */
-    HW_VEC(struct hw_missed {    /* missed.c */
+    HW_VEC(struct hw_again) broken_off;
+    HW_VEC(struct hw_missed { /* missed.c */
                               int32_t pid;
                               uint64_t ticks; /* since boot, when it was missed */
     })
@@ -447,6 +450,9 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
                    struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
                    struct hw_session **out, struct hw_error *err);
 void hw_session_tick(struct hw_session *s, uint64_t now);
+/* A period that may be shortened from outside, for tests and the impatient
+ * (doc/design/recorder.md). */
+uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms);
 void hw_session_stop(struct hw_session *s, const char *reason, int status);
 /* Asked to stop once more: the file ends with what there is. */
 void hw_session_hurry(struct hw_session *s);

@@ -57,9 +57,7 @@ void hw_session_warn(struct hw_session *s, const char *fmt, ...)
 
 /* ---- start ---- */
 
-/* A period that may be shortened from outside, for tests and the impatient
- * (doc/design/recorder.md). */
-static uint64_t period_ns(const char *name, uint64_t usual_ms)
+uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms)
 {
     const char *text = secure_getenv(name);
     char *end = NULL;
@@ -294,8 +292,8 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->generation = ++r->next_generation;
     s->started_ns = s->last_checkpoint_ns = now;
     s->start_ticks = hw_now_boottime_ns() / tick_ns();
-    s->checkpoint_every_ns = period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
-    s->guards_every_ns = period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
+    s->checkpoint_every_ns = hw_session_period_ns("HEAPWISE_CHECKPOINT_MS", CHECKPOINT_MS);
+    s->guards_every_ns = hw_session_period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
     s->next_guard_ns = now + s->guards_every_ns;
     s->cpu_start_us = cpu_us();
     s->ring_budget = hw_memory_there_is() / 16;
@@ -357,6 +355,7 @@ void hw_session_free(struct hw_session *s)
     hw_asking_done(&s->asking);
     hw_vec_done(&s->refused);
     hw_vec_done(&s->left);
+    hw_vec_done(&s->broken_off);
     hw_pid_done(&s->root);
     free(s->detach_key);
     if (s->fd >= 0)
@@ -500,6 +499,9 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
     struct hw_error err;
     if (s->stopping || s->sources.n == 0 || hw_leave_has_left(s, pid) ||
         hw_proc_status(pid->dir, &st) < 0)
+        return false;
+    bool other_image = c->hello.flags & HW_HELLO_STARTUP;
+    if (!other_image && hw_again_rests(s, pid))
         return false;
     int rc = hw_permission_profile(&s->asking, pid, &st, &err);
     if (rc < 0 && rc != HW_EGONE)
@@ -987,6 +989,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     check_ends(s, now);
     tick_dumps(s, now);
     hw_triggers_tick(s, now);
+    hw_again_tick(s, now);
     tick_clocks(s, now);
     tick_progress(s, now);
     if (s->proc)

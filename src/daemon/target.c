@@ -399,6 +399,7 @@ static void start_running(struct hw_target *t)
         hw_inject_forked(t->session, &t->pid);
     hw_missed_had(t->session, &t->pid);
     hw_session_has(t->session, t->source, t->pid.pid);
+    hw_again_joined(t);
     t->session->n_targets++;
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
     if (t->session->stopping)
@@ -486,6 +487,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
     (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
     tell_end(t, why);
+    hw_again_ended(t);
     hw_dump_request(t, trigger_of(why), /* final = */ true);
 }
 

@@ -290,6 +290,57 @@ def killed(box):
     s.stop()
 
 
+def again(box):
+    """A buffer that stayed full ends a process's recording for a while only: it begins anew, later each time, and what is kept tells of the gap."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name, "--shmem-size", "64K", every="300ms", env={"HEAPWISE_AGAIN_MS": "500"})
+    breaks_off(t, s, s.recorder())
+    t.end()
+    s.stop()
+
+
+def again_service(box):
+    """The same with a service's recorder, whose clients keep their connection."""
+    hw.need("go")
+    name = f"cont{os.getpid()}"
+    service = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"), env={"HEAPWISE_AGAIN_MS": "500"})
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    t = Stepper(box, name)
+    s = Continuous(box, "--name", name, "--shmem-size", "64K", every="300ms")
+    breaks_off(t, s, service.pid)
+    t.end()
+    s.stop()
+    service.terminate()
+    service.wait(20)
+
+
+def breaks_off(t, s, recorder):
+    hw.wait_for(t.prepared, "it is attached to", 30)
+    hw.wait_for(lambda: (t.do("w 1"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    waits, before = [], []
+    for i in range(3):
+        before = [f for f in s.files() if f"-{t.pid}-" in f]
+        os.kill(recorder, signal.SIGSTOP)
+        t.do("c 20000")
+        os.kill(recorder, signal.SIGCONT)
+        hw.wait_for(lambda: s.said().count(b"the buffer stayed full") == i + 1, f"its recording breaks off: {s.said()}")
+        t.do(f"a {1000 + i}")  # seen by nobody
+        began = time.time()
+        hw.wait_for(lambda: (t.do("w 1"), s.said().count(b"its recording broke off") == i + 1)[1], f"it is recorded again: {s.said()}", 30)
+        waits.append(time.time() - began)
+
+        def counted():
+            t.do("b 1")
+            return [f for f in s.files() if f"-{t.pid}-" in f and f not in before and b"heapwise.unknown_since=2" in gzip.open(f).read()]
+        hw.wait_for(counted, "what it does is kept, with the gap")
+    hw.true(waits[0] > 0.3 and waits[1] > 0.8 and waits[2] > 1.8, f"later each time: {waits}")
+    hw.equal(s.said().count(b"starting again"), 0, "in one session")
+    seen = [Pprof(f).of("fn_a") for f in s.files() if f"-{t.pid}-" in f]
+    hw.equal(sum(v["alloc_objects"] for v in seen), 0, "what came in between is not made up")
+
+
 def room(box):
     """Only so much is kept; a full disk takes the oldest first and loses no newer one."""
     hw.need("go")
@@ -467,4 +518,4 @@ def periods(box):
 
 
 if __name__ == "__main__":
-    hw.main({"exact": exact, "taken": taken, "rate": rate, "forks": forks, "killed": killed, "room": room, "policy": policy, "pushed": pushed, "periods": periods})
+    hw.main({"exact": exact, "taken": taken, "rate": rate, "forks": forks, "killed": killed, "again": again, "again-service": again_service, "room": room, "policy": policy, "pushed": pushed, "periods": periods})

@@ -1,0 +1,37 @@
+/*
+ * again.h - processes that are recorded again after their recording broke off
+ *
+ * Why:     who records all the time (HW_START_RESCAN) would never hear again of a process whose
+ *          buffer was full once: its connection waits, so nobody looks for it.
+ * Units:   times are CLOCK_MONOTONIC, 0 = none.
+ * Owns:    a session's list; bounded, without those that have ended.
+ * Threads: main thread.
+ */
+#ifndef HW_DAEMON_AGAIN_H
+#define HW_DAEMON_AGAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_pid;
+struct hw_session;
+struct hw_target;
+
+struct hw_again {
+    int32_t pid;
+    uint64_t start_ticks;
+    uint32_t times, n_doublings;
+    uint64_t ended_ns;
+    uint64_t due_ns;    /* it rests until then; 0 = it does not */
+    uint64_t joined_ns; /* since when it is recorded again */
+};
+
+/* Its recording ends now; if that is not for ever, it rests. */
+void hw_again_ended(struct hw_target *t);
+/* Not meant by this session for now. */
+bool hw_again_rests(const struct hw_session *s, const struct hw_pid *pid);
+/* It is recorded; the gap is told and noted, if it is one of them. */
+void hw_again_joined(struct hw_target *t);
+void hw_again_tick(struct hw_session *s, uint64_t now);
+
+#endif
