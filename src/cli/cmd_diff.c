@@ -142,6 +142,7 @@ static int make_diff(struct page *pg)
         side[i] = (struct hw_diff_side){.p = s->p,
                                         .fns = pg->fns[i],
                                         .namer = &s->namer,
+                                        .program = &pg->names[i].program,
                                         .values = &s->values,
                                         .interval_bytes = s->view.interval_bytes};
     }

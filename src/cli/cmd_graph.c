@@ -2,8 +2,8 @@
  * heapwise graph TRACE: a managed heap, by class, by dominator, by path, against another, over time
  *
  * Every form is a table: figures right, names left, the rows that weigh most first. With --json the
- * same rows are objects: {"version": 1, "type": "heap_graph", "form": ..., "rows": [...]}. It is
- * made in memory, so that an error leaves no half of it.
+ * same rows are objects: {"version": 1, "type": "heap_graph", "form": ..., "rows": [...]}. Both
+ * are made in memory, so that an error leaves no half of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/graph_duplicates.h"
 #include "cli/graph_native.h"
+#include "cli/held_output.h"
 #include "cli/names.h"
 #include "cli/show.h"
 #include "cli/units.h"
@@ -657,6 +658,18 @@ static int show_json(struct graph_page *pg, struct hw_error *err)
     return rc;
 }
 
+/* The same for a table. */
+static int show_text(const struct graph_page *pg, struct hw_error *err)
+{
+    struct hw_held_output held;
+    int rc = hw_held_output_begin(&held);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "heap graph:");
+    rc = show(pg, err);
+    int ended = hw_held_output_end(&held, rc >= 0);
+    return rc < 0 ? rc : ended < 0 ? hw_fail(err, ended, 0, "heap graph:") : rc;
+}
+
 static bool read_limit(struct graph_page *pg)
 {
     const struct hw_opts *o = &pg->cli->opts;
@@ -707,7 +720,7 @@ int hw_cmd_graph(struct hw_cli *cli)
         rc = hw_fail(&err, HW_ENOTFOUND, 0, "no heap graph in '%s'%s", o->args[0],
                      o->v[HW_OPT_SHOW_PID].set ? " of that process" : "");
     if (rc == HW_OK)
-        rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show(&pg, &err);
+        rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show_text(&pg, &err);
     bool incomplete = false;
     (void)fflush(stdout); /* what is missing stands below; a failed write is told at the end */
     if (rc == HW_OK && hw_show_all_losses(pg.p, stderr, &incomplete) < 0)

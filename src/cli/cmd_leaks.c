@@ -259,8 +259,8 @@ static void json_path(struct page *pg, struct hw_json *j, const struct hw_leak *
             pg->line.failed = true;
     for (size_t i = nodes.n; i-- > 0;) {
         hw_strbuf_clear(&pg->line);
-        hw_function_label(&pg->line, pg->show.p->callsites,
-                          hw_functions_get(pg->fns, t->v.v[nodes.v[i]].function), &pg->show.namer);
+        hw_site_label(&pg->names, hw_functions_get(pg->fns, t->v.v[nodes.v[i]].function),
+                      &pg->line);
         hw_json_strn(j, pg->line.p, pg->line.n);
     }
     hw_json_end_array(j);
@@ -276,8 +276,7 @@ static void json_row(struct page *pg, struct hw_json *j, size_t i)
     hw_json_kv_str(j, "verdict", hw_leak_verdict_name(r->verdict));
     hw_strbuf_clear(&pg->line);
     if (function != HW_ID_NONE)
-        hw_function_label(&pg->line, pg->show.p->callsites, hw_functions_get(pg->fns, function),
-                          &pg->show.namer);
+        hw_site_label(&pg->names, hw_functions_get(pg->fns, function), &pg->line);
     hw_json_key(j, "function");
     hw_json_strn(j, pg->line.p, pg->line.n);
     hw_json_kv_bool(j, "rest", r->rest);

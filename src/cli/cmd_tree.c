@@ -20,8 +20,8 @@
 #include "cli/tree_screen.h"
 #include "cli/ui.h"
 #include "cli/units.h"
-#include "views/callers.h"
 #include "views/flame.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 #include "cli/json_page.h"
@@ -247,7 +247,8 @@ static int build_trees(struct tree *t, unsigned flags)
         .values = &t->show.values,
         .flags = flags,
     };
-    int rc = hw_filter_match(&t->filters, q.cs, t->functions, &t->show.namer, &matches);
+    int rc =
+        hw_filter_match(&t->filters, q.cs, t->functions, &t->show.namer, &t->program, &matches);
     if (rc < 0)
         return rc;
     q.filters = &matches;

@@ -19,9 +19,9 @@
 #include "cli/live_source.h"
 #include "enrich/demangle.h"
 #include "model/profile.h"
-#include "views/callers.h"
 #include "views/flame.h"
 #include "views/process.h"
+#include "views/program.h"
 
 #define HW_LIVE_HISTORY 600
 

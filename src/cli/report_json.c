@@ -49,7 +49,7 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
         const struct hw_site *s = &d->sites.v[i];
         const struct hw_function *fn = hw_functions_get(d->functions, s->function);
         hw_strbuf_clear(&label);
-        hw_function_label(&label, d->p->callsites, fn, &d->namer);
+        hw_site_label(&d->names, fn, &label);
         hw_json_begin_object(j);
         hw_json_kv_str(j, "function", label.p);
         hw_json_kv_str(j, "raw_name", hw_strings_cstr(strings, fn->name));

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "views/callers.h"
 #include "views/functions.h"
+#include "views/program.h"
 #include "views/values.h"
 
 struct hw_json;

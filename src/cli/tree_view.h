@@ -18,8 +18,8 @@
 
 #include "base/map64.h"
 #include "base/vec.h"
-#include "views/callers.h"
 #include "views/flame.h"
+#include "views/program.h"
 
 struct hw_screen;
 

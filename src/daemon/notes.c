@@ -68,8 +68,8 @@ static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
               s->python_unclear);
 }
 
-/* Which of its samples lack their Java functions, and why. */
-static void count_java(struct hw_target *t, const struct hw_snapshot *s)
+/* Adds ": 3 whose stack …, 1 during …"; how many they are together. */
+static uint64_t add_reasons(struct hw_strbuf *out, const struct hw_snapshot *s)
 {
     const struct {
         uint64_t n;
@@ -82,24 +82,40 @@ static void count_java(struct hw_target *t, const struct hw_snapshot *s)
         {s->managed_otherwise, "that the JVM refused otherwise"},
         {s->managed_copied, "whose stack was unwound later, from a copy of it"},
     };
-    struct hw_strbuf b = {0};
-    uint64_t lost = 0;
-    if (!t->is_jvm || s->managed_asked == 0 || s->broken)
-        return;
+    uint64_t sum = 0;
     for (size_t i = 0; i < HW_ARRAY_LEN(reasons); i++) {
         if (reasons[i].n)
-            hw_strbuf_addf(&b, "%s%" PRIu64 " %s", lost ? ", " : ": ", reasons[i].n,
+            hw_strbuf_addf(out, "%s%" PRIu64 " %s", sum ? ", " : ": ", reasons[i].n,
                            reasons[i].why);
-        lost += reasons[i].n;
+        sum += reasons[i].n;
     }
+    return sum;
+}
+
+/* Which of its samples lack their Java functions, and why. None: nothing to say. */
+static void count_java(struct hw_target *t, const struct hw_snapshot *s)
+{
+    struct hw_strbuf why = {0}, text = {0};
+    if (!t->is_jvm || s->managed_asked == 0 || s->broken)
+        return;
+    uint64_t lost = add_reasons(&why, s);
     uint64_t early = s->n_samples > s->managed_asked ? s->n_samples - s->managed_asked : 0;
-    if (early || s->managed_none || lost)
-        keepf(&t->notes, "java_frames",
-              "%" PRIu64 " of its %" PRIu64 " samples lack their Java functions%s; %" PRIu64
-              " were taken before the library was in the JVM, %" PRIu64
-              " in threads that run no Java",
-              lost, s->n_samples, b.p && !b.failed ? b.p : "", early, s->managed_none);
-    hw_strbuf_done(&b);
+    if (lost)
+        hw_strbuf_addf(&text, "%" PRIu64 " of its %" PRIu64 " samples lack their Java functions%s",
+                       lost, s->n_samples, why.p && !why.failed ? why.p : "");
+    if (early && lost)
+        hw_strbuf_addf(&text, "; %" PRIu64 " were", early);
+    else if (early)
+        hw_strbuf_addf(&text, "%" PRIu64 " of its %" PRIu64 " samples were", early, s->n_samples);
+    if (early)
+        hw_strbuf_adds(&text, " taken before the library was in the JVM");
+    if (text.n && s->managed_none)
+        hw_strbuf_addf(&text, "%s %" PRIu64 " in threads that run no Java", early ? "," : ";",
+                       s->managed_none);
+    if (text.n && !text.failed)
+        keepf(&t->notes, "java_frames", "%s", text.p);
+    hw_strbuf_done(&why);
+    hw_strbuf_done(&text);
     if (s->managed_unnamed)
         keepf(&t->notes, "java_unnamed",
               "%" PRIu64 " frames of Java are without a name: the table in the JVM, which keeps "

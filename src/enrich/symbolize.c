@@ -425,9 +425,10 @@ static int ask_reader(struct job *j)
     if (!err.code)
         return rc;
     j->is_unreadable = true;
-    if (!is_late(j))
+    const size_t n_left = j->va.n - j->n_answered;
+    if (!is_late(j) && n_left)
         warn(j, "'%s': %s; %zu of %zu addresses have no lines", j->file ? j->file : "?", err.text,
-             j->va.n - j->n_answered, j->va.n);
+             n_left, j->va.n);
     return HW_OK;
 }
 

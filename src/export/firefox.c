@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "model/profile.h"
 #include "views/functions.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 
@@ -59,6 +60,7 @@ struct ff_string {
 /* A heap of a process. */
 struct ff_thread {
     hw_upid upid;
+    const struct hw_shown_program *program; /* of the process; borrowed */
     hw_str_id heap;
     bool peaks_only;
     HW_VEC(struct ff_stack) stacks;
@@ -78,6 +80,7 @@ struct firefox {
     const struct hw_profile *p;
     const struct hw_namer *namer;
     struct hw_functions *fns;
+    struct hw_shown_program *programs; /* owned; by upid */
     struct hw_json j;
     HW_VEC(struct ff_lib) libs;
     struct hw_map64 lib_of; /* path << 32 | build id -> index */
@@ -416,23 +419,25 @@ static void put_empty_tables(struct firefox *x)
     }
 }
 
-static void put_string(struct firefox *x, const struct ff_string *s, struct hw_strbuf *label)
+static void put_string(struct firefox *x, const struct ff_thread *t, const struct ff_string *s,
+                       struct hw_strbuf *label)
 {
+    const struct hw_callsites *cs = x->p->callsites;
     hw_strbuf_clear(label);
     if (s->function != HW_ID_NONE) {
-        hw_function_label(label, x->p->callsites, hw_functions_get(x->fns, s->function), x->namer);
+        hw_program_label(t->program, label, cs, hw_functions_get(x->fns, s->function), x->namer);
         hw_json_strn(&x->j, label->p, label->n);
         return;
     }
     struct hw_bytes text =
-        s->last_part ? hw_module_base(x->p->callsites, s->text) : text_of(x, s->text);
+        s->last_part ? hw_program_module_shown(t->program, cs, s->text) : text_of(x, s->text);
     hw_json_strn(&x->j, text.p, text.n);
 }
 
 static void put_strings(struct firefox *x, const struct ff_thread *t)
 {
     struct hw_strbuf label = {0};
-    PUT_COLUMN(x, "stringArray", t->strings.n, put_string(x, &t->strings.v[i], &label));
+    PUT_COLUMN(x, "stringArray", t->strings.n, put_string(x, t, &t->strings.v[i], &label));
     if (label.failed)
         x->j.buf.failed = true;
     hw_strbuf_done(&label);
@@ -606,8 +611,12 @@ int hw_export_firefox(const struct hw_profile *p, const struct hw_namer *namer, 
         rc = add_libs(&x);
     if (rc == HW_OK)
         rc = find_heaps(p, &threads);
-    for (size_t i = 0; rc == HW_OK && i < threads.n; i++)
+    if (rc == HW_OK)
+        rc = hw_programs_find(p, &x.programs);
+    for (size_t i = 0; rc == HW_OK && i < threads.n; i++) {
+        threads.v[i].program = &x.programs[threads.v[i].upid.v];
         rc = add_rows(&x, &threads.v[i]);
+    }
     if (rc == HW_OK) {
         hw_json_init(&x.j, hw_json_write_fd, &fd, /* pretty = */ false);
         put_all(&x, &threads);
@@ -621,6 +630,7 @@ int hw_export_firefox(const struct hw_profile *p, const struct hw_namer *namer, 
     hw_map64_done(&x.lib_of);
     hw_map64_done(&x.lib_at);
     hw_functions_free(x.fns);
+    free(x.programs);
     return rc == HW_ESYS ? hw_fail_sys(err, "cannot write the output")
            : rc < 0      ? hw_fail(err, rc, 0, "Firefox profile:")
                          : HW_OK;

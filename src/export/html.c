@@ -20,7 +20,6 @@
 #include "export/figures.h"
 #include "export/markup.h"
 #include "export/stacks.h"
-#include "views/callers.h"
 
 #include "base/banned.h"
 
@@ -29,7 +28,6 @@ enum { MAX_NODES = 300000 }; /* about 20 MB */
 struct page {
     const struct hw_export_input *in;
     struct hw_stacks stacks;
-    struct hw_shown_program program;
     uint32_t *id; /* by node: its number in the page, or that of the parent that took it */
     struct hw_value *self;
     uint32_t *parent, *function;
@@ -116,12 +114,12 @@ static int put_functions(struct page *pg, struct hw_json *j)
         const struct hw_function *fn = hw_functions_get(pg->stacks.functions, i);
         hw_strbuf_clear(&label);
         hw_strbuf_clear(&shown);
-        hw_program_label(&pg->program, &label, cs, fn, pg->in->namer);
+        hw_program_label(&pg->stacks.program, &label, cs, fn, pg->in->namer);
         hw_visible_add(&shown, hw_bytes_of(label.p, label.n));
         hw_json_begin_array(j);
         hw_json_strn(j, shown.p, shown.n);
         hw_strbuf_clear(&shown);
-        hw_visible_add(&shown, hw_program_module_shown(&pg->program, cs, fn->module));
+        hw_visible_add(&shown, hw_program_module_shown(&pg->stacks.program, cs, fn->module));
         hw_json_strn(j, shown.p, shown.n);
         hw_json_end_array(j);
     }
@@ -227,8 +225,6 @@ static int html_write(const struct hw_export_input *in, FILE *out, struct hw_err
     struct hw_bytes rest = hw_bytes_of(hw_embedded_page_html, hw_embedded_page_html_n);
     int rc = hw_stacks_init(&pg.stacks, in);
     if (rc == 0) {
-        pg.program = hw_program_find(in->profile->callsites, in->values,
-                                     hw_process_name(in->profile, in->upid));
         rc = pick_nodes(&pg);
         rest = put_until(rest, "@DATA@", out);
         if (rc == 0)

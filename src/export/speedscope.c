@@ -18,9 +18,10 @@ static void put_frames(const struct hw_export_input *in, const struct hw_stacks 
     hw_json_begin_array(j);
     for (uint32_t i = 0; i < hw_functions_count(s->functions); i++) {
         const struct hw_function *fn = hw_functions_get(s->functions, i);
-        struct hw_bytes module = hw_module_base(in->profile->callsites, fn->module);
+        struct hw_bytes module =
+            hw_program_module_shown(&s->program, in->profile->callsites, fn->module);
         hw_strbuf_clear(&name);
-        hw_function_label(&name, in->profile->callsites, fn, in->namer);
+        hw_program_label(&s->program, &name, in->profile->callsites, fn, in->namer);
         hw_json_begin_object(j);
         hw_json_key(j, "name");
         hw_json_strn(j, name.p, name.n);

@@ -14,7 +14,8 @@ static int build(struct hw_stacks *s, const struct hw_export_input *in)
     struct hw_filter_matches m;
     struct hw_flame_question q = {
         .cs = in->profile->callsites, .fns = s->functions, .values = in->values, .filters = &m};
-    int rc = hw_filter_match(in->filters ? in->filters : &none, q.cs, q.fns, in->namer, &m);
+    int rc =
+        hw_filter_match(in->filters ? in->filters : &none, q.cs, q.fns, in->namer, &s->program, &m);
     if (rc < 0)
         return rc;
     rc = hw_flame_ask(&q, &s->tree);
@@ -24,7 +25,8 @@ static int build(struct hw_stacks *s, const struct hw_export_input *in)
 
 int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in)
 {
-    *s = (struct hw_stacks){0};
+    *s = (struct hw_stacks){.program = hw_program_find(in->profile->callsites, in->values,
+                                                       hw_process_name(in->profile, in->upid))};
     int rc = hw_functions_new(in->profile->callsites, NULL, &s->functions);
     if (rc == 0)
         rc = build(s, in);

@@ -14,11 +14,13 @@
 #include "export/export.h"
 #include "views/flame.h"
 #include "views/functions.h"
+#include "views/program.h"
 
 struct hw_error;
 struct hw_json;
 
 struct hw_stacks {
+    struct hw_shown_program program; /* of in->upid */
     struct hw_functions *functions;
     struct hw_flame tree; /* top-down, sorted by in->metric */
 };

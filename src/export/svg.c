@@ -15,7 +15,6 @@
 #include "export/figures.h"
 #include "export/markup.h"
 #include "export/stacks.h"
-#include "views/callers.h"
 
 #include "base/banned.h"
 
@@ -25,7 +24,6 @@ static const double min_width = 0.1;
 struct svg {
     const struct hw_export_input *in;
     struct hw_stacks stacks;
-    struct hw_shown_program program;
     double *x;            /* by node: left edge in points */
     struct hw_strbuf out; /* of one frame */
     struct hw_strbuf name, module;
@@ -88,8 +86,8 @@ static void put_names(struct svg *s, const struct hw_function *fn)
         return;
     }
     struct hw_bytes module =
-        hw_program_module_shown(&s->program, s->in->profile->callsites, fn->module);
-    hw_program_label(&s->program, &label, s->in->profile->callsites, fn, s->in->namer);
+        hw_program_module_shown(&s->stacks.program, s->in->profile->callsites, fn->module);
+    hw_program_label(&s->stacks.program, &label, s->in->profile->callsites, fn, s->in->namer);
     hw_markup_add(&s->name, hw_bytes_of(label.p, label.n));
     hw_markup_add(&s->module, module);
     s->name.failed |= label.failed;
@@ -181,8 +179,6 @@ static int svg_write(const struct hw_export_input *in, FILE *out, struct hw_erro
     struct svg s = {.in = in};
     int rc = hw_stacks_init(&s.stacks, in);
     if (rc == 0) {
-        s.program = hw_program_find(in->profile->callsites, in->values,
-                                    hw_process_name(in->profile, in->upid));
         rc = put_all(&s, out);
         hw_stacks_done(&s.stacks);
     }

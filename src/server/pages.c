@@ -51,24 +51,6 @@ const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upi
     return NULL;
 }
 
-static int make_labels(struct hw_page_trace *t)
-{
-    const struct hw_callsites *cs = t->profile->callsites;
-    struct hw_namer namer = {hw_demangle_shown, t->demangler};
-    t->n_labels = hw_functions_count(t->functions);
-    t->labels = calloc(t->n_labels + 1, sizeof *t->labels);
-    if (!t->labels)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < t->n_labels; i++) {
-        struct hw_strbuf b = {0};
-        hw_function_label(&b, cs, hw_functions_get(t->functions, (uint32_t)i), &namer);
-        t->labels[i] = hw_strbuf_take(&b);
-        if (!t->labels[i])
-            return HW_ENOMEM;
-    }
-    return HW_OK;
-}
-
 /* ---- reading ---- */
 
 static void add_names(void *ctx, struct hw_profile *profile)
@@ -100,7 +82,7 @@ static int name_functions(struct hw_page_trace *t)
     int rc = hw_functions_new(cs, NULL, &t->functions);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(cs), &t->demangler);
-    return rc == HW_OK ? make_labels(t) : rc;
+    return rc == HW_OK ? hw_page_names_init(t) : rc;
 }
 
 static int sum_dumps(struct hw_page_trace *t)
@@ -215,9 +197,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
         return;
     hw_page_scrubs_forget(t->pages->scrubs, t);
     hw_page_infra_forget(t->pages->infra, t);
-    for (size_t i = 0; t->labels && i < t->n_labels; i++)
-        free(t->labels[i]);
-    free(t->labels);
+    hw_page_names_done(t);
     hw_page_heaps_free(t->heaps);
     hw_functions_free(t->functions);
     hw_demangler_free(t->demangler);

@@ -42,7 +42,7 @@ static int find_rows(struct hw_page_trace *t, const struct hw_page_selection *se
                                         .flags =
                                             sel->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
     for (uint32_t i = 0; rc == HW_OK && i < t->n_labels; i++) {
-        if (strcmp(t->labels[i], fn) != 0)
+        if (strcmp(hw_page_label(t, sel->program, i), fn) != 0)
             continue;
         any = true;
         rc = hw_addresses_find(&q, i, &rows);

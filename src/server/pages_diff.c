@@ -55,7 +55,7 @@ static int open_side(struct hw_page_diff_side *s, struct hw_http_request *req, c
     s->namer = hw_page_namer(s->t);
     if (rc == HW_OK)
         rc = hw_filter_match(&s->sel.filters, s->t->profile->callsites, s->t->functions, &s->namer,
-                             &s->matches);
+                             hw_page_program_shown(s->sel.program), &s->matches);
     return rc;
 }
 
@@ -106,6 +106,7 @@ static int make(struct hw_page_diff *q, struct hw_http_request *req, struct hw_e
         in[i] = (struct hw_diff_side){.p = s->t->profile,
                                       .fns = s->t->functions,
                                       .namer = &s->namer,
+                                      .program = hw_page_program_shown(s->sel.program),
                                       .values = &s->values,
                                       .filters = s->sel.filters.n ? &s->matches : NULL,
                                       .interval_bytes = s->sel.interval_bytes};

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "server/pages_diff.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 
@@ -121,6 +122,11 @@ static void put_side(struct hw_json *j, const struct hw_page_diff_side *s, const
     hw_json_kv_uint(j, "upid", s->sel.upid.v);
     hw_json_kv_int(j, "pid", proc->pid);
     hw_json_kv_str(j, "name", hw_page_string(s->t, proc->name));
+    if (s->sel.program) {
+        const struct hw_shown_program *shown = hw_page_program_shown(s->sel.program);
+        hw_json_key(j, "program"); /* as the rows have it */
+        hw_json_strn(j, (const char *)shown->name.p, shown->name.n);
+    }
     hw_json_kv_int(j, "ts", s->sel.ts_ns);
     hw_json_kv_bool(j, "max", s->sel.at_max);
     hw_json_kv_uint(j, "interval", s->sel.interval_bytes);

@@ -90,7 +90,7 @@ static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
         *out = (uint32_t)seen;
         return HW_OK;
     }
-    const char *path = hw_page_string(a->t, module);
+    const char *path = hw_page_module(a->t, a->sel->program, module);
     int rc = add_text(a, path, strlen(path), out);
     return rc == HW_OK ? hw_map64_put(&a->modules, (uint64_t)module.v + 1, *out) : rc;
 }
@@ -98,7 +98,7 @@ static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
 static int function_texts(struct arrays *a, uint32_t function, uint32_t *name, uint32_t *module)
 {
     if (!a->name_of[function]) {
-        const char *label = a->t->labels[function];
+        const char *label = hw_page_label(a->t, a->sel->program, function);
         int rc = add_text(a, label, strlen(label), name);
         if (rc == HW_OK)
             rc = module_text(a, hw_functions_get(a->t->functions, function)->module, module);
@@ -372,7 +372,8 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
         return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
     if (s->flags & HW_PAGE_INVERT && !pivot)
         q.flags |= HW_FLAME_INVERTED;
-    int rc = hw_filter_match(&s->filters, q.cs, t->functions, &namer, &matches);
+    int rc = hw_filter_match(&s->filters, q.cs, t->functions, &namer,
+                             hw_page_program_shown(s->program), &matches);
     if (s->filters.n)
         q.filters = &matches;
     if (rc == HW_OK && pivot) {

@@ -3,8 +3,7 @@
  *
  * Rows [name, module, self, total, count, error of total, samples of total, error of self,
  * samples of self, count of self, callers]; match=PATTERN of filter.h. callers=1: who called it for
- * most of what it asked for itself, [[name, share], ...] nearest first, and `program`, the module
- * of the process's own file where that is known; else none.
+ * most of what it asked for itself, [[name, share], ...] nearest first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,12 +105,13 @@ static int compare(const void *pa, const void *pb, void *ctx)
     return c ? c * o->sign : compare_numbers(a->v->function, b->v->function);
 }
 
-static void put_callers(struct hw_json *j, const struct row *r, const struct hw_page_trace *t)
+static void put_callers(struct hw_json *j, const struct row *r, const struct hw_page_trace *t,
+                        const struct hw_page_selection *s)
 {
     hw_json_begin_array(j);
     for (size_t i = 0; r->callers && i < r->callers->n; i++) {
         hw_json_begin_array(j);
-        hw_json_str(j, t->labels[r->callers->function[i]]);
+        hw_json_str(j, hw_page_label(t, s->program, r->callers->function[i]));
         hw_json_double(j, r->callers->share[i]);
         hw_json_end_array(j);
     }
@@ -132,7 +132,7 @@ static void put_row(struct hw_json *j, const struct row *r, const struct hw_page
     hw_json_double(j, hw_value_error(&r->v->self, s->metric, s->interval_bytes));
     hw_json_int(j, hw_value_samples(&r->v->self, s->metric));
     hw_json_int(j, count_of(&r->v->self, s->metric));
-    put_callers(j, r, t);
+    put_callers(j, r, t, s);
     hw_json_end_array(j);
 }
 
@@ -144,8 +144,10 @@ static int choose_rows(const struct hw_page_trace *t, const struct hw_page_selec
 {
     for (size_t i = 0; i < values->n; i++) {
         const struct hw_function_value *v = &values->v[i];
-        struct row r = {v, callers ? &callers[v->function] : NULL, t->labels[v->function],
-                        hw_page_string(t, hw_functions_get(t->functions, v->function)->module)};
+        hw_str_id module = hw_functions_get(t->functions, v->function)->module;
+        struct row r = {v, callers ? &callers[v->function] : NULL,
+                        hw_page_label(t, s->program, v->function),
+                        hw_page_module(t, s->program, module)};
         if (hw_value_get(&v->total, s->metric) == 0 ||
             (pattern && !hw_pattern_matches(pattern, r.name)))
             continue;
@@ -162,7 +164,7 @@ static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_
 }
 
 static void reply_rows(struct hw_http_request *req, const struct hw_page_trace *t,
-                       const struct hw_page_selection *s, int64_t total, hw_str_id program, rows *r)
+                       const struct hw_page_selection *s, int64_t total, rows *r)
 {
     const char *sort = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
     struct order o = {COLUMN_SELF, s->metric, s->interval_bytes,
@@ -178,8 +180,6 @@ static void reply_rows(struct hw_http_request *req, const struct hw_page_trace *
     hw_json_begin_object(&j);
     hw_json_kv_uint(&j, "rows", r->n);
     hw_json_kv_int(&j, "total", total);
-    if (program.v)
-        hw_json_kv_str(&j, "program", hw_page_string(t, program));
     hw_json_key(&j, "data");
     hw_json_begin_array(&j);
     for (size_t i = offset; i < r->n && i - offset < limit; i++)
@@ -187,12 +187,6 @@ static void reply_rows(struct hw_http_request *req, const struct hw_page_trace *
     hw_json_end_array(&j);
     hw_json_end_object(&j);
     hw_page_reply_json(req, &j);
-}
-
-static struct hw_bytes name_of(const struct hw_page_trace *t, const struct hw_page_selection *s)
-{
-    return hw_strings_get(hw_callsites_strings(t->profile->callsites),
-                          t->profile->processes.v[s->upid.v].name);
 }
 
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
@@ -203,7 +197,6 @@ void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_pattern *pattern = NULL;
     hw_function_values values = {0};
     hw_autofree struct hw_callers *callers = NULL;
-    hw_str_id program = {0};
     hw_values at = {0};
     struct hw_error err = {0};
     rows chosen = {0};
@@ -218,18 +211,15 @@ void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t)
                                  &err);
     if (rc == HW_OK)
         rc = hw_flame_by_function(&flame, t->n_labels, &values);
-    if (rc == HW_OK && hw_http_query(req, "callers")) {
-        program = hw_program_module(t->profile->callsites, &at, name_of(t, &sel));
+    if (rc == HW_OK && hw_http_query(req, "callers"))
         rc = hw_callers_find(t->profile->callsites, t->functions, &flame, sel.metric,
                              HW_CALLERS_OF_SELF, &callers);
-    }
     if (rc == HW_OK)
         rc = choose_rows(t, &sel, &values, callers, pattern, &chosen);
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);
     else
-        reply_rows(req, t, &sel, hw_value_get(hw_flame_total(&flame, 0), sel.metric), program,
-                   &chosen);
+        reply_rows(req, t, &sel, hw_value_get(hw_flame_total(&flame, 0), sel.metric), &chosen);
     hw_vec_done(&chosen);
     hw_pattern_free(pattern);
     hw_vec_done(&values);

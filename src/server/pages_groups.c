@@ -52,7 +52,7 @@ static int by_module(const struct hw_page_trace *t, const struct hw_page_selecti
         if (rc == HW_OK && path.n)
             module = hw_functions_get(t->functions, path.v[path.n - 1])->module;
         if (rc == HW_OK)
-            rc = part_for(out, &at, module, hw_page_string(t, module), &part);
+            rc = part_for(out, &at, module, hw_page_module(t, s->program, module), &part);
         if (rc == HW_OK)
             rc = hw_vec_push(&part->values, values->v[i]);
     }

@@ -45,6 +45,7 @@ struct part {
 struct whole {
     struct hw_page_trace *t;
     const struct hw_page_heap *h;
+    const struct hw_page_program *program;
     struct hw_page_heap_question q;
     struct hw_page_tree tree;
     HW_VEC(struct part) parts;
@@ -130,7 +131,7 @@ static int text_of_module(struct whole *w, hw_str_id module, uint32_t *out)
     bool fresh;
     int rc = hw_map64_at(&w->modules, (uint64_t)module.v + 1, &at, &fresh);
     if (rc == HW_OK && fresh) {
-        const char *path = hw_page_string(w->t, module);
+        const char *path = hw_page_module(w->t, w->program, module);
         uint32_t id = 1;
         rc = hw_page_tree_text(&w->tree, path, strlen(path), &id);
         *at = id;
@@ -144,7 +145,7 @@ static int name_frame(struct whole *w, uint32_t function, struct hw_page_node *n
 {
     const struct hw_function *f = hw_functions_get(w->t->functions, function);
     if (!w->name_of[function]) {
-        const char *label = w->t->labels[function];
+        const char *label = hw_page_label(w->t, w->program, function);
         uint32_t id;
         int rc = hw_page_tree_text(&w->tree, label, strlen(label), &id);
         if (rc < 0)
@@ -226,6 +227,7 @@ static int add_native(struct whole *w)
     const struct hw_process_view *v = hw_page_view(w->t, g->upid);
     const struct hw_process_moment *m = v ? nearest(v, g->ts_ns) : NULL;
     int rc = gather_links(w);
+    w->program = hw_page_program_of(w->t, g->upid);
     w->name_of = calloc(w->t->n_labels + 1, sizeof *w->name_of);
     if (!w->name_of)
         return HW_ENOMEM;

@@ -8,6 +8,7 @@
 #include "fleet/store.h"
 #include "server/pages_internal.h"
 #include "views/losses.h"
+#include "views/program.h"
 #include "views/retained.h"
 
 #include "base/banned.h"
@@ -421,6 +422,12 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_uint(j, "upid", upid.v);
     hw_json_kv_int(j, "pid", proc->pid);
     hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
+    const struct hw_page_program *program = hw_page_program_of(t, upid);
+    if (program) { /* its own module, as pages show it */
+        hw_json_kv_str(j, "program", hw_page_program_module(program));
+        hw_json_kv_str(j, "program_file",
+                       hw_page_string(t, hw_page_program_shown(program)->module));
+    }
     hw_json_kv_int(j, "uid", proc->uid);
     hw_json_kv_int(j, "began", proc->start_ns); /* the process; "start" is the recording of it */
     hw_json_kv_uint(j, "n_dumps", v->n_dumps);  /* as the report counts them */

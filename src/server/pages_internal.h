@@ -34,6 +34,7 @@ enum { HW_PAGE_MAX_WITH = 63 };
 enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 
 struct hw_page_heaps;
+struct hw_page_program;
 
 /* What a trace that is being read is at. */
 enum hw_page_stage { HW_PAGE_READING, HW_PAGE_NAMING, HW_PAGE_SUMMING };
@@ -65,8 +66,9 @@ struct hw_page_trace {
     struct hw_series_list list;
     hw_process_views processes; /* over time, most allocated first */
     struct hw_functions *functions;
-    char **labels; /* shown names by function id; owned */
+    char **labels; /* shown names by function id, those of files; owned */
     size_t n_labels;
+    struct hw_page_program **programs; /* by upid, shared; NULL = not known (pages_program.c) */
     pthread_mutex_t names_lock;
     struct hw_demangler *demangler; /* names_lock */
 };
@@ -119,6 +121,20 @@ const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upi
 /* Shown names for views; takes the trace's lock for each. */
 struct hw_namer hw_page_namer(struct hw_page_trace *t);
 
+/* ---- what functions and modules are called (views/program.h) ---- */
+
+int hw_page_names_init(struct hw_page_trace *t); /* done also after an error */
+void hw_page_names_done(struct hw_page_trace *t);
+const struct hw_page_program *hw_page_program_of(const struct hw_page_trace *t, hw_upid upid);
+/* NULL as program: not known, or several together. */
+const struct hw_shown_program *hw_page_program_shown(const struct hw_page_program *g);
+const char *hw_page_program_module(const struct hw_page_program *g); /* its module as shown */
+const char *hw_page_label(const struct hw_page_trace *t, const struct hw_page_program *g,
+                          uint32_t function);
+/* The path; the program's name where its file has another. */
+const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_program *g,
+                           hw_str_id path);
+
 /* Answers with a JSON text and frees it. */
 void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
 /* 400 for what the asker did wrong, 500 otherwise. */
@@ -146,7 +162,8 @@ struct hw_page_selection {
     hw_upid upid;
     hw_upid with[HW_PAGE_MAX_WITH]; /* each once, upid not among them */
     size_t n_with;
-    const char *heap; /* "" = all */
+    const struct hw_page_program *program; /* of all of them; NULL = not known, or several */
+    const char *heap;                      /* "" = all */
     hw_str_id heap_id;
     int64_t ts_ns, from_ns;
     bool at_max, has_from;

@@ -16,13 +16,15 @@
 
 enum { DEFAULT_ROWS = 100 };
 
-static const char *label_of(const struct hw_page_trace *t, const struct hw_leaks *l, uint32_t node)
+static const char *label_of(const struct hw_page_trace *t, const struct hw_page_program *program,
+                            const struct hw_leaks *l, uint32_t node)
 {
     uint32_t function = l->tree.v.v[node].function;
-    return function == HW_ID_NONE ? "" : t->labels[function];
+    return function == HW_ID_NONE ? "" : hw_page_label(t, program, function);
 }
 
-static void put_path(struct hw_json *j, const struct hw_page_trace *t, const struct hw_leaks *l,
+static void put_path(struct hw_json *j, const struct hw_page_trace *t,
+                     const struct hw_page_program *program, const struct hw_leaks *l,
                      const struct hw_leak *row)
 {
     HW_VEC(uint32_t) nodes = {0};
@@ -32,17 +34,18 @@ static void put_path(struct hw_json *j, const struct hw_page_trace *t, const str
     hw_json_key(j, "path");
     hw_json_begin_array(j);
     for (size_t i = nodes.n; i-- > 0;)
-        hw_json_str(j, label_of(t, l, nodes.v[i]));
+        hw_json_str(j, label_of(t, program, l, nodes.v[i]));
     hw_json_end_array(j);
     hw_vec_done(&nodes);
 }
 
-static const char *module_of(const struct hw_page_trace *t, const struct hw_leaks *l, uint32_t node)
+static const char *module_of(const struct hw_page_trace *t, const struct hw_page_program *program,
+                             const struct hw_leaks *l, uint32_t node)
 {
     uint32_t function = l->tree.v.v[node].function;
     return function == HW_ID_NONE
                ? ""
-               : hw_page_string(t, hw_functions_get(t->functions, function)->module);
+               : hw_page_module(t, program, hw_functions_get(t->functions, function)->module);
 }
 
 static void put_trend(struct hw_json *j, const struct hw_leaks *l, const struct hw_trend_result *r)
@@ -56,16 +59,16 @@ static void put_trend(struct hw_json *j, const struct hw_leaks *l, const struct 
     hw_json_kv_double(j, "p", r->p);
 }
 
-static void put_row(struct hw_json *j, const struct hw_page_trace *t, const struct hw_leaks *l,
-                    size_t i)
+static void put_row(struct hw_json *j, const struct hw_page_trace *t,
+                    const struct hw_page_program *program, const struct hw_leaks *l, size_t i)
 {
     const struct hw_leak *r = &l->v.v[i];
     hw_json_begin_object(j);
     hw_json_kv_str(j, "verdict", hw_leak_verdict_name(r->verdict));
-    hw_json_kv_str(j, "name", label_of(t, l, r->node));
-    hw_json_kv_str(j, "module", module_of(t, l, r->node));
+    hw_json_kv_str(j, "name", label_of(t, program, l, r->node));
+    hw_json_kv_str(j, "module", module_of(t, program, l, r->node));
     hw_json_kv_bool(j, "rest", r->rest);
-    put_path(j, t, l, r);
+    put_path(j, t, program, l, r);
     put_trend(j, l, &r->trend);
     hw_json_kv_double(j, "grown", r->grown);
     hw_json_kv_uint(j, "rises", r->n_rises);
@@ -85,8 +88,8 @@ static void put_row(struct hw_json *j, const struct hw_page_trace *t, const stru
     hw_json_end_object(j);
 }
 
-static void put_all(struct hw_json *j, const struct hw_page_trace *t, const struct hw_leaks *l,
-                    size_t limit)
+static void put_all(struct hw_json *j, const struct hw_page_trace *t,
+                    const struct hw_page_program *program, const struct hw_leaks *l, size_t limit)
 {
     size_t n_likely = 0;
     for (size_t i = 0; i < l->v.n; i++)
@@ -109,7 +112,7 @@ static void put_all(struct hw_json *j, const struct hw_page_trace *t, const stru
     hw_json_key(j, "rows");
     hw_json_begin_array(j);
     for (size_t i = 0; i < l->v.n && i < limit; i++)
-        put_row(j, t, l, i);
+        put_row(j, t, program, l, i);
     hw_json_end_array(j);
     hw_json_end_object(j);
 }
@@ -154,7 +157,8 @@ void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t)
     } else {
         struct hw_json j;
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_all(&j, t, &leaks, limit && *limit ? strtoull(limit, NULL, 10) : DEFAULT_ROWS);
+        put_all(&j, t, sel.program, &leaks,
+                limit && *limit ? strtoull(limit, NULL, 10) : DEFAULT_ROWS);
         hw_page_reply_json(req, &j);
     }
     hw_leaks_done(&leaks);

@@ -170,8 +170,8 @@ static int by_space(const void *a, const void *b)
 
 /* Sites that hold most: [name, module, space, objects, alloc_space, alloc_objects, error, samples]
  */
-static int put_rows(struct hw_json *j, const struct hw_page_trace *t, const hw_values *at,
-                    uint64_t interval)
+static int put_rows(struct hw_json *j, const struct hw_page_trace *t,
+                    const struct hw_page_program *program, const hw_values *at, uint64_t interval)
 {
     struct hw_flame flame = {0};
     hw_function_values values = {0};
@@ -187,8 +187,9 @@ static int put_rows(struct hw_json *j, const struct hw_page_trace *t, const hw_v
         if (v->self.alloc_space == 0)
             continue;
         hw_json_begin_array(j);
-        hw_json_str(j, t->labels[v->function]);
-        hw_json_str(j, hw_page_string(t, hw_functions_get(t->functions, v->function)->module));
+        hw_json_str(j, hw_page_label(t, program, v->function));
+        hw_json_str(
+            j, hw_page_module(t, program, hw_functions_get(t->functions, v->function)->module));
         hw_json_int(j, v->self.space);
         hw_json_int(j, v->self.objects);
         hw_json_int(j, v->self.alloc_space);
@@ -207,6 +208,7 @@ static int put_look(struct hw_json *j, const struct look *l, const struct listen
 {
     const struct hw_page_trace *t = l->trace;
     const struct hw_process_view *v = t->processes.n ? &t->processes.v[0] : NULL;
+    const struct hw_page_program *program = v ? hw_page_program_of(t, v->upid) : NULL;
     uint64_t interval_bytes = v ? v->interval_bytes : 0;
     hw_values at = {0};
     struct hw_value total = {0};
@@ -220,6 +222,8 @@ static int put_look(struct hw_json *j, const struct look *l, const struct listen
     hw_json_kv_uint(j, "seq", l->seq);
     hw_json_kv_double(j, "seconds", (double)(l->at_ns - who->begin_ns) / 1e9);
     hw_json_kv_str(j, "name", l->facts.name);
+    if (program)
+        hw_json_kv_str(j, "program", hw_page_program_module(program));
     hw_json_kv_uint(j, "rss", l->facts.rss_bytes);
     hw_json_kv_uint(j, "samples", l->facts.n_samples);
     hw_json_kv_uint(j, "lost", l->facts.n_lost);
@@ -230,7 +234,7 @@ static int put_look(struct hw_json *j, const struct look *l, const struct listen
     hw_json_kv_int(j, "alloc_objects", total.alloc_objects);
     hw_json_kv_double(j, "error", hw_value_error(&total, HW_METRIC_SPACE, interval_bytes));
     if (rc == HW_OK)
-        rc = put_rows(j, t, &at, interval_bytes);
+        rc = put_rows(j, t, program, &at, interval_bytes);
     hw_json_end_object(j);
     hw_vec_done(&at);
     return rc;

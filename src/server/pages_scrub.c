@@ -159,7 +159,8 @@ static int make(struct hw_page_trace *t, const struct hw_page_selection *s, stru
                                   .heap_name = s->heap_id,
                                   .flags = hw_page_flame_flags(s),
                                   .max_marks_bytes = max_marks_bytes};
-    int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer, &matches);
+    int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer,
+                             hw_page_program_shown(s->program), &matches);
     if (s->filters.n)
         q.filters = &matches;
     if (rc == HW_OK)

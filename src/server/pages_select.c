@@ -102,6 +102,14 @@ static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *
     return HW_OK;
 }
 
+static void pick_program(struct hw_page_selection *s, const struct hw_page_trace *t)
+{
+    s->program = hw_page_program_of(t, s->upid);
+    for (size_t i = 0; i < s->n_with; i++)
+        if (hw_page_program_of(t, s->with[i]) != s->program)
+            s->program = NULL;
+}
+
 /* Without a wish several processes are seen at the end of the one that was dumped last. */
 static void last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
 {
@@ -182,6 +190,8 @@ int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
     if (rc == HW_OK)
         rc = pick_others(s, t, &asked, err);
     if (rc == HW_OK)
+        pick_program(s, t);
+    if (rc == HW_OK)
         rc = pick_moment(s, t, &asked, err);
     if (rc == HW_OK)
         rc = pick_heap(s, t, &asked, err);
@@ -216,7 +226,8 @@ int hw_page_mask_init(struct hw_page_mask *m, struct hw_page_trace *t,
     *m = (struct hw_page_mask){0};
     if (s->filters.n == 0)
         return HW_OK;
-    int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer, &m->matches);
+    int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer,
+                             hw_page_program_shown(s->program), &m->matches);
     return rc < 0 ? rc
                   : hw_stack_mask_new(t->profile, t->functions, &m->matches,
                                       hw_page_flame_flags(s) & HW_FLAME_SITES, &m->mask);

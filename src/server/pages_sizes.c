@@ -25,10 +25,11 @@ static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void put_function(struct hw_json *j, const struct hw_page_trace *t, uint32_t function)
+static void put_function(struct hw_json *j, const struct hw_page_trace *t,
+                         const struct hw_page_selection *s, uint32_t function)
 {
-    hw_json_str(j, t->labels[function]);
-    hw_json_str(j, hw_page_string(t, hw_functions_get(t->functions, function)->module));
+    hw_json_str(j, hw_page_label(t, s->program, function));
+    hw_json_str(j, hw_page_module(t, s->program, hw_functions_get(t->functions, function)->module));
 }
 
 /* ---- sizes ---- */
@@ -142,7 +143,7 @@ static void put_sizes(struct hw_json *j, struct hw_http_request *req, const stru
     hw_json_begin_array(j);
     for (size_t i = 0; i < list.n && i < limit; i++) {
         hw_json_begin_array(j);
-        put_function(j, t, list.v[i].function);
+        put_function(j, t, s, list.v[i].function);
         put_value(j, &list.v[i].v);
         hw_json_end_array(j);
     }
@@ -186,7 +187,8 @@ void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t)
 /* ---- lifetimes ---- */
 
 static void put_lifetimes(struct hw_json *j, const struct hw_page_trace *t,
-                          const struct hw_lifetimes *l, uint64_t limit)
+                          const struct hw_page_selection *s, const struct hw_lifetimes *l,
+                          uint64_t limit)
 {
     hw_json_begin_object(j);
     hw_json_kv_double(j, "step", l->step_s);
@@ -206,7 +208,7 @@ static void put_lifetimes(struct hw_json *j, const struct hw_page_trace *t,
     for (size_t i = 0; i < l->v.n && i < limit; i++) {
         const struct hw_lifetime *r = &l->v.v[i];
         hw_json_begin_array(j);
-        put_function(j, t, r->function);
+        put_function(j, t, s, r->function);
         hw_json_int(j, r->alloc_space);
         hw_json_int(j, r->alloc_objects);
         hw_json_int(j, r->space);
@@ -246,7 +248,7 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
     } else {
         struct hw_json j;
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_lifetimes(&j, t, &l, parameter(req, "limit", DEFAULT_ROWS));
+        put_lifetimes(&j, t, &sel, &l, parameter(req, "limit", DEFAULT_ROWS));
         hw_page_reply_json(req, &j);
     }
     hw_lifetimes_done(&l);

@@ -34,6 +34,7 @@
 #include "views/diff.h"
 #include "views/leaks.h"
 #include "views/lifetimes.h"
+#include "views/program.h"
 #include "views/sizes.h"
 #include "views/span.h"
 
@@ -222,6 +223,16 @@ static void put_tree(struct answer *a, const struct hw_flame *t)
     }
 }
 
+/* Filters know a program by its file and by what it was started as. */
+static int match_filters(struct answer *a, hw_upid upid, const hw_values *values,
+                         const hw_filters *filters, const struct hw_namer *namer,
+                         struct hw_filter_matches *out)
+{
+    struct hw_shown_program program =
+        hw_program_find(a->p->callsites, values, hw_process_name(a->p, upid));
+    return hw_filter_match(filters, a->p->callsites, a->fns, namer, &program, out);
+}
+
 static int fill_around(struct answer *a, const struct asked *q, bool callers)
 {
     hw_values values = {0};
@@ -234,7 +245,7 @@ static int fill_around(struct answer *a, const struct asked *q, bool callers)
     if (rc == 0)
         rc = values_at(a, q->upid[0], q->ts[0], &values);
     if (rc == 0)
-        rc = hw_filter_match(&filters, a->p->callsites, a->fns, NULL, &matches);
+        rc = match_filters(a, q->upid[0], &values, &filters, NULL, &matches);
     struct hw_flame_question ask = {
         .cs = a->p->callsites, .fns = a->fns, .values = &values, .filters = &matches};
     if (rc == 0)
@@ -486,8 +497,8 @@ static bool find_heap(const struct answer *a, const struct asked *q, struct hw_s
     return !s->one_heap;
 }
 
-static int build_tree(struct answer *a, const hw_values *values, const hw_filters *filters,
-                      unsigned options, struct hw_flame *out)
+static int build_tree(struct answer *a, hw_upid upid, const hw_values *values,
+                      const hw_filters *filters, unsigned options, struct hw_flame *out)
 {
     struct hw_namer namer = {shown_name, a};
     struct hw_filter_matches matches = {0};
@@ -501,7 +512,7 @@ static int build_tree(struct answer *a, const hw_values *values, const hw_filter
                 (options & OPTION_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
     int rc = HW_OK;
     if (filters->n) {
-        rc = hw_filter_match(filters, ask.cs, a->fns, a->sql->demangle ? &namer : NULL, &matches);
+        rc = match_filters(a, upid, values, filters, a->sql->demangle ? &namer : NULL, &matches);
         ask.filters = &matches;
     }
     if (rc == 0 && pivot)
@@ -531,7 +542,7 @@ static int select_tree(struct answer *a, const struct asked *q, unsigned *option
     if (rc == 0)
         rc = hw_span_values(a->p, &a->list, &span, &values);
     if (rc == 0)
-        rc = build_tree(a, &values, &filters, *options, out);
+        rc = build_tree(a, q->upid[0], &values, &filters, *options, out);
     hw_vec_done(&values);
     hw_filters_done(&filters);
     return rc;

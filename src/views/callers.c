@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "model/profile.h"
 
 #include "base/banned.h"
 
@@ -28,12 +27,6 @@ static const struct hw_strings *strings_of(const struct hw_callsites *cs)
 {
     /* The accessor hands out the table for interning too; here it is only read. */
     return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
-}
-
-static bool begins(struct hw_bytes name, const char *with)
-{
-    size_t n = strlen(with);
-    return name.n >= n && memcmp(name.p, with, n) == 0;
 }
 
 static bool is_on(const struct way *w, size_t n, uint32_t function)
@@ -174,82 +167,4 @@ void hw_callers_text(struct hw_strbuf *out, const struct hw_callers *c,
         hw_strbuf_adds(out, i ? " < " : "");
         hw_function_label(out, cs, hw_functions_get(fns, c->function[i]), namer);
     }
-}
-
-/* ---- which module is the program ---- */
-
-/* Of the frame that calls the C library's start; 0 when the stack has none. */
-static hw_str_id starter_of(const struct hw_callsites *cs, hw_callsite_id leaf)
-{
-    const struct hw_strings *strings = strings_of(cs);
-    for (hw_callsite_id at = leaf; at.v != HW_ID_NONE;) {
-        const struct hw_callsite *c = hw_callsites_get(cs, at);
-        const struct hw_frame *f = hw_callsites_get_frame(cs, c->frame);
-        at = c->parent;
-        if (at.v == HW_ID_NONE || !begins(hw_strings_get(strings, f->name), "__libc_start_main"))
-            continue;
-        f = hw_callsites_get_frame(cs, hw_callsites_get(cs, at)->frame);
-        return f->mapping.v == HW_ID_NONE ? (hw_str_id){0}
-                                          : hw_callsites_get_mapping(cs, f->mapping)->path;
-    }
-    return (hw_str_id){0};
-}
-
-static struct hw_bytes base_of(struct hw_bytes path)
-{
-    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
-    return slash ? hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
-}
-
-hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
-                            struct hw_bytes process_name)
-{
-    for (size_t i = 0; i < values->n; i++) {
-        hw_str_id path = starter_of(cs, values->v[i].callsite);
-        if (path.v)
-            return path;
-    }
-    struct hw_bytes name = base_of(process_name);
-    for (uint32_t i = 0; name.n && i < hw_callsites_n_mappings(cs); i++) {
-        hw_str_id path = hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path;
-        if (hw_bytes_equal(base_of(hw_strings_get(strings_of(cs), path)), name))
-            return path;
-    }
-    return (hw_str_id){0};
-}
-
-struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid)
-{
-    return upid.v < p->processes.n
-               ? hw_strings_get(strings_of(p->callsites), p->processes.v[upid.v].name)
-               : hw_bytes_of("", 0);
-}
-
-struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,
-                                        struct hw_bytes process_name)
-{
-    return (struct hw_shown_program){hw_program_module(cs, values, process_name),
-                                     base_of(process_name)};
-}
-
-static bool is_program(const struct hw_shown_program *program, hw_str_id path)
-{
-    return program && program->name.n && path.v && path.v == program->module.v;
-}
-
-struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
-                                        const struct hw_callsites *cs, hw_str_id path)
-{
-    return is_program(program, path) ? program->name : hw_module_base(cs, path);
-}
-
-void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
-                      const struct hw_callsites *cs, const struct hw_function *fn,
-                      const struct hw_namer *namer)
-{
-    if (fn->name.v || !is_program(program, fn->module))
-        hw_function_label(out, cs, fn, namer);
-    else
-        hw_strbuf_addf(out, "%.*s+0x%llx", (int)program->name.n, (const char *)program->name.p,
-                       (unsigned long long)fn->rel_pc);
 }

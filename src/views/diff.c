@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 
@@ -107,7 +108,11 @@ static int common_function(struct make *m, const struct hw_diff_side *s,
         *out = (uint32_t)found;
         return HW_OK;
     }
-    struct hw_bytes base = hw_module_base(s->p->callsites, fn->module);
+    struct hw_bytes base = hw_program_module_shown(s->program, s->p->callsites, fn->module);
+    hw_strbuf_clear(&m->label);
+    hw_program_label(s->program, &m->label, s->p->callsites, fn, s->namer);
+    if (m->label.failed)
+        return HW_ENOMEM;
     rc = hw_strings_intern(m->out->strings, hw_bytes_of(m->label.p, m->label.n), &common.name);
     if (rc == 0)
         rc = hw_strings_intern(m->out->strings, base, &common.module);

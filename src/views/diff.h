@@ -30,10 +30,13 @@
 #include "base/vec.h"
 #include "views/flame.h"
 
+struct hw_shown_program;
+
 struct hw_diff_side {
     const struct hw_profile *p;
     const struct hw_functions *fns;
-    const struct hw_namer *namer; /* NULL = raw names */
+    const struct hw_namer *namer;           /* NULL = raw names */
+    const struct hw_shown_program *program; /* NULL = names of files */
     const hw_values *values;
     const struct hw_filter_matches *filters; /* of fns, without a pivot; NULL = none */
     uint64_t interval_bytes;
@@ -46,8 +49,8 @@ enum hw_diff_flags {
 };
 
 struct hw_diff_function {
-    hw_str_id name, module; /* in hw_diff.strings; module: last part of its path on the side that
-                               has it, B's first */
+    hw_str_id name, module; /* in hw_diff.strings, as shown (program.h) on the side that has it,
+                               A's first */
     uint32_t of[2];         /* which function of A and of B it is; HW_ID_NONE = of none */
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 
@@ -301,37 +302,68 @@ bool hw_filters_keep_heap(const hw_filters *f, const char *heap)
 
 /* ---- matches ---- */
 
-static void match_function(const hw_filters *f, const char *name, const char *module, uint8_t *out,
+/* A function's names and modules as filters see them: those of its file, then those shown. */
+struct texts {
+    struct hw_strbuf name[2], module[2];
+    size_t n; /* 1: both are the same */
+};
+
+static bool make_texts(struct texts *t, const struct hw_callsites *cs, const struct hw_function *fn,
+                       const struct hw_namer *namer, const struct hw_shown_program *program)
+{
+    bool failed = false;
+    t->n = hw_program_has(program, fn->module) ? 2 : 1;
+    for (size_t i = 0; i < 2; i++) {
+        hw_strbuf_clear(&t->name[i]);
+        hw_strbuf_clear(&t->module[i]);
+    }
+    hw_function_label(&t->name[0], cs, fn, namer);
+    hw_function_module(&t->module[0], cs, fn);
+    if (t->n == 2) {
+        struct hw_bytes shown = hw_program_module_shown(program, cs, fn->module);
+        hw_program_label(program, &t->name[1], cs, fn, namer);
+        hw_strbuf_add(&t->module[1], shown.p, shown.n);
+    }
+    for (size_t i = 0; i < 2; i++)
+        failed |= t->name[i].failed || t->module[i].failed;
+    return !failed;
+}
+
+static void texts_done(struct texts *t)
+{
+    for (size_t i = 0; i < 2; i++) {
+        hw_strbuf_done(&t->name[i]);
+        hw_strbuf_done(&t->module[i]);
+    }
+}
+
+static void match_function(const hw_filters *f, const struct texts *t, uint8_t *out,
                            size_t n_functions)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct hw_filter *x = &f->v[i];
-        out[i * n_functions] =
-            hw_pattern_matches(x->pattern, x->kind == HW_FILTER_MODULE ? module : name);
+        const struct hw_strbuf *text = x->kind == HW_FILTER_MODULE ? t->module : t->name;
+        for (size_t k = 0; k < t->n; k++)
+            out[i * n_functions] |= hw_pattern_matches(x->pattern, text[k].n ? text[k].p : "");
     }
 }
 
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
-                    struct hw_filter_matches *out)
+                    const struct hw_shown_program *program, struct hw_filter_matches *out)
 {
     struct hw_filter_matches m = {.filters = f, .n_functions = hw_functions_count(fns)};
-    struct hw_strbuf name = {0}, module = {0};
+    struct texts t = {0};
+    bool ok = true;
     m.v = calloc(f->n * m.n_functions + 1, sizeof *m.v);
     if (!m.v)
         return HW_ENOMEM;
-    for (uint32_t i = 0; f->n && i < m.n_functions; i++) {
-        const struct hw_function *fn = hw_functions_get(fns, i);
-        hw_strbuf_clear(&name);
-        hw_strbuf_clear(&module);
-        hw_function_label(&name, cs, fn, namer);
-        hw_function_module(&module, cs, fn);
-        match_function(f, name.n ? name.p : "", module.n ? module.p : "", m.v + i, m.n_functions);
+    for (uint32_t i = 0; ok && f->n && i < m.n_functions; i++) {
+        ok = make_texts(&t, cs, hw_functions_get(fns, i), namer, program);
+        match_function(f, &t, m.v + i, m.n_functions);
     }
-    bool failed = name.failed || module.failed;
-    hw_strbuf_done(&name);
-    hw_strbuf_done(&module);
-    if (failed) {
+    texts_done(&t);
+    if (!ok) {
         free(m.v);
         return HW_ENOMEM;
     }

@@ -26,6 +26,7 @@
 #include "views/functions.h"
 
 struct hw_error;
+struct hw_shown_program;
 
 #define HW_FILTER_MAX 64u /* filters in a list */
 
@@ -61,7 +62,8 @@ bool hw_filters_have_heap(const hw_filters *f);
 /* Whether the filters on heaps, if there are any, let this one through. */
 bool hw_filters_keep_heap(const hw_filters *f, const char *heap);
 
-/* The answer of every filter for every function. */
+/* The answer of every filter for every function. What is shown under another name than its file's
+ * (program.h) is found by both. */
 struct hw_filter_matches {
     const hw_filters *filters; /* borrowed */
     size_t n_functions;
@@ -69,7 +71,7 @@ struct hw_filter_matches {
 };
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
-                    struct hw_filter_matches *out);
+                    const struct hw_shown_program *program, struct hw_filter_matches *out);
 void hw_filter_matches_done(struct hw_filter_matches *m);
 
 /* Applies every filter to a stack, root first, in place. False: the stack is dropped. *pivot (may

@@ -329,6 +329,79 @@ def told_by_page(box, trace):
     return {m: sum(data["self"][i]) for i, m in enumerate(METRICS)}
 
 
+RENAMED = """
+#include <stdlib.h>
+#include <unistd.h>
+void *volatile kept[64];
+__attribute__((noinline)) static void without_a_name(int i) { kept[i] = malloc(100000); }
+__attribute__((noinline)) void with_a_name(int i) { kept[i] = malloc(50000); }
+int main(void) { for (int i = 0; i < 60; i += 2) { without_a_name(i); with_a_name(i + 1); usleep(10000); } return 0; }
+"""
+
+
+def renamed(box):
+    """A program that is a link to a file of another name (redis-server is one to redis-check-rdb) goes by what it was
+    started as wherever a person looks; formats that other programs read keep the file, filters know both."""
+    hw.need("cc", "strip")
+    (box.dir / "renamed.c").write_text(RENAMED)
+    box.run(["cc", "-O1", "-rdynamic", "-o", box.path("check-rdb"), box.dir / "renamed.c"], check=0)
+    box.run(["strip", box.path("check-rdb")], check=0)
+    os.symlink("check-rdb", box.path("server"))
+    trace, file = box.path("renamed.trace"), box.path("check-rdb")
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "1", "-c", "100ms", "-o", trace, "--", box.path("server")], check=0)
+    place = re.search(r"\bcheck-rdb(\+0x\w+) 3000000$", told(box, "convert", "-t", "folded", trace, "-").decode().replace(";malloc ", " "), re.M)
+    hw.true(place, "folded stacks name the file")
+    nameless = "server" + place[1]
+
+    for args in (["report"], ["tree"], ["leaks"], ["convert", "-t", "svg"], ["convert", "-t", "html"]):
+        said = told(box, *args, trace, *(["-"] if args[0] == "convert" else [])).decode()
+        hw.true(nameless in said and "check-rdb+" not in said and "(check-rdb)" not in said, f"{args}: {said[:3000]}")
+    for args in (["report", "--json"], ["leaks", "--json"], ["tree", "--json"], ["diff", "--json"]):
+        said = told(box, *args, trace).decode()
+        hw.true(nameless in said and "check-rdb+" not in said, f"{args}: {said[:3000]}")
+    frames = json.loads(told(box, "convert", "-t", "speedscope", trace, "-"))["shared"]["frames"]
+    hw.equal({f["name"]: f["file"] for f in frames if f["name"] in (nameless, "with_a_name", "main")},
+             {nameless: "server", "with_a_name": "server", "main": "server"}, "speedscope")
+    told(box, "traceconv", "firefox", trace, box.path("renamed.firefox"))
+    with open(box.path("renamed.firefox")) as f:
+        firefox = json.load(f)
+    thread = firefox["threads"][0]
+    names, resources, funcs = thread["stringArray"], thread["resourceTable"], thread["funcTable"]
+    where = {names[funcs["name"][i]]: names[resources["name"][r]] for i, r in enumerate(funcs["resource"]) if r >= 0}
+    hw.equal((where[nameless], where["with_a_name"]), ("server", "server"), "firefox")
+    hw.true("check-rdb" in [lib["name"] for lib in firefox["libs"]], "a symbol server is asked by the file's name")
+
+    # Those that symbolizers, scripts and tables read.
+    hw.true(f"({file})" in told(box, "convert", "-t", "text", trace, "-").decode(), "text")
+    hw.true(f'"{file}"' in told(box, "convert", "-t", "csv", trace, "-").decode(), "csv")
+    told(box, "convert", "-t", "pprof", trace, box.path("renamed.pb.gz"))
+    p = pprof.Pprof(box.path("renamed.pb.gz"))
+    hw.true(file in p.mapping_files, f"pprof: {p.mapping_files}")
+    (have,), = rows(box, trace, "select distinct map_name from heapwise_functions(1) where name = 'with_a_name'")
+    hw.equal(have, file, "SQL")
+
+    for f in (nameless, f'"check-rdb{place[1]}"', 'SS:"check-rdb' + place[1] + '"'):
+        nodes = json.loads(told(box, "tree", "--json", "-f", f, trace))["nodes"]
+        hw.equal(sum(n["space"] for n in nodes if n["parent"] == 0), 3000000, f"filter {f}")
+        (have,), = rows(box, trace, "select space from heapwise_tree(1, null, null, null, '{}') where id = 0".format(f.replace("'", "''")))
+        hw.equal(int(have), 3000000, f"filter {f} of SQL")
+    for f in ('M:"server"', f'M:"{file}"'):
+        nodes = json.loads(told(box, "tree", "--json", "-f", f, trace))["nodes"]
+        hw.true(sum(n["space"] for n in nodes if n["parent"] == 0) >= 4500000, f"filter {f}")
+
+    s = serve.Served(box, trace)
+    hw.wait_for(lambda: s.json("GET", "/api/v1/status")["traces"][0]["state"] == "ready", "the trace is read")
+    process = s.json("GET", "/api/v1/traces/1/timeline")["processes"][0]
+    hw.equal((process["program"], process["program_file"]), ("server", file), "the program of the page's process")
+    for q in ("table/functions?callers=1", "leaks?", "sizes?", "lifetimes?", "table/diff?at=peak&all=1&a_at=" + str(process["moments"][0]["ts"])):
+        said = json.dumps(s.json("GET", "/api/v1/traces/1/" + q))
+        hw.true(nameless in said and "check-rdb" not in said, f"{q}: {said}")
+    for q in ("flame?", "flame?group=module", 'flame?filters=M:"server"', f'flame?filters=SS:"{nameless}"'):
+        said = s.ask("GET", "/api/v1/traces/1/" + q.replace('"', "%22").replace("+", "%2B"), token=s.token)[1]
+        hw.true(nameless.encode() in said and b"check-rdb" not in said, f"{q}: {said}")
+    s.stop()
+
+
 FORMS = {name[len("told_by_"):]: form for name, form in list(globals().items()) if name.startswith("told_by_")}
 
 

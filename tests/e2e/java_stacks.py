@@ -122,13 +122,13 @@ def counted(box, trace):
     failed = sum(s.allocs for s in samples if any(f.startswith("[java unwind failed") for f in s.stack))
     for command in ("report", "stats"):
         said = b" ".join(box.run([hw.tool("heapwise"), command, trace]).stdout.split()).decode()
-        m = re.search(r"(\d+) of its (\d+) samples lack their Java functions(?:: (.*?))?; (\d+) were taken before the library "
-                      r"was in the JVM, (\d+) in threads", said)
-        hw.true(m, f"{command}: {said}")
-        reasons = {w: int(n) for n, w in re.findall(r"(\d+) ([^,]+)", m[3] or "")}
-        hw.equal(int(m[1]), sum(reasons.values()), f"{command}: {m[0]}")
+        m = re.search(r"(\d+) of its \d+ samples lack their Java functions: (.*?)(?:; \d+ (?:were taken|in threads)|[.;\n]|$)", said)
+        reasons = {w: int(n) for n, w in re.findall(r"(\d+) ([^,]+)", m[2])} if m else {}
+        hw.equal(int(m[1]) if m else 0, sum(reasons.values()), f"{command}: {said}")
         unseen = sum(n for w, n in reasons.items() if "signal handler" in w or "copy of" in w)
-        hw.equal(int(m[1]) - unseen, failed, f"{command}: {m[0]}")
+        hw.equal((int(m[1]) if m else 0) - unseen, failed, f"{command}: {said}")
+        hw.true(not re.search(r"\b0 (of its|were taken|in threads)", said), f"{command}, nothing of which it tells: {said}")
+        hw.true(re.search(r"\d+ (of its \d+ samples )?were taken before the library was in", said), f"{command}: {said}")
 
 
 def recorded(*java_options, java="java", options=()):

@@ -33,6 +33,8 @@ export interface Tracks {
   upid: number; pid: number; name: string; uid: number; began: number; start: number; ended: boolean; cleaned_up: boolean; interval: number;
   n_dumps: number; // those that were asked for; moments may hold more
   moments: Moment[]; peak?: Moment; heaps: { heap: string; summed: boolean; lives: boolean; dumps: Dump[] }[]; // summed: in figures of the process
+  program?: string; // its own module as pages show it: the path, or what it was started as
+  program_file?: string; // the path
   counters: Record<string, [number, number][]>;
   parts?: Tracks[]; // several processes as one (together.ts)
 }
@@ -42,7 +44,7 @@ export interface Named { ts: number; name: string }
 export interface Other { upid: number; pid: number; name: string; counters: Record<string, [number, number][]> }
 export interface Timeline { first_ns: number; last_ns: number; marks: Named[]; processes: Tracks[]; others: Other[] }
 export type FunctionRow = [name: string, module: string, self: number, total: number, count: number, error: number, samples: number, selfError: number, selfSamples: number, selfCount: number, callers: [name: string, share: number][]];
-export interface Functions { rows: number; total: number; program?: string; data: FunctionRow[] }
+export interface Functions { rows: number; total: number; data: FunctionRow[] }
 
 export const status = signal<Status | null>(null);
 /** What this server records or has recorded, oldest first. */

@@ -89,7 +89,7 @@ function OpenOther() {
 
 type Figures = [a: number, b: number, change: number, error: number, significant: boolean, samplesA: number, samplesB: number];
 type Row = [name: string, module: string, ...Figures];
-interface SideInfo { trace: number; file: string; upid: number; pid: number; name: string; ts: number; interval: number; seconds: number }
+interface SideInfo { trace: number; file: string; upid: number; pid: number; name: string; program?: string; ts: number; interval: number; seconds: number }
 interface Table { a: SideInfo; b: SideInfo; same_run: boolean; total: Figures; rows: number; hidden: number; data: Row[] }
 
 function figure(v: number): string {
@@ -234,7 +234,7 @@ function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onMore(): 
         </tr></thead>
         <tbody>{table.data.map(([name, module, a, b, by, err, sure, na, nb]) => (
           <tr class={sure ? '' : 'few'}>
-            <td class="site"><button type="button" class="plain" title="Keep stacks with this" onClick={() => addFilter(`SS:${exactly(name)}`)}>{safe(name)}</button> <span class="dim">{safe(module)}</span></td>
+            <td class="site"><button type="button" class="plain" title="Keep stacks with this" onClick={() => addFilter(`SS:${exactly(name)}`)}>{safe(name)}</button> <span class="dim">{safe([table.a.program, table.b.program].includes(module) ? '' : module)}</span></td>
             <td class="num" title={`${count(na)} samples`}>{a > 0 ? figure(a) : '–'}</td>
             <td class="num" title={`${count(nb)} samples`}>{b > 0 ? figure(b) : '–'}</td>
             <td class={`num ${by > 0 ? 'grew' : 'shrank'}`}><b>{by > 0 ? '▲' : '▼'} {change(by)}</b><span class="pm">{plusMinus(err)}</span></td>

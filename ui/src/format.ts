@@ -106,6 +106,9 @@ export function safe(text: string): string {
 
 export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
+/** What stands beside a function in a list: its module, but for the program's own functions. */
+export const besides = (module: string, of: { program?: string }) => (module === of.program ? '' : base(module));
+
 /** Cut in the middle; the last part of the name says most. */
 export function fit(name: string, chars: number): string {
   if (name.length <= chars) return name;

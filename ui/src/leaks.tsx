@@ -1,7 +1,7 @@
 // Leaks: what grew from dump to dump, which of it is one, and why the server thinks so.
 import { useState } from 'preact/hooks';
 import { question, type Tracks } from './api';
-import { base, bytes, clock, count, duration, error, exact, percent, safe, certainty } from './format';
+import { besides, bytes, clock, count, duration, error, exact, percent, safe, certainty } from './format';
 import { Busy, Figure, FilterBar, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { figureSql, sqlHref } from './show-sql';
 import { filtered, go, href, place } from './state';
@@ -70,10 +70,10 @@ export function Spark({ values, tone }: { values: number[]; tone?: string }) {
   );
 }
 
-function Site({ r }: { r: Row }) {
+function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
   if (!r.name) return <><b>everything else</b> <span class="dim">too small to be judged one by one</span></>;
   const callers = r.path.slice(0, -1).reverse();
-  return <><b>{safe(r.name)}</b> <span class="dim">{safe(base(r.module))}{r.rest ? ' · what is left beside the rows below it' : ''}</span>
+  return <><b>{safe(r.name)}</b> <span class="dim">{safe(besides(r.module, tracks))}{r.rest ? ' · what is left beside the rows below it' : ''}</span>
     {callers.length > 0 && <div class="callers dim">{callers.slice(0, 4).map(safe).join(' ‹ ')}{callers.length > 4 ? ' ‹ …' : ''}</div>}</>;
 }
 
@@ -186,7 +186,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
                         <td class="num wide">{percent(r.freed_ratio, 1)}</td>
                         <td class="num wide">{count(r.samples)}</td>
                         <td><Spark values={r.history} tone={v.tone} /></td>
-                        <td class="site"><Site r={r} /></td>
+                        <td class="site"><Site r={r} tracks={tracks} /></td>
                       </tr>
                       {on && <tr class="open"><td colSpan={8}><Details r={r} l={l} tracks={tracks} /></td></tr>}
                     </>

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ask, recordings, status } from './api';
 import { Flame } from './flame';
-import { base, bytes, count, duration, error, exact, METRICS, type Metric, percent, safe } from './format';
+import { base, besides, bytes, count, duration, error, exact, METRICS, type Metric, percent, safe } from './format';
 import { decode, find, type Graph, path } from './graph';
 import { Spark } from './leaks';
 import { MarkForm } from './mark';
@@ -14,7 +14,7 @@ import { Chart } from './timeline';
 
 type Row = [name: string, module: string, space: number, objects: number, alloc_space: number, alloc_objects: number, error: number, samples: number];
 interface Look {
-  seq: number; seconds: number; name: string; rss: number; samples: number; lost: number; interval: number;
+  seq: number; seconds: number; name: string; program?: string; rss: number; samples: number; lost: number; interval: number;
   space: number; objects: number; alloc_space: number; alloc_objects: number; error: number; rows: Row[];
 }
 interface Watched { pid: number; name: string; recording: string; samples: number; seconds: number }
@@ -107,7 +107,7 @@ function Growers({ seen, sort, onSort }: { seen: Seen; sort: Sort; onSort(s: Sor
             <td class="num" title={`${exact(r[2])} B`}>{r[7] > 0 && r[7] < 10 && r[6] > 0 ? '≈ ' : ''}{bytes(r[2])} <span class="pm">{error(r[6], r[2])}</span></td>
             <td class="num">{count(r[3])}</td><td class="num">{rate ? `${bytes(rate)}/s` : '–'}</td>
             <td><Spark values={seen.curves.get(key(r)) ?? []} tone={growth > 0 ? 'grow' : ''} /></td>
-            <td>{safe(r[0])} <span class="dim">{safe(base(r[1]))}</span></td></tr>
+            <td>{safe(r[0])} <span class="dim">{safe(besides(r[1], look))}</span></td></tr>
         ))}</tbody></table></div>
     </>
   );

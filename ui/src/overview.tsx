@@ -1,6 +1,6 @@
 // What is in the trace and who holds the memory, at a glance.
 import { type FunctionRow, functions, query as ask, question, type Trace, type Tracks } from './api';
-import { amount, base, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from './format';
+import { amount, base, besides, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from './format';
 import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { type Asked, figureSql, selectionArgs, sqlHref } from './show-sql';
 import { href, place } from './state';
@@ -90,7 +90,7 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
           <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
             <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[9])}</td>
-              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{r[1] === top.value!.program ? '' : safe(base(r[1]))}</span></td></tr>
+              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{safe(besides(r[1], tracks))}</span></td></tr>
           ))}</tbody></table></div>
       )}
     </div>

@@ -1,8 +1,13 @@
 // Queries that give the numbers that pages show, for the same selection (sql/profile_views.c).
 import type { Tracks } from './api';
+import { base } from './format';
 import { type Graph, path } from './graph';
 import { go, href, place, type Place } from './state';
 import { ns } from './times';
+
+/** A name as SQL has it: there a program is called by its file. */
+const inSql = (t: Tracks, name: string) =>
+  t.program && t.program_file && name.startsWith(`${t.program}+0x`) ? base(t.program_file) + name.slice(t.program.length) : name;
 
 export const quote = (text: string) => `'${text.replace(/'/g, "''")}'`;
 
@@ -54,11 +59,11 @@ export function functionsSql(t: Tracks, match: string): string {
   const by: Record<string, string> = { name: 'name', module: 'map_name', self: 'self', total: 'total', count: 'count' };
   const n = m.startsWith('alloc') ? 'alloc_objects' : 'objects';
   const figures = t.parts ? `sum(self_${m}) as self, sum(${m}) as total,\n  sum(${n}) as count` : `self_${m} as self, ${m} as total,\n  ${n} as count, space_error`;
-  return `select demangle(name) as name, map_name, ${figures}\nfrom ${from('heapwise_functions', t)}\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${match}%`)}` : ''}\n${t.parts ? 'group by 1, 2\n' : ''}order by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
+  return `select demangle(name) as name, map_name, ${figures}\nfrom ${from('heapwise_functions', t)}\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${inSql(t, match)}%`)}` : ''}\n${t.parts ? 'group by 1, 2\n' : ''}order by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
 }
 
 export const functionSql = (t: Tracks, name: string) =>
-  `select ${t.parts ? 'pid, ' : ''}demangle(name) as name, map_name, self_${place.value.metric} as self, ${place.value.metric} as total,\n  space, objects, alloc_space, alloc_objects, space_error\nfrom ${from('heapwise_functions', t)}\nwhere demangle(name) = ${quote(name)} or name = ${quote(name)}`;
+  `select ${t.parts ? 'pid, ' : ''}demangle(name) as name, map_name, self_${place.value.metric} as self, ${place.value.metric} as total,\n  space, objects, alloc_space, alloc_objects, space_error\nfrom ${from('heapwise_functions', t)}\nwhere demangle(name) = ${quote(inSql(t, name))} or name = ${quote(inSql(t, name))}`;
 
 /** One node: its stack from the root, each with its figures. */
 export function nodeSql(t: Tracks, g: Graph, node: number): string {
@@ -66,7 +71,7 @@ export function nodeSql(t: Tracks, g: Graph, node: number): string {
   const options = place.value.invert && !hasPivot(place.value) ? ['invert'] : [];
   const whole = path(g, node);
   const heap = place.value.group === 'heap' ? whole.shift() : ''; // a box of its own below the root
-  const names = whole.map((n, i) => `(${i + 1}, ${quote(n)})`).join(',\n  ');
+  const names = whole.map((n, i) => `(${i + 1}, ${quote(inSql(t, n))})`).join(',\n  ');
   return `-- the stack of one box, from the root\nwith recursive\n tree as materialized (\n  select *, iif(name is null or name = '', name, demangle(name)) as shown\n  from heapwise_tree(${selectionArgs(t, heap ? { ...place.value, heap } : place.value, ...options)})),\n stack(step, shown) as (values\n  ${names}),\n at(id, step) as (\n  select id, 0 from tree where parent_id is null\n  union all\n  select tree.id, at.step + 1 from at\n  join stack on stack.step = at.step + 1\n  join tree on tree.parent_id = at.id and tree.shown = stack.shown)\nselect tree.id, tree.depth, tree.shown as name, tree.map_name, tree.self_${m} as self, tree.${m} as value, tree.samples, tree.space_error\nfrom at join tree using (id) order by depth`;
 }
 

@@ -1,7 +1,7 @@
 // Sizes and lifetimes: how large allocations are, how long they stay, and who makes them.
 import { useRef } from 'preact/hooks';
-import { question } from './api';
-import { amount, base, bytes, count, isBytes, METRICS, percent, safe } from './format';
+import { question, type Tracks } from './api';
+import { amount, besides, bytes, count, isBytes, METRICS, percent, safe } from './format';
 import { Busy, Failed, FilterBar, MetricChoice, type ProfileProps, SelectionBar, useAnswer } from './parts';
 import { quote, sqlHref } from './show-sql';
 import { filtered, go, href, place, selection } from './state';
@@ -68,7 +68,8 @@ const Share = ({ part, whole }: { part: number; whole: number }) => (
   <span class="share"><i style={{ width: `${whole > 0 ? Math.min(100, (100 * part) / whole) : 0}%` }} /><b>{percent(part, whole)}</b></span>
 );
 
-function SizesPart({ upid }: { upid: number }) {
+function SizesPart({ tracks }: { tracks: Tracks }) {
+  const { upid } = tracks;
   const p = place.value;
   const q = new URLSearchParams(selection.value);
   const m = /^(\d+)-(\d+)$/.exec(p.sizes);
@@ -104,7 +105,7 @@ function SizesPart({ upid }: { upid: number }) {
       {s.functions.length > 0 && (
         <div class="scroll"><table class="top by-function"><thead><tr><th scope="col">Function that asked</th><th scope="col" class="num">{METRICS.find((x) => x.id === p.metric)!.label}</th><th scope="col">Share</th><th scope="col" class="num">Live count</th><th scope="col" class="num wide">Total count</th><th scope="col" class="num">Average</th></tr></thead>
           <tbody>{s.functions.map(([name, module, ...v]) => (
-            <tr><td class="site"><a href={href({ page: 'functions', fn: name })}>{safe(name)}</a> <span class="dim">{safe(base(module))}</span></td>
+            <tr><td class="site"><a href={href({ page: 'functions', fn: name })}>{safe(name)}</a> <span class="dim">{safe(besides(module, tracks))}</span></td>
               <td class="num">{amount(value(v), p.metric)}</td><td><Share part={value(v)} whole={s.total} /></td>
               <td class="num">{count(v[2])}</td><td class="num wide">{count(v[0])}</td><td class="num">{v[0] > 0 ? bytes(v[1] / v[0]) : v[2] > 0 ? bytes(v[3] / v[2]) : '–'}</td></tr>
           ))}</tbody></table>
@@ -114,7 +115,8 @@ function SizesPart({ upid }: { upid: number }) {
   );
 }
 
-function LifetimesPart({ upid }: { upid: number }) {
+function LifetimesPart({ tracks }: { tracks: Tracks }) {
+  const { upid } = tracks;
   const p = place.value;
   const q = new URLSearchParams({ upid: String(upid), ...(p.heap ? { heap: p.heap } : {}), ...filtered() }).toString();
   const answer = useAnswer(`lifetimes ${p.trace}?${q}`, () => question<Lifetimes>(p.trace, 'lifetimes', q));
@@ -134,7 +136,7 @@ function LifetimesPart({ upid }: { upid: number }) {
             <p class="statement">A dump came every {seconds(l.step)}: shorter stays show as a share that came and went between two dumps. The mean of what still lives counts up to the last dump.</p>
             <div class="scroll"><table class="top by-function"><thead><tr><th scope="col">Function that asked</th><th scope="col" class="num">Asked for</th><th scope="col" class="num wide">Allocations</th><th scope="col" class="num">Live</th><th scope="col" class="num" title="area below the curve of live bytes, divided by the bytes asked for">Mean stay</th><th scope="col" title={`freed within ${seconds(l.step)}: at least, at most`}>Temporary</th></tr></thead>
               <tbody>{l.functions.map(([name, module, space, objects, live, stay, least, most]) => (
-                <tr><td class="site"><a href={href({ page: 'functions', fn: name, metric: 'alloc_space' })}>{safe(name)}</a> <span class="dim">{safe(base(module))}</span></td>
+                <tr><td class="site"><a href={href({ page: 'functions', fn: name, metric: 'alloc_space' })}>{safe(name)}</a> <span class="dim">{safe(besides(module, tracks))}</span></td>
                   <td class="num">{bytes(space)}</td><td class="num wide">{count(objects)}</td><td class="num">{bytes(live)}</td><td class="num">{live > 0 ? '≥ ' : ''}{seconds(stay)}</td>
                   <td><span class="share range"><u style={{ width: `${(100 * most) / space}%` }} /><i style={{ width: `${(100 * least) / space}%` }} /><b>{Math.abs(most - least) < 0.005 * space ? percent(most, space) : `${percent(least, space)} to ${percent(most, space)}`}</b></span></td></tr>
               ))}</tbody></table>
@@ -152,8 +154,8 @@ export function SizesPage({ tracks, all }: ProfileProps) {
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar"><MetricChoice /><span class="dim">{[!isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates', tracks.interval > 1 && `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`].filter(Boolean).join(' · ')}</span></div>
       <FilterBar problem="" />
-      <SizesPart upid={tracks.upid} />
-      <LifetimesPart upid={tracks.upid} />
+      <SizesPart tracks={tracks} />
+      <LifetimesPart tracks={tracks} />
       <p class="statement">Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that were asked for, are not in them.</p>
     </div>
   );

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { flame, type FunctionRow, functions, smallFlame, type Tracks } from './api';
 import { toSource } from './explore';
 import { Flame } from './flame';
-import { amount, base, bytes, count, error, fit, isBytes, isRough, percent, safe, certainty } from './format';
+import { amount, base, besides, bytes, count, error, fit, isBytes, isRough, percent, safe, certainty } from './format';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { type Cell, Grid, type GridColumn, RowsMenu, type Sort, toMarkdown } from './grid';
 import { addFilter, Busy, Choice, ExportButton, exactly, Failed, FilterBar, type Item, Menu, MetricChoice, useAnswer } from './parts';
@@ -48,7 +48,7 @@ function columnsOf(tracks: Tracks, total: number, onMenu: (row: Cell[], x: numbe
   return [
     { name: 'Function', hint: 'the function, as its symbol says', numeric: false, width: 210, draw: (v, row) => (
       <span class="with-menu"><span>{safe(String(v))}</span><button type="button" tabIndex={-1} aria-haspopup="menu" aria-label={`Menu of ${safe(String(v))}`} onClick={(e) => { e.stopPropagation(); const r = e.currentTarget.getBoundingClientRect(); onMenu(row, r.left, r.bottom); }}>⋯</button></span>) },
-    { name: 'Module', hint: 'the file it is in', numeric: false, width: 114, show: (v) => safe(base(String(v))) },
+    { name: 'Module', hint: 'the file it is in; the program by the name it was started with', numeric: false, width: 114, show: (v) => safe(base(String(v))) },
     { name: 'Self', hint: 'what it asked for itself', numeric: true, width: 126, tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval), draw: (v) => <>{amount(n(v), m)} <small class="dim">{percent(n(v), total)}</small></> },
     { name: 'Total', hint: 'what it and all it calls asked for; recursion counts once', numeric: true, width: 150, draw: (v, r) => <><Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]))} /> {amount(n(v), m)}</> },
     { name: 'Error', hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples', numeric: true, width: 92, tip: (_, r) => `${count(n(r[7]))} samples`, show: (v, r) => `${isRough(n(r[7]), n(v)) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}` },
@@ -172,7 +172,7 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
         <span class="grow" /><ExportButton /><button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button></div>
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
-      {g && g.total > 0 ? <Tree g={g} /> : g && <p class="empty">Nothing is here.</p>}
+      {g && g.total > 0 ? <Tree tracks={tracks} g={g} /> : g && <p class="empty">Nothing is here.</p>}
     </div>
   );
 }
@@ -187,7 +187,7 @@ function openFrom(g: Graph, node: number, open: Set<number>): void {
   }
 }
 
-function Tree({ g }: { g: Graph }) {
+function Tree({ g, tracks }: { g: Graph; tracks: Tracks }) {
   const p = place.value;
   const [open, setOpen] = useState(new Set<number>());
   const [at, setAt] = useState(1);
@@ -251,7 +251,7 @@ function Tree({ g }: { g: Graph }) {
               <span class="c-error num dim" title={`${count(g.samples[i])} samples`}>{isRough(g.samples[i], g.err[i]) ? '≈ ' : ''}{error(g.err[i], g.cum[i])}</span>
               <span class="c-share"><Share part={g.cum[i]} whole={g.total} rough={isRough(g.samples[i], g.err[i])} /></span>
               <span class="c-self num dim">{g.self[i] ? amount(g.self[i], p.metric) : ''}</span>
-              <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}><i class="twist" aria-hidden="true">{leaf(i) ? '·' : open.has(i) ? '▾' : '▸'}</i>{safe(nameOf(g, i))} <span class="dim">{g.flags[i] & MERGED ? '' : safe(base(moduleOf(g, i)))}</span></span>
+              <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}><i class="twist" aria-hidden="true">{leaf(i) ? '·' : open.has(i) ? '▾' : '▸'}</i>{safe(nameOf(g, i))} <span class="dim">{g.flags[i] & MERGED ? '' : safe(besides(moduleOf(g, i), tracks))}</span></span>
             </div>
           ))}
         </div>

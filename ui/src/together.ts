@@ -42,7 +42,7 @@ export function together(parts: Tracks[]): Tracks {
   const all = parts.flatMap((t) => t.heaps);
   const heaps = [...new Set(all.map((h) => h.heap))];
   const sum: Tracks = {
-    ...parts[0], name: parts.map((t) => t.name).join(', '), parts, peak: undefined, moments: moments(parts), n_dumps: parts.reduce((n, t) => n + t.n_dumps, 0),
+    ...parts[0], name: parts.map((t) => t.name).join(', '), program: parts.every((t) => t.program === parts[0].program) ? parts[0].program : undefined, parts, peak: undefined, moments: moments(parts), n_dumps: parts.reduce((n, t) => n + t.n_dumps, 0),
     start: Math.min(...parts.map((t) => t.start)), interval: Math.max(...parts.map((t) => t.interval)), 
     heaps: heaps.map((heap) => ({ ...all.find((h) => h.heap === heap)!, dumps: [] })),
   };

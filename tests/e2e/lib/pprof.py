@@ -19,6 +19,7 @@ class Pprof:
         self.period = one(m, 12)
         self.duration_ns = one(m, 10, 0)
         self.comments = dict(strings[i].removeprefix("heapwise.").split("=", 1) for i in ints(m.get(13, [])))
+        self.mapping_files = [strings[one(message(x), 5, 0)] for x in m.get(3, [])]
         functions = {}
         for f in m[5]:
             fm = message(f)

@@ -126,25 +126,6 @@ static void totals_are_counted_once(void **state)
     end(&a);
 }
 
-static void program_of(const char *stack, const char *name, const char *want)
-{
-    struct asked a;
-    begin(&a, &stack, (int64_t[]){1}, 1);
-    hw_str_id path = hw_program_module(a.p->callsites, &a.values, hw_bytes_str(name));
-    assert_string_equal(hw_strings_cstr(hw_callsites_strings(a.p->callsites), path), want);
-    end(&a);
-}
-
-static void the_program_is_what_the_c_library_starts(void **state)
-{
-    (void)state;
-    program_of("_start@/bin/check-rdb;__libc_start_main_impl@/lib/libc.so.6;main;f;malloc",
-               "/usr/bin/server", "/bin/check-rdb");
-    program_of("worker@/lib/libpool.so;f;malloc", "./app", "/bin/app");
-    program_of("worker@/lib/libpool.so;f;malloc", "other", "");
-}
-
 HW_TEST_MAIN(cmocka_unit_test(most_of_it_came_this_way),
              cmocka_unit_test(what_says_nothing_is_left_out),
-             cmocka_unit_test(the_top_is_no_caller), cmocka_unit_test(totals_are_counted_once),
-             cmocka_unit_test(the_program_is_what_the_c_library_starts))
+             cmocka_unit_test(the_top_is_no_caller), cmocka_unit_test(totals_are_counted_once))

@@ -174,7 +174,7 @@ static void filtered_and_scaled(void **state)
     struct hw_diff_side sa = side_of(&a, 4096), sb = side_of(&b, 4096);
     struct hw_diff d;
     assert_int_equal(hw_filters_add(&filters, "SS:stay", NULL), 0);
-    assert_int_equal(hw_filter_match(&filters, p->callsites, a.fns, NULL, &matches), 0);
+    assert_int_equal(hw_filter_match(&filters, p->callsites, a.fns, NULL, NULL, &matches), 0);
     sa.filters = sb.filters = &matches;
     assert_int_equal(hw_diff_make(&sa, &sb, HW_DIFF_SAME_RUN, &d), 0);
     assert_int_equal(d.nodes.v[0].total.a.space, 100 * 4096);

@@ -170,7 +170,7 @@ static void every_filter_as_its_twin(void **state)
         int n_filters = 0, paths[N_STACKS][MAX_DEPTH], n[N_STACKS];
         for (; n_filters < 3 && cases[c].text[n_filters]; n_filters++)
             assert_int_equal(hw_filters_add(&f, cases[c].text[n_filters], NULL), 0);
-        assert_int_equal(hw_filter_match(&f, s.p->callsites, s.fns, NULL, &m), 0);
+        assert_int_equal(hw_filter_match(&f, s.p->callsites, s.fns, NULL, NULL, &m), 0);
         for (int i = 0; i < N_STACKS; i++) {
             memcpy(paths[i], s.name[i], sizeof paths[i]);
             n[i] = twin_apply(cases[c].twin, n_filters, paths[i], s.depth[i]);
@@ -199,7 +199,7 @@ static void pivot_both_ways(void **state)
     stacks_init(&s, 11);
     assert_int_equal(hw_filters_add(&f, "P:f1", NULL), 0);
     assert_true(hw_filters_have_pivot(&f));
-    assert_int_equal(hw_filter_match(&f, s.p->callsites, s.fns, NULL, &m), 0);
+    assert_int_equal(hw_filter_match(&f, s.p->callsites, s.fns, NULL, NULL, &m), 0);
     for (int i = 0; i < N_STACKS; i++) {
         int at = 0;
         while (at < s.depth[i] && !twin_matches("f1", HW_FILTER_PIVOT, s.name[i][at]))

@@ -144,7 +144,7 @@ static void filtered(void **state)
         struct hw_error err = {0};
         for (int k = 0; lists[i][k]; k++)
             assert_int_equal(hw_filters_add(&filters, lists[i][k], &err), 0);
-        assert_int_equal(hw_filter_match(&filters, s.p->callsites, s.fns, NULL, &matches), 0);
+        assert_int_equal(hw_filter_match(&filters, s.p->callsites, s.fns, NULL, NULL, &matches), 0);
         check(&s, &matches, HW_FLAME_SITES, 0.01, HW_METRIC_SPACE);
         check(&s, &matches, 0, 0, HW_METRIC_OBJECTS);
         hw_filter_matches_done(&matches);

@@ -255,7 +255,8 @@ static void graphs_move(void **state)
             struct hw_error err = {0};
             for (size_t i = 0; filters[k][i]; i++)
                 assert_int_equal(hw_filters_add(&list, filters[k][i], &err), 0);
-            assert_int_equal(hw_filter_match(&list, w.p->callsites, w.fns, NULL, &matches), 0);
+            assert_int_equal(hw_filter_match(&list, w.p->callsites, w.fns, NULL, NULL, &matches),
+                             0);
             bool one = rand() % 2;
             struct asked a = {.span = {.upid = w.list.v.v[rand() % 3].upid,
                                        .one_heap = one,

@@ -185,7 +185,8 @@ static void as_if_the_others_never_were(void **state)
             world_init(&all, seed, NULL);
             world_init(&few, seed, &filters[k]);
             assert_int_equal(hw_filters_add(&list, filters[k].text, &err), 0);
-            assert_int_equal(hw_filter_match(&list, all.p->callsites, all.fns, NULL, &matches), 0);
+            assert_int_equal(
+                hw_filter_match(&list, all.p->callsites, all.fns, NULL, NULL, &matches), 0);
             assert_int_equal(hw_stack_mask_new(all.p, all.fns, &matches, HW_FLAME_SITES, &mask), 0);
             same_sizes(&all, mask, &few);
             same_lifetimes(&all, mask, &few);
@@ -212,7 +213,7 @@ static void heaps_are_chosen(void **state)
     (void)state;
     world_init(&w, 5, NULL);
     assert_int_equal(hw_filters_add(&list, "H:pool", &err), 0);
-    assert_int_equal(hw_filter_match(&list, w.p->callsites, w.fns, NULL, &matches), 0);
+    assert_int_equal(hw_filter_match(&list, w.p->callsites, w.fns, NULL, NULL, &matches), 0);
     assert_int_equal(hw_stack_mask_new(w.p, w.fns, &matches, HW_FLAME_SITES, &mask), 0);
     sizes_of(&w, mask, &rows);
     assert_true(rows.n > 0);

@@ -1,0 +1,98 @@
+/* Which module is the program, and what is shown of it, of stacks written by hand. */
+#include "test.h"
+
+#include <stdlib.h>
+
+#include "views/fill.h"
+#include "views/filter.h"
+#include "views/process.h"
+#include "views/program.h"
+
+static struct hw_profile *profile_of(const char *stack, const char *name)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t d = fill_dump(p, 7, "libc.malloc", 1, 1, 0);
+    fill_row(p, d, stack, 1, 100);
+    assert_int_equal(hw_profile_str(p, hw_bytes_str(name), &p->processes.v[0].name), 0);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+static struct hw_shown_program by_values(const struct hw_profile *p)
+{
+    struct hw_series_list list;
+    hw_values values = {0};
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(hw_process_values(p, &list, (hw_upid){0}, 1, false, &values), 0);
+    hw_series_list_done(&list);
+    struct hw_shown_program found =
+        hw_program_find(p->callsites, &values, hw_process_name(p, (hw_upid){0}));
+    hw_vec_done(&values);
+    return found;
+}
+
+/* Both ways to find it agree: by the callstacks of a selection, and for all processes at once. */
+static void check(const char *stack, const char *name, const char *module, const char *shown)
+{
+    struct hw_profile *p = profile_of(stack, name);
+    struct hw_shown_program *all;
+    assert_int_equal(hw_programs_find(p, &all), 0);
+    const struct hw_shown_program each[] = {by_values(p), all[0]};
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), each[i].module),
+                            module);
+        assert_true(hw_bytes_equal(each[i].name, hw_bytes_str(shown)));
+    }
+    free(all);
+    hw_profile_free(p);
+}
+
+static void the_program_is_what_the_c_library_starts(void **state)
+{
+    (void)state;
+    check("_start@/bin/check-rdb;__libc_start_main_impl@/lib/libc.so.6;main;f;malloc",
+          "/usr/bin/server", "/bin/check-rdb", "server");
+    check("worker@/lib/libpool.so;f;malloc", "./app", "/bin/app", "app");
+    check("worker@/lib/libpool.so;f;malloc", "other", "", "other");
+    check("_start@/bin/check-rdb;__libc_start_main_impl@/lib/libc.so.6;main;f;malloc",
+          "server *:6379", "/bin/check-rdb", "server"); /* a title of its own */
+}
+
+static size_t matches(const struct hw_profile *p, const struct hw_shown_program *program,
+                      const char *filter)
+{
+    hw_filters filters = {0};
+    struct hw_filter_matches m;
+    struct hw_functions *fns;
+    size_t n = 0;
+    assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
+    assert_int_equal(hw_filters_add(&filters, filter, NULL), 0);
+    assert_int_equal(hw_filter_match(&filters, p->callsites, fns, NULL, program, &m), 0);
+    for (size_t i = 0; i < m.n_functions; i++)
+        n += m.v[i];
+    hw_filter_matches_done(&m);
+    hw_filters_done(&filters);
+    hw_functions_free(fns);
+    return n;
+}
+
+static void filters_take_the_name_and_the_file(void **state)
+{
+    (void)state;
+    struct hw_profile *p =
+        profile_of("_start@/bin/check-rdb;__libc_start_main_impl@/lib/libc.so.6;"
+                   "main@/bin/check-rdb;@0x10@/bin/check-rdb;malloc@/lib/libc.so.6",
+                   "/usr/bin/server");
+    const struct hw_shown_program program = by_values(p);
+    assert_int_equal(matches(p, &program, "\"server+0x10\""), 1);
+    assert_int_equal(matches(p, &program, "\"check-rdb+0x10\""), 1);
+    assert_int_equal(matches(p, &program, "M:\"server\""), 3);
+    assert_int_equal(matches(p, &program, "M:\"/bin/check-rdb\""), 3);
+    assert_int_equal(matches(p, &program, "M:server"), 3);
+    assert_int_equal(matches(p, NULL, "server"), 0);
+    hw_profile_free(p);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(the_program_is_what_the_c_library_starts),
+             cmocka_unit_test(filters_take_the_name_and_the_file))
