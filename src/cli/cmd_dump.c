@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum { ANSWER_MS = 10000 };
+enum { ANSWER_MS = 70000 }; /* the recorder gives up before */
 
 typedef HW_VEC(int32_t) pid_vec;
 
@@ -45,13 +45,13 @@ static int choose(const struct hw_cli *cli, const struct hw_service_state *state
     return HW_OK;
 }
 
-/* One recorder: the chosen processes, without words all of them. Gives their number. */
-static int64_t dump_one(const struct hw_cli *cli, struct hw_recorder_seen *r, bool *found,
-                        struct hw_error *err)
+/* One recorder: the chosen processes, without words all of them. Adds to out. */
+static int dump_one(const struct hw_cli *cli, struct hw_recorder_seen *r, bool *found,
+                    struct hw_control_dumped *out, struct hw_error *err)
 {
     pid_vec pids = {0};
     struct hw_controller_event e;
-    uint32_t n = 0;
+    struct hw_control_dumped n = {0};
     int rc = choose(cli, &r->state, found, &pids);
     bool any = pids.n || (cli->opts.n_args == 0 && r->state.sessions.n);
     if (rc == 0 && any)
@@ -61,10 +61,13 @@ static int64_t dump_one(const struct hw_cli *cli, struct hw_recorder_seen *r, bo
     hw_vec_done(&pids);
     if (rc == 0 && any && !hw_controller_body(&e, &n, sizeof n))
         rc = hw_fail(err, HW_EFORMAT, 0, "the recorder's answer cannot be read");
-    return rc < 0 ? rc : (int64_t)n;
+    out->n += n.n;
+    out->n_missing += n.n_missing;
+    return rc;
 }
 
-static int tell(struct hw_cli *cli, const struct hw_recorders *all, const bool *found, int64_t n)
+static int tell(struct hw_cli *cli, const struct hw_recorders *all, const bool *found,
+                const struct hw_control_dumped *d)
 {
     int status = HW_EXIT_OK;
     for (size_t a = 0; a < cli->opts.n_args; a++) {
@@ -75,9 +78,17 @@ static int tell(struct hw_cli *cli, const struct hw_recorders *all, const bool *
     }
     if (status)
         hw_cli_hint("heapwise ps shows the recordings");
-    if (n)
-        printf("dumps of %lld process%s begun\n", (long long)n, n == 1 ? "" : "es");
-    else if (cli->opts.n_args == 0) {
+    if (d->n > d->n_missing)
+        printf("dumps of %u process%s written\n", d->n - d->n_missing,
+               d->n - d->n_missing == 1 ? "" : "es");
+    if (d->n_missing) {
+        hw_cli_error(cli, NULL, "%u dump%s not in the file yet; the recorder goes on writing",
+                     d->n_missing, d->n_missing == 1 ? " is" : "s are");
+        return HW_EXIT_INCOMPLETE;
+    }
+    if (d->n)
+        return status;
+    if (cli->opts.n_args == 0) {
         hw_cli_error(cli, "no-recording",
                      hw_recorders_sessions(all) ? "no recording has a process now"
                                                 : "nothing is being recorded");
@@ -92,14 +103,14 @@ static int dump(struct hw_cli *cli, bool *found)
     struct hw_recorders all;
     if (hw_recorders_ask(&all, &err) < 0)
         return hw_cli_fail(cli, &err);
-    int64_t n = 0, one = 0;
-    for (size_t i = 0; i < all.all.n && one >= 0; i++) {
-        one = dump_one(cli, &all.all.v[i], found, &err);
-        if (one == HW_EGONE)
-            one = 0; /* it ended in this moment, and dumped as it did */
-        n += one;
+    struct hw_control_dumped done = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; i < all.all.n && rc >= 0; i++) {
+        rc = dump_one(cli, &all.all.v[i], found, &done, &err);
+        if (rc == HW_EGONE)
+            rc = HW_OK; /* it ended in this moment, and dumped as it did */
     }
-    int status = one < 0 ? hw_cli_fail(cli, &err) : tell(cli, &all, found, n);
+    int status = rc < 0 ? hw_cli_fail(cli, &err) : tell(cli, &all, found, &done);
     hw_recorders_done(&all);
     return status;
 }

@@ -126,6 +126,7 @@ static void close_conn(struct hw_control_conn *c)
     c->watch.fd = -1;
     c->closed = true;
     hw_pid_done(&c->root);
+    hw_dumps_forget(c);
     while (c->out) {
         struct hw_control_out *o = c->out;
         c->out = o->next;
@@ -218,32 +219,6 @@ struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
     return NULL;
 }
 
-static void on_dump(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
-{
-    if (body.n % sizeof(int32_t)) {
-        close_conn(c);
-        return;
-    }
-    int32_t pids[1024];
-    size_t n = body.n / sizeof pids[0];
-    if (n > HW_ARRAY_LEN(pids))
-        n = HW_ARRAY_LEN(pids);
-    memcpy(pids, body.p, n * sizeof pids[0]);
-    uint32_t count = 0;
-    for (size_t i = 0; i < c->rec->targets.n; i++) {
-        struct hw_target *t = c->rec->targets.v[i];
-        bool meant = n == 0;
-        for (size_t k = 0; k < n; k++)
-            meant |= pids[k] == t->pid.pid;
-        if (!meant || t->phase != HW_PHASE_RUNNING || (id != 0 && t->session->id != id) ||
-            hw_permission_session(c->uid, t->session->uid) < 0)
-            continue;
-        hw_dump_request(t, "command", false);
-        count++;
-    }
-    hw_control_send(c, HW_CTL_DUMPED, id, &count, sizeof count, NULL);
-}
-
 static void on_target(struct hw_control_conn *c, struct hw_bytes body)
 {
     struct hw_control_target t;
@@ -283,7 +258,10 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
             hw_control_fail(c, "no such session");
         break;
     case HW_CTL_DUMP:
-        on_dump(c, h->session, body);
+        if (body.n % sizeof(int32_t))
+            close_conn(c);
+        else
+            hw_dumps_ask(c, h->session, body);
         break;
     case HW_CTL_STATUS:
         hw_control_status(c);

@@ -44,6 +44,7 @@
 #include "wire/control_page.h"
 #include "wire/handshake.h"
 
+struct hw_control_conn;
 struct hw_trace_writer;
 struct hw_profile_writer;
 struct hw_proc_poll;
@@ -233,6 +234,9 @@ struct hw_target {
     HW_VEC(struct hw_heap_tally) heaps;
     struct hw_dump_job { /* dump.c */
         bool active, final, next, next_final;
+        /* Those that were asked for are numbered from 1 as they begin: of the one that is under
+         * way (0 = it was not asked for), of the newest, and of the last that is written. */
+        uint64_t number, newest, written;
         const char *trigger, *next_trigger;
         struct hw_snapshot *snap; /* owned */
         uint64_t since_ns;
@@ -255,6 +259,7 @@ struct hw_target {
          * waits for: that job steps back until it is written. */
         struct hw_dump_back {
             bool active, final, answered;
+            uint64_t number;
             const char *trigger;
             struct hw_snapshot *snap; /* owned */
             size_t n_questions;
@@ -329,6 +334,8 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
 /* stream_allocations: writes and frees them. */
 void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n);
 void hw_dump_tick(struct hw_target *t);
+/* The one that a request of this moment has asked for; dump.written tells. */
+uint64_t hw_dump_number_of_request(const struct hw_target *t);
 /* Begins a look (HW_TRIGGER_LIVE) unless a dump is under way, which comes first. */
 #define HW_TRIGGER_LIVE "live"
 void hw_dump_live(struct hw_target *t);
@@ -337,6 +344,22 @@ void hw_dump_live(struct hw_target *t);
 #define HW_TRIGGER_GRAPH "heap-graph"
 void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
                        const hw_native_blocks *blocks);
+
+/* ---- dump_await.c: commands that wait for dumps ---- */
+
+struct hw_awaited_dump {
+    uint64_t key;    /* of the target */
+    uint64_t number; /* of its dump */
+};
+struct hw_awaited_dumps {
+    uint64_t session, until_ns;
+    uint32_t n;
+    HW_VEC(struct hw_awaited_dump) left;
+};
+/* HW_CTL_DUMP; the answer comes by the tick. */
+void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes body);
+void hw_dumps_tick(struct hw_recorder *r, uint64_t now);
+void hw_dumps_forget(struct hw_control_conn *c);
 
 /* ---- dump_turns.c: dumps that are ready ---- */
 
@@ -611,6 +634,7 @@ struct hw_control_conn {
     struct hw_pid root;     /* HW_CTL_TARGET before HW_CTL_START; owned; pid -1 = none */
     uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
+    HW_VEC(struct hw_awaited_dumps) awaited;
     uint64_t live_key; /* of the target it wants to look at; 0 = none */
     bool live_served;  /* that look is being made */
     uint64_t live_deadline_ns;

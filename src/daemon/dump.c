@@ -45,6 +45,7 @@ static void start(struct hw_target *t, const char *trigger, bool final)
         return;
     }
     d->active = true;
+    d->number = ++d->newest;
     d->n_questions = t->questions.n;
     d->settled = false;
     d->final = final;
@@ -72,6 +73,11 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
         d->next_trigger = trigger;
         d->next_final |= final;
     }
+}
+
+uint64_t hw_dump_number_of_request(const struct hw_target *t)
+{
+    return t->dump.newest + t->dump.next;
 }
 
 void hw_dump_live(struct hw_target *t)
@@ -158,6 +164,7 @@ static bool come_forward(struct hw_target *t)
         return false;
     d->back = (struct hw_dump_back){0};
     d->active = true;
+    d->number = b.number;
     d->final = b.final;
     d->trigger = b.trigger;
     d->n_questions = b.n_questions;
@@ -177,6 +184,7 @@ static void begin_failure(struct hw_target *t, struct hw_snapshot *s)
     d->has_failure = false;
     d->failure = NULL;
     d->active = true;
+    d->number = 0;
     d->final = false;
     d->trigger = HW_TRIGGER_FAILURE;
     d->n_questions = 0;
@@ -190,6 +198,7 @@ void hw_dump_finish(struct hw_target *t)
     struct hw_dump_job *d = &t->dump;
     do {
         bool final = d->final;
+        d->written = d->number ? d->number : d->written;
         hw_snapshot_free(d->snap);
         d->snap = NULL;
         d->active = d->final = false;
@@ -266,6 +275,7 @@ static void at_failure(struct hw_target *t, struct hw_snapshot *s)
     }
     if (d->active)
         d->back = (struct hw_dump_back){.active = true,
+                                        .number = d->number,
                                         .final = d->final,
                                         .trigger = d->trigger,
                                         .n_questions = d->n_questions};

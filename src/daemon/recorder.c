@@ -266,6 +266,7 @@ static void tick(struct hw_recorder *r)
     sweep_files(r, now);
     hw_handover_tick(r, now);
     hw_live_view_tick(r, now);
+    hw_dumps_tick(r, now);
     for (size_t i = 0; i < r->controls.n;) {
         if (r->controls.v[i]->closed) {
             free(r->controls.v[i]);

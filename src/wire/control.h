@@ -44,7 +44,7 @@ enum hw_control_type {
     HW_CTL_WARNING = 34,      /* body: text */
     HW_CTL_TARGET_STATE = 35, /* body: struct hw_control_target_state + name */
     HW_CTL_PROGRESS = 36,     /* body: struct hw_control_progress, at most 10 a second */
-    HW_CTL_DUMPED = 37,       /* body: u32 number of (process, heap) dumps written */
+    HW_CTL_DUMPED = 37,       /* body: struct hw_control_dumped: they are written */
     HW_CTL_ENDED =
         38, /* body: struct hw_control_ended + text of the reason; the file is complete */
     HW_CTL_STATUS_REPLY = 39, /* body: JSON text */
@@ -122,6 +122,11 @@ struct hw_control_progress {
     uint32_t n_targets, n_dumps;
     /* CPU time that the recorder has used for samples, of all its processes, since the begin. */
     uint64_t sampling_ns;
+};
+
+struct hw_control_dumped {
+    uint32_t n;         /* processes */
+    uint32_t n_missing; /* of them not written in time */
 };
 
 struct hw_control_cloned {

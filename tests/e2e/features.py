@@ -548,7 +548,7 @@ def dump_one(box):
     do_q("a 10")
     pid = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "t_steps"], stdout=subprocess.PIPE, text=True).stdout.strip()
     r = box.run([hw.tool("heapwise"), "dump", pid], check=0)
-    hw.true(b"dumps of 1 process begun" in r.stdout, hw.tail(r.stdout))
+    hw.true(b"dumps of 1 process written" in r.stdout, hw.tail(r.stdout))
     do("s 300", "a 5")
     do_q("a 5")
     r = box.run([hw.tool("heapwise"), "dump", "1"])

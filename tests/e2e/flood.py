@@ -247,7 +247,7 @@ def strangers(box):
         for kind, fds, text in heard:
             hw.equal(fds, 0, "descriptors")
             hw.true("late" not in text and ".trace" not in text, text)
-            hw.true(kind != DUMPED or text == "\0\0\0\0", f"dumped {text!r}")
+            hw.true(kind != DUMPED or not text.strip("\0"), f"dumped {text!r}")
             hw.true(kind != STATUS_REPLY or '"sessions":[]' in text, text)
     hw.true(p.poll() is None, "root's session goes on")
     hw.equal([s["dumps"] for s in json.loads(ask(box.path("consumer"))[1])["sessions"]], [0], "dumps of root's session")

@@ -375,6 +375,69 @@ static void test_another_session_in_between(void **state)
     close_session(&big);
 }
 
+static bool has_said(int fd, uint32_t type)
+{
+    static char buf[HW_CONTROL_MAX_BYTES + 64];
+    struct hw_control_head h = {0};
+    ssize_t n;
+    while ((n = recv(fd, buf, sizeof buf, MSG_DONTWAIT)) >= (ssize_t)sizeof h) {
+        memcpy(&h, buf, sizeof h);
+        if (h.type == type)
+            return true;
+    }
+    return false;
+}
+
+/* Who asks may read the file behind the answer: it comes when the dump is there. */
+static void test_answer_when_written(void **state)
+{
+    (void)state;
+    begin_test(EARLY, LATE);
+    struct session s = record_one(STACKS);
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    assert_false(has_said(s.fd, HW_CTL_DUMPED));
+    open_gate();
+    await_gate();
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1); /* another one, behind this one */
+    assert_false(has_said(s.fd, HW_CTL_DUMPED));
+    open_gate();
+    for (int i = 0; i < 2; i++) {
+        struct hw_control_dumped d;
+        assert_true(served_hear(s.fd, HW_CTL_DUMPED, 0, 0));
+        memcpy(&d, served_body, sizeof d);
+        assert_int_equal(d.n, 1);
+        assert_int_equal(d.n_missing, 0);
+        struct trace t = read_trace(s.out);
+        assert_in_range(t.n, 1, 2); /* nothing has changed: the second one may have no rows */
+        check_dump(&t.dumps[0], "command", 1);
+    }
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    (void)end_of(&s);
+    close_session(&s);
+}
+
+/* A process that ends is waited for no longer than its last dump takes. */
+static void test_answer_at_the_end(void **state)
+{
+    (void)state;
+    begin_test(EARLY, 0);
+    struct session s = record_one(STACKS);
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    for (int i = 0; i < 3; i++)
+        served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    served_end(s.pid);
+    open_gate();
+    for (int i = 0; i < 4; i++)
+        assert_true(served_hear(s.fd, HW_CTL_DUMPED, 0, 0));
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    (void)end_of(&s);
+    close(s.client);
+    close(s.fd);
+    close(s.out);
+}
+
 /* Two more dumps are asked for, and another round is allocated: they become one. */
 static void test_changes_in_between(void **state)
 {
@@ -580,6 +643,8 @@ int main(void)
         cmocka_unit_test(test_requests_in_between),
         cmocka_unit_test(test_another_session_in_between),
         cmocka_unit_test(test_changes_in_between),
+        cmocka_unit_test(test_answer_when_written),
+        cmocka_unit_test(test_answer_at_the_end),
         cmocka_unit_test(test_end_in_between),
         cmocka_unit_test(test_stop_in_between),
         cmocka_unit_test(test_hurry),
