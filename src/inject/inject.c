@@ -296,8 +296,12 @@ static int run_stopped(struct hw_job *j, struct hw_error *err)
     if (hw_job_fails(j, HW_INJECT_STOPPED, err))
         return HW_ESYS;
     int rc = HW_OK;
-    if (j->process.status.seccomp != 0 || hw_seccomp_is_there(j->thread.tid))
-        rc = hw_seccomp_check(j->q->pid, j->thread.tid, j->process.raw, err);
+    if (j->process.status.seccomp != 0 || hw_seccomp_is_there(j->thread.tid)) {
+        rc = hw_seccomp_check_others(j->q->pid, err);
+        if (rc == HW_OK)
+            rc = hw_seccomp_check(j->q->pid, j->thread.tid, &j->process.status,
+                                  j->process.raw ? HW_SECCOMP_RAW : HW_SECCOMP_DLOPEN, err);
+    }
     if (rc == HW_OK)
         rc = hw_thread_save(&j->thread, err);
     if (rc < 0)

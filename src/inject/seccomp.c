@@ -7,6 +7,8 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/stat.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "inject/bpf_code.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"
@@ -30,157 +34,76 @@
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
 #endif
-
-/* ---- a filter's code ---- */
-
-static uint32_t alu(uint16_t op, uint32_t a, uint32_t b)
-{
-    switch (op) {
-    case BPF_ADD:
-        return a + b;
-    case BPF_SUB:
-        return a - b;
-    case BPF_MUL:
-        return a * b;
-    case BPF_DIV:
-        return b ? a / b : 0;
-    case BPF_MOD:
-        return b ? a % b : 0;
-    case BPF_OR:
-        return a | b;
-    case BPF_AND:
-        return a & b;
-    case BPF_XOR:
-        return a ^ b;
-    case BPF_LSH:
-        return b < 32 ? a << b : 0;
-    case BPF_RSH:
-        return b < 32 ? a >> b : 0;
-    default:
-        return -a; /* BPF_NEG */
-    }
-}
-
-static bool jumps(uint16_t op, uint32_t a, uint32_t b)
-{
-    switch (op) {
-    case BPF_JEQ:
-        return a == b;
-    case BPF_JGT:
-        return a > b;
-    case BPF_JGE:
-        return a >= b;
-    default:
-        return (a & b) != 0; /* BPF_JSET */
-    }
-}
-
-uint32_t hw_seccomp_run(const struct sock_filter *code, size_t n, const struct seccomp_data *call)
-{
-    uint32_t a = 0, x = 0, mem[BPF_MEMWORDS] = {0};
-    for (size_t i = 0; i < n; i++) {
-        const struct sock_filter *f = &code[i];
-        uint32_t k = f->k, b = BPF_SRC(f->code) == BPF_X ? x : k;
-        switch (BPF_CLASS(f->code)) {
-        case BPF_LD:
-            if (BPF_MODE(f->code) == BPF_ABS) {
-                if (k > sizeof *call - sizeof a)
-                    return SECCOMP_RET_KILL_PROCESS;
-                memcpy(&a, (const char *)call + k, sizeof a);
-            } else if (BPF_MODE(f->code) == BPF_MEM) {
-                a = mem[k % BPF_MEMWORDS];
-            } else {
-                a = BPF_MODE(f->code) == BPF_LEN ? (uint32_t)sizeof *call : k;
-            }
-            break;
-        case BPF_LDX:
-            x = BPF_MODE(f->code) == BPF_MEM   ? mem[k % BPF_MEMWORDS]
-                : BPF_MODE(f->code) == BPF_LEN ? (uint32_t)sizeof *call
-                                               : k;
-            break;
-        case BPF_ST:
-            mem[k % BPF_MEMWORDS] = a;
-            break;
-        case BPF_STX:
-            mem[k % BPF_MEMWORDS] = x;
-            break;
-        case BPF_ALU:
-            a = alu(BPF_OP(f->code), a, b);
-            break;
-        case BPF_JMP: /* forwards only, so that it ends */
-            i += BPF_OP(f->code) == BPF_JA ? k : jumps(BPF_OP(f->code), a, b) ? f->jt : f->jf;
-            break;
-        case BPF_RET:
-            return BPF_RVAL(f->code) == BPF_A ? a : k;
-        default: /* BPF_MISC */
-            if (BPF_MISCOP(f->code) == BPF_TAX)
-                x = a;
-            else
-                a = x;
-            break;
-        }
-    }
-    return SECCOMP_RET_KILL_PROCESS;
-}
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef F_GET_SEALS
+#define F_GET_SEALS 1034
+#endif
+#if defined(__aarch64__)
+#define HERE AUDIT_ARCH_AARCH64
+#else
+#define HERE AUDIT_ARCH_X86_64
+#endif
 
 /* ---- the calls ---- */
 
-enum when {
-    BOTH,
-    LOADER,
-    RAW,
-    MAY_FAIL = 4 /* the client goes on without it */
+enum {
+    HELD = 1u << HW_SECCOMP_HELD,
+    DLOPEN = 1u << HW_SECCOMP_DLOPEN,
+    RAW = 1u << HW_SECCOMP_RAW,
+    ALWAYS = HELD | DLOPEN | RAW,
+    MAY_FAIL = 1u << HW_SECCOMP_WAYS
 };
 
-#define RW_       (PROT_READ | PROT_WRITE)
-#define RX_       (PROT_READ | PROT_EXEC)
-#define OF_NOBODY (MAP_PRIVATE | MAP_ANONYMOUS)
-#define A_SOCKET  (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
-#define WIPE_FORK 18
-#define NO_FILE   UINT32_MAX
-#define GET_SEALS 1034
+#define RW    (PROT_READ | PROT_WRITE)
+#define RX    (PROT_READ | PROT_EXEC)
+#define ALONE (MAP_PRIVATE | MAP_ANONYMOUS)
+#define OVER  (MAP_PRIVATE | MAP_FIXED)
+/* Of an argument: what is known of it, and which of its bits. */
+#define B(value, bits)                                                                             \
+    {                                                                                              \
+        (uint64_t)(value) & (uint64_t)(bits), (uint64_t)(bits)                                     \
+    }
+#define V(value) B(value, UINT64_MAX)
+#define I(value) B(value, UINT32_MAX)
+#define ANY      B(0, 0)
 
 static const struct need {
     const char *name;
     int number;
     unsigned when;
-    uint64_t args[6];
+    struct {
+        uint64_t value, known;
+    } args[6];
 } needs[] = {
-    {"mmap", SYS_mmap, BOTH, {0, 4096, RW_, OF_NOBODY, NO_FILE, 0}},
-    {"mmap", SYS_mmap, BOTH, {0, 4096, RX_, OF_NOBODY, NO_FILE, 0}},
-    {"mmap", SYS_mmap, BOTH, {4096, 4096, RX_, MAP_PRIVATE | MAP_FIXED, 3, 0}},
-    {"mmap", SYS_mmap, BOTH, {0, 4096, RW_, MAP_SHARED | MAP_FIXED, 3, 0}},
-    {"munmap", SYS_munmap, BOTH, {4096, 4096}},
-    {"memfd_create", SYS_memfd_create, BOTH, {4096, MFD_CLOEXEC}},
-    {"close", SYS_close, BOTH, {3}},
-    {"ppoll", SYS_ppoll, BOTH, {4096, 1, 4096}},
-    {"rt_sigreturn", SYS_rt_sigreturn, BOTH, {0}},
-    {"socket", SYS_socket, BOTH, {AF_UNIX, A_SOCKET, 0}},
-    {"connect", SYS_connect, BOTH, {3, 4096, 110}},
-    {"getsockopt", SYS_getsockopt, BOTH, {3, SOL_SOCKET, SO_PEERCRED, 4096, 4096}},
-    {"sendto", SYS_sendto, BOTH, {3, 4096, 64, MSG_NOSIGNAL}},
-    {"recvmsg", SYS_recvmsg, BOTH, {3, 4096, MSG_CMSG_CLOEXEC}},
-    {"fcntl", SYS_fcntl, BOTH, {3, F_DUPFD_CLOEXEC, 1000}},
-    {"fcntl", SYS_fcntl, BOTH, {3, GET_SEALS}},
-    {"getpid", SYS_getpid, BOTH, {0}},
-    {"geteuid", SYS_geteuid, BOTH, {0}},
-    {"fstat", SYS_fstat, RAW, {3, 4096}},
-    {"newfstatat", SYS_newfstatat, LOADER, {3, 4096, 4096, 0x1000}},
-    {"openat", SYS_openat, LOADER, {UINT32_MAX - 99, 4096, O_RDONLY | O_CLOEXEC}},
-    {"read", SYS_read, LOADER, {3, 4096, 832}},
-    {"mprotect", SYS_mprotect, LOADER, {4096, 4096, RW_}},
-    {"mprotect", SYS_mprotect, LOADER, {4096, 4096, PROT_READ}},
-    {"pread64", SYS_pread64, LOADER | MAY_FAIL, {3, 4096, 784, 64}},
-    {"openat", SYS_openat, RAW | MAY_FAIL, {UINT32_MAX - 99, 4096, O_RDONLY | O_CLOEXEC}},
-    {"madvise", SYS_madvise, BOTH | MAY_FAIL, {4096, 4096, WIPE_FORK}},
-    {"madvise", SYS_madvise, BOTH | MAY_FAIL, {4096, 4096, MADV_DONTNEED}},
-    {"prlimit64", SYS_prlimit64, BOTH | MAY_FAIL, {0, 9, 0, 4096}},
-    {"membarrier", SYS_membarrier, BOTH | MAY_FAIL, {8}},
-    {"membarrier", SYS_membarrier, BOTH | MAY_FAIL, {16}},
-    {"getrandom", SYS_getrandom, BOTH | MAY_FAIL, {4096, 8, 1}},
-    {"sigaltstack", SYS_sigaltstack, BOTH | MAY_FAIL, {0, 4096}},
-    {"rt_sigprocmask", SYS_rt_sigprocmask, BOTH | MAY_FAIL, {UINT64_MAX, 4096, 0, 8}},
+#define NEED(when, name, ...) {#name, SYS_##name, when, {__VA_ARGS__}},
+#include "inject/needed_calls.def"
+#undef NEED
 };
+
+/* From an instruction that is known as little. */
+static struct hw_bpf_call call_of(const struct need *w)
+{
+    struct hw_bpf_call call = {.data = {.nr = w->number, .arch = HERE}};
+    call.known.nr = -1;
+    call.known.arch = UINT32_MAX;
+    for (size_t i = 0; i < 6; i++) {
+        call.data.args[i] = w->args[i].value;
+        call.known.args[i] = w->args[i].known;
+    }
+    return call;
+}
+
+bool hw_seccomp_need(enum hw_seccomp_way way, size_t i, struct hw_bpf_call *out)
+{
+    for (size_t k = 0; k < HW_ARRAY_LEN(needs); k++)
+        if ((needs[k].when & 1u << way) && i-- == 0) {
+            *out = call_of(&needs[k]);
+            return true;
+        }
+    return false;
+}
 
 /* ---- one thread ---- */
 
@@ -203,32 +126,105 @@ static const char *action_text(uint32_t action)
 }
 
 /* The kernel takes the strictest of all filters' answers. */
-static int check_one(const struct hw_pid *pid, const struct sock_filter *code, size_t n, bool raw,
-                     struct hw_error *err)
+static int check_one(const struct hw_pid *pid, const struct sock_filter *code, size_t n,
+                     enum hw_seccomp_way way, struct hw_error *err)
 {
-    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+    for (size_t i = 0; i < HW_ARRAY_LEN(needs); i++) {
         const struct need *w = &needs[i];
-        unsigned way = w->when & 3;
-        if (way != BOTH && (way == RAW) != raw)
+        if (!(w->when & 1u << way))
             continue;
-        struct seccomp_data call = {.nr = w->number, .arch = AUDIT_ARCH_X86_64};
-        memcpy(call.args, w->args, sizeof call.args);
-        uint32_t action = hw_seccomp_run(code, n, &call);
+        struct hw_bpf_call call = call_of(w);
+        uint32_t action = hw_bpf_answer(code, n, &call);
         const char *text = action_text(action);
         if (!text ||
             ((w->when & MAY_FAIL) && (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO))
             continue;
-        return hw_fail(
-            err, HW_EUNSUPPORTED, 0,
-            "process %d restricts its system calls (seccomp): its filter %s to %s, which "
-            "attaching needs; nothing was changed. Start it with 'heapwise record --'",
-            pid->pid, text, w->name);
+        return hw_fail(err, HW_EUNSUPPORTED, 0,
+                       way == HW_SECCOMP_HELD
+                           ? "process %d restricts its system calls (seccomp): its filter %s to "
+                             "%s, which recording from its start needs"
+                           : "process %d restricts its system calls (seccomp): its filter %s to "
+                             "%s, which attaching needs; nothing was changed. Start it with "
+                             "'heapwise record --'",
+                       pid->pid, text, w->name);
     }
     return HW_OK;
 }
 
+/* The kernel shows filters to CAP_SYS_ADMIN, and only to who has none himself. */
+static int cannot_read(const struct hw_pid *pid, struct hw_error *err)
+{
+    const char *why = strerror(errno);
+    const char *remedy =
+        prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0
+            ? "run as root"
+            : "the recorder itself runs under seccomp filters: take SystemCallFilter= and the "
+              "settings that imply it out of its unit, or start it without them";
+    return hw_fail(err, HW_EPERM, 0,
+                   "process %d restricts its system calls (seccomp), and its filters cannot be "
+                   "read (%s); %s",
+                   pid->pid, why, remedy);
+}
+
+/* The instructions of its i-th filter; 0 = there is none behind the last; -1 with errno. */
+static long filter_of(int32_t tid, uintptr_t i, struct sock_filter *code)
+{
+    long n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, NULL);
+    if (n > 0 && n <= (long)MAX_CODE)
+        n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, code);
+    if (n < 0)
+        return errno == ENOENT ? 0 : -1;
+    errno = EFBIG;
+    return n > 0 && n <= (long)MAX_CODE ? n : -1;
+}
+
+bool hw_seccomp_is_there(int32_t tid)
+{
+    return ptrace(PTRACE_SECCOMP_GET_FILTER, tid, NULL, NULL) > 0;
+}
+
+bool hw_seccomp_forbids(int32_t tid, const struct seccomp_data *call, bool unknown)
+{
+    long n = -1;
+    bool forbids = false;
+    struct hw_bpf_call all = {.data = *call};
+    struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
+    memset(&all.known, 0xff, sizeof all.known);
+    for (uintptr_t i = 0; code && !forbids && i < MAX_FILTERS; i++) {
+        n = filter_of(tid, i, code);
+        if (n <= 0)
+            break;
+        forbids = action_text(hw_bpf_answer(code, (size_t)n, &all)) != NULL;
+    }
+    free(code);
+    return n < 0 ? unknown : forbids;
+}
+
+/* A kernel that keeps no filters' code (without CONFIG_CHECKPOINT_RESTORE) says what it says of a
+ * thread that has none: EINVAL. So their number is held against what /proc says. */
+int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, const struct hw_proc_status *status,
+                     enum hw_seccomp_way way, struct hw_error *err)
+{
+    struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
+    int rc = code ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
+    uint64_t n_read = 0, n_least = status->seccomp_filters ? status->seccomp_filters : 1;
+    while (rc == HW_OK && n_read <= MAX_FILTERS) {
+        errno = EFBIG;
+        long n = n_read < MAX_FILTERS ? filter_of(tid, n_read, code) : -1;
+        if (n == 0)
+            break;
+        rc = n < 0 ? cannot_read(pid, err) : check_one(pid, code, (size_t)n, way, err);
+        n_read++;
+    }
+    free(code);
+    errno = ENOENT;
+    if (rc == HW_OK && n_read < n_least)
+        rc = cannot_read(pid, err);
+    return rc;
+}
+
 /* Filters are a thread's own: those of a thread that has others were not looked at. */
-static int check_others(const struct hw_pid *pid, struct hw_error *err)
+int hw_seccomp_check_others(const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_proc_status all = {0}, one;
     hw_autofd int fd = openat(pid->dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -252,67 +248,6 @@ static int check_others(const struct hw_pid *pid, struct hw_error *err)
                           "process %d: its threads restrict their system calls (seccomp) in "
                           "different ways; start it with 'heapwise record --'",
                           pid->pid);
-}
-
-/* The kernel shows filters to CAP_SYS_ADMIN, and only to who has none himself. */
-static int cannot_read(const struct hw_pid *pid, struct hw_error *err)
-{
-    const char *why = strerror(errno);
-    const char *remedy =
-        prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0
-            ? "run as root"
-            : "the recorder itself runs under seccomp filters: take SystemCallFilter= and the "
-              "settings that imply it out of its unit, or start it without them";
-    return hw_fail(err, HW_EPERM, 0,
-                   "process %d restricts its system calls (seccomp), and its filters cannot be "
-                   "read (%s); %s",
-                   pid->pid, why, remedy);
-}
-
-/* The instructions of its i-th filter; 0 = there is none; -1 with errno. */
-static long filter_of(int32_t tid, uintptr_t i, struct sock_filter *code)
-{
-    long n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, NULL);
-    if (n > 0 && n <= (long)MAX_CODE)
-        n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, code);
-    if (n < 0)
-        return errno == ENOENT || errno == EINVAL ? 0 : -1; /* behind the last; no filters */
-    errno = EFBIG;
-    return n > 0 && n <= (long)MAX_CODE ? n : -1;
-}
-
-bool hw_seccomp_is_there(int32_t tid)
-{
-    return ptrace(PTRACE_SECCOMP_GET_FILTER, tid, NULL, NULL) > 0;
-}
-
-bool hw_seccomp_forbids(int32_t tid, const struct seccomp_data *call, bool unknown)
-{
-    long n = -1;
-    bool forbids = false;
-    struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
-    for (uintptr_t i = 0; code && !forbids && i < MAX_FILTERS; i++) {
-        n = filter_of(tid, i, code);
-        if (n <= 0)
-            break;
-        forbids = action_text(hw_seccomp_run(code, (size_t)n, call)) != NULL;
-    }
-    free(code);
-    return n < 0 ? unknown : forbids;
-}
-
-int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, bool raw, struct hw_error *err)
-{
-    struct sock_filter *code = calloc(MAX_CODE, sizeof *code);
-    int rc = code ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "attach");
-    for (uintptr_t i = 0; rc == HW_OK && i < MAX_FILTERS; i++) {
-        long n = filter_of(tid, i, code);
-        if (n == 0)
-            break;
-        rc = n < 0 ? cannot_read(pid, err) : check_one(pid, code, (size_t)n, raw, err);
-    }
-    free(code);
-    return rc < 0 ? rc : check_others(pid, err);
 }
 
 int hw_seccomp_readable(const struct hw_pid *pid, struct hw_error *err)

@@ -36,6 +36,7 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/process.h"
+#include "inject/seccomp.h"
 #include "proc/as_user.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
@@ -305,6 +306,16 @@ static bool shares_world(const struct hw_start_world *ours, const struct hw_pid 
            ours->user == inode_of(pid->dir, "ns/user");
 }
 
+/* Where they cannot be read it is not held either; who attaches says why. */
+static int check_filters(const struct hw_start_request *q, struct hw_error *err)
+{
+    if (q->status->seccomp == 0 ||
+        hw_seccomp_check(q->pid, q->pid->pid, q->status, HW_SECCOMP_HELD, err) == HW_OK)
+        return HW_OK;
+    err->code = HW_EUNSUPPORTED;
+    return HW_EUNSUPPORTED;
+}
+
 static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
 {
     uint64_t base;
@@ -317,9 +328,6 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
                        "process %d runs with other rights than its starter's (set-uid, "
                        "capabilities): never profiled",
                        pid);
-    if (q->status->seccomp != 0)
-        return hw_fail(err, HW_EUNSUPPORTED, 0,
-                       "process %d was started with restricted system calls (seccomp)", pid);
     hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
     const char *why = exe < 0 ? "cannot be read" : hw_start_file_forbids(exe);
     if (why)
@@ -343,7 +351,7 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
     if (!sees_socket(root, q->socket_path))
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot reach '%s'", pid,
                        q->socket_path);
-    return HW_OK;
+    return check_filters(q, err);
 }
 
 /* ---- the stopped process ---- */

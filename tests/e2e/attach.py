@@ -402,6 +402,27 @@ def seccomp(box):
         t.end()
 
 
+def only_calls(name, way):
+    def case(box):
+        if os.geteuid() != 0:
+            raise hw.Skip("only root may read filters")
+        exe, own = compiled(box, name) if name else hw.target("late"), box.path("own")
+        script = ["go 100", "ways 10", "threads 20", "go 10"]
+        r = box.run([hw.target("only"), "learn", own, exe], stdin="".join(l + "\n" for l in script).encode())
+        hw.equal(r.returncode, 0, hw.tail(r.stderr))
+        t = Late(box, [hw.target("only"), way, own, exe])
+        for i in range(2):
+            p = attach(box, str(t.pid))
+            joined(box, p, t.pid)
+            before = t.do("go 0")
+            for command in script:
+                after = t.do(command)
+            hw.exact(finish(box, p).last(), {f: n for f, n in since(after, before).items() if n[1]}, f"round {i}")
+        t.end()
+    case.__doc__ = f"late.c, {name or 'glibc'}, under a filter that ends it at any call but its own and those that we say are needed ({way})."
+    return case
+
+
 def filtered_recorder(box):
     """Who has filters himself is shown none: that is said, and not that root could; also when a recording by name meets one."""
     if os.geteuid() != 0:
@@ -767,7 +788,8 @@ if __name__ == "__main__":
     hw.main({"exact": exact, "locked-memory": locked_memory, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "two-recorders": two_recorders, "two-commands": two_commands, "service": service,
              "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
              **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "beside-libc": beside_libc, "valgrind": valgrind,
-             "no-marks": no_marks, "seccomp": seccomp,
+             "no-marks": no_marks, "seccomp": seccomp, "only-glibc": only_calls(None, "dlopen"),
+             **{"only-" + k: only_calls(k, "raw") for k in ("static", "musl")},
              "filtered-recorder": filtered_recorder, "asleep": asleep, "filtered-restart": filtered_restart,
              "holes-code": holes_code, "rounds-code": rounds_code,
              "killed-midway": killed_midway,

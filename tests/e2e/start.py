@@ -86,10 +86,10 @@ class Watch:
                     todo += map(int, pathlib.Path(f"/proc/{pid}/task/{t}/children").read_text().split())
         return found
 
-    def end(self, check=0):
+    def end(self, check=0, **kw):
         self.p.send_signal(signal.SIGINT)
         hw.equal(self.p.wait(40), check, "heap_profile: " + self.errors())
-        return hw.sound(self.out + "/raw-trace")
+        return hw.sound(self.out + "/raw-trace", **kw)
 
 
 def holds():
@@ -809,6 +809,102 @@ def by_group(box):
             time.sleep(0.05)
 
 
+NEEDS = {  # what a filter answers to which call, and the call that is named
+    "no socket": (hw.calls(41, hw.ERROR, (0, ~0 & 0xffffffff, 1)), "socket"),  # RestrictAddressFamilies= without AF_UNIX
+    "no ppoll": (hw.calls(271, hw.KILL), "ppoll"),
+    "no mapping from the ninth descriptor": (hw.calls(9, hw.TRAP, (4, 0xffffffff, 9)), "mmap"),  # which it will be is not known
+    "no high descriptor": (hw.calls(72, hw.ERROR, (1, 0xffffffff, 1030)), "fcntl"),
+    "somebody is asked": (hw.calls(47, hw.NOTIFY), "recvmsg"),
+}
+FINE = {
+    "all": [],
+    "as a unit has them": [hw.calls(169, hw.KILL), hw.calls(9, hw.ERROR, (2, 6, 6)), hw.calls(10, hw.ERROR, (2, 4, 4)),
+                           hw.calls(41, hw.ERROR, (0, 0xffffffff, 2)), hw.calls(56, hw.ERROR, (0, 0x7e020000, 0x7e020000)),
+                           hw.calls(257, hw.ERROR, (2, 0x40, 0x40), (3, 0xc00, 0xc00))],
+    "what it can do without": [hw.calls(n, hw.ERROR) for n in (28, 302, 318, 324, 186)],  # madvise prlimit64 getrandom membarrier gettid
+    "logged": [hw.calls(47, hw.LOG)],
+}
+
+
+def filtered(box):
+    """A program that starts under filters of system calls (as a unit's) is recorded from its first allocation, if they let through
+    what that takes; else it is left alone, runs as it does by itself, and what its filter forbids is told."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    holds()
+    exe = box.own("late")
+    w, seen = Watch(box, "-n", os.path.basename(exe)), {}
+    for what, filters in FINE.items():
+        t = Late(box, [exe], preexec_fn=lambda: hw.filter_calls(*filters))
+        hw.true(is_joined(t.pid), f"{what}: not held: {w.errors()}")
+        want = t.do("go 100")
+        want = t.do("threads 20")
+        t.end()
+        seen[what] = t.pid, want
+    for what, (code, name) in NEEDS.items():
+        t = Late(box, [exe], preexec_fn=lambda: hw.filter_calls(code))
+        t.do("go 10")
+        with contextlib.suppress(hw.Failure):
+            hw.wait_for(lambda: f"process {t.pid} restricts its system calls (seccomp)" in w.errors(), what, 5)
+        told = "".join(l for l in w.errors().splitlines() if f"process {t.pid}" in l)
+        hw.true(f" to {name}, " in told, f"{what}: {told}")
+        hw.true("libheapprofd" not in pathlib.Path(f"/proc/{t.pid}/maps").read_text(), what)
+        t.do("threads 5")
+        t.end()
+    trace = w.end(allow=("disconnected", "rejected"))
+    for what, (pid, want) in seen.items():
+        d = trace.last(pid)
+        hw.exact(d, want, what)
+        hw.true(d.from_startup and "early" in str([s.stack for s in d.samples]), f"{what}: from its start")
+
+
+def filtered_recorder(box):
+    """Who has filters himself is shown none: then only programs without any are held, and the others are told of."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    holds()
+    exe = box.own("late")
+    w = Watch(box, "-n", os.path.basename(exe), preexec_fn=hw.filter_calls)
+    t = Late(box, [exe], preexec_fn=hw.filter_calls)
+    free = Late(box, [exe])
+    hw.true(is_joined(free.pid) and not is_joined(t.pid), f"held: {w.errors()}")
+    t.do("go 10")
+    with contextlib.suppress(hw.Failure):
+        hw.wait_for(lambda: "the recorder itself runs under" in w.errors(), "it to be told", 5)
+    hw.true(f"process {t.pid}" in w.errors() and "the recorder itself runs under" in w.errors(), f"told: {w.errors()}")
+    free.do("go 10")
+    t.end()
+    free.end()
+    trace = w.end(allow=("disconnected", "rejected"))
+    hw.true(trace.last(free.pid).from_startup and trace.last(t.pid) is None, "only the one without filters")
+
+
+def only_calls(box):
+    """Under a filter that lets through its own calls and those that we say are needed, and ends it at any other, it is held and recorded
+    to its end: there is no call that we forgot."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    holds()
+    exe, own = box.own("late"), box.path("own")
+    script = ["go 100", "ways 10", "threads 20", "go 10"]
+    r = box.run([hw.target("only"), "learn", own, exe], stdin="".join(l + "\n" for l in script).encode())
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    w = Watch(box, "-n", os.path.basename(exe))
+    t = Late(box, [hw.target("only"), "held", own, exe])
+    hw.true(is_joined(t.pid), f"not held: {w.errors()}")
+    for command in script:
+        want = t.do(command)
+    t.end()
+    alone = Late(box, [hw.target("only"), "alone", own, exe])
+    hw.true(not is_joined(alone.pid), "its own calls are enough?")
+    for command in script:
+        alone.do(command)
+    alone.end()
+    d = w.end().last(t.pid)
+    hw.exact(d, want, "held")
+    hw.true(d.from_startup, "from its start")
+
+
 STORM = r"""
 #include <spawn.h>
 #include <stdio.h>
@@ -887,7 +983,7 @@ def storm(box):
 
 
 if __name__ == "__main__":
-    hw.main({"storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
+    hw.main({"filtered": patiently(filtered), "only-calls": patiently(only_calls), "filtered-recorder": patiently(filtered_recorder), "storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
              "running-and-new": patiently(running_and_new), "script": patiently(script), "renamed": renamed,
              "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
              "seen-in-a-storm": patiently(seen_in_a_storm),
