@@ -95,11 +95,11 @@ void hw_page_done(struct hw_page *p)
 
 struct hw_filters hw_filters_of(int proc_dir, bool all_threads)
 {
-    struct hw_proc_status st;
+    struct hw_proc_status st = {0};
     struct hw_filters f = {0};
     if (hw_proc_status(proc_dir, &st) == HW_OK)
         f = (struct hw_filters){st.seccomp, st.seccomp_filters};
-    if (!all_threads)
+    if (!all_threads || st.threads == 1)
         return f;
     hw_autofd int tasks = openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = tasks < 0 ? NULL : fdopendir(dup(tasks));
@@ -244,7 +244,6 @@ static void say_no_descriptors(struct hw_recorder *r, uint64_t now)
 static void decide(struct hw_conn *c)
 {
     struct hw_pid pid;
-    struct hw_proc_status st;
     struct hw_session *s;
     uint32_t source;
     struct hw_error err = {0};
@@ -257,8 +256,7 @@ static void decide(struct hw_conn *c)
         return;
     }
     c->filters = hw_filters_of(pid.dir, /* all_threads = */ true);
-    bool wanted =
-        hw_proc_status(pid.dir, &st) == HW_OK && hw_sessions_match(c->rec, c, &pid, &s, &source);
+    bool wanted = hw_sessions_match(c->rec, c, &pid, &s, &source);
     bool ended = !hw_pid_alive(&pid);
     hw_pid_done(&pid);
     if (!wanted) {

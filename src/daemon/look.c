@@ -46,6 +46,7 @@
 #define N_STRUCK     64u
 #define MAX_MEM      4096u
 #define MAX_ENVIRON  (4u << 20)
+#define WORDS_MAX    4096u
 
 struct job {
     struct hw_look_who who; /* dir is the job's own */
@@ -62,6 +63,14 @@ struct struck {
     uint64_t start_ticks;
 };
 
+/* What a process was started with, as it was read in this turn of the owner's. */
+struct words {
+    int32_t pid; /* 0 = none */
+    uint64_t start_ticks;
+    size_t n;
+    char text[WORDS_MAX]; /* ended by 0 */
+};
+
 struct hw_looker {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -73,6 +82,8 @@ struct hw_looker {
     struct struck struck[N_STRUCK];
     size_t next_struck;
     struct hw_facts *facts; /* owned; of any thread that reads */
+    bool keeps_words;       /* its owner counts turns */
+    struct words words;
 };
 
 int hw_looker_new(struct hw_looker **out)
@@ -298,19 +309,38 @@ struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid)
     return (struct hw_look_who){p->pid, uid, p->start_ticks, p->dir};
 }
 
+void hw_looker_turn(struct hw_looker *l)
+{
+    l->keeps_words = true;
+    l->words.pid = 0;
+}
+
+static bool has_words(const struct hw_looker *l, const struct hw_look_who *who)
+{
+    return l->words.pid == who->pid && l->words.start_ticks == who->start_ticks;
+}
+
 /* ---- what is read ---- */
 
 struct text_job {
     struct job job;
     char *text; /* cmdline */
     size_t n;
-    char argv0[512];
 };
 
-static void run_argv0(struct job *j)
+struct words_job {
+    struct job job;
+    size_t n;
+    char text[WORDS_MAX];
+};
+
+static void run_words(struct job *j)
 {
-    struct text_job *t = (struct text_job *)(void *)j;
-    hw_proc_argv0(j->who.dir, t->argv0, sizeof t->argv0);
+    struct words_job *w = (struct words_job *)(void *)j;
+    hw_autofd int fd = openat(j->who.dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, w->text, sizeof w->text - 1);
+    w->n = n > 0 ? (size_t)n : 0;
+    w->text[w->n] = '\0';
 }
 
 static void run_cmdline(struct job *j)
@@ -332,12 +362,22 @@ static void drop_text(struct job *j)
 
 void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max)
 {
-    struct text_job *t = job_new(sizeof *t, &who, run_argv0, NULL);
     out[0] = '\0';
-    if (!t || look(l, &t->job) < 0)
+    if (has_words(l, &who)) {
+        (void)snprintf(out, max, "%.511s", l->words.text);
         return;
-    (void)snprintf(out, max, "%s", t->argv0);
-    job_free(&t->job);
+    }
+    struct words_job *w = job_new(sizeof *w, &who, run_words, NULL);
+    if (!w || look(l, &w->job) < 0)
+        return;
+    (void)snprintf(out, max, "%.511s", w->text);
+    if (l->keeps_words && w->n) {
+        l->words.pid = who.pid;
+        l->words.start_ticks = who.start_ticks;
+        l->words.n = w->n;
+        memcpy(l->words.text, w->text, w->n + 1);
+    }
+    job_free(&w->job);
 }
 
 static int look_at_text(struct hw_looker *l, const struct hw_look_who *who,
@@ -358,6 +398,13 @@ static int look_at_text(struct hw_looker *l, const struct hw_look_who *who,
 
 int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
 {
+    if (has_words(l, &who) && l->words.n < WORDS_MAX - 1) { /* else it was cut */
+        *out = malloc(l->words.n + 1);
+        *n = l->words.n;
+        if (*out)
+            memcpy(*out, l->words.text, *n + 1);
+        return *out ? HW_OK : HW_ENOMEM;
+    }
     return look_at_text(l, &who, run_cmdline, out, n);
 }
 

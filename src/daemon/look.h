@@ -39,6 +39,10 @@ struct hw_look_who {
 };
 struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid);
 
+/* A new turn of the owner's work: what a process was started with is asked for at each step of its
+ * handshake, and read once a turn. Without this call, each time. */
+void hw_looker_turn(struct hw_looker *l);
+
 /* argv[0], cut at max - 1 <= 511; "" for none or a time-out. */
 void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max);
 int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);

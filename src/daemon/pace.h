@@ -6,8 +6,9 @@
  * Shapes:  the interval halves when a look found more than an eighth of the ring full, and doubles
  *          when it found less than a sixty-fourth. A small ring is left alone for as long as it
  *          takes to fill an 8 MiB one in 100 ms, until it has been calm for a while. Patient:
- *          nobody waits for the recorder, and samples are so rare that no ring fills within 100 ms
- *          (64 KiB between two of 60 bytes: 1 MiB would be 11 GB/s of allocations).
+ *          nobody waits for the recorder, and samples are so rare that no ring fills within 100 ms:
+ *          that would be 11 GB/s of allocations at least (samples of 60 bytes; 64 KiB between two
+ *          for a ring of 1 MiB, 256 KiB for one of 256 KiB).
  * Units:   bytes, microseconds, nanoseconds.
  * Threads: the owner's.
  */
@@ -24,10 +25,11 @@
 #define HW_PACE_MIN_SMALL_US 100u /* 8 KiB hold a hundred samples */
 #define HW_PACE_SMALL_RING   (1u << 20)
 #define HW_PACE_MAX_US       100000u
-#define HW_PACE_QUICK_US     10000u /* of a patient one that has met new modules */
-#define HW_PACE_CALM         200u   /* looks that found nothing */
-#define HW_PACE_CALM_PATIENT 1u     /* or next to nothing */
-#define HW_PACE_RARE_BYTES   (UINT64_C(64) << 10)
+#define HW_PACE_QUICK_US     10000u              /* of a patient one that has met new modules */
+#define HW_PACE_CALM         200u                /* looks that found nothing */
+#define HW_PACE_CALM_PATIENT 1u                  /* or next to nothing */
+#define HW_PACE_RARE         (UINT64_C(1) << 36) /* bytes between two samples * bytes of the ring */
+#define HW_PACE_FEW_BYTES    1024u               /* a few samples */
 
 /* A sandbox is entered once, mostly at the start, and what goes by libc is seen by the client. */
 #define HW_PACE_FILTERS_NS   UINT64_C(100000000)
@@ -46,6 +48,11 @@ static inline uint64_t hw_pace_most_us(uint64_t ring_bytes)
 {
     uint64_t most = ring_bytes * HW_PACE_MAX_US / HW_RING_DEFAULT_BYTES;
     return most < HW_PACE_MAX_US ? most : HW_PACE_MAX_US;
+}
+
+static inline bool hw_pace_is_rare(uint64_t interval_bytes, uint64_t ring_bytes)
+{
+    return interval_bytes >= HW_PACE_RARE / ring_bytes;
 }
 
 static inline void hw_pace_start(struct hw_pace *p, uint64_t now)
@@ -68,9 +75,10 @@ static inline void hw_pace_looked(struct hw_pace *p, uint64_t bytes, uint64_t ri
         p->us /= 2;
     else if (bytes < ring_bytes / 64)
         p->us *= 2;
-    bool calm = bytes <= (p->patient ? ring_bytes / 1024 : 0);
+    uint64_t few = ring_bytes / 1024 > HW_PACE_FEW_BYTES ? ring_bytes / 1024 : HW_PACE_FEW_BYTES;
+    bool calm = bytes <= (p->patient ? few : 0);
     p->n_calm = calm ? p->n_calm + 1 : 0;
-    uint64_t most = hw_pace_most_us(ring_bytes);
+    uint64_t most = hw_pace_most_us(p->patient ? 4 * ring_bytes : ring_bytes);
     if (p->n_calm > (p->patient ? HW_PACE_CALM_PATIENT : HW_PACE_CALM))
         most = HW_PACE_MAX_US;
     uint64_t soon = p->patient ? HW_PACE_QUICK_US : HW_PACE_MIN_US;

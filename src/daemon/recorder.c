@@ -321,6 +321,7 @@ static void loop(struct hw_recorder *r)
     while (!finished(r)) {
         struct epoll_event e[MAX_EVENTS];
         int n = epoll_wait(r->epoll_fd, e, MAX_EVENTS, wait_ms(r));
+        hw_looker_turn(r->looker);
         for (int i = 0; i < n; i++) {
             struct hw_watch *w = e[i].data.ptr;
             w->fn(w, e[i].events);

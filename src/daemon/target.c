@@ -562,11 +562,12 @@ static uint64_t ring_size(struct hw_session *s, uint64_t wanted, uint64_t *budge
 }
 
 /* See pace.h. */
-static bool is_patient(const struct hw_heapprofd_config *c)
+static bool is_patient(const struct hw_heapprofd_config *c, uint64_t ring_bytes)
 {
-    bool rare = !c->all_heaps || c->default_interval_bytes >= HW_PACE_RARE_BYTES;
-    for (size_t i = 0; i < c->heaps.n; i++) /* 0: not sampled */
-        rare &= c->heaps.v[i].interval_bytes - 1 >= HW_PACE_RARE_BYTES - 1;
+    bool rare = !c->all_heaps || hw_pace_is_rare(c->default_interval_bytes, ring_bytes);
+    for (size_t i = 0; i < c->heaps.n; i++)
+        rare &= c->heaps.v[i].interval_bytes == 0 || /* not sampled */
+                hw_pace_is_rare(c->heaps.v[i].interval_bytes, ring_bytes);
     return rare && !c->block_client && !c->stream_allocations;
 }
 
@@ -596,7 +597,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->tables = t->tables.map;
     t->feed->heartbeat = &t->page.map->heartbeat;
     t->feed->stream = c->stream_allocations;
-    t->feed->d.pace.patient = is_patient(c);
+    t->feed->d.pace.patient = is_patient(c, size);
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
     t->feed->failure_flags = hw_dump_flags(t);
     t->feed->keeps_addresses =

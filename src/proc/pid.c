@@ -168,6 +168,7 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     out->tgid = (int32_t)status_number(text, "\nTgid:");
     out->ppid = (int32_t)status_number(text, "\nPPid:");
     out->tracer_pid = (int32_t)status_number(text, "\nTracerPid:");
+    out->threads = (uint32_t)status_number(text, "\nThreads:");
     out->seccomp = (int32_t)status_number(text, "\nSeccomp:");
     out->seccomp_filters = status_number(text, "\nSeccomp_filters:");
     four_ids(text, "\nUid:", (uint32_t *[]){&out->uid, &out->euid, &out->suid, &out->fsuid});
@@ -238,14 +239,6 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n)
 {
     return hw_file_read(proc_dir, "cmdline", 4u * 1024 * 1024, out, n, NULL) < 0 ? HW_EGONE : HW_OK;
-}
-
-void hw_proc_argv0(int proc_dir, char *out, size_t max)
-{
-    out[0] = '\0';
-    hw_autofd int fd = openat(proc_dir, "cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, max - 1);
-    out[n > 0 ? n : 0] = '\0';
 }
 
 const char *hw_proc_shown_name(const char *argv0)

@@ -48,6 +48,7 @@ struct hw_proc_status {
     uint32_t gid, egid, sgid, fsgid;
     uint64_t cap_permitted, cap_effective;
     int32_t nspid; /* innermost */
+    uint32_t threads;
     int32_t seccomp;
     uint64_t seccomp_filters; /* since Linux 5.9, else 0 */
     uint64_t vm_size_kb, vm_rss_kb, rss_anon_kb, rss_file_kb, rss_shmem_kb, vm_swap_kb,
@@ -63,9 +64,7 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out);
 
 /* Arguments separated by NUL; *out malloc'ed, n may be 0 (kernel thread). */
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n);
-/* argv[0], cut at max - 1; "" for none. */
-void hw_proc_argv0(int proc_dir, char *out, size_t max);
-/* The part of it that people know: without the folder, which in a title is not the last slash
+/* The part of argv[0] that people know: without the folder, which in a title is not the last slash
  * ("nginx: master process /usr/sbin/nginx -g"). Inside argv0; "" for a folder. */
 const char *hw_proc_shown_name(const char *argv0);
 /* Base name of the executable; "" when unreadable. */

@@ -40,6 +40,8 @@ struct hw_trace_writer {
     int level;                /* of zstd */
     struct hw_strbuf pending; /* whole packets to be deflated together */
     int failed;               /* the errno of the write that failed; 0 */
+    uid_t uid;                /* ours; packets name them */
+    pid_t pid;
 };
 
 int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err)
@@ -53,6 +55,8 @@ int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *e
         return hw_fail_sys(err, "trace file descriptor %d", fd);
     }
     w->fd = fd;
+    w->uid = getuid();
+    w->pid = getpid();
     w->start = lseek(fd, 0, flags & O_APPEND ? SEEK_END : SEEK_CUR);
     w->last_sequence = SERVICE_SEQUENCE;
     *out = w;
@@ -91,9 +95,9 @@ static bool first_on_sequence(struct hw_trace_writer *w, uint32_t sequence)
     return first;
 }
 
-static void write_identity(struct hw_pb *pb, uint32_t sequence)
+static void write_identity(const struct hw_trace_writer *w, struct hw_pb *pb, uint32_t sequence)
 {
-    hw_pb_sint64(pb, HW_F_TracePacket_trusted_uid, (int64_t)getuid());
+    hw_pb_sint64(pb, HW_F_TracePacket_trusted_uid, (int64_t)w->uid);
     hw_pb_uint(pb, HW_F_TracePacket_trusted_packet_sequence_id, sequence);
 }
 
@@ -104,14 +108,14 @@ struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint6
     hw_pb_begin(pb, HW_F_Trace_packet);
     if (boottime_ns)
         hw_pb_uint(pb, HW_F_TracePacket_timestamp, boottime_ns);
-    write_identity(pb, sequence);
+    write_identity(w, pb, sequence);
     if (sequence == SERVICE_SEQUENCE) {
         if (boottime_ns)
             hw_pb_uint(pb, HW_F_TracePacket_timestamp_clock_id,
                        HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME);
         return pb;
     }
-    hw_pb_sint64(pb, HW_F_TracePacket_trusted_pid, (int64_t)getpid());
+    hw_pb_sint64(pb, HW_F_TracePacket_trusted_pid, (int64_t)w->pid);
     if (first_on_sequence(w, sequence)) {
         hw_pb_uint(pb, HW_F_TracePacket_sequence_flags,
                    HW_V_TracePacket_SequenceFlags_SEQ_INCREMENTAL_STATE_CLEARED);
@@ -283,7 +287,7 @@ static int write_marker(struct hw_trace_writer *w, struct hw_error *err)
     struct hw_pb *pb = &w->pb;
     hw_pb_clear(pb);
     hw_pb_begin(pb, HW_F_Trace_packet);
-    write_identity(pb, SERVICE_SEQUENCE);
+    write_identity(w, pb, SERVICE_SEQUENCE);
     hw_pb_bytes(pb, HW_F_TracePacket_synchronization_marker, marker, sizeof marker);
     return hw_trace_end(w, err);
 }

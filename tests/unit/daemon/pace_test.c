@@ -82,6 +82,37 @@ static void test_sparse(void **state)
     assert_in_range(wake_ups(r, 20, 10 * SEC, 20 * SEC), 800, 1000);
 }
 
+/* What continuous recording has: 256 KiB, a sample every 512 KiB. As seldom as a larger one. */
+static void test_sparse_small(void **state)
+{
+    (void)state;
+    struct ring r[20];
+    assert_true(hw_pace_is_rare(512 << 10, 256 << 10));
+    assert_true(hw_pace_is_rare(64 << 10, MIB));
+    assert_false(hw_pace_is_rare(64 << 10, 256 << 10));
+    assert_false(hw_pace_is_rare(4096, 8 * MIB));
+    start_all(r, 20, MIB / 4, /* patient = */ true);
+    for (size_t i = 0; i < 20; i++)
+        r[i].every_ns = (40 + i) * MS;
+    assert_in_range(wake_ups(r, 20, 10 * SEC, 20 * SEC), 100, 150);
+}
+
+/* 10 GB/s of allocations out of nothing, each with a stack of its own of 30 frames: some are lost
+ * in the first moment, none later. */
+static void test_burst_patient(void **state)
+{
+    (void)state;
+    struct ring r;
+    start_all(&r, 1, MIB / 4, /* patient = */ true);
+    (void)wake_ups(&r, 1, 0, SEC);
+    r.every_ns = SEC * 64 / (6 * MIB);
+    r.next_ns = SEC;
+    (void)wake_ups(&r, 1, 0, 2 * SEC);
+    r.fullest = 0;
+    (void)wake_ups(&r, 1, 0, 4 * SEC);
+    assert_in_range(r.fullest, 1, MIB / 8);
+}
+
 /* Program starts: the look at each of them is the one at all others. */
 static void test_starts(void **state)
 {
@@ -163,10 +194,11 @@ static void test_titles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together), cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_starts),   cmocka_unit_test(test_burst),
-        cmocka_unit_test(test_quick),    cmocka_unit_test(test_small),
-        cmocka_unit_test(test_filters),  cmocka_unit_test(test_titles),
+        cmocka_unit_test(test_together),     cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_sparse_small), cmocka_unit_test(test_burst_patient),
+        cmocka_unit_test(test_starts),       cmocka_unit_test(test_burst),
+        cmocka_unit_test(test_quick),        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_filters),      cmocka_unit_test(test_titles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
