@@ -68,7 +68,8 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
         start(t, trigger, final);
         return;
     }
-    if (!d->next || final) { /* the final one wins; several others become one */
+    /* The final one wins; several others become one, and a checkpoint among them is not shown. */
+    if (!d->next || final || hw_trigger_is_checkpoint(d->next_trigger)) {
         d->next = true;
         d->next_trigger = trigger;
         d->next_final |= final;

@@ -130,6 +130,11 @@ bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid)
 
 int served_record(const char *options, int out)
 {
+    return served_record_with(options, 0, out);
+}
+
+int served_record_with(const char *options, uint32_t flags, int out)
+{
     char text[600];
     struct hw_error err = {0};
     struct hw_strbuf binary = {0}, b = {0};
@@ -139,7 +144,7 @@ int served_record(const char *options, int out)
              options);
     assert_int_equal(hw_config_text_to_binary("-", hw_bytes_str(text), false, &binary, &err),
                      HW_OK);
-    struct hw_control_start s = {.config_bytes = (uint32_t)binary.n};
+    struct hw_control_start s = {.flags = flags, .config_bytes = (uint32_t)binary.n};
     hw_strbuf_add(&b, &s, sizeof s);
     hw_strbuf_add(&b, binary.p, binary.n);
     int fd = served_dial(served_consumer);

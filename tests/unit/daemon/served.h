@@ -34,6 +34,7 @@ void served_tell(int fd, uint32_t type, const void *sent, size_t n, int pass);
 bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid);
 /* options: of heapprofd_config, at interval 1. Gives the command's connection. */
 int served_record(const char *options, int out);
+int served_record_with(const char *options, uint32_t flags, int out); /* enum hw_start_flags */
 void served_wait_for_no_session(void);
 
 /* ---- clients ---- */

@@ -31,6 +31,10 @@
 #define LATE     35000u
 #define PATIENCE 20000 /* ms that the service waits at a gate; then the test has failed */
 
+#define CHECKPOINT_MS 300
+#define TEXT_OF(x)    #x
+#define TEXT(x)       TEXT_OF(x)
+
 enum { N_GATES = 2 };
 
 /* Between the service and the test. */
@@ -186,17 +190,22 @@ struct session {
     pid_t pid;
 };
 
-static struct session record_one(uint32_t n)
+static struct session record_with(uint32_t n, uint32_t flags)
 {
     struct session s = {.out = memfd_create("out", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     char options[64];
     s.pid = run_client(n, &s.client);
     snprintf(options, sizeof options, "pid: %d block_client: true", (int)s.pid);
-    s.fd = served_record(options, s.out);
+    s.fd = served_record_with(options, flags, s.out);
     assert_true(served_hear(s.fd, HW_CTL_STARTED, 0, 0));
     tell_client(s.client);
     served_wait_until_done();
     return s;
+}
+
+static struct session record_one(uint32_t n)
+{
+    return record_with(n, 0);
 }
 
 static struct hw_control_ended end_of(struct session *s)
@@ -464,6 +473,35 @@ static void test_changes_in_between(void **state)
     close_session(&s);
 }
 
+/* A checkpoint is due and waits for the dump that is written; then one is asked for, which becomes
+ * one with it. It is no checkpoint: those are not shown. */
+static void test_asked_beside_a_checkpoint(void **state)
+{
+    (void)state;
+    begin_test(EARLY, LATE);
+    struct session s = record_with(STACKS, HW_START_CHECKPOINTS);
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    usleep((CHECKPOINT_MS + 50) * 1000);
+    open_gate();
+    await_gate();
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    tell_client(s.client);
+    served_wait_until_done();
+    seen->gates[0] = STACKS + EARLY; /* in the second dump */
+    open_gate();
+    await_gate();
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    open_gate();
+    (void)end_of(&s);
+    struct trace t = read_trace(s.out);
+    size_t n = 0;
+    for (size_t i = 0; i < t.n; i++)
+        n += strcmp(t.dumps[i].trigger, "command") == 0;
+    assert_int_equal(n, 2);
+    close_session(&s);
+}
+
 static void test_end_in_between(void **state)
 {
     (void)state;
@@ -634,6 +672,8 @@ static int start_all(void **state)
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (seen == MAP_FAILED || pipe2(arrived, O_CLOEXEC) < 0 || pipe2(go, O_CLOEXEC) < 0)
         return -1;
+    if (setenv("HEAPWISE_CHECKPOINT_MS", TEXT(CHECKPOINT_MS), 1) < 0)
+        return -1;
     return served_start(state);
 }
 
@@ -645,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_changes_in_between),
         cmocka_unit_test(test_answer_when_written),
         cmocka_unit_test(test_answer_at_the_end),
+        cmocka_unit_test(test_asked_beside_a_checkpoint),
         cmocka_unit_test(test_end_in_between),
         cmocka_unit_test(test_stop_in_between),
         cmocka_unit_test(test_hurry),
