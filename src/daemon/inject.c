@@ -377,6 +377,10 @@ static void hooked(struct hw_inject_job *j)
            j->result.n_modules);
     if (hw_pid_open(j->pid.pid, &x.pid, NULL) < 0)
         return; /* it has ended */
+    if (!same(&x.pid, &j->pid)) { /* and its number is another one's */
+        injected_done(&x);
+        return;
+    }
     if (hw_asking_copy(&j->asking, &x.asking) < 0 || hw_vec_push(&r->injected, x) < 0) {
         injected_done(&x);
         return; /* its hooks stay, and pass everything on */
@@ -527,7 +531,8 @@ void hw_inject_forked(struct hw_session *s, const struct hw_pid *pid)
         has |= r->injected.v[i].pid.pid == st.ppid;
     x.uid = st.uid;
     if (has && hw_pid_open(pid->pid, &x.pid, NULL) == HW_OK &&
-        (hw_asking_copy(&s->asking, &x.asking) < 0 || hw_vec_push(&r->injected, x) < 0))
+        (!same(&x.pid, pid) || hw_asking_copy(&s->asking, &x.asking) < 0 ||
+         hw_vec_push(&r->injected, x) < 0))
         injected_done(&x); /* its hooks stay, and pass everything on */
 }
 
