@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/json_out.h"
 #include "base/plural.h"
+#include "base/utf8.h"
 #include "cfi/cfi.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
@@ -347,8 +348,11 @@ static void check_recording(struct report *r)
 static void print_text(const struct report *r)
 {
     static const char *const marks[] = {"ok", "--", "!!"};
-    for (size_t i = 0; i < r->n; i++)
-        printf("%s  %-22s %s\n", marks[r->checks[i].verdict], r->checks[i].name, r->checks[i].text);
+    for (size_t i = 0; i < r->n; i++) {
+        char text[2 * sizeof r->checks[i].text]; /* it may quote what processes are called */
+        (void)hw_utf8_escape(text, sizeof text, r->checks[i].text, "");
+        printf("%s  %-22s %s\n", marks[r->checks[i].verdict], r->checks[i].name, text);
+    }
 }
 
 static void print_json(const struct report *r)

@@ -11,6 +11,7 @@
 #include "base/json_out.h"
 #include "base/plural.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/processes.h"
 #include "cli/running.h"
@@ -62,8 +63,9 @@ static void command_text(const struct hw_service_session *s, char *out, size_t m
 
 static void print_session(const struct hw_service_session *s)
 {
-    char by[160], user[32], time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
-    command_text(s, by, sizeof by);
+    char text[160], by[512], user[32], time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
+    command_text(s, text, sizeof text);
+    (void)hw_utf8_escape(by, sizeof by, text, ""); /* its user has named it */
     printf("recording %s by %s, user %s: %s, %zu process%s, %s samples, %llu lost, %llu dump%s%s\n",
            s->ref, by, hw_user_name(s->uid, user),
            hw_fmt_clock(time, (int64_t)s->seconds * 1000000000), s->targets.n,
@@ -120,8 +122,11 @@ static void print_reasons(const struct hw_cli *cli, const hw_process_rows *rows)
     }
     putchar('\n');
     for (size_t i = 0; i < rows->n; i++)
-        if (rows->v[i].why.code)
-            printf("%d: %s [%s]\n", rows->v[i].pid, rows->v[i].why.text, rows->v[i].why.code);
+        if (rows->v[i].why.code) {
+            char text[2 * sizeof rows->v[i].why.text];
+            (void)hw_utf8_escape(text, sizeof text, rows->v[i].why.text, "");
+            printf("%d: %s [%s]\n", rows->v[i].pid, text, rows->v[i].why.code);
+        }
 }
 
 static int print_text(struct hw_cli *cli, const hw_process_rows *rows,

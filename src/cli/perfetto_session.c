@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/controller.h"
 #include "cli/service.h"
@@ -104,25 +105,45 @@ int hw_perfetto_copy_to_stdout(const struct hw_perfetto *p)
 
 /* ---- the service's state ---- */
 
+/* What others have named: sessions, keys, files, programs. */
+static void print_outside(const char *text)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add_escaped(&b, text, strlen(text));
+    (void)fputs(b.failed ? "?" : b.p ? b.p : "", stdout);
+    hw_strbuf_done(&b);
+}
+
+static void print_fact(const char *what, const char *text)
+{
+    printf("       %s: ", what);
+    print_outside(text);
+    putchar('\n');
+}
+
 static void print_session(const struct hw_service_session *s, bool all)
 {
     char time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
-    printf("%-6s %-6" PRIu64 " %-9s %9s %9s %6" PRIu64 " %6" PRIu64 " %9zu  %s\n", s->ref, s->uid,
+    printf("%-6s %-6" PRIu64 " %-9s %9s %9s %6" PRIu64 " %6" PRIu64 " %9zu  ", s->ref, s->uid,
            s->detached[0] && strcmp(s->state, "running") == 0 ? "detached" : s->state,
            hw_fmt_clock(time, (int64_t)s->seconds * 1000000000),
-           hw_fmt_count(samples, (double)s->samples), s->lost, s->dumps, s->targets.n, s->name);
+           hw_fmt_count(samples, (double)s->samples), s->lost, s->dumps, s->targets.n);
+    print_outside(s->name);
+    putchar('\n');
     if (!all)
         return;
-    printf("       file: %s\n", s->file[0] ? s->file : "?");
+    print_fact("file", s->file[0] ? s->file : "?");
     if (s->detached[0])
-        printf("       detached with key: %s\n", s->detached);
+        print_fact("detached with key", s->detached);
     else
         printf("       command: pid %d\n", s->controller_pid);
     if (s->duration_ms)
         printf("       duration: %s\n", hw_fmt_duration(time, (int64_t)s->duration_ms * 1000000));
-    for (size_t i = 0; i < s->targets.n; i++)
-        printf("       process: %d %s (%s)\n", s->targets.v[i].pid, s->targets.v[i].name,
-               s->targets.v[i].state);
+    for (size_t i = 0; i < s->targets.n; i++) {
+        printf("       process: %d ", s->targets.v[i].pid);
+        print_outside(s->targets.v[i].name);
+        printf(" (%s)\n", s->targets.v[i].state);
+    }
 }
 
 static void print_state(const struct hw_service_state *s, bool all)

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -380,7 +381,25 @@ def messages(box):
         hw.true(r.stderr and not any(c in text for c in "\x1b\x07\u202e\u009b"), f"{argv}: {r.stderr}")
 
 
+def sessions(box):
+    """Nor is what another user calls his recording, and his command, to who lists all of them."""
+    evil = "\x1b]0;owned\x07\x1b[2Jx\nroot\u202e\u009b31m"
+    octal = "".join(f"\\{b:03o}" for b in evil.encode())
+    pathlib.Path(box.path("cfg")).write_text(f'unique_session_name: "{octal}" buffers {{ size_kb: 64 }} data_sources {{ config {{ '
+                                             'name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: 1 process_cmdline: "none" } } }')
+    box.start([hw.tool("heapprofd")], stderr=subprocess.DEVNULL)
+    hw.wait_for(lambda: os.path.exists(box.path("consumer")), "the service")
+    box.run([hw.tool("perfetto"), "-c", "cfg", "--txt", "-o", evil + ".trace", "--detach", evil + "key"], check=0)
+    shown = [box.run([hw.tool(t), *argv]) for t, *argv in (("heapwise", "ps"), ("perfetto", "--query"), ("perfetto", "--query", "--long"),
+                                                           ("heapwise", "doctor"), ("heapwise", "stop", "none"))]
+    for r in shown:
+        text = (r.stdout + r.stderr).decode("utf-8", "replace")
+        hw.true(not any(c in text for c in "\x1b\x07\u202e\u009b"), f"{r.args}: {text!r}")
+        hw.true("\nroot" not in text, f"{r.args}: a line of its own: {text!r}")
+    hw.true(all(b"owned" in r.stdout for r in shown[:3]), "nothing was shown")
+
+
 if __name__ == "__main__":
     hw.main({f.__name__: f for f in (packed, packed_zstd, no_end, packed_packets, packed_nothing, packed_members,
                                      servers, server_interrupted, symbol_tables, debug_info,
-                                     name_files, numbers, messages)})
+                                     name_files, numbers, messages, sessions)})
