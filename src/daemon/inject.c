@@ -376,7 +376,7 @@ static void hooked(struct hw_inject_job *j)
            j->pid.pid, (unsigned long long)j->result.pause_ns / 1000, j->result.n_changed,
            j->result.n_modules);
     if (hw_pid_open(j->pid.pid, &x.pid, NULL) < 0)
-        return; /* it has ended */
+        return;                   /* it has ended */
     if (!same(&x.pid, &j->pid)) { /* and its number is another one's */
         injected_done(&x);
         return;
