@@ -184,10 +184,10 @@ struct hw_live_page {
     _Atomic uint32_t session_lock;
     _Atomic uint32_t live_lock;
     _Atomic uint32_t n_busy_without_slab;
-    _Atomic uint64_t retry_ns; /* no handshake before */
-    _Atomic uint32_t n_failed; /* handshakes in a row */
-    _Atomic uint32_t child;    /* a forked child that was not answered yet */
-    uint32_t unanswered;       /* the token's welcome is still to come; under session_lock */
+    _Atomic uint64_t retry_ns;   /* no handshake before */
+    _Atomic uint32_t n_failed;   /* handshakes in a row */
+    _Atomic uint32_t child;      /* a forked child that was not answered yet */
+    _Atomic uint32_t unanswered; /* the token's welcome is still to come; under session_lock */
     _Atomic uint32_t slab_lock;
 };
 

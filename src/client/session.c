@@ -10,9 +10,10 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
- * A forked child that is to be recorded (HW_CC_FOLLOW_FORK) asks once and waits a moment. When many
- * are forked together the recorder answers most of them later: the connection stays open, as the
- * token, and later allocations look whether the welcome has come.
+ * Who asks while the program runs (called by the control page, or a forked child that is to be
+ * recorded, HW_CC_FOLLOW_FORK) waits a moment. On a busy machine, or when many ask together, the
+ * recorder answers later: the connection stays open, as the token, and later allocations look
+ * whether the welcome has come. To ask again would make the recorder begin anew each time.
  *
  * One descriptor stays open, the token: its end tells the recorder that we exec'd, exited or closed
  * it. It is compared by inode before we close it ourselves, since the program may have closed the
@@ -45,6 +46,8 @@
 #define ONE_PAGE          4096
 #define TABLES_OF_32_BITS (64ull * 1024 * 1024)
 #define RETRY_BYTES       (64ull * 1024)
+#define RETRY_SOON_BYTES  4096ull /* a program that allocates little is not to wait for seconds */
+#define FAILED_SOON       4
 #define SLOW_TIMEOUT_NS   50000000ull
 #define BACKOFF_FIRST_NS  100000000ull
 #define BACKOFF_MAX_NS    30000000000ull
@@ -549,8 +552,7 @@ static bool ask(struct exchange *x, uint32_t flags, uint64_t timeout_ns)
 /* An answer that did not come in time, if the program has not closed its descriptor since. */
 static bool is_asked(struct exchange *x)
 {
-    bool asked = hw_live.unanswered && token_is_ours();
-    hw_live.unanswered = 0;
+    bool asked = atomic_exchange(&hw_live.unanswered, 0) && token_is_ours();
     if (!asked)
         return false;
     x->fd = own.token_fd;
@@ -568,7 +570,7 @@ static void wait_on(struct exchange *x)
     step = step < ANSWER_STEP_NS ? ANSWER_STEP_NS : step < ANSWER_STEPS_NS ? step : ANSWER_STEPS_NS;
     token_keep(x->fd);
     x->fd = -1;
-    hw_live.unanswered = 1;
+    atomic_store(&hw_live.unanswered, 1);
     atomic_store(&hw_live.retry_ns, now + step);
 }
 
@@ -606,7 +608,8 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
     for (int i = 0; i < x->n_fds; i++)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;
-    bool later = !ok && x->silent && atomic_load(&hw_live.child) &&
+    bool is_looked_at = atomic_load(&hw_live.child) || generation != 0; /* hw_session_settle */
+    bool later = !ok && x->silent && is_looked_at && !(flags & HW_HELLO_STARTUP) &&
                  hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
     if (later)
         wait_on(x);
@@ -671,6 +674,14 @@ static bool child_waits(uint32_t generation)
     return atomic_load(&hw_live.child) && !atomic_load(&hw_live.session) &&
            atomic_load(&own.called) == generation &&
            hw_local_sandbox_ns() < atomic_load(&hw_live.retry_ns);
+}
+
+/* Until it is looked whether a try is due, or an answer there. */
+static uint64_t retry_bytes(void)
+{
+    uint32_t n = atomic_load(&hw_live.n_failed);
+    bool soon = atomic_load(&hw_live.unanswered) || (n && n <= FAILED_SOON);
+    return soon ? RETRY_SOON_BYTES : RETRY_BYTES;
 }
 
 /* As often as there would be a sample. */
@@ -761,7 +772,7 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     if (wanted && atomic_load(&hw_live.child))
         t->left = alternate ? 0 : child_bytes();
     else if (wanted)
-        t->left = alternate ? 0 : RETRY_BYTES; /* another thread is at it, or it is due later */
+        t->left = alternate ? 0 : retry_bytes(); /* another thread is at it, or it is due later */
     else
         hw_probes_join(t);
 }

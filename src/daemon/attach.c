@@ -32,8 +32,9 @@
 #define WAIT_NS    UINT64_C(5000000000)
 #define DYING_NS   UINT64_C(1000000000)
 #define SLICE_NS   UINT64_C(1000000)
-#define FOUND_NS   UINT64_C(300000000) /* a program has begun by then */
-#define FOUND_STEP UINT64_C(5000000)   /* between two looks at it, or half of what has passed */
+#define FOUND_NS   UINT64_C(300000000)  /* a program has begun by then */
+#define FOUND_BUSY UINT64_C(5000000000) /* or one that waits for a processor or a disk */
+#define FOUND_STEP UINT64_C(5000000)    /* between two looks at it, or half of what has passed */
 #define RESCAN_NS  UINT64_C(10000000000)
 #define SILENT_NS  UINT64_C(1500000000) /* a recorder's heart beats at least every 500 ms */
 
@@ -160,20 +161,30 @@ void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why)
         hw_pid_done(&f.pid);
 }
 
+/* On a busy machine the loader is not done for long; who sleeps has begun. */
+static bool is_at_work(const struct hw_pid *pid)
+{
+    struct hw_proc_stat st;
+    return hw_proc_stat(pid->dir, &st) == HW_OK && (st.state == 'R' || st.state == 'D');
+}
+
 /* Its loader is at work still, or it was prepared and shakes hands by itself; or it has executed
  * another program just now, and we still know the one before. */
 static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, uint64_t now)
 {
     struct hw_proc_status st;
     struct hw_error err;
-    if (now - f->since_ns > FOUND_NS || !hw_pid_alive(&f->pid))
+    bool young = now - f->since_ns <= FOUND_NS;
+    if (now - f->since_ns > FOUND_BUSY || !hw_pid_alive(&f->pid))
+        return false;
+    if (!young && !is_at_work(&f->pid))
         return false;
     if (is_known(r, f->pid.pid))
-        return true;
+        return young;
     if (hw_proc_status(f->pid.dir, &st) < 0)
         return false;
     int rc = hw_look_inject(r->looker, &f->pid, st.uid, &err);
-    return rc == HW_EUNSUPPORTED || rc == HW_EBUSY;
+    return rc == HW_EUNSUPPORTED || (rc == HW_EBUSY && young);
 }
 
 static void look_at_found(struct hw_recorder *r, uint64_t now)

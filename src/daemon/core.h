@@ -498,6 +498,8 @@ bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const
 /* Somebody else has a running process that it means: told once, and in the trace unless the session
  * gets it after all (has). */
 void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
+/* The same of one that was meant by its name when it started, and may be over. */
+void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why);
 /* Fails with that reason; holder: the other recorder's process, 0 = not known. */
 int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
                               struct hw_error *err);

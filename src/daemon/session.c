@@ -587,6 +587,12 @@ void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const cha
         reject(s, source, pid->pid, why);
 }
 
+void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why)
+{
+    if (s->sources.n)
+        reject(s, /* source = */ 0, pid, why);
+}
+
 int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
                               struct hw_error *err)
 {

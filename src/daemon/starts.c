@@ -145,6 +145,19 @@ static void rescan_gap(struct hw_session *s)
         hw_attach_scan(s);
 }
 
+/* If it lives on after all, and the other one lets it go, it is still ours to have. */
+static void tell_taken(struct hw_recorder *r, const struct hw_starts_message *m)
+{
+    struct hw_error err;
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        struct hw_session *s = r->sessions.v[i];
+        if (s->id != m->session || s->stopping)
+            continue;
+        (void)hw_session_held_elsewhere(s, m->holder, HW_EBUSY, &err);
+        hw_session_reject_named(s, m->pid, err.text);
+    }
+}
+
 static void take(struct hw_recorder *r, const struct hw_starts_message *m)
 {
     bool again;
@@ -170,6 +183,9 @@ static void take(struct hw_recorder *r, const struct hw_starts_message *m)
         break;
     case HW_STARTS_FOUND:
         hw_attach_found(r, m->pid, m->text);
+        break;
+    case HW_STARTS_TAKEN:
+        tell_taken(r, m);
         break;
     default:
         break;

@@ -42,7 +42,8 @@ enum hw_starts_type {
     HW_STARTS_SOCKET = 4, /* where clients connect; before the first rule */
     HW_STARTS_READY = 16, /* from the finder: it runs (again) and knows no rules */
     HW_STARTS_RULED = 17, /* the rule holds from now on */
-    HW_STARTS_FOUND = 18  /* a process to be looked at that runs already */
+    HW_STARTS_FOUND = 18, /* a process to be looked at that runs already */
+    HW_STARTS_TAKEN = 19  /* one that starts, and another recorder holds */
 };
 
 /* An entry of a rule: one of these, '1' for one in three of them or '0', then the word. */
@@ -53,13 +54,15 @@ enum hw_starts_rule_flags { HW_RULE_ALL = 1 };
 
 struct hw_starts_message {
     uint32_t type;
-    uint32_t flags; /* READY: HW_STARTS_HOLDS...; RULE: hw_starts_rule_flags */
-    uint64_t session;
+    uint32_t flags;      /* READY: HW_STARTS_HOLDS...; RULE: hw_starts_rule_flags */
+    uint64_t session;    /* RULE; TAKEN: one that means it */
     struct hw_asker who; /* RULE: who asks */
-    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND */
+    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND, TAKEN */
     uint32_t generation; /* RULE: of the session */
-    char text[112];      /* FOUND: why it could not be prepared at its start; "" = it was not held.
-                          * SOCKET: a path or '@name' */
+    int32_t holder;      /* TAKEN: the other recorder */
+    uint32_t pad;
+    char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held.
+                     * SOCKET: a path or '@name' */
 };
 
 #define HW_STARTS_HOLDS   1u /* programs are held at their exec */

@@ -117,6 +117,7 @@ struct finder {
     uint64_t n_scans;
     bool has_seen;
     uint64_t next_scan_ns;
+    uint64_t meant_by; /* session: whose was the last that judge found good */
 };
 
 /* ---- what the recorder is told ---- */
@@ -172,6 +173,7 @@ static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_s
         hw_pid_done(&pid);
     char start[2] = "";
     bool script = pread(fd, start, 2, 0) == 2 && memcmp(start, "#!", 2) == 0;
+    f->meant_by = hw_starts_rules_first(&f->rules, p);
     const char *why = rc == HW_OK && !script ? hw_start_file_forbids(fd) : NULL;
     return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
 }
@@ -191,6 +193,28 @@ static int judge(struct finder *f, const struct hw_starts_question *q, int fd, i
     *pid = p.status.tgid ? p.status.tgid : q->tid;
     hw_starts_person_done(&p);
     return rc;
+}
+
+/* Another recorder's finder was asked before us: it is a child of a guard, and that of the
+ * recorder. The program may be over before anybody could look who has it. */
+static void tell_taken(struct finder *f, int32_t tid, int32_t pid)
+{
+    static const char ours[] = "heapprofd-find";
+    struct hw_proc_status st;
+    struct hw_proc_stat finder = {0}, guard = {0};
+    hw_autofd int dir = hw_proc_open_dir(tid);
+    if (f->meant_by == 0 || dir < 0 || hw_proc_status(dir, &st) < 0 || st.tracer_pid <= 0)
+        return;
+    hw_autofd int finder_dir = hw_proc_open_dir(st.tracer_pid);
+    if (finder_dir < 0 || hw_proc_status(finder_dir, &st) < 0 || strcmp(st.name, ours) != 0 ||
+        hw_proc_stat(finder_dir, &finder) < 0)
+        return;
+    hw_autofd int guard_dir = hw_proc_open_dir(finder.ppid);
+    if (guard_dir < 0 || hw_proc_stat(guard_dir, &guard) < 0)
+        return;
+    struct hw_starts_message m = {
+        .type = HW_STARTS_TAKEN, .session = f->meant_by, .pid = pid, .holder = guard.ppid};
+    (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
 }
 
 static void look_later(struct finder *f, int32_t pid, const char *why)
@@ -213,6 +237,8 @@ static bool decide(struct finder *f, const struct hw_starts_question *q, int fd)
     if (rc == HW_EBUSY && !late)
         return false;
     bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid);
+    if (!held && rc == HW_OK)
+        tell_taken(f, q->tid, pid);
     if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
         look_later(f, pid, rc == HW_EUNSUPPORTED ? err.text : "");
     struct hw_starts_answer a = {.number = q->number};

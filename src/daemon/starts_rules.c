@@ -215,6 +215,14 @@ bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_start
     return is_followed(r, p);
 }
 
+uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p)
+{
+    for (size_t i = 0; i < r->sessions.n; i++)
+        if (session_means(&r->sessions.v[i], p))
+            return r->sessions.v[i].id;
+    return 0;
+}
+
 int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
                            const struct hw_pid *pid, bool starts, struct hw_error *err)
 {

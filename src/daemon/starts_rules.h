@@ -82,6 +82,8 @@ bool hw_starts_rules_may_mean_unnamed(const struct hw_starts_rules *r, struct hw
 
 /* By all but the policy. */
 bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+/* The first session that does; 0 = it is followed, or nobody means it. */
+uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p);
 /* And may one whose session means it profile it? HW_EPERM without a text: nobody means it. */
 int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
                            const struct hw_pid *pid, bool starts, struct hw_error *err);

@@ -571,6 +571,26 @@ def not_held(box):
             f"no word about what is missing: {text!r}")
 
 
+def two_watch(box):
+    """Two commands watch for one name, and a program of it is over at once: one has it, the other is told which."""
+    holds()
+    exe = box.own("late")
+    watches = [Watch(box, "-n", os.path.basename(exe), name=name) for name in ("a", "b")]
+    p = subprocess.run([exe], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=30)
+    hw.equal(p.returncode, 0, "the program's exit")
+    time.sleep(0.5)
+    codes = []
+    for w in watches:
+        w.p.send_signal(signal.SIGINT)
+        codes.append(w.p.wait(40))
+    has = [c == 0 for c in codes]
+    hw.equal(sorted(has), [False, True], f"one has it: {codes} {[w.errors() for w in watches]}")
+    other, first = watches[has.index(False)], watches[has.index(True)]
+    text = other.errors()
+    hw.true(f"another recorder has it (process {first.p.pid}, 'heap_profile " in text, text)
+    hw.true("the profile is empty: process " in text and "named" not in text, text)
+
+
 def memory_without_an_answer(box):
     """Arguments in memory that nobody answers for (userfaultfd): the execs of others go on, whoever asked
     for them is replaced, and later programs are seen."""
@@ -988,5 +1008,5 @@ if __name__ == "__main__":
              "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
              "seen-in-a-storm": patiently(seen_in_a_storm),
              "shared-memory": shared_memory, "follow-fork": patiently(follow_fork), "all": patiently(everybody),
-             "record-name": patiently(record_name), "not-held": not_held, "of-a-user": patiently(of_a_user),
+             "record-name": patiently(record_name), "not-held": not_held, "two-watch": patiently(two_watch), "of-a-user": patiently(of_a_user),
              "short-lived": short_lived, "memory-without-an-answer": patiently(memory_without_an_answer)})

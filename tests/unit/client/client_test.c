@@ -138,6 +138,28 @@ static void test_answers(void **state)
     twin_done(&r);
 }
 
+/* A recorder without a processor answers behind the 50 ms that an allocation waits: its answer is
+ * taken when it comes, and it is not asked again. Before, it made all anew for each try. */
+static void test_late_answer(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1);
+    o.first_status = HW_WELCOME_WAIT + 1;
+    o.n_sessions = 2;
+    o.session_ms = 1;
+    o.answer_after_ms = 150;
+    uint64_t n_answered = 0;
+    for (int i = 0; i < 5 && n_answered < 2;
+         i++) { /* the program may be over before it is called */
+        struct twin_result r = run(&o, "saturate", "24");
+        assert_in_range(r.n_clients, 1, 2);
+        assert_true(r.n_answered < 2 || r.n_allocs > 0);
+        n_answered = r.n_answered;
+        twin_done(&r);
+    }
+    assert_int_equal(n_answered, 2);
+}
+
 /* Starts and stops under load; no record of one session ever names a sample of another. */
 static void test_sessions(void **state)
 {
@@ -228,11 +250,12 @@ static void test_follow_fork(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),        cmocka_unit_test(test_small_ring),
-        cmocka_unit_test(test_full),         cmocka_unit_test(test_recorder_dies),
-        cmocka_unit_test(test_answers),      cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_sampled),      cmocka_unit_test(test_adaptive),
-        cmocka_unit_test(test_custom_heaps), cmocka_unit_test(test_follow_fork)};
+        cmocka_unit_test(test_exact),      cmocka_unit_test(test_small_ring),
+        cmocka_unit_test(test_full),       cmocka_unit_test(test_recorder_dies),
+        cmocka_unit_test(test_answers),    cmocka_unit_test(test_late_answer),
+        cmocka_unit_test(test_sessions),   cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_adaptive),   cmocka_unit_test(test_custom_heaps),
+        cmocka_unit_test(test_follow_fork)};
     if (argc < 3)
         return 2;
     library = argv[1];

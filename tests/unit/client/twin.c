@@ -207,6 +207,8 @@ static void accept_client(struct twin *t)
         fds[1] = c->ring.fd;
         fds[2] = tables_file(h.arch);
     }
+    if (t->n > 1)
+        (void)usleep(t->o->answer_after_ms * 1000);
     send_welcome(c, &w, fds, status == HW_WELCOME_PROFILE ? 3 : status == HW_WELCOME_WAIT ? 1 : 0);
     (void)close(fds[0]);
     if (fds[2] >= 0)

@@ -26,12 +26,13 @@ struct twin_fn {
 struct twin_options {
     const char *library;
     uint64_t interval, ring_bytes, block_timeout_us, seed, adaptive_threshold;
-    uint32_t flags;        /* enum hw_client_config_flags */
-    unsigned n_sessions;   /* one after another, 0 and 1 = one */
-    unsigned session_ms;   /* length of all but the last */
-    unsigned stall_ms;     /* do not read for this long after the first handshake */
-    unsigned silent_after; /* handshakes after which heartbeat and reading end; 0 = never */
-    uint32_t first_status; /* enum hw_welcome_status of the first answer */
+    uint32_t flags;           /* enum hw_client_config_flags */
+    unsigned n_sessions;      /* one after another, 0 and 1 = one */
+    unsigned session_ms;      /* length of all but the last */
+    unsigned stall_ms;        /* do not read for this long after the first handshake */
+    unsigned silent_after;    /* handshakes after which heartbeat and reading end; 0 = never */
+    unsigned answer_after_ms; /* to all hellos but the first */
+    uint32_t first_status;    /* enum hw_welcome_status of the first answer */
 };
 
 struct twin_result {
