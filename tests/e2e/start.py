@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
+from lib.trace import Trace
 
 
 class Late:
@@ -899,6 +900,32 @@ def filtered_recorder(box):
     hw.true(trace.last(free.pid).from_startup and trace.last(t.pid) is None, "only the one without filters")
 
 
+ONLY = ("fork", "vfork", "threads", "marks", "dlloop", "managed", "custom", "saturate", "crossfree", "realloc")
+
+
+def only_options(box):
+    """The same with all that can be asked for, a buffer that is too small, and programs that fork, load and unload, tell of scopes, and share heaps."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may read filters")
+    holds()
+    for name in ONLY:
+        exe, own = box.own(name), box.path("own." + name)
+        r = box.run([hw.target("only"), "learn", own, exe])
+        if r.returncode == 77:
+            continue
+        hw.equal(r.returncode, 0, f"{name} alone: {hw.tail(r.stderr)}")
+        p = box.start([hw.tool("heapwise"), "record", "-q", "-f", "-n", os.path.basename(exe), "-i", "1", "--all-heaps", "--follow-fork", "--types",
+                       "--slices", "--scopes", "*", "--stack-mode", "mixed", "--malloc-info", "20ms", "--shmem-size", "64K", "-c", "200ms", "--no-report",
+                       "-o", box.path(name + ".trace")], stderr=open(box.path(name + ".err"), "wb"))
+        time.sleep(1)
+        r = box.run([hw.target("only"), "held", own, exe])
+        hw.equal(r.returncode, 0, f"{name}: {hw.tail(r.stderr)}")
+        p.send_signal(signal.SIGINT)
+        p.wait(30)
+        trace = Trace(box.path(name + ".trace"))
+        hw.true([d for d in trace.dumps if d.samples and d.from_startup], f"{name}: {open(box.path(name + '.err')).read()}")
+
+
 def only_calls(box):
     """Under a filter that lets through its own calls and those that we say are needed, and ends it at any other, it is held and recorded
     to its end: there is no call that we forgot."""
@@ -1003,7 +1030,7 @@ def storm(box):
 
 
 if __name__ == "__main__":
-    hw.main({"filtered": patiently(filtered), "only-calls": patiently(only_calls), "filtered-recorder": patiently(filtered_recorder), "storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
+    hw.main({"filtered": patiently(filtered), "only-calls": patiently(only_calls), "only-options": patiently(only_options), "filtered-recorder": patiently(filtered_recorder), "storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
              "running-and-new": patiently(running_and_new), "script": patiently(script), "renamed": renamed,
              "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
              "seen-in-a-storm": patiently(seen_in_a_storm),

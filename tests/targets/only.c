@@ -70,7 +70,8 @@ static void add_own(int number, const uint64_t args[6])
                 also_ours = true;
             }
     for (size_t a = 0; a < 6; a++) {
-        c.known.args[a] = also_ours ? c.known.args[a] : 0;
+        bool is_address = args[a] >> 32 != 0 && args[a] >> 48 == 0; /* another one each time */
+        c.known.args[a] = also_ours && !is_address ? c.known.args[a] : 0;
         c.data.args[a] = args[a] & c.known.args[a];
     }
     add(&c);
@@ -90,7 +91,8 @@ static int learn(char **argv)
     add_own(SYS_futex, none);
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status) ||
         ptrace(PTRACE_SETOPTIONS, child, 0,
-               PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) < 0)
+               PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                   PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL) < 0)
         return 77;
     ptrace(PTRACE_SYSCALL, child, 0, 0);
     while ((pid = waitpid(-1, &status, __WALL)) > 0) {
