@@ -173,10 +173,10 @@ static void last_look(struct hw_continuous *c, const struct hw_controller_event 
 {
     struct hw_control_live facts;
     hw_autofd int fd = hw_controller_take_fd(c->controller);
-    if (fd < 0 || !hw_controller_body(e, &facts, sizeof facts))
+    if (!hw_controller_body(e, &facts, sizeof facts))
         return;
     struct target *t = find_target(c, facts.pid);
-    struct hw_profile *now = t ? read_look(fd, t) : NULL;
+    struct hw_profile *now = t && fd >= 0 ? read_look(fd, t) : NULL; /* none: it had no sample */
     if (t)
         t->who.ended = true;
     if (now)

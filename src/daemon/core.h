@@ -685,8 +685,9 @@ void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes pid);
 /* Makes what the job's snapshot is wanted for: 1 = the turn is over, 0 = all is handed over. */
 struct hw_dump_turn;
 int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn);
-/* Is the final snapshot to be handed to the session's command (HW_START_TELL_LAST)? */
-bool hw_live_view_wants_last(const struct hw_target *t);
+/* Is the final snapshot to be handed to the session's command (HW_START_TELL_LAST)? Of a process
+ * without a sample that is told at once. */
+bool hw_live_view_begins_last(const struct hw_target *t);
 void hw_live_view_no_memory(struct hw_target *t);
 void hw_live_view_drop(struct hw_target *t);
 void hw_live_view_tick(struct hw_recorder *r, uint64_t now);

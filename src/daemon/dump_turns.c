@@ -140,7 +140,7 @@ static void begin(struct hw_target *t, uint64_t now)
     d->began_ns = now;
     d->worth = worth_writing(t, d->snap);
     d->cut = false;
-    d->told_last = !d->final || !hw_live_view_wants_last(t);
+    d->told_last = !d->final || !hw_live_view_begins_last(t);
     t->session->writing = t;
     count_samples(t, d->snap);
     hw_dump_find_idle(t, d->snap);

@@ -172,11 +172,22 @@ static void tell_last(struct hw_target *t, const struct hw_look *look, int rc)
     hw_session_warn(t->session, "pid %d: its last live view cannot be passed on", t->pid.pid);
 }
 
-bool hw_live_view_wants_last(const struct hw_target *t)
+/* Most programs that end soon never had a sample: there is nothing to look at. */
+static bool had_nothing(const struct hw_snapshot *s)
 {
-    const struct hw_control_conn *c = t->session->control;
-    return (t->session->start.flags & HW_START_TELL_LAST) && c && !c->closed &&
-           t->dump.snap->books.n;
+    return s->n_samples == 0 && s->lost_full + s->lost_no_slot + s->lost_nested == 0;
+}
+
+bool hw_live_view_begins_last(const struct hw_target *t)
+{
+    struct hw_session *s = t->session;
+    bool told = (s->start.flags & HW_START_TELL_LAST) && s->control && !s->control->closed;
+    if (told && had_nothing(t->dump.snap)) {
+        struct hw_control_live b = {.pid = t->pid.pid};
+        hw_control_send(s->control, HW_CTL_LAST, s->id, &b, sizeof b, NULL);
+        return false;
+    }
+    return told && t->dump.snap->books.n;
 }
 
 /* The next one that is to be made; NULL: there is none, or no memory. */

@@ -55,7 +55,7 @@ enum hw_control_type {
     HW_CTL_LIVE_REPLY = 43, /* body: struct hw_control_live; fd: a trace with one dump of each heap,
                              * of every callstack, that the session's own file knows nothing of */
     HW_CTL_LEFT = 44,       /* body: u32 processes that are left in the session */
-    HW_CTL_LAST = 45,       /* as LIVE_REPLY, unasked: a process at its end */
+    HW_CTL_LAST = 45, /* as LIVE_REPLY, unasked: a process at its end; no descriptor: no sample */
     HW_CTL_TYPE_COUNT
 };
 
