@@ -361,14 +361,6 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool 
     return true;
 }
 
-static bool was_refused(const struct hw_session *s, int32_t pid)
-{
-    for (size_t i = 0; i < s->refused.n; i++)
-        if (s->refused.v[i] == pid)
-            return true;
-    return false;
-}
-
 void hw_attach_again(struct hw_session *s, int32_t pid)
 {
     if (!(s->start.flags & HW_START_RESCAN))
@@ -403,7 +395,7 @@ static void scan_again(struct hw_session *s, uint64_t now)
         (void)hw_vec_push(&s->scan, again.v[i]); /* without memory it is not asked again */
     hw_vec_done(&again);
     for (size_t i = s->scan.n; i-- > 0;)
-        if (was_refused(s, s->scan.v[i]))
+        if (hw_session_was_refused(s, s->scan.v[i]))
             s->scan.v[i] = s->scan.v[--s->scan.n];
 }
 

@@ -418,7 +418,7 @@ struct hw_session {
     uint64_t id;
     uint32_t uid;
     struct hw_asking asking;
-    HW_VEC(int32_t) refused; /* processes that were meant and may not be profiled */
+    HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_left) left; /* leave.c: processes that were told to leave it */
     HW_VEC(struct hw_again) broken_off;
@@ -495,6 +495,9 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
 /* An empty profile with the reason, once a process; false = it is there. */
 bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
+/* The process that has the number now. Without memory it is not remembered. */
+bool hw_session_was_refused(const struct hw_session *s, int32_t pid);
+bool hw_session_remember_refused(struct hw_session *s, int32_t pid);
 /* Somebody else has a running process that it means: told once, and in the trace unless the session
  * gets it after all (has). */
 void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);

@@ -321,7 +321,7 @@ static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool 
     if (!quietly && !is_short_lived(s, pid))
         hw_session_fail(s, pid->pid, text);
     else
-        (void)hw_vec_push(&s->refused, pid->pid); /* without it, it is tried again */
+        (void)hw_session_remember_refused(s, pid->pid); /* without it, it is tried again */
 }
 
 /* Nobody waits for it any more. When it comes back after all, what it did is undone. */

@@ -413,13 +413,43 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
 }
 
+/* 0 = there is none any more. */
+static uint64_t start_of(int32_t pid)
+{
+    struct hw_pid p;
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return 0;
+    uint64_t ticks = p.start_ticks;
+    hw_pid_done(&p);
+    return ticks;
+}
+
+bool hw_session_was_refused(const struct hw_session *s, int32_t pid)
+{
+    for (size_t i = 0; i < s->refused.n; i++) {
+        uint64_t now = s->refused.v[i].pid == pid ? start_of(pid) : 0;
+        if (s->refused.v[i].pid == pid)
+            return now == 0 || now == s->refused.v[i].start_ticks;
+    }
+    return false;
+}
+
+bool hw_session_remember_refused(struct hw_session *s, int32_t pid)
+{
+    const struct hw_left one = {pid, start_of(pid)};
+    for (size_t i = 0; i < s->refused.n; i++)
+        if (s->refused.v[i].pid == pid) {
+            s->refused.v[i] = one; /* the one before has ended */
+            return true;
+        }
+    return hw_vec_push(&s->refused, one) == 0;
+}
+
 bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason)
 {
     struct hw_error err;
-    for (size_t i = 0; i < s->refused.n; i++)
-        if (s->refused.v[i] == pid)
-            return false;
-    if (source >= s->sources.n || s->closed || hw_vec_push(&s->refused, pid) < 0)
+    if (hw_session_was_refused(s, pid) || source >= s->sources.n || s->closed ||
+        !hw_session_remember_refused(s, pid))
         return false; /* told again */
     int rc = hw_profile_refused(s->sources.v[source].writer, (uint64_t)pid,
                                 s->sources.v[source].config->default_interval_bytes, reason, &err);

@@ -414,9 +414,37 @@ def number_used_again(box):
     hw.true(int(rows[0][2]) >= 1 << 15 and int(rows[1][2]) < 1000, f"callstacks of each: {rows}")
 
 
+def refused_number(box):
+    """Who cannot be recorded ends, and another one that cannot has its number: both are told of."""
+    hw.need("gcc")
+    exe, last = box.path("alone"), "/proc/sys/kernel/ns_last_pid"
+    pathlib.Path(exe + ".c").write_text("#include <unistd.h>\nint main(void) { return pause(); }\n")
+    if not os.path.exists(last) or box.run(["gcc", "-static", "-s", "-o", exe, exe + ".c"]).returncode:
+        raise hw.Skip("no static programs, or no numbers of one's choice")
+    a = box.start([hw.tool("heapwise"), "record", "-n", "alone", "-f", "-o", box.path("o.trace")], stderr=open(box.path("err"), "wb"))
+    told = lambda n: open(box.path("err"), "rb").read().count(b"linked statically") >= n  # noqa: E731
+    hw.wait_for(lambda: b"Ctrl-C" in open(box.path("err"), "rb").read(), "it waits")
+    first = box.start([exe])
+    hw.wait_for(lambda: told(1), "the first is told of")
+    number = first.pid
+    first.kill()
+    first.wait()
+    for i in range(100):
+        pathlib.Path(last).write_text(str(number - 1))
+        second = box.start([exe])
+        if second.pid == number:
+            break
+        second.kill()
+    hw.equal(second.pid, number, "the number")
+    hw.wait_for(lambda: told(2), "the second is told of")
+    a.send_signal(signal.SIGINT)
+    a.wait(30)
+    hw.equal(open(box.path("o.trace"), "rb").read().count(b"linked statically"), 2, "refusals in the trace")
+
+
 if __name__ == "__main__":
     hw.main({**{f"own-{k}": own(k) for k in KINDS}, **{f"started-{k}": started(k) for k in KINDS},
              **{f"running-{k}": running(k) for k in KINDS}, "inner-pid": inner_pid, "first": first, "preloaded": preloaded,
              "no-privilege": no_privilege, "foreign-root": foreign_root, "bare-root": bare_root,
-             "rootless": rootless, "number-used-again": hw.by_themselves(number_used_again), "no-litter": no_litter,
+             "rootless": rootless, "number-used-again": hw.by_themselves(number_used_again), "refused-number": hw.by_themselves(refused_number), "no-litter": no_litter,
              "only-ptrace": only_ptrace})
