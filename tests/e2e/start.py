@@ -865,9 +865,10 @@ def filtered(box):
     for what, (code, name) in NEEDS.items():
         t = Late(box, [exe], preexec_fn=lambda: hw.filter_calls(code))
         t.do("go 10")
+        of_it = lambda: "".join(l for l in w.errors().splitlines() if f"process {t.pid}" in l and "(seccomp)" in l)
         with contextlib.suppress(hw.Failure):
-            hw.wait_for(lambda: f"process {t.pid} restricts its system calls (seccomp)" in w.errors(), what, 5)
-        told = "".join(l for l in w.errors().splitlines() if f"process {t.pid}" in l)
+            hw.wait_for(of_it, what, 5)
+        told = of_it()
         hw.true(f" to {name}, " in told, f"{what}: {told}")
         hw.true("libheapprofd" not in pathlib.Path(f"/proc/{t.pid}/maps").read_text(), what)
         t.do("threads 5")
