@@ -24,6 +24,7 @@
 #include "model/profile.h"
 #include "views/functions.h"
 #include "views/heap_native.h"
+#include "views/program.h"
 
 #include "base/banned.h"
 
@@ -36,7 +37,8 @@ struct page {
     struct hw_functions *fns;
     struct hw_demangler *demangler;
     struct hw_namer namer;
-    struct hw_json *json; /* NULL = text */
+    struct hw_shown_program *programs; /* owned; by upid */
+    struct hw_json *json;              /* NULL = text */
     struct hw_strbuf text;
 };
 
@@ -66,8 +68,8 @@ static void put_frame(struct page *pg, hw_frame_id frame)
     const struct hw_function_at *chain = hw_functions_chain(pg->fns, frame, &n);
     while (n-- > 0) { /* innermost first */
         hw_strbuf_clear(&pg->text);
-        hw_function_label(&pg->text, pg->p->callsites, hw_functions_get(pg->fns, chain[n].function),
-                          &pg->namer);
+        hw_program_label(&pg->programs[pg->g->upid.v], &pg->text, pg->p->callsites,
+                         hw_functions_get(pg->fns, chain[n].function), &pg->namer);
         if (pg->json) {
             hw_json_strn(pg->json, pg->text.p ? pg->text.p : "", pg->text.n);
             continue;
@@ -207,11 +209,14 @@ int hw_graph_show_native(const struct hw_profile *p, const struct hw_heap_graph 
         rc = hw_heap_native_build(g, p->callsites, pg.fns, &pg.view);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(p->callsites), &pg.demangler);
+    if (rc == HW_OK)
+        rc = hw_programs_find(p, &pg.programs);
     if (rc == HW_OK) {
         pg.namer = (struct hw_namer){hw_demangle_shown, pg.demangler};
         put_all(&pg, top);
         rc = pg.text.failed ? HW_ENOMEM : HW_OK;
     }
+    free(pg.programs);
     hw_demangler_free(pg.demangler);
     hw_functions_free(pg.fns);
     hw_heap_native_done(&pg.view);

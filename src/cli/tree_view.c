@@ -105,7 +105,8 @@ static int make_labels(struct hw_tree_view *v, const struct hw_namer *namer)
     hw_vec_clear(&v->labels);
     for (size_t i = 0; i < n; i++) {
         struct hw_strbuf b = {0};
-        hw_function_label(&b, v->callsites, hw_functions_get(v->functions, (uint32_t)i), namer);
+        hw_program_label(&v->program, &b, v->callsites, hw_functions_get(v->functions, (uint32_t)i),
+                         namer);
         char *text = hw_strbuf_take(&b);
         if (!text || hw_vec_push(&v->labels, text) < 0) {
             free(text);

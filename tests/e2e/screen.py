@@ -158,6 +158,21 @@ def tree(box):
     t.restored()
 
 
+def tree_renamed(box):
+    """A stripped program that is a link to a file of another name: its functions go by what it was started as."""
+    trace(box)
+    box.run(["cc", "-O1", "-fno-omit-frame-pointer", "-s", "-o", "other-name", "evil.c"], check=0)
+    os.symlink("other-name", box.path("server"))
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "1", "-o", "r.trace", "--", box.path("server")], check=0)
+    t = Terminal(box, [hw.tool("heapwise"), "tree", "r.trace"])
+    t.until(r"q: quit")
+    t.keys("*")
+    t.until(r"server\+0x")
+    hw.true("other-name" not in t.text(), t.text())
+    t.keys("q")
+    hw.equal(t.p.wait(10), 0, "exit")
+
+
 def tree_signals(box):
     argv = trace(box)
     for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGSEGV, signal.SIGQUIT):
@@ -342,4 +357,4 @@ def live_plain(box):
 
 
 if __name__ == "__main__":
-    hw.main({"live": live, "live-ends": live_ends, "live-plain": live_plain, "tree": tree, "tree-signals": tree_signals, "tree-plain": tree_plain})
+    hw.main({"live": live, "live-ends": live_ends, "live-plain": live_plain, "tree": tree, "tree-renamed": tree_renamed, "tree-signals": tree_signals, "tree-plain": tree_plain})
