@@ -1,9 +1,11 @@
 #include "views/filter.h"
 
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "views/program.h"
@@ -12,13 +14,27 @@
 
 /* Long expressions with many repetitions make glibc's regcomp slow and large. */
 enum { MAX_PATTERN = 512, MAX_NODES = 4000 };
+/* glibc makes a state of its automaton when a name first leads there, and keeps it: of an
+ * expression that has another state after each letter, some 5 KB and 20 us a letter. So an
+ * expression is compiled anew after this many letters. Searching, it begins again at each letter
+ * with states of its own
+ * ((a|b)*a(a|b){99}c took 5.4 s for 1024 letters); behind ^.* it begins once. */
+enum { MAX_NAME = 8192, MAX_WALKED = 16384, LOOK_BYTES = 1024 };
 
 enum pattern_kind { CONTAINS, EXACT, REGEX };
 
+struct expression {
+    regex_t regex;
+    int flags;
+    size_t walked; /* letters, since it was compiled */
+    bool failed;   /* there is none: no memory */
+    char text[MAX_PATTERN + 8];
+};
+
 struct hw_pattern {
     enum pattern_kind kind;
-    char *text;    /* owned; CONTAINS, EXACT */
-    regex_t regex; /* REGEX */
+    char *text;               /* owned; CONTAINS, EXACT */
+    struct expression *regex; /* owned; REGEX */
 };
 
 static const struct {
@@ -102,6 +118,19 @@ static bool has_stacked_repetitions(const char *text)
     return false;
 }
 
+/* glibc takes it for the letter, which it would not be between our own parentheses. */
+static bool has_stray_parenthesis(const char *p)
+{
+    size_t depth = 0;
+    while (*p) {
+        if (*p == ')' && depth-- == 0)
+            return true;
+        depth += *p == '(';
+        p = *p == '[' ? skip_bracket(p) : p + (*p == '\\' && p[1] ? 2 : 1);
+    }
+    return false;
+}
+
 /* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
  * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
  */
@@ -124,6 +153,9 @@ static int check_regex(const char *text, struct hw_error *err)
     if (has_stacked_repetitions(text))
         return hw_fail(err, HW_EINVAL, 0,
                        "regular expression %.100s: a repetition right behind another one", text);
+    if (has_stray_parenthesis(text))
+        return hw_fail(err, HW_EINVAL, 0,
+                       "regular expression %.100s: a ) without its (; the letter is \\)", text);
     if (n_counted > 1)
         return hw_fail(err, HW_EINVAL, 0,
                        "regular expression %.100s: more than one counted repetition, or above 99",
@@ -142,18 +174,46 @@ static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *er
     int bad = check_regex(text, err);
     if (bad < 0)
         return bad;
-    char *inner = strndup(text + 1, (size_t)(last - text - 1));
-    if (!inner)
+    struct expression *e = calloc(1, sizeof *e);
+    if (!e)
         return HW_ENOMEM;
-    int flags = REG_EXTENDED | REG_NOSUB | (last[1] == 'i' ? REG_ICASE : 0);
-    int rc = regcomp(&p->regex, inner, flags);
-    free(inner);
+    e->flags = REG_EXTENDED | REG_NOSUB | (last[1] == 'i' ? REG_ICASE : 0);
+    /* First as it is, so that its mistakes are its own. */
+    (void)snprintf(e->text, sizeof e->text, "%.*s", (int)(last - text - 1), text + 1);
+    int rc = regcomp(&e->regex, e->text, e->flags);
+    if (rc == 0) {
+        regfree(&e->regex);
+        (void)snprintf(e->text, sizeof e->text, "^.*(%.*s)", (int)(last - text - 1), text + 1);
+        rc = regcomp(&e->regex, e->text, e->flags);
+    }
     if (rc == 0) {
         p->kind = REGEX;
+        p->regex = e;
         return HW_OK;
     }
-    (void)regerror(rc, &p->regex, message, sizeof message); /* cut when it is longer */
+    (void)regerror(rc, &e->regex, message, sizeof message); /* cut when it is longer */
+    free(e);
     return hw_fail(err, HW_EINVAL, 0, "regular expression %.100s: %s", text, message);
+}
+
+static void regex_free(struct expression *e)
+{
+    if (e && !e->failed)
+        regfree(&e->regex);
+    free(e);
+}
+
+static bool regex_matches(struct expression *e, const char *name)
+{
+    size_t n = strnlen(name, MAX_NAME);
+    regmatch_t all = {0, (regoff_t)n};
+    if (e->walked > MAX_WALKED && !e->failed) {
+        regfree(&e->regex);
+        e->failed = regcomp(&e->regex, e->text, e->flags) != 0;
+        e->walked = 0;
+    }
+    e->walked += n;
+    return !e->failed && regexec(&e->regex, name, 0, &all, REG_STARTEND) == 0;
 }
 
 static int text_new(struct hw_pattern *p, enum pattern_kind kind, const char *text, size_t n)
@@ -180,7 +240,6 @@ int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *e
     else
         rc = text_new(p, CONTAINS, text, n);
     if (rc < 0) {
-        p->kind = CONTAINS; /* there is no compiled expression to free */
         hw_pattern_free(p);
         return rc;
     }
@@ -192,8 +251,7 @@ void hw_pattern_free(struct hw_pattern *p)
 {
     if (!p)
         return;
-    if (p->kind == REGEX)
-        regfree(&p->regex);
+    regex_free(p->regex);
     free(p->text);
     free(p);
 }
@@ -206,7 +264,7 @@ bool hw_pattern_matches(const struct hw_pattern *p, const char *name)
     case EXACT:
         return strcmp(name, p->text) == 0;
     case REGEX:
-        return regexec(&p->regex, name, 0, NULL, 0) == 0;
+        return regex_matches(p->regex, name);
     }
     return false;
 }
@@ -337,38 +395,65 @@ static void texts_done(struct texts *t)
     }
 }
 
-static void match_function(const hw_filters *f, const struct texts *t, uint8_t *out,
-                           size_t n_functions)
+struct effort {
+    uint64_t until_ns; /* of this thread's processor time */
+    size_t bytes;      /* since that was looked at */
+};
+
+static bool is_spent(struct effort *e, size_t bytes)
+{
+    e->bytes += bytes;
+    if (e->bytes < LOOK_BYTES)
+        return false;
+    e->bytes = 0;
+    return hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > e->until_ns;
+}
+
+static int match_function(const hw_filters *f, const struct texts *t, struct effort *e,
+                          uint8_t *out, size_t n_functions)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct hw_filter *x = &f->v[i];
         const struct hw_strbuf *text = x->kind == HW_FILTER_MODULE ? t->module : t->name;
-        for (size_t k = 0; k < t->n; k++)
+        for (size_t k = 0; k < t->n; k++) {
             out[i * n_functions] |= hw_pattern_matches(x->pattern, text[k].n ? text[k].p : "");
+            if (is_spent(e, text[k].n))
+                return HW_ETIMEOUT;
+        }
     }
+    return HW_OK;
+}
+
+int hw_filter_match_within(const hw_filters *f, const struct hw_callsites *cs,
+                           const struct hw_functions *fns, const struct hw_namer *namer,
+                           const struct hw_shown_program *program, uint64_t limit_ns,
+                           struct hw_filter_matches *out)
+{
+    struct hw_filter_matches m = {.filters = f, .n_functions = hw_functions_count(fns)};
+    struct effort e = {.until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + limit_ns};
+    struct texts t = {0};
+    int rc = HW_OK;
+    m.v = calloc(f->n * m.n_functions + 1, sizeof *m.v);
+    if (!m.v)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; rc == HW_OK && f->n && i < m.n_functions; i++)
+        rc = make_texts(&t, cs, hw_functions_get(fns, i), namer, program)
+                 ? match_function(f, &t, &e, m.v + i, m.n_functions)
+                 : HW_ENOMEM;
+    texts_done(&t);
+    if (rc < 0) {
+        free(m.v);
+        return rc;
+    }
+    *out = m;
+    return HW_OK;
 }
 
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
                     const struct hw_shown_program *program, struct hw_filter_matches *out)
 {
-    struct hw_filter_matches m = {.filters = f, .n_functions = hw_functions_count(fns)};
-    struct texts t = {0};
-    bool ok = true;
-    m.v = calloc(f->n * m.n_functions + 1, sizeof *m.v);
-    if (!m.v)
-        return HW_ENOMEM;
-    for (uint32_t i = 0; ok && f->n && i < m.n_functions; i++) {
-        ok = make_texts(&t, cs, hw_functions_get(fns, i), namer, program);
-        match_function(f, &t, m.v + i, m.n_functions);
-    }
-    texts_done(&t);
-    if (!ok) {
-        free(m.v);
-        return HW_ENOMEM;
-    }
-    *out = m;
-    return HW_OK;
+    return hw_filter_match_within(f, cs, fns, namer, program, HW_FILTER_MAX_NS, out);
 }
 
 void hw_filter_matches_done(struct hw_filter_matches *m)

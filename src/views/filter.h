@@ -12,7 +12,9 @@
  *          99; i: without regard to case). Filters apply in their order; at most one of SFF and P.
  * Owns:    its copies of the texts.
  * Errors:  HW_EINVAL with a text for the user; HW_ENOMEM.
- * Cost:    each filter is matched once a function, not once a frame.
+ * Cost:    each filter is matched once a function, not once a frame. Some expressions are slow on
+ *          long names: an expression looks at a name's first 8 KiB, all of them at no more names
+ *          when HW_FILTER_MAX_NS of processor time are over.
  * Source:  spec/ui.md 4.3
  */
 #ifndef HW_VIEWS_FILTER_H
@@ -28,7 +30,8 @@
 struct hw_error;
 struct hw_shown_program;
 
-#define HW_FILTER_MAX 64u /* filters in a list */
+#define HW_FILTER_MAX    64u /* filters in a list */
+#define HW_FILTER_MAX_NS (UINT64_C(10) * 1000 * 1000 * 1000)
 
 enum hw_filter_kind {
     HW_FILTER_SHOW_STACK,
@@ -42,7 +45,8 @@ enum hw_filter_kind {
     HW_FILTER_KIND_COUNT
 };
 
-struct hw_pattern; /* one of the four kinds of pattern */
+/* One of the kinds of pattern; for one thread at a time. */
+struct hw_pattern;
 int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *err);
 void hw_pattern_free(struct hw_pattern *p);
 bool hw_pattern_matches(const struct hw_pattern *p, const char *name);
@@ -69,9 +73,15 @@ struct hw_filter_matches {
     size_t n_functions;
     uint8_t *v; /* owned: filter × function */
 };
+/* HW_ETIMEOUT: see Cost. */
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
                     const struct hw_shown_program *program, struct hw_filter_matches *out);
+/* The same, with another limit. */
+int hw_filter_match_within(const hw_filters *f, const struct hw_callsites *cs,
+                           const struct hw_functions *fns, const struct hw_namer *namer,
+                           const struct hw_shown_program *program, uint64_t limit_ns,
+                           struct hw_filter_matches *out);
 void hw_filter_matches_done(struct hw_filter_matches *m);
 
 /* Applies every filter to a stack, root first, in place. False: the stack is dropped. *pivot (may

@@ -239,6 +239,8 @@ static void refused(void **state)
         {"/((((((((((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+/", "multiply to too much"},
         {"/[^]+*[:alpha:]+]+*/", "right behind another"},
         {"/(a*)*\\1/", "back references are not taken"},
+        {"/a)|b/", "a ) without its ("},
+        {"/[(]a)/", "a ) without its ("},
         {"!SFF:x", "cannot be inverted"},
         {"T:main", "stacks here know no threads"},
         {"TY:int", "stacks here know no types"},
@@ -252,9 +254,46 @@ static void refused(void **state)
         if (!strstr(err.text, cases[i].why))
             fail_msg("'%s': %s", cases[i].text, err.text);
     }
-    assert_int_equal(f.n, 1);
+    assert_int_equal(hw_filters_add(&f, "/a\\)[)](b)/", NULL), 0);
+    assert_int_equal(f.n, 2);
     hw_filters_done(&f);
 }
 
+/* An expression with another state after each letter, on names without end. */
+static void slow_expressions_end(void **state)
+{
+    (void)state;
+    enum { LETTERS = 20000 };
+    struct hw_profile *p;
+    struct hw_functions *fns;
+    hw_filters f = {0};
+    struct hw_filter_matches m = {0};
+    char *text = malloc(LETTERS + 4);
+    assert_non_null(text);
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t dump = fill_dump(p, 1, "h", 1, 1, 0);
+    srand(7);
+    for (int k = 0; k < 20; k++) {
+        for (int i = 0; i < LETTERS; i++)
+            text[i] = (char)('a' + (rand() >> 8 & 1));
+        snprintf(text + LETTERS, 4, "%dz", k);
+        fill_row(p, dump, text, 1, 100);
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
+    assert_int_equal(hw_filters_add(&f, "SS:/z$/", NULL), 0);
+    assert_int_equal(hw_filter_match(&f, p->callsites, fns, NULL, NULL, &m), 0);
+    assert_int_equal(m.v[0], 0); /* too far behind in the name */
+    hw_filter_matches_done(&m);
+    assert_int_equal(hw_filters_add(&f, "SS:/(a|b)*a(a|b){99}c/", NULL), 0);
+    assert_int_equal(
+        hw_filter_match_within(&f, p->callsites, fns, NULL, NULL, UINT64_C(100) * 1000 * 1000, &m),
+        HW_ETIMEOUT);
+    hw_filters_done(&f);
+    hw_functions_free(fns);
+    hw_profile_free(p);
+    free(text);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(every_filter_as_its_twin), cmocka_unit_test(pivot_both_ways),
-             cmocka_unit_test(refused))
+             cmocka_unit_test(refused), cmocka_unit_test(slow_expressions_end))
