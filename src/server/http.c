@@ -222,6 +222,8 @@ static bool answer_early(struct hw_http_request *req)
     bool other;
     req->route = find_route(&req->server->o, req->method, req->path, &other);
     unsigned status = hw_http_check(req, &text);
+    if (status == MHD_HTTP_BAD_REQUEST)
+        hw_http_add_header(req, "Connection", "close"); /* where its body ends is not known */
     if (status) {
         hw_http_reply_text(req, status, text);
     } else if (strcmp(req->method, "OPTIONS") == 0) {

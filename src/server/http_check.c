@@ -14,22 +14,23 @@
 
 enum { MAX_HOST = 256 };
 
+/* Nothing, or a port. */
+static bool is_port(const char *text)
+{
+    return *text == 0 || (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == 0);
+}
+
 /* The host without its port and brackets. */
 static bool host_name(const char *header, char *out)
 {
-    size_t n = strlen(header);
-    const char *end = header[0] == '[' ? strchr(header, ']') : strrchr(header, ':');
-    if (header[0] == '[') {
-        if (!end)
-            return false;
-        header++;
-        n = (size_t)(end - header);
-    } else if (end) {
-        n = (size_t)(end - header);
-    }
-    if (n == 0 || n >= MAX_HOST)
+    bool brackets = header[0] == '[';
+    const char *begin = header + brackets;
+    size_t n = strcspn(begin, brackets ? "]" : ":");
+    if (brackets && begin[n] != ']')
         return false;
-    memcpy(out, header, n);
+    if (n == 0 || n >= MAX_HOST || !is_port(begin + n + brackets))
+        return false;
+    memcpy(out, begin, n);
     out[n] = 0;
     return true;
 }
@@ -160,9 +161,56 @@ static unsigned check_site(const struct hw_http_request *req, const char **text)
     return 0;
 }
 
+/* ---- what may be read in two ways ---- */
+
+struct framing {
+    unsigned lengths, codings, hosts;
+    bool is_chunked, is_odd;
+};
+
+static bool is_token(const char *p, size_t n)
+{
+    static const char letters[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "abcdefghijklmnopqrstuvwxyz";
+    return n > 0 && !memchr(p, 0, n) && strspn(p, letters) == n;
+}
+
+static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                      size_t name_bytes, const char *value, size_t value_bytes)
+{
+    struct framing *f = ctx;
+    (void)kind;
+    f->is_odd |= !is_token(name, name_bytes) || (value && memchr(value, 0, value_bytes));
+    if (f->is_odd)
+        return MHD_NO;
+    if (strcasecmp(name, "Content-Length") == 0) {
+        f->lengths++;
+        f->is_odd |= !value || value[strspn(value, "0123456789")] != 0;
+    }
+    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        f->codings++;
+        f->is_chunked = value && strcasecmp(value, "chunked") == 0;
+    }
+    f->hosts += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* Whether a proxy in front of us may see another end of this request, and so another begin of the
+ * next one, which may be another client's; or another Host than we check. */
+static bool is_ambiguous(const struct hw_http_request *req)
+{
+    struct framing f = {0};
+    (void)MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, look_at_header, &f);
+    return f.is_odd || f.lengths + f.codings > 1 || f.hosts > 1 || (f.codings && !f.is_chunked);
+}
+
 unsigned hw_http_check(const struct hw_http_request *req, const char **text)
 {
     const struct hw_http_options *o = &req->server->o;
+    if (is_ambiguous(req)) {
+        *text = "the headers can be read in two ways\n";
+        return MHD_HTTP_BAD_REQUEST;
+    }
     const char *host = hw_http_header(req, "Host");
     bool local = o->listen_fd >= 0; /* a socket in the file system: no name, no rebinding */
     if (!local && (!host || !host_is_ours(o, host))) {
