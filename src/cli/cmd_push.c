@@ -5,6 +5,7 @@
  * first, and is tried again at the end. The files stay where they are: pushed again, they add
  * nothing to ClickHouse that is there.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
@@ -95,22 +97,31 @@ static int push_profile(struct hw_push_job *j, struct hw_profile *p, const struc
     return rc;
 }
 
-int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err)
+int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_error *err)
 {
     struct hw_profile *p = NULL;
     struct stat st;
-    const char *real = hw_input_path(path);
-    if (stat(real, &st) < 0)
-        return hw_fail_sys(err, "cannot open '%s'", path);
-    int rc = hw_import_file(real, &p, err);
+    if (fstat(fd, &st) < 0)
+        return hw_fail_sys(err, "cannot look at '%s'", name);
+    if (S_ISDIR(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", name);
+    int rc = hw_import_fd(fd, name, &p, err);
     if (rc < 0)
         return rc;
     hw_names_by_environment(j->cli, p);
     rc = push_profile(j, p, &st, err);
     if (rc < 0 && rc != HW_EBUSY)
-        hw_error_prefix(err, "'%s'", path);
+        hw_error_prefix(err, "'%s'", name);
     hw_profile_free(p);
     return rc;
+}
+
+int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err)
+{
+    hw_autofd int fd = open(hw_input_path(path), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    return hw_push_opened(j, fd, path, err);
 }
 
 int hw_push_labels(struct hw_push_job *j, struct hw_error *err)

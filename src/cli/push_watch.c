@@ -7,6 +7,9 @@
  *                 than NAME
  *   .NAME, NAME.part, NAME.tmp    not finished, not looked at
  *
+ * Whoever writes there may have less rights than we: links are not followed, as one could lead to
+ * any file of ours, whose lines would be labels in the store and words in our log.
+ *
  * Nothing in the directory is changed: who writes it also removes what is old. What was taken is
  * kept in the spool, as name, size and time, so that a restart goes on where it was; a file is
  * taken when all of it was sent or waits in the spool.
@@ -92,7 +95,8 @@ static bool was_taken(const seen_list *before, const struct seen *f)
 static int add_file(seen_list *to, const seen_list *before, int dirfd, const char *name)
 {
     struct stat st;
-    if (!is_finished(name) || fstatat(dirfd, name, &st, 0) < 0 || !S_ISREG(st.st_mode))
+    if (!is_finished(name) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISREG(st.st_mode))
         return HW_OK;
     struct seen f = {.name = strdup(name),
                      .bytes = (uint64_t)st.st_size,
@@ -131,6 +135,8 @@ static int look(struct watch *w, struct hw_error *err)
 static void remember(struct watch *w)
 {
     struct hw_strbuf b = {0};
+    if (!w->job->has_spool)
+        return; /* --dry-run */
     for (size_t i = 0; i < w->files.n; i++) {
         const struct seen *f = &w->files.v[i];
         if (f->taken)
@@ -168,17 +174,33 @@ static int recall(struct watch *w)
     return rc;
 }
 
+/* A regular file that lies there itself. */
+static int open_plain(const struct watch *w, const char *name, const char *end,
+                      struct hw_error *err)
+{
+    char path[4096];
+    struct stat st;
+    if (snprintf(path, sizeof path, "%s/%s%s", w->path, name, end) >= (int)sizeof path)
+        return hw_fail(err, HW_ELIMIT, 0, "'%s': name too long", name);
+    hw_autofd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return hw_fail_sys(err, "cannot open '%s%s'", name, end);
+    if (!S_ISREG(st.st_mode))
+        return hw_fail(err, HW_ENOTFOUND, 0, "'%s%s' is not a regular file", name, end);
+    return hw_fd_take(&fd);
+}
+
 /* The labels' texts stay in *text, which is the caller's to free after the push. */
 static int read_labels(struct watch *w, const char *name, char **text, struct hw_error *err)
 {
-    char path[4096];
     size_t n;
     hw_fleet_labels_done(&w->job->labels);
     int rc = hw_push_labels(w->job, err);
     *text = NULL;
-    if (rc < 0 || snprintf(path, sizeof path, "%s/%s.labels", w->path, name) >= (int)sizeof path)
+    if (rc < 0)
         return rc;
-    if (hw_file_read(AT_FDCWD, path, MAX_LABELS_BYTES, text, &n, NULL) < 0)
+    hw_autofd int fd = open_plain(w, name, ".labels", NULL);
+    if (fd < 0 || hw_fd_read_file(fd, MAX_LABELS_BYTES, text, &n, NULL) < 0)
         return HW_OK; /* it has none */
     char *rest = *text, *line;
     while (rc == 0 && (line = strsep(&rest, "\n")))
@@ -193,12 +215,11 @@ static int read_labels(struct watch *w, const char *name, char **text, struct hw
 static int push_one(struct watch *w, struct seen *f, struct hw_error *err)
 {
     struct hw_error why = {0};
-    char path[4096], *text = NULL;
+    char *text = NULL;
     int rc = read_labels(w, f->name, &text, &why);
-    if (rc == 0 && snprintf(path, sizeof path, "%s/%s", w->path, f->name) >= (int)sizeof path)
-        rc = hw_fail(&why, HW_ELIMIT, 0, "'%s': name too long", f->name);
+    hw_autofd int fd = rc == 0 ? open_plain(w, f->name, "", &why) : -1;
     if (rc == 0)
-        rc = hw_push_file(w->job, path, &why);
+        rc = fd < 0 ? fd : hw_push_opened(w->job, fd, f->name, &why);
     w->job->labels.service = w->job->labels.host = w->job->labels.version = NULL;
     free(text);
     if (rc == HW_EBUSY || rc == HW_ENOMEM) {

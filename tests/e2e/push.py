@@ -540,12 +540,28 @@ def watch(box):
     def names():
         return [urllib.parse.parse_qs(s[1].split("?")[1])["name"][0] for s in fake.bodies()]
 
-    put("a", "service=other")
     (came / ".hidden").write_text("x")
     (came / "half.part").write_text("x")
     (came / "broken").write_text("no profile")
+    # Who writes there may not lead us to files that only we may read, nor hold us up.
+    shutil.copy(day(box, dumps=1, stacks=5, name="made"), box.path("elsewhere"))
+    os.symlink(box.path("elsewhere"), came / "0link")
+    pathlib.Path(box.path("secret")).write_text("PASSWORD=hunter2\n")
+    put("a")
+    os.symlink(box.path("secret"), came / "a.labels")
     p = begin(fake.port)
     hw.wait_for(lambda: len(names()) == 1, "the file that was there")
+    hw.true("hunter2" not in names()[0], names()[0])
+    os.killpg(p.pid, signal.SIGKILL)
+    p.communicate()
+    for f in ("a", "a.labels", "0link"):
+        os.unlink(came / f)
+    fake.seen.clear()
+    os.mkfifo(came / "a.labels.part")
+    os.rename(came / "a.labels.part", came / "c.labels")
+    put("a", "service=other")
+    p = begin(fake.port)
+    hw.wait_for(lambda: len(names()) == 1, "a file")
     put("b", "pod=7")
     hw.wait_for(lambda: len(names()) == 2, "a file that came")
     hw.wait_for(lambda: b"\tb\n" in pathlib.Path(spool, "taken").read_bytes(), "it is kept in mind")
@@ -573,7 +589,7 @@ def watch(box):
     p.send_signal(signal.SIGTERM)
     p.communicate(timeout=20)
     hw.equal(sorted(f for f in os.listdir(came)),
-             [".hidden", "a", "a.labels", "b", "b.labels", "broken", "c", "d", "e", "half.part"], "the directory")
+             [".hidden", "a", "a.labels", "b", "b.labels", "broken", "c", "c.labels", "d", "e", "half.part"], "the directory")
     fake.close()
 
 
