@@ -10,8 +10,12 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <gelf.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -25,15 +29,35 @@
 
 enum { MAX_TREE_DEPTH = 512, MAX_CHAIN = HW_MAX_INLINE_DEPTH };
 
+/* libdw opens the file named here, and again when a signal interrupted it: at a FIFO for ever. A
+ * relative name it looks for beside the file, and where there is none elsewhere. What stands in
+ * this section is not packed. */
+static bool leads_to_no_file(Elf_Scn *scn, int fd)
+{
+    char own[64], beside[PATH_MAX] = "", path[2 * PATH_MAX];
+    struct stat st;
+    const Elf_Data *d = elf_rawdata(scn, NULL);
+    const char *name = d ? d->d_buf : NULL;
+    if (!name || !memchr(name, 0, d->d_size))
+        return true;
+    (void)snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    ssize_t n = name[0] == '/' ? 0 : readlink(own, beside, sizeof beside - 1);
+    const char *slash = n > 0 ? memrchr(beside, '/', (size_t)n) : NULL;
+    int dir = slash ? (int)(slash + 1 - beside) : 0;
+    if (snprintf(path, sizeof path, "%.*s%s", dir, beside, name) >= (int)sizeof path)
+        return true;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 /*
  * libdw unpacks every section it knows at once. Where variables live, macros and unwind tables are
  * never asked for here, and are a quarter of a debug package: a section without bits is passed
- * over.
+ * over. So is a link to what is no file.
  */
-static void leave_out_unused(Elf *elf)
+static void leave_out_unused(Elf *elf, int fd)
 {
     static const char *const unused[] = {".debug_loc", ".debug_loclists", ".debug_macro",
-                                         ".debug_frame"};
+                                         ".debug_frame", ".gnu_debugaltlink"};
     size_t names;
     if (elf_getshdrstrndx(elf, &names) != 0)
         return;
@@ -41,7 +65,8 @@ static void leave_out_unused(Elf *elf)
         GElf_Shdr h;
         const char *name = gelf_getshdr(scn, &h) ? elf_strptr(elf, names, h.sh_name) : NULL;
         for (size_t i = 0; name && i < HW_ARRAY_LEN(unused); i++)
-            if (strcmp(name, unused[i]) == 0) {
+            if (strcmp(name, unused[i]) == 0 &&
+                (i + 1 < HW_ARRAY_LEN(unused) || leads_to_no_file(scn, fd))) {
                 h.sh_type = SHT_NOBITS;
                 (void)gelf_update_shdr(scn, &h); /* our copy; if not, it is unpacked in vain */
             }
@@ -61,7 +86,7 @@ int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
     (void)elf_version(EV_CURRENT);
     l->elf = elf_begin(fd, ELF_C_READ, NULL); /* read, not mapped: the file may shrink */
     if (l->elf)
-        leave_out_unused(l->elf);
+        leave_out_unused(l->elf, fd);
     if (l->elf)
         l->dwarf = dwarf_begin_elf(l->elf, DWARF_C_READ, NULL);
     *out = l;

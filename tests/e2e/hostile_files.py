@@ -318,6 +318,15 @@ def debug_info(box):
             elf.Section(".debug_line", elf.line_table(rows + b"\2\x10\1\0\1\1")),
             elf.Section(".gnu_debugaltlink", b"prog\0" + elf.BUILD_ID))
     symbolized(box, "circles through units and files").says("fine", "circles through units and files")
+    # Files that a link names and that nobody writes into: opening one waits for ever.
+    os.mkfifo(box.path("fifo"))
+    elsewhere = elf.abbrev(2, 0x2e, 1, (0x03, 0x1f21), (0x11, 1), (0x12, 7))  # its name is in the other file
+    for to in (box.path("fifo"), "../fifo", "/dev/zero", "/dev/tty", "/proc/kmsg"):
+        program(box, elf.Section(".debug_abbrev", unit + elsewhere + b"\0"),
+                elf.Section(".debug_info", elf.debug_info(top + b"\2" + struct.pack("<IQQ", 5, 0x1000, 16) + b"\0\0")),
+                elf.Section(".debug_line", elf.line_table(rows + b"\2\x10\1\0\1\1")), elf.Section(".gnu_debugaltlink", to.encode() + b"\0" + elf.BUILD_ID))
+        c = symbolized(box, f"another file at {to}").says("fine", to)
+        hw.true(c.wall < 20, f"{to}: {c.wall} s")
     program(box, elf.Section(".gnu_debuglink", b"far\0" + bytes(4)))
     elf.write(box.path("syms/far"), [], hole=1 << 40)
     with open(box.path("syms/far"), "r+b") as f:
