@@ -77,7 +77,11 @@ export function sorted(rows: Cell[][], by: Sort[]): Cell[][] {
 }
 
 const tsvCell = (v: Cell) => (v === null ? '' : String(v).replace(/[\t\n\r]/g, ' '));
-const csvCell = (v: Cell) => (v === null ? '' : /[",\n\r]/.test(String(v)) ? `"${String(v).replace(/"/g, '""')}"` : String(v));
+/** A text that a spreadsheet would take for a formula begins with an apostrophe: names are anybody's. */
+function csvCell(v: Cell): string {
+  const text = v === null ? '' : typeof v === 'string' && /^[=+\-@\t\r]/.test(v) && !/^-\d+$/.test(v) ? `'${v}` : String(v);
+  return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+}
 export const toTsv = (names: string[], rows: Cell[][]) => [names, ...rows].map((r) => r.map(tsvCell).join('\t')).join('\n') + '\n';
 export const toCsv = (names: string[], rows: Cell[][]) => [names, ...rows].map((r) => r.map(csvCell).join(',')).join('\n') + '\n';
 export const toJson = (names: string[], rows: Cell[][]) => `${JSON.stringify(rows.map((r) => Object.fromEntries(names.map((n, i) => [n, r[i]]))), null, 1)}\n`;
