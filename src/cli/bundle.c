@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/show.h"
+#include "cli/whole_file.h"
 #include "codec/pb.h"
 #include "codec/tar.h"
 #include "enrich/proguard.h"
@@ -232,23 +233,19 @@ static int write_archive(struct bundle *b, struct hw_error *err)
     bool to_stdout = strcmp(b->out, "-") == 0;
     if (to_stdout && isatty(STDOUT_FILENO))
         return hw_fail(err, HW_EINVAL, 0, "the archive is binary and standard output a terminal");
-    hw_autofd int opened =
-        to_stdout ? -1 : open(b->out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int fd = to_stdout ? STDOUT_FILENO : opened;
-    if (fd < 0)
-        return hw_fail_sys(err, "cannot create '%s'", b->out);
-    int rc = put_trace(b, fd, err);
+    struct hw_whole_file file;
+    int rc = to_stdout ? HW_OK : hw_whole_file_open(b->out, 0666, &file, err);
+    if (rc < 0)
+        return rc;
+    int fd = to_stdout ? STDOUT_FILENO : file.fd;
+    rc = put_trace(b, fd, err);
     if (rc == HW_OK)
         rc = put_bytes(fd, "symbols.pb", hw_pb_view(&b->symbols), err);
     if (rc == HW_OK)
         rc = put_bytes(fd, "deobfuscation.pb", hw_pb_view(&b->maps), err);
     if (rc == HW_OK)
         rc = put(fd, end, sizeof end, err);
-    if (rc == HW_OK && !to_stdout && close(hw_fd_take(&opened)) < 0)
-        rc = hw_fail_sys(err, "cannot write '%s'", b->out);
-    if (rc < 0 && !to_stdout)
-        (void)unlink(b->out); /* half an archive is none */
-    return rc;
+    return to_stdout ? rc : hw_whole_file_close(&file, rc, err);
 }
 
 /* What is read twice, and whose size comes first, is a regular file; not what is written, either.

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/show.h"
+#include "cli/whole_file.h"
 #include "codec/pb.h"
 #include "enrich/line_worker.h"
 #include "import/import.h"
@@ -46,21 +47,24 @@ static int write_result(const char *in, const char *out, struct hw_bytes b, stru
         return hw_fd_write_all(STDOUT_FILENO, b.p, b.n) < 0 ? hw_fail_sys(err, "cannot write")
                                                             : HW_OK;
     }
-    hw_autofd int fd = -1;
-    if (out)
-        fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    else if ((fd = open_to_append(in, err)) < 0)
-        return fd;
+    if (out) {
+        struct hw_whole_file file;
+        int rc = hw_whole_file_open(out, 0666, &file, err);
+        if (rc == HW_OK && hw_fd_write_all(file.fd, b.p, b.n) < 0)
+            return hw_whole_file_close(&file, hw_fail_sys(err, "cannot write '%s'", out), err);
+        return rc < 0 ? rc : hw_whole_file_close(&file, HW_OK, err);
+    }
+    hw_autofd int fd = open_to_append(in, err);
     if (fd < 0)
-        return hw_fail_sys(err, "cannot create '%s'", out);
+        return fd;
     off_t before = lseek(fd, 0, SEEK_END);
     if (hw_fd_write_all(fd, b.p, b.n) == 0)
         return HW_OK;
     int saved = errno;
-    if (!out && before > 0)
+    if (before > 0)
         (void)ftruncate(fd, before); /* half a packet would be damage */
     errno = saved;
-    return hw_fail_sys(err, "cannot write '%s'", out ? out : in);
+    return hw_fail_sys(err, "cannot write '%s'", in);
 }
 
 static bool check_words(const struct hw_cli *cli, const char *usage)

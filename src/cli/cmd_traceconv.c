@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/names.h"
 #include "cli/show.h"
+#include "cli/whole_file.h"
 #include "codec/pb.h"
 #include "codec/unpack.h"
 #include "config/config.h"
@@ -40,6 +41,7 @@ struct conv {
     const char *in_name, *out_name;
     struct hw_strbuf in; /* the whole input, unpacked */
     int out_fd;
+    struct hw_whole_file out;
 };
 
 /* ---- input and output ---- */
@@ -69,15 +71,16 @@ static int open_output(struct conv *c, struct hw_error *err)
     c->out_fd = STDOUT_FILENO;
     if (strcmp(c->out_name, "-") == 0)
         return HW_OK;
-    c->out_fd = open(c->out_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return c->out_fd < 0 ? hw_fail_sys(err, "cannot create '%s'", c->out_name) : HW_OK;
+    int rc = hw_whole_file_open(c->out_name, 0666, &c->out, err);
+    c->out_fd = rc == HW_OK ? c->out.fd : -1;
+    return rc;
 }
 
-static int close_output(struct conv *c, struct hw_error *err)
+static int close_output(struct conv *c, int rc, struct hw_error *err)
 {
     if (c->out_fd == STDOUT_FILENO || c->out_fd < 0)
-        return HW_OK;
-    return close(c->out_fd) < 0 ? hw_fail_sys(err, "cannot write '%s'", c->out_name) : HW_OK;
+        return rc;
+    return hw_whole_file_close(&c->out, rc, err);
 }
 
 static int refuse_terminal(const struct conv *c, struct hw_error *err)
@@ -549,10 +552,8 @@ static int run_mode(struct hw_cli *cli, const struct mode *m)
     if (cli->opts.n_args > 2)
         c.out_name = cli->opts.args[2];
     int rc = m->run(&c, &err);
-    int closed = close_output(&c, rc == 0 ? &err : NULL);
+    rc = close_output(&c, rc, &err);
     hw_strbuf_done(&c.in);
-    if (rc == 0)
-        rc = closed;
     if (rc == HW_ENOTFOUND) {
         fprintf(stderr, "%s\n", err.text);
         return HW_EXIT_FAILED;

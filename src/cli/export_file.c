@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/whole_file.h"
 #include "codec/gzip.h"
 #include "enrich/demangle.h"
 #include "import/import.h"
@@ -62,15 +63,22 @@ int hw_export_to(const struct hw_exporter *e, const struct hw_export_input *in,
                  const char *out_path, struct hw_error *err)
 {
     bool to_stdout = strcmp(out_path, "-") == 0;
-    FILE *out = to_stdout ? stdout : fopen(out_path, "we");
+    struct hw_whole_file file;
+    int rc = to_stdout ? HW_OK : hw_whole_file_open(out_path, 0666, &file, err);
+    if (rc < 0)
+        return rc;
+    FILE *out = to_stdout ? stdout : hw_whole_file_stream(&file);
     if (!out)
-        return hw_fail_sys(err, "cannot create '%s'", out_path);
-    int rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
-    if (!to_stdout && fclose(out) != 0 && rc == 0)
         rc = hw_fail_sys(err, "cannot write '%s'", out_path);
-    else if (!to_stdout && rc == HW_ESYS)
+    else
+        rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
+    if (to_stdout)
+        return rc;
+    if (out && fclose(out) != 0 && rc == 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", out_path);
+    else if (rc == HW_ESYS)
         hw_error_prefix(err, "'%s'", out_path);
-    return rc;
+    return hw_whole_file_close(&file, rc, err);
 }
 
 int hw_export_file(const struct hw_exporter *e, const char *in_path, const char *out_path,

@@ -313,8 +313,10 @@ static bool write_original_names(const struct run *r)
     if (rc == 0 && b.n) {
         hw_autofd int fd = open(in_dir(r, "deobfuscation-packets", path),
                                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (fd < 0 || hw_fd_write_all(fd, b.p, b.n) < 0)
+        if (fd < 0 || hw_fd_write_all(fd, b.p, b.n) < 0) {
             rc = hw_fail_sys(&err, "cannot write '%s'", path);
+            (void)unlink(path); /* half a packet would be damage */
+        }
     }
     bool written = rc == 0 && b.n;
     hw_pb_done(&made);

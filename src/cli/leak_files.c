@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/saturate.h"
+#include "cli/whole_file.h"
 #include "export/export.h"
 #include "export/markup.h"
 
@@ -37,24 +39,27 @@ static int make_dir(const char *path, struct hw_error *err)
 
 static int write_text(const char *path, const char *text, size_t n, struct hw_error *err)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
-        return hw_fail_sys(err, "cannot create '%s'", path);
-    (void)fwrite(text, 1, n, f); /* the stream remembers a failure */
-    bool failed = ferror(f) != 0;
-    return fclose(f) != 0 || failed ? hw_fail_sys(err, "cannot write '%s'", path) : HW_OK;
+    struct hw_whole_file file;
+    int rc = hw_whole_file_open(path, 0666, &file, err);
+    if (rc < 0)
+        return rc;
+    if (hw_fd_write_all(file.fd, text, n) < 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", path);
+    return hw_whole_file_close(&file, rc, err);
 }
 
 static int write_export(const char *path, const struct hw_exporter *e,
                         const struct hw_export_input *in, struct hw_error *err)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
-        return hw_fail_sys(err, "cannot create '%s'", path);
-    int rc = e->write(in, f, err);
-    if (fclose(f) != 0 && rc == HW_OK)
+    struct hw_whole_file file;
+    int rc = hw_whole_file_open(path, 0666, &file, err);
+    if (rc < 0)
+        return rc;
+    FILE *f = hw_whole_file_stream(&file);
+    rc = f ? e->write(in, f, err) : hw_fail_sys(err, "cannot write '%s'", path);
+    if (f && fclose(f) != 0 && rc == HW_OK)
         rc = hw_fail_sys(err, "cannot write '%s'", path);
-    return rc;
+    return hw_whole_file_close(&file, rc, err);
 }
 
 /* "process_PID_HEAP", with what a file's name cannot hold as '_'. */

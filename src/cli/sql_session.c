@@ -12,6 +12,7 @@
 #include "cli/names.h"
 #include "cli/query_out.h"
 #include "cli/show.h"
+#include "cli/whole_file.h"
 #include "enrich/demangle.h"
 #include "import/import.h"
 #include "model/profile.h"
@@ -126,14 +127,16 @@ int hw_sql_session_write_metatrace(const struct hw_cli *cli, struct hw_metatrace
     struct hw_strbuf trace = {0};
     struct hw_error err = {0};
     int rc = hw_metatrace_take(m, &trace);
-    hw_autofd int fd =
-        rc == HW_OK ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    struct hw_whole_file file;
     if (rc == HW_EINVAL) /* a client took it already */
         rc = HW_OK;
     else if (rc < 0)
         (void)hw_fail(&err, rc, 0, "metatrace");
-    else if (fd < 0 || hw_fd_write_all(fd, trace.p, trace.n) < 0)
-        rc = hw_fail_sys(&err, "cannot write '%s'", path);
+    else if ((rc = hw_whole_file_open(path, 0666, &file, &err)) == HW_OK) {
+        if (hw_fd_write_all(file.fd, trace.p, trace.n) < 0)
+            rc = hw_fail_sys(&err, "cannot write '%s'", path);
+        rc = hw_whole_file_close(&file, rc, &err);
+    }
     hw_strbuf_done(&trace);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }

@@ -103,6 +103,8 @@ static int close_file(struct writer *w, FILE *f, int rc, struct hw_error *err)
         hw_error_prefix(err, "'%s/%s'", w->o->dir, w->name.p);
     if (fclose(f) != 0 && rc == 0)
         rc = hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
+    if (rc < 0) /* half a profile is none */
+        (void)unlinkat(w->dirfd, w->name.p, 0);
     w->n_files += rc == 0;
     return rc;
 }

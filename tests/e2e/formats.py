@@ -405,6 +405,54 @@ def renamed(box):
 FORMS = {name[len("told_by_"):]: form for name, form in list(globals().items()) if name.startswith("told_by_")}
 
 
+def full_disk(box):
+    """A disk that is full in the middle of a result: no half of it stays, and what was there before does. A recording keeps what it has, and says where."""
+    if os.geteuid() != 0:
+        raise hw.Skip("only root may mount a small disk")
+    trace, small, room = box.path("t.trace"), box.path("small"), 8192
+    box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", trace, "--", hw.target("truth")], check=0)
+    os.mkdir(small)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room},mode=700", "none", small]).returncode:
+        raise hw.Skip("no tmpfs can be mounted")
+    try:
+        to_files, n_small = [], 0
+        for end in ("pb.gz", "pprof", "folded", "speedscope", "svg", "html", "json", "txt", "csv", "heaptrack", "massif"):
+            to_files.append(([hw.tool("heapwise"), "convert", trace], "c." + end))
+        for mode in ("text", "json", "systrace", "ctrace", "firefox", "symbolize", "decompress_packets"):
+            to_files.append(([hw.tool("traceconv"), mode, trace], mode))
+        to_files.append(([hw.tool("heapwise"), "bundle", trace], "b.tar"))
+        to_files.append(([hw.tool("heapwise"), "symbolize", trace], "s.pb"))
+        to_files.append(([hw.tool("heapwise"), "merge", "-f", trace, trace, "-o"], "m.trace"))
+        for argv, name in to_files:
+            for old in (None, b"the old one\n"):
+                for f in os.listdir(small):
+                    os.unlink(f"{small}/{f}")
+                if old:
+                    with open(f"{small}/{name}", "wb") as f:
+                        f.write(old)
+                r = box.run([*argv, f"{small}/{name}"], timeout=60)
+                left = {f: open(f"{small}/{f}", "rb").read() for f in os.listdir(small)}
+                if r.returncode == 0:  # so little fits
+                    hw.true(len(left) == 1 and name in left and left[name] != old, f"{argv[1:]} {name}: {list(left)}")
+                    n_small += 1
+                    continue
+                hw.equal(left, {name: old} if old else {}, f"{argv[1:]} {name} leaves ({hw.tail(r.stderr)})")
+        hw.true(n_small < len(to_files), f"{n_small} of {2 * len(to_files)} fit")
+        for f in os.listdir(small):
+            os.unlink(f"{small}/{f}")
+        r = box.run([hw.tool("traceconv"), "profile", "--output-dir", small, trace])
+        hw.true(r.returncode != 0, "profile: its status")
+        for f in os.listdir(small):  # those before the one that did not fit
+            hw.true(f.encode() not in r.stderr and pprof.Pprof(f"{small}/{f}").samples, f"{f}: {hw.tail(r.stderr)}")
+            os.unlink(f"{small}/{f}")
+        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-o", small + "/r.trace", "--", hw.target("truth")])
+        said = r.stderr.decode()
+        kept = os.listdir(small)
+        hw.true("No space left" in said and any(f"{small}/{f}" in said for f in kept), f"it says where what it has is: {kept} {said}")
+    finally:
+        subprocess.run(["umount", "-l", small])
+
+
 CASES = {k.replace("_", "-"): v for k, v in list(globals().items())
          if callable(v) and getattr(v, "__module__", "") == "__main__" and k != "rows" and not k.startswith("told")}
 
