@@ -123,6 +123,7 @@ void *hw_boot_arena_move(void *p, size_t n)
 
 HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
 HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
+HW_HIDDEN bool hw_memlock_undo;
 
 bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
 {

@@ -180,12 +180,12 @@ static bool is_new_module(void *arg, uint64_t pc)
 }
 
 static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                        const struct hw_stack *b, const struct hw_module_snapshot *snapshot)
+                        const struct hw_stack *b, const struct hw_tables_view *v)
 {
     struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
-    in.tables = s->tables;
-    in.tables_bytes = s->tables_bytes;
-    in.snapshot = snapshot;
+    in.tables = v->at;
+    in.tables_bytes = v->n_bytes;
+    in.snapshot = hw_tables_snapshot_in(v->at, v->n_bytes);
     in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
     in.hi = b->hi;
     in.delta = 0;
@@ -204,11 +204,11 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
 
 /* A stack without known end is walked again with twice as many pages while it leads out of them. */
 static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                 struct hw_stack *b, const struct hw_module_snapshot *snapshot)
+                 struct hw_stack *b)
 {
     uint32_t stop, n_bytes = PAGE_BYTES;
     do {
-        walk_within(s, slab, site, b, snapshot);
+        walk_within(s, slab, site, b, hw_tables_view(s));
         stop = slab->out.stop;
         n_bytes *= 2;
     } while (hw_unlikely(
@@ -216,6 +216,12 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
         (stop == HW_STOP_FP_LOST && hw_stack_reach(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
     if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
         (void)hw_stack_reach(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+}
+
+static const struct hw_module_snapshot *known_modules(struct hw_session *s)
+{
+    const struct hw_tables_view *v = hw_tables_view(s);
+    return hw_tables_snapshot_in(v->at, v->n_bytes);
 }
 
 /*
@@ -235,7 +241,7 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
             WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
             return false;
         hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox());
-        const struct hw_module_snapshot *now = hw_tables_snapshot(s->tables);
+        const struct hw_module_snapshot *now = known_modules(s);
         const struct hw_module *m = now && pc ? hw_module_find(now, pc) : NULL;
         if (hw_modules_settled(s) && (!pc || (m && !(m->flags & HW_MODULE_PENDING))))
             return true;
@@ -254,7 +260,7 @@ static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct 
     bool sure = false;
     for (int again = 0; again < 4; again++) {
         sure = hw_modules_settled(s); /* before the list is loaded */
-        walk(s, slab, site, b, hw_tables_snapshot(s->tables));
+        walk(s, slab, site, b);
         bool unknown = o->stop == HW_STOP_NO_MODULE || o->stop == HW_STOP_PENDING;
         if (hw_likely(sure && !unknown))
             return true;
@@ -300,7 +306,7 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
         return (struct capture){0, false};
     }
     struct hw_stack b = hw_stack_of(slab, e->site->sp);
-    if (hw_tables_snapshot(s->tables)) {
+    if (known_modules(s)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
             (void)hw_stack_reach(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);

@@ -137,10 +137,20 @@ static inline struct hw_walk_cache *hw_slab_cache(struct hw_slab *s)
 #define HW_SENT_SLOTS  65536u
 #define HW_NAMED_SLOTS 8192u
 
+/* The beginning of the tables' file, as far as it is mapped: tables.c. */
+struct hw_tables_view {
+    const void *at;
+    uint64_t n_bytes;
+};
+#define HW_TABLES_VIEWS 24u /* each half as large again as what it was made for */
+
 struct hw_session {
     struct hw_ring_writer ring;
-    const void *tables;
-    uint64_t tables_bytes; /* of it mapped */
+    const void *tables;   /* the first view: its directory */
+    uint64_t tables_room; /* of the file that may be mapped */
+    struct hw_tables_view views[HW_TABLES_VIEWS];
+    _Atomic uint32_t n_views;
+    _Atomic uint32_t views_lock; /* for good where no more can be made */
     uint32_t generation;
     uint32_t tag; /* of its live samples, never 0, 16 bits */
     uint64_t seed;
@@ -221,6 +231,14 @@ static inline uint32_t hw_sandbox(void)
 }
 void hw_sandbox_init(void); /* in the constructor */
 
+extern HW_HIDDEN long (*hw_real_syscall)(long, long, long, long, long, long, long);
+
+/* ---- memlock.c: mlockall ---- */
+
+extern HW_HIDDEN bool hw_memlock_undo; /* what we map is locked, and is not to be */
+void hw_memlock_init(void *real);      /* in the constructor; NULL = by the kernel's number */
+int hw_memlock(int flags, bool by_number);
+
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 
 struct hw_visit {
@@ -243,7 +261,8 @@ void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
 int hw_slabs_init(void);
-uint64_t hw_slabs_bytes(void); /* of address space that the first ones take */
+uint64_t hw_slabs_bytes(void); /* of address space that those of some threads take */
+void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg);
 
 /* ---- sampler.c ---- */
 
@@ -296,6 +315,13 @@ void hw_token_drop(void); /* closes the token descriptor if it is still ours */
 extern HW_HIDDEN struct hw_session
     *hw_session_last; /* survives a fork, unlike the live page's pointer */
 
+/* What we have mapped, in pieces: all, or what goes when the session is over. Outside of any visit.
+ */
+void hw_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                             bool of_session);
+/* Ends the session, because the program wants the room. false: somebody is using it still. */
+bool hw_session_make_way(void);
+
 /* The recording is over and nobody will call a hook any more: all that is left goes. */
 void hw_session_detach(void);
 bool hw_session_busy(void); /* a recorder has us, and is alive */
@@ -336,6 +362,22 @@ void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);
 
 #define hw_count(s, name, n)                                                                       \
     ((void)atomic_fetch_add_explicit(&(s)->ring.shm->counters.name, (n), memory_order_relaxed))
+
+/* ---- tables.c: the part of the tables' file that is mapped ---- */
+
+bool hw_tables_map(struct hw_session *s, int fd, uint64_t room); /* fd: it is as long as that */
+void hw_tables_unmap(const struct hw_session *s);
+const struct hw_tables_view *hw_tables_grow(struct hw_session *s, uint64_t used);
+
+/* One that holds all that is published, if that can be had. In a visit, which keeps it there. */
+static inline const struct hw_tables_view *hw_tables_view(struct hw_session *s)
+{
+    uint32_t n = atomic_load_explicit(&s->n_views, memory_order_acquire);
+    const struct hw_tables_view *v = &s->views[n - 1];
+    const struct hw_tables_dir *d = v->at;
+    uint64_t used = atomic_load_explicit(&d->used, memory_order_acquire);
+    return hw_likely(used <= v->n_bytes) ? v : hw_tables_grow(s, used);
+}
 
 /* ---- unload.c: code that goes away ---- */
 

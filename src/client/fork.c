@@ -24,7 +24,7 @@ static void in_child(void)
     /* A handler may have forked in the middle of our code: then it must find what it returns to. */
     if (!s || hw_here.busy != 0 || s->config.flags & HW_CC_DISABLE_FORK_TEARDOWN)
         return;
-    (void)munmap((void *)(uintptr_t)s->tables, (size_t)s->tables_bytes);
+    hw_tables_unmap(s);
     hw_ring_detach(&s->ring);
     (void)munmap(s, sizeof *s);
 }

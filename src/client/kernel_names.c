@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/client.h"
 #include "client/kernel.h"
 
 /* ---- calls that 32-bit kernels have under a second number ---- */
@@ -39,7 +40,10 @@ _Static_assert(sizeof(off_t) == 8 && sizeof(struct rlimit) == 16, "what the kern
 
 void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
-    return (void *)hw_kernel(MMAP, at, n, prot, flags, fd, MMAP_OFF(off));
+    void *p = (void *)hw_kernel(MMAP, at, n, prot, flags, fd, MMAP_OFF(off));
+    if (hw_unlikely(hw_memlock_undo) && p != MAP_FAILED && !hw_sandbox())
+        (void)hw_kernel(SYS_munlock, p, n); /* it counts for the program's limit */
+    return p;
 }
 
 int munmap(void *at, size_t n)

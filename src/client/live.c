@@ -27,6 +27,7 @@
  */
 #include "client/live.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "base/bytes.h"
@@ -86,16 +87,15 @@ static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
 
 #define NEAR_SHARE 16 /* of RLIMIT_AS */
 
-static void *reserve(size_t n)
+static void *reserve(size_t n, int prot)
 {
-    void *p =
-        mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, n, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
 static bool segment_add(uint32_t i, uint32_t bits)
 {
-    struct bucket *b = reserve(sizeof(struct bucket) << bits);
+    struct bucket *b = reserve(sizeof(struct bucket) << bits, PROT_READ | PROT_WRITE);
     if (!b)
         return false;
     segments[i].bits = bits;
@@ -117,8 +117,27 @@ void hw_live_expect(uint64_t interval)
         atomic_load(&hw_near_words) || !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
         hw_locks_what_comes() || !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
-    atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS));
+    atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS, PROT_NONE));
     atomic_store(&hw_live.live_lock, 0);
+}
+
+HW_COLD bool hw_near_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region)
+{
+    uint32_t nobody = 0;
+    int saved = errno;
+    if (hw_sandbox() ||
+        !atomic_compare_exchange_strong(&hw_near_owner[chunk], &nobody, HW_NEAR_OPENING))
+        return nobody == region;
+    bool ok = true;
+    for (uint32_t level = 0; level < HW_NEAR_LEVELS; level++) {
+        _Atomic uint64_t *at = words + (level ? HW_NEAR_LEVEL_WORDS(0) : 0) +
+                               ((uint64_t)chunk << HW_NEAR_CHUNK_BITS(level));
+        ok &= mprotect(at, 8ull << HW_NEAR_CHUNK_BITS(level), PROT_READ | PROT_WRITE) == 0;
+    }
+    errno = saved;
+    if (ok) /* else it is opening for ever: the map does it */
+        atomic_store_explicit(&hw_near_owner[chunk], region, memory_order_release);
+    return ok;
 }
 
 /* The map is full for one key. mmap is the one call made outside of a wait: a program that may not
@@ -191,6 +210,19 @@ bool hw_live_give_back(bool (*nobody_is_inside)(void))
         unmap_all();
     atomic_store(&live_epoch, is_idle ? epoch + 2 : epoch);
     return is_idle;
+}
+
+void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                          bool counters)
+{
+    const void *words = (const void *)atomic_load(&hw_near_words);
+    if (words)
+        fn(arg, words, 8 * HW_NEAR_WORDS);
+    for (uint32_t i = atomic_load(&n_segments); i-- > 0;)
+        fn(arg, (const void *)atomic_load(&segments[i].buckets),
+           sizeof(struct bucket) << segments[i].bits);
+    if (counters)
+        fn(arg, (const void *)hw_live_counters, sizeof hw_live_counters);
 }
 
 /* What the parent had unmapped by then is not known: addresses are lost, and nothing else. */

@@ -40,6 +40,9 @@ int hw_live_init(void); /* the first segment, if there is none */
 /* Forgets all of it and gives the memory back. Nobody records, and nobody_is_inside tells whether
  * every visit that had begun is over. false = somebody is: all is as it was. */
 bool hw_live_give_back(bool (*nobody_is_inside)(void));
+/* With counters: also those that are never given back. */
+void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                          bool counters);
 void hw_live_forked(void);    /* in a child, whose parent may have been giving it back */
 uint32_t hw_live_epoch(void); /* another one: what was there before is gone. Odd: it is going */
 /* Inside a visit: what was taken after this epoch was read may still be touched. */

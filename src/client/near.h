@@ -7,7 +7,8 @@
  * Shapes:  two levels, for blocks at least 32 and at least 128 bytes apart: a word for each 32 and
  *          one for each 128 bytes, so that no word is shared and none costs more than an entry of
  *          the map of live.c, 32 bytes. Regions of 2 MiB of address space own a chunk of each
- *          level, for good. A word is
+ *          level, for good. Until then nobody can touch it, so that a program which locks its
+ *          memory does not get all of them. A word is
  *              tag << 48 | sample id | which of the granule's addresses
  *          or 0, empty, or HELD. Sample ids are multiples of 8. What finds its word taken, its
  *          chunk owned by another region or is too large goes to the map.
@@ -37,6 +38,10 @@
 
 extern HW_HIDDEN _Atomic(_Atomic uint64_t *) hw_near_words; /* NULL = there are none */
 extern HW_HIDDEN _Atomic uint32_t hw_near_owner[HW_NEAR_CHUNKS];
+#define HW_NEAR_OPENING UINT32_MAX /* an owner: no region has that number */
+
+/* Makes the chunk, which nobody has, the region's. false: somebody else's now, or it cannot be. */
+bool hw_near_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region);
 
 /* A heap of up to 1 GiB in one piece has all its chunks. */
 static inline uint32_t hw_near_chunk(uint64_t region)
@@ -70,9 +75,7 @@ static inline _Atomic uint64_t *hw_near_word(uint64_t id, uint32_t level, bool o
     uint32_t chunk = hw_near_chunk(region);
     uint32_t owner = atomic_load_explicit(&hw_near_owner[chunk], memory_order_relaxed);
     if (hw_unlikely(owner != region)) {
-        if (!own || owner != 0 ||
-            (!atomic_compare_exchange_strong(&hw_near_owner[chunk], &owner, region) &&
-             owner != region))
+        if (!own || owner != 0 || !hw_near_open(words, chunk, region))
             return NULL;
     }
     uint64_t mask = (1ull << HW_NEAR_CHUNK_BITS(level)) - 1;

@@ -24,7 +24,6 @@
 HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
 HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
 
-typedef long syscall_fn(long, long, long, long, long, long, long);
 typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
 /* Until the next definitions are known: constructors of libraries run before ours. */
@@ -33,7 +32,8 @@ static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long
     return (int)hw_kernel(SYS_prctl, option, a, b, c, d);
 }
 
-HW_HIDDEN syscall_fn *hw_real_syscall __attribute__((used)) = hw_kernel_call;
+HW_HIDDEN long (*hw_real_syscall)(long, long, long, long, long, long, long)
+    __attribute__((used)) = hw_kernel_call;
 static prctl_fn *real_prctl = raw_prctl;
 
 void hw_sandbox_init(void)
@@ -45,6 +45,7 @@ void hw_sandbox_init(void)
     p = hw_boot_find("prctl", &own);
     if (p)
         *(void **)&real_prctl = p;
+    hw_memlock_init(hw_boot_find("mlockall", &own));
 }
 
 static _Atomic uint32_t *begin(bool strict)
@@ -85,6 +86,8 @@ HW_HIDDEN long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e
     __attribute__((used));
 long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
+    if (n == SYS_mlockall)
+        return hw_memlock((int)a, /* by_number = */ true);
     bool strict = n == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT : b == SECCOMP_MODE_STRICT;
     bool sets = n == SYS_prctl || a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER;
     _Atomic uint32_t *word = sets ? begin(strict) : NULL;
@@ -101,15 +104,21 @@ long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
 __asm__(
     ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
     "syscall:\n\t.cfi_startproc\n\tendbr64\n\t"
-    "cmp $" STR(__NR_seccomp) ", %rdi\n\tje 1f\n\t"
-                              "cmp $" STR(
-                                  __NR_prctl) ", %rdi\n\tje 2f\n"
-                                              "0:\tjmp *hw_real_syscall(%rip)\n"
-                                              "2:\tcmp $" STR(
-                                                  PR_SET_SECCOMP) ", %rsi\n\tjne 0b\n"
-                                                                  "1:\tjmp hw_sandbox_syscall\n\t"
-                                                                  ".cfi_endproc\n\t.size syscall, "
-                                                                  ". - syscall");
+    "cmp $" STR(
+        __NR_seccomp) ", %rdi\n\tje 1f\n\t"
+                      "cmp $" STR(
+                          __NR_mlockall) ", %rdi\n\tje 1f\n\t"
+                                         "cmp $" STR(
+                                             __NR_prctl) ", %rdi\n\tje 2f\n"
+                                                         "0:\tjmp *hw_real_syscall(%rip)\n"
+                                                         "2:\tcmp $" STR(
+                                                             PR_SET_SECCOMP) ", %rsi\n\tjne 0b\n"
+                                                                             "1:\tjmp "
+                                                                             "hw_sandbox_"
+                                                                             "syscall\n\t"
+                                                                             ".cfi_endproc\n\t."
+                                                                             "size syscall, "
+                                                                             ". - syscall");
 #elif defined(__i386__)
 /* All arguments are on the stack; ecx is the callee's, and finds our words. */
 __asm__(
@@ -118,28 +127,42 @@ __asm__(
     "cmpl $" STR(
         __NR_seccomp) ", 4(%esp)\n\tje 1f\n\t"
                       "cmpl $" STR(
-                          __NR_prctl) ", 4(%esp)\n\tje 2f\n"
-                                      "0:\tcall 3f\n\t.cfi_adjust_cfa_offset 4\n"
-                                      "3:\tpop %ecx\n\t.cfi_adjust_cfa_offset -4\n\t"
-                                      "add $_GLOBAL_OFFSET_TABLE_+(. - 3b), %ecx\n\tjmp "
-                                      "*hw_real_syscall@GOTOFF(%ecx)\n"
-                                      "2:\tcmpl $" STR(
-                                          PR_SET_SECCOMP) ", 8(%esp)\n\tjne 0b\n"
-                                                          "1:\tjmp "
-                                                          "hw_sandbox_syscall\n\t.cfi_endproc\n\t."
-                                                          "size syscall, . - syscall");
+                          __NR_mlockall) ", 4(%esp)\n\tje 1f\n\t"
+                                         "cmpl $" STR(
+                                             __NR_prctl) ", 4(%esp)\n\tje 2f\n"
+                                                         "0:\tcall 3f\n\t.cfi_adjust_cfa_offset 4\n"
+                                                         "3:\tpop %ecx\n\t.cfi_adjust_cfa_offset "
+                                                         "-4\n\t"
+                                                         "add $_GLOBAL_OFFSET_TABLE_+(. - 3b), "
+                                                         "%ecx\n\tjmp "
+                                                         "*hw_real_syscall@GOTOFF(%ecx)\n"
+                                                         "2:\tcmpl $" STR(
+                                                             PR_SET_SECCOMP) ", 8(%esp)\n\tjne 0b\n"
+                                                                             "1:\tjmp "
+                                                                             "hw_sandbox_"
+                                                                             "syscall\n\t.cfi_"
+                                                                             "endproc\n\t."
+                                                                             "size syscall, . - "
+                                                                             "syscall");
 #else
-__asm__(
-    ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, %function\n"
-    "syscall:\n\t.cfi_startproc\n\thint #34\n\t" /* bti c */
-    "cmp x0, #" STR(__NR_seccomp) "\n\tb.eq 1f\n\t"
-                                  "cmp x0, #" STR(
-                                      __NR_prctl) "\n\tb.eq 2f\n"
-                                                  "0:\tadrp x16, hw_real_syscall\n\tldr x16, [x16, "
-                                                  ":lo12:hw_real_syscall]\n\tbr x16\n"
-                                                  "2:\tcmp x1, #" STR(
-                                                      PR_SET_SECCOMP) "\n\tb.ne 0b\n"
-                                                                      "1:\tb hw_sandbox_syscall\n\t"
-                                                                      ".cfi_endproc\n\t.size "
-                                                                      "syscall, . - syscall");
+__asm__(".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, %function\n"
+        "syscall:\n\t.cfi_startproc\n\thint #34\n\t" /* bti c */
+        "cmp x0, #" STR(
+            __NR_seccomp) "\n\tb.eq 1f\n\t"
+                          "cmp x0, #" STR(
+                              __NR_mlockall) "\n\tb.eq 1f\n\t"
+                                             "cmp x0, #" STR(
+                                                 __NR_prctl) "\n\tb.eq 2f\n"
+                                                             "0:\tadrp x16, hw_real_syscall\n\tldr "
+                                                             "x16, [x16, "
+                                                             ":lo12:hw_real_syscall]\n\tbr x16\n"
+                                                             "2:\tcmp x1, #" STR(
+                                                                 PR_SET_SECCOMP) "\n\tb.ne 0b\n"
+                                                                                 "1:\tb "
+                                                                                 "hw_sandbox_"
+                                                                                 "syscall\n\t"
+                                                                                 ".cfi_endproc\n\t."
+                                                                                 "size "
+                                                                                 "syscall, . - "
+                                                                                 "syscall");
 #endif

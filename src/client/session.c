@@ -37,6 +37,7 @@
 #include "client/probes.h"
 #include "client/stacks.h"
 #include "client/sys.h"
+#include "wire/ring_map.h"
 
 #define FEW_DESCRIPTORS   64
 #define TABLES_SHARE      16
@@ -85,8 +86,7 @@ static struct {
 
 static void session_unmap(struct hw_session *s)
 {
-    if (s->tables)
-        (void)munmap((void *)(uintptr_t)s->tables, (size_t)s->tables_bytes);
+    hw_tables_unmap(s);
     if (s->ring.shm)
         hw_ring_detach(&s->ring);
     (void)munmap(s, sizeof *s);
@@ -214,7 +214,7 @@ struct exchange {
     int fd;
     int fds[HW_WELCOME_FDS];
     int n_fds;
-    uint64_t tables_bytes; /* of the tables file that we shall map */
+    uint64_t tables_bytes; /* of the tables file that we may map */
     uint64_t asked_ns, answered_ns;
     bool alone;  /* no other thread can be reading the environment */
     bool silent; /* asked, and no answer so far */
@@ -421,20 +421,6 @@ static bool map_control(int fd)
     return false;
 }
 
-static const void *map_tables(int fd, uint64_t n_bytes)
-{
-    if (!file_is(fd, (off_t)HW_TABLES_BYTES))
-        return NULL;
-    void *p = mmap(NULL, (size_t)n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    const struct hw_tables_dir *d = p;
-    if (d->magic == HW_TABLES_MAGIC && d->version == HW_TABLE_VERSION && d->arch == HW_ARCH_HERE)
-        return p;
-    (void)munmap(p, (size_t)n_bytes);
-    return NULL;
-}
-
 static uint64_t fresh_seed(void)
 {
     uint64_t seed;
@@ -468,10 +454,10 @@ static bool session_open(const struct exchange *x)
         session_unmap(s);
         return false;
     }
-    s->tables_bytes = x->tables_bytes;
-    s->tables = map_tables(x->fds[2], x->tables_bytes);
+    bool has_tables =
+        file_is(x->fds[2], (off_t)HW_TABLES_BYTES) && hw_tables_map(s, x->fds[2], x->tables_bytes);
     uint64_t whole = x->tables_bytes + 2 * (s->ring.mask + 1) + sizeof *s + hw_slabs_bytes();
-    if (!s->tables || s->generation == 0 || hw_live_init() != 0 ||
+    if (!has_tables || s->generation == 0 || hw_live_init() != 0 ||
         !hw_may_take(whole, WHOLE_SHARE)) {
         uint32_t none = HW_CLIENT_OK;
         (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
@@ -784,6 +770,35 @@ bool hw_session_busy(void)
            !hw_recorder_silent(hw_local_ns(), SILENT_NS);
 }
 
+static void each_mapping_of(const struct hw_session *s,
+                            void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg)
+{
+    size_t head = hw_ring_head_bytes();
+    uint64_t data_bytes = s->ring.mask + 1;
+    fn(arg, s, sizeof *s);
+    fn(arg, (const char *)s->ring.shm - head, 3 * head + 2 * data_bytes);
+    if (s->ring.slots)
+        fn(arg, s->ring.slots, hw_ring_slots_bytes());
+    for (uint32_t i = atomic_load(&s->n_views); i-- > 0;)
+        fn(arg, s->views[i].at, s->views[i].n_bytes);
+}
+
+void hw_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                             bool of_session)
+{
+    if (!lock_session())
+        return; /* it is just beginning or ending */
+    const struct hw_session *s = atomic_load(&hw_live.session);
+    if (s)
+        each_mapping_of(s, fn, arg);
+    for (s = own.retired; s; s = s->next)
+        each_mapping_of(s, fn, arg);
+    hw_live_each_mapping(fn, arg, /* counters = */ !of_session);
+    if (!of_session)
+        hw_slabs_each_mapping(fn, arg);
+    unlock_session();
+}
+
 /* Without hooks nobody asks the set of live samples any more; it may be a fourth of the heap. */
 static bool give_back(void)
 {
@@ -815,6 +830,25 @@ void hw_session_detach(void)
     }
     hw_token_drop();
     errno = saved;
+}
+
+bool hw_session_make_way(void)
+{
+    struct hw_visit v;
+    bool done = false;
+    hw_enter(&v);
+    if (v.session)
+        hw_session_give_up(v.session, HW_CLIENT_LOCKED_OUT);
+    hw_leave(&v);
+    for (int i = 0; i < DETACH_TRIES && !done; i++) {
+        if (lock_session()) {
+            done = give_back();
+            unlock_session();
+        }
+        if (!done)
+            hw_sys_sleep_ns(DETACH_STEP_NS);
+    }
+    return done;
 }
 
 static void keep_path(char (*to)[108], const char *path)

@@ -26,8 +26,9 @@
 #include "client/stacks.h"
 #include "client/sys.h"
 
-#define CHUNK_SLABS 16u
-#define MAX_CHUNKS  512u
+#define CHUNK_SLABS 4u /* few: a program that locks its memory has them whole */
+#define MAX_CHUNKS  2048u
+#define SOME_SLABS  16u
 /* libc keeps a thread's values of so many keys in the thread's descriptor, and allocates for
  * others. */
 #define FREE_KEYS   32u
@@ -58,7 +59,7 @@ static size_t slab_bytes(void)
 
 uint64_t hw_slabs_bytes(void)
 {
-    return CHUNK_SLABS * slab_bytes();
+    return SOME_SLABS * slab_bytes();
 }
 
 static struct hw_slab *slab_at(char *chunk, uint32_t i)
@@ -283,6 +284,13 @@ void hw_slabs_reset(struct hw_slab *mine)
             atomic_store(&s->owner, 0);
         }
     }
+}
+
+void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg)
+{
+    char *chunk;
+    for (uint32_t c = 0; c < MAX_CHUNKS && (chunk = atomic_load(&chunks[c])); c++)
+        fn(arg, chunk, CHUNK_SLABS * slab_bytes());
 }
 
 static uint64_t mark_of(uintptr_t visit)

@@ -5,7 +5,8 @@
  *
  * Only ends that are not for ever count: a buffer that stayed full, a recorder that seemed dead, a
  * thread that stood still. Not: shared memory that was damaged (the program would damage the next
- * buffer), no memory in the process (it would be asked for the same once more), the recorder's own
+ * buffer), no memory in the process, or none that it may lock (it would be asked
+ * for the same once more), the recorder's own
  * limits (they are there so that it ends).
  *
  * The rest doubles each time, so a process that writes more than we can read costs one handshake in
@@ -69,7 +70,8 @@ static bool is_for_ever(const struct hw_target *t)
 {
     switch (t->end) {
     case HW_END_GAVE_UP:
-        return atomic_load(&t->feed->ring.shm->client_error) == HW_CLIENT_NO_MEMORY;
+        return atomic_load(&t->feed->ring.shm->client_error) == HW_CLIENT_NO_MEMORY ||
+               atomic_load(&t->feed->ring.shm->client_error) == HW_CLIENT_LOCKED_OUT;
     case HW_END_STUCK:
         return false;
     case HW_END_NONE:

@@ -51,6 +51,7 @@ int hw_tables_init(struct hw_tables *t, uint32_t arch, uint32_t room_kib)
     d->version = HW_TABLE_VERSION;
     d->arch = arch;
     t->used = sizeof *d;
+    atomic_store_explicit(&d->used, t->used, memory_order_relaxed);
     if (fcntl(t->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
         0)
         goto fail;
@@ -154,7 +155,8 @@ int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, 
         memcpy(t->last.v, s->modules, n * sizeof s->modules[0]);
         t->last.n = n;
         struct hw_tables_dir *d = (struct hw_tables_dir *)(void *)t->map;
-        /* Release: pairs with the acquire in hw_tables_snapshot(). */
+        atomic_store_explicit(&d->used, t->used, memory_order_relaxed);
+        /* Release: pairs with the acquire in hw_tables_snapshot(); and used is seen with it. */
         atomic_store_explicit(&d->snapshot_off, off, memory_order_release);
     }
     free(s);

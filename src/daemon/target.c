@@ -433,6 +433,9 @@ static const char *gave_up_text(const struct hw_target *t)
         return "the recorder showed no sign of life for too long";
     case HW_CLIENT_NO_MEMORY:
         return "there was no memory for the client library";
+    case HW_CLIENT_LOCKED_OUT:
+        return "it locked its memory, for which its limit (RLIMIT_MEMLOCK, ulimit -l) left no room "
+               "beside our buffer; raise the limit, or try a small buffer (--shmem-size 64K)";
     default: /* a word of the target's */
         return "the buffer stayed full; try a larger one (--shmem-size 64M) or fewer samples (-i "
                "64K)";

@@ -21,7 +21,7 @@
 #define ENDBR      "\xf3\x0f\x1e\xfa"
 #define ENDBR_SIZE 4u
 
-_Static_assert((HW_HOOKED_COUNT - 3) * SLOT_BYTES <= HW_PLAN_NEAR_BYTES, "a slot a function");
+_Static_assert((HW_HOOKED_COUNT - 4) * SLOT_BYTES <= HW_PLAN_NEAR_BYTES, "a slot a function");
 
 enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY };
 static const struct {

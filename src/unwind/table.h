@@ -119,7 +119,11 @@ struct hw_tables_dir {
     /* The newest snapshot shows what was there when so many dlcloses of the target (ring.h) were
      * over and none was under way. */
     _Atomic uint32_t closes_seen;
-    uint8_t pad[4096 - 28];
+    uint32_t reserved;
+    /* End of all that the newest snapshot names in the part that the target maps, which need not
+     * map more; stored before snapshot_off. 0 = an older recorder's, who does not say. */
+    _Atomic uint64_t used;
+    uint8_t pad[4096 - 40];
 };
 _Static_assert(sizeof(struct hw_tables_dir) == 4096, "directory layout");
 
@@ -129,6 +133,19 @@ static inline const struct hw_module_snapshot *hw_tables_snapshot(const void *ta
     const struct hw_tables_dir *d = (const struct hw_tables_dir *)tables;
     uint64_t off = atomic_load_explicit(&d->snapshot_off, memory_order_acquire);
     return off ? (const struct hw_module_snapshot *)((const char *)tables + off) : NULL;
+}
+
+/* The same where n_bytes are mapped: NULL, too, when it is not all among them. */
+static inline const struct hw_module_snapshot *hw_tables_snapshot_in(const void *tables,
+                                                                     uint64_t n_bytes)
+{
+    const struct hw_tables_dir *d = (const struct hw_tables_dir *)tables;
+    uint64_t off = atomic_load_explicit(&d->snapshot_off, memory_order_acquire);
+    if (off == 0 || off >= n_bytes || n_bytes - off < sizeof(struct hw_module_snapshot))
+        return NULL;
+    const struct hw_module_snapshot *s =
+        (const struct hw_module_snapshot *)((const char *)tables + off);
+    return s->n_modules <= (n_bytes - off - sizeof *s) / sizeof s->modules[0] ? s : NULL;
 }
 
 /* Module that holds pc, or NULL. O(log modules). */

@@ -167,10 +167,12 @@ static uint64_t rule_find(const struct walker *w, uint64_t va_pc)
         return KIND_PENDING;
     if (!m->table_off || m->flags & HW_MODULE_NO_TABLE)
         return none_tagged(in->snapshot);
-    if (in->tables_bytes && m->table_off >= in->tables_bytes)
-        return HW_RULE_UNSUP;
     const struct hw_table_header *t =
         (const struct hw_table_header *)(const void *)((const char *)in->tables + m->table_off);
+    if (in->tables_bytes &&
+        (m->table_off >= in->tables_bytes || in->tables_bytes - m->table_off < sizeof *t ||
+         in->tables_bytes - m->table_off < t->total_bytes))
+        return HW_RULE_UNSUP;
     struct hw_rule r = hw_table_lookup(t, va_pc - m->bias);
     return r.kind == HW_RULE_NONE ? HW_RULE_NONE : rule_raw(r);
 }

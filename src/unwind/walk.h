@@ -51,7 +51,7 @@ struct hw_walk_range {
 
 struct hw_walk_in {
     const void *tables;    /* struct hw_tables_dir */
-    uint64_t tables_bytes; /* of it mapped here: a table behind is as UNSUP; 0 = all */
+    uint64_t tables_bytes; /* of it mapped here: a table not all in it is as UNSUP; 0 = all */
     const struct hw_module_snapshot *snapshot;
     struct hw_walk_regs regs;
     uint64_t hi; /* end of the stack that holds sp */

@@ -41,6 +41,7 @@ enum hw_client_error {
     HW_CLIENT_INVALID_STACK_BOUNDS = 2, /* kept for the format; ours copies a page instead */
     HW_CLIENT_RECORDER_GONE = 3,        /* heartbeat too old */
     HW_CLIENT_NO_MEMORY = 4,
+    HW_CLIENT_LOCKED_OUT = 5, /* it locks its memory, and ours does not go below the limit */
     HW_CLIENT_ERROR_COUNT
 };
 

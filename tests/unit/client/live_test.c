@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/boot.h"
 #include "client/live.h"
@@ -128,6 +129,40 @@ static void test_with_words(void **state)
     hw_live_expect(1);
     assert_non_null(atomic_load(&hw_near_words));
     against_twin(60000);
+}
+
+/* Can a system call read there? */
+static bool is_there(const void *at)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool there = write(ends[1], at, 1) == 1;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return there;
+}
+
+/* What no heap has taken cannot be locked with all of a program's memory. */
+static void test_chunks_without_an_owner_are_not_there(void **state)
+{
+    (void)state;
+    hw_live_expect(1);
+    uint64_t id = 0x7f1230001000;
+    uint32_t region = (uint32_t)(id >> HW_NEAR_REGION_BITS) + 1, chunk = hw_near_chunk(region);
+    const char *words = (const char *)(uintptr_t)atomic_load(&hw_near_words);
+    const char *first = words + (8ull * chunk << HW_NEAR_CHUNK_BITS(0));
+    const char *second =
+        words + 8 * HW_NEAR_LEVEL_WORDS(0) + (8ull * chunk << HW_NEAR_CHUNK_BITS(1));
+    assert_false(is_there(first) || is_there(second));
+    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    assert_true(hw_near_holds(s));
+    assert_true(is_there(first) && is_there(second));
+    hw_live_unclaim(s);
+    atomic_store(&hw_sandbox_filters, 1); /* nor can any be taken where no call may be made */
+    s = hw_live_claim(HW_HEAP_ID_LIBC, id + (1ull << HW_NEAR_REGION_BITS), 16);
+    assert_false(hw_near_holds(s));
+    hw_live_unclaim(s);
+    atomic_store(&hw_sandbox_filters, 0);
 }
 
 /* A large block must not open a page of words that it has for itself. */
@@ -275,6 +310,7 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_words),
+        cmocka_unit_test(test_chunks_without_an_owner_are_not_there),
         cmocka_unit_test(test_large_blocks_go_to_the_map),
         cmocka_unit_test(test_neighbours_in_one_word),
         cmocka_unit_test(test_given_back),

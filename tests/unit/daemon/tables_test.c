@@ -42,12 +42,17 @@ static void test_room(void **state)
         /* Lists always lie where the target can read them. */
         assert_true((uint64_t)((const uint8_t *)(s->modules + N) - t.map) <= t.room);
         assert_int_equal(s->n_modules, N);
+        /* That much is what the target maps, and it holds the list and the tables of its part. */
+        const struct hw_tables_dir *dir = (const void *)t.map;
+        assert_ptr_equal(hw_tables_snapshot_in(t.map, atomic_load(&dir->used)), s);
+        assert_null(hw_tables_snapshot_in(t.map, atomic_load(&dir->used) - 1));
         int near = 0;
         for (int i = 0; i < N; i++) {
             uint64_t off = s->modules[i].table_off;
             assert_true(off + TABLE <= t.room || off >= t.room);
             assert_true(off + TABLE <= HW_TABLES_BYTES);
             near += off < t.room;
+            assert_true(off >= t.room || off + TABLE <= atomic_load(&dir->used));
             assert_memory_equal(t.map + off, files[i].table, TABLE);
         }
         assert_int_equal(near, n_near[r]);
