@@ -23,6 +23,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "java/jvm_files.h"
+#include "java/jvm_maps.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 #include "proc/root_path.h"
@@ -99,7 +100,10 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
 {
     struct hw_maps maps;
     bool found = false;
-    if (hw_maps_read(pid->dir, &maps, NULL) < 0) /* of one's own user, too: it may be protected */
+    int rc = hw_jvm_maps(pid, &maps);
+    if (rc == HW_ETIMEOUT)
+        return hw_java_fail(err, HW_JAVA_LOOKS_LONG, "pid %d", pid->pid);
+    if (rc < 0) /* of one's own user, too: it may be protected */
         return hw_java_fail(err, hw_pid_alive(pid) ? HW_JAVA_MAPS_DENIED : HW_JAVA_GONE, "pid %d",
                             pid->pid);
     for (size_t i = 0; i < maps.maps.n; i++) {
