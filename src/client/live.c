@@ -185,13 +185,19 @@ static void forget_counts(void)
     (void)madvise(far_counters, sizeof far_counters, MADV_DONTNEED); /* fails: locked; they stay */
 }
 
+/* Of words that are no more: what an owner has taken can be touched. */
+static void forget_owners(void)
+{
+    for (uint32_t i = 0; i < HW_NEAR_CHUNKS; i++)
+        atomic_store_explicit(&hw_near_owner[i], 0, memory_order_relaxed);
+}
+
 static void unmap_all(void)
 {
     void *words = (void *)(uintptr_t)atomic_exchange(&hw_near_words, NULL);
     if (words)
         (void)munmap(words, 8 * HW_NEAR_WORDS);
-    for (uint32_t i = 0; i < HW_NEAR_CHUNKS; i++)
-        atomic_store_explicit(&hw_near_owner[i], 0, memory_order_relaxed);
+    forget_owners();
     uint32_t n = atomic_exchange(&n_segments, 0);
     for (uint32_t i = 0; i < n; i++)
         (void)munmap(atomic_exchange(&segments[i].buckets, NULL), sizeof(struct bucket)
@@ -231,6 +237,7 @@ void hw_live_forked(void)
     if (!is_closed())
         return;
     atomic_store(&hw_near_words, NULL);
+    forget_owners();
     atomic_store(&n_segments, 0);
     atomic_fetch_add(&live_epoch, 1);
 }

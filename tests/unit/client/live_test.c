@@ -165,6 +165,31 @@ static void test_chunks_without_an_owner_are_not_there(void **state)
     atomic_store(&hw_sandbox_filters, 0);
 }
 
+static bool child_begins(void)
+{
+    hw_live_forked();
+    return false;
+}
+
+/* A child whose parent was just giving all of it back begins anew, with words of its own. */
+static void test_owners_in_a_child(void **state)
+{
+    (void)state;
+    uint64_t id = 0x7f1230001000, val;
+    hw_live_expect(1);
+    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    assert_true(hw_near_holds(s));
+    hw_live_unclaim(s);
+    (void)hw_live_give_back(child_begins);
+    assert_null(atomic_load(&hw_near_words));
+    assert_int_equal(hw_live_init(), 0);
+    hw_live_expect(1);
+    assert_null(hw_live_take(HW_HEAP_ID_LIBC, id, &val));
+    s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    assert_true(hw_near_holds(s));
+    hw_live_unclaim(s);
+}
+
 /* A large block must not open a page of words that it has for itself. */
 static void test_large_blocks_go_to_the_map(void **state)
 {
@@ -311,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_words),
         cmocka_unit_test(test_chunks_without_an_owner_are_not_there),
+        cmocka_unit_test(test_owners_in_a_child),
         cmocka_unit_test(test_large_blocks_go_to_the_map),
         cmocka_unit_test(test_neighbours_in_one_word),
         cmocka_unit_test(test_given_back),
