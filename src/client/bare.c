@@ -98,6 +98,12 @@ void *hw_operator_real(const char *name)
     return NULL;
 }
 
+void *hw_boot_find(const char *name, bool *own)
+{
+    *own = true;
+    return hw_operator_real(name);
+}
+
 uint64_t hw_boot_allocator_base(void)
 {
     return heapwise_bare_block.allocator_base;
@@ -120,10 +126,6 @@ void *hw_boot_arena_move(void *p, size_t n)
 }
 
 /* ---- what this build does not have ---- */
-
-HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
-HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
-HW_HIDDEN bool hw_memlock_undo;
 
 bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
 {
@@ -178,6 +180,7 @@ static uint32_t hook(const struct hw_bare_block *b)
         return HW_ATTACHED_BUSY;
     __libc_stack_end = (void *)(uintptr_t)b->main_stack_hi;
     take_real();
+    hw_sandbox_init();
     hw_clock_init();
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;

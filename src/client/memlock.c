@@ -70,20 +70,40 @@ static void unlock(void *arg, const void *at, uint64_t n_bytes)
     (void)hw_kernel(SYS_munlock, at, (size_t)n_bytes);
 }
 
+/* Calls that a program which locks its memory need not make itself: not where it had filters before
+ * the handshake. Without a session so far nothing is known, and nothing is to be done. */
+static bool may_call(void)
+{
+    return !hw_sandbox() && hw_control.filters == 1;
+}
+
 /* Are we what is too much? Then we are no more. */
 static bool make_way(void)
 {
-    uint64_t ours = 0, all = mapped_bytes(), most = limit();
-    if (all <= most || hw_sandbox())
+    uint64_t ours = 0, all, most;
+    if (!may_call() || (all = mapped_bytes()) <= (most = limit()))
         return false;
     hw_session_each_mapping(add, &ours, /* of_session = */ true);
     return ours != 0 && all - ours <= most && hw_session_make_way();
 }
 
-static int call(int flags, bool by_number)
+/* errno is the program's, which the bare client does not reach: there the program's own function is
+ * called only to say what is wrong. */
+#ifdef HW_BARE
+static const bool is_bare = true;
+#else
+static const bool is_bare = false;
+#endif
+
+static int call_real(int flags, bool by_number)
 {
     return by_number ? (int)hw_real_syscall(SYS_mlockall, flags, 0, 0, 0, 0, 0)
                      : real_mlockall(flags);
+}
+
+static int call(int flags, bool by_number)
+{
+    return is_bare ? raw_mlockall(flags) : call_real(flags, by_number);
 }
 
 int hw_memlock(int flags, bool by_number)
@@ -94,12 +114,12 @@ int hw_memlock(int flags, bool by_number)
         rc = call(flags, by_number);
         why = errno;
     }
-    if (rc == 0 && !hw_sandbox() && limit() != RLIM_INFINITY) {
+    if (rc == 0 && may_call() && limit() != RLIM_INFINITY) {
         hw_memlock_undo = flags & MCL_FUTURE;
         hw_session_each_mapping(unlock, NULL, /* of_session = */ false);
     }
     errno = rc == 0 ? before : why;
-    return rc;
+    return is_bare && rc != 0 ? call_real(flags, by_number) : rc;
 }
 
 HW_EXPORT int hook_mlockall(int flags) __asm__("mlockall");

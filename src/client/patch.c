@@ -66,7 +66,7 @@ typedef ElfW(Rela) relocation;
 #define OPERATOR_NEW "_Znwj"
 #endif
 
-enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY };
+enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY, CALLS };
 
 enum {
 #define X(name, kind) N_##name,

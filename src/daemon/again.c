@@ -5,9 +5,8 @@
  *
  * Only ends that are not for ever count: a buffer that stayed full, a recorder that seemed dead, a
  * thread that stood still. Not: shared memory that was damaged (the program would damage the next
- * buffer), no memory in the process, or none that it may lock (it would be asked
- * for the same once more), the recorder's own
- * limits (they are there so that it ends).
+ * buffer), no memory in the process, or none that may be locked (it would be asked for the same
+ * once more), the recorder's own limits (they are there so that it ends).
  *
  * The rest doubles each time, so a process that writes more than we can read costs one handshake in
  * five minutes. Meanwhile it is another session's, if that means it.

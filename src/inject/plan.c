@@ -21,9 +21,9 @@
 #define ENDBR      "\xf3\x0f\x1e\xfa"
 #define ENDBR_SIZE 4u
 
-_Static_assert((HW_HOOKED_COUNT - 4) * SLOT_BYTES <= HW_PLAN_NEAR_BYTES, "a slot a function");
+_Static_assert((HW_HOOKED_COUNT - 1) * SLOT_BYTES <= HW_PLAN_NEAR_BYTES, "a slot a function");
 
-enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY };
+enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY, CALLS };
 static const struct {
     const char *name;
     enum kind kind;
@@ -42,6 +42,7 @@ struct job {
     const struct hw_plan_in *in;
     struct hw_plan *out;
     struct hw_error *err;
+    bool with_calls;
     uint64_t entry[HW_HOOKED_COUNT]; /* to be hooked */
     uint64_t hull_lo, hull_hi;
     uint8_t *seen; /* a byte of each of the text: the walk that was here last */
@@ -328,9 +329,12 @@ static int choose(struct job *j)
     for (uint32_t i = 0; i < HW_HOOKED_COUNT; i++) {
         bool passes = false;
         uint64_t at = j->in->entry[i];
-        if (!at || names[i].kind == TABLE_ONLY || entry_at(j->entry, at) != HW_HOOKED_COUNT)
+        if (!at || names[i].kind == TABLE_ONLY || (names[i].kind == CALLS && !j->with_calls) ||
+            entry_at(j->entry, at) != HW_HOOKED_COUNT)
             continue; /* other names of a function: it is hooked once */
-        if (!is_core(i)) {
+        if (names[i].kind == CALLS) {
+            passes = false;
+        } else if (!is_core(i)) {
             int rc = passes_on(j, i, &passes);
             if (rc < 0)
                 return rc;
@@ -350,9 +354,11 @@ static int choose(struct job *j)
     return HW_OK;
 }
 
-int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err)
+static int make(const struct hw_plan_in *in, bool with_calls, struct hw_plan *out,
+                struct hw_error *err)
 {
-    struct job j = {.in = in, .out = out, .err = err, .hull_lo = UINT64_MAX};
+    struct job j = {
+        .in = in, .out = out, .err = err, .with_calls = with_calls, .hull_lo = UINT64_MAX};
     *out = (struct hw_plan){0};
     j.seen = calloc(1, in->text.n + 1);
     int rc = j.seen ? choose(&j) : hw_fail(err, HW_ENOMEM, 0, "code of %zu bytes", in->text.n);
@@ -373,6 +379,15 @@ int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_err
     if (rc < 0)
         hw_plan_done(out);
     return rc;
+}
+
+/* Without the calls the program's end of a sandbox is seen late (client/sandbox.c), and that is
+ * all.
+ */
+int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err)
+{
+    int rc = make(in, /* with_calls = */ true, out, NULL);
+    return rc == HW_OK ? rc : make(in, /* with_calls = */ false, out, err);
 }
 
 void hw_plan_done(struct hw_plan *p)

@@ -424,6 +424,52 @@ def only_calls(name, way):
     return case
 
 
+def static_sandbox(how, begins):
+    """A static program gives up its calls right behind the attach, when it joins, or beside a full buffer; or before the attach, which is then
+    refused. None of its calls, and no look at a clock, is ours from then on."""
+    def case(box):
+        exe, src = box.path("sandbox.static"), hw.ROOT / "tests/targets"
+        r = box.run(["gcc", "-O2", "-g", "-static", f"-I{src}", "-o", exe, str(src / "sandbox.c")])
+        if r.returncode:
+            raise hw.Skip("not built here: " + hw.tail(r.stderr))
+        p = box.start([exe, how], stdin=subprocess.PIPE)
+
+        def step(c):
+            p.stdin.write(c)
+            p.stdin.flush()
+            said = p.stdout.readline()
+            hw.equal(said, b"ok\n", f"step {c}, {said or p.wait(20)}")
+        hw.equal(p.stdout.readline(), b"ready 1\n", "its start")
+        if begins == "before":
+            step(b"s")
+            r = box.run([hw.tool("heapwise"), "attach", "-q", "-f", "-d", "300ms", "-o", box.path("no.trace"), str(p.pid)], timeout=20)
+            hw.true(r.returncode != 0 and b"seccomp" in r.stderr, hw.tail(r.stderr))
+        else:
+            a = attach(box, str(p.pid), "--shmem-size", "8192")
+            if begins == "hooked":  # mapped, and not asked anybody yet: the next allocation would
+                hw.wait_for(lambda: ours(p.pid), "the library in the program")
+                time.sleep(0.3)
+            else:
+                def join():
+                    step(b"j")
+                    return is_joined(p.pid)
+                hw.wait_for(join, "the program to join")
+            step(b"s" if begins == "hooked" else b"S")
+            step(b".")  # few: by itself it asks for more memory after eight, and is killed for that
+            time.sleep(0.3)
+            step(b".")
+            a.send_signal(signal.SIGINT)
+            a.wait(30)
+        step(b".")
+        p.stdin.write(b"q")
+        p.communicate(timeout=20)
+        hw.equal(p.returncode, 0, "its end")
+        if begins == "full":
+            n = hw.sound(a.trace, ("disconnected", "overran")).last(p.pid).by_function(["fn_inside"])["fn_inside"][1]
+            hw.true(n > 400, f"{n} samples")
+    return case
+
+
 def filtered_recorder(box):
     """Who has filters himself is shown none: that is said, and not that root could; also when a recording by name meets one."""
     if os.geteuid() != 0:
@@ -791,6 +837,8 @@ if __name__ == "__main__":
              **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "beside-libc": beside_libc, "valgrind": valgrind,
              "no-marks": no_marks, "seccomp": seccomp, "only-glibc": only_calls(None, "dlopen"),
              **{"only-" + k: only_calls(k, "raw") for k in ("static", "musl")},
+             **{f"static-sandbox-{how}-{begins}": static_sandbox(how, begins)
+                for how in ("filter", "strict", "call") for begins in ("before", "hooked", "full")},
              "filtered-recorder": filtered_recorder, "asleep": asleep, "filtered-restart": filtered_restart,
              "holes-code": holes_code, "rounds-code": rounds_code,
              "killed-midway": killed_midway,

@@ -125,7 +125,7 @@ for way in ("preloaded", "attached", "static", "32"):
         for interval in (1, 4096):
             if letter in "cb" or interval == 1:
                 CASES[f"current-{way}-{letter}-{interval}"] = current(way, letter, interval)
-for way in ("preloaded", "attached", "32"):
+for way in ("preloaded", "attached", "static", "32"):
     for limit_kib in (64, 8192):
         CASES[f"limited-{way}-{limit_kib}"] = limited(way, limit_kib)
 

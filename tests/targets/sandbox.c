@@ -1,9 +1,9 @@
 /*
  * sandbox.c filter|strict|call - gives up its system calls, then does what its standard input says
  *
- * A byte a step: '.' allocates 400 blocks and keeps every fourth, 's' gives up the calls, 'S' too
- * and allocates much right behind, 'q' ends. Then anything but read, write and what malloc needs
- * (not even that when strict) kills. `call` gives them up by seccomp(2) instead of prctl.
+ * A byte a step: '.' allocates 400 blocks and keeps every fourth, 'j' none, 's' gives up the calls,
+ * 'S' too and allocates much right behind, 'q' ends. Then anything but read, write and what malloc
+ * needs (not even that when strict) kills. `call` gives them up by seccomp(2) instead of prctl.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -52,9 +52,9 @@ int main(int argc, char **argv)
     while (read(0, &c, 1) == 1 && c != 'q') {
         if ((c == 's' || c == 'S') && give_up_calls(argc > 1 ? argv[1] : "filter") < 0)
             return 77;
-        for (int i = 0; i < 400 && c == '.'; i++) {
+        for (int i = 0; i < 400 && (c == '.' || c == 'j'); i++) {
             void *p = fn_inside(200);
-            if (i % 4)
+            if (i % 4 || c == 'j')
                 FREE_OF(fn_inside, p, 200);
         }
         for (int i = 0; i < 40000 && c == 'S'; i++)
