@@ -617,7 +617,7 @@ END
     done
     run heapwise dump 1
     [ "$status" -eq 0 ]
-    has "dumps of 1 process begun"
+    has "dumps of 1 process written"
     run heapwise dump nobody
     [ "$status" -eq 1 ]
     echo q >&8
@@ -692,9 +692,9 @@ assert p["recording_ref"] == r["ref"] and p["eligible"] and p["code"] is None, p
 END
     run heapwise dump "$ref"
     [ "$status" -eq 0 ]
-    has "dumps of 1 process begun"
+    has "dumps of 1 process written"
     run heapwise dump "$(pgrep -P "$STEPS" t_steps)"
-    has "dumps of 1 process begun"
+    has "dumps of 1 process written"
     run heapwise stop nobody
     [ "$status" -eq 1 ]
     has "no recording 'nobody'"
