@@ -460,6 +460,7 @@ struct hw_session {
     bool ended;       /* nobody names it any more */
     uint64_t stopped_ns, stop_deadline_ns;
     struct hw_target *writing; /* whose dump is in the middle; NULL = nobody's */
+    uint64_t whole_bytes;      /* of the file, when that began */
     char reason[160];
     int status;
     uint32_t n_targets, n_dumps;

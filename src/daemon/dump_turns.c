@@ -17,6 +17,7 @@
 #include "daemon/dump_write.h"
 #include "daemon/java_entrance.h"
 #include "daemon/missed.h"
+#include "trace/writer.h"
 
 #include "base/banned.h"
 
@@ -142,6 +143,7 @@ static void begin(struct hw_target *t, uint64_t now)
     d->cut = false;
     d->told_last = !d->final || !hw_live_view_begins_last(t);
     t->session->writing = t;
+    t->session->whole_bytes = hw_trace_writer_bytes(t->session->writer);
     count_samples(t, d->snap);
     hw_dump_find_idle(t, d->snap);
     if (d->final && d->snap->books.n == 0 && hw_missed_target(t))

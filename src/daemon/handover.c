@@ -173,7 +173,7 @@ static void tick_clone(struct hw_control_conn *c, uint64_t now)
         hw_session_write_failed(s, rc, &err);
         return;
     }
-    b.bytes = hw_trace_writer_bytes(s->writer);
+    b.bytes = s->writing ? s->whole_bytes : hw_trace_writer_bytes(s->writer);
     send_cloned(c, &b, s->fd);
 }
 

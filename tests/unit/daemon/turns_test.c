@@ -302,10 +302,9 @@ static void read_packet(struct trace *t, struct hw_bytes m)
         t->dumps[t->n - 1].whole = true;
 }
 
-static struct trace read_trace(int out)
+static struct trace read_trace_of(int out, uint64_t n)
 {
     struct trace t = {0};
-    off_t n = lseek(out, 0, SEEK_END);
     assert_true(n > 0);
     void *p = mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, out, 0);
     assert_true(p != MAP_FAILED);
@@ -317,6 +316,11 @@ static struct trace read_trace(int out)
     assert_int_equal(rc, 0); /* it ends with a whole packet */
     munmap(p, (size_t)n);
     return t;
+}
+
+static struct trace read_trace(int out)
+{
+    return read_trace_of(out, (uint64_t)lseek(out, 0, SEEK_END));
 }
 
 static void check_dump(const struct dump *d, const char *trigger, uint64_t rounds)
@@ -499,6 +503,36 @@ static void test_asked_beside_a_checkpoint(void **state)
     for (size_t i = 0; i < t.n; i++)
         n += strcmp(t.dumps[i].trigger, "command") == 0;
     assert_int_equal(n, 2);
+    close_session(&s);
+}
+
+/* A clone's patience ends in the middle of a dump: what it is given ends before that. */
+static void test_clone_in_between(void **state)
+{
+    (void)state;
+    struct hw_control_cloned b;
+    struct hw_control_head ask = {.version = HW_CONTROL_VERSION, .type = HW_CTL_CLONE};
+    begin_test(EARLY, LATE);
+    struct session s = record_one(STACKS);
+    int other = served_dial(served_consumer);
+    memcpy(&ask.session, served_body, sizeof ask.session); /* what STARTED said */
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    assert_int_equal(write(other, &ask, sizeof ask), sizeof ask);
+    open_gate();
+    await_gate();
+    usleep(10200000);
+    seen->is_slow = true;
+    open_gate();
+    assert_true(served_hear(other, HW_CTL_CLONED, 0, 0));
+    memcpy(&b, served_body, sizeof b);
+    seen->is_slow = false;
+    assert_in_range(seen->rows, EARLY, STACKS - 1);
+    assert_int_equal(b.n_missing, 1);
+    assert_int_equal(read_trace_of(s.out, b.bytes).n, 0);
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    (void)end_of(&s);
+    close(other);
     close_session(&s);
 }
 
@@ -686,6 +720,7 @@ int main(void)
         cmocka_unit_test(test_answer_when_written),
         cmocka_unit_test(test_answer_at_the_end),
         cmocka_unit_test(test_asked_beside_a_checkpoint),
+        cmocka_unit_test(test_clone_in_between),
         cmocka_unit_test(test_end_in_between),
         cmocka_unit_test(test_stop_in_between),
         cmocka_unit_test(test_hurry),
