@@ -430,6 +430,7 @@ struct hw_session {
     uint32_t n_missed_more; /* without room in it */
     bool told_share;        /* share.c */
     bool has_rule;          /* starts.c: the finder knows whom it means */
+    bool rule_is_late;      /* the same: it does not yet, though the session has begun */
     uint64_t start_ticks;   /* who started later is one that starts during the session */
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
     struct hw_control_start start;

@@ -158,6 +158,19 @@ static void tell_taken(struct hw_recorder *r, const struct hw_starts_message *m)
     }
 }
 
+/* On a busy machine the finder comes to its first look when the session has begun: who started in
+ * between was there for it, and nobody has looked at him. */
+static void scan_late(struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        struct hw_session *s = r->sessions.v[i];
+        if (!s->rule_is_late || s->stopping || s->scan.n)
+            continue;
+        s->rule_is_late = false;
+        hw_attach_scan(s);
+    }
+}
+
 static void take(struct hw_recorder *r, const struct hw_starts_message *m)
 {
     bool again;
@@ -180,6 +193,7 @@ static void take(struct hw_recorder *r, const struct hw_starts_message *m)
         break;
     case HW_STARTS_RULED:
         r->starts.n_ruled++;
+        scan_late(r);
         break;
     case HW_STARTS_FOUND:
         hw_attach_found(r, m->pid, m->text);
@@ -248,6 +262,7 @@ void hw_starts_add(struct hw_session *s)
     send_rule(s);
     if (r->starts.ready)
         wait_until(r, NULL, &r->starts.n_ruled, before, RULED_NS);
+    s->rule_is_late = r->starts.n_ruled == before;
 }
 
 void hw_starts_drop(struct hw_session *s)
