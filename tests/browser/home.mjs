@@ -12,7 +12,7 @@ before(async () => {
   first = record();
   second = join(dir, 'other.trace');
   copyFileSync(first, second);
-  server = await serve(first, second);
+  server = await serve('--allow-commands', first, second);
   page = await browse();
   await page.goto(server.url);
   await page.waitForSelector('.figures');
