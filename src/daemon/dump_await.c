@@ -38,6 +38,12 @@ static void ask_one(struct hw_target *t, struct hw_awaited_dumps *a)
     a->n++;
 }
 
+static void answer(struct hw_control_conn *c, const struct hw_awaited_dumps *a)
+{
+    struct hw_control_dumped b = {.n = a->n, .n_missing = (uint32_t)a->left.n};
+    hw_control_send(c, HW_CTL_DUMPED, a->session, &b, sizeof b, NULL);
+}
+
 void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes body)
 {
     int32_t pids[MAX_NAMED];
@@ -51,6 +57,10 @@ void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes b
     for (size_t i = 0; i < c->rec->targets.n; i++)
         if (is_meant(c, c->rec->targets.v[i], session, pids, n))
             ask_one(c->rec->targets.v[i], &a);
+    if (a.left.n == 0) { /* nobody is meant: that is known at once */
+        answer(c, &a);
+        return;
+    }
     if (hw_vec_push(&c->awaited, a) < 0) {
         hw_vec_done(&a.left);
         hw_control_fail(c, "no memory to wait for the dumps, which were begun");
@@ -63,12 +73,6 @@ static bool is_written(const struct hw_recorder *r, const struct hw_awaited_dump
         if (r->targets.v[i]->key == d->key)
             return r->targets.v[i]->dump.written >= d->number;
     return true; /* it has ended, and its last dump says it all */
-}
-
-static void answer(struct hw_control_conn *c, const struct hw_awaited_dumps *a)
-{
-    struct hw_control_dumped b = {.n = a->n, .n_missing = (uint32_t)a->left.n};
-    hw_control_send(c, HW_CTL_DUMPED, a->session, &b, sizeof b, NULL);
 }
 
 static void look(struct hw_control_conn *c, uint64_t now)
