@@ -1,8 +1,8 @@
 /*
  * build_config.h - from options to a TraceConfig
  *
- * Shapes:  fields come in the order of spec/cli.md 1, so that what --print-config prints is what
- *          heap_profile always printed.
+ * Shapes:  fields come in the order of Perfetto's heap_profile, so --print-config prints what it
+ *          prints.
  */
 #ifndef HW_CLI_BUILD_CONFIG_H
 #define HW_CLI_BUILD_CONFIG_H

@@ -7,7 +7,7 @@
  *          --symbol-paths; maps in PERFETTO_PROGUARD_MAP, the usual place and --proguard-map.
  * Errors:  printed; an exit code of cli.h. A half-written archive is removed. Only a map that the
  *          command line names is fatal when it cannot be read.
- * Source:  spec/symbolization.md 8
+ * Source:  doc/design/symbolization.md, "Formats of names"
  */
 #ifndef HW_CLI_BUNDLE_H
 #define HW_CLI_BUNDLE_H

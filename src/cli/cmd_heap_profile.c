@@ -1,4 +1,4 @@
-/* heap_profile: options and checks with their classic messages (spec/cli.md 1). */
+/* heap_profile: options and checks with their classic messages (doc/design/commands.md). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * java_heap_dump: heap graphs by the service, or by a recorder of its own where none runs
- * (spec/cli.md 1, the sister tool). It only writes the configuration that it always wrote.
+ * (doc/design/commands.md). It only writes the configuration that it always wrote.
  */
 #include <errno.h>
 #include <fcntl.h>

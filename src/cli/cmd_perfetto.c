@@ -1,5 +1,5 @@
 /*
- * perfetto: a configuration, a running service, an output file (spec/cli.md 4).
+ * perfetto: a configuration, a running service, an output file (doc/design/commands.md).
  *
  * Messages keep their classic wording; the status of a refused configuration is 1 (0 would hide it
  * from scripts).

@@ -12,7 +12,7 @@
  * Errors:  HW_EINVAL, HW_ENOTFOUND (no such process), HW_EPERM (cannot be tracked; the text says
  *          why), HW_EBUSY (another recording has it), those of controller.h.
  * Threads: any, for one hw_internals.
- * Source:  spec/memory-infra.md 15.3 to 15.5; doc/design/memory-internals.md
+ * Source:  doc/design/memory-internals.md
  */
 #ifndef HW_CLI_INTERNALS_H
 #define HW_CLI_INTERNALS_H

@@ -4,7 +4,7 @@
  * Why:     `ui`, `serve` and `memory-internals` take the same, and --enable-heap-profiling is an
  *          older name for some of it.
  * Errors:  HW_EINVAL with a text for the user.
- * Source:  spec/memory-infra.md 15.4
+ * Source:  doc/formats/memory-infra.md, "Modes"
  */
 #ifndef HW_CLI_INTERNALS_OPTIONS_H
 #define HW_CLI_INTERNALS_OPTIONS_H

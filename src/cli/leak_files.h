@@ -6,7 +6,7 @@
  *          process_PID_HEAP.html (a flamegraph), index.json and index.html. None of them needs a
  *          network. Names from a trace never reach a path unescaped.
  * Errors:  HW_ESYS, HW_ENOMEM. What was written before a failure stays.
- * Source:  spec/memory-infra.md 15.2
+ * Source:  doc/formats/memory-infra.md, "Large callstacks"
  */
 #ifndef HW_CLI_LEAK_FILES_H
 #define HW_CLI_LEAK_FILES_H

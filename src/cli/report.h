@@ -2,9 +2,9 @@
  * report.h - the text report of one process: header, top sites, losses
  *
  * Why:     `heapwise report FILE` and the end of `heapwise record` print the same thing.
- * Shapes:  spec/ui.md 18.4. Unicode and colour only when asked for (a terminal); width in columns.
- *          Where nearly everything was freed by the end, or the program ended and had freed half,
- *          the table shows the peak and says so.
+ * Shapes:  doc/guide/reading-a-report.md. Unicode and colour only when asked for (a terminal);
+ *          width in columns. Where nearly everything was freed by the end, or the program ended
+ *          and had freed half, the table shows the peak and says so.
  * Errors:  HW_ENOMEM, HW_ESYS; what is lost or missing is part of the report, not an error.
  */
 #ifndef HW_CLI_REPORT_H

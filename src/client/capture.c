@@ -1,9 +1,9 @@
 /*
  * capture.c - one sampled allocation: its stack, its record, its place among the live samples
  *
- * Order (unwinding.md 4.6): the real call is done; claim a slot; write the stack if its id is new;
- * write the event; publish the slot; return to the program. So a free never names an unknown id,
- * and an id never stands in the ring before its frames.
+ * Order (doc/design/client.md): the real call is done; claim a slot; write the stack if its id is
+ * new; write the event; publish the slot; return to the program. So a free never names an unknown
+ * id, and an id never stands in the ring before its frames.
  */
 #include <dlfcn.h>
 #include <errno.h>

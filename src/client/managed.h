@@ -6,7 +6,7 @@
  * Shapes:  entries are leaf first. Frames that no one replaces stay what the walk found.
  * Owns:    nothing; one hw_mixed lies in each thread's slab.
  * Errors:  what does not fit into HW_MAX_FRAMES is cut at the root's end, and flagged as such.
- * Threads: one hw_mixed has one thread. Inside a visit; see style.md section 9.
+ * Threads: one hw_mixed has one thread. Inside a visit; see doc/architecture.md, "In the target".
  */
 #ifndef HW_CLIENT_MANAGED_H
 #define HW_CLIENT_MANAGED_H

@@ -6,7 +6,7 @@
  *          room they are counted, so that ends stay balanced.
  * Owns:    nothing; the program's marks live as long as its code.
  * Threads: struct hw_marks has one thread, and the signal handlers on it.
- * Source:  spec/memory-infra.md 9.4, 9.5, 10
+ * Source:  doc/design/client.md, "What the program says itself"
  */
 #ifndef HW_CLIENT_MARKS_H
 #define HW_CLIENT_MARKS_H

@@ -11,7 +11,7 @@
  *          allocations: the hooks' hot path knows nothing of it.
  * Limits:  of libc.malloc only. A block whose realloc failed is told as freed.
  * Threads: any.
- * Source:  spec/fleet.md 5; doc/design/client.md
+ * Source:  doc/design/client.md, "Probes"
  */
 #ifndef HW_CLIENT_PROBES_H
 #define HW_CLIENT_PROBES_H

@@ -1,7 +1,7 @@
 /*
  * visit.c - who is inside our code right now, and the per-thread memory for it
  *
- * Everything that a session owns may be unmapped only when nobody is inside (unwinding.md 4.7):
+ * Everything that a session owns may be unmapped only when nobody is inside (doc/design/client.md):
  *
  *      visitor                              the thread that ends a session
  *      busy = frame                         live.session = NULL

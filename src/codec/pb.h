@@ -6,7 +6,7 @@
  *          messages are views. Writer: nested messages by begin/end with a 4-byte length that is
  *          filled in later (non-minimal varints are legal in this format).
  * Errors:  HW_ETRUNCATED, HW_EFORMAT (bad tag, varint over 10 bytes, wire types 3, 4, 6, 7).
- * Source:  spec/trace-format.md 1
+ * Source:  protobuf.dev/programming-guides/encoding; doc/formats/trace.md
  */
 #ifndef HW_CODEC_PB_H
 #define HW_CODEC_PB_H

@@ -6,9 +6,9 @@
  * Shapes:  text → binary (hw_config_text_to_binary, over schema/), binary → struct hw_trace_config
  *          (hw_config_read), which the recorder uses. Field numbers come from proto/ only.
  * Owns:    all strings and arrays inside, freed by hw_trace_config_done.
- * Errors:  HW_EINVAL with the spec's message; warnings (a data source we do not have, `Too many
+ * Errors:  HW_EINVAL with Perfetto's message; warnings (a data source we do not have, `Too many
  *          heaps requested. Truncating.`) are collected in `warnings`, one line each.
- * Source:  spec/config.md
+ * Source:  doc/design/commands.md; fields: proto/config.proto
  */
 #ifndef HW_CONFIG_CONFIG_H
 #define HW_CONFIG_CONFIG_H
@@ -30,7 +30,7 @@ struct hw_heap_interval {
     uint64_t interval_bytes; /* 0 = excluded */
 };
 
-/* HeapprofdConfig after defaults and derivation (config.md 3). */
+/* HeapprofdConfig after defaults and derivation. */
 struct hw_heapprofd_config {
     HW_VEC(char *) process_cmdline;
     HW_VEC(uint64_t) pids;
@@ -110,12 +110,12 @@ int hw_text_to_message(const char *message, const char *name, struct hw_bytes te
 /* Binary TraceConfig → text in the form that perfetto -c - --txt reads. */
 int hw_config_binary_to_text(struct hw_bytes binary, struct hw_strbuf *out, struct hw_error *err);
 
-/* Checks everything that config.md refuses. */
+/* Checks what is refused (doc/design/commands.md). */
 int hw_config_read(struct hw_bytes binary, struct hw_trace_config *out, struct hw_error *err);
 void hw_trace_config_done(struct hw_trace_config *c);
 
 /* Process names: both sides cut at '@' and up to the last '/'; '*' makes a glob
- * (client-and-daemon.md 8). */
+ * (doc/design/commands.md). */
 bool hw_config_name_matches(const char *configured, const char *argv0);
 
 #endif

@@ -242,7 +242,7 @@ int hw_heapprofd_read(struct hw_bytes message, struct hw_heapprofd_raw *raw, str
     return rc < 0 ? hw_fail(err, rc, f.offset, "heapprofd_config is not a valid message") : HW_OK;
 }
 
-/* ---- derivation (config.md 3) ---- */
+/* ---- derivation ---- */
 
 static int add_heap(struct hw_heapprofd_config *h, struct hw_trace_config *c, const char *name,
                     uint64_t interval_bytes, struct hw_error *err)

@@ -1,5 +1,5 @@
 /*
- * Which processes a configured name means (client-and-daemon.md 8). Without '*' both sides are cut
+ * Which processes a configured name means (doc/design/commands.md). Without '*' both sides are cut
  * to the piece between the last '/' and the first '@'; with it the name is a glob over the whole
  * argv[0] when it begins with '/', else over what follows the last '/'.
  */

@@ -7,7 +7,7 @@
  *          word that a process has of itself ("browser", "renderer", "utility").
  * Owns:    what hw_memlog_parse made; hw_memlog_done frees it, also half-built.
  * Errors:  HW_EINVAL: a word that is no mode; HW_ELIMIT, HW_ENOMEM.
- * Source:  spec/memory-infra.md 15.4
+ * Source:  doc/formats/memory-infra.md, "Modes"
  */
 #ifndef HW_CONFIG_MEMLOG_H
 #define HW_CONFIG_MEMLOG_H

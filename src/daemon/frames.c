@@ -331,7 +331,7 @@ static int frame_at(struct hw_frames *f, uint64_t pc, bool exact, const struct h
     return rc;
 }
 
-/* Codes of the format (client-and-daemon.md 6) for why our walk ended. */
+/* Codes of the format (doc/formats/trace.md) for why our walk ended. */
 static const char *error_frame(uint32_t stop)
 {
     switch (stop) {

@@ -7,7 +7,7 @@
  * Owns:    the connection and the graph's file. pid is borrowed.
  * Errors:  HW_EUNSUPPORTED and others with the reason's sentence and code in err.
  * Threads: open and take wait for the JVM: up to seconds.
- * Source:  spec/java.md; doc/design/java.md
+ * Source:  doc/design/java.md
  */
 #ifndef HW_DAEMON_JAVA_DUMP_H
 #define HW_DAEMON_JAVA_DUMP_H

@@ -7,7 +7,7 @@
  *          is whole; then the graph writer can be committed.
  * Owns:    the graph writer. Names to ignore are borrowed.
  * Errors:  those of trace/graph_writer.h.
- * Source:  spec/java.md 3.3, 3.4; trace-format.md 8
+ * Source:  doc/design/java.md, "Names and kinds"; doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_DAEMON_JAVA_GRAPH_H
 #define HW_DAEMON_JAVA_GRAPH_H

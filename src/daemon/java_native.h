@@ -12,7 +12,7 @@
  *          What has run or was closed has no address any more, or a Cleaner that follows itself.
  * Owns:    its lists. classes and graph are borrowed.
  * Errors:  HW_ENOMEM.
- * Source:  spec/java.md 8
+ * Source:  doc/design/java.md, "Native sizes"
  */
 #ifndef HW_DAEMON_JAVA_NATIVE_H
 #define HW_DAEMON_JAVA_NATIVE_H

@@ -1,9 +1,9 @@
 /*
  * names.h - is this the process that is meant?
  *
- * Why:     a process is known by its first argument, as config.md has it, or by a name that it has
- *          given itself: children of a server that was forked once write over their arguments, or
- *          set the kernel's short name (PR_SET_NAME).
+ * Why:     a configuration names a process by its first argument. Children of a fork server give
+ *          themselves another name: they overwrite their arguments, or set the kernel's short name
+ *          (PR_SET_NAME).
  * Shapes:  cmdline: n bytes of /proc/PID/cmdline; comm: `Name:` of its status; exe: base name of
  *          its program. The short name counts only where it is no program's or script's: exec sets
  *          it, too.

@@ -14,7 +14,7 @@
  *          that lies elsewhere in truth: links that lead out of the roots give nothing then.
  * Owns:    the index and the texts; an offered descriptor is closed after the callback.
  * Errors:  HW_ENOMEM. What cannot be read is as if it were not there.
- * Source:  spec/symbolization.md 2
+ * Source:  doc/design/symbolization.md
  */
 #ifndef HW_ENRICH_BINARIES_H
 #define HW_ENRICH_BINARIES_H

@@ -7,7 +7,7 @@
  * Owns:    the file's text; answers live as long.
  * Errors:  HW_ENOTFOUND (no file for the build id), HW_EFORMAT with file and line in the
  *          text and the line as offset, HW_ESYS, HW_ELIMIT (2 GiB), HW_ENOMEM.
- * Source:  spec/symbolization.md 5
+ * Source:  doc/design/symbolization.md, "Formats of names"
  */
 #ifndef HW_ENRICH_BREAKPAD_H
 #define HW_ENRICH_BREAKPAD_H

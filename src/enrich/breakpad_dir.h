@@ -7,7 +7,7 @@
  *          are the id's first 16 bytes as a GUID.
  * Owns:    the index; an opened symbol file belongs to the caller.
  * Errors:  HW_ESYS (the directory cannot be read), HW_ENOMEM.
- * Source:  spec/memory-infra.md 15.1
+ * Source:  doc/formats/memory-infra.md, "Names"
  */
 #ifndef HW_ENRICH_BREAKPAD_DIR_H
 #define HW_ENRICH_BREAKPAD_DIR_H

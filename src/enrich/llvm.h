@@ -10,7 +10,7 @@
  *          limit (HW_ETIMEOUT) or something else than an answer (HW_EFORMAT): it is killed, and
  *          hw_llvm_is_broken from then on. Built without a JSON reader: HW_EUNSUPPORTED.
  * Threads: one owner at a time.
- * Source:  spec/symbolization.md 4
+ * Source:  doc/design/symbolization.md, "llvm-symbolizer"
  */
 #ifndef HW_ENRICH_LLVM_H
 #define HW_ENRICH_LLVM_H

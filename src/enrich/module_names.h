@@ -9,7 +9,7 @@
  *          is read.
  * Errors:  HW_ENOTFOUND with the reason as text; HW_ENOMEM, HW_ESYS.
  * Threads: one owner at a time.
- * Source:  spec/memory-infra.md 15.1
+ * Source:  doc/formats/memory-infra.md, "Names in place"
  */
 #ifndef HW_ENRICH_MODULE_NAMES_H
 #define HW_ENRICH_MODULE_NAMES_H

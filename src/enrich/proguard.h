@@ -8,7 +8,7 @@
  *          lines, of which the last in the file is the outermost.
  * Owns:    a copy of the file's text; all names are views of it.
  * Errors:  HW_EFORMAT with the line's number as offset, HW_ENOMEM.
- * Source:  spec/symbolization.md 7
+ * Source:  doc/design/symbolization.md, "Formats of names"
  */
 #ifndef HW_ENRICH_PROGUARD_H
 #define HW_ENRICH_PROGUARD_H

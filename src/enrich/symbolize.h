@@ -15,7 +15,7 @@
  *          table.
  * Errors:  HW_ENOMEM, HW_ELIMIT; what cannot be found is told to `missing` and counted.
  * Threads: one owner of the profile. Safe in a program with other threads.
- * Source:  spec/symbolization.md 1-6
+ * Source:  doc/design/symbolization.md
  */
 #ifndef HW_ENRICH_SYMBOLIZE_H
 #define HW_ENRICH_SYMBOLIZE_H

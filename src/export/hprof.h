@@ -7,7 +7,7 @@
  *          graph does not hold is written as zeros of the right length: contents of arrays and
  *          strings, primitive fields (as fields named "padding").
  * Errors:  HW_ELIMIT (the file would become larger than anybody's disk), HW_ENOMEM, HW_ESYS.
- * Source:  spec/java.md 5; doc/design/heap-graphs.md
+ * Source:  doc/design/heap-graphs.md
  */
 #ifndef HW_EXPORT_HPROF_H
 #define HW_EXPORT_HPROF_H

@@ -9,7 +9,7 @@
  *          are one dump of one heap, for any exporter.
  * Owns:    records.
  * Errors:  HW_ENOMEM.
- * Source:  spec/memory-infra.md 15.2
+ * Source:  doc/formats/memory-infra.md, "Large callstacks"
  */
 #ifndef HW_EXPORT_LARGE_STACKS_H
 #define HW_EXPORT_LARGE_STACKS_H

@@ -7,7 +7,7 @@
  * Units:   bytes, objects; both whole numbers.
  * Owns:    its maps.
  * Errors:  HW_ENOMEM.
- * Source:  spec/memory-infra.md 7, 8, 11
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_EXPORT_MEMORY_INFRA_HEAPS_H
 #define HW_EXPORT_MEMORY_INFRA_HEAPS_H

@@ -6,7 +6,7 @@
  *          memory_infra_regions.c where files were.
  * Units:   bytes; ts_ns as in the model.
  * Errors:  HW_ENOMEM.
- * Source:  spec/memory-infra.md 3-6
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_EXPORT_MEMORY_INFRA_PARTS_H
 #define HW_EXPORT_MEMORY_INFRA_PARTS_H

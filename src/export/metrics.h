@@ -9,7 +9,7 @@
  * Errors:  HW_ENOTFOUND (no such metric: the text names it and those there are), HW_ENOMEM. On
  *          error out is as it was.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/sql.md section 8
+ * Source:  proto/metrics.proto; doc/design/sql.md
  */
 #ifndef HW_EXPORT_METRICS_H
 #define HW_EXPORT_METRICS_H

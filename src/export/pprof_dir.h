@@ -6,7 +6,7 @@
  * file's name for every heap but libc.malloc. Names from the trace never reach a path unescaped.
  *          Existing files of these names are replaced; symbolic links are not followed.
  * Errors:  HW_ESYS. What was written before a failure stays.
- * Source:  spec/pprof.md 2 and 6, spec/cli.md 1
+ * Source:  doc/formats/pprof.md
  */
 #ifndef HW_EXPORT_PPROF_DIR_H
 #define HW_EXPORT_PPROF_DIR_H

@@ -16,7 +16,7 @@
  * Owns:    the profile.
  * Errors:  those of clickhouse.h; HW_ENOTFOUND: no rows; HW_EFORMAT: an answer of other types.
  * Cost:    two statements, and one for each 8,000 callstacks.
- * Source:  spec/fleet.md 4, spec/ui.md 19; doc/design/fleet-questions.md
+ * Source:  doc/design/fleet-questions.md
  */
 #ifndef HW_FLEET_ANSWER_H
 #define HW_FLEET_ANSWER_H

@@ -5,7 +5,7 @@
  *          Nothing comes from the environment by itself.
  * Owns:    its copies.
  * Errors:  HW_EINVAL (no '='), HW_ENOMEM, HW_ELIMIT (more than HW_LABELS_MAX).
- * Source:  spec/fleet.md 1
+ * Source:  doc/design/fleet.md, "What a dump becomes"
  */
 #ifndef HW_FLEET_LABELS_H
 #define HW_FLEET_LABELS_H

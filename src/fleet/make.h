@@ -2,7 +2,7 @@
  * make.h - a profile as entries for one kind of store
  *
  * Errors:  HW_ENOTFOUND (no heap profile), HW_EINVAL (no time), HW_ENOMEM, and what `take` returns.
- * Source:  spec/fleet.md 1, 3
+ * Source:  doc/design/fleet.md, "What a dump becomes"
  */
 #ifndef HW_FLEET_MAKE_H
 #define HW_FLEET_MAKE_H

@@ -3,11 +3,11 @@
  *
  * Shapes:  one pprof profile a dump of a heap, in the form that scrapers of Go programs know, as
  *          many to a request as fit into HW_POST_MAX_BYTES. What was asked for counts from the dump
- *          before, as these stores add profiles up. Each profile has the labels of spec/fleet.md 1
+ *          before, as these stores add profiles up. Each profile has the labels of labels.h
  *          and, where the store has a place for it, an id made of its content. OpenTelemetry's
  *          profiles are not pprof: otlp.c writes them, a dump to a request.
  * Errors:  those of dumps.h, and what `take` returns.
- * Source:  spec/fleet.md 1 to 3
+ * Source:  doc/design/fleet.md, "What a dump becomes"
  */
 #ifndef HW_FLEET_POSTS_H
 #define HW_FLEET_POSTS_H

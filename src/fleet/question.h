@@ -13,7 +13,7 @@
  * Errors:  HW_EINVAL with a text for the user, HW_ENOMEM.
  * Trust:   a value only ever stands between quotes, escaped (clickhouse.h); a name must be one
  *          (letters, digits, '_').
- * Source:  spec/fleet.md 1, 4; doc/design/fleet-questions.md
+ * Source:  doc/design/fleet-questions.md
  */
 #ifndef HW_FLEET_QUESTION_H
 #define HW_FLEET_QUESTION_H

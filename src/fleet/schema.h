@@ -7,7 +7,7 @@
  *          NAME_local, replicated on the machines of each shard, which the server's macros {shard}
  *          and {replica} tell apart.
  * Errors:  HW_EINVAL: a name that is no name.
- * Source:  spec/fleet.md 4; works from ClickHouse 18.16 on
+ * Source:  doc/design/fleet.md; works from ClickHouse 18.16 on
  */
 #ifndef HW_FLEET_SCHEMA_H
 #define HW_FLEET_SCHEMA_H

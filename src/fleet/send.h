@@ -10,7 +10,7 @@
  * Errors:  the reason of AGAIN and REFUSED, in err; < 0 only for what no other attempt changes
  *          (HW_ENOMEM, HW_EUNSUPPORTED, HW_EBUSY: *stop was set).
  * Threads: one owner at a time.
- * Source:  spec/fleet.md 3; doc/design/fleet.md
+ * Source:  doc/design/fleet.md, "Once, not at least once"
  */
 #ifndef HW_FLEET_SEND_H
 #define HW_FLEET_SEND_H

@@ -3,7 +3,7 @@
  *
  * Shapes:  a packet sequence is a session; what it counts stands in its PerfSampleDefaults.
  * Errors:  HW_ENOMEM, HW_ELIMIT; losses that the recorder notes are counted in the profile.
- * Source:  spec/trace-format.md 2; proto/perf.proto
+ * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
  */
 #ifndef HW_IMPORT_CPU_SAMPLES_H
 #define HW_IMPORT_CPU_SAMPLES_H

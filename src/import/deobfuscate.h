@@ -11,7 +11,7 @@
  *          a package is told by the path it was loaded from, else by the process; a map without
  *          package is for everything of heap graphs. The later packet wins.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be read is left out.
- * Source:  spec/symbolization.md 7, spec/trace-format.md 6, 8
+ * Source:  doc/formats/trace.md, "Symbols and name maps"
  */
 #ifndef HW_IMPORT_DEOBFUSCATE_H
 #define HW_IMPORT_DEOBFUSCATE_H

@@ -6,7 +6,7 @@
  * Shapes:  feed the packets in file order (all interned data and clock snapshots are known by
  *          then), then finish once.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile.
- * Source:  spec/trace-format.md 7
+ * Source:  doc/formats/trace.md, "Native dumps"
  */
 #ifndef HW_IMPORT_HEAP_DUMPS_H
 #define HW_IMPORT_HEAP_DUMPS_H

@@ -8,7 +8,7 @@
  *
  *          A Cleaner whose `next` is itself has run already. The lowest bit of a size is a mark.
  * Errors:  HW_ENOMEM.
- * Source:  spec/trace-format.md 8
+ * Source:  doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_IMPORT_HEAP_GRAPH_NATIVES_H
 #define HW_IMPORT_HEAP_GRAPH_NATIVES_H

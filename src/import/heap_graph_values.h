@@ -4,7 +4,7 @@
  * Shapes:  of bitmaps width, height and two ids, of applications the version: rows of the graph's
  *          primitives, as a dump with contents has them for every field.
  * Errors:  HW_ENOMEM.
- * Source:  spec/trace-format.md 8
+ * Source:  doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_IMPORT_HEAP_GRAPH_VALUES_H
 #define HW_IMPORT_HEAP_GRAPH_VALUES_H

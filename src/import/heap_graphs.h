@@ -6,7 +6,7 @@
  * Shapes:  feed the packets in file order, then finish once. State is kept per sequence and
  *          forgotten when a graph is complete.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile, by pid.
- * Source:  spec/trace-format.md 8, 10
+ * Source:  doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_IMPORT_HEAP_GRAPHS_H
 #define HW_IMPORT_HEAP_GRAPHS_H

@@ -6,7 +6,7 @@
  *          A sample's row is the difference to them.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile.
  * Cost:    some 300 instructions for a sample as writers make them.
- * Source:  spec/trace-format.md 7
+ * Source:  doc/formats/trace.md, "Native dumps"
  */
 #ifndef HW_IMPORT_HEAP_SAMPLES_H
 #define HW_IMPORT_HEAP_SAMPLES_H

@@ -9,7 +9,7 @@
  *          as long as ids have 8 bytes; Android's are in the file.
  * Owns:    its tables; names are the profile's strings.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
- * Source:  spec/java.md 3.3, 5
+ * Source:  doc/design/heap-graphs.md, ".hprof files"
  */
 #ifndef HW_IMPORT_HPROF_CLASSES_H
 #define HW_IMPORT_HPROF_CLASSES_H

@@ -12,7 +12,7 @@
  *          where a record inside goes on beyond them.
  * Owns:    nothing: views into the file.
  * Errors:  none; damage ends a segment and is counted.
- * Source:  spec/java.md 5
+ * Source:  doc/design/heap-graphs.md, ".hprof files"
  */
 #ifndef HW_IMPORT_HPROF_FILE_H
 #define HW_IMPORT_HPROF_FILE_H

@@ -8,7 +8,7 @@
  *          itself (the format's first form) have generation 0 and are looked at first.
  * Owns:    copies of the entries; rows go into the profile given.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be resolved is counted in the profile's statistics.
- * Source:  spec/trace-format.md 3, 6
+ * Source:  doc/formats/trace.md, "Sequences and interning"
  */
 #ifndef HW_IMPORT_INTERNED_H
 #define HW_IMPORT_INTERNED_H

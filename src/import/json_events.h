@@ -10,7 +10,7 @@
  * Owns:    the texts, until the next call.
  * Errors:  what the source says, HW_ENOMEM, HW_ELIMIT (an event above 1 GiB), HW_EFORMAT (no list
  *          of events).
- * Source:  spec/memory-infra.md 2
+ * Source:  doc/formats/memory-infra.md, "The format"
  */
 #ifndef HW_IMPORT_JSON_EVENTS_H
 #define HW_IMPORT_JSON_EVENTS_H

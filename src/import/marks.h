@@ -4,7 +4,7 @@
  * Why:     a mark is an event of the public format (trace/process_writer.h), so other readers show
  *          it; of all the events a trace may have, only these are ours to show.
  * Errors:  HW_ENOMEM; an event that is none, or has no name, is passed over.
- * Source:  spec/trace-format.md, TrackEvent
+ * Source:  doc/formats/trace.md, "Track events"
  */
 #ifndef HW_IMPORT_MARKS_H
 #define HW_IMPORT_MARKS_H

@@ -14,7 +14,7 @@
  * Errors:  HW_EFORMAT with the position (no JSON trace, both versions in one file, an unknown
  *          version, ids that are no numbers), HW_ENOMEM, HW_ELIMIT, HW_ESYS of the sink. Damaged
  *          events are copied.
- * Source:  spec/memory-infra.md 15.1
+ * Source:  doc/formats/memory-infra.md, "Names in place"
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_NAMES_H
 #define HW_IMPORT_MEMORY_INFRA_NAMES_H

@@ -9,7 +9,7 @@
  *          event is small and is made into objects by jansson.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is left out and told by
  *          hw_infra_bad with the position of its event; the rest is read.
- * Source:  spec/memory-infra.md 2-8
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_PARTS_H
 #define HW_IMPORT_MEMORY_INFRA_PARTS_H

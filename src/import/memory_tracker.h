@@ -4,7 +4,7 @@
  * Shapes:  packets of one time stamp are one snapshot; hw_memory_dumps_finish follows when all are
  *          in.
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile.
- * Source:  spec/trace-format.md 12
+ * Source:  doc/formats/trace.md, "Memory dumps"
  */
 #ifndef HW_IMPORT_MEMORY_TRACKER_H
 #define HW_IMPORT_MEMORY_TRACKER_H

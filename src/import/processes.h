@@ -2,7 +2,7 @@
  * processes.h - packets about whole processes → processes, counters, memory maps of the model
  *
  * Errors:  HW_ENOMEM; damage is counted in the profile.
- * Source:  spec/trace-format.md 9, 10; proto/heapwise.proto
+ * Source:  doc/formats/trace.md, "Processes, counters, mappings of memory"
  */
 #ifndef HW_IMPORT_PROCESSES_H
 #define HW_IMPORT_PROCESSES_H

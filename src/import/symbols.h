@@ -7,7 +7,7 @@
  *          The later packet wins. (DeobfuscationMapping: deobfuscate.h.)
  * Owns:    an index of the frames there were at init; names go into the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile's statistics.
- * Source:  spec/trace-format.md 6, spec/symbolization.md 6
+ * Source:  doc/formats/trace.md, "Symbols and name maps"
  */
 #ifndef HW_IMPORT_SYMBOLS_H
 #define HW_IMPORT_SYMBOLS_H

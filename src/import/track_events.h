@@ -6,7 +6,7 @@
  *          slices; instants of the category of marks are marks; counters, flows and other instants
  *          are passed over.
  * Errors:  HW_ENOMEM, HW_ELIMIT. An event whose track nobody described goes to one without a name.
- * Source:  spec/trace-format.md 11
+ * Source:  doc/formats/trace.md, "Track events"
  */
 #ifndef HW_IMPORT_TRACK_EVENTS_H
 #define HW_IMPORT_TRACK_EVENTS_H

@@ -7,7 +7,7 @@
  * Shapes:  hw_jvm_look is read only. Commands are one connection each.
  * Errors:  enum hw_java_reason, > 0; err holds its sentence with what is known more. 0 = good.
  * Threads: any; a JVM serves one at a time.
- * Source:  spec/java.md 2; OpenJDK's attach listener
+ * Source:  doc/design/java.md; OpenJDK's attachListener_posix.cpp
  */
 #ifndef HW_JAVA_ATTACH_H
 #define HW_JAVA_ATTACH_H

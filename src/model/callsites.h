@@ -11,7 +11,7 @@
  * Errors:  HW_ENOMEM, HW_ELIMIT (no ids left), HW_EINVAL (empty or too deep). On error the tables
  *          are as they were.
  * Threads: one owner at a time; any number of readers once frozen.
- * Source:  stack_profile_mapping, stack_profile_frame, stack_profile_callsite of spec/sql.md
+ * Source:  tables stack_profile_mapping, _frame, _callsite: doc/design/sql.md
  */
 #ifndef HW_MODEL_CALLSITES_H
 #define HW_MODEL_CALLSITES_H

@@ -7,7 +7,7 @@
  *          stand in the order of their times once the profile is frozen.
  * Owns:    its rows; strings and callstacks belong to the profile.
  * Errors:  HW_ENOMEM.
- * Source:  spec/trace-format.md 2; proto/perf.proto
+ * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
  */
 #ifndef HW_MODEL_CPU_SAMPLES_H
 #define HW_MODEL_CPU_SAMPLES_H

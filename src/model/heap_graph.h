@@ -10,7 +10,7 @@
  * Units:   sizes in bytes.
  * Owns:    its arrays; strings are the profile's.
  * Threads: filled by one owner, then read by any number.
- * Source:  spec/sql.md section 3, spec/trace-format.md section 8
+ * Source:  doc/formats/trace.md, "Heap graphs"; doc/design/sql.md
  */
 #ifndef HW_MODEL_HEAP_GRAPH_H
 #define HW_MODEL_HEAP_GRAPH_H

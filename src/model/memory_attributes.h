@@ -6,7 +6,7 @@
  *          those numbers of its children that it lacks. MAX_TAKEN of them at most, so that a file
  *          does not grow by its owners times its attributes.
  * Errors:  HW_ENOMEM.
- * Source:  spec/memory-infra.md 6.1
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_MODEL_MEMORY_ATTRIBUTES_H
 #define HW_MODEL_MEMORY_ATTRIBUTES_H

@@ -10,7 +10,7 @@
  * Owns:    its rows; strings and args belong to the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an id twice). What is inconsistent (a node twice, an
  *          edge to nowhere, rings of owners) is left out and counted in n_bad.
- * Source:  spec/trace-format.md 12, spec/memory-infra.md 6.1
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_MODEL_MEMORY_DUMP_H
 #define HW_MODEL_MEMORY_DUMP_H

@@ -1,7 +1,7 @@
 /*
  * memory_sizes.h - sizes and effective sizes of memory-infra nodes, once all nodes are there
  *
- * Source: spec/trace-format.md 12
+ * Source: doc/formats/memory-infra.md
  */
 #ifndef HW_MODEL_MEMORY_SIZES_H
 #define HW_MODEL_MEMORY_SIZES_H

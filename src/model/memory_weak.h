@@ -7,7 +7,7 @@
  *          several processes is weak when all of them say so.
  * Errors:  HW_ENOMEM.
  * Threads: one owner at a time.
- * Source:  spec/memory-infra.md 6
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_MODEL_MEMORY_WEAK_H
 #define HW_MODEL_MEMORY_WEAK_H

@@ -9,7 +9,7 @@
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
  * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
- * Source:  spec/sql.md, spec/trace-format.md
+ * Source:  doc/design/sql.md, doc/formats/trace.md
  */
 #ifndef HW_MODEL_PROFILE_H
 #define HW_MODEL_PROFILE_H
@@ -33,7 +33,7 @@ struct hw_progress;
 
 struct hw_process {
     int64_t pid;
-    hw_str_id name;    /* shown name: cmdline[0] as the spec cuts it; 0 = unknown */
+    hw_str_id name;    /* shown name: cmdline[0], cut at a space if alone; 0 = unknown */
     hw_str_id cmdline; /* joined by spaces */
     hw_str_id labels;  /* Chrome's, separated by commas; 0 = none */
     int64_t uid;       /* -1 = unknown */

@@ -10,7 +10,7 @@
  * Units:   ns of the trace's clock; dur_ns -1 = it did not end.
  * Owns:    its rows; strings belong to the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^32 of them).
- * Source:  spec/trace-format.md 11
+ * Source:  doc/formats/trace.md, "Track events"
  */
 #ifndef HW_MODEL_SLICES_H
 #define HW_MODEL_SLICES_H

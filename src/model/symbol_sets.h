@@ -8,7 +8,7 @@
  *          the one before. A line number without a file is not kept.
  * Owns:    its tables; strings belong to the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an empty set). On error the tables are as they were.
- * Source:  spec/trace-format.md 6, stack_profile_symbol of spec/sql.md
+ * Source:  doc/formats/trace.md, "Symbols and name maps"
  */
 #ifndef HW_MODEL_SYMBOL_SETS_H
 #define HW_MODEL_SYMBOL_SETS_H

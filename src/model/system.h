@@ -2,7 +2,7 @@
  * system.h - what a trace says beside heaps: threads, installed packages, marks
  *
  * Owns:    its rows; strings belong to the profile.
- * Source:  spec/sql.md 2, 5; spec/trace-format.md 10
+ * Source:  doc/design/sql.md; doc/formats/trace.md
  */
 #ifndef HW_MODEL_SYSTEM_H
 #define HW_MODEL_SYSTEM_H

@@ -8,7 +8,7 @@
  *              1 move    pid tid u32, vma from to size index u64
  *              2 lines   address n u64, n times { address u64, line discriminator u32, file NUL };
  *                        stands in front of the load with that address; file "\xff" = as before
- *              3 close · 4 unwinding info (left out: see doc/design/managed-frames.md)
+ *              3 close · 4 unwinding info (left out: see doc/design/generated-code.md)
  *          The file grows while it is read; times are CLOCK_MONOTONIC unless flag 1 says the
  *          processor's.
  * Errors:  HW_EFORMAT: not one, or what follows cannot be found; HW_ENOMEM, HW_ELIMIT. A record

@@ -17,7 +17,7 @@
  *          site without an Origin is refused, too. HTTPS is TLS 1.2 and 1.3 with forward secrecy.
  * Shares:  of one client's requests 16 are worked on at once, and it may hold half of the
  *          connections. All bodies together are at most 512 MiB in memory.
- * Source:  spec/ui.md 15, spec/cli.md 3; doc/design/server.md
+ * Source:  doc/design/server.md
  */
 #ifndef HW_SERVER_HTTP_H
 #define HW_SERVER_HTTP_H

@@ -13,7 +13,7 @@
  *          demangler have locks. new and free: one owner, no handler running.
  * Trust:   names in traces are anybody's; they leave as JSON or length-prefixed bytes, never as
  *          markup. SQL is that of sql/ (no files), with limits.
- * Source:  spec/ui.md 15; doc/design/pages.md
+ * Source:  doc/design/pages.md
  */
 #ifndef HW_SERVER_PAGES_H
 #define HW_SERVER_PAGES_H

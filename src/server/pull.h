@@ -7,7 +7,7 @@
  *          recorded.
  * Errors:  400 what the asker did wrong, 404 nobody records that process, 500 otherwise; a text.
  * Threads: a request has a look of its own; seconds= keeps its connection for that time.
- * Source:  spec/fleet.md 2
+ * Source:  doc/formats/pprof.md, "Pull"
  */
 #ifndef HW_SERVER_PULL_H
 #define HW_SERVER_PULL_H

@@ -8,7 +8,7 @@
  *          one result, joined, are one QueryResult too.
  *          Of a script only the last statement's rows are sent, as front ends expect.
  * Errors:  what emit gives ends the query.
- * Source:  spec/cli.md 3; proto/rpc.proto
+ * Source:  doc/design/server.md, "The RPC"; proto/rpc.proto
  */
 #ifndef HW_SERVER_QUERY_RESULT_H
 #define HW_SERVER_QUERY_RESULT_H

@@ -11,7 +11,7 @@
  * Errors:  bytes gives HW_EFORMAT, HW_ELIMIT after the message with the reason (fatal_error) was
  *          written, and what write gives. After an error the pipe is to be closed.
  * Threads: one owner at a time; several pipes on one server may run at once.
- * Source:  spec/cli.md 3; proto/rpc.proto
+ * Source:  doc/design/server.md, "The RPC"; proto/rpc.proto
  */
 #ifndef HW_SERVER_RPC_H
 #define HW_SERVER_RPC_H

@@ -4,7 +4,7 @@
  * Shapes:  rows for the table of hw_http: /status, /parse, /query … each with the message that
  *          belongs to it as body and answer; /websocket and /rpc carry the byte pipe of rpc.h, one
  *          pipe for each connection. ctx of the server is a struct hw_rpc_server.
- * Source:  spec/cli.md 3
+ * Source:  doc/design/server.md, "The RPC"
  */
 #ifndef HW_SERVER_RPC_ROUTES_H
 #define HW_SERVER_RPC_ROUTES_H

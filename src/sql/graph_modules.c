@@ -138,7 +138,7 @@ const char hw_module_bitmap[] =
     "  _android_bitmap_storage_type_name(source_id % 10000000 / 1000000) AS source_storage_type,"
     "  source_upid, p.name AS source_process_name, self_size, native_size, reachable"
     " FROM senders s LEFT JOIN process p ON p.upid = s.source_upid;"
-    /* the spec's name of it */
+    /* its public name */
     "CREATE PERFETTO VIEW heap_graph_bitmaps AS SELECT * FROM android_heap_graph_bitmaps;";
 
 const char hw_module_graph_dominators[] =

@@ -14,7 +14,7 @@
  * Trust:   scripts are not trusted: an authorizer refuses ATTACH, VACUUM, extensions, triggers,
  *          writing pragmas. No statement reaches a file; hw_sql_export does, by its caller's path.
  * Threads: one owner at a time, except hw_sql_interrupt.
- * Source:  spec/sql.md; doc/design/sql.md
+ * Source:  doc/design/sql.md
  */
 #ifndef HW_SQL_SQL_H
 #define HW_SQL_SQL_H

@@ -6,7 +6,7 @@
  *          not after the time stamp (the earliest for older ones), over several clocks if need be.
  * Errors:  hw_clocks_convert tells why there is no way as a positive enum hw_clock_failure.
  * Threads: one owner at a time.
- * Source:  spec/trace-format.md 4
+ * Source:  doc/formats/trace.md, "Clocks"
  */
 #ifndef HW_TRACE_CLOCKS_H
 #define HW_TRACE_CLOCKS_H

@@ -9,7 +9,7 @@
  *          field, 0 for null. commit writes all with one timestamp.
  * Owns:    the file, names.
  * Errors:  HW_ENOMEM, HW_ESYS (no room for the file); those of trace/writer.h from commit.
- * Source:  spec/trace-format.md 8
+ * Source:  doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_TRACE_GRAPH_WRITER_H
 #define HW_TRACE_GRAPH_WRITER_H

@@ -8,7 +8,7 @@
  * Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out.
  * Owns:    nothing; strings and arrays are borrowed for the call.
  * Errors:  those of trace/writer.h.
- * Source:  spec/trace-format.md 5, 9, 10; MallocInfo: proto/heapwise.proto
+ * Source:  doc/formats/trace.md; MallocInfo: proto/heapwise.proto
  */
 #ifndef HW_TRACE_PROCESS_WRITER_H
 #define HW_TRACE_PROCESS_WRITER_H

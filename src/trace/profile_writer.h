@@ -6,7 +6,7 @@
  * Shapes:  begin → any number of samples → end, per (process, heap). Callsites belong to a
  *          hw_callsites of that process; interned ids are kept per hw_profile_source.
  * Errors:  those of trace/writer.h.
- * Source:  spec/trace-format.md 7
+ * Source:  doc/formats/trace.md, "Native dumps"
  */
 #ifndef HW_TRACE_PROFILE_WRITER_H
 #define HW_TRACE_PROFILE_WRITER_H

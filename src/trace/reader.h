@@ -11,7 +11,7 @@
  *          whose fields break the wire format; bytes between packets, up to the next place where a
  *          packet surely starts; a compressed packet behind its last readable byte.
  * Threads: one owner at a time.
- * Source:  spec/trace-format.md 1, 2, 3
+ * Source:  doc/formats/trace.md
  */
 #ifndef HW_TRACE_READER_H
 #define HW_TRACE_READER_H

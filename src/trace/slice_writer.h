@@ -6,7 +6,7 @@
  *          described before its first event.
  * Owns:    its table of names; the writer is borrowed.
  * Errors:  those of trace/writer.h.
- * Source:  spec/trace-format.md 3, 11
+ * Source:  doc/formats/trace.md, "Track events"
  */
 #ifndef HW_TRACE_SLICE_WRITER_H
 #define HW_TRACE_SLICE_WRITER_H

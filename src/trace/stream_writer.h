@@ -6,7 +6,7 @@
  * Shapes:  one packet for a run of allocations, one for a run of frees, in the order given; the
  *          parallel arrays of the format.
  * Errors:  those of trace/writer.h.
- * Source:  spec/trace-format.md 7, "Streaming mode"
+ * Source:  doc/formats/trace.md, "Native dumps"
  */
 #ifndef HW_TRACE_STREAM_WRITER_H
 #define HW_TRACE_STREAM_WRITER_H

@@ -9,7 +9,7 @@
  *          write the file is truncated back to the last whole packet where possible, and later
  *          writes fail at once.
  * Threads: one owner at a time.
- * Source:  spec/trace-format.md 1, 2, 4, 5
+ * Source:  doc/formats/trace.md
  */
 #ifndef HW_TRACE_WRITER_H
 #define HW_TRACE_WRITER_H

@@ -16,7 +16,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(counters × lines + smaps + points).
  * Threads: pure; the profile must be frozen.
- * Source:  spec/ui.md 6.5; doc/design/accounting.md
+ * Source:  doc/design/accounting.md
  */
 #ifndef HW_VIEWS_ACCOUNTING_H
 #define HW_VIEWS_ACCOUNTING_H

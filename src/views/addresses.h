@@ -11,7 +11,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + sum of depths).
  * Threads: pure; the profile must be frozen.
- * Source:  spec/ui.md 11
+ * Source:  doc/design/pages.md
  */
 #ifndef HW_VIEWS_ADDRESSES_H
 #define HW_VIEWS_ADDRESSES_H

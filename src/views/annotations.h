@@ -5,7 +5,7 @@
  *          frames are common to all such stacks; the first frame behind a JNI trampoline is the
  *          native method.
  * Threads: pure.
- * Source:  spec/sql.md 7, spec/pprof.md 3
+ * Source:  doc/formats/pprof.md, "Managed frames"
  */
 #ifndef HW_VIEWS_ANNOTATIONS_H
 #define HW_VIEWS_ANNOTATIONS_H

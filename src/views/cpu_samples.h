@@ -5,7 +5,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(samples + callsites).
  * Threads: pure; the profile must be frozen.
- * Source:  spec/sql.md 4, spec/pprof.md 5
+ * Source:  doc/design/sql.md, "CPU samples"
  */
 #ifndef HW_VIEWS_CPU_SAMPLES_H
 #define HW_VIEWS_CPU_SAMPLES_H

@@ -17,7 +17,7 @@
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Cost:    two trees, then O(nodes).
  * Threads: pure but for the namers.
- * Source:  spec/ui.md 6.2; doc/design/views.md
+ * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_DIFF_H
 #define HW_VIEWS_DIFF_H

@@ -11,7 +11,7 @@
  * Cost:    O(references × log) by Lengauer and Tarjan with path compression; no recursion. Another
  *          24 bytes an object and 4 a reference while building.
  * Threads: pure.
- * Source:  spec/sql.md section 7
+ * Source:  doc/design/heap-graphs.md
  */
 #ifndef HW_VIEWS_DOMINATORS_H
 #define HW_VIEWS_DOMINATORS_H

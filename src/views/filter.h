@@ -15,7 +15,7 @@
  * Cost:    each filter is matched once a function, not once a frame. Some expressions are slow on
  *          long names: an expression looks at a name's first 8 KiB, all of them at no more names
  *          when HW_FILTER_MAX_NS of processor time are over.
- * Source:  spec/ui.md 4.3
+ * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_FILTER_H
 #define HW_VIEWS_FILTER_H

@@ -8,7 +8,7 @@
  *          and all that was dumped at a time. So they never overlap.
  * Errors:  HW_ENOMEM.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/memory-infra.md 3
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_VIEWS_GLOBAL_DUMPS_H
 #define HW_VIEWS_GLOBAL_DUMPS_H

@@ -7,7 +7,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects).
  * Threads: pure.
- * Source:  spec/sql.md sections 7 and 8
+ * Source:  doc/design/sql.md
  */
 #ifndef HW_VIEWS_HEAP_CLASSES_H
 #define HW_VIEWS_HEAP_CLASSES_H

@@ -15,7 +15,7 @@
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Cost:    O(rows × depth) to add, O(rows below a place) to ask.
  * Threads: one owner until finish, then only read.
- * Source:  spec/memory-infra.md 11-13
+ * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_VIEWS_HEAP_DETAILS_H
 #define HW_VIEWS_HEAP_DETAILS_H

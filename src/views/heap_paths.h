@@ -10,7 +10,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects + references).
  * Threads: pure.
- * Source:  spec/sql.md section 4
+ * Source:  doc/design/heap-graphs.md
  */
 #ifndef HW_VIEWS_HEAP_PATHS_H
 #define HW_VIEWS_HEAP_PATHS_H

@@ -12,7 +12,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects), 12 bytes each while building.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/sql.md sections 4 and 7
+ * Source:  doc/design/heap-graphs.md
  */
 #ifndef HW_VIEWS_HEAP_TREE_H
 #define HW_VIEWS_HEAP_TREE_H

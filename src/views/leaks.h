@@ -15,7 +15,7 @@
  * Owns:    everything in struct hw_leaks.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Cost:    one tree, one pass over the process's rows, O(sites × moments²) of at most 128 moments.
- * Source:  spec/ui.md 6.1; doc/design/views.md
+ * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_LEAKS_H
 #define HW_VIEWS_LEAKS_H

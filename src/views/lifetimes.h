@@ -16,7 +16,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the process's rows, O(callstacks seen) for each of at most 256 dumps.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/ui.md 6.4; doc/design/views.md
+ * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_LIFETIMES_H
 #define HW_VIEWS_LIFETIMES_H

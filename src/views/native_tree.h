@@ -9,7 +9,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    O(rows up to ts + callsites).
  * Threads: pure; the profile must be frozen.
- * Source:  spec/sql.md section 4
+ * Source:  doc/design/sql.md, "experimental_flamegraph"
  */
 #ifndef HW_VIEWS_NATIVE_TREE_H
 #define HW_VIEWS_NATIVE_TREE_H

@@ -10,7 +10,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the series's rows; 8 bytes a callsite meanwhile.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/ui.md 3.1
+ * Source:  doc/design/pages.md, "Endpoints"
  */
 #ifndef HW_VIEWS_RETAINED_H
 #define HW_VIEWS_RETAINED_H

@@ -14,7 +14,7 @@
  *          since a copy of the sum (hw_sum_keep_marks); 30 ns a callstack; the nodes that are
  *          shown and their children.
  * Threads: one owner at a time; the profile must be frozen.
- * Source:  spec/ui.md 3.2; doc/design/views.md
+ * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_SCRUB_H
 #define HW_VIEWS_SCRUB_H

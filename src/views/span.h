@@ -8,7 +8,7 @@
  * Errors:  HW_ENOMEM.
  * Cost:    one or two passes over the process's rows.
  * Threads: pure; the profile must be frozen.
- * Source:  spec/ui.md 3.2
+ * Source:  doc/design/pages.md, "Endpoints"
  */
 #ifndef HW_VIEWS_SPAN_H
 #define HW_VIEWS_SPAN_H

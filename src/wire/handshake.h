@@ -9,7 +9,7 @@
  *          page, ring, tables (only the control page when status is WAIT). The recorder takes pid
  *          and uid from SO_PEERCRED, never from the hello; the client accepts only a peer with uid
  *          0 or its own.
- * Source:  architecture.md section 6; client-and-daemon.md sections 5, 9
+ * Source:  doc/architecture.md, sections 6 and 7; doc/design/client.md
  */
 #ifndef HW_WIRE_HANDSHAKE_H
 #define HW_WIRE_HANDSHAKE_H

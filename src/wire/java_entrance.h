@@ -12,7 +12,7 @@
  *          from then on (java/lobby.h). Once a process.
  * Owns:    struct hw_java_entrance is the client's, and stays: neither library is ever unloaded.
  * Threads: HW_JAVA_ENTER is given a thread of its own. What it is called with is filled before.
- * Source:  spec/java.md 1.2a
+ * Source:  doc/design/java.md
  */
 #ifndef HW_WIRE_JAVA_ENTRANCE_H
 #define HW_WIRE_JAVA_ENTRANCE_H

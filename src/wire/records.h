@@ -14,7 +14,7 @@
  *          The position makes bytes left from an earlier lap invalid; the mark in the top byte
  *          keeps addresses, sizes and sample ids from looking like a head.
  * Units:   bytes; times are CLOCK_MONOTONIC_COARSE ns; addresses are the target's.
- * Source:  spec/unwinding.md 4.5.
+ * Source:  doc/design/ring.md
  */
 #ifndef HW_WIRE_RECORDS_H
 #define HW_WIRE_RECORDS_H

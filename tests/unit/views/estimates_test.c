@@ -29,7 +29,7 @@ static int64_t draw(void)
     return (int64_t)floor(log(uniform()) / log1p(-1.0 / INTERVAL)) + 1;
 }
 
-/* The rule of spec/client-and-daemon.md 1: size it stands for, 0 = not sampled. */
+/* The rule of doc/design/estimates.md: size it stands for, 0 = not sampled. */
 static int64_t sample(int64_t *countdown, int64_t size)
 {
     if (size >= INTERVAL)

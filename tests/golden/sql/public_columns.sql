@@ -1,5 +1,5 @@
 -- trace: ../trace/profile.txt
--- every table and column that spec/sql.md names, in its order; a missing one is an error
+-- every public table and column (doc/design/sql.md); a missing one is an error
 select id, build_id, exact_offset, start_offset, start, end, load_bias, name from stack_profile_mapping limit 0;
 select id, name, mapping, rel_pc, symbol_set_id, deobfuscated_name, type from stack_profile_frame limit 0;
 select id, depth, parent_id, frame_id from stack_profile_callsite limit 0;
@@ -47,7 +47,7 @@ select id, upid, heap_name, ts, dur, retained, allocated, delta from _android_he
 include perfetto module android.memory.heap_profile.callstacks;
 include perfetto module stacks.symbolization_candidates;
 select frame_id, name, module, elf_build_id, breakpad_build_id, rel_pc from _stacks_symbolization_candidates limit 0;
--- modules of its section 7: each object by the names of its columns where the spec gives them
+-- modules: each object by the names of its public columns
 include perfetto module android.memory.heap_profile.callstacks;
 select * from _android_heap_profile_callstacks_for_allocations!((select callsite_id, size from heap_profile_allocation)) limit 0;
 include perfetto module android.memory.heap_graph.class_summary_tree;
