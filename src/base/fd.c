@@ -101,7 +101,7 @@ int hw_fd_check_owner(int dirfd, const char *path, struct hw_error *err)
         return hw_fail_sys(err, "cannot look at '%s'", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return hw_fail(err, HW_EPERM, 0,
-                       "'%s' belongs to user %u, who could lead files elsewhere: chown it", path,
+                       "'%s' belongs to user %u, who could redirect files: chown it", path,
                        st.st_uid);
     if ((st.st_mode & S_IWGRP) && st.st_gid != getegid() && st.st_gid != 0)
         return hw_fail(err, HW_EPERM, 0, "group %u may write into '%s': chmod g-w it", st.st_gid,

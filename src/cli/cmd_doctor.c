@@ -202,7 +202,7 @@ static void check_libc(struct report *r)
 static void check_starting(struct report *r)
 {
     int fd = hw_starts_listen(/* execs = */ true);
-    const char *hears = fd >= 0 ? "the process connector tells of them" : "they are found in /proc";
+    const char *hears = fd >= 0 ? "the process connector reports them" : "they are found in /proc";
     if (fd >= 0)
         (void)close(fd); /* nothing was taken from it */
     if (hw_starts_can_hold())
@@ -219,7 +219,7 @@ static void check_allocator(struct report *r)
 {
     const char *preload = getenv("LD_PRELOAD");
     say(r, "allocator", GOOD, "glibc %s%s%s", gnu_get_libc_version(),
-        preload && preload[0] ? "; LD_PRELOAD is kept behind ours: " : "", preload ? preload : "");
+        preload && preload[0] ? "; LD_PRELOAD is kept after ours: " : "", preload ? preload : "");
 }
 
 static void check_idle(struct report *r)

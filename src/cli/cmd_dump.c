@@ -82,7 +82,7 @@ static int tell(struct hw_cli *cli, const struct hw_recorders *all, const bool *
         printf("dumps of %u process%s written\n", d->n - d->n_missing,
                d->n - d->n_missing == 1 ? "" : "es");
     if (d->n_missing) {
-        hw_cli_error(cli, NULL, "%u dump%s not in the file yet; the recorder goes on writing",
+        hw_cli_error(cli, NULL, "%u dump%s not in the file yet; the recorder is still writing",
                      d->n_missing, d->n_missing == 1 ? " is" : "s are");
         return HW_EXIT_INCOMPLETE;
     }

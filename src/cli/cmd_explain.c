@@ -46,7 +46,7 @@ const char *hw_explain_page(const char *code)
 
 static int list_codes(void)
 {
-    printf("Codes in brackets behind messages. heapwise explain CODE tells what to do.\n\n");
+    printf("Codes in brackets after messages. `heapwise explain CODE` says what to do.\n\n");
     for (size_t i = 0; i < HW_ARRAY_LEN(explained); i++) {
         printf("%-*s", COLUMN, explained[i].code);
         hw_print_folded(stdout, explained[i].meaning, COLUMN, COLUMN, WIDTH);

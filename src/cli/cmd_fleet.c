@@ -85,7 +85,7 @@ static const struct verb *pick_verb(const struct hw_cli *cli)
             continue;
         if (o->n_args - 1 <= verbs[i].max_args)
             return &verbs[i];
-        hw_cli_error(cli, NULL, "too many words behind '%s'", verbs[i].name);
+        hw_cli_error(cli, NULL, "too many arguments after '%s'", verbs[i].name);
         return NULL;
     }
     if (o->n_args == 0) {

@@ -142,7 +142,7 @@ static void warn_unreached(struct hw_cli *cli)
     if (given && !usual && !(named && strcmp(named, given) == 0))
         hw_log(WARN,
                "programs look for a recorder at " HW_SOCKET_OF_SERVICE " and " HW_SOCKET_OF_USER
-               "; those meant for this one must be started with PERFETTO_PRODUCER_SOCK_NAME=%s",
+               "; programs for this one must be started with PERFETTO_PRODUCER_SOCK_NAME=%s",
                given);
     if (strcmp(path, HW_SOCKET_OF_USER) == 0 && somebody_listens(HW_SOCKET_OF_SERVICE))
         hw_log(WARN, "programs ask the service at " HW_SOCKET_OF_SERVICE

@@ -161,7 +161,7 @@ static void tell(const struct job *j, const struct hw_java_dump_figures *f)
     struct hw_strbuf steps = {0};
     if (hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
         return;
-    fprintf(stderr, "%s objects, %s; the JVM stood still for %s at most, the walk took %s\n",
+    fprintf(stderr, "%s objects, %s; the JVM was paused for %s at most, the walk took %s\n",
             hw_fmt_count(objects, (double)f->sums.objects),
             hw_fmt_bytes(bytes, (double)f->sums.bytes), hw_fmt_duration(stop, (int64_t)f->call_ns),
             hw_fmt_duration(walk, (int64_t)f->walk_ns));

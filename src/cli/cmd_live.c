@@ -65,7 +65,7 @@ static const char *const keys[][2] = {
     {"/  Esc", "only names with this; all again. In the tree: search"},
     {"n N  *  -", "tree: next, previous match; open, close all below"},
     {"m  i", "tree: metric, bottom-up"},
-    {"Space", "pause, go on"},
+    {"Space", "pause, resume"},
     {"d", "a dump into the recording's file"},
     {"e", "save what was recorded so far as a trace"},
     {"u", "how to see this in a browser"},

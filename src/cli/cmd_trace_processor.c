@@ -374,7 +374,7 @@ static void tell_without_effect(const struct hw_cli *cli)
         enum hw_option_id id;
         const char *why;
     } options[] = {
-        {HW_OPT_TP_FULL_SORT, "everything is sorted always"},
+        {HW_OPT_TP_FULL_SORT, "everything is always sorted"},
         {HW_OPT_TP_NO_FTRACE_RAW, "ftrace events are not read"},
         {HW_OPT_TP_CROP, "track events are not read"},
         {HW_OPT_TP_ANALYZE, "there is no table of sizes by field; `heapwise stats` has totals"},

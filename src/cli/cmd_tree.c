@@ -215,7 +215,7 @@ static int put_text(struct tree *t)
     if (t->filters.n)
         put_kept(t, all);
     if (t->filters.n && t->total == all && all > 0 && !hw_filters_have_pivot(&t->filters))
-        puts("they leave out nothing: SS, HS, SF and HF look at functions, M and HM at modules "
+        puts("they hide nothing: SS, HS, SF and HF look at functions, M and HM at modules "
              "(heapwise help filters)");
     if (all <= 0)
         puts("nothing is live here; --peak shows the peak");

@@ -332,7 +332,7 @@ static int send_message(struct hw_controller *c, enum hw_control_type type, uint
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
         return hw_fail(err, HW_EGONE, 0,
-                       "the recorder is gone; what it said last, or the kernel's log, tells why");
+                       "the recorder is gone; its last message or the kernel's log says why");
     return n < 0 ? hw_fail_sys(err, "cannot speak to the recorder") : HW_OK;
 }
 
@@ -451,7 +451,7 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return hw_fail(err, HW_EGONE, 0,
-                       "the recorder is gone; what it said last, or the kernel's log, tells why");
+                       "the recorder is gone; its last message or the kernel's log says why");
     if (n < 0)
         return hw_fail_sys(err, "cannot hear the recorder");
     struct hw_control_head head;

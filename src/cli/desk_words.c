@@ -253,7 +253,7 @@ static bool check_command(const struct hw_desk_words *w, bool commands, struct h
     }
     hw_autofree char *program = name[0] ? hw_launch_find_program(name) : NULL;
     if (!program) {
-        put(j, "bad", "Command", name[0] ? "there is no such program" : "none is given", NULL);
+        put(j, "bad", "Command", name[0] ? "there is no such program" : "none given", NULL);
         return false;
     }
     hw_diagnose_file(program, /* loads = */ false, &why);

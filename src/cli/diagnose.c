@@ -248,7 +248,7 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     if (out->code || has_library(p, &readable))
         return;
     if (!readable) {
-        find(out, "not-permitted", "process %d may not be looked at", p->pid);
+        find(out, "not-permitted", "process %d may not be inspected", p->pid);
         return;
     }
     struct hw_error err;
@@ -384,7 +384,7 @@ static void no_target(const struct hw_recording *r, const char *program, struct 
         return;
     }
     if (r->is_adopted && r->ended.n_targets)
-        find(out, "never-allocated", "its processes allocated nothing that was sampled");
+        find(out, "never-allocated", "none of its processes' allocations was sampled");
     else if (r->is_adopted)
         find(out, "no-process", "no process was profiled while it ran");
     else
@@ -415,7 +415,7 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
         hw_diagnose_file(program, /* loads = */ false, out);
     if (!out->code)
         find(out, "never-allocated",
-             "'%s' (%d) allocated nothing that was sampled while the recording ran",
+             "none of the allocations of '%s' (%d) was sampled during the recording",
              t->name ? t->name : "?", t->pid);
 }
 

@@ -379,7 +379,7 @@ static int no_profiles(struct run *r)
     fprintf(stderr, "No profiles generated\n");
     hw_diagnose_recording(&r->recording, r->program, &f);
     if (!f.code) { /* samples came, and no dump of them has a value */
-        hw_cli_hint("'heapwise stats %s/raw-trace' tells what was recorded and what was lost",
+        hw_cli_hint("'heapwise stats %s/raw-trace' shows what was recorded and what was lost",
                     r->dir);
         return HW_EXIT_FAILED;
     }
@@ -387,7 +387,7 @@ static int no_profiles(struct run *r)
         hw_diagnose_wanted(r->h->pids.v, r->h->pids.n, names->list.v, names->list.n,
                            hw_opt_flag(&r->cli->opts, HW_OPT_NO_RUNNING), &f);
     hw_diagnose_print(r->cli, &f);
-    hw_cli_hint("doc/guide/%s tells what to try", hw_explain_page(f.code));
+    hw_cli_hint("doc/guide/%s says what to try", hw_explain_page(f.code));
     return HW_EXIT_FAILED;
 }
 

@@ -89,8 +89,7 @@ static void tell_meaningless(const struct hw_cli *cli)
 {
     for (int i = 0; i < HW_OPT_COUNT; i++)
         if (cli->opts.v[i].set && (hw_options[i].flags & HW_OF_ANDROID))
-            fprintf(stderr, "%s: --%s has no meaning here and does nothing\n", cli->program,
-                    hw_options[i].name);
+            fprintf(stderr, "%s: --%s has no effect here\n", cli->program, hw_options[i].name);
 }
 
 static int run(struct hw_cli *cli, int argc, char **argv)

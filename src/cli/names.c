@@ -99,10 +99,10 @@ static void tell_fetching(void *ctx, uint64_t done, uint64_t total)
 {
     (void)ctx;
     if (total)
-        fprintf(stderr, "\r\033[Kdebuginfod: %llu of %llu KiB; Ctrl-C goes on without",
+        fprintf(stderr, "\r\033[Kdebuginfod: %llu of %llu KiB; Ctrl-C continues without",
                 (unsigned long long)done >> 10, (unsigned long long)total >> 10);
     else
-        fputs("\r\033[Kwaiting for debuginfod; Ctrl-C goes on without", stderr);
+        fputs("\r\033[Kwaiting for debuginfod; Ctrl-C continues without", stderr);
 }
 
 /* The first Ctrl-C ends the search for names, the second one the program. */

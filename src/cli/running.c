@@ -82,7 +82,7 @@ int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out)
         return HW_EXIT_OK;
     }
     if (hw_proc_inside(pid, of, &found) < 0 && of) {
-        hw_cli_error(cli, "not-permitted", "the namespace of process %d cannot be looked at", of);
+        hw_cli_error(cli, "not-permitted", "the namespace of process %d cannot be inspected", of);
         status = HW_EXIT_FAILED;
     } else if (found.n > 1) {
         status = say_ambiguous(cli, given, &found);

@@ -529,7 +529,7 @@ void hw_boot(void)
         real_malloc = find("malloc", &base);
     }
     if (!real_malloc) {
-        hw_say("heapwise: no malloc behind the preloaded library; cannot go on");
+        hw_say("heapwise: no malloc after the preloaded library; cannot continue");
         __builtin_trap();
     }
     allocator_base = base;

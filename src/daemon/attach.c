@@ -271,7 +271,7 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
     if (hw_proc_status(a->pid.dir, &st) < 0 ||
         hw_look_image(a->session->rec->looker, hw_look_at(&a->pid, a->uid), HW_LOOK_NO_FILES, NULL,
                       NULL, 0, &i) < 0)
-        return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be looked at");
+        return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be inspected");
     const struct hw_map *m = find_library(&i.maps);
     bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
     hw_look_image_done(&i);
@@ -307,7 +307,8 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
             "have said which it allows; restart it while a recorder is running");
     rc = check_owner(r, a, &page);
     if (rc == HW_ETIMEOUT || rc == HW_ENOMEM)
-        return hw_fail(err, rc, 0, "who has it before cannot be found out: %s", hw_errc_text(rc));
+        return hw_fail(err, rc, 0, "its present recorder cannot be determined: %s",
+                       hw_errc_text(rc));
     if (rc < 0)
         return hw_session_held_elsewhere(a->session, a->holder, rc, err);
     page.magic = HW_CONTROL_MAGIC;

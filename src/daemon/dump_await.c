@@ -63,7 +63,7 @@ void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes b
     }
     if (hw_vec_push(&c->awaited, a) < 0) {
         hw_vec_done(&a.left);
-        hw_control_fail(c, "no memory to wait for the dumps, which were begun");
+        hw_control_fail(c, "no memory to wait for the dumps, which have begun");
     }
 }
 

@@ -335,7 +335,7 @@ static void give_up(struct hw_inject_job *j)
     j->session = NULL;
     if (!s || j->command != HW_ATTACH_HOOK)
         return;
-    (void)snprintf(text, sizeof text, "process %d may not be looked at", j->pid.pid);
+    (void)snprintf(text, sizeof text, "process %d may not be inspected", j->pid.pid);
     failed(s, &j->pid, HW_ETIMEOUT, j->quietly, text);
 }
 

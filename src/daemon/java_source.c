@@ -224,7 +224,7 @@ static int take(struct hw_java_source *j, struct jvm *v)
         return hw_fail(&v->error, rc, 0, "the process has ended");
     struct hw_look_who who = hw_look_at(&v->pid, st.uid);
     if (!answers(j, &who))
-        return hw_fail(&v->error, HW_ETIMEOUT, 0, "it may not be looked at");
+        return hw_fail(&v->error, HW_ETIMEOUT, 0, "it may not be inspected");
     rc = come_in(j, v, &st);
     if (rc == 0 && v->due)
         rc = walk(j, v, &st);

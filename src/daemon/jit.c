@@ -143,7 +143,7 @@ static void read_map(struct reading *r, const char *path)
         rc = hw_perf_map_read(&j->code, piece, /* last = */ false, &used, &n_bad);
         advance(f, piece, used);
         if (rc < 0) {
-            give_up(j, f, path, "says more than is kept; later code has no names");
+            give_up(j, f, path, "exceeds the limit; later code has no names");
             return;
         }
         if (used == 0)
@@ -172,7 +172,7 @@ static void read_dump(struct reading *r, struct hw_jit_file *f, const struct hw_
         if (rc < 0) {
             give_up(j, f, "its jitdump",
                     rc == HW_EFORMAT ? "is damaged; later code has no names"
-                                     : "says more than is kept; later code has no names");
+                                     : "exceeds the limit; later code has no names");
             return;
         }
         f->pending = used == 0 && size == 0;

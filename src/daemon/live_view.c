@@ -265,7 +265,7 @@ void hw_live_view_tick(struct hw_recorder *r, uint64_t now)
         }
         c->live_key = 0;
         c->live_served = false;
-        hw_control_fail(c, t ? "the process could not be looked at in time"
+        hw_control_fail(c, t ? "the process could not be read in time"
                              : "the process is no longer being profiled");
     }
 }

@@ -580,11 +580,11 @@ int hw_look_inject(struct hw_looker *l, const struct hw_pid *p, uint32_t uid, st
     hw_autofd int pidfd = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 3);
     struct inject_job *i = pidfd < 0 ? NULL : job_new(sizeof *i, &who, run_inject, drop_inject);
     if (!i)
-        return hw_fail(err, HW_ENOMEM, 0, "process %d cannot be looked at", p->pid);
+        return hw_fail(err, HW_ENOMEM, 0, "process %d cannot be inspected", p->pid);
     i->pidfd = hw_fd_take(&pidfd);
     int rc = look(l, &i->job);
     if (rc < 0)
-        return hw_fail(err, rc, 0, "process %d may not be looked at: %s", p->pid, hw_errc_text(rc));
+        return hw_fail(err, rc, 0, "process %d may not be inspected: %s", p->pid, hw_errc_text(rc));
     rc = i->job.rc;
     if (rc < 0)
         *err = i->err;

@@ -13,8 +13,8 @@ const struct hw_kept_capability hw_kept_capabilities[] = {
     {CAP_DAC_OVERRIDE, "dac_override", "/proc/PID/mem belongs to the program's user, as its files"},
     {CAP_SYS_ADMIN, "sys_admin", "containers' namespaces, holding programs at their start"},
     {CAP_SETUID, "setuid", "a socket in a container in the name of the program's user"},
-    {CAP_NET_ADMIN, "net_admin", "being told of programs that start"},
-    {CAP_KILL, "kill", "ending our own workers, who are nobody when we are root"},
+    {CAP_NET_ADMIN, "net_admin", "notice of programs that start"},
+    {CAP_KILL, "kill", "ending our own workers, which run as nobody if we are root"},
 };
 const size_t hw_n_kept_capabilities = HW_ARRAY_LEN(hw_kept_capabilities);
 

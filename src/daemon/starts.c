@@ -50,8 +50,7 @@ static void send_to_finder(struct hw_recorder *r, const void *m, size_t n)
     if (r->starts.lost || !r->starts.ready)
         return; /* when it is ready it is told all */
     if (send(r->starts.talk.fd, m, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        hw_log(WARN,
-               "the process that watches for starting programs cannot be told what to look for: %s",
+        hw_log(WARN, "the process that watches for starting programs cannot be configured: %s",
                strerror(errno));
 }
 

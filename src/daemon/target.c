@@ -457,7 +457,7 @@ static void tell_end(struct hw_target *t, enum hw_target_end why)
         break;
     case HW_END_STUCK:
         hw_target_tell(t, HW_TARGET_FAILED,
-                       "one of its threads stood still for 10 s while writing a sample");
+                       "one of its threads was stopped for 10 s while writing a sample");
         break;
     case HW_END_GAVE_UP:
         hw_target_tell(t, HW_TARGET_FAILED, gave_up_text(t));

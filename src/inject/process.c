@@ -173,7 +173,7 @@ static int check_program(const struct hw_pid *pid, struct program *out, struct h
         return hw_fail(err, HW_EGONE, 0, "process %d has no executable file (a kernel thread?)",
                        pid->pid);
     if (fd < 0)
-        return hw_fail(err, HW_EPERM, 0, "process %d may not be looked at (%s)", pid->pid,
+        return hw_fail(err, HW_EPERM, 0, "process %d may not be inspected (%s)", pid->pid,
                        strerror(errno));
     int rc = hw_image_open(&img, fd, NULL, 0, /* with_sections = */ false, err);
     if (rc < 0)
@@ -582,7 +582,7 @@ static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, s
         rc = check_scope(pid, err);
     if (rc == HW_OK && !checks && (rc = hw_exec_id_read(pid->pid, pid->dir, -1, &p.id)) < 0)
         rc =
-            hw_fail(err, rc, 0, "process %d may not be looked at (%s)", pid->pid, hw_errc_text(rc));
+            hw_fail(err, rc, 0, "process %d may not be inspected (%s)", pid->pid, hw_errc_text(rc));
     p.ignores_trap = ignores(pid, SIGTRAP);
     if (rc == HW_OK)
         rc = check_program(pid, &g, err);

@@ -366,7 +366,7 @@ static int ask(struct hw_java_link *l, const struct hw_java_request *q, struct h
         if (rc)
             return rc;
         if (m.type == HW_JAVA_DONE)
-            return m.reason ? hw_java_fail(err, m.reason, "moments are not told") : 0;
+            return m.reason ? hw_java_fail(err, m.reason, "events are not reported") : 0;
     }
 }
 

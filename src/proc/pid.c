@@ -42,7 +42,7 @@ static int fail_open(const struct hw_pid *p, struct hw_error *err)
     if (hw_pid_alive(p)) {
         hw_autofd int spare = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 0);
         if (spare < 0)
-            return hw_fail_sys(err, "process %d cannot be looked at", p->pid);
+            return hw_fail_sys(err, "process %d cannot be inspected", p->pid);
     }
     return hw_fail(err, HW_EGONE, 0, "process %d has ended", p->pid);
 }
@@ -87,7 +87,7 @@ int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_erro
     if (errno == ENOPROTOOPT) /* an older kernel */
         return hw_pid_open(pid, out, err);
     if (errno == EMFILE || errno == ENFILE)
-        return hw_fail_sys(err, "process %d cannot be looked at", pid);
+        return hw_fail_sys(err, "process %d cannot be inspected", pid);
     return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid);
 }
 

@@ -190,7 +190,7 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
     if (h && below) {
         uint32_t top = q.dominators ? h->dominators.position[o] : h->path_position[o];
         rc = top == HW_ID_NONE ? hw_fail(&err, HW_EINVAL, 0,
-                                         "no root leads to this object: nothing stands below it")
+                                         "this object is unreachable: there is nothing below it")
                                : tree_below(h, &q, top, &part);
     }
     if (rc == HW_OK)

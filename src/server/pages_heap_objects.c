@@ -214,7 +214,7 @@ static int read_question(struct hw_objects_question *q, struct hw_http_request *
     uint32_t o;
     int rc = hw_page_object(req, h->g, "of", &o, err);
     if (rc == HW_OK && h->dominators.position[o] == HW_ID_NONE)
-        rc = hw_fail(err, HW_EINVAL, 0, "no root leads to this object: it dominates nothing");
+        rc = hw_fail(err, HW_EINVAL, 0, "this object is unreachable: it dominates nothing");
     if (rc == HW_OK)
         q->below = h->dominators.position[o];
     return rc;

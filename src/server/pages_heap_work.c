@@ -267,7 +267,7 @@ struct hw_page_heap *hw_page_heap_get(struct hw_http_request *req, struct hw_pag
     struct hw_page_heap *x = find_heap(h, t, g);
     if (!x) {
         pthread_mutex_unlock(&h->lock);
-        hw_http_reply_text(req, HTTP_BUSY, "too many heaps are looked at at once\n");
+        hw_http_reply_text(req, HTTP_BUSY, "too many heaps are being examined at once\n");
         return NULL;
     }
     x->n_users++;

@@ -200,7 +200,7 @@ static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const
         asked.upid.v = t->processes.v[0].upid.v;
         hw_page_infra_details(req, t, &dumps, &asked);
     } else {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "nothing of that process was sampled yet\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "no sample of that process yet\n");
     }
     hw_infra_dumps_done(&dumps);
 }
@@ -241,7 +241,7 @@ void hw_page_internals(struct hw_http_request *req, void *ctx)
     const char *verb = hw_http_rest(req);
     bool post = strcmp(hw_http_method(req), "POST") == 0;
     if (!m) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server tracks nothing\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not track processes\n");
         return;
     }
     for (size_t i = 0; post && i < HW_ARRAY_LEN(orders); i++)

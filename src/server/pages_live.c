@@ -353,7 +353,7 @@ void hw_page_live_list(struct hw_http_request *req, void *ctx)
     struct hw_json j;
     hw_page_recorded_list all = {0};
     if (!p->o.recorder) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server records nothing\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not record\n");
         return;
     }
     int rc = p->o.recorder->recorded(p->o.recorder->ctx, &all, &err);

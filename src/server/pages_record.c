@@ -15,7 +15,7 @@ enum { HTTP_FORBIDDEN = 403, HTTP_CONFLICT = 409 };
 static const struct hw_page_recorder *recorder_of(struct hw_http_request *req, struct hw_pages *p)
 {
     if (!p->o.recorder)
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server records nothing\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not record\n");
     return p->o.recorder;
 }
 

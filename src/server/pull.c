@@ -344,7 +344,7 @@ static void answer(struct hw_http_request *req, void *ctx, bool allocs)
     struct hw_error err = {0};
     struct hw_blend b = {0};
     if (!q.pages->o.recorder) {
-        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server records nothing\n");
+        hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not record\n");
         return;
     }
     int rc = read_question(&q, &err);

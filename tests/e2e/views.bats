@@ -176,7 +176,7 @@ assert abs(d['total']['change']) < 2 * d['total']['error'], d['total']"
 
 @test "tree --filter: keep, drop, splice, re-root, pivot" {
     run -0 heapwise tree -f HS:t_leaky one.trace
-    has "they leave out nothing"
+    has "they hide nothing"
     run -0 heapwise tree -f HM:t_leaky one.trace
     has "the filters leave nothing"
     run -0 heapwise help filters

@@ -52,7 +52,7 @@ static void test_reasons(void **state)
     r = (struct hw_recording){.is_ended = true, .is_adopted = true};
     assert_string_equal(code_of(&r, "no process was profiled"), "no-process");
     r.ended.n_targets = 2;
-    assert_string_equal(code_of(&r, "nothing that was sampled"), "never-allocated");
+    assert_string_equal(code_of(&r, "allocations was sampled"), "never-allocated");
     r.ended.n_samples = 5;
     assert_false(hw_recording_is_empty(&r, NULL));
 }
