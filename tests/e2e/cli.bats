@@ -179,7 +179,7 @@ END
     [ "$status" -eq 0 ]
     has "heapwise help COMMAND"
     run heapwise explain cut-stacks
-    has "no unwind tables"
+    has "stacks deeper than 512 frames"
     run heapwise explain no-such
     [ "$status" -eq 2 ]
 }
