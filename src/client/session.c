@@ -335,7 +335,8 @@ static bool say_hello(struct exchange *x, uint32_t flags)
                          .pid_inside = (int32_t)getpid(),
                          .tables_kib = (uint32_t)(x->tables_bytes / 1024),
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
-                         .allocator_base = hw_boot_allocator_base()};
+                         .allocator_base = hw_boot_allocator_base(),
+                         .oldest = HW_WIRE_CLIENT_OLDEST};
     long n;
     x->asked_ns = hw_local_ns();
     while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
@@ -384,8 +385,9 @@ static bool hear_welcome(struct exchange *x)
     x->answered_ns = hw_local_ns();
     take_fds(x, &m);
     const struct hw_welcome *w = &x->welcome;
-    return n == (long)sizeof *w && (m.msg_flags & MSG_TRUNC) == 0 && w->magic == HW_WELCOME_MAGIC &&
-           w->version == HW_WIRE_VERSION && w->status < HW_WELCOME_STATUS_COUNT &&
+    return n >= (long)sizeof w->magic + (long)sizeof w->version && (m.msg_flags & MSG_TRUNC) == 0 &&
+           w->magic == HW_WELCOME_MAGIC && hw_wire_is_spoken(w->version) &&
+           n == (long)hw_welcome_bytes(w->version) && w->status < HW_WELCOME_STATUS_COUNT &&
            w->config.n_heaps <= HW_MAX_HEAP_CHOICES;
 }
 

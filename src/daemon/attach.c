@@ -298,7 +298,7 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
     rc = check_image(a, err);
     if (rc < 0)
         return rc;
-    if (page.magic != 0 && (page.magic != HW_CONTROL_MAGIC || page.version != HW_WIRE_VERSION))
+    if (page.magic != 0 && (page.magic != HW_CONTROL_MAGIC || !hw_wire_may_be_served(page.version)))
         return hw_fail(err, HW_EVERSION, 0, other_version);
     if (is_closed_in(a, &page))
         return hw_fail(
@@ -314,7 +314,8 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
     page.magic = HW_CONTROL_MAGIC;
     page.ended = 0;
     page.heartbeat++;
-    page.version = HW_WIRE_VERSION;
+    if (page.version == 0) /* nobody has told it one so far; its hello says what it speaks */
+        page.version = HW_WIRE_VERSION;
     rc = hw_door_for(r, &a->pid, &door, err);
     if (rc < 0)
         return rc;

@@ -60,7 +60,8 @@ void hw_page_beat(struct hw_page *p)
     (void)atomic_fetch_add_explicit(&p->map->heartbeat, 1, memory_order_relaxed);
 }
 
-int hw_page_init(struct hw_page *p, const char *socket_path, const struct hw_filters *at_hello)
+int hw_page_init(struct hw_page *p, uint32_t version, const char *socket_path,
+                 const struct hw_filters *at_hello)
 {
     *p = (struct hw_page){.fd = memfd_create("hw-control", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     if (p->fd < 0 || ftruncate(p->fd, HW_CONTROL_BYTES) < 0)
@@ -71,7 +72,7 @@ int hw_page_init(struct hw_page *p, const char *socket_path, const struct hw_fil
         goto fail;
     }
     p->map->magic = HW_CONTROL_MAGIC;
-    p->map->version = HW_WIRE_VERSION;
+    p->map->version = version;
     p->map->filters = at_hello->n < UINT32_MAX ? (uint32_t)at_hello->n + 1 : 0;
     (void)snprintf(p->map->socket_path, sizeof p->map->socket_path, "%s", socket_path);
     if (fcntl(p->fd, F_ADD_SEALS, PAGE_SEALS) < 0)
@@ -130,12 +131,14 @@ bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *befo
 
 /* ---- answers that are not "profile" ---- */
 
-static bool answer(int fd, enum hw_welcome_status status, int page_fd, bool strip)
+static bool answer(const struct hw_conn *c, enum hw_welcome_status status, int page_fd, bool strip)
 {
-    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = HW_WIRE_VERSION, .status = status};
+    uint32_t version = c->hello.version;
+    struct hw_welcome w = {.magic = HW_WELCOME_MAGIC, .version = version, .status = status};
     w.config.flags = strip ? HW_CC_STRIP_ENV : 0;
     w.now_ns = hw_now_monotonic_ns();
-    return hw_fd_send(fd, &w, sizeof w, &page_fd, page_fd >= 0, MSG_DONTWAIT) == HW_OK;
+    return hw_fd_send(c->watch.fd, &w, hw_welcome_bytes(version), &page_fd, page_fd >= 0,
+                      MSG_DONTWAIT) == HW_OK;
 }
 
 static void conn_close(struct hw_conn *c)
@@ -173,13 +176,13 @@ static bool nobody_below(const struct hw_recorder *r)
 static void keep_waiting(struct hw_conn *c)
 {
     bool later = !c->rec->embedded || hw_start_awaits(c->rec, c->pid);
-    if (!later || hw_page_init(&c->page, hw_door_name(c->rec, c->door), &c->filters) < 0) {
-        (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
-                     nobody_below(c->rec)); /* closing says "no" too */
+    if (!later ||
+        hw_page_init(&c->page, c->hello.version, hw_door_name(c->rec, c->door), &c->filters) < 0) {
+        (void)answer(c, HW_WELCOME_NO, -1, nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);
         return;
     }
-    if (!answer(c->watch.fd, HW_WELCOME_WAIT, c->page.fd, /* strip = */ false)) {
+    if (!answer(c, HW_WELCOME_WAIT, c->page.fd, /* strip = */ false)) {
         conn_close(c);
         return;
     }
@@ -193,17 +196,28 @@ static bool arch_is_good(uint32_t arch)
 }
 
 /* A program that runs since before an upgrade still has that library; its hello may have another
- * size, but not another begin. */
+ * size, but not another begin. The version to speak with it; 0 = we have none in common. */
+static uint32_t agreed_version(const struct hw_hello *h)
+{
+    return hw_wire_agree(h->oldest ? h->oldest : h->version, h->version);
+}
+
+static bool hello_is_good(const struct hw_hello *h, ssize_t n)
+{
+    return n >= (ssize_t)HW_HELLO_LEAST_BYTES && h->magic == HW_HELLO_MAGIC &&
+           arch_is_good(h->arch) && agreed_version(h) != 0;
+}
+
 static bool is_other_version(const struct hw_hello *h, ssize_t n)
 {
     return n >= (ssize_t)(offsetof(struct hw_hello, version) + sizeof h->version) &&
-           h->magic == HW_HELLO_MAGIC && h->version != HW_WIRE_VERSION;
+           h->magic == HW_HELLO_MAGIC && agreed_version(h) == 0;
 }
 
 /* It cannot be answered; whoever means it hears why, once. */
 static void refuse_version(struct hw_conn *c)
 {
-    char why[160];
+    char why[200];
     struct hw_pid pid;
     struct hw_session *s;
     uint32_t source;
@@ -211,18 +225,12 @@ static void refuse_version(struct hw_conn *c)
         return;
     (void)snprintf(why, sizeof why, /* two numbers: it fits */
                    "it has the client library of another version of heapwise (protocol %u, the "
-                   "recorder's is %u); restart the program",
-                   c->hello.version, HW_WIRE_VERSION);
+                   "recorder speaks %u to %u); restart the program",
+                   c->hello.version, HW_WIRE_OLDEST, HW_WIRE_VERSION);
     if (hw_sessions_match(c->rec, c, &pid, &s, &source) &&
         hw_session_refuse(s, source, pid.pid, why))
         hw_session_warn(s, "process %d is not profiled: %s", pid.pid, why);
     hw_pid_done(&pid);
-}
-
-static bool hello_is_good(const struct hw_hello *h, ssize_t n)
-{
-    return n == sizeof *h && h->magic == HW_HELLO_MAGIC && h->version == HW_WIRE_VERSION &&
-           arch_is_good(h->arch);
 }
 
 static void say_no_descriptors(struct hw_recorder *r, uint64_t now)
@@ -274,8 +282,7 @@ static void decide(struct hw_conn *c)
             hw_session_fail(s, c->pid, err.text);
         else
             hw_session_warn(s, "process %d is not profiled: %s", c->pid, err.text);
-        (void)answer(c->watch.fd, HW_WELCOME_NO, -1,
-                     /* strip = */ false); /* closing says the same */
+        (void)answer(c, HW_WELCOME_NO, -1, /* strip = */ false); /* closing says the same */
         conn_close(c);
         return;
     }
@@ -303,6 +310,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         bool good = hello_is_good(&c->hello, n);
         if (is_other_version(&c->hello, n))
             refuse_version(c);
+        c->hello.version = agreed_version(&c->hello);
         if (!good || (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))) {
             if (good)
                 hw_missed_conn(c);

@@ -76,7 +76,9 @@ struct hw_filters hw_filters_of(int proc_dir, bool all_threads);
 /* Sets the page's word when there are more than at the handshake; gives whether there are. */
 bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
                   bool all_threads);
-int hw_page_init(struct hw_page *p, const char *socket_path, const struct hw_filters *at_hello);
+/* version: agreed on with the client. */
+int hw_page_init(struct hw_page *p, uint32_t version, const char *socket_path,
+                 const struct hw_filters *at_hello);
 void hw_page_done(struct hw_page *p);
 void hw_page_beat(struct hw_page *p); /* we live */
 
@@ -90,8 +92,8 @@ struct hw_conn {
     int32_t pid;
     uint64_t since_ns;
     bool heard, closed;
-    bool waiting; /* WAIT was answered: page is its control page */
-    struct hw_hello hello;
+    bool waiting;          /* WAIT was answered: page is its control page */
+    struct hw_hello hello; /* its version: agreed on */
     struct hw_page page;
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */

@@ -331,13 +331,14 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
 static bool send_welcome(struct hw_target *t)
 {
     struct hw_welcome w = {.magic = HW_WELCOME_MAGIC,
-                           .version = HW_WIRE_VERSION,
+                           .version = t->hello.version,
                            .status = HW_WELCOME_PROFILE,
                            .generation = t->session->generation};
     client_config(t, &w.config);
     w.now_ns = hw_now_monotonic_ns();
     int fds[HW_WELCOME_FDS] = {t->page.fd, t->feed->ring.fd, t->tables.fd};
-    if (hw_fd_send(t->watch.fd, &w, sizeof w, fds, HW_WELCOME_FDS, MSG_DONTWAIT) < 0)
+    if (hw_fd_send(t->watch.fd, &w, hw_welcome_bytes(w.version), fds, HW_WELCOME_FDS,
+                   MSG_DONTWAIT) < 0)
         return false;
     t->welcomed = true;
     (void)close(t->page.fd);   /* the client has its own; the mapping stays */
@@ -588,6 +589,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     if (rc < 0)
         return rc == HW_ESYS ? hw_fail_sys(err, "cannot make the buffer to share with it")
                              : hw_fail(err, rc, 0, "the buffer to share with it:");
+    ring.shm->version = t->hello.version;
     s->ring_used += t->ring_bytes;
     t->feed = calloc(1, sizeof *t->feed);
     if (!t->feed) {
@@ -653,8 +655,9 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_frames_init(&t->frames, t->hello.arch);
         t->frames.jit = &t->jit.code;
     }
-    if (rc == HW_OK && (hw_page_init(&t->page, hw_door_name(r, c->door), &t->filters) < 0 ||
-                        hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
+    if (rc == HW_OK &&
+        (hw_page_init(&t->page, t->hello.version, hw_door_name(r, c->door), &t->filters) < 0 ||
+         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)
         rc = make_feed(t, err);

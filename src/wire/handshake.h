@@ -8,12 +8,14 @@
  *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order: control
  *          page, ring, tables (only the control page when status is WAIT). The recorder takes pid
  *          and uid from SO_PEERCRED, never from the hello; the client accepts only a peer with uid
- *          0 or its own.
+ *          0 or its own. Both may be shorter or longer than here, by their version: what was not
+ *          sent reads as 0.
  * Source:  doc/architecture.md, sections 6 and 7; doc/design/client.md
  */
 #ifndef HW_WIRE_HANDSHAKE_H
 #define HW_WIRE_HANDSHAKE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/records.h"
@@ -42,7 +44,7 @@ enum hw_hello_flags {
 
 struct hw_hello {
     uint64_t magic;
-    uint32_t version; /* HW_WIRE_VERSION */
+    uint32_t version; /* the newest that the client speaks (wire/version.h) */
     uint32_t arch;    /* enum hw_arch */
     uint32_t flags;   /* enum hw_hello_flags */
     uint32_t page_size;
@@ -50,8 +52,12 @@ struct hw_hello {
     uint32_t tables_kib;     /* of the tables file that it will map, from the start; 0 = all */
     uint64_t main_stack_hi;  /* __libc_stack_end, 0 = unknown */
     uint64_t allocator_base; /* load address of the object that defines malloc behind us */
+    /* since version 11: */
+    uint32_t oldest; /* version that the client speaks; 0 = no other than the newest */
+    uint32_t reserved;
 };
-_Static_assert(sizeof(struct hw_hello) == 48, "handshake layout");
+#define HW_HELLO_LEAST_BYTES 48u /* of any version */
+_Static_assert(sizeof(struct hw_hello) == 56, "handshake layout");
 
 enum hw_welcome_status {
     HW_WELCOME_NO = 0,      /* not wanted: stay silent, unload nothing */
@@ -114,7 +120,7 @@ struct hw_client_config {
 
 struct hw_welcome {
     uint64_t magic;
-    uint32_t version;
+    uint32_t version;    /* agreed on */
     uint32_t status;     /* enum hw_welcome_status */
     uint32_t generation; /* != 0 with PROFILE; equals the control page's */
     uint32_t reserved;
@@ -122,5 +128,12 @@ struct hw_welcome {
     struct hw_client_config config;
 };
 _Static_assert(sizeof(struct hw_welcome) < 8192, "one packet");
+
+/* What a welcome of this version has, from the start: no more and no less is sent. */
+static inline size_t hw_welcome_bytes(uint32_t version)
+{
+    (void)version; /* none has changed it so far */
+    return sizeof(struct hw_welcome);
+}
 
 #endif

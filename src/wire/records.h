@@ -2,7 +2,7 @@
  * records.h - what a target writes into its ring, byte by byte
  *
  * Why:     client and daemon are compiled separately (the client also for other architectures) and
- *          share these bytes. Private to this project; versioned by HW_WIRE_VERSION.
+ *          share these bytes. Private to this project; wire/version.h says how it may change.
  * Shapes:  every record starts with one 64-bit head, stored last with release order, and is a
  *          multiple of 8 bytes long:
  *
@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define HW_WIRE_VERSION 10u
+#include "wire/version.h"
 
 #define HW_REC_MARK       0xA5u
 #define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */

@@ -109,7 +109,7 @@ static inline uint64_t hw_ring_intent_of(uint64_t pos, uint32_t size_bytes, uint
 /* Page 0 of the ring's memory file. The daemon fills it before handing the file over. */
 struct hw_ring_shm {
     uint64_t magic;
-    uint32_t version;              /* HW_WIRE_VERSION */
+    uint32_t version;              /* agreed on with the client (wire/version.h) */
     uint32_t slots_bytes;          /* behind the data, for wire/slices.h; 0 = none */
     uint64_t data_bytes;           /* 2^k */
     _Atomic uint32_t client_error; /* enum hw_client_error */

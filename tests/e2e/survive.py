@@ -324,7 +324,7 @@ def other_version(box):
     r = box.run([hw.tool("heapwise"), "record", "-f", "-o", box.path("t.trace"), "--", "env", "-u", "LD_PRELOAD", sys.executable, "-c", OTHER_VERSION])
     text = r.stderr.decode()
     hw.equal((r.returncode, r.stdout), (0, b"done\n"), text)
-    hw.equal(text.count("the client library of another version of heapwise (protocol 8, the recorder's is "), 1, text)
+    hw.equal(text.count("the client library of another version of heapwise (protocol 8, the recorder speaks "), 1, text)
     hw.true("restart the program" in text, text)
 
 
