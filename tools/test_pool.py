@@ -1,0 +1,153 @@
+"""
+test_pool - runs tests beside each other, and says what it is doing
+
+Why:     Meson's own runner is silent in a log until its end, runs one build directory at a time and starts tests in the
+         order of their definition. Here tests of several builds share the processors, the long ones go first, and more may
+         come while others run.
+Shapes:  a Test is what Meson's introspection says of it, or a check of ours. A Pool has `workers` threads; each takes the
+         longest test that may run now. Tests that bear no others beside them run when nothing else does. Results come back
+         through one function, called by one thread at a time.
+"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SKIP = 77
+TOLD_EVERY = 10  # seconds, where nobody looks at a terminal
+
+
+class Test:
+    def __init__(self, name, argv, cwd, env=None, timeout=None, weight=0, alone=False):
+        self.name, self.argv, self.cwd, self.env = name, argv, cwd, env or {}
+        self.timeout, self.weight, self.alone = timeout, weight, alone
+        self.result, self.output, self.returncode, self.seconds = None, "", None, 0.0
+
+    def run(self):
+        """Sets result: ok, skip, or what went wrong."""
+        start = time.monotonic()
+        with tempfile.TemporaryFile() as out:  # no pipe: what a test leaves behind may hold it open
+            try:
+                p = subprocess.Popen(self.argv, cwd=self.cwd, env={**os.environ, **self.env}, stdin=subprocess.DEVNULL, stdout=out,
+                                     stderr=subprocess.STDOUT, start_new_session=True)
+                self.result = self.wait(p)
+                self.returncode = p.returncode
+            except OSError as e:
+                self.result, self.returncode = f"{self.argv[0]}: {e}", 127
+            out.seek(0)
+            self.output = out.read().decode(errors="replace")
+        self.seconds = time.monotonic() - start
+        return self
+
+    def wait(self, p):
+        try:
+            code = p.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+            return f"hung for {self.timeout:.0f} s"
+        if code < 0:
+            return f"killed by signal {-code}"
+        return {0: "ok", SKIP: "skip"}.get(code, f"exit {code}")
+
+
+class Screen:
+    """One line that changes on a terminal; now and then a line in a log."""
+
+    def __init__(self):
+        self.terminal = sys.stdout.isatty()
+        self.told = time.monotonic()
+        self.lock = threading.Lock()
+
+    def say(self, text):
+        with self.lock:
+            print(("\r\033[K" if self.terminal else "") + text, flush=True)
+
+    def status(self, text):
+        with self.lock:
+            if self.terminal:
+                room = os.get_terminal_size().columns - 1
+                print("\r\033[K" + text[:room], end="", flush=True)
+            elif time.monotonic() - self.told >= TOLD_EVERY:
+                self.told = time.monotonic()
+                print(text, flush=True)
+
+    def end(self):
+        if self.terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+class Pool:
+    """done(test) is told of each result."""
+
+    def __init__(self, workers, screen, done):
+        self.screen, self.done = screen, done
+        self.change = threading.Condition()
+        self.waiting, self.running = [], {}  # running: test -> when it began
+        self.finished = self.total = 0
+        self.open, self.note = True, ""
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(workers)]
+        for t in self.threads:
+            t.start()
+
+    def add(self, tests):
+        with self.change:
+            self.waiting += tests
+            self.waiting.sort(key=lambda t: (t.alone, -t.weight))
+            self.total += len(tests)
+            self.change.notify_all()
+
+    def close(self):
+        """No more will come."""
+        with self.change:
+            self.open = False
+            self.change.notify_all()
+
+    def next(self):
+        """Under the lock: a test that may run now, or None."""
+        if not self.waiting or any(t.alone for t in self.running):
+            return None
+        if self.waiting[0].alone and (self.running or self.open):
+            return None
+        return self.waiting.pop(0)
+
+    def work(self):
+        while True:
+            with self.change:
+                while not (test := self.next()):
+                    if not self.open and not self.waiting:
+                        return
+                    self.change.wait()
+                self.running[test] = time.monotonic()
+            test.run()
+            with self.change:
+                del self.running[test]
+                self.finished += 1
+                self.done(test)
+                self.change.notify_all()
+
+    def wait(self, failed):
+        """Until all is done; tells what is going on meanwhile. failed(): how many so far."""
+        while any(t.is_alive() for t in self.threads):
+            with self.change:
+                now = time.monotonic()
+                names = [f"{t.name} ({now - since:.0f} s)" for t, since in sorted(self.running.items(), key=lambda i: i[1])]
+                count = f"[{self.finished}/{self.total}{'+' if self.open else ''}, {failed()} failed]"
+            self.screen.status(" ".join(filter(None, [count, self.note, ", ".join(names)])))
+            time.sleep(0.2 if self.screen.terminal else 0.5)
+        self.screen.end()
+
+
+def of_meson(introspected, build, label="", env=None, factor=1, seconds=None):
+    """A Test of a row of `meson introspect --tests`. seconds: {name: how long it took before}."""
+    name = label + introspected["name"]
+    env = {**introspected["env"], **(env or {})}
+    if not label and "MALLOC_PERTURB_" not in os.environ:
+        env.setdefault("MALLOC_PERTURB_", str(random.randint(1, 255)))
+    timeout = introspected["timeout"] * factor if introspected["timeout"] > 0 else None
+    return Test(name, introspected["cmd"], introspected["workdir"] or build, env, timeout,
+                (seconds or {}).get(name, introspected["priority"]), not introspected["is_parallel"])
