@@ -13,7 +13,7 @@
  *          the client; where samples take the recorder more than --max-cpu, everybody's is
  *          (continuous_guard.h). Both are for as long as it is so.
  * Threads: has one of its own; start and stop: one owner.
- * Source:  doc/design/service.md, "Left on"
+ * Source:  doc/design/service.md, "Continuous recording"
  */
 #ifndef HW_CLI_CONTINUOUS_H
 #define HW_CLI_CONTINUOUS_H
