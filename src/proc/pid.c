@@ -26,9 +26,10 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define SMALL_FILE (64u * 1024)
-#define PIECE      4096u
-#define MAX_TASKS  65536 /* looked at of one process */
+#define SMALL_FILE  (64u * 1024)
+#define PIECE       4096u
+#define MAX_CMDLINE (4u * 1024 * 1024)
+#define MAX_TASKS   65536 /* looked at of one process */
 
 bool hw_pid_alive(const struct hw_pid *p)
 {
@@ -140,67 +141,98 @@ int hw_proc_stat(int proc_dir, struct hw_proc_stat *out)
     return HW_OK;
 }
 
-static uint64_t status_number(const char *text, const char *key)
+uint64_t hw_pid_start(const struct hw_pid *p)
 {
-    const char *p = strstr(text, key);
-    return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+    struct hw_proc_stat st = {0};
+    if (p->start_ticks == 0)
+        (void)hw_proc_stat(p->dir, &st); /* 0 then */
+    return p->start_ticks ? p->start_ticks : st.start_ticks;
 }
 
-static uint64_t status_hex(const char *text, const char *key)
+/* The kernel's order of lines is that of the questions below: each is looked for behind the one
+ * before, and only then from the beginning. */
+struct status_text {
+    const char *all, *at;
+};
+
+/* Keys begin with a newline, so that a name (escaped there) cannot play one. Behind it; NULL = not
+ * there. */
+static const char *status_line(struct status_text *t, const char *key)
 {
-    const char *p = strstr(text, key);
-    return p ? strtoull(p + strlen(key), NULL, 16) : 0;
+    const char *p = strstr(t->at, key);
+    if (!p && t->at != t->all)
+        p = strstr(t->all, key);
+    if (p)
+        t->at = p;
+    return p ? p + strlen(key) : NULL;
+}
+
+static uint64_t status_number(struct status_text *t, const char *key)
+{
+    const char *p = status_line(t, key);
+    return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static uint64_t status_hex(struct status_text *t, const char *key)
+{
+    const char *p = status_line(t, key);
+    return p ? strtoull(p, NULL, 16) : 0;
 }
 
 /* Real, effective, saved, of the file system. */
-static void four_ids(const char *text, const char *key, uint32_t *const out[4])
+static void four_ids(struct status_text *t, const char *key, uint32_t *const out[4])
 {
-    const char *p = strstr(text, key);
-    char *end = p ? (char *)(uintptr_t)p + strlen(key) : NULL;
+    const char *p = status_line(t, key);
+    char *end = (char *)(uintptr_t)p;
     for (int i = 0; i < 4 && p; i++)
         *out[i] = (uint32_t)strtoul(end, &end, 10);
 }
 
+/* The last number of the line. */
+static int32_t innermost(struct status_text *t)
+{
+    const char *p = status_line(t, "\nNSpid:"), *eol = p ? strchr(p, '\n') : NULL;
+    int32_t last = 0;
+    while (p && *p && p != eol) {
+        char *end;
+        long v = strtol(p, &end, 10);
+        if (end == p || (eol && end > eol))
+            break;
+        last = (int32_t)v;
+        p = end;
+    }
+    return last;
+}
+
 void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
 {
+    struct status_text t = {text, text};
     *out = (struct hw_proc_status){0};
-    /* Keys are looked for behind a newline, so that a name (escaped there) cannot play one. */
-    out->tgid = (int32_t)status_number(text, "\nTgid:");
-    out->ppid = (int32_t)status_number(text, "\nPPid:");
-    out->tracer_pid = (int32_t)status_number(text, "\nTracerPid:");
-    out->threads = (uint32_t)status_number(text, "\nThreads:");
-    out->seccomp = (int32_t)status_number(text, "\nSeccomp:");
-    out->seccomp_filters = status_number(text, "\nSeccomp_filters:");
-    four_ids(text, "\nUid:", (uint32_t *[]){&out->uid, &out->euid, &out->suid, &out->fsuid});
-    four_ids(text, "\nGid:", (uint32_t *[]){&out->gid, &out->egid, &out->sgid, &out->fsgid});
-    out->cap_permitted = status_hex(text, "\nCapPrm:");
-    out->cap_effective = status_hex(text, "\nCapEff:");
-    const char *ns = strstr(text, "\nNSpid:");
-    if (ns) {
-        const char *p = ns + 7, *eol = strchr(p, '\n');
-        while (p && *p && p != eol) {
-            char *end;
-            long v = strtol(p, &end, 10);
-            if (end == p || (eol && end > eol))
-                break;
-            out->nspid = (int32_t)v;
-            p = end;
-        }
-    }
-    out->vm_size_kb = status_number(text, "\nVmSize:");
-    out->vm_rss_kb = status_number(text, "\nVmRSS:");
-    out->rss_anon_kb = status_number(text, "\nRssAnon:");
-    out->rss_file_kb = status_number(text, "\nRssFile:");
-    out->rss_shmem_kb = status_number(text, "\nRssShmem:");
-    out->vm_swap_kb = status_number(text, "\nVmSwap:");
-    out->vm_locked_kb = status_number(text, "\nVmLck:");
-    out->vm_hwm_kb = status_number(text, "\nVmHWM:");
     if (strncmp(text, "Name:\t", 6) == 0) {
         size_t n = strcspn(text + 6, "\n");
         if (n >= sizeof out->name)
             n = sizeof out->name - 1;
         memcpy(out->name, text + 6, n);
     }
+    out->tgid = (int32_t)status_number(&t, "\nTgid:");
+    out->ppid = (int32_t)status_number(&t, "\nPPid:");
+    out->tracer_pid = (int32_t)status_number(&t, "\nTracerPid:");
+    four_ids(&t, "\nUid:", (uint32_t *[]){&out->uid, &out->euid, &out->suid, &out->fsuid});
+    four_ids(&t, "\nGid:", (uint32_t *[]){&out->gid, &out->egid, &out->sgid, &out->fsgid});
+    out->nspid = innermost(&t);
+    out->vm_size_kb = status_number(&t, "\nVmSize:");
+    out->vm_locked_kb = status_number(&t, "\nVmLck:");
+    out->vm_hwm_kb = status_number(&t, "\nVmHWM:");
+    out->vm_rss_kb = status_number(&t, "\nVmRSS:");
+    out->rss_anon_kb = status_number(&t, "\nRssAnon:");
+    out->rss_file_kb = status_number(&t, "\nRssFile:");
+    out->rss_shmem_kb = status_number(&t, "\nRssShmem:");
+    out->vm_swap_kb = status_number(&t, "\nVmSwap:");
+    out->threads = (uint32_t)status_number(&t, "\nThreads:");
+    out->cap_permitted = status_hex(&t, "\nCapPrm:");
+    out->cap_effective = status_hex(&t, "\nCapEff:");
+    out->seccomp = (int32_t)status_number(&t, "\nSeccomp:");
+    out->seccomp_filters = status_number(&t, "\nSeccomp_filters:");
 }
 
 static int read_status(int dir, const char *name, struct hw_proc_status *out)
@@ -226,6 +258,20 @@ int hw_proc_own_status(struct hw_proc_status *out)
     return read_status(AT_FDCWD, "/proc/self/status", out);
 }
 
+int32_t hw_proc_own_tracer(void)
+{
+    static pid_t of;
+    static int fd;
+    char piece[PIECE];
+    if (of != getpid()) /* what was open before a fork is the parent's */
+        fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    of = fd < 0 ? 0 : getpid();
+    ssize_t n = fd < 0 ? -1 : pread(fd, piece, sizeof piece - 1, 0);
+    piece[n > 0 ? n : 0] = '\0';
+    struct status_text t = {piece, piece};
+    return hw_proc_pid_of((int32_t)status_number(&t, "\nTracerPid:"));
+}
+
 int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
 {
     hw_autofree char *text = NULL;
@@ -236,9 +282,22 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
     return HW_OK;
 }
 
+/* A read that leaves room has all of it, too, as the kernel goes on over the ends of pages. */
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n)
 {
-    return hw_file_read(proc_dir, "cmdline", 4u * 1024 * 1024, out, n, NULL) < 0 ? HW_EGONE : HW_OK;
+    char piece[PIECE];
+    hw_autofd int fd = openat(proc_dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, piece, sizeof piece);
+    if (got == (ssize_t)sizeof piece)
+        return hw_file_read(proc_dir, "cmdline", MAX_CMDLINE, out, n, NULL) < 0 ? HW_EGONE : HW_OK;
+    char *text = got < 0 ? NULL : malloc((size_t)got + 1);
+    if (!text)
+        return HW_EGONE;
+    memcpy(text, piece, (size_t)got);
+    text[got] = '\0';
+    *out = text;
+    *n = (size_t)got;
+    return HW_OK;
 }
 
 const char *hw_proc_shown_name(const char *argv0)

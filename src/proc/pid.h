@@ -20,9 +20,9 @@ struct hw_error;
 
 struct hw_pid {
     int32_t pid;
-    int pidfd; /* owned */
-    int dir;   /* /proc/PID; owned */
-    uint64_t start_ticks;
+    int pidfd;            /* owned */
+    int dir;              /* /proc/PID; owned */
+    uint64_t start_ticks; /* 0 = not read: hw_pid_start */
 };
 
 #define HW_PID_NONE ((struct hw_pid){.pid = -1, .pidfd = -1, .dir = -1})
@@ -33,6 +33,8 @@ int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
 int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err);
 void hw_pid_done(struct hw_pid *p);
 bool hw_pid_alive(const struct hw_pid *p);
+/* Its start_ticks; where they were not read (0), from its directory. 0 = it has ended. */
+uint64_t hw_pid_start(const struct hw_pid *p);
 
 struct hw_proc_stat {
     int32_t ppid;
@@ -57,6 +59,9 @@ struct hw_proc_status {
 };
 int hw_proc_status(int proc_dir, struct hw_proc_status *out);
 int hw_proc_own_status(struct hw_proc_status *out);
+/* Who traces this process, now; 0 = nobody, as far as can be seen. By one thread of it: the file
+ * stays open. */
+int32_t hw_proc_own_tracer(void);
 /* From text, for tests: any bytes. */
 void hw_proc_status_parse(const char *text, struct hw_proc_status *out);
 

@@ -171,7 +171,9 @@ int hw_root_find(int root, const char *path, enum hw_root_links links)
     hw_autofd int fd = find_at_once(root, path, links);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         fd = find_by_parts(root, path, links);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || links == HW_ROOT_LINKS)
+        return hw_fd_take(&fd); /* no link is left */
+    if (fstat(fd, &st) < 0)
         return -1;
     if (S_ISLNK(st.st_mode)) { /* the last part: the flags above stop there and give the link */
         errno = ELOOP;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,10 +15,20 @@
 #define MAX_LEVELS 33 /* of the kernel */
 #define MAX_MAP    8192u
 
+/* "user:[4026531837]": the same right is asked for as to look at the namespace itself, and none is
+ * looked up. */
+uint64_t hw_ns_inode(int proc_dir, const char *link)
+{
+    char text[64];
+    ssize_t n = readlinkat(proc_dir, link, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    const char *number = strchr(text, '[');
+    return number ? strtoull(number + 1, NULL, 10) : 0;
+}
+
 uint64_t hw_userns_inode(int proc_dir)
 {
-    struct stat st;
-    return fstatat(proc_dir, "ns/user", &st, 0) == 0 ? st.st_ino : 0;
+    return hw_ns_inode(proc_dir, "ns/user");
 }
 
 /* Up from the process's namespace: what the question says of each, and its parent. */
@@ -52,7 +63,7 @@ static enum answer is_that(int ns, int parent, const void *arg)
 
 bool hw_userns_is_below(int proc_dir, uint64_t ns)
 {
-    return walk(proc_dir, is_that, &ns);
+    return (ns != 0 && hw_userns_inode(proc_dir) == ns) || walk(proc_dir, is_that, &ns);
 }
 
 struct owner {

@@ -15,7 +15,8 @@
     UINT64_C(0xEFFFFFFD)        /* the machine's, on every kernel: PROC_USER_INIT_INO */
 #define HW_USERNS_NOBODY 65534u /* an id that ours has no number for */
 
-/* 0 = may not be known. */
+/* Of one of its namespaces, "ns/net" or another file of that folder; 0 = may not be known. */
+uint64_t hw_ns_inode(int proc_dir, const char *link);
 uint64_t hw_userns_inode(int proc_dir);
 /* Is the process in that one, or below it? */
 bool hw_userns_is_below(int proc_dir, uint64_t ns);
