@@ -58,7 +58,7 @@ static bool parent_of(const struct hw_pid *p, struct hw_pid *out)
         hw_pid_open(before.ppid, out, NULL) < 0)
         return false;
     if (hw_proc_stat(p->dir, &after) == 0 && after.ppid == before.ppid &&
-        out->start_ticks <= p->start_ticks)
+        out->start_ticks <= hw_pid_start(p))
         return true;
     hw_pid_done(out);
     return false;
@@ -66,7 +66,7 @@ static bool parent_of(const struct hw_pid *p, struct hw_pid *out)
 
 static bool is_root(const struct hw_pid *p, const struct hw_relative *root)
 {
-    return root->pid > 0 && p->pid == root->pid && p->start_ticks == root->start_ticks;
+    return root->pid > 0 && p->pid == root->pid && hw_pid_start(p) == root->start_ticks;
 }
 
 static bool is_starter(const struct hw_pid *p)

@@ -108,14 +108,6 @@ bool hw_permission_is_machines_first(const struct hw_pid *p)
 
 /* ---- the order of questions ---- */
 
-/* Asked for each program that starts: no more than it takes. */
-static int32_t our_tracer(void)
-{
-    struct hw_proc_status st = {0};
-    (void)hw_proc_own_status(&st); /* unreadable: none */
-    return st.tracer_pid;
-}
-
 /* Ours are called so, and so is what they start: the answerer of starts is a grandchild. */
 static bool works_for_us(const struct hw_pid *p, const struct hw_proc_status *st)
 {
@@ -135,11 +127,11 @@ static int check_never(const struct hw_asking *a, const struct hw_pid *p,
 {
     if (hw_permission_is_machines_first(p))
         return hw_fail(err, HW_EPERM, 0, "process %d is never profiled", p->pid);
-    if (p->pid == getpid() || works_for_us(p, st) || p->pid == our_tracer())
+    if (p->pid == getpid() || works_for_us(p, st) || p->pid == hw_proc_own_tracer())
         return hw_fail(err, HW_EPERM, 0, "process %d is this recorder, its worker or its debugger",
                        p->pid);
     for (size_t i = 0; i < a->above.n; i++)
-        if (a->above.v[i].pid == p->pid && a->above.v[i].start_ticks == p->start_ticks)
+        if (a->above.v[i].pid == p->pid && a->above.v[i].start_ticks == hw_pid_start(p))
             return hw_fail(
                 err, HW_EPERM, 0,
                 "process %d is the command that records, one of its parents, or its debugger",
@@ -226,12 +218,19 @@ static int check_table(const struct hw_asking *a, const struct hw_pid *p,
     hw_autofree char *read = NULL;
     size_t n;
     const char *exe = program->exe;
-    if (!program->cgroup)
-        (void)hw_file_read(p->dir, "cgroup", 64 * 1024, &read, &n, NULL); /* NULL: not known */
-    bool launched = a->all_launched || hw_launch_is_below(p, &a->root);
-    enum hw_program what = hw_program_of(a->policy, launched, program->status, exe,
-                                         program->cgroup ? program->cgroup : read);
     enum hw_machine machine = hw_policy_machine(a->policy);
+    bool launched = a->all_launched || hw_launch_is_below(p, &a->root);
+    enum hw_program what =
+        hw_program_of(a->policy, launched, program->status, exe, program->cgroup);
+    /* The group parts services from programs: read where one of them may not be profiled. */
+    bool same = hw_permission_table(HW_PROGRAM_PROGRAM, machine) ==
+                hw_permission_table(HW_PROGRAM_SERVICE, machine);
+    if (hw_permission_table(what, machine) && (same || what != HW_PROGRAM_PROGRAM))
+        return HW_OK;
+    if (!program->cgroup) {
+        (void)hw_file_read(p->dir, "cgroup", 64 * 1024, &read, &n, NULL); /* NULL: not known */
+        what = hw_program_of(a->policy, launched, program->status, exe, read);
+    }
     if (hw_permission_table(what, machine))
         return HW_OK;
     return hw_fail(err, HW_EPERM, 0,
