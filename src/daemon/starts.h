@@ -160,7 +160,8 @@ struct hw_starts_question { /* with it comes a descriptor of the file */
     int32_t tid;
     uint64_t until_ns; /* then the answerer does not wait any more */
     uint32_t unnamed;  /* 1: no name means it */
-    uint32_t pad;
+    uint32_t has_exec; /* 1: the call has been read, and still waits */
+    struct hw_starts_exec exec;
 };
 
 struct hw_starts_answer {

@@ -59,6 +59,16 @@ struct question {
     uint64_t until_ns;
 };
 
+/* What is known of an exec; its call is read once. */
+struct look {
+    int fd;
+    int32_t tid;
+    uint64_t until_ns;
+    bool unnamed, is_read;
+    int rc; /* of hw_starts_read_exec */
+    struct hw_starts_exec exec;
+};
+
 struct answerer {
     const struct hw_starts_shared *shared;
     _Atomic int32_t *reading;
@@ -165,17 +175,22 @@ static void allow(struct answerer *a, int fd)
     (void)close(fd); /* read only */
 }
 
-static bool ask(struct answerer *a, int fd, int32_t tid, bool unnamed, uint64_t now)
+static bool ask(struct answerer *a, const struct look *l, uint64_t now)
 {
     struct question *q = NULL;
     for (size_t i = 0; i < MAX_OPEN && !q && a->n_open < MAX_OPEN; i++)
         if (a->open[i].fd < 0)
             q = &a->open[i];
-    struct hw_starts_question m = {
-        .number = ++a->next, .tid = tid, .until_ns = now + ANSWER_NS, .unnamed = unnamed};
-    if (!q || hw_fd_send(a->finder, &m, sizeof m, &fd, 1, MSG_DONTWAIT) < 0)
+    struct hw_starts_question m = {.number = ++a->next,
+                                   .tid = l->tid,
+                                   .until_ns = now + ANSWER_NS,
+                                   .unnamed = l->unnamed,
+                                   .has_exec = l->is_read && l->rc == 1};
+    if (m.has_exec)
+        m.exec = l->exec;
+    if (!q || hw_fd_send(a->finder, &m, sizeof m, &l->fd, 1, MSG_DONTWAIT) < 0)
         return false;
-    *q = (struct question){fd, m.number, m.until_ns};
+    *q = (struct question){l->fd, m.number, m.until_ns};
     a->n_open++;
     return true;
 }
@@ -213,6 +228,14 @@ static bool is_wanted(const struct answerer *a, const char *name)
     return false;
 }
 
+static int read_exec(const struct answerer *a, struct look *l)
+{
+    if (!l->is_read)
+        l->rc = hw_starts_read_exec(a->shared, a->reading, l->tid, l->until_ns, &l->exec);
+    l->is_read = true;
+    return l->rc;
+}
+
 /* Or that cannot be said. */
 static bool is_in_wanted_group(const struct answerer *a, int32_t tid)
 {
@@ -227,15 +250,14 @@ static bool is_in_wanted_group(const struct answerer *a, int32_t tid)
 }
 
 /* The same. */
-static bool has_wanted_role(struct answerer *a, int32_t tid, uint64_t until_ns)
+static bool has_wanted_role(const struct answerer *a, struct look *l)
 {
-    struct hw_starts_exec exec;
     char role[64];
     if (!a->has_roles)
         return false;
-    int rc = hw_starts_read_exec(a->shared, a->reading, tid, until_ns, &exec);
+    int rc = read_exec(a, l);
     if (rc == 1)
-        hw_starts_read_role(a->reading, tid, &exec, role);
+        hw_starts_read_role(a->reading, l->tid, &l->exec, role);
     for (uint32_t i = 0; rc == 1 && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
         if (a->names[i] == HW_STARTS_ROLE && strcmp(a->names + i + 1, role) == 0)
             return true;
@@ -263,27 +285,26 @@ static bool is_no_more_asked(struct answerer *a, int fd)
 }
 
 /* Or by whom that cannot be said. */
-static bool has_wanted_name(struct answerer *a, int fd, int32_t tid, uint64_t until_ns)
+static bool has_wanted_name(const struct answerer *a, struct look *l)
 {
-    struct hw_starts_exec exec;
     char name[512];
     if (!a->has_names)
         return false;
-    int rc = hw_starts_read_exec(a->shared, a->reading, tid, until_ns, &exec);
-    if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, exec.argv0)))
+    int rc = read_exec(a, l);
+    if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, l->exec.argv0)))
         return true;
-    rc = hw_starts_read_interpreter(fd, /* may_wait = */ false, name, sizeof name);
+    rc = hw_starts_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
 /* Whether the finder is asked. */
-static bool may_be_meant(struct answerer *a, int fd, int32_t tid, uint64_t until_ns, bool *unnamed)
+static bool may_be_meant(struct answerer *a, struct look *l)
 {
-    if (was_recent(a, tid) && is_no_more_asked(a, fd))
+    if (was_recent(a, l->tid) && is_no_more_asked(a, l->fd))
         return false;
-    *unnamed = a->ask_always != HW_STARTS_ASK_NAMED && !has_wanted_name(a, fd, tid, until_ns);
-    return a->ask_always != HW_STARTS_ASK_MEANT || !*unnamed || is_in_wanted_group(a, tid) ||
-           has_wanted_role(a, tid, until_ns);
+    l->unnamed = a->ask_always != HW_STARTS_ASK_NAMED && !has_wanted_name(a, l);
+    return a->ask_always != HW_STARTS_ASK_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
+           has_wanted_role(a, l);
 }
 
 static void on_events(struct answerer *a)
@@ -295,13 +316,12 @@ static void on_events(struct answerer *a)
     take_names(a);
     const struct fanotify_event_metadata *e = (const void *)buffer;
     for (; n > 0 && FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n)) {
-        bool unnamed = false;
+        struct look l = {.fd = e->fd, .tid = e->pid, .until_ns = now + LOOK_NS};
         if (e->fd < 0)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !may_be_meant(a, e->fd, e->pid, now + LOOK_NS, &unnamed) ||
-                 !ask(a, e->fd, e->pid, unnamed, now))
+        else if (e->pid <= 0 || !may_be_meant(a, &l) || !ask(a, &l, now))
             allow(a, e->fd);
     }
 }

@@ -95,7 +95,7 @@ struct later {
 struct placed {
     int32_t pid;
     uint32_t n;
-    uint64_t start_ticks, until_ns;
+    uint64_t began_ticks, until_ns; /* a process that started later only has that number */
     dev_t dev;
     ino_t ino;
 };
@@ -166,15 +166,13 @@ static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_s
     struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
     bool is_thread = p->status.tgid != tid;
     if (!hw_starts_rules_mean(&f->rules, p) || changes_rights(fd) ||
-        (is_thread ? hw_pid_open(p->status.tgid, &pid, NULL) < 0 : p->start_ticks == 0))
+        (is_thread && hw_pid_open(p->status.tgid, &pid, NULL) < 0))
         return HW_EPERM;
     int rc = hw_starts_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
     if (is_thread)
         hw_pid_done(&pid);
-    char start[2] = "";
-    bool script = pread(fd, start, 2, 0) == 2 && memcmp(start, "#!", 2) == 0;
     f->meant_by = hw_starts_rules_first(&f->rules, p);
-    const char *why = rc == HW_OK && !script ? hw_start_file_forbids(fd) : NULL;
+    const char *why = rc == HW_OK && !p->is_script ? hw_start_file_forbids(fd) : NULL;
     return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
 }
 
@@ -295,19 +293,23 @@ static void on_questions(struct finder *f)
 
 /* ---- at the end of the execve ---- */
 
+/* As the kernel counts the starts of processes. */
+static uint64_t now_ticks(void)
+{
+    return hw_now_boottime_ns() / (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 /* The client leaves a program with a sanitizer by executing it without itself (client/sanitizer.c):
  * who puts it in again each time would never see it run. Others that execute themselves, to change
  * their environment, do it once. */
-static int check_again(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
+static int check_again(struct finder *f, const struct hw_pid *pid, const struct stat *st,
+                       struct hw_error *err)
 {
-    struct stat st;
     struct placed *p = &f->placed[(uint32_t)pid->pid % N_PLACED];
     uint64_t now = hw_now_monotonic_ns();
-    if (fstatat(pid->dir, "exe", &st, 0) < 0)
-        return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
-    if (p->pid != pid->pid || p->start_ticks != pid->start_ticks || p->dev != st.st_dev ||
-        p->ino != st.st_ino || now >= p->until_ns)
-        *p = (struct placed){pid->pid, 0, pid->start_ticks, now + AGAIN_NS, st.st_dev, st.st_ino};
+    if (p->pid != pid->pid || p->dev != st->st_dev || p->ino != st->st_ino || now >= p->until_ns ||
+        hw_pid_start(pid) > p->began_ticks)
+        *p = (struct placed){pid->pid, 0, now_ticks(), now + AGAIN_NS, st->st_dev, st->st_ino};
     if (p->n++ < AGAIN_MOST)
         return HW_OK;
     return hw_fail(err, HW_EUNSUPPORTED, 0,
@@ -320,12 +322,16 @@ static int check_again(struct finder *f, const struct hw_pid *pid, struct hw_err
 static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_starts_person p;
-    struct hw_start_request q = {pid, &p.status, f->setup->library, f->socket_path, &f->world};
+    struct stat file;
+    struct hw_start_request q = {pid,      &p.status, &file, f->setup->library, f->socket_path,
+                                 &f->world};
     if (!hw_starts_person_read(&f->rules, f->shared, pid, &p))
         return HW_EGONE;
     int rc = hw_starts_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
+    if (rc == HW_OK && fstatat(pid->dir, "exe", &file, 0) < 0)
+        rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK)
-        rc = check_again(f, pid, err);
+        rc = check_again(f, pid, &file, err);
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
     hw_starts_person_done(&p);
@@ -334,13 +340,10 @@ static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *er
 
 static void on_exec(struct finder *f, int32_t pid)
 {
-    struct hw_pid p;
     struct hw_error err = {0};
-    int rc = hw_pid_open(pid, &p, &err);
-    if (rc == HW_OK) {
-        rc = place(f, &p, &err);
-        hw_pid_done(&p);
-    }
+    hw_autofd int dir = hw_proc_open_dir(pid); /* nobody else has its number while we trace it */
+    struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
+    int rc = dir < 0 ? HW_EGONE : place(f, &p, &err);
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
     if (rc == HW_EUNSUPPORTED || rc == HW_ESYS)   /* it may be attached to */
         tell(f, HW_STARTS_FOUND, 0, pid, err.text);

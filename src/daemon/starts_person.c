@@ -39,19 +39,18 @@ static void read_group(const struct hw_starts_rules *r, struct hw_starts_person 
         (void)hw_starts_person_groups(p); /* then it is in none */
 }
 
-static void read_start(struct hw_starts_person *p)
+static void read_start(const struct hw_starts_rules *r, struct hw_starts_person *p)
 {
-    struct hw_proc_stat st = {0};
-    if (p->start_ticks == 0)
-        (void)hw_proc_stat(p->dir, &st); /* then the dice fall otherwise */
-    p->start_ticks = p->start_ticks ? p->start_ticks : st.start_ticks;
+    const struct hw_pid pid = {p->status.tgid, -1, p->dir, p->start_ticks};
+    if (hw_starts_rules_need_chance(r))
+        p->start_ticks = hw_pid_start(&pid); /* of one that has ended the dice fall otherwise */
 }
 
 static void person_learn(const struct hw_starts_rules *r, struct hw_starts_person *p)
 {
     hw_autofree char *environment = NULL;
     size_t n = 0;
-    read_start(p);
+    read_start(r, p);
     read_group(r, p);
     if (!hw_starts_rules_need(r, HW_MEMLOG_ROLE))
         return;
@@ -100,7 +99,7 @@ static void learn_of_start(const struct hw_starts_rules *r, struct hw_starts_sha
                            const struct hw_starts_question *q, const struct hw_starts_exec *e,
                            struct hw_starts_person *p)
 {
-    read_start(p);
+    read_start(r, p);
     read_group(r, p);
     if (hw_starts_rules_need(r, HW_MEMLOG_ROLE))
         hw_starts_read_role(&shared->finder_at, q->tid, e, p->role);
@@ -110,9 +109,11 @@ int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared
                         struct hw_starts_scripts *scripts, const struct hw_starts_question *q,
                         int fd, struct hw_starts_person *p)
 {
-    struct hw_starts_exec e;
+    struct hw_starts_exec e = q->exec;
     char interpreter[512], link[40], path[4096];
-    int rc = hw_starts_read_exec(shared, &shared->finder_at, q->tid, /* until_ns = */ 0, &e);
+    int rc = q->has_exec ? 1
+                         : hw_starts_read_exec(shared, &shared->finder_at, q->tid,
+                                               /* until_ns = */ 0, &e);
     if (rc != 1)
         return rc;
     bool script =
@@ -126,6 +127,7 @@ int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared
     (void)snprintf(p->status.name, sizeof p->status.name, "%.15s",
                    base_of(e.path)); /* as the kernel cuts it */
     p->starts = true;
+    p->is_script = script;
     p->cmdline = strdup(script ? interpreter : e.argv0);
     p->n = p->cmdline ? strlen(p->cmdline) + 1 : 0;
     learn_of_start(r, shared, q, &e, p);

@@ -89,13 +89,25 @@ bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind k
     return false;
 }
 
+bool hw_starts_rules_need_chance(const struct hw_starts_rules *r)
+{
+    for (size_t i = 0; i < r->sessions.n; i++)
+        for (size_t k = 0; k < r->sessions.v[i].memlog.rules.n; k++)
+            if (r->sessions.v[i].memlog.rules.v[k].sampled)
+                return true;
+    return false;
+}
+
 bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir)
 {
     struct stat st;
+    for (size_t i = 0; i < r->sessions.n; i++)
+        if (r->sessions.v[i].uid == 0)
+            return true;
     if (r->sessions.n == 0 || fstat(dir, &st) < 0)
         return false;
     for (size_t i = 0; i < r->sessions.n; i++)
-        if (r->sessions.v[i].uid == 0 || r->sessions.v[i].uid == st.st_uid)
+        if (r->sessions.v[i].uid == st.st_uid)
             return true;
     return false;
 }

@@ -34,11 +34,12 @@ struct hw_starts_rules {
 };
 
 struct hw_starts_person {
-    int dir; /* /proc/PID; borrowed */
-    uint64_t start_ticks;
+    int dir;              /* /proc/PID; borrowed */
+    uint64_t start_ticks; /* 0 = no rule needs them */
     struct hw_proc_status status;
-    bool starts;   /* its execve waits: what follows is of the new program */
-    char *cmdline; /* owned; of one that starts only the first argument */
+    bool starts;    /* its execve waits: what follows is of the new program */
+    bool is_script; /* of one that starts: the file is */
+    char *cmdline;  /* owned; of one that starts only the first argument */
     size_t n;
     char *groups; /* owned; text of /proc/PID/cgroup; NULL = not read */
     char exe[256], role[64], cgroup[512];
@@ -53,7 +54,7 @@ struct hw_starts_scripts {
     } v[HW_STARTS_SCRIPTS]; /* by the tid */
 };
 
-/* One that runs; pid: its directory at least, start_ticks 0 = to be read. False: it is gone, or may
+/* One that runs; pid: its directory at least. False: it is gone, or may
  * not be read. */
 bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
                            const struct hw_pid *pid, struct hw_starts_person *out);
@@ -74,6 +75,8 @@ bool hw_starts_rules_follow(const struct hw_starts_rules *r, int32_t pid);
 void hw_starts_rules_publish(const struct hw_starts_rules *r, struct hw_starts_shared *shared);
 /* Does a rule need this of a person? */
 bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind kind);
+/* Does one mean only some of those that it would mean? */
+bool hw_starts_rules_need_chance(const struct hw_starts_rules *r);
 /* A user's rules are about his own processes. dir: /proc/PID */
 bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir);
 

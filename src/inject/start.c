@@ -41,6 +41,7 @@
 #include "proc/maps.h"
 #include "proc/pid.h"
 #include "proc/root_path.h"
+#include "proc/userns.h"
 
 #include "base/banned.h"
 
@@ -206,32 +207,46 @@ static const char *file_forbids(int fd)
     return why;
 }
 
-/* The same program starts again and again. */
+/* The same program starts again and again. Nothing changes a file without changing one of these. */
+struct judged {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec changed;
+    const char *why;
+    bool known;
+};
+
+static struct judged *judged_of(const struct stat *st)
+{
+    static struct judged all[KNOWN];
+    struct judged *j = &all[(size_t)(st->st_ino ^ st->st_dev) % KNOWN];
+    if (j->dev != st->st_dev || j->ino != st->st_ino || j->size != st->st_size ||
+        j->changed.tv_sec != st->st_ctim.tv_sec || j->changed.tv_nsec != st->st_ctim.tv_nsec)
+        *j = (struct judged){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, false};
+    return j;
+}
+
 const char *hw_start_file_forbids(int fd)
 {
-    static struct {
-        dev_t dev;
-        ino_t ino;
-        off_t size;
-        struct timespec changed;
-        const char *why;
-        bool known;
-    } memory[KNOWN];
     struct stat st;
     if (fstat(fd, &st) < 0)
         return "cannot be read";
-    size_t i = (size_t)(st.st_ino ^ st.st_dev) % KNOWN;
-    if (!memory[i].known || memory[i].dev != st.st_dev || memory[i].ino != st.st_ino ||
-        memory[i].size != st.st_size || memory[i].changed.tv_sec != st.st_ctim.tv_sec ||
-        memory[i].changed.tv_nsec != st.st_ctim.tv_nsec) {
-        memory[i].why = file_forbids(fd);
-        memory[i].dev = st.st_dev;
-        memory[i].ino = st.st_ino;
-        memory[i].size = st.st_size;
-        memory[i].changed = st.st_ctim;
-        memory[i].known = true;
-    }
-    return memory[i].why;
+    struct judged *j = judged_of(&st);
+    if (!j->known)
+        j->why = file_forbids(fd);
+    j->known = true;
+    return j->why;
+}
+
+/* Of a program that stands: opened only where it is not known. */
+static const char *program_forbids(const struct hw_start_request *q)
+{
+    const struct judged *j = judged_of(q->file);
+    if (j->known)
+        return j->why;
+    hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
+    return exe < 0 ? "cannot be read" : hw_start_file_forbids(exe);
 }
 
 static int read_auxv(const struct hw_pid *pid, uint64_t *base, bool *secure)
@@ -287,23 +302,17 @@ static bool sees_socket(int root, const char *path)
            ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
-static uint64_t inode_of(int dir, const char *name)
-{
-    struct stat st;
-    return fstatat(dir, name, &st, 0) == 0 ? st.st_ino : 0;
-}
-
 void hw_start_world_read(struct hw_start_world *out)
 {
-    out->net = inode_of(AT_FDCWD, "/proc/self/ns/net");
-    out->user = inode_of(AT_FDCWD, "/proc/self/ns/user");
+    out->net = hw_ns_inode(AT_FDCWD, "/proc/self/ns/net");
+    out->user = hw_ns_inode(AT_FDCWD, "/proc/self/ns/user");
 }
 
 /* Where the recorder's name means the same, and its user is trusted. */
 static bool shares_world(const struct hw_start_world *ours, const struct hw_pid *pid)
 {
-    return ours->net != 0 && ours->net == inode_of(pid->dir, "ns/net") && ours->user != 0 &&
-           ours->user == inode_of(pid->dir, "ns/user");
+    return ours->net != 0 && ours->net == hw_ns_inode(pid->dir, "ns/net") && ours->user != 0 &&
+           ours->user == hw_userns_inode(pid->dir);
 }
 
 /* Where they cannot be read it is not held either; who attaches says why. */
@@ -328,8 +337,7 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
                        "process %d runs with other rights than its starter's (set-uid, "
                        "capabilities): never profiled",
                        pid);
-    hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
-    const char *why = exe < 0 ? "cannot be read" : hw_start_file_forbids(exe);
+    const char *why = program_forbids(q);
     if (why)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
     int rc = hw_maps_read(q->pid->dir, maps, err);

@@ -25,6 +25,7 @@
 struct hw_error;
 struct hw_pid;
 struct hw_proc_status;
+struct stat;
 
 /* Said to the client: it was held at its start, where nobody may be kept waiting. */
 #define HW_START_HELD_VARIABLE "HEAPWISE_HELD"
@@ -38,6 +39,7 @@ void hw_start_world_read(struct hw_start_world *out);
 struct hw_start_request {
     const struct hw_pid *pid;
     const struct hw_proc_status *status; /* read since it has stopped: only its end changes that */
+    const struct stat *file;             /* of the program, the same */
     const char *library;                 /* path of the client library's file */
     const char *socket_path;             /* where the recorder is */
     const struct hw_start_world *world;

@@ -10,17 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "daemon/starts_rules.h"
 #include "inject/start.h"
+#include "proc/number.h"
 
-/* Start, arguments, status, our own status, group, auxiliary vector, mappings: once each; of
- * arguments, group and mappings also their end. One more of the vector for who is not root, and one
- * to spare. */
-#define MOST_READS 12
+/* Arguments, status, our own status, auxiliary vector, mappings: once each; of mappings also their
+ * end. One more of the vector for who is not root, and one to spare. */
+#define MOST_READS 8
 
 struct program {
     pid_t parent, pid;
@@ -85,18 +87,19 @@ static long reads(void)
 static int place(const struct hw_starts_rules *rules, struct hw_starts_shared *shared, pid_t number,
                  struct hw_error *err)
 {
-    struct hw_pid pid;
+    hw_autofd int dir = hw_proc_open_dir(number);
+    struct hw_pid pid = {number, -1, dir, /* start_ticks = */ 0};
     struct hw_starts_person p;
     struct hw_start_world world;
+    struct stat file;
     hw_start_world_read(&world);
-    assert_int_equal(hw_pid_open(number, &pid, err), HW_OK);
     assert_true(hw_starts_person_read(rules, shared, &pid, &p));
     int rc = hw_starts_rules_permit(rules, &p, &pid, /* starts = */ false, err);
-    struct hw_start_request q = {&pid, &p.status, "/bin/true", "@nobody", &world};
+    assert_int_equal(fstatat(dir, "exe", &file, 0), 0);
+    struct hw_start_request q = {&pid, &p.status, &file, "/bin/true", "@nobody", &world};
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
     hw_starts_person_done(&p);
-    hw_pid_done(&pid);
     return rc;
 }
 
