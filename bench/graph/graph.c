@@ -21,16 +21,16 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 #include "sql/sql.h"
 #include "trace/writer.h"
-#include "views/dominators.h"
-#include "views/heap_classes.h"
-#include "views/heap_tree.h"
+#include "views/objects/dominators.h"
+#include "views/objects/heap_classes.h"
+#include "views/objects/heap_tree.h"
 
 enum { N_CLASSES = 3000, PID = 4711, PACKET_BYTES = 400000, STEP = 24 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/map64.h"
-#include "views/heap_details.h"
+#include "base/memory/map64.h"
+#include "views/infra/heap_details.h"
 
 static void check(int rc)
 {

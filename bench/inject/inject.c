@@ -17,10 +17,10 @@
 
 #include "base/arch.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cfi/cfi.h"
-#include "daemon/modules.h"
-#include "daemon/tables.h"
+#include "daemon/code/modules.h"
+#include "daemon/code/tables.h"
 #include "elf/elf.h"
 #include "inject/inject.h"
 #include "proc/file.h"

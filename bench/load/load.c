@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "trace/process_writer.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cfi/cfi.h"
 #include "unwind/table.h"
 

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "model/profile.h"
-#include "views/flame.h"
+#include "views/flame/flame.h"
 
 enum { N_FRAMES = 20000, MAX_DEPTH = 60 };
 

@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "cfi/rows.h"
 #include "unwind/table.h"
 

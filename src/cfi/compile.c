@@ -15,7 +15,7 @@
 
 #include "base/arch.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cfi/build.h"
 #include "cfi/records.h"
 #include "cfi/rows.h"

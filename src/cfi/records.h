@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 
 struct hw_error;
 struct hw_image;

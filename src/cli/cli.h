@@ -1,83 +1,20 @@
 /*
- * cli.h - what every command gets, and the table of commands
+ * cli.h - what runs when a command was named
  *
- * Why:     one binary, several names: `heapwise WORD` and the classic commands (by links) are rows
- *          of one table, with one option parser, one help and one way to print errors.
- * Shapes:  a command is `int hw_cmd_x(struct hw_cli *cli)`, its result an exit code below. A new
- *          one is a row in commands.def, rows in config/options.def and a file cmd_x.c.
- * Errors:  printed here: `PROGRAM: text [code]`, then `hint: …`; the code is one of explain.def.
+ * Shapes:  a command is `int hw_cmd_x(struct hw_cli *cli)`; its result is one of enum hw_exit. A
+ *          new one is a row in config/command/commands.def, rows in options.def beside it, and a
+ *          file cmd/cmd_x.c.
  */
 #ifndef HW_CLI_CLI_H
 #define HW_CLI_CLI_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "cli/options.h"
-
-struct hw_error;
-
-/* ui.md 18.3 */
-enum hw_exit {
-    HW_EXIT_OK = 0,
-    HW_EXIT_FAILED = 1,
-    HW_EXIT_USAGE = 2,
-    HW_EXIT_GATE = 3,
-    HW_EXIT_INCOMPLETE = 4,
-    HW_EXIT_NO_DATA = 5,
-    HW_EXIT_TRY_AGAIN = 75, /* push: the spool cannot be used now */
-    HW_EXIT_UNSUPPORTED = 77,
-    HW_EXIT_NOT_RUNNABLE = 126,
-    HW_EXIT_NOT_FOUND = 127,
-    HW_EXIT_SIGNAL = 128
-};
-
-enum hw_command_flags {
-    HW_CF_CLASSIC = 1,
-    HW_CF_WORD_ENDS = 2,
-    HW_CF_USAGE1 = 4,
-    HW_CF_HIDDEN = 8
-};
-
-struct hw_cli;
-
-struct hw_command {
-    enum hw_command_id id;
-    const char *name;
-    int (*run)(struct hw_cli *cli);
-    uint32_t flags; /* enum hw_command_flags */
-    const char *args;
-    const char *summary;
-    const char *examples;
-};
-
-struct hw_cli {
-    const struct hw_command *command;
-    const char *program; /* for messages: "heapwise" or the classic name */
-    struct hw_opts opts;
-    int pager_pid; /* 0 = none; pager.h */
-};
-
-extern const struct hw_command hw_commands[HW_CMD_COUNT];
-
-const struct hw_command *hw_command_find(const char *name); /* exact; NULL */
-/* The known word nearest to one that is not known; NULL when nothing is near. */
-const char *hw_did_you_mean(const char *word, const char *const *known, size_t n);
-
-/* `PROGRAM: text [code]`; code NULL = none. */
-void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-void hw_cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Prints err; gives the exit code that belongs to its code. */
-int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err);
-int hw_cli_usage_exit(const struct hw_cli *cli);
-
-/* Whether colour, progress and wide characters may go to this stream (fd 1 or 2). */
-bool hw_cli_color(const struct hw_cli *cli, int fd);
-unsigned hw_cli_width(int fd); /* columns; 100 when it is no terminal */
+#include "config/command/command.h"
 
 #define X(ID, name, fn, flags, args, summary, examples) int fn(struct hw_cli *cli);
-#include "cli/commands.def"
+#include "config/command/commands.def"
 #undef X
+
+/* Runs the command that cli names. */
+int hw_command_run(struct hw_cli *cli);
 
 #endif

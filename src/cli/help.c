@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "cli/units.h"
+#include "config/command/units.h"
 
 #include "base/banned.h"
 

@@ -7,11 +7,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/classic/forward.h"
 #include "cli/cli.h"
-#include "cli/forward.h"
 #include "cli/help.h"
-#include "cli/pager.h"
-#include "cli/settings.h"
+#include "cli/parts/pager.h"
+#include "config/command/settings.h"
 
 #include "base/banned.h"
 
@@ -112,7 +112,7 @@ static int run(struct hw_cli *cli, int argc, char **argv)
     }
     apply_verbosity(cli);
     tell_meaningless(cli);
-    return cli->command->run(cli);
+    return hw_command_run(cli);
 }
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/live.h"
+#include "client/sample/live.h"
 
 /* ---- one object's symbols ---- */
 

@@ -40,7 +40,7 @@ bool hw_boot_defines(const struct link_map *m, const char *name);
 bool hw_boot_asks_for(const struct link_map *m, const char *begin);
 
 void hw_boot(void);
-/* Were we put into a running program (client/attach.c), not preloaded? After hw_boot. */
+/* Were we put into a running program (client/session/attach.c), not preloaded? After hw_boot. */
 bool hw_boot_is_late(void);
 /* Our own definition, whoever else has one; also of a name that is not shown. */
 void *hw_boot_own(const char *name);

@@ -4,7 +4,7 @@
  * Why:     a guest in somebody else's malloc. Everything a hook touches is here: the thread's
  *          words, its slab, the session, and the two pages whose loads must be one instruction.
  * Shapes:  hooks.c decides in a few instructions whether anything is to be done and otherwise jumps
- *          to the real function. slow.c does the rest: sampler.c (is it due?), capture.c (the
+ *          to the real function. slow_path.c does the rest: sampler.c (is it due?), capture.c (the
  *          stack), live.c (which blocks are sampled), session.c (handshake, stop, ring).
  * Owns:    all memory comes from mmap and is static or belongs to a session.
  * Errors:  none reach the program: profiling stops, the reason goes to the ring's page.
@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/managed.h"
-#include "client/marks.h"
-#include "client/python.h"
+#include "client/hooks/marks.h"
+#include "client/sample/managed.h"
+#include "client/sample/python.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
 #include "wire/handshake.h"
@@ -93,7 +93,7 @@ struct hw_tls {
 };
 
 #ifdef HW_BARE
-#include "client/bare.h"
+#include "client/freestanding/freestanding.h"
 #else
 _Static_assert(sizeof(struct hw_tls) <= 64, "static TLS is scarce");
 extern HW_HIDDEN __thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));

@@ -16,7 +16,7 @@
 
 #include "client/boot.h"
 #include "client/client.h"
-#include "client/sys.h"
+#include "client/kernel/sys.h"
 
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
 #define HANDSHAKES 60      /* of those: one takes 50 ms at most */

@@ -7,7 +7,7 @@
 #define HW_CODEC_BASE64_H
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 void hw_base64_add(struct hw_strbuf *out, struct hw_bytes in);
 

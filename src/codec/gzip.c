@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/progress.h"
 
 #include "base/banned.h"

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 struct hw_error;
 struct hw_progress;

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "base/utf8.h"
+#include "base/text/strbuf.h"
+#include "base/text/utf8.h"
 
 #include "base/banned.h"
 

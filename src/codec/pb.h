@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 enum hw_pb_wire { HW_PB_VARINT = 0, HW_PB_FIXED64 = 1, HW_PB_BYTES = 2, HW_PB_FIXED32 = 5 };
 

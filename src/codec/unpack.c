@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/machine_memory.h"
+#include "base/files/machine_memory.h"
 #include "codec/gzip.h"
 
 #include "base/banned.h"

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 struct hw_error;
 struct hw_progress;

@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
 #include "config/memlog.h"
 #include "config/when.h"
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "codec/pb.h"
 #include "config/read.h"
 #include "schema/fields.h"

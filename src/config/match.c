@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/program_name.h"
+#include "base/text/program_name.h"
 #include "config/config.h"
 
 #include "base/banned.h"

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 struct hw_error;
 

@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/fd_receive.h"
+#include "base/files/fd.h"
+#include "base/files/fd_receive.h"
 #include "base/log.h"
 #include "daemon/activation.h"
-#include "daemon/aside.h"
 #include "daemon/core.h"
-#include "daemon/permission.h"
+#include "daemon/policy/permission.h"
+#include "daemon/reach/aside.h"
 
 #include "base/banned.h"
 

@@ -17,26 +17,26 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 #include "config/config.h"
 #include "daemon/again.h"
-#include "daemon/door.h"
-#include "daemon/drain.h"
-#include "daemon/feed.h"
-#include "daemon/frames.h"
-#include "daemon/graph_links.h"
-#include "daemon/jit.h"
-#include "daemon/look.h"
-#include "daemon/modules.h"
+#include "daemon/books/callsite_totals.h"
+#include "daemon/books/drain.h"
+#include "daemon/books/ring_consumer.h"
+#include "daemon/books/slices.h"
+#include "daemon/code/blocking_reader.h"
+#include "daemon/code/frames.h"
+#include "daemon/code/jit.h"
+#include "daemon/code/modules.h"
+#include "daemon/code/tables.h"
+#include "daemon/code/worker.h"
+#include "daemon/execwatch/exec_watch.h"
+#include "daemon/java/graph_links.h"
 #include "daemon/notes.h"
-#include "daemon/permission.h"
+#include "daemon/policy/permission.h"
+#include "daemon/reach/namespace_socket.h"
 #include "daemon/recorder.h"
 #include "daemon/rest.h"
-#include "daemon/slices.h"
-#include "daemon/starts.h"
-#include "daemon/tables.h"
-#include "daemon/tally.h"
-#include "daemon/worker.h"
 #include "proc/limits.h"
 #include "proc/pid.h"
 #include "trace/process_writer.h"
@@ -323,7 +323,7 @@ bool hw_target_name_generated(struct hw_target *t);
 void hw_target_find_generated(struct hw_target *t, uint64_t now);
 bool hw_target_seeks_generated(const struct hw_target *t);
 void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
-/* HW_ETIMEOUT: they cannot be read (look.h); what is known stays. */
+/* HW_ETIMEOUT: they cannot be read (blocking_reader.h); what is known stays. */
 int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 
 /* ---- dump.c ---- */
@@ -422,7 +422,7 @@ struct hw_session {
     struct hw_asking asking;
     HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
-    HW_VEC(struct hw_left) left; /* leave.c: processes that were told to leave it */
+    HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave it */
     HW_VEC(struct hw_again) broken_off;
     HW_VEC(struct hw_missed { /* missed.c */
                               int32_t pid;
@@ -431,7 +431,7 @@ struct hw_session {
     missed;
     uint32_t n_missed_more; /* without room in it */
     bool told_share;        /* share.c */
-    bool has_rule;          /* starts.c: the finder knows whom it means */
+    bool has_rule;          /* exec_watch.c: the finder knows whom it means */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */
     uint64_t start_ticks;   /* who started later is one that starts during the session */
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
@@ -555,7 +555,7 @@ struct hw_found {
     char why[112];
 };
 
-/* ---- starts.c: processes that start later ---- */
+/* ---- exec_watch.c: processes that start later ---- */
 
 struct hw_starts {
     struct hw_starts_setup setup;
@@ -668,12 +668,12 @@ void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint6
                      const void *body, size_t n, const char *text);
 void hw_control_done(struct hw_recorder *r);
 
-/* ---- handover.c: sessions that outlive their command, and copies of running ones ---- */
+/* ---- session_detach.c: sessions that outlive their command, and copies of running ones ---- */
 
 void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
-/* leave.c: a process that is not profiled any more in a session that goes on. */
+/* session_exclude.c: a process that is not profiled any more in a session that goes on. */
 void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 bool hw_leave_has_left(const struct hw_session *s, const struct hw_pid *pid);
 bool hw_leave_nobody(const struct hw_session *s); /* of those named by number none is left */

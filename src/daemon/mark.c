@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "base/utf8.h"
+#include "base/text/strbuf.h"
+#include "base/text/utf8.h"
 #include "daemon/core.h"
 #include "trace/process_writer.h"
 #include "trace/writer.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "daemon/core.h"
 #include "proc/file.h"
 

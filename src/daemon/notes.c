@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "daemon/core.h"
 #include "trace/process_writer.h"
 #include "trace/writer.h"

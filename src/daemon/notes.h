@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 struct hw_error;
 struct hw_snapshot;

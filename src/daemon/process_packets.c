@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 #include "proc/smaps.h"

@@ -21,12 +21,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/log.h"
-#include "daemon/aside.h"
 #include "daemon/core.h"
-#include "daemon/memory.h"
-#include "daemon/privilege.h"
+#include "daemon/policy/memory.h"
+#include "daemon/policy/privilege.h"
+#include "daemon/reach/aside.h"
 
 #include "base/banned.h"
 

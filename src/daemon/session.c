@@ -17,19 +17,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/code/holder.h"
 #include "daemon/core.h"
-#include "daemon/holder.h"
 #include "daemon/java_source.h"
-#include "daemon/memory.h"
-#include "daemon/missed.h"
-#include "daemon/names.h"
-#include "daemon/permission.h"
+#include "daemon/policy/memory.h"
+#include "daemon/policy/missed.h"
+#include "daemon/policy/permission.h"
+#include "daemon/policy/process_match.h"
 #include "trace/profile_writer.h"
 #include "trace/slice_writer.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
-#include "base/machine_memory.h"
+#include "base/files/machine_memory.h"
 
 #define SEC               UINT64_C(1000000000)
 #define HURRY_NS          SEC

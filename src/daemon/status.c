@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 #include "daemon/core.h"
-#include "daemon/permission.h"
-#include "daemon/share.h"
+#include "daemon/policy/permission.h"
+#include "daemon/policy/share.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "base/banned.h"
 

@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/arena.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "elf/elf.h"
 #include "elf/lines_data.h"
 

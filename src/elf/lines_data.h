@@ -8,9 +8,9 @@
 
 #include <elfutils/libdw.h>
 
-#include "base/arena.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/arena.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "elf/lines.h"
 
 struct hw_unit_range {

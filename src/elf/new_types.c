@@ -19,7 +19,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "elf/lines_data.h"
 
 #include "base/banned.h"

@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/machine_memory.h"
+#include "base/files/fd.h"
+#include "base/files/machine_memory.h"
 #include "elf/image.h"
 
 #include "base/banned.h"

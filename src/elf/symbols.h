@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 struct hw_error;
 struct hw_image;

@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/arena.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/arena.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "elf/elf.h"
 #include "elf/image.h"
 

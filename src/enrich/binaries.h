@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 enum hw_binaries_mode { HW_BINARIES_FIND, HW_BINARIES_INDEX };
 

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/machine_memory.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/files/machine_memory.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 

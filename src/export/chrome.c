@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
+#include "base/text/json_out.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

@@ -19,9 +19,9 @@
 #include "model/ids.h"
 #include "model/profile.h"
 #include "views/filter.h"
-#include "views/functions.h"
-#include "views/heap_details.h"
-#include "views/values.h"
+#include "views/flame/functions.h"
+#include "views/infra/heap_details.h"
+#include "views/time/values.h"
 
 struct hw_error;
 

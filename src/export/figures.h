@@ -6,8 +6,8 @@
 #ifndef HW_EXPORT_FIGURES_H
 #define HW_EXPORT_FIGURES_H
 
-#include "base/json_out.h"
-#include "base/strbuf.h"
+#include "base/text/json_out.h"
+#include "base/text/strbuf.h"
 #include "export/export.h"
 
 #define HW_FIGURE_MAX 64u

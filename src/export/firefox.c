@@ -11,12 +11,12 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/json_out.h"
 #include "model/profile.h"
-#include "views/functions.h"
-#include "views/program.h"
+#include "views/flame/functions.h"
+#include "views/flame/program.h"
 
 #include "base/banned.h"
 

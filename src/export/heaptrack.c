@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strings.h"
+#include "base/text/strings.h"
 #include "export/export.h"
 
 #include "base/banned.h"

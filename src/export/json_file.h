@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 
 static inline int hw_json_write_file(void *ctx, const void *p, size_t n)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/saturate.h"
+#include "base/memory/saturate.h"
+#include "base/text/json_out.h"
 
 #include "base/banned.h"
 

@@ -14,8 +14,8 @@
 #ifndef HW_EXPORT_LARGE_STACKS_H
 #define HW_EXPORT_LARGE_STACKS_H
 
-#include "views/heap_details.h"
-#include "views/values.h"
+#include "views/infra/heap_details.h"
+#include "views/time/values.h"
 
 enum hw_large_form { HW_LARGE_JSON, HW_LARGE_TEXT };
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/saturate.h"
-#include "base/strbuf.h"
+#include "base/memory/saturate.h"
+#include "base/text/json_out.h"
+#include "base/text/strbuf.h"
 #include "export/large_stacks.h"
-#include "views/series.h"
+#include "views/time/series.h"
 
 #include "base/banned.h"
 

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include "base/banned.h"
 

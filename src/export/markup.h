@@ -12,7 +12,7 @@
 #define HW_EXPORT_MARKUP_H
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 void hw_visible_add(struct hw_strbuf *out, struct hw_bytes text);
 void hw_markup_add(struct hw_strbuf *out, struct hw_bytes text);

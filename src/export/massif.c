@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "export/export.h"
 #include "export/stacks.h"
 

@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "export/export.h"
 #include "schema/fields.h"
 #include "trace/process_writer.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
-#include "views/series.h"
+#include "views/time/series.h"
 
 #include "base/banned.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 #include "export/export.h"
 #include "export/stacks.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 #include "export/json_file.h"
 
 #include "base/banned.h"

@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 #include "export/export.h"
-#include "views/flame.h"
-#include "views/functions.h"
-#include "views/program.h"
+#include "views/flame/flame.h"
+#include "views/flame/functions.h"
+#include "views/flame/program.h"
 
 struct hw_error;
 struct hw_json;

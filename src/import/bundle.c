@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "codec/tar.h"
 #include "codec/unpack.h"
 #include "import/import.h"
-#include "import/perfetto.h"
+#include "import/perfetto/perfetto.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/vec.h"
 #include "base/progress.h"
-#include "base/vec.h"
 #include "codec/lines.h"
 #include "model/profile.h"
 

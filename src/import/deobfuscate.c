@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
 #include "codec/pb.h"
-#include "model/heap_graph.h"
+#include "model/graph/heap_graph.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 

@@ -20,10 +20,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "base/progress.h"
-#include "base/vec.h"
 #include "codec/lines.h"
 #include "model/profile.h"
 

@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "codec/pb.h"
 #include "model/profile.h"
 #include "schema/fields.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "base/banned.h"
 

@@ -34,13 +34,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
-#include "inject/calls.h"
-#include "inject/job.h"
-#include "inject/seccomp.h"
-#include "inject/sleep.h"
+#include "inject/filters/seccomp.h"
+#include "inject/remote/calls.h"
+#include "inject/remote/job.h"
+#include "inject/remote/sleep.h"
 #include "proc/number.h"
 
 #include "base/banned.h"

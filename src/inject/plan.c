@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "inject/x86.h"
+#include "inject/remote/x86.h"
 
 #include "base/banned.h"
 
@@ -381,8 +381,8 @@ static int make(const struct hw_plan_in *in, bool with_calls, struct hw_plan *ou
     return rc;
 }
 
-/* Without the calls the program's end of a sandbox is seen late (client/sandbox.c), and that is
- * all.
+/* Without the calls the program's end of a sandbox is seen late (client/sandbox.c), and
+ * that is all.
  */
 int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err)
 {

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 #include "wire/attach.h"
 
 struct hw_error;

@@ -32,16 +32,16 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
-#include "inject/process.h"
-#include "inject/seccomp.h"
-#include "proc/as_user.h"
+#include "inject/filters/seccomp.h"
+#include "inject/remote/process.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
+#include "proc/rights/as_user.h"
+#include "proc/rights/userns.h"
 #include "proc/root_path.h"
-#include "proc/userns.h"
 
 #include "base/banned.h"
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 struct hw_error;
 struct hw_pid;

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/arena.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "base/text/strings.h"
 #include "java/cursor.h"
 #include "java/protocol.h"
 

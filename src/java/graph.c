@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "java/classes.h"
 #include "java/jvm_abi.h"
 #include "java/native.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 #include "java/cursor.h"
 
 #include "base/banned.h"

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "model/ids.h"
 
 /* The change of one callsite at one dump. */

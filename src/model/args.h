@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 
 enum hw_arg_type { HW_ARG_INT, HW_ARG_UINT, HW_ARG_STRING, HW_ARG_REAL, HW_ARG_BOOL };
 

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 
 #include "base/banned.h"
 

@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strbuf.h"
-#include "base/strings.h"
+#include "base/text/strbuf.h"
+#include "base/text/strings.h"
 #include "model/ids.h"
 #include "model/symbol_sets.h"
 

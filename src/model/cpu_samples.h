@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "model/ids.h"
 
 struct hw_cpu_sample {

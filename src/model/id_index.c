@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/radix.h"
+#include "base/memory/radix.h"
 
 #include "base/banned.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/saturate.h"
+#include "base/files/fd.h"
+#include "base/memory/saturate.h"
 
 #include "base/banned.h"
 

@@ -17,15 +17,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "model/allocs.h"
 #include "model/args.h"
 #include "model/callsites.h"
 #include "model/cpu_samples.h"
-#include "model/heap_graph.h"
+#include "model/graph/heap_graph.h"
 #include "model/ids.h"
-#include "model/memory_dump.h"
+#include "model/memory/memory_dump.h"
 #include "model/slices.h"
 #include "model/system.h"
 

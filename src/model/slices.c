@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/radix.h"
+#include "base/files/fd.h"
+#include "base/memory/radix.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

@@ -17,9 +17,9 @@
 
 #include <stdint.h>
 
-#include "base/map64.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 
 struct hw_profile;
 

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "model/ids.h"
 
 #define HW_MAX_SYMBOL_LINES 1024u

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map64.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "model/ids.h"
 
 struct hw_profile;

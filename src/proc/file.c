@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/maps.h"
 #include "proc/root_path.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/smaps.h"
 
 #include "base/banned.h"

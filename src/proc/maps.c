@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "base/banned.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "base/banned.h"
 

@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "base/files/fd.h"
+#include "base/text/strbuf.h"
 #include "proc/number.h"
 
 #include "base/banned.h"

@@ -20,7 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "base/banned.h"
 

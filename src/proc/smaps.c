@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/maps.h"
 
 #include "base/banned.h"

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 #define HW_SMAPS_FIELDS(X)                                                                         \
     X(size, "Size:")                                                                               \

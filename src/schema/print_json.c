@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 #include "codec/pb.h"
 #include "schema/print.h"
 #include "schema/schema.h"

@@ -13,10 +13,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "import/import.h"
-#include "server/pages_heap.h"
-#include "server/pages_internal.h"
+#include "server/api/heap/pages_heap.h"
+#include "server/api/pages_internal.h"
 
 #include "base/banned.h"
 

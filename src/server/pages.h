@@ -20,9 +20,9 @@
 
 #include <stddef.h>
 
-#include "base/vec.h"
+#include "base/memory/vec.h"
 #include "enrich/binaries.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "sql/sql.h"
 
 #define HW_PAGES_MAX_TRACES 64u

@@ -4,12 +4,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "fleet/store.h"
-#include "server/pages_internal.h"
-#include "views/losses.h"
-#include "views/program.h"
-#include "views/retained.h"
+#include "base/files/fd.h"
+#include "fleet/store/store.h"
+#include "server/api/pages_internal.h"
+#include "views/findings/losses.h"
+#include "views/findings/retained.h"
+#include "views/flame/program.h"
 
 #include "base/banned.h"
 

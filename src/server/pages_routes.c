@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "server/pages_heap.h"
-#include "server/pages_internal.h"
-#include "server/pull.h"
+#include "base/files/fd.h"
+#include "server/api/heap/pages_heap.h"
+#include "server/api/pages_internal.h"
+#include "server/api/pprof_endpoint.h"
 
 #include "base/banned.h"
 

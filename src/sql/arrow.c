@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
-#include "base/utf8.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "base/text/utf8.h"
 #include "codec/flatbuf.h"
 #include "codec/tar.h"
 #include "sql/engine.h"

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
 #include "model/profile.h"
 #include "sql/graph_views.h"
 #include "sql/packages.h"

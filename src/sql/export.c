@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "sql/engine.h"
 
 #include "base/banned.h"

@@ -18,11 +18,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/saturate.h"
+#include "base/memory/saturate.h"
 #include "sql/engine.h"
-#include "views/cpu_samples.h"
-#include "views/heap_tree.h"
-#include "views/native_tree.h"
+#include "views/flame/cpu_samples.h"
+#include "views/flame/native_tree.h"
+#include "views/objects/heap_tree.h"
 
 #include "base/banned.h"
 

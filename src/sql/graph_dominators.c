@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "sql/engine.h"
 #include "sql/graph_modules.h"
-#include "views/dominators.h"
+#include "views/objects/dominators.h"
 
 #include "base/banned.h"
 

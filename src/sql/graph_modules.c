@@ -51,7 +51,8 @@ const char hw_module_object_tree[] =
 
 const char hw_module_heap_graph_class_aggregation[] =
     "INCLUDE PERFETTO MODULE android.memory.heap_graph.dominator_tree;"
-    /* Names of the runtime's own classes, and arrays of numbers: of no use to who looks for leaks. */
+    /* Names of the runtime's own classes, and arrays of numbers: of no use to who looks for leaks.
+     * */
     "CREATE PERFETTO FUNCTION _is_libcore_or_array(obj_name STRING) RETURNS BOOL AS"
     " SELECT ($obj_name GLOB 'java.*' AND NOT $obj_name GLOB 'java.lang.Class<*>')"
     "  OR $obj_name GLOB 'j$.*' OR $obj_name GLOB 'android.util.*Array*'"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "views/values.h"
+#include "base/memory/map64.h"
+#include "views/time/values.h"
 
 #include "base/banned.h"
 

@@ -9,14 +9,14 @@
 #ifndef HW_SQL_GRAPH_VIEWS_H
 #define HW_SQL_GRAPH_VIEWS_H
 
-#include "base/arena.h"
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "base/memory/arena.h"
+#include "base/memory/vec.h"
 #include "model/profile.h"
-#include "views/dominators.h"
-#include "views/heap_classes.h"
-#include "views/heap_paths.h"
-#include "views/heap_tree.h"
+#include "views/objects/dominators.h"
+#include "views/objects/heap_classes.h"
+#include "views/objects/heap_paths.h"
+#include "views/objects/heap_tree.h"
 
 struct hw_path_sum {
     int64_t size, native, count; /* of an object and all below it in the tree of paths */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/radix.h"
+#include "base/memory/radix.h"
 #include "sql/engine.h"
 
 #include "base/banned.h"

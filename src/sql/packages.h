@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 struct hw_error;
 

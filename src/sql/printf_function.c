@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/saturate.h"
+#include "base/memory/saturate.h"
 #include "sql/engine.h"
 
 #include "base/banned.h"

@@ -26,17 +26,17 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "base/files/fd.h"
+#include "base/text/strbuf.h"
 #include "sql/engine.h"
-#include "views/accounting.h"
-#include "views/callers.h"
-#include "views/diff.h"
-#include "views/leaks.h"
-#include "views/lifetimes.h"
-#include "views/program.h"
-#include "views/sizes.h"
-#include "views/span.h"
+#include "views/findings/accounting.h"
+#include "views/findings/diff.h"
+#include "views/findings/leaks.h"
+#include "views/findings/lifetimes.h"
+#include "views/findings/sizes.h"
+#include "views/flame/callers.h"
+#include "views/flame/program.h"
+#include "views/time/span.h"
 
 #include "base/banned.h"
 

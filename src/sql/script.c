@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "sql/engine.h"
 #include "sql/tokens.h"
 

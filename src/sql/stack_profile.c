@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "codec/pb.h"
 #include "model/profile.h"
 #include "schema/fields.h"
-#include "views/annotations.h"
+#include "views/flame/annotations.h"
 
 #include "base/banned.h"
 

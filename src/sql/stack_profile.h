@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "model/ids.h"
 
 struct hw_profile;

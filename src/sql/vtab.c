@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "sql/engine.h"
 
 #include "base/banned.h"

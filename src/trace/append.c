@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "codec/gzip.h"
 #include "codec/source.h"
 

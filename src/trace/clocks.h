@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
 
 enum hw_clock_failure {
     HW_CLOCK_OK,

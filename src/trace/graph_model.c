@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "base/text/strings.h"
 #include "model/callsites.h"
-#include "model/heap_graph.h"
+#include "model/graph/heap_graph.h"
 #include "model/symbol_sets.h"
 #include "trace/graph_writer.h"
 

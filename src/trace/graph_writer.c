@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/writer.h"

@@ -1,8 +1,8 @@
 #include "trace/merge.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 

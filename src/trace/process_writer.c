@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strings.h"
-#include "base/vec.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/writer.h"

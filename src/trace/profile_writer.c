@@ -21,8 +21,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/writer.h"

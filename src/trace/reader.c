@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "codec/pb_far.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/writer.h"

@@ -1,8 +1,8 @@
 #include "trace/text.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "base/files/fd.h"
+#include "base/text/strbuf.h"
 #include "schema/print.h"
 #include "schema/schema.h"
 #include "trace/reader.h"

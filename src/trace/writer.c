@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/vec.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "schema/fields.h"

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "views/program.h"
+#include "base/text/strbuf.h"
+#include "views/flame/program.h"
 
 #include "base/banned.h"
 

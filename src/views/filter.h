@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/vec.h"
-#include "views/functions.h"
+#include "base/memory/vec.h"
+#include "views/flame/functions.h"
 
 struct hw_error;
 struct hw_shown_program;

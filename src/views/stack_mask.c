@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "model/profile.h"
-#include "views/flame_path.h"
+#include "views/flame/flame_path.h"
 
 #include "base/banned.h"
 

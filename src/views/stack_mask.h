@@ -15,8 +15,8 @@
 #include <stdbool.h>
 
 #include "views/filter.h"
-#include "views/flame.h"
-#include "views/series.h"
+#include "views/flame/flame.h"
+#include "views/time/series.h"
 
 struct hw_stack_mask;
 

@@ -127,7 +127,7 @@ anchors() {
     doc=$BATS_TEST_DIRNAME/../../doc/guide
     src=$BATS_TEST_DIRNAME/../../src
     n=0
-    for place in $(sed -n 's/.*"\([a-z-]*\.md#[a-z-]*\)")$/\1/p' "$src/cli/explain.def") \
+    for place in $(sed -n 's/.*"\([a-z-]*\.md#[a-z-]*\)")$/\1/p' "$src/config/command/explain.def") \
         $(grep -rhoE 'doc/guide/[a-z-]+\.md(#[a-z-]+)?' "$src" | sed 's,doc/guide/,,') \
         $(grep -hoE '\]\([a-z-]+\.md#[a-z-]+\)' "$doc"/*.md | sed 's/](//; s/)//'); do
         page=$doc/${place%%#*}
@@ -145,7 +145,7 @@ anchors() {
     done
     [ "$n" -ge 24 ]
     # Every code that a message carries is explained.
-    for code in $(grep -rhoE 'find\(out, "[a-z-]+"|hw_cli_error\([^,]+, "[a-z-]+"' "$src/cli" |
+    for code in $(grep -rhoE 'find\(out, "[a-z-]+"|hw_cli_error\([^,]+, "[a-z-]+"' "$src/cli" "$src/record" "$src/open" |
         sed 's/.*"\(.*\)"/\1/'); do
         run heapwise explain "$code"
         [ "$status" -eq 0 ] || { echo "not explained: $code"; return 1; }

@@ -168,7 +168,7 @@ def read_notes(box):
     if shutil.which("aarch64-linux-gnu-gcc"):
         src = hw.ROOT / "src"
         box.run(["aarch64-linux-gnu-gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-c",
-                 f"-I{src}", f"-I{hw.ROOT}/include", "-o", box.path("arm64.o"), src / "client/probes.c"], check=0)
+                 f"-I{src}", f"-I{hw.ROOT}/include", "-o", box.path("arm64.o"), src / "client/sample/probes.c"], check=0)
         for name, note in notes(box.path("arm64.o")).items():
             hw.true(all(re.fullmatch(r"8@x\d+", a) for a in note.args), f"arm64: {note.args}")
 

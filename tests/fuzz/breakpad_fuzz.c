@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "enrich/breakpad.h"
+#include "enrich/symbols/breakpad.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cfi/cfi.h"
 #include "elf/elf.h"
 #include "unwind/table.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "enrich/disassemble.h"
+#include "enrich/lines/disassemble.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -6,8 +6,8 @@
 
 #include "base/arch.h"
 #include "base/error.h"
-#include "daemon/feed.h"
-#include "daemon/frames.h"
+#include "daemon/books/ring_consumer.h"
+#include "daemon/code/frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "views/filter.h"
-#include "views/suppress.h"
+#include "views/findings/suppressions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

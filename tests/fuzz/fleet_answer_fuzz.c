@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "fleet/answer.h"
+#include "base/text/strbuf.h"
+#include "fleet/ask/answer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "import/hprof.h"
+#include "import/hprof/hprof.h"
 #include "model/profile.h"
 
 #include "write_hprof.h"

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "daemon/java_graph.h"
+#include "daemon/java/java_graph.h"
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/holders.h"

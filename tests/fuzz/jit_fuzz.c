@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "proc/jit_code.h"
-#include "proc/jitdump.h"
-#include "proc/perf_map.h"
+#include "proc/jit/jit_code.h"
+#include "proc/jit/jitdump.h"
+#include "proc/jit/perf_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "codec/json_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

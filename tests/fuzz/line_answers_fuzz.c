@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "enrich/line_reader.h"
+#include "enrich/lines/line_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

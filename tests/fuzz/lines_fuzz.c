@@ -2,7 +2,7 @@
  * Any bytes as an ELF file with symbols and debug info, and addresses asked of it. Under
  * AddressSanitizer only our own symbol reader runs: libdw 0.188 reads beyond a .debug_line that
  * ends inside a string (dwarf_getsrclines), which is not ours to mend. Programs read debug info in
- * a process of its own for that reason (enrich/line_worker.h).
+ * a process of its own for that reason (enrich/lines/line_worker.h).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "elf/elf.h"
 #include "elf/lines.h"
 #include "elf/new_types.h"

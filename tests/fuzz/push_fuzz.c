@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/entry.h"
-#include "fleet/labels.h"
-#include "fleet/rowbinary.h"
-#include "fleet/store.h"
+#include "fleet/push/entry.h"
+#include "fleet/push/labels.h"
+#include "fleet/store/rowbinary.h"
+#include "fleet/store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

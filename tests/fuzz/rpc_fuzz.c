@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "server/metatrace.h"
-#include "server/processor.h"
-#include "server/rpc.h"
-#include "server/rpc_results.h"
+#include "server/rpc/metatrace.h"
+#include "server/rpc/processor.h"
+#include "server/rpc/rpc.h"
+#include "server/rpc/rpc_results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -6,12 +6,12 @@
 
 #include "base/bytes.h"
 #include "import/import.h"
-#include "import/perfetto.h"
+#include "import/perfetto/perfetto.h"
 #include "model/profile.h"
 #include "trace/reader.h"
 #include "trace/text.h"
-#include "views/dominators.h"
-#include "views/heap_tree.h"
+#include "views/objects/dominators.h"
+#include "views/objects/heap_tree.h"
 
 #include "write_hprof.h"
 

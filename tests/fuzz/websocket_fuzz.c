@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/map64.h"
-#include "server/websocket.h"
+#include "base/memory/map64.h"
+#include "server/http/websocket.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

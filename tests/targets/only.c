@@ -1,6 +1,6 @@
 /*
  * only.c - runs a program that may make no other system calls than its own and those that we say we
- * bring into it (src/inject/needed_calls.def): any other is its end
+ * bring into it (src/inject/filters/needed_calls.def): any other is its end
  *
  *   t_only learn FILE CMD...   what CMD calls by itself goes to FILE
  *   t_only WAY FILE CMD...     WAY: held, dlopen, raw, or alone = none of ours
@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inject/bpf_code.h"
-#include "inject/seccomp.h"
+#include "inject/filters/bpf_code.h"
+#include "inject/filters/seccomp.h"
 
 #define MAX 512
 #if defined(__aarch64__)

@@ -1,4 +1,4 @@
-// What the server tells of memory-infra's dumps (src/server/pages_infra.c).
+// What the server tells of memory-infra's dumps (src/server/api/infra/pages_infra.c).
 import { ask, once, question } from './api';
 import { go, place } from './state';
 import { ns, readTimes } from './times';

@@ -4,8 +4,8 @@
 
 #include "test.h"
 
-#include "base/blocks.h"
-#include "base/map64.h"
+#include "base/memory/blocks.h"
+#include "base/memory/map64.h"
 
 enum { N = 4000, BLOCK = 1 << 20 };
 

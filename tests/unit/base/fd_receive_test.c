@@ -1,5 +1,5 @@
 /* Whatever comes with a message: no descriptor is left open that was not given. */
-#include "base/fd_receive.h"
+#include "base/files/fd_receive.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #include "../test.h"
 

@@ -1,5 +1,5 @@
 /* A program that works for us has what we gave it, and ends when we do. */
-#include "base/helper.h"
+#include "base/files/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>

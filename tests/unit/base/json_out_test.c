@@ -1,5 +1,5 @@
 /* Expected texts are checked once by eye and by python's json in the e2e tests of --json. */
-#include "base/json_out.h"
+#include "base/text/json_out.h"
 
 #include <math.h>
 #include <stdlib.h>

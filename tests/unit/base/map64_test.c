@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/clock.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 
 enum { KEYS = 3000, STEPS = 200000 };
 

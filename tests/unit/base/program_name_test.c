@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "base/program_name.h"
+#include "base/text/program_name.h"
 
 static void names(void **state)
 {

@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 /* What a terminal or a reader would take for something else is spelled out. */
 static void text_from_outside_is_escaped(void **state)

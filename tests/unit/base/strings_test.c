@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-#include "base/strings.h"
+#include "base/text/strings.h"
 
 static void same_bytes_same_number(void **state)
 {

@@ -1,5 +1,5 @@
 /* Names of strangers in a line for a terminal or a log. */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <string.h>
 

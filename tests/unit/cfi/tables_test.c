@@ -18,8 +18,8 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "cfi/cfi.h"
 #include "unwind/table.h"
 

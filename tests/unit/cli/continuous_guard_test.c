@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "cli/continuous_guard.h"
+#include "record/web/continuous_guard.h"
 
 #define SECOND UINT64_C(1000000000)
 

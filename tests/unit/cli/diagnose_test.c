@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/diagnose.h"
-#include "cli/recording.h"
+#include "config/command/explain.h"
 #include "inject/inject.h"
 #include "proc/pid.h"
+#include "record/diagnosis.h"
+#include "record/recording.h"
 
 static const char *code_of(const struct hw_recording *r, const char *says)
 {

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/cli.h"
-#include "cli/options.h"
+#include "config/command/options.h"
 
 #include "test.h"
 

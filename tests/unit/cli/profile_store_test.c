@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/profile_store.h"
+#include "record/web/profile_store.h"
 #include "test.h"
 
 #define SECOND INT64_C(1000000000)

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "cli/report.h"
-#include "model/heap_graph_build.h"
+#include "cli/report/report.h"
+#include "model/graph/heap_graph_build.h"
 #include "views/fill.h"
 
 #define SECOND 1000000000ll

@@ -1,7 +1,8 @@
 #include "test.h"
 
 #include "base/bytes.h"
-#include "cli/units.h"
+#include "cli/parts/short_name.h"
+#include "config/command/units.h"
 
 static void figures(void **state)
 {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "client/boot.h"
-#include "client/live.h"
-#include "client/near.h"
+#include "client/sample/live.h"
+#include "client/sample/live_direct_map.h"
 #include "test.h"
 
 bool hw_may_take(uint64_t n_bytes, uint32_t share)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "client/client.h"
-#include "client/probes.h"
-#include "client/stacks.h"
+#include "client/sample/probes.h"
+#include "client/sample/stacks.h"
 #include "test.h"
 
 /* What sampler.c takes from the rest of the client: one thread, always in the same session. */

@@ -7,7 +7,7 @@
 
 #include "base/arch.h"
 #include "client/client.h"
-#include "client/kernel.h"
+#include "client/kernel/kernel.h"
 #include "test.h"
 
 #define ROOM (16ull << 20)

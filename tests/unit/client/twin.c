@@ -16,8 +16,8 @@
 
 #include "base/arch.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "unwind/table.h"
 #include "wire/control_page.h"
 

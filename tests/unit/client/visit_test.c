@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/stacks.h"
+#include "client/sample/stacks.h"
 
 static struct hw_session session;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;

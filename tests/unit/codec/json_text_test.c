@@ -7,8 +7,8 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/map64.h"
-#include "base/strbuf.h"
+#include "base/memory/map64.h"
+#include "base/text/strbuf.h"
 #include "codec/json_text.h"
 
 /* As jansson would have made it. */

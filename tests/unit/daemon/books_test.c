@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "daemon/books.h"
-#include "daemon/tally.h"
+#include "daemon/books/books.h"
+#include "daemon/books/callsite_totals.h"
 
 #define N_STACKS 23
 #define N_HEAPS  3

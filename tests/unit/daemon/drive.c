@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "daemon/recorder.h"

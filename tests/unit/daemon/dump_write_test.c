@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "daemon/core.h"
-#include "daemon/dump_write.h"
+#include "daemon/dump/dump_write.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "daemon/facts.h"
+#include "base/files/fd.h"
+#include "daemon/code/file_facts.h"
 
 /* Calls of this thread that read; they count the reading of their count, too. */
 static long reads(void)

@@ -11,8 +11,8 @@
 #include "base/arch.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "daemon/drain.h"
-#include "daemon/feed.h"
+#include "daemon/books/drain.h"
+#include "daemon/books/ring_consumer.h"
 #include "unwind/walk.h"
 
 struct fix {

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/gone.h"
+#include "daemon/code/unmapped.h"
 
 static const struct hw_frame_range *last_of(const struct hw_gone *g, uint64_t pc)
 {

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "codec/pb.h"
 #include "config/config.h"
-#include "daemon/look.h"
+#include "daemon/code/blocking_reader.h"
 #include "daemon/recorder.h"
 #include "proc/pid.h"
 #include "schema/fields.h"

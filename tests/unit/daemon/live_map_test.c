@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "daemon/live_map.h"
+#include "daemon/books/live_map.h"
 
 #define N_PLACES 3000
 

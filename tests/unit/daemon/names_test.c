@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/bytes.h"
-#include "daemon/names.h"
+#include "daemon/policy/process_match.h"
 
 static void test_names(void **state)
 {

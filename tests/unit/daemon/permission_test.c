@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "daemon/permission.h"
+#include "daemon/policy/permission.h"
 
 /* A program of each kind, as hw_program_of finds it, on each machine. */
 static void test_table(void **state)

@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "daemon/code/worker.h"
 #include "daemon/recorder.h"
-#include "daemon/worker.h"
 #include "wire/handshake.h"
 
 /* Executes n files that nobody else has. */

@@ -1,7 +1,7 @@
 /*
  * starts_test.c - what is read of a program that stands at the end of its execve: each thing once
  *
- * As the finder does it (starts_find.c, place).
+ * As the finder does it (exec_matcher.c, place).
  */
 #include "test.h"
 
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "daemon/starts_rules.h"
+#include "base/files/fd.h"
+#include "daemon/execwatch/exec_rules.h"
 #include "inject/start.h"
 #include "proc/number.h"
 

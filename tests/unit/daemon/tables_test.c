@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "daemon/modules.h"
-#include "daemon/tables.h"
+#include "daemon/code/modules.h"
+#include "daemon/code/tables.h"
 
 enum { N = 6, TABLE = 200 * 1024 };
 

@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "codec/pb.h"
-#include "daemon/tally.h"
+#include "daemon/books/callsite_totals.h"
 #include "schema/fields.h"
 #include "trace/profile_writer.h"
 #include "unwind/walk.h"

@@ -13,8 +13,8 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "elf/elf.h"
 #include "elf/image.h"
 

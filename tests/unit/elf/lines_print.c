@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/vec.h"
+#include "base/files/fd.h"
+#include "base/memory/vec.h"
 #include "elf/lines.h"
-#include "enrich/llvm.h"
+#include "enrich/lines/llvm.h"
 
 struct print {
     const uint64_t *va;

@@ -10,7 +10,7 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "elf/elf.h"
 #include "enrich/binaries.h"
 

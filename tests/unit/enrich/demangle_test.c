@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include "enrich/demangle.h"
+#include "enrich/lines/demangle.h"
 
 static void names_of_three_languages(void **state)
 {

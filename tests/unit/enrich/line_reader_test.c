@@ -16,11 +16,12 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "base/files/fd.h"
+#include "base/files/helper.h"
+#include "base/text/strbuf.h"
 #include "elf/lines.h"
-#include "enrich/line_reader.h"
-#include "enrich/line_worker.h"
+#include "enrich/lines/line_reader.h"
+#include "enrich/lines/line_worker.h"
 
 #define PART "LINE_READER_TEST_PART"
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "enrich/llvm.h"
+#include "enrich/lines/llvm.h"
 
 static char dir[] = "/tmp/llvm-test-XXXXXX";
 

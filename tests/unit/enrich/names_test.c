@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "codec/pb.h"
-#include "enrich/breakpad.h"
 #include "enrich/proguard.h"
+#include "enrich/symbols/breakpad.h"
 #include "schema/fields.h"
 
 static const char breakpad_text[] =

@@ -8,7 +8,7 @@
 #include "export/export.h"
 #include "export/markup.h"
 #include "views/fill.h"
-#include "views/series.h"
+#include "views/time/series.h"
 
 static void names(void **state)
 {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "export/export.h"
 #include "views/fill.h"
-#include "views/series.h"
+#include "views/time/series.h"
 
 static char *export_as(const char *format, enum hw_metric m)
 {

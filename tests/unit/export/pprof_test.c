@@ -9,12 +9,12 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "base/files/fd.h"
+#include "base/text/strbuf.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "export/export.h"
-#include "export/pprof_dir.h"
+#include "export/pprof/pprof_dir.h"
 #include "views/fill.h"
 
 static struct hw_profile *profile(void)

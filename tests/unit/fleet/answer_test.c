@@ -6,8 +6,8 @@
 
 #include "fleet/rows_write.h"
 #include "model/profile.h"
-#include "views/process.h"
-#include "views/series.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
 
 struct read {
     struct canned_source canned;

@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "fleet/question.h"
+#include "base/files/fd.h"
+#include "fleet/ask/question.h"
 
 #define NOW ((int64_t)1772366400) /* 2026-03-01 12:00 UTC */
 

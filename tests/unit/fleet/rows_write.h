@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "fleet/answer.h"
+#include "base/text/strbuf.h"
+#include "fleet/ask/answer.h"
 
 static inline void put_u64(struct hw_strbuf *b, uint64_t v)
 {

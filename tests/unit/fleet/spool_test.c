@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "codec/base64.h"
-#include "fleet/entry.h"
-#include "fleet/rowbinary.h"
-#include "fleet/spool.h"
+#include "fleet/push/entry.h"
+#include "fleet/push/spool.h"
+#include "fleet/store/rowbinary.h"
 #include "test.h"
 
 static void put_stack(struct hw_strbuf *out, uint64_t hash, const char *const *frames, size_t n)

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "fleet/labels.h"
-#include "fleet/schema.h"
-#include "fleet/store.h"
+#include "fleet/push/labels.h"
+#include "fleet/store/schema.h"
+#include "fleet/store/store.h"
 #include "test.h"
 
 static const char *text(const char *s)

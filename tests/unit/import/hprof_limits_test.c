@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "import/hprof.h"
+#include "base/text/strbuf.h"
+#include "import/hprof/hprof.h"
 #include "model/profile.h"
 #include "test.h"
 

@@ -11,8 +11,8 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "import/import.h"
 #include "model/profile.h"

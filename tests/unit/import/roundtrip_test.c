@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "codec/gzip.h"
 #include "import/import.h"
 #include "model/profile.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "inject/bpf_code.h"
+#include "inject/filters/bpf_code.h"
 
 #define MAX   64
 #define ROUND 60 /* programs; calls of each */

@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "inject/start.h"
 
 #define TOP   UINT64_C(0x7ffdeadbf000)

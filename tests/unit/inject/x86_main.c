@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/x86.h"
+#include "inject/remote/x86.h"
 
 int main(void)
 {

@@ -3,7 +3,7 @@
  * a little now and then, and its pipe brings nothing or never ends. All of it is over when its
  * patience is.
  */
-#include "java/jvm_link.h"
+#include "java/jvm/jvm_link.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -19,10 +19,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/fd_send.h"
+#include "base/files/fd.h"
+#include "base/files/fd_send.h"
+#include "java/agent/agent_socket.h"
 #include "java/graph.h"
-#include "java/lobby.h"
 #include "proc/pid.h"
 
 #include "../test.h"

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "java/attach.h"
+#include "java/jvm/attach.h"
 #include "proc/pid.h"
 
 #include "../test.h"

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "model/allocs.h"
 
 enum { ROWS = 5000, DUMPS = 40 };

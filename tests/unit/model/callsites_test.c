@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "model/callsites.h"
 
 enum { PATHS = 3000, DEPTH = 20, FRAMES = 40 };

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "model/memory_dump.h"
+#include "model/memory/memory_dump.h"
 #include "model/profile.h"
 #include "test.h"
 

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include "proc/hidepid.h"
+#include "proc/rights/hidepid.h"
 
 static void test_mounts(void **state)
 {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "proc/jit_code.h"
-#include "proc/jitdump.h"
-#include "proc/perf_map.h"
+#include "proc/jit/jit_code.h"
+#include "proc/jit/jitdump.h"
+#include "proc/jit/perf_map.h"
 
 enum { SPACE = 4096, BASE = 0x10000 };
 

@@ -20,11 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proc/as_user.h"
+#include "proc/rights/as_user.h"
 
 #include "../test.h"
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 static char top[] = "/tmp/hw-root.XXXXXX"; /* top/root is the root, top/out is outside of it */
 static int root = -1;

@@ -12,8 +12,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "server/http.h"
-#include "server/websocket.h"
+#include "server/http/http.h"
+#include "server/http/websocket.h"
 #include "test.h"
 
 struct state {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "codec/gzip.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/pages.h"
 #include "test.h"
 

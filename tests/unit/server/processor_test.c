@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "server/processor.h"
+#include "server/rpc/processor.h"
 #include "test.h"
 
 static const char endless[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

@@ -12,7 +12,7 @@
 
 #include "../views/fill.h"
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "sql/sql.h"
 
 static struct hw_profile *make(unsigned n)

@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/map64.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
 #include "schema/fields.h"

@@ -7,7 +7,7 @@
 #include "test.h"
 
 #include "base/bytes.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "trace/process_writer.h"
 #include "trace/reader.h"
 #include "trace/text.h"

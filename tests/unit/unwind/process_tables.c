@@ -12,7 +12,7 @@
 
 #include "base/arch.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cfi/cfi.h"
 #include "elf/elf.h"
 #include "unwind/table.h"

@@ -12,7 +12,7 @@
 
 #include "test.h"
 
-#include "base/map64.h"
+#include "base/memory/map64.h"
 #include "process_tables.h"
 #include "unwind/walk.h"
 

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "views/accounting.h"
 #include "views/fill.h"
+#include "views/findings/accounting.h"
 
 static void count(struct hw_profile *p, int64_t ts, const char *name, double value)
 {

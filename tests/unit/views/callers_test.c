@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "views/callers.h"
 #include "views/fill.h"
-#include "views/process.h"
+#include "views/flame/callers.h"
+#include "views/time/process.h"
 
 struct asked {
     struct hw_profile *p;

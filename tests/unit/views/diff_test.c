@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "views/diff.h"
 #include "views/fill.h"
-#include "views/process.h"
+#include "views/findings/diff.h"
+#include "views/time/process.h"
 
 struct loaded {
     struct hw_profile *p;

@@ -8,8 +8,8 @@
 #include "test.h"
 
 #include "views/fill.h"
-#include "views/series.h"
-#include "views/values.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
 
 enum { RUNS = 1500, INTERVAL = 4096 };
 
@@ -23,7 +23,7 @@ static double uniform(void) /* (0, 1) */
     return ((double)(state >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Geometric of mean INTERVAL, as src/client/sampler.c draws it. */
+/* Geometric of mean INTERVAL, as src/client/sample/sampler.c draws it. */
 static int64_t draw(void)
 {
     return (int64_t)floor(log(uniform()) / log1p(-1.0 / INTERVAL)) + 1;

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "views/fill.h"
-#include "views/flame.h"
+#include "views/flame/flame.h"
 
 enum { N_STACKS = 300, MAX_DEPTH = 7, N_NAMES = 30 };
 

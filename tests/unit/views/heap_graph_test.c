@@ -6,15 +6,15 @@
 #include "test.h"
 
 #include "base/bytes.h"
-#include "model/heap_graph_build.h"
+#include "model/graph/heap_graph_build.h"
 #include "model/profile.h"
-#include "views/dominators.h"
-#include "views/heap_classes.h"
-#include "views/heap_links.h"
-#include "views/heap_objects.h"
-#include "views/heap_paths.h"
-#include "views/heap_release.h"
-#include "views/heap_tree.h"
+#include "views/objects/dominators.h"
+#include "views/objects/heap_classes.h"
+#include "views/objects/heap_links.h"
+#include "views/objects/heap_objects.h"
+#include "views/objects/heap_paths.h"
+#include "views/objects/heap_release.h"
+#include "views/objects/heap_tree.h"
 
 enum { MAX_OBJECTS = 40, N_CLASSES = 6, N_GRAPHS = 3000 };
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "views/fill.h"
-#include "views/flame.h"
+#include "views/flame/flame.h"
 
 enum { N_STACKS = 400, MAX_DEPTH = 9, N_NAMES = 14 };
 

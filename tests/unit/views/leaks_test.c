@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "views/fill.h"
-#include "views/leaks.h"
+#include "views/findings/leaks.h"
 
 enum { N_DUMPS = 12 };
 

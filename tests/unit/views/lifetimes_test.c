@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "views/fill.h"
-#include "views/functions.h"
-#include "views/lifetimes.h"
-#include "views/series.h"
+#include "views/findings/lifetimes.h"
+#include "views/flame/functions.h"
+#include "views/time/series.h"
 
 enum { STACKS = 5, SECOND = 1000000000 };
 

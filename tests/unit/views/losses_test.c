@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "views/fill.h"
-#include "views/losses.h"
+#include "views/findings/losses.h"
 
 static void flags_and_their_stats_are_one_row(void **state)
 {

@@ -5,8 +5,8 @@
 
 #include "views/fill.h"
 #include "views/filter.h"
-#include "views/process.h"
-#include "views/program.h"
+#include "views/flame/program.h"
+#include "views/time/process.h"
 
 static struct hw_profile *profile_of(const char *stack, const char *name)
 {

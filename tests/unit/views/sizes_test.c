@@ -2,11 +2,11 @@
 #include "test.h"
 
 #include "views/fill.h"
-#include "views/functions.h"
-#include "views/process.h"
-#include "views/series.h"
-#include "views/sizes.h"
-#include "views/values.h"
+#include "views/findings/sizes.h"
+#include "views/flame/functions.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
 
 enum { STACKS = 12, DUMPS = 6, HEAPS = 2 };
 

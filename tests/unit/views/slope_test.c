@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "views/slope.h"
+#include "views/findings/slope.h"
 
 static void as_scipy_has_them(void **state)
 {

@@ -4,12 +4,12 @@
 
 #include "base/error.h"
 #include "views/fill.h"
-#include "views/functions.h"
-#include "views/leaks.h"
-#include "views/lifetimes.h"
-#include "views/process.h"
-#include "views/sizes.h"
+#include "views/findings/leaks.h"
+#include "views/findings/lifetimes.h"
+#include "views/findings/sizes.h"
+#include "views/flame/functions.h"
 #include "views/stack_mask.h"
+#include "views/time/process.h"
 
 enum { N_STACKS = 40, N_DUMPS = 12, MAX_DEPTH = 6, N_NAMES = 9 };
 

@@ -4,8 +4,8 @@
 #include "test.h"
 
 #include "fill.h"
-#include "views/flame.h"
-#include "views/functions.h"
+#include "views/flame/flame.h"
+#include "views/flame/functions.h"
 
 static void put_set(struct hw_profile *p, const char *frame, const char *const *names, size_t n)
 {

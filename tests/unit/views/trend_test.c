@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-#include "views/trend.h"
+#include "views/findings/trend.h"
 
 /* What moved if nothing went that came again: the least there can be. */
 static int trend_of(const double *t, const double *live, size_t n, double step, double alloc,

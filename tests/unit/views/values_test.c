@@ -4,12 +4,12 @@
 #include "test.h"
 
 #include "views/fill.h"
-#include "views/flame.h"
-#include "views/functions.h"
-#include "views/process.h"
-#include "views/series.h"
-#include "views/sites.h"
-#include "views/values.h"
+#include "views/findings/sites.h"
+#include "views/flame/flame.h"
+#include "views/flame/functions.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
 
 /* ---- by hand ---- */
 

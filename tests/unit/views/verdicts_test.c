@@ -9,7 +9,7 @@
 #include "test.h"
 
 #include "views/fill.h"
-#include "views/leaks.h"
+#include "views/findings/leaks.h"
 
 enum { RUNS = 200, INTERVAL = 524288, MAX_DUMPS = 60 };
 

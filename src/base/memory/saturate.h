@@ -1,0 +1,27 @@
+/*
+ * saturate.h - sums that stop at the ends of the range
+ *
+ * Why:     figures and times come from files; what they add up to need not fit.
+ */
+#ifndef HW_BASE_MEMORY_SATURATE_H
+#define HW_BASE_MEMORY_SATURATE_H
+
+#include <stdint.h>
+
+static inline int64_t hw_sat_add(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return a < 0 ? INT64_MIN : INT64_MAX;
+    return r;
+}
+
+static inline int64_t hw_sat_sub(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_sub_overflow(a, b, &r))
+        return a < 0 ? INT64_MIN : INT64_MAX;
+    return r;
+}
+
+#endif

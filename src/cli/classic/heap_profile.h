@@ -1,0 +1,28 @@
+/*
+ * heap_profile.h - heap_profile in two halves: what was asked for, and doing it
+ */
+#ifndef HW_CLI_CLASSIC_HEAP_PROFILE_H
+#define HW_CLI_CLASSIC_HEAP_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+
+struct hw_cli;
+
+struct hw_heap_profile {
+    struct hw_cli *cli;
+    bool host;
+    char *const *command; /* host: NULL-terminated; borrowed */
+    HW_VEC(uint64_t) pids;
+    char *default_names[1];  /* host: the command's base name; borrowed */
+    struct hw_strbuf config; /* binary */
+    bool launched_only;      /* host without -n: the tree below the command, whatever its name */
+};
+
+/* Records, converts, tells; gives the exit code. */
+int hw_heap_profile_run(struct hw_heap_profile *h);
+
+#endif

@@ -1,0 +1,539 @@
+/*
+ * record: an embedded recorder, the program below it, one file.
+ *
+ * The program is forked first and held, because its pid belongs into the file's name and to the
+ * recorder before the program's first instruction.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/log.h"
+#include "base/text/json_out.h"
+#include "cli/cli.h"
+#include "cli/parts/open_profile.h"
+#include "cli/parts/ui.h"
+#include "cli/report/report.h"
+#include "daemon/recorder.h"
+#include "import/import.h"
+#include "open/export_file.h"
+#include "open/symbol_options.h"
+#include "record/build_config.h"
+#include "record/diagnosis.h"
+#include "record/output.h"
+#include "record/record_options.h"
+#include "record/recording.h"
+#include "record/running.h"
+
+#include "base/banned.h"
+#include "cli/parts/json_page.h"
+
+#define ALL_NAME "all" /* in the file's name when it is about several programs */
+
+struct record {
+    struct hw_cli *cli;
+    struct hw_strbuf config;
+    char *library, *program;
+    struct hw_controller *controller;
+    struct hw_launch launch;
+    struct hw_output output;
+    int infra_rc; /* of --memory-infra */
+    struct hw_recording recording;
+    hw_running_pids pids; /* attach: the processes that are meant */
+    bool all, attach, launched;
+    bool told; /* names added, report shown: before the program's end when the recording's came
+                  first */
+    const struct hw_seen_target *target; /* the program the output is named after; NULL = none */
+    int named;                           /* result of giving the file its name */
+    struct hw_error name_error;
+};
+
+static struct hw_record_words words_of(const struct record *r)
+{
+    return (struct hw_record_words){.opts = &r->cli->opts,
+                                    .attach = r->attach,
+                                    .all =
+                                        hw_opt_flag(&r->cli->opts, HW_OPT_RECORD_ALL) && !r->attach,
+                                    .pids = r->pids.v,
+                                    .n_pids = r->pids.n};
+}
+
+static int usage(const struct record *r, const char *text)
+{
+    hw_cli_error(r->cli, NULL, "%s", text);
+    hw_cli_hint("heapwise help %s", r->attach ? "attach" : "record");
+    return HW_EXIT_USAGE;
+}
+
+/* What contradicts itself; an exit code or 0. */
+static int check_options(struct record *r)
+{
+    struct hw_error err = {0};
+    struct hw_record_words w = words_of(r);
+    return hw_record_check(&w, &err) < 0 ? usage(r, err.text) : HW_EXIT_OK;
+}
+
+/* What is made of the trace when the recording is over. */
+static int check_memory_infra(const struct record *r)
+{
+    const char *path = hw_opt_text(&r->cli->opts, HW_OPT_MEMORY_INFRA);
+    const char *trace = hw_opt_text(&r->cli->opts, HW_OPT_OUTPUT);
+    struct hw_error err = {0};
+    if (!path)
+        return HW_EXIT_OK;
+    if (trace && strcmp(trace, "-") == 0)
+        return usage(r, "--memory-infra reads the trace, which goes to standard output: name a "
+                        "file with -o");
+    return hw_output_check(path, &err) < 0 ? hw_cli_fail(r->cli, &err) : HW_EXIT_OK;
+}
+
+/* Everything that can fail before a process is made; an exit code or 0. */
+static int prepare(struct record *r)
+{
+    struct hw_error err = {0};
+    const struct hw_opts *o = &r->cli->opts;
+    struct hw_record_words w = words_of(r);
+    int rc = hw_record_config(&w, &r->config, &err);
+    if (rc < 0) {
+        hw_cli_error(r->cli, NULL, "%s", err.text);
+        return HW_EXIT_USAGE;
+    }
+    if (hw_opt_flag(o, HW_OPT_PRINT_CONFIG))
+        return HW_EXIT_OK;
+    int status = check_memory_infra(r);
+    if (status != HW_EXIT_OK || r->all)
+        return status;
+    if (o->n_args == 0)
+        return usage(r, "no command given");
+    r->program = hw_launch_find_program(o->args[0]);
+    if (!r->program) {
+        hw_cli_error(r->cli, NULL, "command not found: '%s'", o->args[0]);
+        return HW_EXIT_NOT_FOUND;
+    }
+    rc = hw_launch_find_library(hw_opt_text(o, HW_OPT_PRELOAD_LIBRARY), r->program, &r->library,
+                                &err);
+    if (rc < 0) {
+        hw_cli_error(r->cli, "library-not-found", "%s", err.text);
+        return HW_EXIT_FAILED;
+    }
+    return HW_EXIT_OK;
+}
+
+/* Of several programs the one that the report is about; only what was written tells how much each
+ * allocated. */
+static const struct hw_seen_target *by_trace(const struct record *r)
+{
+    const struct hw_recording *rec = &r->recording;
+    const struct hw_seen_target *found = NULL;
+    struct hw_profile *p = NULL;
+    struct hw_series_list list = {0};
+    hw_process_ranks ranks = {0};
+    if (r->output.part && hw_import_file(r->output.part, &p, NULL) == 0 &&
+        hw_series_list_init(&list, p) == 0 && hw_show_rank(p, &list, &ranks) == 0 && ranks.n)
+        for (size_t i = 0; i < rec->targets.n; i++)
+            if (rec->targets.v[i].pid == p->processes.v[ranks.v[0].upid.v].pid)
+                found = &rec->targets.v[i];
+    hw_vec_done(&ranks);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return found;
+}
+
+/* The program really profiled. */
+static const struct hw_seen_target *main_target(struct record *r)
+{
+    size_t n = hw_recording_programs(&r->recording);
+    const struct hw_seen_target *t = n > 1 ? by_trace(r) : NULL;
+    return t ? t : hw_recording_main_target(&r->recording);
+}
+
+/* The program may run on for days after the recording: then its results come at once. */
+static bool program_runs_on(const struct record *r)
+{
+    siginfo_t i = {0};
+    return r->launched && r->launch.pid > 0 &&
+           waitid(P_PID, (id_t)r->launch.pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           i.si_pid == 0;
+}
+
+/* Where the trace should be, or where it could be saved. */
+static bool has_file(const struct record *r)
+{
+    return r->named == 0 || r->output.rescued;
+}
+
+static void tell(struct record *r);
+
+/* At once when the recording is complete: the program may run on for days. */
+static void on_written(void *ctx)
+{
+    struct record *r = ctx;
+    r->target = main_target(r);
+    int pid = r->target ? r->target->pid : r->launched ? r->launch.pid : (int)getpid();
+    const char *name = r->target && r->target->name ? r->target->name
+                       : r->launched                ? r->cli->opts.args[0]
+                                                    : ALL_NAME;
+    if (r->all && hw_recording_programs(&r->recording) > 1) {
+        pid = (int)getpid();
+        name = ALL_NAME;
+    }
+    r->named = hw_output_finish(&r->output, name, pid, &r->name_error);
+    if (r->named < 0)
+        hw_cli_error(r->cli, "output-failed", "%s", r->name_error.text);
+    if (has_file(r) && program_runs_on(r))
+        tell(r);
+}
+
+/* Dumps closer than that are mostly seconds meant as such. */
+enum { LEAST_STEP_MS = 50 };
+
+static void on_started(void *ctx)
+{
+    const struct record *r = ctx;
+    const uint64_t step_ms = hw_opt_num(&r->cli->opts, HW_OPT_CONTINUOUS);
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        return;
+    if (step_ms && step_ms < LEAST_STEP_MS)
+        hw_log(WARN,
+               "a dump every %llu ms is much work and a large file; a bare number is milliseconds: "
+               "-c %llus is seconds",
+               (unsigned long long)step_ms, (unsigned long long)step_ms);
+    if (r->launched && isatty(STDERR_FILENO))
+        fprintf(stderr, "recording %s (%d) into %s; it ends with the program, or by Ctrl-C\n",
+                r->cli->opts.args[0], r->launch.pid,
+                r->output.to_stdout ? "standard output" : r->output.final_name);
+    if (r->attach)
+        fprintf(stderr, "attaching to %zu process%s; Ctrl-C ends the recording, %s on\n", r->pids.n,
+                r->pids.n == 1 ? "" : "es", r->pids.n == 1 ? "the process runs" : "they run");
+    else if (hw_opt_flag(&r->cli->opts, HW_OPT_RECORD_ALL))
+        fputs("recording every process that may be profiled, and each new one; Ctrl-C ends it\n",
+              stderr);
+    else if (r->all)
+        fputs("recording the processes of that name, and each new one; Ctrl-C ends it\n", stderr);
+}
+
+/* --all: preloaded programs know the service's socket, so that is where we are. */
+static int set_up_all(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    sigset_t mask;
+    int rc = hw_recording_block_signals(&mask, err);
+    if (rc == 0)
+        rc = hw_controller_connect(NULL, &r->controller, err);
+    if (rc == HW_ENOTFOUND)
+        rc = hw_controller_spawn(r->attach ? NULL : hw_default_producer_socket(), &r->controller,
+                                 err);
+    if (rc == 0)
+        rc = hw_output_open(hw_opt_text(o, HW_OPT_OUTPUT), ALL_NAME, (int)getpid(),
+                            hw_opt_flag(o, HW_OPT_FORCE), &r->output, err);
+    return rc;
+}
+
+static int set_up_command(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    const char *path = hw_opt_text(o, HW_OPT_OUTPUT);
+    sigset_t mask;
+    struct hw_launch_options launch = {
+        .argv = o->args,
+        .library = r->library,
+        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS),
+        .stdout_to_stderr = path && strcmp(path, "-") == 0,
+        .mask = &mask,
+    };
+    int rc = hw_recording_block_signals(&mask, err);
+    if (rc == 0)
+        rc = hw_controller_spawn(NULL, &r->controller, err);
+    if (rc == 0)
+        rc = hw_launch_prepare(&launch, hw_controller_socket(r->controller), &r->launch, err);
+    if (rc < 0)
+        return rc;
+    r->launched = true;
+    r->recording.launch = &r->launch;
+    return hw_output_open(path, o->args[0], r->launch.pid, hw_opt_flag(o, HW_OPT_FORCE), &r->output,
+                          err);
+}
+
+static int set_up(struct record *r, struct hw_error *err)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    int rc = r->all ? set_up_all(r, err) : set_up_command(r, err);
+    if (rc < 0)
+        return rc;
+    r->recording.cli = r->cli;
+    r->recording.controller = r->controller;
+    r->recording.follow_fork = hw_opt_flag(o, HW_OPT_FOLLOW_FORK);
+    r->recording.stop_with_program = !r->all;
+    r->recording.awaited = r->pids.v;
+    r->recording.n_awaited = r->pids.n;
+    /* Not into the program's own output on the same terminal. */
+    r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && (r->all || !isatty(STDOUT_FILENO));
+    r->recording.started = on_started;
+    r->recording.written = on_written;
+    r->recording.ctx = r;
+    struct hw_record_words w = words_of(r);
+    struct hw_control_start start = hw_record_start(&w);
+    return hw_recording_start(&r->recording, &start, hw_bytes_of(r->config.p, r->config.n),
+                              r->output.fd, err);
+}
+
+/* ---- the end ---- */
+
+static bool is_empty(const struct record *r)
+{
+    return hw_recording_is_empty(&r->recording, r->target);
+}
+
+static void write_summary(const struct record *r, const struct hw_seen_target *t, int status)
+{
+    const struct hw_control_ended *e = &r->recording.ended;
+    struct hw_json j;
+    hw_json_page_begin(&j, stdout, "recording", 0);
+    hw_json_kv_str(&j, "trace", has_file(r) ? r->output.final_name : r->output.part);
+    hw_json_kv_int(&j, "pid", t ? t->pid : -1);
+    hw_json_kv_str(&j, "name", t ? t->name : NULL);
+    hw_json_kv_uint(&j, "bytes", e->bytes_written);
+    hw_json_kv_uint(&j, "samples", e->n_samples);
+    hw_json_kv_uint(&j, "lost", e->n_lost);
+    hw_json_kv_uint(&j, "dumps", e->n_dumps);
+    hw_json_kv_uint(&j, "processes", e->n_targets);
+    hw_json_kv_uint(&j, "missed_processes", e->n_missed);
+    hw_json_kv_bool(&j, "complete",
+                    r->recording.is_ended && e->status == 0 && e->n_lost == 0 && e->n_missed == 0);
+    hw_json_kv_bool(&j, "empty", is_empty(r));
+    hw_json_kv_int(&j, "program_status", status);
+    (void)hw_json_page_end(&j); /* main notices a broken standard output */
+}
+
+/* The program's own status as a shell gives it. */
+static int program_exit(const struct hw_recording *r)
+{
+    int s = r->program_status;
+    if (s == -1)
+        return HW_EXIT_OK; /* given up: it runs on */
+    return WIFSIGNALED(s) ? HW_EXIT_SIGNAL + WTERMSIG(s) : WEXITSTATUS(s);
+}
+
+static int recording_exit(const struct record *r, bool empty)
+{
+    const struct hw_recording *rec = &r->recording;
+    if (rec->recorder_gone || rec->ended.status < 0 || r->named < 0 || r->infra_rc < 0)
+        return HW_EXIT_FAILED;
+    if (empty)
+        return HW_EXIT_NO_DATA;
+    return rec->ended.n_lost || rec->ended.n_missed ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
+}
+
+/* A program that ended by itself gives its own status, whatever became of the recording: who starts
+ * it through us must not see another program. Without one, the recording's counts. */
+static int final_status(const struct record *r, bool empty)
+{
+    int own = recording_exit(r, empty);
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_NO_PASSTHROUGH))
+        return own;
+    bool by_itself =
+        r->launched && r->recording.program_status != -1 && WIFEXITED(r->recording.program_status);
+    if (r->recording.n_interrupts && !by_itself)
+        return empty || own == HW_EXIT_FAILED ? own : HW_EXIT_OK; /* Ctrl-C: data was written */
+    return r->launched && r->recording.program_status != -1 ? program_exit(&r->recording) : own;
+}
+
+static void tell_result(const struct record *r, bool empty)
+{
+    struct stat st;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        return;
+    if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
+        return;
+    fprintf(stderr, "wrote %s (%.1f KiB)\n", r->output.final_name, (double)st.st_size / 1024);
+    if (!empty)
+        fprintf(stderr, "next: heapwise %s %s\n",
+                hw_opt_flag(&r->cli->opts, HW_OPT_NO_REPORT) ? "report" : "ui",
+                r->output.final_name);
+}
+
+/* The last thing said before a wait that nobody would understand otherwise. */
+static void tell_waiting(const struct record *r)
+{
+    if (!program_runs_on(r) || r->recording.n_interrupts > 1)
+        return;
+    bool whole = r->recording.is_ended && r->recording.ended.status >= 0;
+    fprintf(stderr,
+            "\nThe recording %s. '%s' runs on without being recorded (pid %d);\n"
+            "this command waits for its end. Ctrl-C ends both; to end it from elsewhere: kill %d\n",
+            whole ? "is complete" : "ended early", r->cli->opts.args[0], r->launch.pid,
+            r->launch.pid);
+}
+
+static void show_report(const struct record *r)
+{
+    const struct hw_opts *o = &r->cli->opts;
+    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON) ||
+        hw_opt_flag(o, HW_OPT_QUIET))
+        return;
+    /* On standard error: standard output is the program's, byte for byte. */
+    struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
+    options.named = options.is_followed = true;
+    options.path = r->output.final_name;
+    fputc('\n', stderr);
+    (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
+}
+
+/* Files and lines, when the binaries have them: they may be gone when somebody reads the trace. */
+static void add_names(const struct record *r)
+{
+    if (r->output.to_stdout || hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
+        return;
+    if (hw_names_add(r->cli, r->output.final_name, NULL) < 0 && hw_names_symbols_asked(r->cli))
+        fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
+}
+
+static void write_memory_infra(struct record *r)
+{
+    const char *path = hw_opt_text(&r->cli->opts, HW_OPT_MEMORY_INFRA);
+    struct hw_error err = {0};
+    if (!path)
+        return;
+    r->infra_rc = hw_export_file(&hw_export_memory_infra, r->output.final_name, path, &err);
+    if (r->infra_rc < 0)
+        (void)hw_cli_fail(r->cli, &err);
+    else if (!hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        fprintf(stderr, "wrote %s\n", path);
+}
+
+/* What the command itself does to the variable by which its programs get the library. */
+static void hint_at_preload(const struct record *r)
+{
+    const char *word = r->launched ? hw_launch_replaces_preload(r->cli->opts.args) : NULL;
+    if (word)
+        hw_cli_hint(
+            "'%.100s' takes LD_PRELOAD away, and with it heapwise's library: what runs then "
+            "is not profiled; set it before heapwise (LD_PRELOAD=... heapwise record -- ...), "
+            "or keep what is there (LD_PRELOAD=$LD_PRELOAD:...)",
+            word);
+}
+
+/* Everything for people: names, report or the reason why there is none, the file. Once. */
+static void tell(struct record *r)
+{
+    const struct hw_recording *rec = &r->recording;
+    const struct hw_opts *o = &r->cli->opts;
+    if (r->told)
+        return;
+    r->told = true;
+    if (rec->recorder_gone)
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was",
+                     rec->stop_sent ? "the recorder does not end the recording"
+                                    : "the recorder is gone");
+    if (is_empty(r)) {
+        struct hw_finding f;
+        hw_diagnose_recording(rec, r->program, &f);
+        if (!r->program && f.code && strcmp(f.code, "no-process") == 0)
+            hw_diagnose_wanted(r->pids.v, r->pids.n, o->v[HW_OPT_NAME].list.v,
+                               o->v[HW_OPT_NAME].list.n, /* no_running = */ false, &f);
+        hw_diagnose_print(r->cli, &f);
+        if (rec->is_ended)
+            write_memory_infra(r); /* asked for: empty, but a trace that its readers take */
+    } else {
+        add_names(r);
+        write_memory_infra(r);
+        show_report(r);
+        if (r->target && hw_recording_is_starter(r->target) && !hw_opt_flag(o, HW_OPT_QUIET))
+            fprintf(
+                stderr,
+                "note: only '%s' was profiled, which starts other programs; none of those asked "
+                "to be [not-seen]\n",
+                r->target->name);
+    }
+    if (rec->is_ended && rec->ended.status < 0)
+        hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
+    tell_result(r, is_empty(r));
+    if (!hw_opt_flag(o, HW_OPT_QUIET)) {
+        hint_at_preload(r);
+        tell_waiting(r);
+    }
+}
+
+static int finish(struct record *r)
+{
+    if (has_file(r))
+        tell(r);
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
+        write_summary(r, r->target, program_exit(&r->recording));
+    int status = final_status(r, is_empty(r));
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_OPEN) && !is_empty(r)) {
+        (void)fflush(stdout);
+        int shown = hw_ui_show(r->cli, r->output.final_name);
+        status = status ? status : shown;
+    }
+    return status;
+}
+
+/* A command that could not be run: its own exit codes. */
+static int not_run(const struct record *r, int rc, const struct hw_error *err)
+{
+    hw_cli_error(r->cli, NULL, "'%s': %s", r->cli->opts.args[0], err->text);
+    return rc == HW_ENOTFOUND ? HW_EXIT_NOT_FOUND : HW_EXIT_NOT_RUNNABLE;
+}
+
+static int record(struct record *r)
+{
+    struct hw_error err = {0};
+    int status = prepare(r);
+    if (status != HW_EXIT_OK)
+        return status;
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_PRINT_CONFIG))
+        return hw_print_config(&r->config, &err) < 0 ? hw_cli_fail(r->cli, &err) : HW_EXIT_OK;
+    int rc = set_up(r, &err);
+    if (rc < 0) {
+        hw_output_discard(&r->output);
+        return hw_cli_fail(r->cli, &err);
+    }
+    rc = hw_recording_run(&r->recording, &err);
+    if (rc < 0 && !r->recording.recorder_gone) {
+        hw_output_discard(&r->output);
+        return r->launched && r->launch.pid < 0 ? not_run(r, rc, &err) : hw_cli_fail(r->cli, &err);
+    }
+    return finish(r);
+}
+
+static int run(struct record *r)
+{
+    int status = check_options(r);
+    if (status == HW_EXIT_OK && r->attach)
+        status = hw_running_find(r->cli, &r->pids);
+    if (status == HW_EXIT_OK)
+        status = record(r);
+    if (r->launched)
+        hw_launch_done(&r->launch);
+    hw_controller_free(r->controller);
+    hw_recording_done(&r->recording);
+    hw_output_done(&r->output);
+    hw_strbuf_done(&r->config);
+    hw_vec_done(&r->pids);
+    free(r->library);
+    free(r->program);
+    return status;
+}
+
+int hw_cmd_record(struct hw_cli *cli)
+{
+    struct record r = {.cli = cli,
+                       .output = HW_OUTPUT_NONE,
+                       .all = hw_opt_flag(&cli->opts, HW_OPT_RECORD_ALL) ||
+                              cli->opts.v[HW_OPT_NAME].list.n};
+    return run(&r);
+}
+
+/* The same without a command: its words are processes. */
+int hw_cmd_attach(struct hw_cli *cli)
+{
+    struct record r = {.cli = cli, .output = HW_OUTPUT_NONE, .all = true, .attach = true};
+    return run(&r);
+}

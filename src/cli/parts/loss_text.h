@@ -1,0 +1,17 @@
+/*
+ * loss_text.h - a loss in words, with its remedy
+ *
+ * Why:     every report shows what is missing and what to do about it, in the same words.
+ */
+#ifndef HW_CLI_PARTS_LOSS_TEXT_H
+#define HW_CLI_PARTS_LOSS_TEXT_H
+
+#include "base/text/strbuf.h"
+#include "views/findings/losses.h"
+
+/* One line without its end: "buffer overrun: the profile of pid 4711 ('nginx') ended early; …". */
+void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l);
+/* A word for programs: "samples_lost", "buffer_overran", …; for LOSS_STAT the stat's name. */
+const char *hw_loss_word(const struct hw_profile *p, const struct hw_loss *l);
+
+#endif

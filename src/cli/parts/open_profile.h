@@ -1,0 +1,89 @@
+/*
+ * open_profile.h - what commands that look at a profile share: open a trace, pick a process and a
+ * moment
+ *
+ * Owns:    all of it; hw_show_done frees it.
+ * Errors:  printed; hw_show_open gives an exit code of cli.h, 0 = go on.
+ */
+#ifndef HW_CLI_PARTS_OPEN_PROFILE_H
+#define HW_CLI_PARTS_OPEN_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/text/strbuf.h"
+#include "enrich/lines/demangle.h"
+#include "model/profile.h"
+#include "views/filter.h"
+#include "views/flame/functions.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
+
+struct hw_cli;
+struct hw_error;
+struct hw_site_names;
+
+struct hw_show {
+    struct hw_profile *p;
+    bool borrowed; /* p belongs to another one */
+    struct hw_series_list list;
+    const char *label; /* in place of the process's name and pid; borrowed, NULL = those */
+    hw_upid upid;
+    struct hw_process_view view;
+    const struct hw_process_moment *moment; /* the last one, or the peak */
+    hw_values values;                       /* all heaps of the process at that moment */
+    struct hw_demangler *demangler;
+    struct hw_namer namer;
+    enum hw_metric metric;
+};
+
+/* Which moment of which process of which file. */
+struct hw_show_want {
+    const char *path;
+    struct hw_profile *profile; /* read already, borrowed; NULL = read path */
+    const char *label;          /* what the profile is of, when it is no process; borrowed */
+    enum hw_metric metric;
+    const char *heap; /* only this one; NULL = those of the first kind (views/time/series.h) */
+    bool has_pid;
+    int64_t pid;
+    const char *moment; /* NULL = the end; first, last, peak, the number of a dump, or a time since
+                           the start as options take it: the last dump until then */
+    bool as_report;     /* where the report would show the peak because most was freed by the end,
+                           so does this */
+};
+int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w);
+/* Reads --metric, --heap, --pid, --peak of the command. */
+int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
+void hw_show_done(struct hw_show *s);
+/* How to come by the heap graph that is not there: of this process (has_pid), of any. */
+void hw_show_hint_graph(const struct hw_profile *p, bool has_pid);
+/* The process one wants first: most allocated, behind them those that only start others (shells,
+ * env, make, compiler drivers). */
+int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
+                 hw_process_ranks *out);
+/* Keeps the heaps of this name (NULL: all); false with a reason that names those there are. */
+bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p, const char *heap,
+                         struct hw_error *err);
+bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid);
+/* "server (4211)" */
+void hw_show_label(const struct hw_show *s, struct hw_strbuf *out);
+/* Prints a line for everything the process's profile lacks. *incomplete is set when data is missing
+ * (HW_EXIT_INCOMPLETE), and left as it is otherwise. */
+int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete);
+/* The same of every process. */
+int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
+/* --filter of the command; an exit code of cli.h after a message, 0 = go on. */
+int hw_show_filters(const struct hw_cli *cli, hw_filters *out);
+/* Who called what asked in it, and how that is named; the caller ends it (site_text.h). */
+int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
+                       struct hw_site_names *out);
+/* --wrapper of the command; borrowed from it. */
+struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli);
+/* What to open for an argument: "-" is standard input. */
+const char *hw_input_path(const char *arg);
+/* --metric of the command; false and a message when it is none. */
+bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out);
+
+#endif

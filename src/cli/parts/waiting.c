@@ -1,0 +1,71 @@
+#include "cli/parts/waiting.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#include "base/banned.h"
+
+enum { TERMINAL_S = 1, FILE_S = 30 };
+
+static void put(const struct hw_waiting *w)
+{
+    unsigned long long s = (hw_now_monotonic_ns() - w->begun_ns) / 1000000000u;
+    if (w->is_terminal)
+        fprintf(stderr, "\r%s: %llu s\033[K", w->what, s);
+    else
+        fprintf(stderr, "%s: %llu s\n", w->what, s);
+    (void)fflush(stderr);
+}
+
+static void *run(void *arg)
+{
+    struct hw_waiting *w = arg;
+    (void)pthread_mutex_lock(&w->lock); /* cannot fail: an ordinary mutex of our own */
+    while (!w->ended) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += w->is_terminal ? TERMINAL_S : FILE_S;
+        if (pthread_cond_timedwait(&w->changed, &w->lock, &until) != 0 && !w->ended)
+            put(w);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+void hw_waiting_begin(struct hw_waiting *w, const char *what)
+{
+    pthread_condattr_t monotonic;
+    sigset_t all, before;
+    *w = (struct hw_waiting){
+        .what = what, .begun_ns = hw_now_monotonic_ns(), .is_terminal = isatty(STDERR_FILENO) == 1};
+    if (pthread_condattr_init(&monotonic) != 0)
+        return;
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is */
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_cond_init(&w->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    w->is_running = pthread_create(&w->thread, NULL, run, w) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void hw_waiting_end(struct hw_waiting *w)
+{
+    if (!w->is_running)
+        return;
+    (void)pthread_mutex_lock(&w->lock);
+    w->ended = true;
+    (void)pthread_cond_signal(&w->changed);
+    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    if (w->is_terminal)
+        fputs("\r\033[K", stderr);
+    (void)pthread_mutex_destroy(&w->lock);
+    (void)pthread_cond_destroy(&w->changed);
+    w->is_running = false;
+}

@@ -1,0 +1,28 @@
+/*
+ * waiting.h - a sign of life while one long call lasts
+ *
+ * Why:     a copy of a large heap is walked for minutes, and silence looks like a program that
+ *          hangs.
+ * Shapes:  on a terminal one line that tells the seconds, gone at the end; else a line every 30 s.
+ * Threads: one of its own, which only writes to standard error, with all signals blocked.
+ */
+#ifndef HW_CLI_PARTS_WAITING_H
+#define HW_CLI_PARTS_WAITING_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_waiting {   /* zero-initialised has not begun */
+    const char *what; /* borrowed: "walking the heap of 4711" */
+    uint64_t begun_ns;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_running, ended, is_terminal;
+};
+
+void hw_waiting_begin(struct hw_waiting *w, const char *what); /* without a thread: silent */
+void hw_waiting_end(struct hw_waiting *w);
+
+#endif

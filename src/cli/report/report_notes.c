@@ -1,0 +1,308 @@
+#include "cli/report/report_notes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/parts/loss_text.h"
+#include "cli/report/report_data.h"
+#include "config/command/units.h"
+#include "record/build_config.h"
+#include "views/objects/heap_tree.h"
+
+#include "base/banned.h"
+
+enum { MAX_WIDTH = 100, MAX_MODULES = 3 };
+
+struct notes {
+    const struct hw_report_data *d;
+    FILE *out;
+    bool any;
+};
+
+static void paint(const struct notes *n, const char *code)
+{
+    if (n->d->o->color)
+        fprintf(n->out, "\033[%sm", code);
+}
+
+/* "word: text", folded; further lines stand under the text. */
+static void put_note(struct notes *n, const char *word, const char *colour, const char *text)
+{
+    size_t indent = strlen(word) + 2, width = n->d->o->width;
+    width = width > MAX_WIDTH ? MAX_WIDTH : width < indent + 30 ? indent + 30 : width;
+    if (!n->any)
+        fputc('\n', n->out);
+    n->any = true;
+    paint(n, colour);
+    fprintf(n->out, "%s: ", word);
+    paint(n, "0");
+    hw_print_folded(n->out, text, indent, indent, width);
+}
+
+static int put_losses(struct notes *n)
+{
+    struct hw_strbuf text = {0};
+    for (size_t i = 0; i < n->d->losses.n && !text.failed; i++) {
+        const struct hw_loss *l = &n->d->losses.v[i];
+        bool bad = hw_loss_is_incomplete(l);
+        hw_strbuf_clear(&text);
+        hw_loss_text(&text, n->d->p, l);
+        put_note(n, bad ? "incomplete" : "note", bad ? "31" : "33", text.p ? text.p : "");
+    }
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* ---- dumps that a condition or a limit has made ---- */
+
+static bool is_usual(const char *trigger)
+{
+    static const char *const usual[] = {"",           "end",     "exit",         "exec",
+                                        "continuous", "peak",    "checkpoint",   "signal",
+                                        "clone",      "command", "freed-by-exec"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(usual); i++)
+        if (strcmp(trigger, usual[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A checkpoint is shown, and told of, only when nothing came behind it. */
+static bool is_shown(const struct hw_profile *p, const struct hw_heap_dump *d)
+{
+    if (!(d->flags & HW_DUMP_CHECKPOINT))
+        return true;
+    for (size_t i = 0; i < p->dumps.n; i++)
+        if (p->dumps.v[i].upid.v == d->upid.v && p->dumps.v[i].ts_ns > d->ts_ns)
+            return false;
+    return true;
+}
+
+static int put_triggers(struct notes *n)
+{
+    enum { MAX_TOLD = 8 };
+    const struct hw_report_data *d = n->d;
+    struct hw_strbuf text = {0};
+    int64_t last = INT64_MIN;
+    size_t told = 0;
+    for (size_t i = 0; i < d->p->dumps.n && told < MAX_TOLD; i++) {
+        const struct hw_heap_dump *h = &d->p->dumps.v[i];
+        const char *trigger = hw_strings_cstr(hw_callsites_strings(d->p->callsites), h->trigger);
+        char clock[HW_UNIT_MAX];
+        if (h->upid.v != d->upid.v || is_usual(trigger) || h->ts_ns == last || !is_shown(d->p, h))
+            continue;
+        last = h->ts_ns; /* of several heaps at one time the first */
+        hw_strbuf_adds(&text, told++ ? ", " : "dumps were made by: ");
+        hw_strbuf_add_escaped(&text, trigger, strlen(trigger));
+        hw_strbuf_addf(&text, " at %s",
+                       hw_fmt_clock(clock, hw_sat_sub(h->ts_ns, d->view.start_ns)));
+    }
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    if (rc == HW_OK && told)
+        put_note(n, "note", "33", text.p);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* ---- names that are missing ---- */
+
+struct nameless {
+    hw_str_id module;
+    double value;
+};
+
+struct nameless_list {
+    struct nameless v[16]; /* few modules hold most */
+    size_t n;
+    double named, nameless;
+};
+
+static void add_nameless(struct nameless_list *l, hw_str_id module, double value)
+{
+    l->nameless += value;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->v[i].module.v == module.v) {
+            l->v[i].value += value;
+            return;
+        }
+    if (l->n < HW_ARRAY_LEN(l->v))
+        l->v[l->n++] = (struct nameless){module, value};
+}
+
+static void put_modules(struct hw_strbuf *text, const struct hw_report_data *d,
+                        struct nameless_list *l)
+{
+    for (size_t k = 0; k < MAX_MODULES; k++) {
+        struct nameless *most = NULL;
+        for (size_t i = 0; i < l->n; i++)
+            if (!most || l->v[i].value > most->value)
+                most = &l->v[i];
+        if (!most || most->value < 0.1 * l->nameless)
+            return;
+        struct hw_bytes name = hw_module_base(d->p->callsites, most->module);
+        hw_strbuf_adds(text, k ? ", " : " ");
+        hw_strbuf_add_escaped(text, name.p, name.n);
+        most->value = 0;
+    }
+}
+
+/* A stripped program shows one row "git+0x28961b" where a reader expects names. */
+static int put_nameless(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    struct nameless_list l = {0};
+    for (size_t i = 0; i < d->sites.n; i++) {
+        const struct hw_function *fn = hw_functions_get(d->functions, d->sites.v[i].function);
+        double value = fabs((double)hw_value_get(&d->sites.v[i].now, d->o->metric));
+        if (fn->name.v || !fn->module.v)
+            l.named += value;
+        else
+            add_nameless(&l, fn->module, value);
+    }
+    if (l.nameless == 0 || l.nameless < 0.2 * (l.named + l.nameless))
+        return HW_OK;
+    struct hw_strbuf text = {0};
+    hw_strbuf_addf(&text, "%.0f%% of the table is code without names, of",
+                   100 * l.nameless / (l.named + l.nameless));
+    put_modules(&text, d, &l);
+    hw_strbuf_adds(&text,
+                   ": stripped files. `heapwise symbolize` names it once their debug symbols "
+                   "are installed (a -dbgsym or -debuginfo package, or "
+                   "PERFETTO_BINARY_PATH); see `heapwise explain no-names`");
+    int rc = text.failed ? HW_ENOMEM : HW_OK;
+    if (rc == HW_OK)
+        put_note(n, "note", "33", text.p);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* ---- names that may be another's ---- */
+
+static size_t rows_named_like(const struct hw_report_data *d, const char *part)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_rows; i++) {
+        const struct hw_function *fn = hw_functions_get(d->functions, d->sites.v[i].function);
+        const char *name = hw_strings_cstr(hw_callsites_strings(d->p->callsites), fn->name);
+        n += strstr(name, part) != NULL;
+    }
+    return n;
+}
+
+static void put_shared_names(struct notes *n)
+{
+    if (rows_named_like(n->d, HW_FOLDED_MARK))
+        put_note(n, "note", "33",
+                 "[folded]: the code of several functions is one, and the name may be another's; "
+                 "see `heapwise explain folded`");
+    if (rows_named_like(n->d, "[DEDUPED]"))
+        put_note(n, "note", "33",
+                 "[DEDUPED]: a method that shares its code with others; see `heapwise explain "
+                 "deduped`");
+}
+
+/* ---- memory that is not malloc's ---- */
+
+static const char *base_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static bool has_module(const struct hw_report_data *d, const char *base)
+{
+    size_t n = hw_functions_count(d->functions);
+    for (uint32_t i = 0; i < n; i++)
+        if (hw_bytes_equal(
+                hw_module_base(d->p->callsites, hw_functions_get(d->functions, i)->module),
+                hw_bytes_str(base)))
+            return true;
+    return false;
+}
+
+static bool has_python_allocators(const struct hw_report_data *d)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
+}
+
+static void put_runtimes(struct notes *n)
+{
+    const char *name = base_name(hw_report_process_name(n->d, n->d->upid));
+    if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d))
+        put_note(n, "note", "33",
+                 "python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
+                 "malloc sees as a whole or not at all; record with --python-allocators to see "
+                 "them one by one");
+    if (has_module(n->d, "libjvm.so"))
+        put_note(n, "note", "33",
+                 hw_heap_graph_of(n->d->p, n->d->upid)
+                     ? "malloc's heap is the JVM's own memory: Java objects, class data and "
+                       "compiled code come from mmap; 'record --heap java.alloc' shows who "
+                       "allocates the objects"
+                     : "malloc's heap is the JVM's own memory: Java objects, class data and "
+                       "compiled code come from mmap; 'heapwise java dump' shows the objects, "
+                       "'record --heap java.alloc' who allocates them");
+    if (strncmp(name, "php", 3) == 0)
+        put_note(n, "note", "33",
+                 "php keeps a script's values in memory from mmap, which is not in this report, "
+                 "unless USE_ZEND_ALLOC=0 stands in its environment: record with that to see them");
+    if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
+        put_note(n, "note", "33",
+                 "JavaScript objects are V8's, in memory from mmap, and are not in this report; "
+                 "buffers and native modules are");
+}
+
+/* ---- what the recorder noted of the process ---- */
+
+static int put_recorded(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    struct hw_strbuf start = {0}, text = {0};
+    hw_strbuf_addf(&start, "trace_attribute.note.%lld.",
+                   (long long)d->p->processes.v[d->upid.v].pid);
+    for (size_t i = 0; i < d->p->metadata.n && !start.failed && !text.failed; i++) {
+        const struct hw_metadata_row *m = &d->p->metadata.v[i];
+        struct hw_bytes name = hw_strings_get(strings, m->name),
+                        said = hw_strings_get(strings, m->text);
+        if (name.n <= start.n || memcmp(name.p, start.p, start.n) != 0 || said.n == 0)
+            continue;
+        hw_strbuf_clear(&text);
+        hw_strbuf_add_escaped(&text, said.p, said.n);
+        put_note(n, "note", "33", text.p ? text.p : "");
+    }
+    int rc = start.failed || text.failed ? HW_ENOMEM : HW_OK;
+    hw_strbuf_done(&start);
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+/* "live 0 B" alone looks like a measurement. */
+static void put_nothing(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    if (d->n_samples == 0 && d->n_lost == 0 && d->now.total.alloc_space == 0 && d->beside.n == 0)
+        put_note(n, "note", "33",
+                 "no allocation of this process was seen: it asked for next to none (--exact sees "
+                 "all), or its calls do not come by: its allocator is linked into it, or "
+                 "LD_PRELOAD names another one before libheapprofd_glibc_preload.so, which has to "
+                 "be the first");
+}
+
+int hw_report_notes(const struct hw_report_data *d, FILE *out)
+{
+    struct notes n = {.d = d, .out = out};
+    int rc = put_losses(&n);
+    if (rc == HW_OK)
+        rc = put_recorded(&n);
+    if (rc == HW_OK)
+        rc = put_triggers(&n);
+    put_shared_names(&n);
+    if (rc == HW_OK)
+        rc = put_nameless(&n);
+    put_nothing(&n);
+    put_runtimes(&n);
+    return rc;
+}

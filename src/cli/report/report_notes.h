@@ -1,0 +1,15 @@
+/*
+ * report_notes.h - what a report says below its table: losses, and what the figures cannot show
+ *
+ * Shapes:  each note is a paragraph "note: …" or "incomplete: …", folded at the report's width.
+ */
+#ifndef HW_CLI_REPORT_REPORT_NOTES_H
+#define HW_CLI_REPORT_REPORT_NOTES_H
+
+#include <stdio.h>
+
+struct hw_report_data;
+
+int hw_report_notes(const struct hw_report_data *d, FILE *out);
+
+#endif

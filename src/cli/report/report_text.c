@@ -1,0 +1,465 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text/plural.h"
+#include "cli/parts/open_profile.h"
+#include "cli/parts/short_name.h"
+#include "cli/report/report_data.h"
+#include "cli/report/report_managed.h"
+#include "cli/report/report_notes.h"
+#include "config/command/units.h"
+
+#include "base/banned.h"
+
+struct page {
+    const struct hw_report_data *d;
+    FILE *out;
+    struct hw_strbuf line; /* of the row at work */
+    bool has_callers;      /* some row names who called */
+};
+
+static const char *word(const struct page *pg, const char *unicode, const char *ascii)
+{
+    return pg->d->o->unicode ? unicode : ascii;
+}
+
+static void paint(const struct page *pg, const char *code)
+{
+    if (pg->d->o->color)
+        fprintf(pg->out, "\033[%sm", code);
+}
+
+static bool is_bytes(enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
+}
+
+static char *fmt_metric(char out[HW_UNIT_MAX], enum hw_metric m, double v)
+{
+    return is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
+}
+
+/* "±1.6%"; "" when exact. */
+static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_metric m,
+                      char out[HW_UNIT_MAX])
+{
+    double error = hw_value_error(v, m, pg->d->view.interval_bytes);
+    double value = fabs((double)hw_value_get(v, m));
+    out[0] = 0;
+    if (error <= 0 || value <= 0)
+        return;
+    double percent = 100 * error / value;
+    (void)snprintf(out, HW_UNIT_MAX, percent < 9.95 ? "%s%.1f%%" : "%s%.0f%%",
+                   word(pg, "\xc2\xb1", "+-"), percent);
+}
+
+/* ---- header ---- */
+
+/* A path's last part: "server" for "./bin/server". */
+static const char *base_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static void put_name(const struct page *pg, const char *name)
+{
+    struct hw_strbuf b = {0};
+    hw_strbuf_add_escaped(&b, name, strlen(name));
+    fputs(b.p ? b.p : "", pg->out);
+    hw_strbuf_done(&b);
+}
+
+static void put_process(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    const char *name = hw_report_process_name(d, d->upid);
+    char buf[HW_UNIT_MAX];
+    paint(pg, "1");
+    if (name[0]) {
+        put_name(pg, base_name(name));
+        fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[d->upid.v].pid);
+    } else {
+        fprintf(pg->out, "pid %lld", (long long)d->p->processes.v[d->upid.v].pid);
+    }
+    paint(pg, "0");
+    fprintf(pg->out, "  %zu dump%s over %s", d->view.n_dumps, hw_plural(d->view.n_dumps),
+            hw_fmt_duration(buf, hw_sat_sub(d->now.ts_ns, d->view.start_ns)));
+    fprintf(pg->out, "  interval %s", hw_fmt_bytes_exact(buf, d->view.interval_bytes));
+    if (d->view.orig_interval_bytes && d->view.orig_interval_bytes != d->view.interval_bytes)
+        fprintf(pg->out, " (asked for %s)", hw_fmt_bytes_exact(buf, d->view.orig_interval_bytes));
+    fprintf(pg->out, "  samples %s", hw_fmt_count(buf, (double)d->n_samples));
+    if (d->n_lost)
+        paint(pg, "31");
+    fprintf(pg->out, "  lost %s", hw_fmt_count(buf, (double)d->n_lost));
+    if (d->n_lost)
+        paint(pg, "0");
+    fputc('\n', pg->out);
+}
+
+/* Only some dumps know, and they know it of the end. */
+static bool shows_idle(const struct hw_report_data *d)
+{
+    return d->now.total.idle > 0 && !d->shows_peak && d->o->metric == HW_METRIC_SPACE;
+}
+
+/* Heaps that nothing is added to: objects of a JVM beside its malloc. */
+static void put_beside(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    for (size_t i = 0; i < d->beside.n; i++) {
+        const struct hw_report_heap *h = &d->beside.v[i];
+        const char *name = hw_strings_cstr(hw_callsites_strings(d->p->callsites), h->name);
+        char buf[HW_UNIT_MAX];
+        fputs("not in these figures: ", pg->out);
+        put_name(pg, name);
+        if (h->kind != HW_HEAP_CHURN)
+            fprintf(pg->out, "   live %s", hw_fmt_bytes(buf, (double)h->now.space));
+        fprintf(pg->out, "   allocated %s   (--heap ",
+                hw_fmt_bytes(buf, (double)h->now.alloc_space));
+        put_name(pg, name);
+        fputs(")\n", pg->out);
+    }
+}
+
+/* Then all that was allocated stays, and none of it is called live. */
+static bool frees_unknown(const struct hw_report_data *d)
+{
+    return d->view.kind == HW_HEAP_CHURN;
+}
+
+static void put_totals(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    char buf[HW_UNIT_MAX];
+    if (!frees_unknown(d)) {
+        fprintf(pg->out, "live %s", hw_fmt_bytes(buf, (double)d->now.total.space));
+        fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
+        fprintf(pg->out, "%s%s   ", buf[0] ? " " : "", buf);
+    }
+    fprintf(pg->out, "allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
+    if (frees_unknown(d)) {
+        fmt_error(pg, &d->now.total, HW_METRIC_ALLOC_SPACE, buf);
+        fprintf(pg->out, "%s%s   (what was freed is not recorded)", buf[0] ? " " : "", buf);
+    } else if (d->view.knows_peak || d->view.moments.n > 1) {
+        /* without recorded maxima it is what the dumps happened to see */
+        fprintf(pg->out, "   %s %s", d->view.knows_peak ? "peak" : "largest dump",
+                hw_fmt_bytes(buf, (double)d->peak.total.space));
+        fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
+    }
+    if (d->has_rss) {
+        const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
+        fprintf(pg->out, "   %sRSS %s", d->rss_is_peak ? "peak " : "", hw_fmt_bytes(buf, d->rss));
+        int64_t at = hw_sat_sub(d->rss_ns, d->view.start_ns);
+        if (!d->rss_is_near || (d->shows_peak && !d->rss_is_peak))
+            fprintf(pg->out, " at %s", at > 0 ? hw_fmt_clock(buf, at) : "the start");
+        if (d->rss_is_near)
+            fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
+    }
+    fputc('\n', pg->out);
+    put_beside(pg);
+    if (shows_idle(d)) {
+        fprintf(pg->out, "idle %s", hw_fmt_bytes(buf, (double)d->now.total.idle));
+        fputs(" of it: live, and not touched since the dump before\n", pg->out);
+    }
+    if (d->has_minfo) {
+        fprintf(pg->out, "malloc_info: %s in use", hw_fmt_bytes(buf, d->minfo_in_use));
+        fprintf(pg->out, " (since the program's start)   %s free, kept by the allocator\n",
+                hw_fmt_bytes(buf, d->minfo_free));
+    }
+}
+
+/* ---- table ---- */
+
+enum { COL_VALUE = 17, COL_DELTA = 11, COL_IDLE = 11, COL_ALLOCS = 8, COL_TREND = 10 };
+
+static const char *value_title(const struct page *pg)
+{
+    switch (pg->d->o->metric) {
+    case HW_METRIC_SPACE:
+        if (frees_unknown(pg->d))
+            return "ALLOCATED";
+        return pg->d->shows_peak ? "AT PEAK" : "LIVE";
+    case HW_METRIC_OBJECTS:
+        return pg->d->shows_peak ? "OBJECTS AT PEAK" : "OBJECTS";
+    case HW_METRIC_ALLOC_SPACE:
+        return "ALLOCATED";
+    case HW_METRIC_ALLOC_OBJECTS:
+        return "ALLOCATIONS";
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return "";
+}
+
+static void put_value_cell(struct page *pg, const struct hw_site *s)
+{
+    enum hw_metric m = pg->d->o->metric;
+    char value[HW_UNIT_MAX], error[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX + 4];
+    fmt_metric(value, m, (double)hw_value_get(&s->now, m));
+    fmt_error(pg, &s->now, m, error);
+    bool rough = error[0] && hw_value_is_rough(&s->now, m, pg->d->view.interval_bytes);
+    (void)snprintf(cell, sizeof cell, "%s%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
+                   error[0] ? " " : "", error);
+    hw_put_cell(&pg->line, cell, COL_VALUE);
+}
+
+static void put_delta_cell(struct page *pg, const struct hw_site *s)
+{
+    char cell[HW_UNIT_MAX];
+    double delta = (double)hw_sat_sub(s->now.space, s->before_space);
+    hw_put_cell(&pg->line, hw_fmt_change(cell, delta, /* bytes = */ true), COL_DELTA);
+}
+
+/* "dir/file.cc:12" of its biggest callstack, else the module: the program itself needs none.
+ * True: a place in the source. */
+static bool put_place(const struct page *pg, const struct hw_site *s, const struct hw_function *fn,
+                      struct hw_strbuf *out)
+{
+    const struct hw_report_data *d = pg->d;
+    if (s->callsite != HW_ID_NONE) {
+        size_t depth;
+        const struct hw_function_at *at =
+            hw_functions_site_at(d->functions, (hw_callsite_id){s->callsite}, &depth);
+        hw_function_place(out, d->p->callsites, at->file, at->line);
+    }
+    if (out->n)
+        return true;
+    hw_site_module(&d->names, fn, out);
+    return false;
+}
+
+/* A caller says more than a line of the source when there is room for one of them. */
+static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width, bool pad)
+{
+    enum { LEAST_NAME = 16, LEAST_CALLER = 15 };
+    const struct hw_report_data *d = pg->d;
+    const struct hw_function *fn = hw_functions_get(d->functions, s->function);
+    struct hw_strbuf label = {0}, cell = {0}, place = {0};
+    bool is_source = put_place(pg, s, fn, &place);
+    hw_site_label(&d->names, fn, &label);
+    size_t place_width = place.n ? hw_text_width(place.p) + 4 : 0;
+    size_t room = width > place_width + LEAST_NAME ? width - place_width : LEAST_NAME;
+    hw_short_name(&cell, label.p ? label.p : "", room);
+    hw_site_class(&d->names, s->function, &cell);
+    size_t used = hw_text_width(cell.p ? cell.p : "");
+    if (is_source && d->names.callers[s->function].n && used + place_width + LEAST_CALLER > width &&
+        used + LEAST_CALLER <= width)
+        place_width = 0;
+    if (used + place_width < width)
+        pg->has_callers |=
+            hw_site_callers(&d->names, s->function, width - used - place_width, &cell);
+    if (place_width)
+        hw_strbuf_addf(&cell, "  (%s)", place.p);
+    hw_strbuf_adds(&pg->line, cell.p ? cell.p : "");
+    for (size_t w = hw_text_width(cell.p ? cell.p : ""); pad && w < width; w++)
+        hw_strbuf_addc(&pg->line, ' ');
+    pg->line.failed |= label.failed || cell.failed || place.failed;
+    hw_strbuf_done(&label);
+    hw_strbuf_done(&cell);
+    hw_strbuf_done(&place);
+}
+
+static void put_row(struct page *pg, size_t i, size_t site_width)
+{
+    const struct hw_report_data *d = pg->d;
+    const struct hw_site *s = &d->sites.v[i];
+    const char *trend = hw_trend_name(d->trends[i]);
+    char buf[HW_UNIT_MAX];
+    hw_strbuf_clear(&pg->line);
+    put_value_cell(pg, s);
+    if (d->before)
+        put_delta_cell(pg, s);
+    if (shows_idle(d))
+        hw_put_cell(&pg->line, s->now.idle ? hw_fmt_bytes(buf, (double)s->now.idle) : "", COL_IDLE);
+    hw_put_cell(&pg->line, hw_fmt_count(buf, (double)s->now.alloc_objects), COL_ALLOCS);
+    hw_strbuf_adds(&pg->line, "   ");
+    put_site_cell(pg, s, site_width, trend[0] != 0);
+    fputs(pg->line.p ? pg->line.p : "", pg->out);
+    if (trend[0]) {
+        paint(pg, d->trends[i] == HW_TREND_GROWING ? "33" : "2");
+        fprintf(pg->out, "  %s", trend);
+        paint(pg, "0");
+    }
+    fputc('\n', pg->out);
+}
+
+static size_t rest(const struct page *pg, double *value)
+{
+    const struct hw_report_data *d = pg->d;
+    size_t n = 0;
+    *value = 0;
+    for (size_t i = d->n_rows; i < d->sites.n; i++) {
+        int64_t v = hw_value_get(&d->sites.v[i].now, d->o->metric);
+        *value += (double)v;
+        n += v != 0;
+    }
+    return n;
+}
+
+/* A Poisson process without a point: three intervals of small allocations miss all of them in one
+ * case of twenty. */
+static void put_legend(const struct page *pg)
+{
+    char buf[HW_UNIT_MAX];
+    uint64_t n = pg->d->view.interval_bytes;
+    if (n > 1 && n < UINT64_MAX / 3)
+        fprintf(pg->out,
+                "%s: 95%% interval. Without it, and where a site is missing, up to %s of small\n"
+                "   allocations may have gone unsampled.\n",
+                word(pg, "\xc2\xb1", "+-"), hw_fmt_bytes(buf, 3 * (double)n));
+    if (pg->has_callers)
+        fputs(HW_SITE_LEGEND, pg->out);
+}
+
+static void put_table(struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    char buf[HW_UNIT_MAX];
+    size_t left = COL_VALUE + COL_ALLOCS + 3 + (d->before ? COL_DELTA : 0) + 2 + COL_TREND;
+    if (shows_idle(d))
+        left += COL_IDLE;
+    size_t site_width = d->o->width > left + 24 ? d->o->width - left : 24;
+    if (d->shows_peak) {
+        bool freed = !d->o->peak;
+        fprintf(pg->out, "\n%sthe table shows the peak at %s\n",
+                freed ? "most of it was freed by the end; " : "",
+                hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
+    }
+    if (d->n_rows == 0) {
+        fputs("\nnothing is live\n", pg->out);
+        return;
+    }
+    hw_strbuf_clear(&pg->line);
+    hw_put_cell(&pg->line, value_title(pg), COL_VALUE);
+    if (d->before)
+        hw_put_cell(&pg->line, word(pg, "\xce\x94 last", "change"), COL_DELTA);
+    if (shows_idle(d))
+        hw_put_cell(&pg->line, "IDLE", COL_IDLE);
+    hw_put_cell(&pg->line, "ALLOCS", COL_ALLOCS);
+    fputc('\n', pg->out);
+    paint(pg, "1");
+    fprintf(pg->out, "%s   SITE", pg->line.p ? pg->line.p : "");
+    paint(pg, "0");
+    fputc('\n', pg->out);
+    for (size_t i = 0; i < d->n_rows; i++)
+        put_row(pg, i, site_width);
+    double value;
+    size_t n = rest(pg, &value);
+    if (n)
+        fprintf(pg->out, "%*s   in %zu more site%s (--top 0: all)\n", COL_VALUE,
+                fmt_metric(buf, d->o->metric, value), n, hw_plural(n));
+    put_legend(pg);
+}
+
+/* ---- what follows ---- */
+
+static void put_amounts(const struct page *pg, const struct hw_value *v)
+{
+    char buf[HW_UNIT_MAX];
+    fprintf(pg->out, "  live %s", hw_fmt_bytes(buf, (double)v->space));
+    fprintf(pg->out, "  allocated %s", hw_fmt_bytes(buf, (double)v->alloc_space));
+}
+
+/* Processes of one name are one entry: a build has hundreds of compilers. Gives how many there are
+ * of this name, 0 when an earlier process had it. */
+static size_t same_name(const struct hw_report_data *d, size_t at, struct hw_value *sum)
+{
+    const char *name = base_name(hw_report_process_name(d, d->ranks.v[at].upid));
+    size_t n = 0;
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->ranks.v[i].upid.v == d->upid.v ||
+            strcmp(base_name(hw_report_process_name(d, d->ranks.v[i].upid)), name) != 0)
+            continue;
+        if (i < at)
+            return 0;
+        hw_value_add(sum, &d->ranks.v[i].total);
+        n++;
+    }
+    return n;
+}
+
+/* What only started others is one line for all of them. */
+static void put_starters(const struct page *pg, bool first)
+{
+    const struct hw_report_data *d = pg->d;
+    struct hw_value sum = {0};
+    struct hw_strbuf names = {0};
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        if (d->ranks.v[i].upid.v == d->upid.v || !hw_show_is_starter(d->p, d->ranks.v[i].upid))
+            continue;
+        size_t n = same_name(d, i, &sum);
+        const char *name = base_name(hw_report_process_name(d, d->ranks.v[i].upid));
+        if (n && names.n)
+            hw_strbuf_adds(&names, ", ");
+        if (n > 1)
+            hw_strbuf_addf(&names, "%zu ", n);
+        if (n)
+            hw_strbuf_add_escaped(&names, name, strlen(name));
+    }
+    if (names.n) {
+        fprintf(pg->out, "%sstarted by: %s", first ? "\n" : "", names.p ? names.p : "");
+        put_amounts(pg, &sum);
+        fputc('\n', pg->out);
+    }
+    hw_strbuf_done(&names);
+}
+
+static void put_others(const struct page *pg)
+{
+    enum { MAX_LINES = 8 };
+    const struct hw_report_data *d = pg->d;
+    size_t lines = 0, left = 0;
+    for (size_t i = 0; i < d->ranks.n; i++) {
+        hw_upid upid = d->ranks.v[i].upid;
+        struct hw_value sum = {0};
+        if (upid.v == d->upid.v || hw_show_is_starter(d->p, upid))
+            continue;
+        size_t n = same_name(d, i, &sum);
+        if (n == 0)
+            continue;
+        if (lines == MAX_LINES) {
+            left += n;
+            continue;
+        }
+        fputs(lines++ == 0 ? "\nalso: " : "      ", pg->out);
+        const char *name = base_name(hw_report_process_name(d, upid));
+        put_name(pg, name[0] ? name : "(no name)");
+        if (n == 1)
+            fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[upid.v].pid);
+        else
+            fprintf(pg->out, " %s%zu", word(pg, "\xc3\x97", "x"), n);
+        put_amounts(pg, &sum);
+        fputs(lines == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);
+    }
+    if (left)
+        fprintf(pg->out, "      and %zu more; heapwise stats lists them\n", left);
+    put_starters(pg, lines == 0);
+}
+
+static void put_hints(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    if (d->o->path && !d->o->is_followed) {
+        fputs("\nnext: heapwise tree ", pg->out);
+        put_name(pg, d->o->path);
+        fputc('\n', pg->out);
+    }
+}
+
+int hw_report_text(const struct hw_report_data *d, FILE *out)
+{
+    struct page pg = {.d = d, .out = out};
+    put_process(&pg);
+    put_totals(&pg);
+    int managed = hw_report_managed_text(d, out);
+    put_table(&pg);
+    put_others(&pg);
+    int rc = hw_report_notes(d, out);
+    put_hints(&pg);
+    if (pg.line.failed || managed < 0)
+        rc = HW_ENOMEM;
+    hw_strbuf_done(&pg.line);
+    return rc;
+}

@@ -1,0 +1,76 @@
+/*
+ * live_model.h - what `heapwise live` knows: the newest look, and what earlier ones left behind
+ *
+ * Why:     a look says what is held now; growth, rates and the curve need what was before.
+ *          Functions have other numbers in every look, so memory goes by their names.
+ * Shapes:  rows are the functions of the newest look, self as the site that asked.
+ * Units:   bytes; rates a second, between the last two looks.
+ * Owns:    everything.
+ * Errors:  HW_ENOMEM and those of the importer; the model keeps the look before.
+ * Threads: one owner at a time.
+ */
+#ifndef HW_CLI_SCREEN_LIVE_MODEL_H
+#define HW_CLI_SCREEN_LIVE_MODEL_H
+
+#include <stdint.h>
+
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "enrich/lines/demangle.h"
+#include "model/profile.h"
+#include "record/live_source.h"
+#include "views/flame/flame.h"
+#include "views/flame/program.h"
+#include "views/time/process.h"
+
+#define HW_LIVE_HISTORY 600
+
+struct hw_live_row {
+    const char *label; /* owned by the model's labels */
+    hw_str_id module;
+    uint64_t key; /* of name and module */
+    struct hw_value self, total;
+    int64_t growth; /* of self.space, since the baseline */
+    double rate;    /* of self.alloc_space */
+};
+
+/* One look, read. */
+struct hw_live_now {
+    struct hw_profile *p;
+    struct hw_series_list list;
+    struct hw_process_view view;
+    hw_values values;
+    struct hw_functions *functions;
+    struct hw_demangler *demangler;
+    struct hw_namer namer;
+    struct hw_shown_program program;
+    HW_VEC(char *) labels; /* by function */
+    HW_VEC(struct hw_live_row) rows;
+};
+
+struct hw_live_model {
+    struct hw_live_now now;
+    struct hw_control_live facts;
+    struct hw_value total;
+    double error; /* of total.space */
+    uint64_t interval_bytes, rss_bytes;
+    uint64_t first_ns, at_ns; /* monotonic; first_ns 0 = no look yet */
+    int64_t base_space, peak_space;
+    double alloc_rate, alloc_count_rate;
+    struct hw_map64 base,
+        before; /* key → self.space at the baseline, alloc_space at the last look */
+    double history[HW_LIVE_HISTORY]; /* space, oldest first */
+    size_t n_history;
+};
+
+/* Reads a look (fd stays the caller's). */
+int hw_live_model_update(struct hw_live_model *m, int fd, const struct hw_control_live *facts,
+                         uint64_t rss_bytes, uint64_t now_ns, struct hw_error *err);
+/* Growth counts from now. */
+void hw_live_model_rebase(struct hw_live_model *m);
+void hw_live_model_done(struct hw_live_model *m);
+
+enum hw_live_order { HW_LIVE_BY_SELF, HW_LIVE_BY_TOTAL, HW_LIVE_BY_COUNT, HW_LIVE_BY_GROWTH };
+void hw_live_model_sort(struct hw_live_model *m, enum hw_live_order by);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * heaps.c - heaps of the program's own (include/heapwise/heap_profile.h)
+ *
+ * Ids are places in one static table, 1 is libc.malloc. Callbacks run only here, on the thread that
+ * notices the change first: each heap remembers the generation it was told last, and whoever moves
+ * that word by compare-and-swap makes the call, outside of any visit.
+ */
+#include "heapwise/heap_profile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/sample/live.h"
+
+struct AHeapProfileEnableCallbackInfo {
+    uint64_t interval;
+};
+struct AHeapProfileDisableCallbackInfo {
+    uint32_t reserved;
+};
+
+struct AHeapInfo {
+    char name[HW_HEAP_NAME_MAX];
+    void (*enabled)(void *, const AHeapProfileEnableCallbackInfo *);
+    void *enabled_data;
+    void (*disabled)(void *, const AHeapProfileDisableCallbackInfo *);
+    void *disabled_data;
+    bool quiet; /* told of only when a session wants it */
+    _Atomic uint32_t registered;
+    _Atomic uint32_t told; /* generation for which it was told "enabled"; 0 = disabled */
+};
+
+static struct AHeapInfo heaps[HW_MAX_HEAPS];
+static _Atomic uint32_t n_heaps = 2; /* 0 = none, 1 = libc.malloc */
+
+static uint32_t n_used(void)
+{
+    uint32_t n = atomic_load(&n_heaps);
+    return n < HW_MAX_HEAPS ? n : HW_MAX_HEAPS;
+}
+
+/* ---- for the session ---- */
+
+static uint64_t interval_for(const struct hw_client_config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_heaps; i++)
+        if (strncmp(c->heaps[i].name, name, HW_HEAP_NAME_MAX) == 0)
+            return c->heaps[i].interval_bytes;
+    return c->flags & HW_CC_ALL_HEAPS ? c->default_interval_bytes : 0;
+}
+
+static uint64_t select_one(struct hw_session *s, uint32_t id, const char *name)
+{
+    s->base[id] = interval_for(&s->config, name);
+    atomic_store(&s->interval[id], s->base[id]);
+    return s->base[id];
+}
+
+void hw_heaps_select(struct hw_session *s)
+{
+    (void)select_one(s, HW_HEAP_ID_LIBC, "libc.malloc");
+    for (uint32_t i = 2; i < n_used(); i++)
+        if (atomic_load(&heaps[i].registered))
+            (void)select_one(s, i, heaps[i].name);
+}
+
+static void announce(struct hw_session *s, uint32_t id, uint64_t interval)
+{
+    if (interval != 0 || !heaps[id].quiet)
+        hw_push_heap(s, id, heaps[id].name, interval);
+}
+
+void hw_heaps_announce(struct hw_session *s)
+{
+    hw_push_heap(s, HW_HEAP_ID_LIBC, "libc.malloc", atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
+    for (uint32_t i = 2; i < n_used(); i++)
+        if (atomic_load(&heaps[i].registered))
+            announce(s, i, atomic_load(&s->interval[i]));
+}
+
+/* ---- what the heap knows of it ---- */
+
+/* The generation and interval under which this heap is profiled now; 0 = it is not. */
+static uint32_t enabled_now(uint32_t id, uint64_t *interval)
+{
+    struct hw_visit v;
+    uint32_t generation = 0;
+    hw_enter(&v);
+    if (v.session) {
+        *interval = atomic_load_explicit(&v.session->interval[id], memory_order_relaxed);
+        generation = *interval ? v.session->generation : 0;
+    }
+    hw_leave(&v);
+    return generation;
+}
+
+/* Lets the thread meet a new generation, then tells the heap what changed. */
+static void notice(uint32_t id)
+{
+    struct hw_tls *t = &hw_here;
+    struct AHeapInfo *h = &heaps[id];
+    uint64_t interval = 0;
+    int saved = errno;
+    uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    if (t->generation != generation && t->busy == 0)
+        hw_session_settle(t, generation);
+    uint32_t now = enabled_now(id, &interval);
+    uint32_t told = atomic_load(&h->told);
+    if (now != told && atomic_compare_exchange_strong(&h->told, &told, now)) {
+        if (told != 0 && h->disabled)
+            h->disabled(h->disabled_data, &(AHeapProfileDisableCallbackInfo){0});
+        if (now != 0 && h->enabled)
+            h->enabled(h->enabled_data, &(AHeapProfileEnableCallbackInfo){interval});
+    }
+    errno = saved;
+}
+
+static bool usable(uint32_t id)
+{
+    return id > HW_HEAP_ID_LIBC && id < n_used() && atomic_load(&heaps[id].registered);
+}
+
+/* ---- the public functions ---- */
+
+HW_EXPORT AHeapInfo *AHeapInfo_create(const char *heap_name)
+{
+    size_t n = heap_name ? strnlen(heap_name, HW_HEAP_NAME_MAX) : HW_HEAP_NAME_MAX;
+    if (n >= HW_HEAP_NAME_MAX)
+        return NULL;
+    uint32_t id = atomic_load(&n_heaps);
+    do {
+        if (id >= HW_MAX_HEAPS)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&n_heaps, &id, id + 1));
+    memcpy(heaps[id].name, heap_name, n);
+    return &heaps[id];
+}
+
+HW_EXPORT AHeapInfo *AHeapInfo_setEnabledCallback(
+    AHeapInfo *heap, void (*callback)(void *, const AHeapProfileEnableCallbackInfo *), void *data)
+{
+    if (!heap || atomic_load(&heap->registered))
+        return NULL;
+    heap->enabled = callback;
+    heap->enabled_data = data;
+    return heap;
+}
+
+HW_EXPORT AHeapInfo *AHeapInfo_setDisabledCallback(
+    AHeapInfo *heap, void (*callback)(void *, const AHeapProfileDisableCallbackInfo *), void *data)
+{
+    if (!heap || atomic_load(&heap->registered))
+        return NULL;
+    heap->disabled = callback;
+    heap->disabled_data = data;
+    return heap;
+}
+
+HW_EXPORT uint64_t
+AHeapProfileEnableCallbackInfo_getSamplingInterval(const AHeapProfileEnableCallbackInfo *info)
+{
+    return info->interval;
+}
+
+HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
+{
+    uint32_t none = 0;
+    if (!heap)
+        return 0;
+    uint32_t id = (uint32_t)(heap - heaps);
+    if (!atomic_compare_exchange_strong(&heap->registered, &none, 1))
+        return id;
+    int saved = errno;
+    struct hw_visit v;
+    hw_enter(&v);
+    if (v.session) {
+        announce(v.session, id, select_one(v.session, id, heap->name));
+        hw_interval_refresh(v.session, id);
+    }
+    hw_leave(&v);
+    notice(id);
+    errno = saved;
+    return id;
+}
+
+/* weight 0: ask the sampler. */
+static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight,
+                   const struct hw_site *site)
+{
+    if (!usable(id))
+        return false;
+    notice(id);
+    if (atomic_load_explicit(&heaps[id].told, memory_order_relaxed) == 0)
+        return false;
+    uint32_t flags = weight ? (uint32_t)HW_ALLOC_APP_SAMPLED : 0;
+    if (weight == 0) {
+        struct hw_visit v;
+        hw_enter(&v);
+        if (v.session && !v.nested)
+            weight = hw_sampler_take_heap(v.session, id, size);
+        hw_leave(&v);
+    }
+    if (weight == 0)
+        return false;
+    struct hw_event e = {.id = alloc_id,
+                         .size = size,
+                         .weight = weight,
+                         .heap_id = id,
+                         .flags = flags,
+                         .site = site};
+    return hw_record_alloc(&e);
+}
+
+HW_EXPORT bool AHeapProfile_reportAllocation(uint32_t heap_id, uint64_t alloc_id, uint64_t size)
+{
+    HW_SITE(site);
+    return report(heap_id, alloc_id, size, 0, &site);
+}
+
+HW_EXPORT bool AHeapProfile_reportSample(uint32_t heap_id, uint64_t alloc_id, uint64_t size)
+{
+    HW_SITE(site);
+    return size != 0 && report(heap_id, alloc_id, size, size, &site);
+}
+
+bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight)
+{
+    HW_SITE(site);
+    return weight != 0 && report(id, alloc_id, size, weight, &site);
+}
+
+static void tell_enabled(void *fn, const AHeapProfileEnableCallbackInfo *info)
+{
+    ((void (*)(uint64_t))fn)(info->interval);
+}
+
+static void tell_disabled(void *fn, const AHeapProfileDisableCallbackInfo *info)
+{
+    (void)info;
+    ((void (*)(void))fn)();
+}
+
+uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void))
+{
+    AHeapInfo *h = AHeapInfo_create(name);
+    if (!h)
+        return 0;
+    h->quiet = true;
+    (void)AHeapInfo_setEnabledCallback(h, tell_enabled, (void *)enabled);
+    (void)AHeapInfo_setDisabledCallback(h, tell_disabled, (void *)disabled);
+    return AHeapProfile_registerHeap(h);
+}
+
+void hw_heaps_notice(uint32_t id)
+{
+    notice(id);
+}
+
+HW_EXPORT void AHeapProfile_reportFree(uint32_t heap_id, uint64_t alloc_id)
+{
+    if (!usable(heap_id))
+        return;
+    notice(heap_id);
+    if (hw_live_maybe(alloc_id))
+        hw_report_free(heap_id, alloc_id);
+}
+
+HW_EXPORT bool AHeapProfile_initSession(void *(*malloc_fn)(size_t), void (*free_fn)(void *))
+{
+    int saved = errno;
+    if (!malloc_fn || !free_fn)
+        return false;
+    if (!atomic_load(&hw_live.session))
+        hw_session_start(0, 1000000000u);
+    bool on = atomic_load(&hw_live.session) != NULL;
+    errno = saved;
+    return on;
+}

@@ -1,0 +1,191 @@
+/*
+ * slow_path.c - a sample is due, a generation changed, or a freed block may be sampled
+ *
+ * An allocation is reported after the real call and only if that succeeded; a free before it, since
+ * the address may be used again at once. The real call is made outside of any visit: an exception
+ * of operator new passes through here.
+ */
+#include "client/hooks/slow_path.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/sample/live.h"
+#include "client/sample/probes.h"
+
+static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
+{
+    if (hw_unlikely(!p)) {
+        if (n)
+            hw_push_failed(n);
+        return;
+    }
+    if (weight == HW_NOT_SAMPLED)
+        return;
+    struct hw_event e = {.id = (uint64_t)(uintptr_t)p,
+                         .size = n,
+                         .weight = weight,
+                         .heap_id = HW_HEAP_ID_LIBC,
+                         .flags = flags,
+                         .site = site};
+    (void)hw_record_alloc(&e); /* whether it was recorded is counted there */
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t))
+{
+    HW_SITE(site);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t whole = (n + page - 1) & ~(page - 1);
+    uint64_t weight = hw_due(whole) ? hw_sampler_take(whole, site.sp) : HW_NOT_SAMPLED;
+    void *p = real(n);
+    report(p, whole, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
+                                                               void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n, arg);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *
+hw_slow_alloc_size_args(size_t n, size_t a, size_t b, void *(*real)(size_t, size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n, a, b);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
+{
+    HW_SITE(site);
+    size_t whole = n * size; /* the hook has seen that it fits */
+    uint64_t weight = hw_sampler_take(whole, site.sp);
+    void *p = hw_real.calloc(n, size);
+    report(p, whole, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
+                                                        void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(align, n);
+    report(p, n, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t align, size_t n)
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    int rc = hw_real.posix_memalign(out, align, n);
+    if (rc == 0 || rc == ENOMEM)
+        report(rc == 0 ? *out : NULL, n, weight, 0, &site);
+    return rc;
+}
+
+/* A sample that is in the hands of a realloc. */
+struct held {
+    struct hw_live_slot *slot; /* NULL = it is none */
+    uint64_t val;
+    uint32_t epoch;
+};
+
+static struct held hold(const void *p)
+{
+    struct held h = {0};
+    struct hw_visit v;
+    int saved = errno;
+    if (!p || !hw_live_maybe((uint64_t)(uintptr_t)p))
+        return h;
+    hw_enter(&v);
+    h.epoch = hw_live_epoch();
+    h.slot = hw_live_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
+    hw_leave(&v);
+    errno = saved;
+    return h;
+}
+
+/* Behind the real call. The old sample's free names an id, so nothing else can be meant. Where the
+ * set was given back meanwhile, its session is over, too. */
+static void let_go(const struct held *h, uint64_t id, bool failed)
+{
+    struct hw_visit v;
+    int saved = errno;
+    hw_enter(&v);
+    bool is_there = hw_live_is_since(h->epoch);
+    if (is_there && failed) { /* the old block is still there */
+        hw_live_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
+    } else if (is_there) {
+        if (v.session && h->val >> 48 == v.session->tag)
+            hw_push_free(v.session, h->val & 0xffffffffffffu);
+        hw_live_drop(h->slot, id);
+    }
+    hw_leave(&v);
+    errno = saved;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
+{
+    HW_SITE(site);
+    if (hw_boot_arena_owns(p))
+        return hw_boot_arena_move(p, n);
+    uint64_t weight = hw_due(n) ? hw_sampler_take(n, site.sp) : HW_NOT_SAMPLED;
+    uint64_t id = (uint64_t)(uintptr_t)p;
+    struct held old = hold(p);
+    /* Their readers know blocks by the address, so before it may be used again. */
+    if (old.slot && hw_probes_want_free())
+        hw_probes_free(id);
+    void *q = hw_real.realloc(p, n);
+    if (old.slot)
+        let_go(&old, id, /* failed = */ !q && n != 0);
+    report(q, n, weight, HW_ALLOC_REALLOC, &site);
+    return q;
+}
+
+/* The counter of p's address is not zero: perhaps it is sampled. false = nothing to free. */
+static bool forget(void *p)
+{
+    if (hw_boot_arena_owns(p))
+        return false;
+    if (p)
+        hw_report_free(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p);
+    return true;
+}
+
+HW_SLOW void hw_slow_free(void *p, void (*real)(void *))
+{
+    if (forget(p))
+        real(p);
+}
+
+HW_SLOW void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t))
+{
+    if (forget(p))
+        real(p, a);
+}
+
+HW_SLOW void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t))
+{
+    if (forget(p))
+        real(p, a, b);
+}

@@ -1,0 +1,37 @@
+/*
+ * slow_path.h - what a hook jumps to when there is something to do
+ *
+ * Why:     the hooks keep no frame and leave by a jump, so that a slow function finds the stack as
+ *          the program's call left it: its return address and frame are the caller's (HW_SITE).
+ * Errors:  as the function that the program called, errno included.
+ */
+#ifndef HW_CLIENT_HOOKS_SLOW_PATH_H
+#define HW_CLIENT_HOOKS_SLOW_PATH_H
+
+#include <stddef.h>
+
+/* Arguments in registers: a call that is left by a jump has no room for more on the stack than the
+ * program gave. */
+#if defined(__i386__)
+#define HW_SLOW __attribute__((regparm(3), visibility("hidden")))
+#else
+#define HW_SLOW
+#endif
+
+/* One size: malloc, valloc, pvalloc, operator new. */
+HW_SLOW void *hw_slow_alloc(size_t n, void *(*real)(size_t));
+HW_SLOW void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t)); /* pvalloc: whole pages */
+/* (size, anything): operator new with nothrow or alignment. */
+HW_SLOW void *hw_slow_alloc_size_arg(size_t n, size_t arg, void *(*real)(size_t, size_t));
+HW_SLOW void *hw_slow_alloc_size_args(size_t n, size_t a, size_t b,
+                                      void *(*real)(size_t, size_t, size_t));
+HW_SLOW void *hw_slow_calloc(size_t n, size_t size);
+HW_SLOW void *hw_slow_aligned(size_t align, size_t n, void *(*real)(size_t, size_t));
+HW_SLOW int hw_slow_posix_memalign(void **out, size_t align, size_t n);
+HW_SLOW void *hw_slow_realloc(void *p, size_t n);
+
+HW_SLOW void hw_slow_free(void *p, void (*real)(void *));
+HW_SLOW void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t));
+HW_SLOW void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t));
+
+#endif

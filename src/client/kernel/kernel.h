@@ -1,0 +1,28 @@
+/*
+ * kernel.h - the kernel's calls, made by the client itself
+ *
+ * Why:     libc's functions are called by name, and in here a name may be the program's: one that
+ *          takes a lock which the caller of malloc holds, or answers what it likes. So no system
+ *          call of the client is made there. What the shared sources call by libc's names (mmap,
+ *          fstat, ...) is defined in kernel_names.c, hidden: nobody outside sees it.
+ * Threads: any; no lock, no cancellation point.
+ */
+#ifndef HW_CLIENT_KERNEL_KERNEL_H
+#define HW_CLIENT_KERNEL_KERNEL_H
+
+#include <sys/syscall.h>
+
+#include "base/files/raw_call.h"
+
+/* As libc's syscall(2): -1 and errno. */
+long hw_kernel_call(long n, long a, long b, long c, long d, long e, long f);
+
+/* Number and up to six arguments, as syscall(2). What is left out is 0. */
+#define hw_kernel(...) HW_KERNEL_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+#define HW_KERNEL_(n, a, b, c, d, e, f, ...)                                                       \
+    hw_kernel_call(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+/* Once, before anything asks for the size of a page. */
+void hw_kernel_init(void);
+
+#endif

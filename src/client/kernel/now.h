@@ -1,0 +1,47 @@
+/*
+ * now.h - the client's clocks
+ *
+ * Why:     clock_gettime may be somebody else's in here (libfaketime), and a target may be in a
+ *          time namespace of its own. So the kernel's function is called as the kernel maps it, and
+ *          what is told to the recorder is put on the recorder's clock by what the handshake has
+ *          learnt (struct hw_session, ahead_ns). Local times are good for durations only.
+ * Units:   ns of CLOCK_MONOTONIC.
+ * Threads: any; no lock, no system call where the kernel has a vdso.
+ */
+#ifndef HW_CLIENT_KERNEL_NOW_H
+#define HW_CLIENT_KERNEL_NOW_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "client/client.h"
+#include "wire/control_page.h"
+
+HW_HIDDEN uint64_t hw_local_clock_ns(clockid_t id);
+#define hw_local_ns()        hw_local_clock_ns(CLOCK_MONOTONIC)
+#define hw_local_coarse_ns() hw_local_clock_ns(CLOCK_MONOTONIC_COARSE)
+
+/* The vdso's clocks are no calls; but the fine one reads the processor's counter, and strict
+ * seccomp forbids that instruction, too. Where the program is not seen to enter it (a static one
+ * that traps by itself) the coarse one has to do always. */
+static inline uint64_t hw_local_sandbox_ns(void)
+{
+#ifdef HW_BARE
+    return hw_local_coarse_ns();
+#else
+    return hw_sandbox() == HW_SANDBOX_STRICT ? hw_local_coarse_ns() : hw_local_ns();
+#endif
+}
+
+/* On the recorder's clock. */
+static inline uint64_t hw_session_coarse_ns(const struct hw_session *s)
+{
+    return hw_local_coarse_ns() + s->ahead_ns;
+}
+
+static inline uint64_t hw_session_ns(const struct hw_session *s)
+{
+    return hw_local_sandbox_ns() + s->ahead_ns;
+}
+
+#endif

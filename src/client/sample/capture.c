@@ -1,0 +1,579 @@
+/*
+ * capture.c - one sampled allocation: its stack, its record, its place among the live samples
+ *
+ * Order (doc/design/client.md): the real call is done; claim a slot; write the stack if its id is
+ * new; write the event; publish the slot; return to the program. So a free never names an unknown
+ * id, and an id never stands in the ring before its frames.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/arch.h"
+#include "base/bytes.h"
+#include "client/client.h"
+#include "client/kernel/sys.h"
+#include "client/sample/live.h"
+#include "client/sample/probes.h"
+#include "client/sample/stacks.h"
+
+#define COPIES_PER_SECOND 1000u
+#define SECOND_NS         1000000000ull
+#define STREAM_STACK_ID   1u
+#define FRAMES_BATCH      1000u
+#define FURTHER_BYTES     (1024 * 1024u) /* of a stack without known end */
+#define PAGE_BYTES        4096u
+
+#define WAIT_STEP_NS    100000 /* for a new module's table */
+#define WAIT_STEPS      50
+#define WAIT_SESSION_NS 50000000u
+#define WAIT_SHARE      50
+
+/* ---- records ---- */
+
+/* The thread's draw may be of an older interval than the heap has now. */
+static uint32_t doublings_of(const struct hw_session *s, const struct hw_event *e)
+{
+    uint64_t base = s->base[e->heap_id];
+    uint64_t drawn = e->heap_id == HW_HEAP_ID_LIBC
+                         ? hw_here.interval
+                         : atomic_load_explicit(&s->interval[e->heap_id], memory_order_relaxed);
+    if (drawn <= base || base == 0 || (e->flags & HW_ALLOC_APP_SAMPLED) != 0)
+        return 0;
+    return (uint32_t)(__builtin_clzll(base) - __builtin_clzll(drawn));
+}
+
+static void fill_alloc(const struct hw_session *s, struct hw_rec_alloc *r, const struct hw_event *e,
+                       uint64_t stack_id, uint64_t now_ns, uint32_t flags)
+{
+    r->address = e->id;
+    r->alloc_size = e->size;
+    r->sample_size = e->weight;
+    r->stack_id = stack_id;
+    r->time_ns = now_ns;
+    r->heap_id = e->heap_id;
+    r->flags = flags | doublings_of(s, e) << HW_ALLOC_DOUBLINGS_SHIFT;
+}
+
+static uint64_t push_exact(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+                           uint64_t now_ns)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_exact));
+    if (pos == 0)
+        return 0;
+    struct hw_rec_exact *r = hw_ring_at(&s->ring, pos);
+    r->stack_id = stack_id;
+    r->time_ns = now_ns;
+    r->size_heap = hw_exact_pack(e->size, e->heap_id);
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_EXACT);
+    return pos;
+}
+
+static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+                           uint64_t now_ns, uint32_t flags)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_alloc));
+    if (pos == 0)
+        return 0;
+    fill_alloc(s, hw_ring_at(&s->ring, pos), e, stack_id, now_ns, flags);
+    hw_ring_commit(&s->ring, pos, sizeof(struct hw_rec_alloc), HW_REC_ALLOC);
+    return pos;
+}
+
+/* The frames of an id that the recorder may not know. false = no room. */
+static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
+{
+    uint32_t n = o->n_frames, words = (n + 63) / 64;
+    uint32_t size = (uint32_t)sizeof(struct hw_rec_stack) + 8 * (n + words);
+    uint64_t pos = hw_push_reserve(s, size);
+    if (pos == 0)
+        return false;
+    struct hw_rec_stack *r = hw_ring_at(&s->ring, pos);
+    r->stack_id = o->stack_id;
+    r->n_frames = n;
+    r->stop = o->stop | (uint32_t)o->generation << HW_STACK_STOP_BITS;
+    r->time_ns = hw_session_ns(s);
+    uint64_t *p = (uint64_t *)(void *)(r + 1);
+    memcpy(p, o->pcs, n * 8);
+    memcpy(p + n, o->exact, words * 8);
+    hw_ring_commit(&s->ring, pos, size, HW_REC_STACK);
+    /* Only now: a record that found no room must be tried again. */
+    atomic_store_explicit(&s->sent[o->stack_id % HW_SENT_SLOTS], o->stack_id, memory_order_relaxed);
+    return true;
+}
+
+#define X(name, number, elf, text, n, pc, sp, fp)                                                  \
+    enum { N_REGS_##name = (n), PC_##name = (pc), SP_##name = (sp), FP_##name = (fp) };
+HW_ARCHS(X)
+#undef X
+#if defined(__x86_64__)
+#define HERE(what) what##_X86_64
+#elif defined(__aarch64__)
+#define HERE(what) what##_ARM64
+#else
+#define HERE(what) what##_X86
+#endif
+
+/* Registers and stack bytes, for the recorder to walk. */
+static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64_t hi,
+                          uint32_t reason, uint64_t now_ns, uint32_t flags)
+{
+    const struct hw_site *site = e->site;
+    uint64_t n = hi > site->sp ? (hi - site->sp) & ~7ull : 0;
+    uint64_t room = (s->ring.mask + 1) / 4 & ~7ull; /* a small ring must hold more than one */
+    uint64_t most = room < HW_MAX_COPY_BYTES ? room : HW_MAX_COPY_BYTES;
+    if (n > most)
+        n = most;
+    uint32_t size = (uint32_t)(sizeof(struct hw_rec_copy) + HERE(N_REGS) * 8u + n);
+    uint64_t pos = hw_push_reserve(s, size);
+    if (pos == 0)
+        return 0;
+    struct hw_rec_copy *r = hw_ring_at(&s->ring, pos);
+    fill_alloc(s, &r->alloc, e, 0, now_ns, flags);
+    r->sp = site->sp;
+    r->hi = hi;
+    r->n_bytes = (uint32_t)n;
+    r->n_regs = HERE(N_REGS);
+    r->arch = HW_ARCH_HERE;
+    r->reason = reason;
+    r->closes =
+        atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_relaxed) - hw_here.n_closing;
+    uint64_t *regs = (uint64_t *)(void *)(r + 1);
+    memset(regs, 0, HERE(N_REGS) * 8u); /* the walker needs no others than these three */
+    regs[HERE(PC)] = site->pc;
+    regs[HERE(SP)] = site->sp;
+    regs[HERE(FP)] = site->fp;
+    memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, (size_t)n);
+    hw_ring_commit(&s->ring, pos, size, HW_REC_ALLOC_COPY);
+    hw_count(s, copy_fallback, 1);
+    return pos;
+}
+
+static bool copy_allowed(struct hw_slab *slab, uint64_t now_ns)
+{
+    if (now_ns - slab->copy_second_ns >= SECOND_NS) {
+        slab->copy_second_ns = now_ns;
+        slab->n_copies = 0;
+    }
+    return slab->n_copies++ < COPIES_PER_SECOND;
+}
+
+/* ---- stacks ---- */
+
+/* glibc 2.35 and later; lock-free, also in signal handlers. Without it unknown code is taken for
+ * generated code until the recorder has seen the new module by itself. */
+#ifndef HW_BARE
+extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
+#endif
+
+static bool is_new_module(void *arg, uint64_t pc)
+{
+    (void)arg;
+#ifdef HW_BARE
+    (void)pc;
+    return false;
+#else
+    struct dl_find_object found;
+    return _dl_find_object && _dl_find_object((void *)(uintptr_t)pc, &found) == 0;
+#endif
+}
+
+static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                        const struct hw_stack *b, const struct hw_tables_view *v)
+{
+    struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
+    in.tables = v->at;
+    in.tables_bytes = v->n_bytes;
+    in.snapshot = hw_tables_snapshot_in(v->at, v->n_bytes);
+    in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    in.hi = b->hi;
+    in.delta = 0;
+    in.max_frames = s->config.max_frames;
+    in.n_others = 0;
+    in.first_is_exact = false;
+    in.is_new_module = is_new_module;
+    in.is_new_module_arg = NULL;
+    if (b->alternate) { /* the interrupted frames are on one of these */
+        in.others[in.n_others++] = hw_main_stack;
+        if (slab->stack_hi)
+            in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
+    }
+    hw_walk(&in, hw_slab_cache(slab), &slab->out);
+}
+
+/* A stack without known end is walked again with twice as many pages while it leads out of them. */
+static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                 struct hw_stack *b)
+{
+    uint32_t stop, n_bytes = PAGE_BYTES;
+    do {
+        walk_within(s, slab, site, b, hw_tables_view(s));
+        stop = slab->out.stop;
+        n_bytes *= 2;
+    } while (hw_unlikely(
+        (stop == HW_STOP_BOUNDS && hw_stack_reach(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
+        (stop == HW_STOP_FP_LOST && hw_stack_reach(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
+    if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
+        (void)hw_stack_reach(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+}
+
+static const struct hw_module_snapshot *known_modules(struct hw_session *s)
+{
+    const struct hw_tables_view *v = hw_tables_view(s);
+    return hw_tables_snapshot_in(v->at, v->n_bytes);
+}
+
+/*
+ * A module that the recorder has not seen: where the user allows us to wait for room, we also wait
+ * a moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise
+ * take the names of its frames along. At most 5 ms at a time, and 50 ms and 2 % of the session's
+ * time together; the usual wait is the recorder's next look at the ring, 1 ms, and the compiling of
+ * one table. pc 0: only a list that is up to date is waited for.
+ */
+static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
+{
+    if ((s->config.flags & HW_CC_BLOCK) == 0)
+        return false;
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        uint64_t now_ns = hw_local_sandbox_ns();
+        if (atomic_fetch_add_explicit(&s->waited_ns, WAIT_STEP_NS, memory_order_relaxed) >=
+            WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
+            return false;
+        hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox());
+        const struct hw_module_snapshot *now = known_modules(s);
+        const struct hw_module *m = now && pc ? hw_module_find(now, pc) : NULL;
+        if (hw_modules_settled(s) && (!pc || (m && !(m->flags & HW_MODULE_PENDING))))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Walks; again when a module became known meanwhile. A stack may lead through several. False: what
+ * was found may be wrong, since the list of modules was out of date.
+ */
+static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+                       struct hw_stack *b, uint64_t now_ns)
+{
+    struct hw_walk_out *o = &slab->out;
+    bool sure = false;
+    for (int again = 0; again < 4; again++) {
+        sure = hw_modules_settled(s); /* before the list is loaded */
+        walk(s, slab, site, b);
+        bool unknown = o->stop == HW_STOP_NO_MODULE || o->stop == HW_STOP_PENDING;
+        if (hw_likely(sure && !unknown))
+            return true;
+        if (!sure || o->stop == HW_STOP_NO_MODULE)
+            hw_push_maps(s, sure ? o->stop_pc : 0, now_ns);
+        if (!await_module(s, sure ? o->stop_pc : 0))
+            break;
+    }
+    atomic_store_explicit(&s->unsettled, 1, memory_order_relaxed);
+    return sure;
+}
+
+/* In batches: counters that all threads share would cost more than a short walk. */
+static void count_frames(struct hw_session *s, struct hw_slab *slab)
+{
+    slab->n_walked += slab->out.n_frames - slab->out.n_adopted;
+    slab->n_adopted += slab->out.n_adopted;
+    slab->n_samples++;
+    if (slab->n_walked + slab->n_adopted < FRAMES_BATCH)
+        return;
+    hw_count(s, walked_frames, slab->n_walked);
+    hw_count(s, adopted_frames, slab->n_adopted);
+    hw_count(s, samples, slab->n_samples);
+    slab->n_walked = slab->n_adopted = slab->n_samples = 0;
+}
+
+/* A stack as far as it could be walked here; out is the slab's. */
+struct capture {
+    uint64_t hi;
+    bool wants_copy;
+};
+
+static struct capture capture(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
+                              uint64_t now_ns)
+{
+    struct hw_walk_out *o = &slab->out;
+    slab->is_mixed = false;
+    if (hw_unlikely(hw_marks_alone(s))) {
+        slab->sure = false;
+        o->n_frames = 0;
+        o->generation = 0;
+        slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
+        return (struct capture){0, false};
+    }
+    struct hw_stack b = hw_stack_of(slab, e->site->sp);
+    if (known_modules(s)) {
+        slab->sure = walk_known(s, slab, e->site, &b, now_ns);
+        if (hw_unlikely(!slab->sure))
+            (void)hw_stack_reach(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+        count_frames(s, slab);
+        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
+                        hw_python_is_on()) &&
+            (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
+            slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->python, &slab->mixed);
+        if (hw_unlikely(hw_marks_wanted(s)))
+            slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
+        uint32_t stop = slab->is_mixed ? slab->mixed.stop : o->stop;
+        return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(stop)};
+    }
+    hw_push_maps(s, e->site->pc, now_ns);
+    slab->sure = false;
+    o->n_frames = 1;
+    o->generation = 0;
+    o->stop = HW_STOP_NO_MODULE;
+    o->exact[0] = 0;
+    o->pcs[0] = e->site->pc;
+    o->stack_id = e->site->pc | 1ull << 63;
+    return (struct capture){b.hi, true};
+}
+
+static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
+                              const struct capture *c, uint64_t now_ns)
+{
+    const struct hw_walk_out *o = &slab->out;
+    struct hw_mixed *m = &slab->mixed;
+    bool mixed = slab->is_mixed;
+    uint64_t id = mixed ? m->stack_id : o->stack_id;
+    uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
+    if (c->wants_copy) {
+        if (copy_allowed(slab, now_ns)) {
+            if (mixed && m->answer.n_ids && !m->answer.missing)
+                hw_count(s, managed_copied, 1);
+            return push_copy(s, e, c->hi, o->stop, now_ns, flags);
+        }
+        hw_count(s, copy_limited, 1);
+    }
+    if (!hw_stop_is_complete(stop))
+        flags |= HW_ALLOC_TRUNCATED;
+    if (stop == HW_STOP_LIMIT)
+        hw_count(s, truncated, 1);
+    if (atomic_load_explicit(&s->sent[id % HW_SENT_SLOTS], memory_order_relaxed) != id) {
+        if (mixed && !m->is_built)
+            hw_managed_build(o, &slab->python, m);
+        if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
+            return 0;
+    }
+    if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
+        (s->config.flags & HW_CC_ADDRESSES) == 0)
+        return push_exact(s, e, id, now_ns);
+    return push_alloc(s, e, id, now_ns, flags);
+}
+
+/* stream_allocations wants no stacks: all samples share one that has no frames. */
+static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint64_t now_ns)
+{
+    if (atomic_load_explicit(&s->sent[STREAM_STACK_ID], memory_order_relaxed) != STREAM_STACK_ID) {
+        uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_stack));
+        if (pos == 0)
+            return 0;
+        struct hw_rec_stack *r = hw_ring_at(&s->ring, pos);
+        r->stack_id = STREAM_STACK_ID;
+        r->n_frames = 0;
+        r->stop = HW_STOP_END;
+        r->time_ns = now_ns;
+        hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_STACK);
+        atomic_store_explicit(&s->sent[STREAM_STACK_ID], STREAM_STACK_ID, memory_order_relaxed);
+    }
+    return push_alloc(s, e, STREAM_STACK_ID, now_ns, e->flags);
+}
+
+/* ---- one sample ---- */
+
+/* The recorder's doublings and ours, on what is configured. */
+void hw_interval_refresh(struct hw_session *s, uint32_t heap_id)
+{
+    uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
+                 atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    uint64_t want = hw_interval_doubled(s->base[heap_id], n);
+    if (now != 0 && now != want &&
+        atomic_compare_exchange_strong(&s->interval[heap_id], &now, want))
+        hw_push_heap(s, heap_id, "", want);
+}
+
+/* The recorder wants another rate of all. */
+static HW_COLD void follow_recorder(struct hw_session *s, uint32_t wanted)
+{
+    atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
+                          memory_order_relaxed);
+    for (uint32_t id = HW_HEAP_ID_LIBC; id < HW_MAX_HEAPS; id++)
+        hw_interval_refresh(s, id);
+}
+
+/* by: 1 doubles, -1 halves what was doubled. */
+static void step_interval(struct hw_session *s, uint32_t heap_id, int by)
+{
+    uint64_t most = s->config.adaptive_max_interval_bytes;
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    uint8_t n = atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    bool may = by < 0 ? n > 0 : n < HW_MAX_DOUBLINGS && (most == 0 || now < most);
+    if (now != 0 && may &&
+        atomic_compare_exchange_strong(&s->doubled[heap_id], &n, (uint8_t)(n + by)))
+        hw_interval_refresh(s, heap_id);
+}
+
+void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
+{
+    if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
+        step_interval(s, heap_id, 1);
+}
+
+/* A second or more is over. After a burst the interval goes back, a step at a time: half of the
+ * samples that are allowed leave room for the next one. What was doubled because the ring was full
+ * stays, as the format's rule for that is. */
+static void end_of_second(struct hw_session *s, uint32_t heap_id, uint64_t took_ns)
+{
+    uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    uint64_t quarter = s->config.max_samples_per_second / 4;
+    if (s->config.adaptive_threshold_bytes == 0 && n * 1000 <= quarter * (took_ns / 1000000))
+        step_interval(s, heap_id, -1);
+}
+
+/* Threads count together; one that comes between costs a sample or two of the count. */
+static void adapt_to_rate(struct hw_session *s, uint32_t heap_id, uint64_t now_ns)
+{
+    uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
+    if (now_ns - since >= 1000000000u &&
+        atomic_compare_exchange_strong(&s->rate_since_ns, &since, now_ns))
+        end_of_second(s, heap_id, now_ns - since);
+    if (atomic_fetch_add_explicit(&s->rate_samples, 1, memory_order_relaxed) + 1 <=
+        s->config.max_samples_per_second)
+        return;
+    atomic_store_explicit(&s->rate_since_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    step_interval(s, heap_id, 1);
+}
+
+static void free_missed(struct hw_session *s, const struct hw_event *e)
+{
+    uint64_t val;
+    struct hw_live_slot *old = hw_live_take(e->heap_id, e->id, &val);
+    if (!old)
+        return;
+    if (val >> 48 == s->tag) {
+        hw_count(s, missed_free, 1);
+        hw_push_free(s, val & 0xffffffffffffu);
+    }
+    hw_live_drop(old, e->id);
+}
+
+static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
+{
+    struct hw_tls *t = &hw_here;
+    uint64_t now_ns = hw_local_coarse_ns();
+    if (hw_push_alone(s, now_ns))
+        return false;
+    now_ns += s->ahead_ns;
+    /* The walk goes first: meanwhile the slot's cache line arrives. */
+    hw_live_prefetch(e->heap_id, e->id, e->size);
+    bool stream = s->config.flags & HW_CC_STREAM;
+    struct capture c = {0};
+    if (slab)
+        c = capture(s, slab, e, now_ns);
+    if (hw_live_maybe(e->id))
+        free_missed(s, e);
+    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id, e->size);
+    if (!slot) {
+        hw_count(s, lost_no_slot, 1);
+        return false;
+    }
+    uint64_t pos;
+    if (stream) {
+        pos = push_stream(s, e, now_ns);
+    } else if (slab) {
+        pos = push_captured(s, slab, e, &c, now_ns);
+    } else {
+        hw_count(s, no_slab, 1);
+        pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);
+    }
+    if (pos == 0) {
+        hw_live_unclaim(slot);
+        hw_count(s, lost_full, 1);
+        return false;
+    }
+    hw_live_publish(slot, e->heap_id, e->id, hw_live_val(s->tag, pos));
+    if (!slab)
+        hw_count(s, samples, 1);
+    if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
+        hw_adapt_interval(s, e->heap_id);
+    if (hw_unlikely(s->config.max_samples_per_second != 0))
+        adapt_to_rate(s, e->heap_id, now_ns);
+    uint32_t wanted = atomic_load_explicit(&hw_control.doublings, memory_order_relaxed);
+    if (hw_unlikely(wanted != atomic_load_explicit(&s->doublings, memory_order_relaxed)))
+        follow_recorder(s, wanted);
+    if (t->interval != 0 && t->generation == s->generation &&
+        t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
+        hw_sampler_start(t, s);
+    return true;
+}
+
+/* *minfo: the session in whose name the caller shall ask the allocator, once it has left. */
+static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *minfo)
+{
+    if (s->config.flags & HW_CC_STREAM)
+        return record_with(s, NULL, e);
+    if (hw_likely((hw_here.flags & HW_TLS_BORROWS) == 0)) {
+        struct hw_slab *slab = hw_here.slab;
+        bool recorded = record_with(s, slab, e);
+        if (hw_unlikely(s->config.flags & HW_CC_MALLOC_INFO) && recorded && slab && slab->sure &&
+            e->heap_id == HW_HEAP_ID_LIBC && hw_minfo_due(s, &slab->out))
+            *minfo = s->generation;
+        return recorded;
+    }
+    struct hw_slab *borrowed = hw_slab_borrow();
+    bool ok = record_with(s, borrowed, e);
+    hw_slab_return(borrowed);
+    return ok;
+}
+
+bool hw_record_alloc(const struct hw_event *e)
+{
+    int saved = errno;
+    struct hw_visit v;
+    bool ok = false;
+    uint32_t minfo = 0;
+    hw_enter(&v);
+    if (v.session) {
+        bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+        if (hw_likely(!v.nested && !ours))
+            ok = record(v.session, e, &minfo);
+        else if (!ours)
+            hw_count(v.session, lost_nested, 1);
+    } else if (!v.nested && hw_probes_count(e))
+        ok = hw_probes_remember(e);
+    hw_leave(&v);
+    if (ok && hw_probes_want_alloc() && e->heap_id == HW_HEAP_ID_LIBC) {
+        /* Makes the compiler keep a frame here: readers of probes may walk by frame pointers. */
+        __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
+        hw_probes_alloc(e);
+    }
+    if (hw_unlikely(minfo != 0))
+        hw_minfo_make(minfo);
+    if (ok && e->heap_id == HW_HEAP_ID_LIBC && hw_java_due(e->site))
+        hw_java_bring_in();
+    errno = saved;
+    return ok;
+}
+
+void hw_report_free(uint32_t heap_id, uint64_t id)
+{
+    uint64_t val;
+    int saved = errno;
+    if (heap_id == HW_HEAP_ID_LIBC) /* what the real free will touch; meanwhile we wait for ours */
+        hw_prefetch_write((const void *)(uintptr_t)(id - 8));
+    struct hw_visit v;
+    hw_enter(&v);
+    struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
+    if (slot && v.session && val >> 48 == v.session->tag)
+        hw_push_free(v.session, val & 0xffffffffffffu);
+    if (slot)
+        hw_live_drop(slot, id);
+    hw_leave(&v);
+    if (slot && hw_probes_want_free() && heap_id == HW_HEAP_ID_LIBC)
+        hw_probes_free(id);
+    errno = saved;
+}

@@ -1,0 +1,297 @@
+/*
+ * push.c - records into the ring, and what happens when it is full
+ *
+ * A full ring means that the recorder is slower than the program for longer than the buffer lasts.
+ * With HW_CC_BLOCK the thread waits in steps of 100 us (500 us for a large ring), up to the
+ * configured deadline; without, it tries once. Then profiling of this process ends: books with
+ * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
+ * at once: one
+ * that is not seen to change, since times of two namespaces say nothing of each other.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/kernel/sys.h"
+
+#define AHEAD_BYTES    256 /* a few records; the ring is mapped twice in a row */
+#define STEP_NS        100000
+#define LONG_STEP_NS   500000 /* a large ring: fewer wake-ups, each for a few hundred records */
+#define LARGE_RING     (1024 * 1024)
+#define LEAVE_STEPS    10 /* for another thread to begin its record */
+#define HEARTBEAT_NS   2000000000ull
+#define SURELY_GONE_NS 10000000000ull /* while there is room: a busy machine starves recorders */
+#define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
+
+/*
+ * The beat that was seen last, and when by our clock: whose clock the recorder has is of no matter.
+ * The time is stored first and loaded last, so that a new beat is never seen with an old time.
+ */
+static _Atomic uint64_t heard_beat, heard_ns;
+
+static void heard(uint64_t beat, uint64_t now_ns)
+{
+    atomic_store_explicit(&heard_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&heard_beat, beat, memory_order_release);
+}
+
+void hw_recorder_heard(uint64_t now_ns)
+{
+    heard(atomic_load_explicit(&hw_control.heartbeat, memory_order_relaxed), now_ns);
+}
+
+bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns)
+{
+    uint64_t beat = atomic_load_explicit(&hw_control.heartbeat, memory_order_relaxed);
+    if (beat != atomic_load_explicit(&heard_beat, memory_order_acquire)) {
+        heard(beat, now_ns);
+        return false;
+    }
+    int64_t silent_ns = (int64_t)(now_ns - atomic_load_explicit(&heard_ns, memory_order_relaxed));
+    return silent_ns > (int64_t)limit_ns;
+}
+
+/* The recorder looks for it among the threads of this process: a process that shares our memory,
+ * and the words of this thread, is none of them. */
+static uint32_t ask_kernel(void)
+{
+    int e = errno;
+    long tid = hw_sandbox() ? 0 : hw_kernel(SYS_gettid);
+    int32_t pid = atomic_load_explicit(&hw_live.pid, memory_order_relaxed);
+    if (tid <= 0 || tid >> HW_TID_BITS != 0 || hw_kernel(SYS_tgkill, pid, tid, 0) != 0)
+        tid = 0;
+    errno = e;
+    return (uint32_t)tid;
+}
+
+#ifdef HW_BARE
+
+/*
+ * A thread takes over the words of one that has ended, and must not be taken for it: its record
+ * would be skipped while it writes. What tells them apart is the number in libc's descriptor, which
+ * the kernel writes there when it makes a thread. Where that is was found by comparing.
+ */
+static _Atomic uint32_t number_at; /* from the thread pointer; 0 = not found so far */
+
+static uint32_t number_in(uintptr_t tp, uint32_t at)
+{
+    return *(const volatile uint32_t *)(tp + at);
+}
+
+/* On the page of the word that every thread has at its pointer, or of memory that stays. */
+static bool may_read(uintptr_t tp, uint32_t at, uint32_t tid)
+{
+    if ((tp & 4095) + at + sizeof(uint32_t) <= 4096)
+        return true;
+    return (int32_t)tid == atomic_load(&hw_live.pid) && hw_sys_readable((tp + at) & ~7ull);
+}
+
+static HW_COLD uint32_t ask_tid(struct hw_tls *t)
+{
+    static const uint16_t places[] = {0x2d0 /* glibc */, 0x30 /* musl */, 0x38 /* before 1.2 */};
+    uintptr_t tp = hw_bare_tp();
+    uint32_t tid = t == &hw_bare_nobody || t->flags & HW_TLS_UNNAMED ? 0 : ask_kernel();
+    t->tid = 0;
+    for (size_t i = 0; tid != 0 && t->tid == 0 && i < sizeof places / sizeof *places; i++)
+        if (may_read(tp, places[i], tid) && number_in(tp, places[i]) == tid) {
+            atomic_store_explicit(&number_at, places[i], memory_order_relaxed);
+            t->tid = tid & ((1u << HW_TID_BITS) - 1);
+        }
+    if (t->tid == 0)
+        t->flags |= HW_TLS_UNNAMED; /* not asked at each record */
+    return t->tid;
+}
+
+static bool is_named(const struct hw_tls *t)
+{
+    uint32_t at = atomic_load_explicit(&number_at, memory_order_relaxed);
+    return t->tid != 0 && number_in(hw_bare_tp(), at) == t->tid;
+}
+
+#else
+
+static HW_COLD uint32_t ask_tid(struct hw_tls *t)
+{
+    return t->tid = ask_kernel() & ((1u << HW_TID_BITS) - 1);
+}
+
+static bool is_named(const struct hw_tls *t)
+{
+    return t->tid != 0;
+}
+
+#endif
+
+struct hw_ring_thread hw_push_thread(void)
+{
+    struct hw_tls *t = &hw_here;
+    uint32_t tid = hw_likely(is_named(t)) ? t->tid : ask_tid(t);
+    return (struct hw_ring_thread){tid, hw_alone(), &t->last_pos};
+}
+
+HW_COLD void hw_push_abandoned(struct hw_session *s)
+{
+    struct hw_ring_thread by = hw_push_thread();
+    bool done = hw_ring_leave(&s->ring, by, /* sure = */ false);
+    for (int i = 0; i < LEAVE_STEPS && !done; i++) {
+        hw_sys_step_ns(STEP_NS, hw_sandbox());
+        done = hw_ring_leave(&s->ring, by, i == LEAVE_STEPS - 1);
+    }
+}
+
+/* Asked with every sample; the clock was read for it anyway. */
+bool hw_push_alone(struct hw_session *s, uint64_t now_ns)
+{
+    if (hw_likely(!hw_recorder_silent(now_ns, SURELY_GONE_NS)))
+        return false;
+    hw_session_give_up(s, HW_CLIENT_RECORDER_GONE);
+    return true;
+}
+
+/* Nobody reads this ring any more, and nobody minds. */
+static bool stopped(const struct hw_session *s)
+{
+    return atomic_load_explicit(&hw_live.session, memory_order_relaxed) != s ||
+           atomic_load_explicit(&hw_control.generation, memory_order_relaxed) != s->generation;
+}
+
+/* Gives the position, or 0 after the session was given up. */
+static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
+{
+    enum hw_client_error why = HW_CLIENT_HIT_TIMEOUT;
+    uint64_t start = hw_local_sandbox_ns();
+    uint64_t pos = 0;
+    if (stopped(s))
+        return 0;
+    if ((s->config.flags & HW_CC_BLOCK) == 0)
+        goto give_up;
+    hw_count(s, blocked, 1);
+    uint64_t timeout = s->config.block_timeout_us * 1000;
+    uint64_t limit = timeout ? timeout : NO_DEADLINE_NS;
+    uint64_t since = start;
+    uint64_t read = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
+    uint64_t now = start;
+    bool large = s->ring.mask >= LARGE_RING - 1 && limit > 2 * LONG_STEP_NS;
+    do {
+        hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox());
+        pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
+        now = hw_local_sandbox_ns();
+        uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
+        if (timeout == 0 && read_now != read)
+            since = now; /* it moves: go on waiting */
+        read = read_now;
+        if (pos == 0 && hw_recorder_silent(now, HEARTBEAT_NS)) {
+            why = HW_CLIENT_RECORDER_GONE;
+            break;
+        }
+        if (pos == 0 && stopped(s))
+            return 0;
+    } while (pos == 0 && now - since < limit);
+    hw_count(s, blocked_us, (now - start) / 1000);
+    if (pos != 0)
+        return pos;
+give_up:
+    hw_session_give_up(s, why);
+    return 0;
+}
+
+/*
+ * The reader had these lines last. The stores would not wait for them, but the next locked
+ * instruction waits for the stores.
+ */
+static inline void fetch_ahead(const struct hw_session *s, uint64_t pos)
+{
+    const char *p = hw_ring_at(&s->ring, pos + AHEAD_BYTES);
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0\n\tprefetchw %1" : : "m"(p[0]), "m"(p[64])); /* else no-ops */
+#else
+    __builtin_prefetch(p, 1);
+    __builtin_prefetch(p + 64, 1);
+#endif
+}
+
+uint64_t hw_push_reserve(struct hw_session *s, uint32_t size)
+{
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
+    if (hw_unlikely(pos == 0))
+        return wait_for_room(s, size);
+    fetch_ahead(s, pos);
+    return pos;
+}
+
+void hw_push_free(struct hw_session *s, uint64_t sample_id)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_free));
+    if (pos == 0) {
+        hw_count(s, lost_free, 1);
+        return;
+    }
+    struct hw_rec_free *r = hw_ring_at(&s->ring, pos);
+    r->sample_id = sample_id;
+    r->time_ns = hw_session_coarse_ns(s);
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FREE);
+}
+
+void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_heap));
+    if (pos == 0)
+        return;
+    struct hw_rec_heap *r = hw_ring_at(&s->ring, pos);
+    r->heap_id = heap_id;
+    r->reserved = 0;
+    r->interval_bytes = interval;
+    memset(r->name, 0, sizeof r->name);
+    for (size_t i = 0; i + 1 < sizeof r->name && name[i]; i++)
+        r->name[i] = name[i];
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_HEAP);
+}
+
+/* Unknown code: one notice an address page, and not more than one a millisecond. pc 0: the list of
+ * modules is out of date. */
+void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
+{
+    uint64_t last = atomic_load_explicit(&s->last_maps_ns, memory_order_relaxed);
+    uint64_t last_pc = atomic_load_explicit(&s->last_maps_pc, memory_order_relaxed);
+    uint64_t quiet_ns = pc != 0 && pc >> 12 == last_pc >> 12 ? 100000000u : 1000000u;
+    if (now_ns - last < quiet_ns ||
+        !atomic_compare_exchange_strong(&s->last_maps_ns, &last, now_ns))
+        return;
+    atomic_store_explicit(&s->last_maps_pc, pc, memory_order_relaxed);
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_maps), hw_push_thread());
+    if (pos == 0)
+        return; /* a hint: the daemon looks by itself too */
+    struct hw_rec_maps *r = hw_ring_at(&s->ring, pos);
+    r->pc = pc;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_MAPS);
+}
+
+/* A program that tries again and again must not fill the ring with it. */
+#define FAILED_EVERY_NS 10000000u
+
+static void push_failed(struct hw_session *s, size_t n_bytes)
+{
+    uint64_t now = hw_session_coarse_ns(s);
+    uint64_t next = atomic_load_explicit(&s->failed_next_ns, memory_order_relaxed);
+    if (now < next ||
+        !atomic_compare_exchange_strong(&s->failed_next_ns, &next, now + FAILED_EVERY_NS))
+        return;
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_failed));
+    if (pos == 0)
+        return; /* the session is over */
+    struct hw_rec_failed *r = hw_ring_at(&s->ring, pos);
+    r->size = n_bytes;
+    r->time_ns = now;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FAILED);
+}
+
+HW_COLD void hw_push_failed(size_t n_bytes)
+{
+    struct hw_visit v;
+    int saved = errno;
+    hw_enter(&v);
+    if (v.session && !v.nested)
+        push_failed(v.session, n_bytes);
+    hw_leave(&v);
+    errno = saved;
+}

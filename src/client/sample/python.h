@@ -1,0 +1,60 @@
+/*
+ * python.h - Python's functions in the place of the interpreter's own
+ *
+ * Why:     of a Python program a native stack says _PyEval_EvalFrameDefault all the way. What each
+ *          of them ran stands in the thread's chain of frames, which we read ourselves: no call
+ *          into the interpreter, no lock, no allocation.
+ * Shapes:  ids as in wire/records.h; the same function and line has the same id.
+ * Owns:    nothing; struct hw_python lies in each thread's slab, all zero at first.
+ * Errors:  a chain that does not fit the native stack leaves it as it is, and is counted.
+ * Threads: one struct hw_python has one thread. Inside a visit.
+ * Source:  doc/design/python.md
+ */
+#ifndef HW_CLIENT_SAMPLE_PYTHON_H
+#define HW_CLIENT_SAMPLE_PYTHON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "wire/records.h"
+
+struct hw_mixed;
+struct hw_session;
+struct hw_walk_out;
+
+#define HW_PYTHON_CALLS   512u /* places in code that are remembered, a power of two */
+#define HW_PYTHON_NATIVES 64u  /* native stacks, the same */
+
+struct hw_python_call {
+    uint64_t code, print; /* and what it looked like: memory is used again */
+    uint64_t id;
+    int64_t at; /* instruction */
+};
+
+struct hw_python_native {
+    uint64_t stack_id;
+    uint32_t n_evals;
+    uint32_t pad;
+};
+
+struct hw_python {
+    uint32_t generation; /* of the session that was told of the calls below */
+    uint32_t n_parts;
+    uint32_t n_ids;
+    uint32_t n_evals;             /* in the native stack */
+    uint16_t ends[HW_MAX_FRAMES]; /* of the part of each evaluation, innermost first */
+    uint64_t ids[HW_MAX_FRAMES];
+    struct hw_python_native natives[HW_PYTHON_NATIVES];
+    struct hw_python_call calls[HW_PYTHON_CALLS];
+    char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is no ASCII */
+};
+
+/* The interpreter is known and its frames are wanted. */
+bool hw_python_is_on(void);
+/* Python's part of a walked stack is in *p afterwards: gives its hash, 0 = there is none. */
+uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p);
+/* Puts that part into the stack. */
+void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * attach.c - commands to a client that was put into a running process
+ *
+ *      outside                                     in the stopped thread
+ *      dlopen(library) ------------------------->  constructor: finds the real functions
+ *      block.command = HOOK
+ *      dlsym(library, "heapwise_attach_run") --->  libc takes the loader's lock, calls resolve_run
+ *                                                  tables changed, control page filled
+ *      block.result <---------------------------
+ *
+ * The handshake is left to the program's next allocation, on whatever thread, as for preloaded
+ * processes that are called: here the recorder may be the one that waits for us.
+ */
+#include <string.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/kernel/now.h"
+#include "wire/attach.h"
+#include "wire/records.h"
+
+HW_EXPORT struct hw_attach_block heapwise_attach_block = {.magic = HW_ATTACH_MAGIC,
+                                                          .version = HW_WIRE_VERSION};
+static bool prepared;
+
+static uint32_t prepare(void)
+{
+    bool own;
+    if (prepared)
+        return HW_ATTACHED_OK;
+    if (!hw_boot_find("malloc", &own))
+        return HW_ATTACHED_NO_MALLOC;
+    if (hw_boot_is_built_in())
+        return HW_ATTACHED_BUILT_IN;
+    if (!hw_boot_find("free", &own) || !own || !hw_boot_find("realloc", &own) || !own)
+        return HW_ATTACHED_MIXED;
+    if (hw_client_prepare() != 0)
+        return HW_ATTACHED_NO_MEMORY;
+    hw_minfo_init();
+    prepared = true;
+    return HW_ATTACHED_OK;
+}
+
+static uint32_t patch(struct hw_attach_block *b, bool on)
+{
+    struct hw_patch_counts n = {0};
+    hw_patch_all(on, &n);
+    if (on)
+        hw_marks_join_loaded();
+    b->n_slots = n.n_slots;
+    b->n_changed = n.n_changed;
+    b->n_modules = n.n_modules;
+    b->hooked = n.n_slots != 0;
+    return HW_ATTACHED_OK;
+}
+
+/* The generation last: who sees it must see the name. */
+static void call_recorder(const struct hw_attach_block *b)
+{
+    hw_control.magic = HW_CONTROL_MAGIC;
+    hw_control.version = HW_WIRE_VERSION;
+    memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
+    hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
+    atomic_store(&hw_control.ended, 0);
+    hw_recorder_heard(hw_local_ns());
+    atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
+}
+
+static uint32_t hook(struct hw_attach_block *b)
+{
+    if (hw_session_busy())
+        return HW_ATTACHED_BUSY;
+    uint32_t rc = prepare();
+    if (rc != HW_ATTACHED_OK)
+        return rc;
+    hw_session_detach(); /* what a recorder that died has left */
+    rc = patch(b, /* on = */ true);
+    if (rc != HW_ATTACHED_OK)
+        return rc;
+    if (b->n_slots == 0)
+        return HW_ATTACHED_NO_SLOT;
+    hw_session_init(b->socket_path, "");
+    call_recorder(b);
+    return HW_ATTACHED_OK;
+}
+
+static uint32_t run(struct hw_attach_block *b)
+{
+    hw_boot();
+    if (!hw_boot_is_late())
+        return HW_ATTACHED_NOT_LATE;
+    switch (b->command) {
+    case HW_ATTACH_HOOK:
+        return hook(b);
+    case HW_ATTACH_REFRESH:
+        return b->hooked ? patch(b, /* on = */ true) : HW_ATTACHED_OK;
+    case HW_ATTACH_UNHOOK:
+        hw_session_detach();
+        return patch(b, /* on = */ false);
+    default: /* from outside */
+        return HW_ATTACHED_UNKNOWN;
+    }
+}
+
+static void done(void)
+{
+}
+
+/* Called by libc for whoever looks the name up; without a command nothing happens. */
+static void (*resolve_run(void))(void)
+{
+    struct hw_attach_block *b = &heapwise_attach_block;
+    if (b->command != HW_ATTACH_NONE) {
+        b->result = run(b);
+        b->command = HW_ATTACH_NONE;
+    }
+    return done;
+}
+
+HW_EXPORT void heapwise_attach_run(void) __attribute__((ifunc("resolve_run")));

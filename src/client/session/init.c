@@ -1,0 +1,105 @@
+/*
+ * init.c - the library's constructor
+ *
+ * Runs after the constructors of the libraries we need (only libc) and before the program's. It
+ * asks a recorder once, if there is a socket of one; without one it leaves nothing but the hooks.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/kernel/kernel.h"
+#include "client/sample/live.h"
+#include "client/sample/stacks.h"
+#include "wire/handshake.h"
+
+#define ONE_SECOND_NS 1000000000ull
+/* A program that was not started by us, but held at its exec: a recorder that does not answer must
+ * not be felt. */
+#define HELD_NS 200000000ull
+
+static const char *variable(const char *name)
+{
+    const char *taken = hw_start_variable(name);
+    return taken ? taken : secure_getenv(name);
+}
+
+static const char *socket_path(bool *asked_for, const char **other)
+{
+    static char file[128];
+    const char *p = variable("HEAPWISE_SOCKET");
+    *asked_for = p && *p;
+    if (*asked_for && p[0] == '@' && strlen(p) + sizeof HW_SOCKET_FILES <= sizeof file) {
+        /* The name is of the network namespace in which the recorder is; the file is not. */
+        memcpy(file, HW_SOCKET_FILES, sizeof HW_SOCKET_FILES);
+        memcpy(file + sizeof HW_SOCKET_FILES - 1, p + 1, strlen(p));
+        *other = file;
+    }
+    if (*asked_for)
+        return p;
+    p = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
+    if (p && *p)
+        return p;
+    /* A service of root's, else a recorder of one's own, which cannot write to /run. */
+    *other = HW_SOCKET_OF_USER;
+    return HW_SOCKET_OF_SERVICE;
+}
+
+int hw_client_prepare(void)
+{
+    hw_kernel_init();
+    hw_clock_init();
+    /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
+    (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
+    hw_sandbox_init();
+    hw_fork_init();
+    hw_stacks_init();
+    hw_java_init();
+    return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
+}
+
+static void begin(bool held)
+{
+    bool asked_for;
+    hw_patch_operators();
+    hw_marks_join_loaded();
+    hw_launcher_init();
+    const char *other = "";
+    const char *path = socket_path(&asked_for, &other);
+    hw_minfo_init();
+    hw_session_init(path, other);
+    const char *blocking = variable("PERFETTO_HEAPPROFD_BLOCKING_INIT");
+    bool wait = blocking && strcmp(blocking, "1") == 0;
+    uint32_t flags =
+        HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
+    hw_session_start(flags, held                ? HELD_NS
+                            : wait || asked_for ? 10 * ONE_SECOND_NS
+                                                : ONE_SECOND_NS);
+}
+
+/* It tells its user of every load below the stack pointer and of every odd system call, ours
+ * included, and has put its own functions in the allocator's place. */
+static bool is_under_valgrind(void)
+{
+    static const char name[] = "/vgpreload_core";
+    const char *at = secure_getenv("LD_PRELOAD");
+    while (at && (at = strchr(at, '/')) && strncmp(at, name, sizeof name - 1) != 0)
+        at++;
+    return at;
+}
+
+__attribute__((constructor)) static void client_init(void)
+{
+    hw_boot();
+    if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
+        return;
+    hw_env_init();
+    bool held = variable("HEAPWISE_HELD") != NULL;
+    hw_left_alone = is_under_valgrind();
+    if (!hw_left_alone && hw_client_prepare() == 0)
+        begin(held);
+    if (held)
+        hw_env_strip(); /* nobody meant its children */
+}

@@ -1,0 +1,145 @@
+/*
+ * launcher.c - a JVM is known when it is made
+ *
+ *     java ──> libjli: dlsym(libjvm, "JNI_CreateJavaVM") ──slot──> look_up: the real one is noted
+ *                      JNI_CreateJavaVM(…) ──────────────────────> create: the real one, then
+ * java.c
+ *
+ * A sample in libjvm's code brings the library in some moments after the JVM runs, too late for a
+ * program of a second. The java command asks for the JVM's only entry by name; libjli is among the
+ * libraries that it is linked with, so its slot of dlsym can be changed while there is one thread
+ * and nothing of it has run. dlsym itself is nobody else's business: no other slot is touched.
+ *
+ * A JVM that another program makes, and one of a java command without libjli, comes the other way.
+ */
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "client/client.h"
+#include "client/kernel/now.h"
+
+#if defined(__x86_64__)
+#define SLOT_TYPE(t) ((t) == R_X86_64_JUMP_SLOT || (t) == R_X86_64_GLOB_DAT)
+#elif defined(__aarch64__)
+#define SLOT_TYPE(t) ((t) == R_AARCH64_JUMP_SLOT || (t) == R_AARCH64_GLOB_DAT)
+#else
+#define SLOT_TYPE(t) ((void)(t), 0) /* and RELA below is not what such a file has */
+#endif
+
+#define MOST_NS 5000000000u
+
+typedef int create_fn(void **vm, void **env, void *args);
+typedef void *look_up_fn(void *handle, const char *name);
+
+static create_fn *real_create;
+static look_up_fn *real_look_up;
+static _Atomic bool made;
+static uint64_t since_ns;
+
+struct jli {
+    uintptr_t base, relro_lo, relro_hi;
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const ElfW(Rela) * rela[2];
+    size_t n[2];
+};
+
+static int create(void **vm, void **env, void *args)
+{
+    int rc = real_create(vm, env, args);
+    atomic_store(&made, true);
+    if (rc == 0)
+        hw_java_made(*vm, *env);
+    return rc;
+}
+
+static void *look_up(void *handle, const char *name)
+{
+    void *found = real_look_up(handle, name);
+    if (!found || strcmp(name, "JNI_CreateJavaVM") != 0)
+        return found;
+    create_fn *ours = create;
+    memcpy(&real_create, &found, sizeof real_create);
+    memcpy(&found, &ours, sizeof found);
+    return found;
+}
+
+/* libjvm's constructors allocate before its entry is asked for. A program that has libjli and makes
+ * its JVM without it is waited for in vain. */
+bool hw_launcher_is_making(void)
+{
+    return real_look_up && !atomic_load_explicit(&made, memory_order_relaxed) &&
+           hw_local_coarse_ns() - since_ns < MOST_NS;
+}
+
+static void read_dynamic(struct jli *j, const ElfW(Dyn) * d)
+{
+    for (; d->d_tag != DT_NULL; d++) {
+        uintptr_t v = d->d_un.d_ptr; /* glibc has made it absolute, musl has not */
+        const void *p = (const void *)(v < j->base ? v + j->base : v);
+        if (d->d_tag == DT_SYMTAB)
+            j->symbols = p;
+        else if (d->d_tag == DT_STRTAB)
+            j->names = p;
+        else if (d->d_tag == DT_RELA)
+            j->rela[0] = p;
+        else if (d->d_tag == DT_RELASZ)
+            j->n[0] = d->d_un.d_val / sizeof(ElfW(Rela));
+        else if (d->d_tag == DT_JMPREL)
+            j->rela[1] = p;
+        else if (d->d_tag == DT_PLTRELSZ)
+            j->n[1] = d->d_un.d_val / sizeof(ElfW(Rela));
+    }
+}
+
+static int find(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct jli *j = arg;
+    size_t n = info->dlpi_name ? strlen(info->dlpi_name) : 0, k = sizeof "/libjli.so" - 1;
+    (void)size;
+    if (n < k || strcmp(info->dlpi_name + n - k, "/libjli.so") != 0)
+        return 0;
+    j->base = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_DYNAMIC)
+            read_dynamic(j, (const ElfW(Dyn) *)(j->base + p->p_vaddr));
+        if (p->p_type == PT_GNU_RELRO) {
+            j->relro_lo = j->base + p->p_vaddr;
+            j->relro_hi = j->relro_lo + p->p_memsz;
+        }
+    }
+    return 1;
+}
+
+static void change(const struct jli *j, uintptr_t at)
+{
+    uintptr_t page = at & ~(uintptr_t)4095;
+    bool is_const = at >= j->relro_lo && at < j->relro_hi;
+    look_up_fn *ours = look_up;
+    if (is_const && mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0)
+        return;
+    memcpy(&real_look_up, (void *)at, sizeof real_look_up);
+    memcpy((void *)at, &ours, sizeof ours);
+    if (is_const)
+        (void)mprotect((void *)page, 4096, PROT_READ); /* else it stays as writable as others */
+}
+
+void hw_launcher_init(void)
+{
+    struct jli j = {0};
+    since_ns = hw_local_coarse_ns();
+    if (!dl_iterate_phdr(find, &j) || !j.symbols || !j.names)
+        return;
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; j.rela[t] && i < j.n[t]; i++) {
+            uint64_t info = j.rela[t][i].r_info;
+            if (SLOT_TYPE(ELF64_R_TYPE(info)) && !real_look_up &&
+                strcmp(j.names + j.symbols[ELF64_R_SYM(info)].st_name, "dlsym") == 0)
+                change(&j, j.base + j.rela[t][i].r_offset);
+        }
+}

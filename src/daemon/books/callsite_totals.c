@@ -1,0 +1,126 @@
+/*
+ * Nearly every callsite belongs to one stack number, and then the row says what that one added: the
+ * new totals replace the old ones. Only where a second number leads to the same callsite it has to
+ * be known what each of them added before; these few are kept in `parts`.
+ */
+#include "daemon/books/callsite_totals.h"
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+void hw_tally_done(struct hw_tally *t)
+{
+    hw_vec_done(&t->rows);
+    hw_vec_done(&t->touched);
+    hw_vec_done(&t->parts);
+    hw_map64_done(&t->by_callsite);
+    hw_map64_done(&t->part_of_stack);
+}
+
+static int find_row(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
+                    struct hw_tally_row **out)
+{
+    uint64_t row;
+    if (!hw_map64_get(&t->by_callsite, callsite.v, &row)) {
+        struct hw_tally_row fresh = {.callsite = callsite, .stack = stack & HW_TALLY_STACKS};
+        row = t->rows.n;
+        if (hw_vec_reserve(&t->touched, t->rows.n + 1) < 0 || hw_vec_push(&t->rows, fresh) < 0)
+            return HW_ENOMEM;
+        if (hw_map64_put(&t->by_callsite, callsite.v, row) < 0) {
+            t->rows.n--;
+            return HW_ENOMEM;
+        }
+    }
+    *out = &t->rows.v[row];
+    return HW_OK;
+}
+
+/* What this stack added before; made with nothing. Borrowed until the next one is made. */
+static int find_part(struct hw_tally *t, uint32_t stack, struct hw_totals **out)
+{
+    uint64_t part;
+    if (!hw_map64_get(&t->part_of_stack, stack, &part)) {
+        part = t->parts.n;
+        if (hw_vec_push(&t->parts, (struct hw_totals){0}) < 0)
+            return HW_ENOMEM;
+        if (hw_map64_put(&t->part_of_stack, stack, part) < 0) {
+            t->parts.n--;
+            return HW_ENOMEM;
+        }
+    }
+    *out = &t->parts.v[part];
+    return HW_OK;
+}
+
+/* Until now it was one stack's, which becomes a part like any other. */
+static int share(struct hw_tally *t, struct hw_tally_row *r)
+{
+    struct hw_totals *first;
+    int rc = find_part(t, r->stack, &first);
+    if (rc < 0)
+        return rc;
+    *first = r->t;
+    r->shared = true;
+    return HW_OK;
+}
+
+static void replace(struct hw_totals *sum, const struct hw_totals *old, const struct hw_totals *now)
+{
+    sum->allocated += now->allocated - old->allocated;
+    sum->freed += now->freed - old->freed;
+    sum->alloc_count += now->alloc_count - old->alloc_count;
+    sum->free_count += now->free_count - old->free_count;
+    sum->extra_alloc += now->extra_alloc - old->extra_alloc;
+    sum->extra_free += now->extra_free - old->extra_free;
+    sum->variance += now->variance - old->variance;
+    sum->variance_objects += now->variance_objects - old->variance_objects;
+    sum->variance_alloc_space += now->variance_alloc_space - old->variance_alloc_space;
+    sum->variance_alloc_objects += now->variance_alloc_objects - old->variance_alloc_objects;
+}
+
+static int set_part(struct hw_tally *t, struct hw_tally_row *r, uint32_t stack,
+                    const struct hw_totals *now)
+{
+    struct hw_totals *old;
+    int rc = r->shared ? HW_OK : share(t, r);
+    if (rc == HW_OK)
+        rc = find_part(t, stack, &old);
+    if (rc < 0)
+        return rc;
+    replace(&r->t, old, now);
+    *old = *now;
+    return HW_OK;
+}
+
+int hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
+                 const struct hw_totals *now)
+{
+    struct hw_tally_row *r;
+    int rc = find_row(t, stack, callsite, &r);
+    if (rc < 0)
+        return rc;
+    if (!r->shared && r->stack == stack)
+        r->t = *now;
+    else if ((rc = set_part(t, r, stack, now)) < 0)
+        return rc;
+    if (!r->touched) {
+        r->touched = true;
+        t->touched.v[t->touched.n++] = (uint32_t)(r - t->rows.v);
+    }
+    return HW_OK;
+}
+
+void hw_tally_clear_touched(struct hw_tally *t)
+{
+    for (size_t i = 0; i < t->touched.n; i++)
+        t->rows.v[t->touched.v[i]].touched = false;
+    hw_vec_clear(&t->touched);
+}
+
+size_t hw_tally_bytes(const struct hw_tally *t)
+{
+    return t->rows.cap * sizeof *t->rows.v + t->touched.cap * sizeof *t->touched.v +
+           t->parts.cap * sizeof *t->parts.v + hw_map64_bytes(&t->by_callsite) +
+           hw_map64_bytes(&t->part_of_stack);
+}

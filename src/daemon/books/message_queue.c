@@ -1,0 +1,56 @@
+#include "daemon/books/message_queue.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+int hw_mbox_init(struct hw_mbox *m)
+{
+    *m = (struct hw_mbox){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    m->last = &m->first;
+    if (m->fd < 0)
+        return HW_ESYS;
+    return pthread_mutex_init(&m->lock, NULL) ? HW_ENOMEM : HW_OK;
+}
+
+void hw_mbox_done(struct hw_mbox *m)
+{
+    for (struct hw_msg *q = hw_mbox_take(m); q;) {
+        struct hw_msg *next = q->next;
+        free(q);
+        q = next;
+    }
+    (void)close(m->fd);                    /* nothing is lost with it */
+    (void)pthread_mutex_destroy(&m->lock); /* nobody holds it */
+}
+
+int hw_mbox_put(struct hw_mbox *m, uint32_t type, void *who, void *data, uint64_t n, uint32_t flags)
+{
+    struct hw_msg *q = malloc(sizeof *q);
+    if (!q)
+        return HW_ENOMEM;
+    *q = (struct hw_msg){.type = type, .flags = flags, .who = who, .data = data, .n = n};
+    pthread_mutex_lock(&m->lock);
+    *m->last = q;
+    m->last = &q->next;
+    pthread_mutex_unlock(&m->lock);
+    uint64_t one = 1;
+    (void)!write(m->fd, &one, sizeof one); /* full means that it is readable already */
+    return HW_OK;
+}
+
+struct hw_msg *hw_mbox_take(struct hw_mbox *m)
+{
+    uint64_t n;
+    (void)!read(m->fd, &n, sizeof n); /* empty is fine */
+    pthread_mutex_lock(&m->lock);
+    struct hw_msg *q = m->first;
+    m->first = NULL;
+    m->last = &m->first;
+    pthread_mutex_unlock(&m->lock);
+    return q;
+}

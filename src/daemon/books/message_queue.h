@@ -1,0 +1,38 @@
+/*
+ * message_queue.h - messages between two threads of the recorder
+ *
+ * Why:     objects move by message; nothing else is shared. The descriptor becomes readable when a
+ *          message waits, so both sides sleep in one place.
+ * Owns:    messages on their way; hw_mbox_put takes one over, hw_mbox_take gives it away.
+ * Threads: any number put, one takes.
+ */
+#ifndef HW_DAEMON_BOOKS_MESSAGE_QUEUE_H
+#define HW_DAEMON_BOOKS_MESSAGE_QUEUE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct hw_msg {
+    struct hw_msg *next;
+    uint32_t type;
+    uint32_t flags;
+    void *who;  /* the object it is about */
+    void *data; /* its meaning depends on the type */
+    uint64_t n;
+};
+
+struct hw_mbox {
+    pthread_mutex_t lock;
+    struct hw_msg *first, **last;
+    int fd; /* eventfd, non-blocking */
+};
+
+int hw_mbox_init(struct hw_mbox *m);
+void hw_mbox_done(struct hw_mbox *m);
+/* HW_ENOMEM: nothing was sent. */
+int hw_mbox_put(struct hw_mbox *m, uint32_t type, void *who, void *data, uint64_t n,
+                uint32_t flags);
+/* All that waits, oldest first, or NULL; clears the descriptor. Each is freed by the caller. */
+struct hw_msg *hw_mbox_take(struct hw_mbox *m);
+
+#endif

@@ -1,0 +1,872 @@
+/*
+ * ring_consumer.c - one record at a time: check, use, forget
+ *
+ * Everything in a record is the target's word: counts are compared with the record's own size,
+ * sizes are limited in the books, a stack number is looked up, never indexed.
+ */
+#include "daemon/books/ring_consumer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arch.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "unwind/walk.h"
+
+#include "base/banned.h"
+
+#define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
+#define NO_CELL         UINT64_MAX
+#define STALL_MAX_NS    250000000u /* a sample waits so long for its table */
+#define ASK_AGAIN_NS    5000000u
+#define QUICK_NS        2000000000u
+#define VAIN_NS         50000000u
+#define RELEASE_RECORDS 256u      /* space goes back this often within one drain */
+#define RECORD_BYTES    64u       /* a longer one counts as several */
+#define BATCH           48u       /* small records booked together */
+#define KNOWN           4096u     /* 64 KiB */
+#define COARSE_LAG_NS   10000000u /* the coarse clock's, at most */
+#define MAX_STACKS      (1u << 26)
+
+/* What ids and books would find, for most allocations with one load. A cell found once stays. */
+struct hw_feed_known {
+    uint64_t stack_id; /* 0 = none */
+    uint64_t cell;     /* with INCOMPLETE */
+};
+
+void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
+{
+    *f = (struct hw_feed){.ring = *ring};
+    *ring = (struct hw_ring_reader){.fd = -1};
+    hw_books_init(&f->books, follow_peak);
+}
+
+void hw_feed_done(struct hw_feed *f)
+{
+    hw_ring_done(&f->ring);
+    hw_books_done(&f->books);
+    hw_map64_done(&f->ids);
+    hw_map64_done(&f->addresses);
+    hw_managed_names_done(&f->managed);
+    hw_idle_live_done(&f->idle);
+    hw_vec_done(&f->stacks);
+    hw_vec_done(&f->events);
+    hw_vec_done(&f->slices);
+    free(f->slots);
+    hw_arena_done(&f->arena);
+    free(f->known);
+    free(f->cache);
+    free(f->walk);
+    f->known = NULL;
+    f->slots = NULL;
+    f->cache = NULL;
+    f->walk = NULL;
+}
+
+static bool stop_is_complete(uint32_t stop)
+{
+    return hw_stop_is_complete(stop);
+}
+
+/* exact: (n_frames + 63) / 64 words; mixed: as many for managed frames behind. */
+static int add_stack(struct hw_feed *f, const struct hw_rec_stack *h, const void *pcs,
+                     const void *exact, bool mixed, uint64_t *out)
+{
+    uint32_t n = h->n_frames, stop = h->stop;
+    if (f->stacks.n >= MAX_STACKS)
+        return HW_ELIMIT;
+    size_t words = (size_t)(n + 63) / 64 * (mixed ? 2 : 1);
+    struct hw_stack *s = hw_arena_alloc(&f->arena, sizeof *s + (n + words) * sizeof(uint64_t));
+    if (!s)
+        return HW_ENOMEM;
+    *s = (struct hw_stack){.index = (uint32_t)f->stacks.n,
+                           .n_frames = n,
+                           .mixed = mixed,
+                           .stop = (uint16_t)stop,
+                           .generation = (uint16_t)(stop >> HW_STACK_STOP_BITS),
+                           .time_ns = h->time_ns};
+    stop = s->stop;
+    if (n) {
+        memcpy(s->pcs, pcs, n * sizeof(uint64_t));
+        memcpy(s->pcs + n, exact, words * sizeof(uint64_t));
+    }
+    uint64_t value = s->index | (stop_is_complete(stop) ? 0 : INCOMPLETE);
+    if (hw_vec_push(&f->stacks, s) < 0)
+        return HW_ENOMEM;
+    if (hw_map64_put(&f->ids, h->stack_id, value) < 0) {
+        f->stacks.n--;
+        return HW_ENOMEM;
+    }
+    *out = value;
+    return HW_OK;
+}
+
+/* The one of samples whose stacks were lost. */
+static int add_lost(struct hw_feed *f, uint64_t *out)
+{
+    struct hw_rec_stack h = {.stop = HW_FEED_STOP_LOST};
+    return add_stack(f, &h, NULL, NULL, /* mixed = */ false, out);
+}
+
+static void meet_managed(struct hw_feed *f, const struct hw_stack *s)
+{
+    for (uint32_t i = 0; i < s->n_frames; i++)
+        if (hw_stack_is_managed(s, i) && hw_managed_meet(&f->managed, s->pcs[i]) < 0)
+            f->n_nomem++;
+}
+
+static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size, bool mixed)
+{
+    struct hw_rec_stack h;
+    if (size < sizeof h)
+        return false;
+    memcpy(&h, rec, sizeof h);
+    size_t words = (size_t)(h.n_frames + 63) / 64 * (mixed ? 2 : 1);
+    if (h.n_frames > HW_MAX_FRAMES || h.stack_id == 0 || h.stack_id == HW_MAP64_NO_KEY ||
+        size < sizeof h + (h.n_frames + words) * sizeof(uint64_t))
+        return false;
+    const uint8_t *pcs = rec + sizeof h;
+    uint64_t known;
+    if (hw_map64_get(&f->ids, h.stack_id, &known)) {
+        const struct hw_stack *s = f->stacks.v[(uint32_t)known];
+        if (s->n_frames != h.n_frames || s->mixed != mixed ||
+            memcmp(s->pcs, pcs, h.n_frames * sizeof(uint64_t)) != 0)
+            f->n_collisions++;
+        return true;
+    }
+    if (add_stack(f, &h, pcs, pcs + h.n_frames * sizeof(uint64_t), mixed, &known) < 0)
+        f->n_nomem++;
+    else if (mixed)
+        meet_managed(f, f->stacks.v[(uint32_t)known]);
+    return true;
+}
+
+static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uint64_t sample_size,
+                         uint64_t time_ns, uint32_t heap_id, bool is_free)
+{
+    struct hw_stream_event e = {.address = address,
+                                .size = size,
+                                .sample_size = sample_size,
+                                .time_ns = time_ns,
+                                .heap_id = heap_id,
+                                .sequence_number = ++f->sequence_numbers[heap_id],
+                                .is_free = is_free};
+    if (hw_vec_push(&f->events, e) < 0)
+        f->n_nomem++;
+}
+
+static void stream_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos)
+{
+    if (hw_map64_put(&f->addresses, pos, a->address) < 0)
+        f->n_nomem++;
+    stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
+}
+
+static void stream_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns, uint32_t heap_id)
+{
+    uint64_t address;
+    if (hw_map64_take(&f->addresses, sample_id, &address))
+        stream_event(f, address, 0, 0, time_ns, heap_id, true);
+}
+
+/* The cell of an allocation, with INCOMPLETE as its stack has it, or NO_CELL. */
+static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
+{
+    uint32_t cell;
+    if (hw_likely(hw_books_cell(&f->books, heap_id, (uint32_t)stack, &cell) == HW_OK))
+        return cell | (stack & INCOMPLETE);
+    f->n_nomem++;
+    return NO_CELL;
+}
+
+/* Of other heaps the ids need not be addresses. */
+static void keep_address(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
+                         uint32_t cell)
+{
+    struct hw_idle_sample s = {a->address, a->alloc_size, a->sample_size, cell};
+    if (a->heap_id == HW_HEAP_ID_LIBC && hw_idle_live_put(&f->idle, pos, &s) < 0)
+        f->n_nomem++;
+}
+
+static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t cell)
+{
+    struct hw_books_alloc b = {.sample_id = pos,
+                               .alloc_size = a->alloc_size,
+                               .sample_size = a->sample_size,
+                               .time_ns = a->time_ns,
+                               .heap_id = a->heap_id,
+                               .doublings = hw_alloc_doublings(a->flags)};
+    if (cell == NO_CELL)
+        return;
+    f->n_samples++;
+    if ((cell & INCOMPLETE) && !f->stream) /* events alone have no callstack to be cut short */
+        f->n_unwind_errors++;
+    if (hw_books_alloc_in(&f->books, &b, (uint32_t)cell) < 0)
+        f->n_nomem++;
+    if (f->stream)
+        stream_alloc(f, a, pos);
+    if (f->keeps_addresses)
+        keep_address(f, a, pos, (uint32_t)cell);
+}
+
+static void book_exact(struct hw_feed *f, const struct hw_ring_small *r, uint64_t cell)
+{
+    if (hw_unlikely(cell == NO_CELL))
+        return;
+    f->n_samples++;
+    f->n_unwind_errors += (cell & INCOMPLETE) != 0;
+    if (hw_books_exact_in(&f->books, r->pos, r->size_heap & (HW_EXACT_SIZE_LIMIT - 1), r->time_ns,
+                          (uint32_t)(r->size_heap >> 48), (uint32_t)cell) < 0)
+        f->n_nomem++;
+}
+
+static void book_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns)
+{
+    uint32_t heap_id;
+    if (hw_books_free(&f->books, sample_id, time_ns, &heap_id) && f->stream)
+        stream_free(f, sample_id, time_ns, heap_id); /* unknown ones are counted there */
+    if (f->keeps_addresses)
+        hw_idle_live_take(&f->idle, sample_id);
+}
+
+/* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
+ * for them. False: not even that. */
+static bool stack_of(struct hw_feed *f, uint64_t stack_id, uint64_t *stack)
+{
+    uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
+    if (hw_likely(hw_map64_get(&f->ids, id, stack)))
+        return true;
+    f->n_lost_stacks += id != 0;
+    if (hw_map64_get(&f->ids, 0, stack) || add_lost(f, stack) == HW_OK)
+        return true;
+    f->n_nomem++;
+    return false;
+}
+
+static bool heap_ok(uint32_t heap_id)
+{
+    return heap_id != 0 && heap_id < HW_MAX_HEAPS;
+}
+
+static uint64_t find_cell(struct hw_feed *f, uint32_t heap_id, uint64_t stack_id)
+{
+    uint64_t stack;
+    return stack_of(f, stack_id, &stack) ? cell_of(f, heap_id, stack) : NO_CELL;
+}
+
+static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+{
+    struct hw_rec_alloc a;
+    if (size < sizeof a)
+        return false;
+    memcpy(&a, rec, sizeof a);
+    if (!heap_ok(a.heap_id))
+        return false;
+    book_alloc(f, &a, pos, find_cell(f, a.heap_id, a.stack_id));
+    return true;
+}
+
+/* Those that no batch wanted. */
+static bool on_exact(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+{
+    struct hw_rec_exact e;
+    if (size != sizeof e)
+        return false;
+    memcpy(&e, rec, sizeof e);
+    uint32_t heap_id = (uint32_t)(e.size_heap >> 48);
+    if (!heap_ok(heap_id))
+        return false;
+    struct hw_ring_small r = {pos, e.stack_id, e.time_ns, e.size_heap};
+    book_exact(f, &r, find_cell(f, heap_id, e.stack_id));
+    return true;
+}
+
+static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_free r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    book_free(f, r.sample_id, r.time_ns);
+    return true;
+}
+
+/* ---- copied stacks ---- */
+
+static bool copy_regs(const struct hw_rec_copy *c, const uint8_t *regs, struct hw_walk_regs *out)
+{
+    uint32_t pc, sp, fp;
+    switch (c->arch) {
+#define X(name, number, elf, text, n, i_pc, i_sp, i_fp)                                            \
+    case (number):                                                                                 \
+        if (c->n_regs < (n))                                                                       \
+            return false;                                                                          \
+        pc = (i_pc), sp = (i_sp), fp = (i_fp);                                                     \
+        break;
+        HW_ARCHS(X)
+#undef X
+    default: /* a number from outside, not our enum */
+        return false;
+    }
+    *out = (struct hw_walk_regs){.pc = hw_load_u64(regs + pc * 8),
+                                 .sp = hw_load_u64(regs + sp * 8),
+                                 .fp = hw_load_u64(regs + fp * 8)};
+    if (c->arch == HW_ARCH_ARM64)
+        out->lr = hw_load_u64(regs + 30 * 8);
+    return true;
+}
+
+static bool walk_buffers(struct hw_feed *f)
+{
+    if (!f->walk)
+        f->walk = calloc(1, sizeof *f->walk);
+    return f->walk != NULL;
+}
+
+static void count_unwind(struct hw_feed *f, uint64_t ns)
+{
+    uint64_t us = ns / 1000;
+    uint32_t bucket = us ? 64u - (uint32_t)__builtin_clzll(us) : 0;
+    if (bucket >= HW_UNWIND_BUCKETS_FEED)
+        bucket = HW_UNWIND_BUCKETS_FEED - 1;
+    f->unwind_hist[bucket]++;
+    f->unwind_us += us;
+}
+
+/* Code that the tables' list does not show may have been loaded a moment ago. */
+static bool may_be_new(void *arg, uint64_t pc)
+{
+    (void)arg, (void)pc;
+    return true;
+}
+
+/* Does the tables' list say what was where when the sample was taken? */
+static bool list_is_current(const struct hw_feed *f, const struct hw_rec_copy *c)
+{
+    const struct hw_tables_dir *d = f->tables;
+    return d &&
+           (int32_t)(atomic_load_explicit(&d->closes_seen, memory_order_acquire) - c->closes) >= 0;
+}
+
+/* The scratch copy of the record is 8-byte aligned, and so is everything in it. */
+static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
+                      const struct hw_walk_regs *regs, const uint8_t *bytes, uint64_t now_ns)
+{
+    uint64_t t0 = hw_now_monotonic_ns();
+    struct hw_walk_out *w = f->walk;
+    bool asked = f->stall_since_ns ? f->maps_answered : f->dead || now_ns < f->stalls_again_ns;
+    struct hw_walk_in in = {.tables = f->tables,
+                            .snapshot = f->tables ? hw_tables_snapshot(f->tables) : NULL,
+                            .regs = *regs,
+                            .hi = c->sp + c->n_bytes,
+                            .delta = (uint64_t)(uintptr_t)bytes - c->sp,
+                            .max_frames = HW_MAX_FRAMES,
+                            .is_new_module = asked ? NULL : may_be_new};
+    if (in.regs.sp < c->sp)
+        in.regs.sp = c->sp;
+    f->walk_generation = in.snapshot ? (uint16_t)in.snapshot->generation : 0;
+    if (!in.snapshot || in.hi < c->sp) {
+        *w = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_PENDING, .stop_pc = regs->pc};
+        w->pcs[0] = regs->pc;
+        w->stack_id = hw_hash_u64(regs->pc) | 1;
+        return;
+    }
+    if (c->arch == HW_ARCH_X86)
+        hw_walk_x86(&in, NULL, w);
+    else
+        hw_walk(&in, NULL, w);
+    count_unwind(f, hw_now_monotonic_ns() - t0);
+}
+
+static void ask_maps(struct hw_feed *f, uint64_t now_ns)
+{
+    f->maps_asked_ns = now_ns;
+    f->quick_until_ns = now_ns + QUICK_NS;
+    f->maps_pc = f->walk->stop_pc;
+    f->maps_ask++;
+    f->maps_wanted = true;
+    f->maps_answered = false;
+}
+
+/* The address is in no module now either: generated code, or no code at all. */
+static bool asked_in_vain(const struct hw_feed *f)
+{
+    const struct hw_module_snapshot *s = f->tables ? hw_tables_snapshot(f->tables) : NULL;
+    return f->maps_pc && !hw_module_find(s, f->maps_pc - 1);
+}
+
+/*
+ * Should the sample wait until the main thread has looked at the target's maps again? Each one that
+ * leads through unknown code does, unless another has waited in vain a moment ago: tables that do
+ * not come must not hold up the target.
+ */
+static bool copy_stalls(struct hw_feed *f, const struct hw_rec_copy *c, uint64_t now_ns)
+{
+    uint32_t stop = f->walk->stop;
+    bool current = list_is_current(f, c);
+    bool wants = !current || stop == HW_STOP_PENDING || stop == HW_STOP_NO_MODULE;
+    bool first = f->stall_since_ns == 0;
+    if (first && wants && !f->dead && now_ns >= f->stalls_again_ns) {
+        f->stall_since_ns = now_ns;
+        ask_maps(f, now_ns);
+        return true;
+    }
+    if (!first && wants && !f->dead && now_ns - f->stall_since_ns <= STALL_MAX_NS) {
+        if (f->maps_answered && now_ns - f->maps_asked_ns >= ASK_AGAIN_NS)
+            ask_maps(f, now_ns); /* another library came, or is on its way out */
+        return true;
+    }
+    if (!first && wants)
+        f->stalls_again_ns = now_ns + 2 * (uint64_t)STALL_MAX_NS;
+    else if (!first && asked_in_vain(f))
+        f->stalls_again_ns = now_ns + VAIN_NS;
+    f->stall_since_ns = 0;
+    return false;
+}
+
+static uint64_t walked_id(const struct hw_walk_out *w)
+{
+    return w->stack_id == HW_MAP64_NO_KEY || w->stack_id == 0 ? 1 : w->stack_id;
+}
+
+/* 1 = booked, 0 = stalled, -1 = damaged */
+static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+                   uint64_t now_ns)
+{
+    struct hw_rec_copy c;
+    struct hw_walk_regs regs;
+    if (size < sizeof c)
+        return -1;
+    memcpy(&c, rec, sizeof c);
+    size_t regs_bytes = (size_t)c.n_regs * 8;
+    if (c.n_regs > HW_MAX_REGS || c.n_bytes > HW_MAX_COPY_BYTES || c.n_bytes % 8 ||
+        size < sizeof c + regs_bytes + c.n_bytes || !heap_ok(c.alloc.heap_id))
+        return -1;
+    uint64_t stack = INCOMPLETE;
+    f->n_copies += f->stall_since_ns == 0;
+    if (!walk_buffers(f)) {
+        f->n_nomem++;
+        return 1;
+    }
+    const uint8_t *bytes = rec + sizeof c + regs_bytes;
+    if (c.arch != f->arch || !copy_regs(&c, rec + sizeof c, &regs)) {
+        if (!hw_map64_get(&f->ids, 0, &stack) && add_lost(f, &stack) < 0)
+            return 1;
+        book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
+        return 1;
+    }
+    walk_copy(f, &c, &regs, bytes, now_ns);
+    if (copy_stalls(f, &c, now_ns))
+        return 0;
+    struct hw_walk_out *w = f->walk;
+    struct hw_rec_stack h = {.stack_id = walked_id(w),
+                             .n_frames = w->n_frames,
+                             .stop = w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
+                             .time_ns = c.alloc.time_ns + COARSE_LAG_NS};
+    if (!hw_map64_get(&f->ids, walked_id(w), &stack) &&
+        add_stack(f, &h, w->pcs, w->exact, /* mixed = */ false, &stack) < 0) {
+        f->n_nomem++;
+        return 1;
+    }
+    book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
+    return 1;
+}
+
+static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    struct hw_rec_heap r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    int rc = hw_books_announce(&f->books, r.heap_id, r.name, r.interval_bytes);
+    f->n_nomem += rc == HW_ENOMEM;
+    return rc != HW_ELIMIT;
+}
+
+static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t now_ns)
+{
+    struct hw_rec_maps r;
+    if (size < sizeof r)
+        return false;
+    memcpy(&r, rec, sizeof r);
+    f->maps_wanted = true;
+    f->maps_pc = r.pc;
+    f->quick_until_ns = now_ns + QUICK_NS;
+    return true;
+}
+
+static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+{
+    if (size < sizeof f->minfo)
+        return false;
+    memcpy(&f->minfo, rec, sizeof f->minfo);
+    f->minfo_new = true;
+    return true;
+}
+
+static bool on_failed(struct hw_feed *f, uint32_t size)
+{
+    f->n_failed++;
+    return size >= sizeof(struct hw_rec_failed);
+}
+
+/* 1 = done, 0 = stalled, -1 = damaged */
+static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+                     uint64_t now_ns)
+{
+    switch (hw_rec_head_type(hw_load_u64(rec))) {
+    case HW_REC_ALLOC:
+        return on_alloc(f, rec, size, pos) ? 1 : -1;
+    case HW_REC_EXACT:
+        return on_exact(f, rec, size, pos) ? 1 : -1;
+    case HW_REC_FREE:
+        return on_free(f, rec, size) ? 1 : -1;
+    case HW_REC_STACK:
+        return on_stack(f, rec, size, /* mixed = */ false) ? 1 : -1;
+    case HW_REC_MIXED:
+        return on_stack(f, rec, size, /* mixed = */ true) ? 1 : -1;
+    case HW_REC_NAME:
+        return hw_managed_hear(&f->managed, &f->arena, rec, size) ? 1 : -1;
+    case HW_REC_ALLOC_COPY:
+        return on_copy(f, rec, size, pos, now_ns);
+    case HW_REC_HEAP:
+        return on_heap(f, rec, size) ? 1 : -1;
+    case HW_REC_MAPS:
+        return on_maps(f, rec, size, now_ns) ? 1 : -1;
+    case HW_REC_MINFO:
+        return on_minfo(f, rec, size) ? 1 : -1;
+    case HW_REC_FAILED:
+        return on_failed(f, size) ? 1 : -1;
+    case HW_REC_SLICES:
+        return hw_feed_slices(f, rec, size) ? 1 : -1;
+    case HW_REC_PAD:
+        f->ring.holes++;
+        f->ring.hole_bytes += size;
+        return 1;
+    default: /* a number from outside */
+        return -1;
+    }
+}
+
+static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
+{
+    uint64_t write_pos;
+    if (hw_ring_write_pos(&f->ring, &write_pos) < 0)
+        return HW_FEED_BROKEN;
+    if (write_pos == f->ring.read_pos) {
+        f->hole_since_ns = 0;
+        return HW_FEED_EMPTY;
+    }
+    if (f->hole_pos != f->ring.read_pos || f->hole_since_ns == 0) {
+        f->hole_pos = f->ring.read_pos;
+        f->hole_since_ns = now_ns;
+    }
+    return HW_FEED_HOLE;
+}
+
+/* ---- many small records at once ---- */
+
+/*
+ * Booking one record is a chain of cache misses: the sample's place, the stack's number, the cell.
+ * A batch takes each of these steps for all its records before the next one, so that the misses of
+ * 48 records are waited for together. Order is kept where it counts: in the last step.
+ */
+static struct hw_feed_known *known_at(const struct hw_feed *f, uint64_t stack_id)
+{
+    return &f->known[(stack_id ^ stack_id >> 32) % KNOWN];
+}
+
+static uint32_t heap_of(const struct hw_ring_small *r)
+{
+    return (uint32_t)(r->size_heap >> 48);
+}
+
+/* What is known of a record before it is booked. */
+union prospect {
+    uint64_t cell;        /* of an allocation; NO_CELL = not looked for yet */
+    const uint64_t *word; /* of a free: where its sample is; NULL = not there */
+};
+
+static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                        union prospect *p)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].size_heap == 0) {
+            p[i].word = hw_live_prefetch(&f->books.live, r[i].id);
+            continue;
+        }
+        const struct hw_feed_known *k = known_at(f, r[i].id);
+        p[i].cell = NO_CELL;
+        if (hw_likely(k->stack_id == r[i].id && heap_of(&r[i]) == HW_HEAP_ID_LIBC)) {
+            p[i].cell = k->cell;
+            hw_books_fetch_cell(&f->books, HW_HEAP_ID_LIBC, (uint32_t)k->cell);
+        } else {
+            hw_map64_prefetch(&f->ids, r[i].id);
+        }
+    }
+}
+
+static uint64_t fetch_new(struct hw_feed *f, const struct hw_ring_small *r)
+{
+    uint64_t stack, cell = find_cell(f, heap_of(r), r->id);
+    if (cell == NO_CELL)
+        return cell;
+    hw_books_fetch_cell(&f->books, heap_of(r), (uint32_t)cell);
+    bool is_its_own = hw_map64_get(&f->ids, r->id, &stack); /* else frames may still come */
+    if (heap_of(r) == HW_HEAP_ID_LIBC && r->id != 0 && is_its_own)
+        *known_at(f, r->id) = (struct hw_feed_known){r->id, cell};
+    return cell;
+}
+
+/* Finds the other cells. A free's word may change until it is booked; most do not. */
+static void fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+                        union prospect *p)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].size_heap != 0) {
+            if (hw_unlikely(p[i].cell == NO_CELL))
+                p[i].cell = fetch_new(f, &r[i]);
+        } else if (p[i].word && *p[i].word != 0) {
+            hw_books_fetch_cell(&f->books, (uint8_t)*p[i].word, hw_live_word_cell(*p[i].word));
+        }
+    }
+}
+
+/* Books allocations and frees at the cursor; gives their number. */
+static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
+{
+    struct hw_ring_small r[BATCH];
+    union prospect p[BATCH];
+    uint64_t end;
+    if (hw_unlikely(!f->known) && !(f->known = calloc(KNOWN, sizeof *f->known)))
+        return 0; /* one by one, then */
+    size_t n = hw_ring_gather(&f->ring, until, r, max < BATCH ? max : BATCH, &end);
+    fetch_first(f, r, n, p);
+    fetch_cells(f, r, n, p);
+    for (size_t i = 0; i < n; i++)
+        if (r[i].size_heap == 0)
+            book_free(f, r[i].id, r[i].time_ns);
+        else
+            book_exact(f, &r[i], p[i].cell);
+    f->n_records += n;
+    if (n)
+        hw_ring_next(&f->ring, (uint32_t)(end - f->ring.read_pos));
+    return n;
+}
+
+static uint64_t sum_live(const struct hw_books *b)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < HW_MAX_HEAPS; i++)
+        n += b->books[i] ? b->books[i]->live : 0;
+    return n;
+}
+
+static void weigh(struct hw_feed *f)
+{
+    uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
+                 hw_map64_bytes(&f->addresses) + hw_managed_names_bytes(&f->managed) +
+                 hw_idle_live_bytes(&f->idle) + f->stacks.cap * sizeof *f->stacks.v +
+                 f->events.cap * sizeof *f->events.v + f->slices.cap * sizeof *f->slices.v;
+    atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
+    atomic_store_explicit(&f->live, sum_live(&f->books), memory_order_relaxed);
+    f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
+}
+
+enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
+{
+    enum hw_feed_status status = HW_FEED_MORE;
+    uint64_t before = f->n_records;
+    if (f->broken)
+        return HW_FEED_BROKEN;
+    if (f->full)
+        return HW_FEED_FULL;
+    for (size_t n = 0, unreleased = 0; n < max; n++) {
+        size_t small = drain_small(f, until, max - n);
+        n += small;
+        unreleased += small + 1;
+        if (unreleased > RELEASE_RECORDS) {
+            hw_ring_release(&f->ring);
+            unreleased = 0;
+        }
+        if (small == BATCH || n == max)
+            continue;
+        const uint8_t *rec;
+        uint32_t size;
+        uint64_t pos;
+        if (f->ring.read_pos >= until) {
+            status = HW_FEED_REACHED;
+            break;
+        }
+        int rc = hw_ring_peek(&f->ring, &rec, &size, &pos);
+        if (rc == 0 && f->dead) {
+            rc = hw_ring_skip_hole(&f->ring);
+            if (rc == 0) {
+                status = HW_FEED_EMPTY;
+                break;
+            }
+            if (rc > 0)
+                continue;
+        }
+        if (rc == 0) {
+            status = nothing_there(f, now_ns);
+            break;
+        }
+        rc = rc < 0 ? -1 : on_record(f, rec, size, pos, now_ns);
+        if (rc < 0) {
+            status = HW_FEED_BROKEN;
+            break;
+        }
+        if (rc == 0) {
+            status = HW_FEED_STALLED;
+            break;
+        }
+        f->n_records++;
+        n += size / RECORD_BYTES; /* a stack to be walked costs what a thousand frees do */
+        hw_ring_next(&f->ring, size);
+        if (hw_unlikely(f->stops_at_failure && f->n_failed)) {
+            f->stops_at_failure = false;
+            status = HW_FEED_FAILED;
+            break;
+        }
+    }
+    hw_ring_release(&f->ring);
+    if (status == HW_FEED_BROKEN)
+        f->broken = true;
+    if (f->n_records != before)
+        weigh(f);
+    return status;
+}
+
+/* ---- snapshots ---- */
+
+void hw_snapshot_free(struct hw_snapshot *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->books.n; i++) {
+        hw_vec_done(&s->books.v[i].cells);
+        hw_vec_done(&s->books.v[i].peak_cells);
+    }
+    hw_vec_done(&s->books);
+    hw_vec_done(&s->idle);
+    free(s);
+}
+
+static int snap_peak(const struct hw_book *k, uint32_t flags, struct hw_snap_book *out)
+{
+    bool all = (flags & HW_SNAP_MAX) != 0;
+    size_t n = all ? k->cells.n : k->changed.n;
+    if (hw_vec_reserve(&out->peak_cells, n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t cell = all ? (uint32_t)i : k->changed.v[i];
+        struct hw_snap_cell c = {k->cells.v[cell].stack, hw_book_at_peak(k, cell)};
+        out->peak_cells.v[out->peak_cells.n++] = c;
+    }
+    out->has_peak = true;
+    return HW_OK;
+}
+
+static int snap_all(const struct hw_book *k, struct hw_snap_book *out)
+{
+    if (hw_vec_reserve(&out->cells, k->cells.n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < k->cells.n; i++)
+        out->cells.v[out->cells.n++] =
+            (struct hw_snap_cell){k->cells.v[i].stack, k->cells.v[i].now};
+    return HW_OK;
+}
+
+static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out)
+{
+    *out = (struct hw_snap_book){.heap_id = k->heap_id,
+                                 .interval_bytes = k->interval_bytes,
+                                 .orig_interval_bytes = k->orig_interval_bytes,
+                                 .n_samples = k->n_samples,
+                                 .peak_ns = k->peak_ns};
+    memcpy(out->name, k->name, sizeof out->name);
+    if (flags & HW_SNAP_LIVE)
+        return snap_all(k, out);
+    if (hw_vec_reserve(&out->cells, k->changed.n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < k->changed.n; i++) {
+        const struct hw_cell *c = &k->cells.v[k->changed.v[i]];
+        out->cells.v[out->cells.n++] = (struct hw_snap_cell){c->stack, c->now};
+    }
+    bool peak = (flags & HW_SNAP_MAX) != 0 ||
+                ((flags & HW_SNAP_PEAK) != 0 && k->peak_is_new && k->live < k->peak_live);
+    return peak ? snap_peak(k, flags, out) : HW_OK;
+}
+
+static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
+{
+    struct hw_ring_shm *shm = f->ring.shm;
+    s->client_error = atomic_load_explicit(&shm->client_error, memory_order_relaxed);
+#define X(name, text) s->name = atomic_load_explicit(&shm->counters.name, memory_order_relaxed);
+    HW_RING_COUNTERS(X)
+#undef X
+    s->lost_slices += f->n_lost_slices;
+    s->ts_ns = hw_now_monotonic_coarse_ns();
+    s->until = f->ring.read_pos;
+    s->broken = f->broken;
+    s->n_records = f->n_records;
+    s->n_samples = f->n_samples;
+    s->n_unwind_errors = f->n_unwind_errors;
+    s->n_collisions = f->n_collisions;
+    s->n_lost_stacks = f->n_lost_stacks + f->n_nomem;
+    s->n_holes = f->ring.holes;
+    s->hole_bytes = f->ring.hole_bytes;
+    s->n_unknown_free = f->books.n_unknown_free;
+    s->n_copies = f->n_copies;
+    s->unwind_us = f->unwind_us;
+    memcpy(s->unwind_hist, f->unwind_hist, sizeof s->unwind_hist);
+}
+
+/* Live samples with their stacks' numbers. */
+static int snap_idle(const struct hw_feed *f, struct hw_snapshot *s)
+{
+    const struct hw_book *k = f->books.books[HW_HEAP_ID_LIBC];
+    const struct hw_idle_live *l = &f->idle;
+    if (!k || hw_vec_reserve(&s->idle, l->samples.n) < 0)
+        return k ? HW_ENOMEM : HW_OK;
+    for (size_t i = 0; i < l->samples.n; i++) {
+        struct hw_idle_sample x = l->samples.v[i];
+        if (x.alloc_size == 0 || x.where >= k->cells.n)
+            continue;
+        x.where = k->cells.v[x.where].stack;
+        s->idle.v[s->idle.n++] = x;
+    }
+    return HW_OK;
+}
+
+int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out)
+{
+    struct hw_snapshot *s = calloc(1, sizeof *s);
+    if (!s)
+        return HW_ENOMEM;
+    snap_counters(f, s);
+    if (f->keeps_addresses && snap_idle(f, s) < 0) {
+        hw_snapshot_free(s);
+        return HW_ENOMEM;
+    }
+    for (uint32_t i = 1; i < HW_MAX_HEAPS; i++) {
+        struct hw_book *k = f->books.books[i];
+        if (!k)
+            continue;
+        struct hw_snap_book b = {0};
+        if (snap_book(k, flags, &b) < 0 || hw_vec_push(&s->books, b) < 0) {
+            hw_vec_done(&b.cells);
+            hw_vec_done(&b.peak_cells);
+            hw_snapshot_free(s);
+            return HW_ENOMEM; /* nothing was cleared: the next snapshot has it all */
+        }
+    }
+    for (uint32_t i = 1; i < HW_MAX_HEAPS; i++)
+        if (f->books.books[i] && !(flags & HW_SNAP_LIVE))
+            hw_book_clear_changes(f->books.books[i]);
+    *out = s;
+    return HW_OK;
+}

@@ -1,0 +1,202 @@
+/*
+ * ring_consumer.h - one target's stream: ring in, books and stacks out
+ *
+ * Why:     what must keep up with the target is separated from what may wait for disks, /proc and
+ *          other processes. A feed knows numbers only: positions, sizes, addresses, stack numbers.
+ * Shapes:  stacks are numbered densely from 0 in order of their first sight and never change; their
+ *          frames stay where they are until the feed is freed, so the recorder's main thread may
+ *          read a stack it was told of while the feed goes on.
+ * Owns:    ring, books, stacks. Borrows the tables' mapping.
+ * Errors:  a damaged ring or record ends the feed (HW_FEED_BROKEN), never the recorder.
+ * Threads: one owner at a time: a drain thread (drain.h), or who has been told that it let go.
+ */
+#ifndef HW_DAEMON_BOOKS_RING_CONSUMER_H
+#define HW_DAEMON_BOOKS_RING_CONSUMER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/arena.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "daemon/books/books.h"
+#include "daemon/books/idle.h"
+#include "daemon/books/managed.h"
+#include "daemon/pace.h"
+#include "trace/stream_writer.h"
+#include "wire/ring.h"
+
+#define HW_UNWIND_BUCKETS_FEED 20
+
+struct hw_stack {
+    uint32_t index;
+    uint32_t n_frames;
+    uint16_t stop;       /* enum hw_walk_stop; HW_FEED_STOP_LOST */
+    uint16_t generation; /* low bits of the snapshot's that it was walked with */
+    bool mixed;          /* some entries are ids of managed frames */
+    uint64_t time_ns;    /* CLOCK_MONOTONIC: by then its code was there */
+    /* Leaf first; behind them the words with the bits of exact ones; mixed: those of managed ones.
+     */
+    uint64_t pcs[];
+};
+#define HW_FEED_STOP_LOST 1000u /* frames of this id never arrived */
+
+static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
+{
+    return s->pcs[s->n_frames + i / 64] >> (i % 64) & 1;
+}
+
+static inline bool hw_stack_is_managed(const struct hw_stack *s, uint32_t i)
+{
+    return s->mixed && s->pcs[s->n_frames + (s->n_frames + 63) / 64 + i / 64] >> (i % 64) & 1;
+}
+
+struct hw_walk_cache;
+struct hw_walk_out;
+struct hw_feed_known;
+struct hw_slice_seen;
+
+/* A scope that begins or ends, see struct hw_slice_entry. */
+struct hw_fed_slice {
+    uint64_t id; /* 0 = an end */
+    uint64_t time_ns;
+    uint32_t tid, depth;
+};
+
+struct hw_feed {
+    void *owner; /* for who reads the messages; never looked into here */
+    struct hw_ring_reader ring;
+    struct hw_books books;
+    struct hw_map64 ids;         /* stack id → number, FEED_INCOMPLETE */
+    struct hw_feed_known *known; /* owned; cells of stacks seen lately in libc.malloc */
+    HW_VEC(const struct hw_stack *) stacks;
+    size_t n_told; /* stacks below were reported */
+    struct hw_managed_names managed;
+    struct hw_arena arena;
+    _Atomic uint64_t *heartbeat; /* in the control page; borrowed; NULL = none */
+    uint64_t heartbeat_ns;
+    const void *tables; /* struct hw_tables_dir; borrowed; NULL = none */
+    uint32_t arch;
+    bool stream; /* stream_allocations: events are told, no stacks wanted */
+    HW_VEC(struct hw_stream_event) events;   /* not told yet */
+    uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
+    HW_VEC(struct hw_fed_slice) slices;      /* not told yet */
+    struct hw_slice_seen *slots;             /* owned; HW_SLICE_SLOTS; NULL = none seen yet */
+    _Atomic size_t n_slices_told;            /* and not written yet */
+    uint64_t n_lost_slices;                  /* for want of memory or time */
+    struct hw_map64 addresses;               /* of live samples, for their frees */
+    bool keeps_addresses;                    /* --idle-allocations */
+    struct hw_idle_live idle;
+    struct hw_walk_cache *cache; /* owned; made at the first copied stack */
+    struct hw_walk_out *walk;    /* owned */
+    uint16_t walk_generation;    /* of its snapshot */
+
+    /* A copied stack that waits for a table. */
+    uint64_t stall_since_ns;  /* 0 = no stall */
+    uint64_t stalls_again_ns; /* one waited in vain: no other waits before */
+    uint64_t maps_asked_ns;
+    uint64_t maps_pc; /* why */
+    bool maps_wanted; /* to be told to the main thread */
+    bool maps_answered;
+    uint32_t maps_ask;       /* number of the question */
+    uint64_t quick_until_ns; /* threads of the target may be waiting for new modules till then */
+
+    struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
+    bool minfo_new;
+
+    bool stops_at_failure;  /* at the next one, which clears it */
+    uint32_t failure_flags; /* of the snapshot there */
+    uint64_t n_failed;      /* failed allocations that the target told of */
+
+    uint64_t hole_pos, hole_since_ns;
+    struct hw_ring_hole hole; /* of which the main thread was asked last */
+    uint64_t hole_ask_ns;     /* and when it is asked again */
+    bool dead;                /* the process is gone: holes are skipped */
+    _Atomic bool gone;        /* set by the main thread: nothing writes any more */
+    bool broken;
+    uint64_t max_bytes;        /* of memory; 0 = no limit */
+    _Atomic uint64_t bytes;    /* as of the last drain that booked something */
+    _Atomic uint64_t live;     /* likewise: estimated live bytes of all heaps */
+    _Atomic uint64_t spent_ns; /* CPU time for its records: what falls with fewer samples */
+    bool full;                 /* more than that: nothing more is read */
+
+    struct { /* drain.c's own */
+        struct hw_pace pace;
+        bool snap, final, told_broken, told_stuck, told_full, at_failure;
+        uint32_t snap_flags;
+        uint64_t snap_until, snap_deadline_ns, names_deadline_ns;
+    } d;
+
+    uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_copies, n_nomem;
+    uint64_t unwind_us;
+    uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
+};
+
+enum hw_feed_status {
+    HW_FEED_EMPTY,   /* nothing finished there */
+    HW_FEED_REACHED, /* everything below `until` is booked */
+    HW_FEED_MORE,    /* the limit of records was used up */
+    HW_FEED_STALLED, /* a copied stack waits for a table */
+    HW_FEED_HOLE,    /* a reserved record is not committed; the process lives */
+    HW_FEED_FULL,    /* max_bytes: this and all later ones */
+    HW_FEED_FAILED,  /* an allocation failed just here (stops_at_failure) */
+    HW_FEED_BROKEN
+};
+
+/* Takes over the ring. follow_peak: see books.h. */
+void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak);
+void hw_feed_done(struct hw_feed *f);
+
+/* Books records below the position until (UINT64_MAX = all), at most max of them. */
+enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns);
+
+/* ---- slice_feed.c ---- */
+
+/* Of a record HW_REC_SLICES; false: it is damaged. */
+bool hw_feed_slices(struct hw_feed *f, const uint8_t *rec, uint32_t size);
+/* What threads have gathered and not sent. final: nothing comes by the ring any more. */
+void hw_feed_slice_rests(struct hw_feed *f, bool final);
+
+/* ---- what a dump needs, self-contained ---- */
+
+struct hw_snap_cell {
+    uint32_t stack;
+    struct hw_totals t;
+};
+
+struct hw_snap_book {
+    uint32_t heap_id;
+    char name[HW_HEAP_NAME_MAX];
+    uint64_t interval_bytes, orig_interval_bytes, n_samples;
+    uint64_t peak_ns;
+    bool has_peak;                          /* a new maximum that is not the present state */
+    HW_VEC(struct hw_snap_cell) cells;      /* changed since the last snapshot */
+    HW_VEC(struct hw_snap_cell) peak_cells; /* totals at the maximum */
+};
+
+struct hw_snapshot {
+    uint64_t ts_ns; /* CLOCK_MONOTONIC_COARSE when the drain was complete */
+    uint64_t until; /* ring position it covers */
+    uint32_t client_error;
+    bool broken;
+#define X(name, text) uint64_t name;
+    HW_RING_COUNTERS(X)
+#undef X
+    uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_holes,
+        hole_bytes, n_unknown_free, n_copies, unwind_us;
+    uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
+    HW_VEC(struct hw_snap_book) books;
+    HW_VEC(struct hw_idle_sample) idle; /* live ones of libc.malloc; keeps_addresses */
+};
+
+enum hw_snap_flags {
+    HW_SNAP_PEAK = 1, /* new maxima too, of cells changed since the last snapshot */
+    HW_SNAP_MAX = 2,  /* all cells at their maximum (dump_at_max) */
+    HW_SNAP_LIVE = 4  /* all cells; only a look: the next snapshot has every change, too */
+};
+
+int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out);
+void hw_snapshot_free(struct hw_snapshot *s);
+
+#endif

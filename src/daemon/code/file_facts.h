@@ -1,0 +1,23 @@
+/*
+ * file_facts.h - what files said of themselves, for the next program that executes them
+ *
+ * Why:     programs that start all the time execute the same few files: build id, load bias and
+ *          cache key of each are a dozen calls for every start.
+ * Shapes:  known by device, inode, size and both times of change; of an open descriptor: whether
+ *          the file may be opened is decided before, each time.
+ * Threads: any; a file is read without the lock, which may take for ever (blocking_reader.h).
+ */
+#ifndef HW_DAEMON_CODE_FILE_FACTS_H
+#define HW_DAEMON_CODE_FILE_FACTS_H
+
+#include "daemon/code/modules.h"
+
+struct hw_facts;
+
+int hw_facts_new(struct hw_facts **out);
+void hw_facts_free(struct hw_facts *f);
+
+/* As hw_module_facts_read. */
+int hw_facts_read(struct hw_facts *f, int fd, struct hw_module_facts *out);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * holder.h - another recorder: whether it is there, and which command it belongs to
+ *
+ * Why:     a process, or a socket's name, can be one recorder's only. Who comes second has to say
+ *          who the first is, in words that its user can do something with.
+ * Shapes:  a recorder is named by its socket, its process by the socket's peer. An embedded one is
+ *          a child of its command, and that is what is told. Of another user's process nothing but
+ *          the number is told, unless root asks.
+ */
+#ifndef HW_DAEMON_CODE_HOLDER_H
+#define HW_DAEMON_CODE_HOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_asker;
+struct hw_looker;
+
+/* Does anybody listen at this name? Of our own choice: hw_look_listens is for what others name.
+ * pid: its process; 0 = not known, or in another namespace. */
+bool hw_holder_listens(const char *socket, int32_t *pid);
+/* Is it an embedded recorder whose command lives? */
+bool hw_holder_has_command(int32_t pid);
+/* "process 12, 'heap_profile -p 7'"; "" where nothing is known. */
+void hw_holder_describe(struct hw_looker *l, const struct hw_asker *who, int32_t pid, char *out,
+                        size_t max);
+
+#endif

@@ -1,0 +1,339 @@
+/*
+ * dump.c - from "dump now" to what can be written
+ *
+ *   request ──order──> drain thread: drain, snapshot ──answer──> resolve stacks ──> names from the
+ *   workers ──> written in turns (dump_turns.c). The target runs on meanwhile, and its ring is
+ *   emptied as always: what is written was fixed by the snapshot.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/files/fd.h"
+#include "base/log.h"
+#include "daemon/core.h"
+#include "daemon/dump/dump_job.h"
+#include "trace/profile_writer.h"
+#include "trace/writer.h"
+
+#include "base/banned.h"
+
+#define NAMES_WAIT_NS   UINT64_C(20000000000)
+#define MANAGED_WAIT_NS UINT64_C(500000000) /* names that the target makes */
+
+/* ---- asking ---- */
+
+uint32_t hw_dump_flags(const struct hw_target *t)
+{
+    if (t->session->sources.v[t->source].config->dump_at_max)
+        return HW_SNAP_MAX;
+    return t->session->start.flags & HW_START_KEEP_PEAK ? HW_SNAP_PEAK : 0;
+}
+
+static const char live_trigger[] = HW_TRIGGER_LIVE; /* told by its address */
+
+static void start(struct hw_target *t, const char *trigger, bool final)
+{
+    struct hw_dump_job *d = &t->dump;
+    bool dead = !hw_pid_alive(&t->pid) || t->end == HW_END_EXECED;
+    uint32_t flags = trigger == live_trigger ? HW_SNAP_LIVE : hw_dump_flags(t);
+    if (hw_drain_snap(t->rec->drain, t->feed, t->key, flags, final, dead) < 0) {
+        d->next = true; /* no memory now: tried again by the tick */
+        d->next_final |= final;
+        d->next_trigger = trigger;
+        return;
+    }
+    d->active = true;
+    d->number = ++d->newest;
+    d->n_questions = t->questions.n;
+    d->settled = false;
+    d->final = final;
+    d->trigger = trigger;
+    d->since_ns = hw_now_monotonic_ns();
+    if (trigger != live_trigger && !dead)
+        hw_proc_poll_dump(t->session, t); /* what the kernel counts at the same moment */
+    if (final)
+        hw_proc_poll_last(t->session, t);
+}
+
+void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (!t->with_thread)
+        return; /* the last snapshot was taken: what follows is only writing */
+    if (d->active && d->final)
+        return;
+    if (!d->active) {
+        start(t, trigger, final);
+        return;
+    }
+    /* The final one wins; several others become one, and a checkpoint among them is not shown. */
+    if (!d->next || final || hw_trigger_is_checkpoint(d->next_trigger)) {
+        d->next = true;
+        d->next_trigger = trigger;
+        d->next_final |= final;
+    }
+}
+
+uint64_t hw_dump_number_of_request(const struct hw_target *t)
+{
+    return t->dump.newest + t->dump.next;
+}
+
+void hw_dump_live(struct hw_target *t)
+{
+    if (t->with_thread && !t->dump.active && !t->dump.next)
+        start(t, live_trigger, /* final = */ false);
+}
+
+bool hw_dump_is_look(const struct hw_target *t)
+{
+    return t->dump.trigger == live_trigger && !t->dump.final;
+}
+
+/* ---- images of one process, and processes of one number: written in their order, with times in
+ * that order ---- */
+
+static bool is_before(const struct hw_target *a, const struct hw_target *t)
+{
+    return a->session == t->session && a->pid.pid == t->pid.pid && a->key < t->key;
+}
+
+static bool is_same_process(const struct hw_target *a, const struct hw_target *t)
+{
+    return a->pid.start_ticks == t->pid.start_ticks;
+}
+
+static bool is_image_before(const struct hw_target *a, const struct hw_target *t)
+{
+    return is_before(a, t) && is_same_process(a, t);
+}
+
+const struct hw_target *hw_dump_number_before(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        const struct hw_target *a = t->rec->targets.v[i];
+        bool lasts = a->phase == HW_PHASE_RUNNING || a->phase == HW_PHASE_FINISHING;
+        if (is_before(a, t) && !is_same_process(a, t) && lasts)
+            return a;
+    }
+    return NULL;
+}
+
+/* The image before this one whose last dump is still to be written, or another process that had its
+ * number before; NULL = none. */
+static const struct hw_target *image_before(const struct hw_target *t)
+{
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        const struct hw_target *a = t->rec->targets.v[i];
+        if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING && !a->launcher)
+            return a;
+    }
+    return hw_dump_number_before(t);
+}
+
+/* The next image begins behind the last dump of this one, also where both are within one tick of
+ * the coarse clock. */
+void hw_dump_begin_next_image(const struct hw_target *t)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < t->heaps.n; i++)
+        last = t->heaps.v[i].last_ts_ns > last ? t->heaps.v[i].last_ts_ns : last;
+    if (last > t->session->last_exec_ns)
+        t->session->last_exec_ns = last;
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        struct hw_target *b = t->rec->targets.v[i];
+        if (is_image_before(t, b) && b->since_coarse_ns < last)
+            b->since_coarse_ns = last;
+    }
+}
+
+/* ---- going on ---- */
+
+static void no_memory(struct hw_target *t)
+{
+    hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
+}
+
+/* The job that had stepped back goes on: it waits for its answer, or is written by the tick. */
+static bool come_forward(struct hw_target *t)
+{
+    struct hw_dump_job *d = &t->dump;
+    const struct hw_dump_back b = d->back;
+    if (!b.active)
+        return false;
+    d->back = (struct hw_dump_back){0};
+    d->active = true;
+    d->number = b.number;
+    d->final = b.final;
+    d->trigger = b.trigger;
+    d->n_questions = b.n_questions;
+    d->snap = b.snap;
+    d->settled = false;
+    d->since_ns = hw_now_monotonic_ns();
+    if (b.answered && !b.snap) {
+        no_memory(t);
+        return false;
+    }
+    return true;
+}
+
+static void begin_failure(struct hw_target *t, struct hw_snapshot *s)
+{
+    struct hw_dump_job *d = &t->dump;
+    d->has_failure = false;
+    d->failure = NULL;
+    d->active = true;
+    d->number = 0;
+    d->final = false;
+    d->trigger = HW_TRIGGER_FAILURE;
+    d->n_questions = 0;
+    d->snap = s;
+    d->settled = false;
+    d->since_ns = hw_now_monotonic_ns();
+}
+
+void hw_dump_finish(struct hw_target *t)
+{
+    struct hw_dump_job *d = &t->dump;
+    do {
+        bool final = d->final;
+        d->written = d->number ? d->number : d->written;
+        hw_snapshot_free(d->snap);
+        d->snap = NULL;
+        d->active = d->final = false;
+        if (final) {
+            hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
+            t->phase = HW_PHASE_DONE;
+            hw_proc_poll_untold(t);
+            return;
+        }
+        if (d->has_failure) {
+            begin_failure(t, d->failure);
+            return; /* the tick writes it */
+        }
+        if (come_forward(t))
+            return;
+    } while (d->active); /* one that cannot be written is finished, too */
+    if (!d->next)
+        return;
+    const char *trigger = d->next_trigger;
+    bool next_final = d->next_final;
+    d->next = d->next_final = false;
+    start(t, trigger, next_final);
+}
+
+/* True: every stack of the snapshot has its frames and names, or will never have them. */
+static bool settle(struct hw_target *t, bool late, uint64_t now)
+{
+    struct hw_dump_job *d = &t->dump;
+    /* Behind the last answer of the feed no name can come. */
+    bool no_more =
+        late || !t->with_thread || t->session->hurried || now - d->since_ns > MANAGED_WAIT_NS;
+    if (late)
+        hw_target_drop_stacks(t);
+    else if (hw_target_has_stacks(t) || !hw_target_settle_names(t, no_more))
+        return false;
+    if (!hw_target_name_generated(t) && !late)
+        return false;
+    if (!hw_frames_name(&t->frames, t->rec->modules) && !late)
+        return false;
+    if (late)
+        hw_frames_give_up_names(&t->frames);
+    return true;
+}
+
+/* Stacks that come behind its own are none of its business: once settled is settled. */
+bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
+{
+    struct hw_dump_job *d = &t->dump;
+    bool late = now - d->since_ns > NAMES_WAIT_NS ||
+                (t->session->stopping && now > t->session->stop_deadline_ns);
+    if (!d->settled)
+        d->settled = settle(t, late, now);
+    if (!d->settled || hw_dump_is_look(t))
+        return d->settled;
+    if (t->session->writing)
+        return false;
+    const struct hw_target *before = image_before(t);
+    return !before || (late && !before->dump.snap); /* its names may take longer */
+}
+
+/* Unasked, and older than any answer that is still to come. */
+static void at_failure(struct hw_target *t, struct hw_snapshot *s)
+{
+    struct hw_dump_job *d = &t->dump;
+    hw_trigger_failure(t); /* a last dump that it orders is a job that steps back, too */
+    if (!s) {
+        no_memory(t);
+        return;
+    }
+    if (d->active && d->snap) {
+        d->has_failure = true;
+        d->failure = s;
+        return;
+    }
+    if (d->active)
+        d->back = (struct hw_dump_back){.active = true,
+                                        .number = d->number,
+                                        .final = d->final,
+                                        .trigger = d->trigger,
+                                        .n_questions = d->n_questions};
+    begin_failure(t, s);
+}
+
+void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (flags & HW_DRAINED_AT_FAILURE) {
+        at_failure(t, s);
+        return;
+    }
+    if (flags & HW_DRAINED_FINAL)
+        t->with_thread = false;
+    if (d->back.active && !d->back.answered) {
+        d->back.answered = true;
+        d->back.snap = s;
+        d->back.final |= (flags & HW_DRAINED_FINAL) != 0;
+        return;
+    }
+    d->final |= (flags & HW_DRAINED_FINAL) != 0;
+    if (!d->active || d->snap) { /* nobody waits for it */
+        hw_snapshot_free(s);
+        return;
+    }
+    d->snap = s;
+    if (!s) {
+        if (hw_dump_is_look(t))
+            hw_live_view_no_memory(t);
+        else
+            no_memory(t);
+        hw_dump_finish(t);
+    }
+}
+
+void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n)
+{
+    struct hw_session *s = t->session;
+    struct hw_source *src = &s->sources.v[t->source];
+    struct hw_error err = {0};
+    if (!s->closed && s->status == HW_OK) {
+        if (!src->stream_sequence)
+            src->stream_sequence = hw_trace_writer_sequence(s->writer);
+        int rc =
+            hw_trace_stream(s->writer, src->stream_sequence, hw_now_boottime_ns(), events, n, &err);
+        if (rc < 0)
+            hw_session_write_failed(s, rc, &err);
+    }
+    free(events);
+}
+
+void hw_dump_tick(struct hw_target *t)
+{
+    struct hw_dump_job *d = &t->dump;
+    if (!d->active && d->next && t->with_thread) {
+        d->next = false;
+        start(t, d->next_trigger, d->next_final);
+    }
+}

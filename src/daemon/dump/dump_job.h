@@ -1,0 +1,41 @@
+/*
+ * dump_job.h - what the parts of a dump's job say to each other
+ *
+ *     dump.c ──ready──> dump_turns.c ──rows──> dump_write.c
+ *       ^                 │  └──live samples──> dump_samples.c
+ *       └────finished─────┘
+ *
+ * Threads: the main thread.
+ */
+#ifndef HW_DAEMON_DUMP_DUMP_JOB_H
+#define HW_DAEMON_DUMP_DUMP_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_snapshot;
+struct hw_target;
+
+/* ---- dump.c ---- */
+
+/* Is what is under way a look (hw_dump_live)? */
+bool hw_dump_is_look(const struct hw_target *t);
+/* Its snapshot is there. True: so are its stacks' frames and names, and it is its turn. */
+bool hw_dump_is_ready(struct hw_target *t, uint64_t now);
+/* Another process that had the same number and is still to be written: readers know a process by
+ * its number and by what the trace said last of that. NULL = none. */
+const struct hw_target *hw_dump_number_before(const struct hw_target *t);
+/* The next image begins behind the last dump of this one. */
+void hw_dump_begin_next_image(const struct hw_target *t);
+/* It was written, or cannot be; begins the job that waits, if there is one. */
+void hw_dump_finish(struct hw_target *t);
+
+/* ---- dump_samples.c ---- */
+
+/* Which of its samples were not used since the last dump; t->idle says whether that is known. */
+void hw_dump_find_idle(struct hw_target *t, const struct hw_snapshot *s);
+int hw_dump_answer_questions(struct hw_target *t, const struct hw_snapshot *s,
+                             struct hw_error *err);
+
+#endif

@@ -1,0 +1,135 @@
+/* exec_candidate.c - what is known of a program that runs, and of one that is about to. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "daemon/execwatch/exec_rules.h"
+#include "proc/file.h"
+#include "proc/number.h"
+
+#include "base/banned.h"
+
+enum { MAX_CGROUP = 65536, MAX_ENVIRON = 2 << 20 };
+
+void hw_starts_person_done(struct hw_starts_person *p)
+{
+    free(p->cmdline);
+    free(p->groups);
+}
+
+int hw_starts_person_groups(struct hw_starts_person *p)
+{
+    size_t n;
+    if (p->groups)
+        return HW_OK;
+    int rc = hw_file_read(p->dir, "cgroup", MAX_CGROUP, &p->groups, &n, NULL);
+    if (rc == HW_OK)
+        hw_memlog_cgroup(p->groups, p->cgroup, sizeof p->cgroup);
+    return rc;
+}
+
+/* What only some rules ask for. */
+static void read_group(const struct hw_starts_rules *r, struct hw_starts_person *p)
+{
+    if (hw_starts_rules_need(r, HW_MEMLOG_CGROUP))
+        (void)hw_starts_person_groups(p); /* then it is in none */
+}
+
+static void read_start(const struct hw_starts_rules *r, struct hw_starts_person *p)
+{
+    const struct hw_pid pid = {p->status.tgid, -1, p->dir, p->start_ticks};
+    if (hw_starts_rules_need_chance(r))
+        p->start_ticks = hw_pid_start(&pid); /* of one that has ended the dice fall otherwise */
+}
+
+static void person_learn(const struct hw_starts_rules *r, struct hw_starts_person *p)
+{
+    hw_autofree char *environment = NULL;
+    size_t n = 0;
+    read_start(r, p);
+    read_group(r, p);
+    if (!hw_starts_rules_need(r, HW_MEMLOG_ROLE))
+        return;
+    if (hw_file_read(p->dir, "environ", MAX_ENVIRON, &environment, &n, NULL) < 0)
+        n = 0;
+    hw_memlog_role(hw_bytes_of(environment, n), hw_bytes_of(p->cmdline, p->n),
+                   getsid(p->status.tgid) == p->status.tgid, p->role);
+}
+
+bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
+                           const struct hw_pid *pid, struct hw_starts_person *p)
+{
+    *p = (struct hw_starts_person){.dir = pid->dir, .start_ticks = pid->start_ticks};
+    if (hw_starts_is_skipped(shared, pid->pid))
+        return false;
+    shared->finder_at = pid->pid;
+    bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
+                hw_proc_status(p->dir, &p->status) == HW_OK;
+    if (good) {
+        hw_proc_exe_name(p->dir, p->exe, sizeof p->exe);
+        person_learn(r, p);
+    }
+    shared->finder_at = 0;
+    if (!good)
+        hw_starts_person_done(p);
+    return good;
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The interpreter of a script is opened by the same call. */
+static bool is_known_script(struct hw_starts_scripts *all, int32_t tid, uint64_t key,
+                            bool is_script)
+{
+    struct hw_starts_script *s = &all->v[(uint32_t)tid % HW_STARTS_SCRIPTS];
+    if (is_script)
+        *s = (struct hw_starts_script){tid, key};
+    return !is_script && s->tid == tid && s->key == key;
+}
+
+static void learn_of_start(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
+                           const struct hw_starts_question *q, const struct hw_starts_exec *e,
+                           struct hw_starts_person *p)
+{
+    read_start(r, p);
+    read_group(r, p);
+    if (hw_starts_rules_need(r, HW_MEMLOG_ROLE))
+        hw_starts_read_role(&shared->finder_at, q->tid, e, p->role);
+}
+
+int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
+                        struct hw_starts_scripts *scripts, const struct hw_starts_question *q,
+                        int fd, struct hw_starts_person *p)
+{
+    struct hw_starts_exec e = q->exec;
+    char interpreter[512], link[40], path[4096];
+    int rc = q->has_exec ? 1
+                         : hw_starts_read_exec(shared, &shared->finder_at, q->tid,
+                                               /* until_ns = */ 0, &e);
+    if (rc != 1)
+        return rc;
+    bool script =
+        hw_starts_read_interpreter(fd, /* may_wait = */ true, interpreter, sizeof interpreter) == 1;
+    if (is_known_script(scripts, q->tid, e.key, script) || hw_proc_status(p->dir, &p->status) < 0)
+        return 0;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = script ? 0 : readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    (void)snprintf(p->exe, sizeof p->exe, "%.255s", base_of(script ? interpreter : path));
+    (void)snprintf(p->status.name, sizeof p->status.name, "%.15s",
+                   base_of(e.path)); /* as the kernel cuts it */
+    p->starts = true;
+    p->is_script = script;
+    p->cmdline = strdup(script ? interpreter : e.argv0);
+    p->n = p->cmdline ? strlen(p->cmdline) + 1 : 0;
+    learn_of_start(r, shared, q, &e, p);
+    return p->n != 0;
+}

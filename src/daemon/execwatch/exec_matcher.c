@@ -1,0 +1,664 @@
+/*
+ * exec_matcher.c - which of the programs that start are meant, and the client put into them
+ *
+ *   question (exec of FILE by TID)
+ *     -> name, group, role and user of what will run, policy, FILE: not meant, not possible: answer
+ *     -> meant: TID is seized (it stops at the end of its execve), answer
+ *          -> stopped: all of that once more, of what runs now
+ *               -> variables onto its stack (inject/start.h) -> let go
+ *     -> its call cannot be read yet: until shortly before the answerer's time is over; then
+ * answer, and a look at what runs
+ *
+ * So nothing is done to a program that nobody asked for; it waits for the answer.
+ *
+ * The rest is for what nobody held (file systems that are not marked, no privilege, a program that
+ * takes no library) and for names that come later: exec and comm events of the process connector,
+ * and a look through /proc now and then, since a title written over the arguments makes no event.
+ * Those are told to the recorder, which attaches.
+ *
+ * Reading arguments is reading memory of a process, which may keep us waiting: the time limit ends
+ * this process then, the kernel lets its tracees go on, and the next one skips that process.
+ */
+#include "daemon/execwatch/exec_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/cn_proc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/log.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "config/memlog.h"
+#include "daemon/execwatch/exec_rules.h"
+#include "daemon/pace.h"
+#include "inject/start.h"
+#include "proc/file.h"
+#include "proc/number.h"
+#include "proc/pid.h"
+
+#include "base/banned.h"
+
+#define MS         UINT64_C(1000000)
+#define ROUND_MS   500u      /* a round of work that takes longer does not come back */
+#define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
+#define LATER_NS   (60 * MS) /* an exec that was allowed is over by then */
+#define LATER_STEP (2 * MS)
+#define HELD_NS    (200 * MS) /* an execve that has not ended by then is let go */
+#define SCAN_REST  60         /* times the time that a look through /proc took, */
+#define SCAN_FAST  (25 * MS)  /* and at least, when nobody tells of programs that start */
+#define SCAN_SLOW                                                                                  \
+    (1000 * MS) /* or when it is for titles only; then it may cost a 200th of a core */
+#define SCAN_REST_SLOW 200
+#define COMM_BYTES     64u
+#define SAME           UINT64_C(0xff) /* of a value in seen: how often it was the same */
+#define AGAIN_NS       (1000 * MS)    /* the same program in the same process by then: */
+#define AGAIN_MOST     2              /* so often, as a sanitizer executes it without the library */
+#define N_PLACED       64u
+
+struct held {
+    int32_t tid;
+    uint64_t until_ns;
+    bool interrupted;
+};
+
+/* Its caller is not seen waiting yet. */
+struct waiting {
+    struct hw_starts_question q;
+    int fd; /* of the file; owned */
+};
+
+/* To be looked at once its exec is over. */
+struct later {
+    int32_t pid;
+    uint64_t next_ns, until_ns;
+    char why[112];
+};
+
+struct placed {
+    int32_t pid;
+    uint32_t n;
+    uint64_t began_ticks, until_ns; /* a process that started later only has that number */
+    dev_t dev;
+    ino_t ino;
+};
+
+struct finder {
+    const struct hw_starts_setup *setup;
+    struct hw_starts_shared *shared;
+    struct hw_start_world world;
+    char socket_path[112];                    /* of the recorder's clients */
+    int recorder, answerer, events, children; /* -1 = none */
+    bool holds;
+    struct hw_starts_rules rules;
+    HW_VEC(struct held) held;
+    HW_VEC(struct waiting) waiting;
+    HW_VEC(struct later) later;
+    struct hw_starts_scripts scripts;
+    struct placed placed[N_PLACED]; /* by the pid */
+    struct hw_map64 seen;           /* pid → hash of its names, see SAME */
+    uint64_t n_scans;
+    bool has_seen;
+    uint64_t next_scan_ns;
+    uint64_t meant_by; /* session: whose was the last that judge found good */
+};
+
+/* ---- what the recorder is told ---- */
+
+static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, const char *text)
+{
+    struct hw_starts_message m = {.type = type, .flags = flags, .pid = pid};
+    (void)snprintf(m.text, sizeof m.text, "%s", text ? text : ""); /* a cut reason is still one */
+    if (send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
+        _exit(0); /* full: it is stopped; a look through /proc tells later */
+}
+
+/* ---- at the exec: the answerer has looked at its arguments ---- */
+
+static bool is_held(const struct finder *f, int32_t tid)
+{
+    for (size_t i = 0; i < f->held.n; i++)
+        if (f->held.v[i].tid == tid)
+            return true;
+    return false;
+}
+
+/* False: somebody else traces it. */
+static bool hold(struct finder *f, int32_t tid)
+{
+    if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
+        return false;
+    if (hw_vec_push(&f->held, ((struct held){tid, hw_now_monotonic_ns() + HELD_NS, false})) < 0)
+        _exit(1); /* which lets it go */
+    return true;
+}
+
+/* With other rights than its starter's: never touched. */
+static bool changes_rights(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) < 0 || (st.st_mode & (S_ISUID | S_ISGID)) ||
+           fgetxattr(fd, "security.capability", NULL, 0) > 0;
+}
+
+/* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
+ * known yet; else nobody asks for it. */
+static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_starts_person *p,
+                        struct hw_error *err)
+{
+    struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
+    bool is_thread = p->status.tgid != tid;
+    if (!hw_starts_rules_mean(&f->rules, p) || changes_rights(fd) ||
+        (is_thread && hw_pid_open(p->status.tgid, &pid, NULL) < 0))
+        return HW_EPERM;
+    int rc = hw_starts_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
+    if (is_thread)
+        hw_pid_done(&pid);
+    f->meant_by = hw_starts_rules_first(&f->rules, p);
+    const char *why = rc == HW_OK && !p->is_script ? hw_start_file_forbids(fd) : NULL;
+    return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
+}
+
+static int judge(struct finder *f, const struct hw_starts_question *q, int fd, int32_t *pid,
+                 struct hw_error *err)
+{
+    hw_autofd int dir = hw_proc_open_dir(q->tid);
+    struct hw_starts_person p = {.dir = dir};
+    int rc = HW_EPERM;
+    if (p.dir >= 0 && f->setup->library && !is_held(f, q->tid) &&
+        hw_starts_rules_concern(&f->rules, p.dir) &&
+        (!q->unnamed || hw_starts_rules_may_mean_unnamed(&f->rules, &p)))
+        rc = hw_starts_person_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
+    if (rc == 1)
+        rc = judge_person(f, q->tid, fd, &p, err);
+    *pid = p.status.tgid ? p.status.tgid : q->tid;
+    hw_starts_person_done(&p);
+    return rc;
+}
+
+/* Another recorder's finder was asked before us: it is a child of a guard, and that of the
+ * recorder. The program may be over before anybody could look who has it. */
+static void tell_taken(struct finder *f, int32_t tid, int32_t pid)
+{
+    static const char ours[] = "heapprofd-find";
+    struct hw_proc_status st;
+    struct hw_proc_stat finder = {0}, guard = {0};
+    hw_autofd int dir = hw_proc_open_dir(tid);
+    if (f->meant_by == 0 || dir < 0 || hw_proc_status(dir, &st) < 0 || st.tracer_pid <= 0)
+        return;
+    hw_autofd int finder_dir = hw_proc_open_dir(st.tracer_pid);
+    if (finder_dir < 0 || hw_proc_status(finder_dir, &st) < 0 || strcmp(st.name, ours) != 0 ||
+        hw_proc_stat(finder_dir, &finder) < 0)
+        return;
+    hw_autofd int guard_dir = hw_proc_open_dir(finder.ppid);
+    if (guard_dir < 0 || hw_proc_stat(guard_dir, &guard) < 0)
+        return;
+    struct hw_starts_message m = {
+        .type = HW_STARTS_TAKEN, .session = f->meant_by, .pid = pid, .holder = guard.ppid};
+    (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
+}
+
+static void look_later(struct finder *f, int32_t pid, const char *why)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    struct later l = {.pid = pid, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
+    (void)snprintf(l.why, sizeof l.why, "%.111s", why);
+    if (hw_vec_push(&f->later, l) < 0)
+        _exit(1);
+}
+
+/* False: ask again. */
+static bool decide(struct finder *f, const struct hw_starts_question *q, int fd)
+{
+    struct hw_error err = {0};
+    int32_t pid = q->tid;
+    uint64_t now = hw_now_monotonic_ns();
+    bool late = now + MARGIN_NS >= q->until_ns;
+    int rc = now < q->until_ns ? judge(f, q, fd, &pid, &err) : HW_EBUSY;
+    if (rc == HW_EBUSY && !late)
+        return false;
+    bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid);
+    if (!held && rc == HW_OK)
+        tell_taken(f, q->tid, pid);
+    if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
+        look_later(f, pid, rc == HW_EUNSUPPORTED ? err.text : "");
+    struct hw_starts_answer a = {.number = q->number};
+    if (f->answerer >= 0)
+        (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
+    return true;
+}
+
+static void ask_again(struct finder *f)
+{
+    for (size_t i = 0; i < f->waiting.n;) {
+        struct waiting *w = &f->waiting.v[i];
+        if (!decide(f, &w->q, w->fd)) {
+            i++;
+            continue;
+        }
+        (void)close(w->fd); /* read only */
+        f->waiting.v[i] = f->waiting.v[--f->waiting.n];
+    }
+}
+
+/* A question and its file; what recv gives. */
+static ssize_t receive(int socket, struct waiting *out)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    struct iovec io = {&out->q, sizeof out->q};
+    struct msghdr m = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    out->fd = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(&out->fd, CMSG_DATA(c), sizeof out->fd);
+    return n;
+}
+
+static void on_questions(struct finder *f)
+{
+    struct waiting w;
+    ssize_t n;
+    while ((n = receive(f->answerer, &w)) == sizeof w.q) {
+        if (!decide(f, &w.q, w.fd)) {
+            if (hw_vec_push(&f->waiting, w) < 0)
+                _exit(1);
+        } else if (w.fd >= 0) {
+            (void)close(w.fd); /* read only */
+        }
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    (void)close(f->answerer); /* it is gone: the guard ends us, or there is none */
+    f->answerer = -1;
+}
+
+/* ---- at the end of the execve ---- */
+
+/* As the kernel counts the starts of processes. */
+static uint64_t now_ticks(void)
+{
+    return hw_now_boottime_ns() / (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* The client leaves a program with a sanitizer by executing it without itself
+ * (client/start/sanitizer.c): who puts it in again each time would never see it run. Others that
+ * execute themselves, to change their environment, do it once. */
+static int check_again(struct finder *f, const struct hw_pid *pid, const struct stat *st,
+                       struct hw_error *err)
+{
+    struct placed *p = &f->placed[(uint32_t)pid->pid % N_PLACED];
+    uint64_t now = hw_now_monotonic_ns();
+    if (p->pid != pid->pid || p->dev != st->st_dev || p->ino != st->st_ino || now >= p->until_ns ||
+        hw_pid_start(pid) > p->began_ticks)
+        *p = (struct placed){pid->pid, 0, now_ticks(), now + AGAIN_NS, st->st_dev, st->st_ino};
+    if (p->n++ < AGAIN_MOST)
+        return HW_OK;
+    return hw_fail(err, HW_EUNSUPPORTED, 0,
+                   "process %d executes itself again and again when the client library is "
+                   "preloaded; it is left alone",
+                   pid->pid);
+}
+
+/* HW_EPERM without a text: not meant. */
+static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
+{
+    struct hw_starts_person p;
+    struct stat file;
+    struct hw_start_request q = {pid,      &p.status, &file, f->setup->library, f->socket_path,
+                                 &f->world};
+    if (!hw_starts_person_read(&f->rules, f->shared, pid, &p))
+        return HW_EGONE;
+    int rc = hw_starts_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
+    if (rc == HW_OK && fstatat(pid->dir, "exe", &file, 0) < 0)
+        rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
+    if (rc == HW_OK)
+        rc = check_again(f, pid, &file, err);
+    if (rc == HW_OK)
+        rc = hw_start_place(&q, err);
+    hw_starts_person_done(&p);
+    return rc;
+}
+
+static void on_exec(struct finder *f, int32_t pid)
+{
+    struct hw_error err = {0};
+    hw_autofd int dir = hw_proc_open_dir(pid); /* nobody else has its number while we trace it */
+    struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
+    int rc = dir < 0 ? HW_EGONE : place(f, &p, &err);
+    (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
+    if (rc == HW_EUNSUPPORTED || rc == HW_ESYS)   /* it may be attached to */
+        tell(f, HW_STARTS_FOUND, 0, pid, err.text);
+}
+
+static void forget_held(struct finder *f, size_t i)
+{
+    f->held.v[i] = f->held.v[--f->held.n];
+}
+
+/* True: it is meant, and the recorder is told. */
+static bool look_at(struct finder *f, int32_t pid, uint32_t flags, const char *why)
+{
+    struct hw_starts_person p;
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
+    if (!hw_starts_person_read(&f->rules, f->shared, &who, &p))
+        return false;
+    bool meant = p.status.tgid == pid && hw_starts_rules_mean(&f->rules, &p);
+    if (meant)
+        tell(f, HW_STARTS_FOUND, flags, pid, why);
+    hw_starts_person_done(&p);
+    return meant;
+}
+
+static void look_again(struct finder *f, uint64_t now)
+{
+    for (size_t i = 0; i < f->later.n;) {
+        struct later *l = &f->later.v[i];
+        bool due = now >= l->next_ns;
+        if (due)
+            l->next_ns = now + LATER_STEP;
+        if (due && (look_at(f, l->pid, 0, l->why) || now >= l->until_ns))
+            f->later.v[i] = f->later.v[--f->later.n];
+        else
+            i++;
+    }
+}
+
+static void on_stop(struct finder *f, int32_t pid, int status)
+{
+    unsigned long former = (unsigned long)pid;
+    int event = status >> 16, sig = WSTOPSIG(status);
+    if (event == PTRACE_EVENT_EXEC)
+        (void)ptrace(PTRACE_GETEVENTMSG, pid, NULL, &former); /* its thread's own number before */
+    for (size_t i = 0; i < f->held.n; i++) {
+        struct held *h = &f->held.v[i];
+        if (h->tid != (int32_t)former && h->tid != pid)
+            continue;
+        if (event == PTRACE_EVENT_EXEC) {
+            forget_held(f, i);
+            on_exec(f, pid);
+        } else if (h->interrupted) { /* its execve failed, or was over when it was seized */
+            forget_held(f, i);
+            (void)ptrace(PTRACE_DETACH, pid, NULL,
+                         (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
+            (void)look_at(f, pid, 0, NULL);      /* else it is not meant */
+        } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
+            (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
+        } else {
+            (void)ptrace(PTRACE_CONT, pid, NULL, (void *)(uintptr_t)sig);
+        }
+        return;
+    }
+    (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* none that we know */
+}
+
+static void on_children(struct finder *f)
+{
+    struct signalfd_siginfo si[8];
+    int status;
+    pid_t pid;
+    (void)!read(f->children, si, sizeof si); /* only wakes us */
+    while ((pid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+        if (WIFSTOPPED(status)) {
+            on_stop(f, pid, status);
+            continue;
+        }
+        for (size_t i = 0; i < f->held.n; i++)
+            if (f->held.v[i].tid == pid) {
+                forget_held(f, i);
+                break;
+            }
+    }
+}
+
+static void let_go_of_old(struct finder *f, uint64_t now)
+{
+    for (size_t i = 0; i < f->held.n;) {
+        struct held *h = &f->held.v[i];
+        if (now < h->until_ns) {
+            i++;
+        } else if (!h->interrupted && ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL) == 0) {
+            h->interrupted = true;
+            h->until_ns = now + HELD_NS;
+            i++;
+        } else if (h->interrupted) {
+            h->until_ns = now + HELD_NS; /* in the kernel still: it stops when it comes back */
+            i++;
+        } else {
+            forget_held(f, i); /* it has ended */
+        }
+    }
+}
+
+/* ---- what nobody held ---- */
+
+static void on_event(struct finder *f, const struct proc_event *e)
+{
+    switch ((int)e->what) {
+    case PROC_EVENT_EXEC:
+        (void)look_at(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
+        break;
+    case PROC_EVENT_COMM:
+        if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
+            (void)look_at(f, e->event_data.comm.process_tgid, HW_STARTS_RENAMED, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_events(struct finder *f)
+{
+    struct proc_event e;
+    int rc;
+    while ((rc = hw_starts_next_event(f->events, &e)) == HW_OK || rc == HW_EBUSY ||
+           rc == HW_ELIMIT) {
+        if (rc == HW_OK)
+            on_event(f, &e);
+        else if (rc == HW_ELIMIT) /* some were lost: /proc has them */
+            f->next_scan_ns = 0;
+    }
+}
+
+/* Arguments and short name, without the rest: few have changed since the last time. */
+static bool hash_names(struct finder *f, int32_t pid, int dir, uint64_t *out)
+{
+    hw_autofree char *cmdline = NULL, *comm = NULL;
+    size_t n, n_comm;
+    if (hw_starts_is_skipped(f->shared, pid))
+        return false;
+    f->shared->finder_at = pid;
+    bool good = hw_proc_cmdline(dir, &cmdline, &n) == HW_OK && n > 0;
+    f->shared->finder_at = 0;
+    if (!good || hw_file_read(dir, "comm", COMM_BYTES, &comm, &n_comm, NULL) < 0)
+        return false;
+    *out = hw_hash_mix(hw_hash_bytes(cmdline, n), hw_hash_bytes(comm, n_comm));
+    return true;
+}
+
+/* Starts and short names are told: what is left for this look are titles. */
+static bool is_told(const struct finder *f)
+{
+    return f->holds || f->events >= 0;
+}
+
+static bool is_due(const struct finder *f, int32_t pid, uint64_t before)
+{
+    return !is_told(f) || hw_pace_title_is_due(f->n_scans, pid, before & SAME);
+}
+
+static uint64_t once_more(uint64_t before)
+{
+    return before + ((before & SAME) < SAME);
+}
+
+static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
+{
+    struct hw_starts_person p;
+    uint64_t before, hash;
+    bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
+    if (known && !is_due(f, pid, before)) {
+        (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else told again */
+        return;
+    }
+    hw_starts_limit(ROUND_MS);
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    if (dir < 0 || !hw_starts_rules_concern(&f->rules, dir) || !hash_names(f, pid, dir, &hash))
+        return;
+    hash &= ~SAME;
+    struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
+    bool same = known && (before & ~SAME) == hash;
+    (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
+    if (!f->has_seen || same || !hw_starts_person_read(&f->rules, f->shared, &who, &p))
+        return;
+    if (hw_starts_rules_mean(&f->rules, &p))
+        tell(f, HW_STARTS_FOUND, known ? HW_STARTS_RENAMED : 0, pid, NULL);
+    hw_starts_person_done(&p);
+}
+
+static void scan(struct finder *f, uint64_t now)
+{
+    hw_pid_list all = {0};
+    struct hw_map64 seen = {0};
+    (void)hw_proc_list(&all); /* what was found before a failure is still right */
+    for (size_t i = 0; i < all.n; i++)
+        scan_one(f, all.v[i], &seen);
+    hw_vec_done(&all);
+    hw_map64_done(&f->seen);
+    f->seen = seen;
+    f->has_seen = true;
+    f->n_scans++;
+    uint64_t took = hw_now_monotonic_ns() - now;
+    uint64_t least = is_told(f) ? SCAN_SLOW : SCAN_FAST;
+    uint64_t rest = took * (is_told(f) ? SCAN_REST_SLOW : SCAN_REST);
+    f->next_scan_ns = now + took + (rest > least ? rest : least);
+}
+
+/* ---- the recorder ---- */
+
+static void on_recorder(struct finder *f)
+{
+    static char buffer[HW_STARTS_BYTES];
+    struct hw_starts_message m;
+    ssize_t n;
+    while ((n = recv(f->recorder, buffer, sizeof buffer, MSG_DONTWAIT)) >= (ssize_t)sizeof m) {
+        memcpy(&m, buffer, sizeof m);
+        if (m.type == HW_STARTS_SOCKET) {
+            memcpy(f->socket_path, m.text, sizeof m.text - 1);
+        } else if (m.type == HW_STARTS_RULE) {
+            if (hw_starts_rules_add(&f->rules, f->setup->policy, &m, buffer + sizeof m,
+                                    (size_t)n - sizeof m) < 0)
+                _exit(1);
+            hw_starts_rules_publish(&f->rules, f->shared);
+            if (!f->has_seen)
+                scan(f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
+            tell(f, HW_STARTS_RULED, 0, 0, NULL);
+        } else if (m.type == HW_STARTS_DROP) {
+            hw_starts_rules_drop(&f->rules, m.session);
+            if (f->rules.sessions.n == 0)
+                hw_vec_clear(&f->rules.followed);
+            hw_starts_rules_publish(&f->rules, f->shared);
+        } else if (m.type == HW_STARTS_FOLLOW && !hw_starts_rules_follow(&f->rules, m.pid)) {
+            (void)hw_vec_push(&f->rules.followed, m.pid); /* else only its forks are followed */
+            hw_starts_rules_publish(&f->rules, f->shared);
+        }
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        _exit(0);
+}
+
+/* The answerer says what it can do; without one nothing comes. */
+static void hear_answerer(struct finder *f)
+{
+    struct hw_starts_hello h = {.error = EPERM};
+    struct pollfd p = {.fd = f->answerer, .events = POLLIN};
+    if (poll(&p, 1, 1000) > 0 && recv(f->answerer, &h, sizeof h, 0) == sizeof h)
+        f->holds = h.error == 0;
+    if (f->holds)
+        return;
+    (void)close(f->answerer);
+    f->answerer = -1;
+}
+
+static int wait_ms(const struct finder *f, uint64_t now)
+{
+    uint64_t next = f->has_seen ? f->next_scan_ns : UINT64_MAX;
+    for (size_t i = 0; i < f->held.n; i++)
+        next = f->held.v[i].until_ns < next ? f->held.v[i].until_ns : next;
+    for (size_t i = 0; i < f->later.n; i++)
+        next = f->later.v[i].next_ns < next ? f->later.v[i].next_ns : next;
+    if (f->waiting.n)
+        return 1;
+    if (next == UINT64_MAX)
+        return -1;
+    return next <= now ? 0 : (int)((next - now) / MS) + 1;
+}
+
+_Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_shared *shared,
+                              int recorder, int answerer)
+{
+    static struct finder f;
+    sigset_t chld;
+    (void)prctl(PR_SET_NAME, "heapprofd-find");
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    (void)sigaction(SIGCHLD, &dfl, NULL);
+    (void)sigprocmask(SIG_SETMASK, &chld, NULL);
+    f.setup = s;
+    f.shared = shared;
+    f.recorder = recorder;
+    f.answerer = answerer;
+    f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+    (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
+    hw_starts_limit_init();
+    hw_start_world_read(&f.world);
+    hear_answerer(&f);
+    f.events = hw_starts_listen(/* execs = */ !f.holds);
+    tell(&f, HW_STARTS_READY,
+         (f.holds ? HW_STARTS_HOLDS : 0) | (f.events >= 0 ? HW_STARTS_HEARS : 0), 0, NULL);
+    for (;;) {
+        struct pollfd p[] = {{.fd = f.answerer, .events = POLLIN},
+                             {.fd = f.children, .events = POLLIN},
+                             {.fd = f.recorder, .events = POLLIN},
+                             {.fd = f.events, .events = POLLIN}};
+        int ms = wait_ms(&f, hw_now_monotonic_ns());
+        ms = ms < 0 || ms > HW_STARTS_BEAT_MS ? HW_STARTS_BEAT_MS : ms;
+        hw_starts_limit(HW_STARTS_STANDS_MS); /* stopped with the guard: as in exec_gate.c */
+        (void)poll(p, 4, ms);                 /* a signal only shortens it */
+        hw_starts_limit(ROUND_MS);
+        if (p[0].revents)
+            on_questions(&f);
+        if (p[1].revents)
+            on_children(&f);
+        if (p[2].revents)
+            on_recorder(&f);
+        if (p[3].revents)
+            on_events(&f);
+        ask_again(&f);
+        uint64_t now = hw_now_monotonic_ns();
+        look_again(&f, now);
+        let_go_of_old(&f, now);
+        if (f.has_seen && now >= f.next_scan_ns)
+            scan(&f, now);
+    }
+}

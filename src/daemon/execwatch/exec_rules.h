@@ -1,0 +1,94 @@
+/*
+ * exec_rules.h - which programs the sessions mean, asked before a program is touched
+ *
+ * Why:     a program that nobody asked for must not even be traced for a moment. So what a rule
+ *          says of name, control group, role and user, and what the policy says, is held against
+ *          the program that is about to run, and once more against the one that runs.
+ * Shapes:  a person is what is known of a process: of one that runs from /proc, of one whose execve
+ *          waits from its arguments and the file's name.
+ * Owns:    rules and their names; a person's texts.
+ * Threads: the finder.
+ */
+#ifndef HW_DAEMON_EXECWATCH_EXEC_RULES_H
+#define HW_DAEMON_EXECWATCH_EXEC_RULES_H
+
+#include "base/memory/vec.h"
+#include "config/memlog.h"
+#include "daemon/execwatch/exec_watch.h"
+#include "daemon/policy/permission.h"
+#include "proc/pid.h"
+
+struct hw_starts_session {
+    uint64_t id;
+    uint32_t uid, generation;
+    bool all;
+    struct hw_asking asking;
+    struct hw_memlog memlog; /* of sources that mean some of all */
+    char *text;              /* owned: names */
+    HW_VEC(const char *) names;
+};
+
+struct hw_starts_rules {
+    HW_VEC(struct hw_starts_session) sessions;
+    HW_VEC(int32_t) followed;
+};
+
+struct hw_starts_person {
+    int dir;              /* /proc/PID; borrowed */
+    uint64_t start_ticks; /* 0 = no rule needs them */
+    struct hw_proc_status status;
+    bool starts;    /* its execve waits: what follows is of the new program */
+    bool is_script; /* of one that starts: the file is */
+    char *cmdline;  /* owned; of one that starts only the first argument */
+    size_t n;
+    char *groups; /* owned; text of /proc/PID/cgroup; NULL = not read */
+    char exe[256], role[64], cgroup[512];
+};
+
+/* The exec of a script is asked about once more, for its interpreter: by the same call. */
+#define HW_STARTS_SCRIPTS 64u
+struct hw_starts_scripts {
+    struct hw_starts_script {
+        int32_t tid;
+        uint64_t key;       /* struct hw_starts_exec */
+    } v[HW_STARTS_SCRIPTS]; /* by the tid */
+};
+
+/* One that runs; pid: its directory at least. False: it is gone, or may
+ * not be read. */
+bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
+                           const struct hw_pid *pid, struct hw_starts_person *out);
+/* Its control groups, read once. HW_ELIMIT: there are more of them than is read. */
+int hw_starts_person_groups(struct hw_starts_person *p);
+/* One that is about to; p->dir is there. 1; 0 = that is not asked; HW_EBUSY = not known yet. */
+int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
+                        struct hw_starts_scripts *scripts, const struct hw_starts_question *q,
+                        int fd, struct hw_starts_person *p);
+void hw_starts_person_done(struct hw_starts_person *p);
+
+/* names, n: what the message carries (hw_starts_entry). */
+int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *policy,
+                        const struct hw_starts_message *m, const char *names, size_t n);
+void hw_starts_rules_drop(struct hw_starts_rules *r, uint64_t session);
+bool hw_starts_rules_follow(const struct hw_starts_rules *r, int32_t pid);
+/* For the answerer: names where they decide, else that the finder is to be asked. */
+void hw_starts_rules_publish(const struct hw_starts_rules *r, struct hw_starts_shared *shared);
+/* Does a rule need this of a person? */
+bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind kind);
+/* Does one mean only some of those that it would mean? */
+bool hw_starts_rules_need_chance(const struct hw_starts_rules *r);
+/* A user's rules are about his own processes. dir: /proc/PID */
+bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir);
+
+/* The quick question, which leaves most programs out where no name means them. p: its directory */
+bool hw_starts_rules_may_mean_unnamed(const struct hw_starts_rules *r, struct hw_starts_person *p);
+
+/* By all but the policy. */
+bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+/* The first session that does; 0 = it is followed, or nobody means it. */
+uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+/* And may one whose session means it profile it? HW_EPERM without a text: nobody means it. */
+int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
+                           const struct hw_pid *pid, bool starts, struct hw_error *err);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * java_dump.h - heap graphs of one JVM, from its pid to packets
+ *
+ * Why:     the command that dumps and the recorder's data source do the same.
+ * Shapes:  open finds out whether the process is a JVM and brings our library in; take walks and
+ *          holds the graph; write puts it into a trace. Any number of take and write.
+ * Owns:    the connection and the graph's file. pid is borrowed.
+ * Errors:  HW_EUNSUPPORTED and others with the reason's sentence and code in err.
+ * Threads: open and take wait for the JVM: up to seconds.
+ * Source:  doc/design/java.md
+ */
+#ifndef HW_DAEMON_JAVA_JAVA_DUMP_H
+#define HW_DAEMON_JAVA_JAVA_DUMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text/strbuf.h"
+#include "daemon/java/java_graph.h"
+#include "java/jvm/jvm_link.h"
+
+struct hw_java_dump;
+struct hw_error;
+struct hw_profile;
+struct hw_pid;
+struct hw_trace_writer;
+
+struct hw_java_dump_options {
+    const struct hw_pid *pid;
+    bool allow_pause;    /* the JVM may stand still for the whole walk */
+    bool later;          /* it may be that no way is safe now, but one is by then */
+    bool only_by_client; /* java/jvm/jvm_link.h */
+    /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = the ladder ends before. With
+     * allow_pause the JVM's own heap dump is taken where our library is refused. */
+    int (*read_hprof)(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
+    uint32_t fail, stall_ms; /* tests: java/jvm/jvm_link.h */
+    uint64_t min_heap_bytes; /* in use, or there is no dump */
+    const char *const *ignored_types;
+    size_t n_ignored;
+};
+
+struct hw_java_dump_figures {
+    struct hw_jgraph_sums sums;
+    uint64_t boottime_ns;                        /* of the snapshot */
+    uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_say */
+    uint64_t heap_bytes;                         /* in use, garbage included; 0 = unknown */
+    uint64_t heap_left;                          /* how much more it might have become, likewise */
+    uint64_t stream_bytes, trace_bytes;
+    uint32_t mode; /* enum hw_java_mode */
+};
+
+int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump **out,
+                      struct hw_error *err);
+/* From now on: may the JVM stand still for the whole walk? */
+void hw_java_dump_allow_pause(struct hw_java_dump *d, bool allow);
+void hw_java_dump_free(struct hw_java_dump *d);
+int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
+                      struct hw_error *err);
+/* The graph taken last; also why it was not the ladder's first step, as attributes of the trace,
+ * and what is known of the moment it was taken at (NULL = any). */
+int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
+                       struct hw_java_dump_figures *figures, const struct hw_java_moment *moment,
+                       struct hw_error *err);
+/* Moments, java/jvm/jvm_link.h: bits 1 << enum hw_java_event. HW_EUNSUPPORTED: this way in has
+ * none. */
+int hw_java_dump_watch(struct hw_java_dump *d, uint32_t events, uint32_t hold_ms,
+                       struct hw_error *err);
+int hw_java_dump_moment(struct hw_java_dump *d, struct hw_java_moment *out);
+void hw_java_dump_release(struct hw_java_dump *d, const struct hw_java_moment *m);
+/* Of the graph taken last. */
+const hw_native_blocks *hw_java_dump_natives(const struct hw_java_dump *d);
+/* Steps of the last take that failed, "fork, objects by address: child_stalled" each; "" = none. */
+void hw_java_dump_steps(const struct hw_java_dump *d, struct hw_strbuf *out);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * java_entrance.h - asks the client of a target that runs a JVM to bring our library in
+ *
+ * Why:     only the recorder knows the target's mappings; see wire/java_entrance.h.
+ * Shapes:  called whenever the mappings were read; does it once.
+ * Errors:  none: without it heap graphs come by the attach protocol.
+ */
+#ifndef HW_DAEMON_JAVA_JAVA_ENTRANCE_H
+#define HW_DAEMON_JAVA_JAVA_ENTRANCE_H
+
+struct hw_client_config;
+struct hw_snapshot;
+struct hw_target;
+
+/* What a choice of a heap of Java objects means: its own usual interval, and that the client
+ * must come upon libjvm for it, by samples of libc.malloc. */
+void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c);
+/* With the last snapshot: says so when a heap of Java objects was asked for and never came. */
+void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s);
+
+/* At its end: a JVM whose stacks stayed native. */
+void hw_java_frames_missing(struct hw_target *t, const struct hw_snapshot *s);
+void hw_java_entrance_tell(struct hw_target *t);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * permission.h - who may profile whom
+ *
+ * Why:     one question, one place. A profile shows addresses, sizes and names of another process.
+ * Shapes:  in this order: never (the machine's process 1, the recorder and its workers, the
+ *          recording's own parents and debuggers), then users as the kernel would
+ *          (proc/rights/access.h), then names the policy excludes, then what the program is on what
+ *          kind of machine:
+ *
+ *                               open   developer   production
+ *              critical service yes    no          no
+ *              service          yes    yes         no
+ *              program          yes    yes         no
+ *              profileable      yes    yes         yes
+ *              debuggable       yes    yes         yes
+ *
+ *          debuggable: what the recording started itself and what that has started, or the policy
+ *          calls so.
+ * Errors:  HW_EPERM with the reason in err.
+ * Source:  the original's table of builds and targets; doc/guide/permissions.md
+ */
+#ifndef HW_DAEMON_POLICY_PERMISSION_H
+#define HW_DAEMON_POLICY_PERMISSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "daemon/policy/policy.h"
+#include "proc/pid.h"
+#include "proc/rights/access.h"
+
+struct hw_error;
+
+enum hw_program {
+    HW_PROGRAM_CRITICAL,
+    HW_PROGRAM_SERVICE,
+    HW_PROGRAM_PROGRAM,
+    HW_PROGRAM_PROFILEABLE,
+    HW_PROGRAM_DEBUGGABLE,
+    HW_PROGRAM_COUNT
+};
+
+struct hw_relative {
+    int32_t pid;
+    uint64_t start_ticks;
+};
+
+/* Who asks, and for what. */
+struct hw_asking {
+    struct hw_asker who;            /* from the socket */
+    struct hw_relative root;        /* what the recording has started; pid 0 = nothing */
+    bool all_launched;              /* the recorder is embedded: nobody else knows of it */
+    const struct hw_policy *policy; /* borrowed */
+    bool hides_others; /* the machine does: he is told nothing of them (proc/rights/hidepid.h) */
+    HW_VEC(struct hw_relative) above; /* the command that records, its parents, their debuggers */
+};
+
+/* Finds what is above the process that asks. */
+void hw_asking_init(struct hw_asking *a, const struct hw_asker *who, int32_t pid,
+                    const struct hw_policy *policy);
+int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out);
+void hw_asking_done(struct hw_asking *a);
+
+/* What has just been read of a program. */
+struct hw_permission_program {
+    const struct hw_proc_status *status;
+    const char *exe;
+    const char *cgroup; /* text of /proc/PID/cgroup; NULL: to be read */
+};
+
+/* May this process be profiled? HW_EGONE: it has ended, so nothing is said about its rights. */
+int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *pid,
+                          const struct hw_proc_status *st, struct hw_error *err);
+int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *pid,
+                                  const struct hw_permission_program *program,
+                                  struct hw_error *err);
+/* Is that process hidden from him, as long as he may not profile it? */
+bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st);
+/* ... when it runs this program, which is about to start; its short name is in the status. Of the
+ * program that it still is, nothing but the user counts: to be asked again when the new one
+ * stands. */
+int hw_permission_start(const struct hw_asking *a, const struct hw_pid *pid,
+                        const struct hw_permission_program *program, struct hw_error *err);
+/* Is the process of that number the one without which the machine does not run? A container's own
+ * process 1 is a program like others. its_ns, our_ns: inodes of the pid namespaces; 0 = unknown. */
+bool hw_permission_is_first(int32_t pid, uint64_t its_ns, uint64_t our_ns);
+/* ... asked of /proc. */
+bool hw_permission_is_machines_first(const struct hw_pid *p);
+/* The table. */
+bool hw_permission_table(enum hw_program p, enum hw_machine m);
+/* exe, comm: names. cgroup: text of /proc/PID/cgroup, NULL = unknown. */
+enum hw_program hw_program_of(const struct hw_policy *policy, bool launched,
+                              const struct hw_proc_status *st, const char *exe, const char *cgroup);
+/* May this user begin a recording? groups: of his process. */
+int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t *groups, size_t n,
+                         struct hw_error *err);
+/* launch.c: is the process the root, or started by one that is below it? */
+bool hw_launch_is_below(const struct hw_pid *p, const struct hw_relative *root);
+/* May `who` see or stop a session of `owner`? */
+int hw_permission_session(uint32_t who, uint32_t owner);
+
+#endif

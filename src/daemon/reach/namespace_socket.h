@@ -1,0 +1,44 @@
+/*
+ * namespace_socket.h - sockets in namespaces from which the recorder's own cannot be reached by its
+ * name
+ *
+ * Why:     a path is found in one mount namespace and root, an abstract name in one network
+ *          namespace, and a client believes only root or its own user, as its user namespace sees
+ *          them. A process elsewhere gets a listening socket where it is: an abstract name in its
+ *          network namespace, made by a short-lived child that enters there.
+ * Shapes:  one door for all processes with the same network, user namespace and user. It is closed
+ *          30 s after the last that came in by it has gone, since it keeps the namespace alive.
+ *          NULL is the recorder's own socket.
+ * Owns:    the recorder has them; the name is valid as long as a conn or a target names the door.
+ * Errors:  HW_EPERM: that namespace may not be entered; the text says what to do.
+ * Threads: main thread.
+ * Source:  doc/design/attach.md, "Other namespaces"
+ */
+#ifndef HW_DAEMON_REACH_NAMESPACE_SOCKET_H
+#define HW_DAEMON_REACH_NAMESPACE_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_door;
+struct hw_error;
+struct hw_pid;
+struct hw_recorder;
+
+/* The one that this process can reach. */
+int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door **out,
+                struct hw_error *err);
+const char *hw_door_name(const struct hw_recorder *r, const struct hw_door *d);
+bool hw_door_is_ours(const struct hw_recorder *r, const char *name);
+/* An embedded recorder with an abstract name listens at HW_SOCKET_FILES (wire/handshake.h) + that
+ * name, too, for programs that begin in another network namespace. Without it they are not seen. */
+void hw_door_open_file(struct hw_recorder *r);
+/* A turn for those that wait at any of them; gives whether more may. */
+bool hw_doors_accept(struct hw_recorder *r);
+/* Without descriptors they rest, as all listening sockets. */
+void hw_doors_rest(struct hw_recorder *r);
+void hw_doors_go_on(struct hw_recorder *r);
+void hw_doors_tick(struct hw_recorder *r, uint64_t now);
+void hw_doors_done(struct hw_recorder *r);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * metric_list.h - each metric once: X(name); its writer is hw_metric_<name>, its field that of
+ * TraceMetrics. A writer puts the fields of its message into out.
+ */
+#ifndef HW_EXPORT_METRICS_METRIC_LIST_H
+#define HW_EXPORT_METRICS_METRIC_LIST_H
+
+#include "codec/pb.h"
+#include "model/profile.h"
+
+#define HW_METRICS(X)                                                                              \
+    X(unsymbolized_frames)                                                                         \
+    X(heap_profile_callsites)                                                                      \
+    X(profiler_smaps)                                                                              \
+    X(java_heap_stats)                                                                             \
+    X(java_heap_histogram)                                                                         \
+    X(java_heap_class_stats)
+
+#define X(name) int hw_metric_##name(const struct hw_profile *p, struct hw_pb *out);
+HW_METRICS(X)
+#undef X
+
+/* An AndroidProcessMetadata as field `field`. */
+void hw_metric_put_process(struct hw_pb *out, uint32_t field, const struct hw_profile *p,
+                           hw_upid upid);
+/* A string of the model; "" is left out. */
+void hw_metric_put_str(struct hw_pb *out, uint32_t field, const struct hw_profile *p,
+                       hw_str_id str);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * pprof_dir.h - all dumps of a profile as heap_dump.N.PID[.HEAP].pb[.gz] in a directory
+ *
+ * Why:     `heap_profile`, `traceconv profile` and `heapwise convert` write the same files.
+ * Shapes:  one file per (dump, process, heap), N from 1 in order of time. The heap's name is in the
+ * file's name for every heap but libc.malloc. Names from the trace never reach a path unescaped.
+ *          Existing files of these names are replaced; symbolic links are not followed.
+ * Errors:  HW_ESYS. What was written before a failure stays.
+ * Source:  doc/formats/pprof.md
+ */
+#ifndef HW_EXPORT_PPROF_PPROF_DIR_H
+#define HW_EXPORT_PPROF_PPROF_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "views/flame/functions.h"
+
+struct hw_error;
+struct hw_heap_graph;
+struct hw_profile;
+struct hw_strbuf;
+
+struct hw_pprof_dir {
+    const char *dir;              /* exists */
+    int64_t pid;                  /* < 0: every process */
+    const int64_t *timestamps_ns; /* only dumps of these times; n_timestamps 0: all */
+    size_t n_timestamps;
+    bool gzip; /* .pb.gz */
+    bool new_names, raw_counts, no_annotations;
+    const struct hw_namer *namer; /* NULL = raw names */
+    FILE *warnings; /* WARNING: lines of a profile with losses go here; NULL = nowhere */
+};
+
+/* Gives the number of files written; 0 is no error here. */
+int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o, size_t *n_files,
+                       struct hw_error *err);
+
+/* The same for heap graphs: java_heap_dump.N.PID.pb[.gz]; of the options only dir, pid, timestamps
+ * and gzip count. */
+int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                              size_t *n_files, struct hw_error *err);
+/* CPU samples: profile.N.pid.PID.pb[.gz], one for each process; times are those of samples. */
+int hw_pprof_dir_write_cpu(const struct hw_profile *p, const struct hw_pprof_dir *o,
+                           size_t *n_files, struct hw_error *err);
+/* One heap graph: a sample for each node of its flamegraph. */
+int hw_pprof_graph_write(const struct hw_profile *p, const struct hw_heap_graph *g, bool gzip,
+                         FILE *out, struct hw_error *err);
+
+/* "heap_dump.1.42.pb.gz" */
+void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip);
+
+/* The WARNING: lines for one process; gives how many there were. */
+size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to);
+
+#endif

@@ -1,0 +1,700 @@
+#include "fleet/ask/answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory/map64.h"
+#include "base/memory/saturate.h"
+#include "fleet/ask/answer_internal.h"
+#include "fleet/store/clickhouse.h"
+#include "model/profile.h"
+
+#include "base/banned.h"
+
+/* The server refuses statements above 256 KiB: 8,000 numbers of 20 digits are 164 KiB. */
+enum { STACKS_AT_ONCE = 8000, TIMEOUT_MS = 300000, MAX_STEPS = 2000 };
+#define MAX_REPLY ((size_t)1 << 30)
+#define NS        1000000000ll
+
+/* ---- one statement ---- */
+
+/* A statement that fails after rows went out ends in the text of its error. */
+static bool ends_in_error(const struct hw_strbuf *reply)
+{
+    static const char words[] = "e.displayText() = DB::";
+    size_t look = reply->n < 4096 ? reply->n : 4096;
+    return look && memmem(reply->p + reply->n - look, look, words, sizeof words - 1);
+}
+
+static int ask_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply, struct hw_error *err)
+{
+    /* Questions change nothing: a second lock behind the escaping of what is put into them. */
+    static const char *const settings[] = {"readonly", "2"};
+    struct hw_clickhouse_ask ask = {
+        .sql = sql, .settings = settings, .n_settings = HW_ARRAY_LEN(settings)};
+    return hw_clickhouse_do(ctx, &ask, reply, err);
+}
+
+struct hw_fleet_source hw_fleet_source_of(struct hw_clickhouse *c)
+{
+    c->timeout_ms = c->timeout_ms ? c->timeout_ms : TIMEOUT_MS;
+    c->max_reply = c->max_reply ? c->max_reply : MAX_REPLY;
+    return (struct hw_fleet_source){ask_clickhouse, c, c->store->shown};
+}
+
+int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
+                struct hw_strbuf *reply, struct hw_rows *rows, struct hw_error *err)
+{
+    struct hw_strbuf sql = {0};
+    hw_fleet_sql(ask, &sql);
+    hw_strbuf_clear(reply);
+    int rc = sql.failed ? hw_fail(err, HW_ENOMEM, 0, "statement")
+                        : from->ask(from->ctx, sql.p, reply, err);
+    hw_strbuf_done(&sql);
+    if (rc == 0 && ends_in_error(reply))
+        rc = hw_fail(err, HW_EGONE, 0, "store '%s' gave up in the middle of its answer",
+                     from->shown);
+    *rows = hw_rows_of(rc == 0 ? hw_bytes_of(reply->p, reply->n) : hw_bytes_of("", 0));
+    return rc;
+}
+
+int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows *r,
+                        struct hw_error *err)
+{
+    return r->bad ? hw_fail(err, HW_EFORMAT, 0,
+                            "store '%s' answers with other columns than these tables have; "
+                            "heapwise push --init-schema makes them, and adds what they lack",
+                            from->shown)
+                  : HW_OK;
+}
+
+static struct hw_fleet_counts read_counts(struct hw_rows *r)
+{
+    struct hw_fleet_counts n = {0};
+    n.n_dumps = hw_rows_u64(r);
+    n.n_processes = hw_rows_u64(r);
+    n.n_hosts = hw_rows_u64(r);
+    n.n_rows = hw_rows_u64(r);
+    n.first_s = hw_rows_u32(r);
+    n.last_s = hw_rows_u32(r);
+    n.interval_bytes = hw_rows_u32(r);
+    return n;
+}
+
+/* ---- sums ---- */
+
+struct sum {
+    uint32_t step;
+    uint64_t stack;
+    int64_t space, objects, alloc_space, alloc_objects; /* of all rows */
+    double variance, variance_objects, variance_alloc_space, variance_alloc_objects;
+    hw_callsite_id callsite;
+};
+
+typedef HW_VEC(struct sum) sums;
+
+struct work {
+    const struct hw_fleet_source *from;
+    const struct hw_fleet_where *w;
+    struct hw_fleet_answer *out;
+    struct hw_error *err;
+    struct hw_profile *p;
+    struct hw_strbuf reply;
+    sums sums;
+    struct hw_map64 callsites; /* callstack's number -> callsite; absent: not known */
+    hw_callsite_id rest;       /* of those beyond the limit */
+    HW_VEC(hw_frame_id) path;
+    HW_VEC(struct hw_fleet_counts) steps; /* by number; n_dumps 0: nothing was recorded */
+    double carry[2];                      /* what rounding left, by figure */
+};
+
+static int ask_sums(struct work *k, const struct hw_fleet_ask *ask)
+{
+    struct hw_rows r;
+    bool steps = ask->question == HW_FLEET_Q_STEPS;
+    int rc = hw_fleet_do(k->from, ask, &k->reply, &r, k->err);
+    while (rc == 0 && hw_rows_more(&r)) {
+        struct sum s = {.callsite = {HW_ID_NONE}};
+        s.step = steps ? hw_rows_u32(&r) : 0;
+        s.stack = hw_rows_u64(&r);
+        s.space = hw_rows_i64(&r);
+        s.objects = hw_rows_i64(&r);
+        s.variance = hw_rows_real(&r);
+        s.variance_objects = hw_rows_real(&r);
+        s.alloc_space = steps ? hw_rows_i64(&r) : 0;
+        s.alloc_objects = steps ? hw_rows_i64(&r) : 0;
+        s.variance_alloc_space = steps ? hw_rows_real(&r) : 0;
+        s.variance_alloc_objects = steps ? hw_rows_real(&r) : 0;
+        if (!r.bad && hw_vec_push(&k->sums, s) < 0)
+            rc = HW_ENOMEM;
+    }
+    return rc < 0 ? rc : hw_fleet_rows_check(k->from, &r, k->err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct sum *x = a, *y = b;
+    int64_t sx = hw_sat_add(x->space, x->alloc_space), sy = hw_sat_add(y->space, y->alloc_space);
+    if (sx != sy)
+        return sx > sy ? -1 : 1;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct sum *x = a, *y = b;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* ---- callstacks ---- */
+
+static int push_frame(struct work *k, struct hw_bytes name, struct hw_bytes module,
+                      struct hw_bytes file, uint32_t line)
+{
+    struct hw_frame f = {.mapping = {HW_ID_NONE}, .line = line};
+    struct hw_mapping m = {0};
+    hw_frame_id id;
+    int rc = hw_profile_str(k->p, name, &f.name);
+    if (rc == 0 && file.n)
+        rc = hw_profile_str(k->p, file, &f.file);
+    if (rc == 0 && module.n) {
+        rc = hw_profile_str(k->p, module, &m.path);
+        if (rc == 0)
+            rc = hw_callsites_mapping(k->p->callsites, &m, &f.mapping);
+    }
+    if (rc == 0)
+        rc = hw_callsites_frame(k->p->callsites, &f, &id);
+    return rc == 0 && hw_vec_push(&k->path, id) < 0 ? HW_ENOMEM : rc;
+}
+
+static int intern(struct work *k, hw_callsite_id *out)
+{
+    return hw_callsites_intern(k->p->callsites, k->path.v, k->path.n, out);
+}
+
+static int text_stack(struct work *k, const char *text, hw_callsite_id *out)
+{
+    struct hw_bytes none = {0};
+    k->path.n = 0;
+    int rc = push_frame(k, hw_bytes_str(text), none, none, 0);
+    return rc < 0 ? rc : intern(k, out);
+}
+
+/* Four arrays, one behind the other: a cursor on each. */
+static int read_stack(struct work *k, struct hw_rows *r)
+{
+    uint64_t hash = hw_rows_u64(r);
+    struct hw_rows at[3];
+    uint64_t n[3];
+    for (size_t a = 0; a < HW_ARRAY_LEN(at); a++) {
+        n[a] = hw_rows_count(r);
+        at[a] = *r;
+        for (uint64_t i = 0; i < n[a]; i++)
+            (void)hw_rows_text(r); /* read again below */
+    }
+    uint64_t n_lines = hw_rows_count(r);
+    struct hw_rows lines = *r;
+    for (uint64_t i = 0; i < n_lines; i++)
+        (void)hw_rows_u32(r); /* read again below */
+    if (r->bad || hash == HW_MAP64_NO_KEY || hw_map64_find(&k->callsites, hash))
+        return HW_OK; /* bad: said at the end; known: a part that was not merged yet */
+    k->path.n = 0;
+    for (uint64_t i = 0; i < n[0] && i < HW_MAX_CALLSITE_DEPTH; i++) {
+        struct hw_bytes none = {0}, name = hw_rows_text(&at[0]);
+        struct hw_bytes module = i < n[1] ? hw_rows_text(&at[1]) : none;
+        struct hw_bytes file = i < n[2] ? hw_rows_text(&at[2]) : none;
+        int rc = push_frame(k, name, module, file, i < n_lines ? hw_rows_u32(&lines) : 0);
+        if (rc < 0)
+            return rc;
+    }
+    hw_callsite_id id;
+    int rc = k->path.n ? intern(k, &id) : text_stack(k, "[no callstack]", &id);
+    return rc < 0 ? rc : hw_map64_put(&k->callsites, hash, id.v);
+}
+
+static int ask_stacks(struct work *k, const uint64_t *hashes, size_t n)
+{
+    struct hw_fleet_ask ask = {
+        .question = HW_FLEET_Q_STACKS, .where = k->w, .hashes = hashes, .n_hashes = n};
+    struct hw_rows r;
+    int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
+    while (rc == 0 && hw_rows_more(&r))
+        rc = read_stack(k, &r);
+    return rc < 0 ? rc : hw_fleet_rows_check(k->from, &r, k->err);
+}
+
+/* The callstacks that hold most, largest first, each once. */
+static int pick_stacks(struct work *k, uint64_t **out, size_t *n)
+{
+    struct hw_map64 seen = {0};
+    uint64_t *v = calloc(HW_FLEET_MAX_STACKS, sizeof *v);
+    int rc = v ? HW_OK : HW_ENOMEM;
+    if (k->sums.n)
+        qsort(k->sums.v, k->sums.n, sizeof *k->sums.v, by_size);
+    *n = 0;
+    for (size_t i = 0; rc == 0 && i < k->sums.n; i++) {
+        uint64_t *value, stack = k->sums.v[i].stack;
+        bool fresh;
+        if (stack == HW_MAP64_NO_KEY)
+            continue; /* a number that the map cannot hold: its callstack stays unknown */
+        rc = hw_map64_at(&seen, stack, &value, &fresh);
+        if (rc == 0 && fresh && *n < HW_FLEET_MAX_STACKS)
+            v[(*n)++] = stack;
+        k->out->n_left_out += rc == 0 && fresh && seen.n > HW_FLEET_MAX_STACKS;
+    }
+    k->out->n_stacks = seen.n;
+    hw_map64_done(&seen);
+    if (rc < 0)
+        free(v);
+    else
+        *out = v;
+    return rc;
+}
+
+static int name_unknown(struct work *k, uint64_t stack)
+{
+    char text[48];
+    hw_callsite_id id;
+    (void)snprintf(text, sizeof text, "[unknown callstack %016llx]", (unsigned long long)stack);
+    int rc = text_stack(k, text, &id);
+    k->out->n_unknown++;
+    return rc < 0 ? rc : hw_map64_put(&k->callsites, stack, id.v);
+}
+
+static int find_stacks(struct work *k)
+{
+    uint64_t *hashes = NULL;
+    size_t n = 0;
+    int rc = pick_stacks(k, &hashes, &n);
+    for (size_t i = 0; rc == 0 && i < n; i += STACKS_AT_ONCE)
+        rc = ask_stacks(k, hashes + i, n - i < STACKS_AT_ONCE ? n - i : STACKS_AT_ONCE);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!hw_map64_find(&k->callsites, hashes[i]))
+            rc = name_unknown(k, hashes[i]);
+    free(hashes);
+    k->rest = (hw_callsite_id){HW_ID_NONE};
+    if (rc == 0 && k->out->n_left_out)
+        rc = text_stack(k, "[other callstacks]", &k->rest);
+    for (size_t i = 0; rc == 0 && i < k->sums.n; i++) {
+        struct sum *s = &k->sums.v[i];
+        uint64_t id;
+        if (s->stack != HW_MAP64_NO_KEY && hw_map64_get(&k->callsites, s->stack, &id))
+            s->callsite.v = (uint32_t)id;
+        else
+            s->callsite = k->rest;
+    }
+    return rc;
+}
+
+/* ---- the profile ---- */
+
+static const char *asked_service(const struct hw_fleet_where *w)
+{
+    for (size_t i = 0; i < w->v.n; i++)
+        if (w->v.v[i].op == HW_FLEET_IS && strcmp(w->v.v[i].name, "service") == 0)
+            return w->v.v[i].value;
+    return "fleet";
+}
+
+static int add_facts(struct work *k)
+{
+    const struct hw_fleet_counts *n = &k->out->counts;
+    struct hw_strbuf text = {0};
+    hw_fleet_where_show(k->w, &text);
+    int rc = text.failed ? HW_ENOMEM : hw_profile_metadata_set(k->p, "fleet_selection", text.p, 0);
+    hw_strbuf_done(&text);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } facts[] = {{"fleet_dumps", n->n_dumps},
+                 {"fleet_processes", n->n_processes},
+                 {"fleet_hosts", n->n_hosts},
+                 {"fleet_rows", n->n_rows},
+                 {"fleet_stacks", k->out->n_stacks},
+                 {"fleet_stacks_unknown", k->out->n_unknown},
+                 {"fleet_stacks_left_out", k->out->n_left_out}};
+    if (rc == 0)
+        rc = hw_profile_metadata_set(k->p, "fleet_store", k->from->shown, 0);
+    for (size_t i = 0; rc == 0 && i < HW_ARRAY_LEN(facts); i++)
+        rc = hw_profile_metadata_set(k->p, facts[i].name, NULL, (int64_t)facts[i].value);
+    return rc;
+}
+
+static int begin_profile(struct work *k)
+{
+    hw_upid upid;
+    int rc = hw_profile_new(&k->p);
+    if (rc == 0)
+        rc = hw_profile_process(k->p, 1, &upid);
+    if (rc == 0)
+        rc = hw_profile_str(k->p, hw_bytes_str(asked_service(k->w)),
+                            &k->p->processes.v[upid.v].name);
+    return rc;
+}
+
+static int add_dump(struct work *k, int64_t ts_s, uint32_t interval)
+{
+    struct hw_heap_dump d = {.ts_ns = (ts_s - k->w->since_s) * NS,
+                             .interval_bytes = interval,
+                             .orig_interval_bytes = interval,
+                             .flags = HW_DUMP_KNOWS_VARIANCE | HW_DUMP_ALL_VARIANCES};
+    int rc = hw_profile_process(k->p, 1, &d.upid);
+    if (rc == 0)
+        rc = hw_profile_str(k->p, hw_bytes_str("all processes"), &d.heap_name);
+    return rc == 0 && hw_vec_push(&k->p->dumps, d) < 0 ? HW_ENOMEM : rc;
+}
+
+static int end_profile(struct work *k)
+{
+    int rc = add_facts(k);
+    k->p->first_ns = k->p->dumps.n ? k->p->dumps.v[0].ts_ns : 0;
+    k->p->last_ns = k->p->dumps.n ? k->p->dumps.v[k->p->dumps.n - 1].ts_ns : 0;
+    if (rc == 0)
+        rc = hw_profile_freeze(k->p);
+    if (rc == 0) {
+        k->out->p = k->p;
+        k->p = NULL;
+    }
+    return rc;
+}
+
+static int64_t whole(double v)
+{
+    return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llrint(v);
+}
+
+/* What is left by rounding goes to the next row: many callstacks that hold a third of an object
+ * each add up to what they hold together. */
+static int64_t whole_and_carry(double v, double *carry)
+{
+    int64_t n = whole(v + *carry);
+    *carry += v - (double)n;
+    return n;
+}
+
+/* Samples behind a figure with this variance: k samples have the relative variance 1 / k. */
+static int64_t samples_of(double space, double variance, int64_t objects)
+{
+    if (space <= 0)
+        return 0;
+    double k = variance > 0 ? space * space / variance : (double)objects;
+    return k < 1 ? 1 : whole(k);
+}
+
+/* Of what lives: samples of one process live from dump to dump, its dumps count as one sample. */
+static double mean_variance(double sum, const struct hw_fleet_counts *n)
+{
+    return sum / ((double)n->n_dumps * (double)n->n_processes);
+}
+
+/* Of what was asked for between dumps: each dump has samples of its own. */
+static double mean_variance_alloc(double sum, double n)
+{
+    return sum / (n * n);
+}
+
+static void add_variances(struct hw_alloc_row *row, const struct sum *s, double dumps, bool live,
+                          const struct hw_fleet_counts *n)
+{
+    if (live) {
+        row->variance = mean_variance(s->variance, n);
+        row->variance_objects = (float)mean_variance(s->variance_objects, n);
+    } else {
+        row->variance_alloc_space = (float)mean_variance_alloc(s->variance, dumps);
+        row->variance_alloc_objects = (float)mean_variance_alloc(s->variance_objects, dumps);
+    }
+}
+
+static int add_row(struct work *k, const struct sum *s, bool live)
+{
+    double dumps = (double)k->out->counts.n_dumps;
+    struct hw_alloc_row row = {.callsite = s->callsite};
+    double space = (double)s->space / dumps;
+    row.size = whole_and_carry(space, &k->carry[0]);
+    row.count = whole_and_carry((double)s->objects / dumps, &k->carry[1]);
+    add_variances(&row, s, dumps, live, &k->out->counts);
+    row.samples =
+        samples_of(space, live ? row.variance : (double)row.variance_alloc_space, row.count);
+    if ((row.size <= 0 && row.count <= 0) || row.size < 0 || row.count < 0)
+        return HW_OK;
+    int rc = hw_alloc_rows_push(&k->p->allocs, &row);
+    if (rc < 0 || live)
+        return rc;
+    struct hw_alloc_row gone = {
+        .callsite = row.callsite, .size = -row.size, .count = -row.count, .samples = -row.samples};
+    return hw_alloc_rows_push(&k->p->allocs, &gone);
+}
+
+static int no_rows(const struct work *k)
+{
+    struct hw_strbuf text = {0};
+    hw_fleet_where_show(k->w, &text);
+    int rc = hw_fail(k->err, HW_ENOTFOUND, 0, "store '%s' has no samples of %s in this time",
+                     k->from->shown, text.p ? text.p : "this");
+    hw_strbuf_done(&text);
+    return rc;
+}
+
+static int get(struct work *k, bool live)
+{
+    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_MOMENTS, .where = k->w};
+    struct hw_rows r;
+    int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
+    if (rc == 0 && hw_rows_more(&r)) /* of no rows newer servers give one, older ones none */
+        k->out->counts = read_counts(&r);
+    if (rc == 0)
+        rc = hw_fleet_rows_check(k->from, &r, k->err);
+    if (rc == 0 && (k->out->counts.n_dumps == 0 || k->out->counts.n_processes == 0))
+        rc = no_rows(k);
+    ask.question = live ? HW_FLEET_Q_LIVE : HW_FLEET_Q_ALLOCATED;
+    if (rc == 0)
+        rc = ask_sums(k, &ask);
+    if (rc == 0)
+        rc = begin_profile(k);
+    if (rc == 0)
+        rc = find_stacks(k);
+    if (rc == 0)
+        rc = add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
+    for (size_t i = 0; rc == 0 && i < k->sums.n; i++)
+        if (k->sums.v[i].callsite.v != HW_ID_NONE)
+            rc = add_row(k, &k->sums.v[i], live);
+    return rc < 0 ? rc : end_profile(k);
+}
+
+static void work_done(struct work *k)
+{
+    hw_strbuf_done(&k->reply);
+    hw_vec_done(&k->sums);
+    hw_vec_done(&k->path);
+    hw_vec_done(&k->steps);
+    hw_map64_done(&k->callsites);
+    hw_profile_free(k->p);
+}
+
+static int finish(struct work *k, int rc)
+{
+    work_done(k);
+    if (rc == 0)
+        return rc;
+    hw_fleet_answer_done(k->out);
+    return k->err && k->err->code ? rc : hw_fail(k->err, rc, 0, "answer of the store");
+}
+
+int hw_fleet_get(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
+                 enum hw_metric metric, struct hw_fleet_answer *out, struct hw_error *err)
+{
+    *out = (struct hw_fleet_answer){0};
+    struct work k = {.from = from, .w = w, .out = out, .err = err};
+    int rc = hw_fleet_where_check(w, err);
+    if (rc == 0)
+        rc = get(&k, metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS);
+    return finish(&k, rc);
+}
+
+void hw_fleet_answer_done(struct hw_fleet_answer *a)
+{
+    hw_profile_free(a->p);
+    *a = (struct hw_fleet_answer){0};
+}
+
+/* ---- step by step ---- */
+
+static int ask_step_moments(struct work *k, struct hw_fleet_ask ask)
+{
+    struct hw_fleet_counts *all = &k->out->counts;
+    uint64_t n_steps = (uint64_t)(k->w->until_s - k->w->since_s) / ask.step_s + 1;
+    struct hw_rows r;
+    ask.question = HW_FLEET_Q_STEP_MOMENTS;
+    int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
+    while (rc == 0 && hw_rows_more(&r)) {
+        uint32_t step = hw_rows_u32(&r);
+        struct hw_fleet_counts n = read_counts(&r);
+        struct hw_fleet_counts none = {0};
+        r.bad |= step >= n_steps;
+        while (rc == 0 && !r.bad && k->steps.n <= step)
+            rc = hw_vec_push(&k->steps, none) < 0 ? HW_ENOMEM : HW_OK;
+        if (rc < 0 || r.bad)
+            break;
+        k->steps.v[step] = n;
+        all->first_s = all->n_dumps == 0 || n.first_s < all->first_s ? n.first_s : all->first_s;
+        all->last_s = n.last_s > all->last_s ? n.last_s : all->last_s;
+        all->n_dumps += n.n_dumps;
+        all->n_rows += n.n_rows;
+        all->n_processes = n.n_processes > all->n_processes ? n.n_processes : all->n_processes;
+        all->n_hosts = n.n_hosts > all->n_hosts ? n.n_hosts : all->n_hosts;
+        if (n.interval_bytes > all->interval_bytes)
+            all->interval_bytes = n.interval_bytes;
+    }
+    return rc < 0 ? rc : hw_fleet_rows_check(k->from, &r, k->err);
+}
+
+static int add_step_dumps(struct work *k, uint32_t step_s, uint32_t *dump_of)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == 0 && i < k->steps.n; i++) {
+        dump_of[i] = (uint32_t)k->p->dumps.n;
+        if (k->steps.v[i].n_dumps && k->steps.v[i].n_processes)
+            rc = add_dump(k, k->w->since_s + (int64_t)i * step_s, k->steps.v[i].interval_bytes);
+        else
+            k->steps.v[i].n_dumps = 0;
+    }
+    return rc;
+}
+
+/* What a callstack held at the step before, to tell changes. */
+struct level {
+    int64_t space, objects, samples;
+    double variance_alloc_space, variance_alloc_objects; /* of all until then */
+};
+
+static int add_change(struct work *k, uint32_t dump, hw_callsite_id callsite,
+                      const struct hw_alloc_row *now, int64_t alloc_space, int64_t alloc_objects,
+                      struct level *last)
+{
+    int64_t space = hw_sat_sub(now->size, last->space);
+    int64_t objects = hw_sat_sub(now->count, last->objects);
+    int64_t samples = hw_sat_sub(now->samples, last->samples);
+    struct hw_alloc_row came = {.dump = dump,
+                                .callsite = callsite,
+                                .size = alloc_space > space ? alloc_space : space,
+                                .count = alloc_objects > objects ? alloc_objects : objects,
+                                .samples = samples > 0 ? samples : 0,
+                                .variance = now->variance,
+                                .variance_objects = now->variance_objects};
+    last->variance_alloc_space +=
+        (double)(alloc_space > space ? now->variance_alloc_space : (float)now->variance);
+    last->variance_alloc_objects +=
+        (double)(alloc_objects > objects ? now->variance_alloc_objects : now->variance_objects);
+    came.variance_alloc_space = (float)last->variance_alloc_space;
+    came.variance_alloc_objects = (float)last->variance_alloc_objects;
+    came.size = came.size > 0 ? came.size : 0;
+    came.count = came.count > 0 ? came.count : 0;
+    struct hw_alloc_row went = {.dump = dump,
+                                .callsite = callsite,
+                                .size = hw_sat_sub(space, came.size),
+                                .count = hw_sat_sub(objects, came.count),
+                                .samples = hw_sat_sub(samples, came.samples),
+                                .variance = now->variance,
+                                .variance_objects = now->variance_objects,
+                                .variance_alloc_space = came.variance_alloc_space,
+                                .variance_alloc_objects = came.variance_alloc_objects};
+    last->space = now->size;
+    last->objects = now->count;
+    last->samples = now->samples;
+    int rc = came.size || came.count || came.variance > 0 ? hw_alloc_rows_push(&k->p->allocs, &came)
+                                                          : HW_OK;
+    if (rc == 0 && (went.size || went.count || went.samples))
+        rc = hw_alloc_rows_push(&k->p->allocs, &went);
+    return rc;
+}
+
+/* The rows of one callstack: [first, end) of the sums, by rising step; at the steps between it held
+ * nothing. */
+static int add_stack_steps(struct work *k, size_t first, size_t end, const uint32_t *dump_of)
+{
+    struct level last = {0};
+    size_t at = first;
+    for (uint32_t step = k->sums.v[first].step; step < k->steps.n; step++) {
+        const struct hw_fleet_counts *n = &k->steps.v[step];
+        const struct sum none = {0},
+                         *s = at < end && k->sums.v[at].step == step ? &k->sums.v[at++] : &none;
+        if (n->n_dumps == 0 || (s == &none && last.space == 0 && last.objects == 0))
+            continue;
+        double dumps = (double)n->n_dumps, processes = (double)n->n_processes;
+        struct hw_alloc_row now = {.size = whole((double)s->space / dumps),
+                                   .count = whole((double)s->objects / dumps),
+                                   .variance = mean_variance(s->variance, n),
+                                   .variance_objects =
+                                       (float)mean_variance(s->variance_objects, n)};
+        now.variance_alloc_space = (float)mean_variance_alloc(s->variance_alloc_space, processes);
+        now.variance_alloc_objects =
+            (float)mean_variance_alloc(s->variance_alloc_objects, processes);
+        now.samples = samples_of((double)now.size, now.variance, now.count);
+        int rc = add_change(k, dump_of[step], k->sums.v[first].callsite, &now,
+                            whole((double)s->alloc_space / processes),
+                            whole((double)s->alloc_objects / processes), &last);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+/* Adds up what is of one callstack and step; sorted by these. */
+static void merge_steps(struct work *k)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < k->sums.n; i++) {
+        const struct sum *s = &k->sums.v[i];
+        struct sum *to = kept ? &k->sums.v[kept - 1] : NULL;
+        if (!to || to->stack != s->stack || to->step != s->step) {
+            k->sums.v[kept++] = *s;
+            continue;
+        }
+        to->space = hw_sat_add(to->space, s->space);
+        to->objects = hw_sat_add(to->objects, s->objects);
+        to->alloc_space = hw_sat_add(to->alloc_space, s->alloc_space);
+        to->alloc_objects = hw_sat_add(to->alloc_objects, s->alloc_objects);
+        to->variance += s->variance;
+        to->variance_objects += s->variance_objects;
+        to->variance_alloc_space += s->variance_alloc_space;
+        to->variance_alloc_objects += s->variance_alloc_objects;
+    }
+    k->sums.n = kept;
+}
+
+static int fill_steps(struct work *k, uint32_t step_s)
+{
+    uint32_t *dump_of = calloc(k->steps.n + 1, sizeof *dump_of);
+    int rc = dump_of ? add_step_dumps(k, step_s, dump_of) : HW_ENOMEM;
+    for (size_t i = 0; i < k->sums.n; i++) /* those beyond the limit are one callstack */
+        if (k->sums.v[i].callsite.v == k->rest.v)
+            k->sums.v[i].stack = HW_MAP64_NO_KEY;
+    if (k->sums.n)
+        qsort(k->sums.v, k->sums.n, sizeof *k->sums.v, by_stack);
+    merge_steps(k);
+    for (size_t i = 0, end; rc == 0 && i < k->sums.n; i = end) {
+        for (end = i + 1; end < k->sums.n && k->sums.v[end].stack == k->sums.v[i].stack;)
+            end++;
+        if (k->sums.v[i].callsite.v != HW_ID_NONE)
+            rc = add_stack_steps(k, i, end, dump_of);
+    }
+    free(dump_of);
+    return rc;
+}
+
+static int get_steps(struct work *k, uint32_t step_s)
+{
+    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_STEPS, .where = k->w, .step_s = step_s};
+    int rc = ask_step_moments(k, ask);
+    if (rc == 0 && k->out->counts.n_dumps == 0)
+        rc = no_rows(k);
+    if (rc == 0)
+        rc = ask_sums(k, &ask);
+    if (rc == 0)
+        rc = begin_profile(k);
+    if (rc == 0)
+        rc = find_stacks(k);
+    if (rc == 0)
+        rc = fill_steps(k, step_s);
+    return rc < 0 ? rc : end_profile(k);
+}
+
+int hw_fleet_get_steps(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
+                       uint32_t step_s, struct hw_fleet_answer *out, struct hw_error *err)
+{
+    *out = (struct hw_fleet_answer){0};
+    struct work k = {.from = from, .w = w, .out = out, .err = err};
+    int rc = hw_fleet_where_check(w, err);
+    if (rc == 0 && (step_s == 0 || (uint64_t)(w->until_s - w->since_s) / step_s > MAX_STEPS))
+        rc = hw_fail(err, HW_ELIMIT, 0, "more than %d steps of time; take longer ones", MAX_STEPS);
+    if (rc == 0)
+        rc = get_steps(&k, step_s);
+    return finish(&k, rc);
+}

@@ -1,0 +1,16 @@
+/* answer_internal.h - what the files answer*.c share: one statement and its answer */
+#ifndef HW_FLEET_ASK_ANSWER_INTERNAL_H
+#define HW_FLEET_ASK_ANSWER_INTERNAL_H
+
+#include "base/text/strbuf.h"
+#include "fleet/ask/answer.h"
+#include "fleet/push/rows.h"
+
+/* *rows looks into *reply. */
+int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
+                struct hw_strbuf *reply, struct hw_rows *rows, struct hw_error *err);
+/* What a reader of rows came upon. */
+int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows *r,
+                        struct hw_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * entry.h - one piece of what is to be sent, made so that it can wait in a file
+ *
+ * Why:     what could not be sent today is sent tomorrow, by another process: an entry has all it
+ *          needs but the store's address and credentials, which never go to disk.
+ * Shapes:  ClickHouse: rows of samples and the rows of the callstacks they name. The others: the
+ * body of one POST, its path and type. The id is a hash over the content: the same profile makes
+ *          the same entries. In a file it is HW_ENTRY_MAGIC and a gzip'ed protobuf message, so that
+ *          a damaged one is known as such.
+ * Owns:    its texts and bytes.
+ * Errors:  HW_ENOMEM, HW_EFORMAT (not an entry), HW_ELIMIT.
+ */
+#ifndef HW_FLEET_PUSH_ENTRY_H
+#define HW_FLEET_PUSH_ENTRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+#include "fleet/store/store.h"
+
+struct hw_error;
+
+#define HW_ENTRY_MAGIC     "hwpush1\n"
+#define HW_ENTRY_MAX_BYTES (256u * 1024 * 1024) /* unpacked */
+
+struct hw_entry {
+    enum hw_store_form form;
+    uint64_t id;
+    uint64_t n_rows;             /* samples, or profiles: for messages */
+    struct hw_strbuf body;       /* ClickHouse: samples */
+    struct hw_strbuf stacks;     /* ClickHouse only */
+    size_t n_columns;            /* of samples, the first ones; ClickHouse only */
+    struct hw_strbuf path, type; /* the others: "/ingest?…", "application/json" */
+};
+
+void hw_entry_done(struct hw_entry *e);
+void hw_entry_seal(struct hw_entry *e); /* sets the id */
+int hw_entry_pack(const struct hw_entry *e, struct hw_strbuf *out, struct hw_error *err);
+/* *e is filled on success only. */
+int hw_entry_unpack(struct hw_bytes file, struct hw_entry *e, struct hw_error *err);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * sample_rows.h - a profile as rows of the fleet's tables, in RowBinary, a batch at a time
+ *
+ * Why:     what is sent and what waits in a spool are the same bytes; a batch knows no store.
+ * Shapes:  the dumps of dumps.h, in order of time. A batch has whole rows, at most
+ *          HW_SAMPLE_ROWS_MAX_BYTES of samples (more only when one row is longer), and with them
+ *          every callstack they name but those of `known`.
+ * Units:   bytes, counts; times since 1970.
+ * Errors:  HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not
+ *          say when it was recorded; what the sink returns.
+ * Threads: the profile is frozen and only read.
+ * Source:  fleet/store/schema.def; doc/design/fleet.md
+ */
+#ifndef HW_FLEET_PUSH_SAMPLE_ROWS_H
+#define HW_FLEET_PUSH_SAMPLE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/map64.h"
+#include "base/text/strbuf.h"
+#include "fleet/push/labels.h"
+#include "fleet/store/schema.h"
+#include "model/profile.h"
+#include "views/flame/functions.h"
+
+struct hw_error;
+
+#define HW_SAMPLE_ROWS_MAX_BYTES (7u * 1024 * 1024) /* a request is at most 8 MiB */
+
+struct hw_sample_rows_batch {
+    struct hw_bytes samples, stacks; /* RowBinary; borrowed for the call */
+    size_t n_samples, n_stacks;
+};
+
+struct hw_sample_rows_options {
+    const struct hw_fleet_labels *labels;
+    const struct hw_namer *namer; /* NULL = raw names */
+    const struct hw_map64 *known; /* hashes of callstacks not to send; NULL = none */
+    const int64_t *wall_ns;       /* when the last dump was, for files that do not say; NULL */
+    int (*take)(void *ctx, const struct hw_sample_rows_batch *b, struct hw_error *err);
+    void *ctx;
+};
+
+int hw_sample_rows_make(const struct hw_profile *p, const struct hw_sample_rows_options *o,
+                        struct hw_error *err);
+
+#endif

@@ -1,9 +1,0 @@
-/* memory_infra.h - the table's entry for Chrome's JSON traces with memory dumps */
-#ifndef HW_IMPORT_MEMORY_INFRA_H
-#define HW_IMPORT_MEMORY_INFRA_H
-
-#include "import/import.h"
-
-extern const struct hw_importer hw_import_memory_infra;
-
-#endif

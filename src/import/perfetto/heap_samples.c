@@ -1,0 +1,519 @@
+/*
+ * Every writer known gives a sample's fields in the order of their numbers, at most one of each. So
+ * the message is read along that order (decode_in_order): no dispatch, no bounds to check, branches
+ * that are always foretold. A message that does not end exactly where that reading ends is read
+ * again as any message is (decode_any).
+ *
+ * A dump lists its callsites in the order of the one before, some left out, and their ids rise as
+ * they did then. So the history wanted is nearly always as far behind the last one as the id is
+ * from the last id. It tells the callsite, too, without a look at interned data: what a callstack
+ * id means does not change within a generation.
+ *
+ * The same frames can have two callstack ids (a writer that interned twice). A callsite remembers
+ * the id its history belongs to; another id is taken to start counting from 0, so the history at
+ * its first appearance is added to its values (`corrections`).
+ */
+#include "import/perfetto/heap_samples.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/memory/map64.h"
+#include "schema/fields.h"
+
+#include "base/banned.h"
+
+#define F(name)       HW_F_ProfilePacket_HeapSample_##name
+#define F_SAMPLES     HW_F_ProfilePacket_ProcessHeapSamples_samples
+#define TAG(name, w)  (F(name) << 3 | (w))
+#define TAG2(name, w) (0x80 | (TAG(name, w) & 0x7f) | TAG(name, w) >> 7 << 8) /* its two bytes */
+
+enum {
+    N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* those that must not decrease */
+    MAX_CORRECTIONS = 256,
+    LOOK_AHEAD = 8,
+    /* Five fields with tags of one byte, three with tags of two, one of eight bytes, three of
+     * four, and what a varint's load looks at beyond its end. */
+    MAX_IN_ORDER = 5 * 9 + 3 * 10 + 10 + 3 * 6 + 8
+};
+
+struct sample {
+    uint64_t iid, max, max_count, est_max, idle;
+    uint64_t values[HW_SAMPLE_VALUE_COUNT];
+    double variance;
+    float variance_objects, variance_alloc_space, variance_alloc_objects;
+    bool at_max, has_est, has_est_max;
+};
+
+void hw_heap_series_done(struct hw_heap_series *s)
+{
+    free(s->slots);
+    hw_vec_done(&s->histories);
+    hw_vec_done(&s->corrections);
+}
+
+/* ---- messages ---- */
+
+/*
+ * The sample at p, and what stands behind it: a tag of one byte, a length below 128 in one byte or
+ * in the four that hw_pb_begin writes. NULL: something else, or it does not fit.
+ */
+static inline const uint8_t *sample_at(const uint8_t *p, const uint8_t *end, struct hw_bytes *out)
+{
+    if (end - p < 5 || *p != (F_SAMPLES << 3 | HW_PB_BYTES))
+        return NULL;
+    uint32_t w = hw_load_u32(p + 1);
+    bool is_padded = (w & ~0x7fu) == 0x00808080;
+    if (!is_padded && w & 0x80)
+        return NULL;
+    p += is_padded ? 5 : 2;
+    *out = (struct hw_bytes){p, w & 0x7f};
+    return out->n <= (size_t)(end - p) ? p + out->n : NULL;
+}
+
+void hw_heap_samples_skip(struct hw_pb_reader *r)
+{
+    struct hw_bytes unused;
+    for (const uint8_t *next; (next = sample_at(r->pos, r->end, &unused));)
+        r->pos = next;
+}
+
+/* The field, if it is the next: a varint of at most eight bytes. Gives what stands behind it. */
+static inline const uint8_t *take(const uint8_t *p, uint32_t tag, uint64_t *out)
+{
+    unsigned n = 0;
+    *out = *p == tag ? hw_pb_varint8(p + 1, &n) : 0;
+    return n ? p + 1 + n : p;
+}
+
+static inline const uint8_t *take2(const uint8_t *p, uint32_t tag2, uint64_t *out)
+{
+    unsigned n = 0;
+    *out = hw_load_u16(p) == tag2 ? hw_pb_varint8(p + 2, &n) : 0;
+    return n ? p + 2 + n : p;
+}
+
+static inline const uint8_t *take_float(const uint8_t *p, uint32_t tag2, float *out)
+{
+    bool there = hw_load_u16(p) == tag2;
+    *out = 0;
+    if (there)
+        memcpy(out, p + 2, sizeof *out);
+    return there ? p + 2 + sizeof *out : p;
+}
+
+/*
+ * MAX_IN_ORDER bytes can be read at m.p. False: not such a message; *s is of no use. Every member
+ * is set on the way: clearing them all first took a tenth of the time.
+ */
+static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
+{
+    uint64_t *v = s->values;
+    const uint8_t *p = m.p, *before_est;
+    p = take(p, TAG(callstack_id, HW_PB_VARINT), &s->iid);
+    p = take(p, TAG(self_allocated, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_BYTES]);
+    p = take(p, TAG(self_freed, HW_PB_VARINT), &v[HW_SAMPLE_FREED_BYTES]);
+    p = take(p, TAG(alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_COUNT]);
+    p = take(p, TAG(free_count, HW_PB_VARINT), &v[HW_SAMPLE_FREE_COUNT]);
+    before_est = p;
+    p = take2(p, TAG2(est_alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_ALLOC]);
+    p = take2(p, TAG2(est_free_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_FREE]);
+    s->has_est = p != before_est;
+    p = take2(p, TAG2(self_idle, HW_PB_VARINT), &s->idle);
+    s->variance = 0;
+    if (hw_load_u16(p) == TAG2(variance_bytes, HW_PB_FIXED64)) {
+        memcpy(&s->variance, p + 2, sizeof s->variance);
+        p += 2 + sizeof s->variance;
+    }
+    p = take_float(p, TAG2(variance_objects, HW_PB_FIXED32), &s->variance_objects);
+    p = take_float(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
+    p = take_float(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
+    s->at_max = s->has_est_max = false;
+    s->max = s->max_count = s->est_max = 0;
+    return p == hw_bytes_end(m);
+}
+
+static float float_of(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float v;
+    memcpy(&v, &low, sizeof v);
+    return v;
+}
+
+static void decode_any(struct hw_bytes message, struct sample *s)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    *s = (struct sample){0};
+    while (hw_pb_next(&r, &f) == 1) {
+        switch (f.number) {
+        case F(callstack_id):
+            s->iid = f.value;
+            break;
+        case F(self_allocated):
+            s->values[HW_SAMPLE_ALLOC_BYTES] = f.value;
+            break;
+        case F(self_freed):
+            s->values[HW_SAMPLE_FREED_BYTES] = f.value;
+            break;
+        case F(alloc_count):
+            s->values[HW_SAMPLE_ALLOC_COUNT] = f.value;
+            break;
+        case F(free_count):
+            s->values[HW_SAMPLE_FREE_COUNT] = f.value;
+            break;
+        case F(self_max):
+            s->max = f.value;
+            s->at_max = true;
+            break;
+        case F(self_max_count):
+            s->max_count = f.value;
+            break;
+        case F(est_alloc_count):
+            s->values[HW_SAMPLE_EST_ALLOC] = f.value;
+            s->has_est = true;
+            break;
+        case F(est_free_count):
+            s->values[HW_SAMPLE_EST_FREE] = f.value;
+            s->has_est = true;
+            break;
+        case F(est_max_count):
+            s->est_max = f.value;
+            s->has_est_max = true;
+            break;
+        case F(self_idle):
+            s->idle = f.value;
+            break;
+        case F(variance_bytes):
+            memcpy(&s->variance, &f.value, sizeof s->variance);
+            break;
+        case F(variance_objects):
+            s->variance_objects = float_of(f.value);
+            break;
+        case F(variance_alloc_space):
+            s->variance_alloc_space = float_of(f.value);
+            break;
+        case F(variance_alloc_objects):
+            s->variance_alloc_objects = float_of(f.value);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static inline float sane(float variance)
+{
+    return variance > 0 && variance <= FLT_MAX ? variance : 0;
+}
+
+/* Those of all allocations are written where they differ from those of the live ones. */
+static inline void complete_variances(struct sample *s, bool all)
+{
+    float live = hw_alloc_variance_kept(s->variance), objects = all ? sane(s->variance_objects) : 0;
+    float alloc_space = sane(s->variance_alloc_space), alloc = sane(s->variance_alloc_objects);
+    s->variance_objects = objects;
+    s->variance_alloc_space = !all ? 0 : alloc_space > live ? alloc_space : live;
+    s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
+}
+
+/* What a sample says of itself, read. */
+static inline void complete(struct sample *s, bool all_variances)
+{
+    if (!s->has_est) { /* another writer: what was counted is all that is known */
+        s->values[HW_SAMPLE_EST_ALLOC] = s->values[HW_SAMPLE_ALLOC_COUNT];
+        s->values[HW_SAMPLE_EST_FREE] = s->values[HW_SAMPLE_FREE_COUNT];
+    }
+    if (!(s->variance > 0 && s->variance < 1e300))
+        s->variance = 0;
+    complete_variances(s, all_variances);
+}
+
+/* ---- histories ---- */
+
+static inline struct hw_sample_history *history_at(struct hw_heap_series *s, size_t i)
+{
+    s->cursor = i + 1;
+    return &s->histories.v[i];
+}
+
+static inline bool is_of(const struct hw_sample_history *h, uint64_t iid, uint32_t generation)
+{
+    return h->iid == iid && h->generation == generation;
+}
+
+/* The history of this very id, if it stands where it is expected, or a little behind the last. */
+static inline struct hw_sample_history *history_near(struct hw_heap_series *s, uint64_t iid,
+                                                     uint32_t generation)
+{
+    const struct hw_sample_history *h = s->histories.v;
+    size_t n = s->histories.n, i = s->cursor;
+    if (i) {
+        size_t guess = i - 1 + (size_t)(iid - h[i - 1].iid); /* may wrap: then it is no index */
+        if (hw_likely(guess < n && is_of(&h[guess], iid, generation)))
+            return history_at(s, guess);
+    }
+    for (size_t end = n - i < LOOK_AHEAD ? n : i + LOOK_AHEAD; i < end; i++)
+        if (is_of(&h[i], iid, generation))
+            return history_at(s, i);
+    return NULL;
+}
+
+/*
+ * Where the search for a callsite begins. Callstacks that were made one after the other have
+ * numbers that lie close together, and are asked for in that order: sixteen numbers share a line of
+ * memory.
+ */
+static size_t history_home(const struct hw_heap_series *s, hw_callsite_id callsite)
+{
+    uint64_t line = hw_hash_mix(hw_hash_seed(), callsite.v >> 4);
+    return (size_t)(line << 4 | (callsite.v & 15)) & s->mask;
+}
+
+/* The slot of a callsite's history, or the free one where it belongs. */
+static size_t history_slot(const struct hw_heap_series *s, hw_callsite_id callsite)
+{
+    size_t at = history_home(s, callsite);
+    while (s->slots[at] && s->histories.v[s->slots[at] - 1].callsite.v != callsite.v)
+        at = (at + 1) & s->mask;
+    return at;
+}
+
+static int grow_slots(struct hw_heap_series *s)
+{
+    size_t n = s->slots ? (s->mask + 1) * 2 : 64;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return HW_ENOMEM;
+    free(s->slots);
+    s->slots = slots;
+    s->mask = n - 1;
+    for (size_t i = 0; i < s->histories.n; i++) { /* all are different: no need to compare */
+        size_t at = history_home(s, s->histories.v[i].callsite);
+        while (slots[at])
+            at = (at + 1) & s->mask;
+        slots[at] = (uint32_t)i + 1;
+    }
+    return HW_OK;
+}
+
+static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, uint64_t iid,
+                       uint32_t generation, struct hw_sample_history **out)
+{
+    int rc = (s->histories.n + 1) * 2 > (s->slots ? s->mask + 1 : 0) ? grow_slots(s) : HW_OK;
+    if (rc < 0)
+        return rc;
+    size_t at = history_slot(s, callsite);
+    if (!s->slots[at]) { /* there are fewer of them than callsites, whose numbers have 32 bits */
+        struct hw_sample_history fresh = {{0}, iid, generation, callsite};
+        if (hw_vec_push(&s->histories, fresh) < 0)
+            return HW_ENOMEM;
+        s->slots[at] = (uint32_t)s->histories.n;
+    }
+    *out = history_at(s, s->slots[at] - 1);
+    return HW_OK;
+}
+
+/* Brings the values of a second id for the callsite into line with its history. */
+static int correct(struct hw_heap_series *s, const struct hw_sample_history *h, uint32_t generation,
+                   struct sample *in)
+{
+    struct hw_sample_correction *c = NULL;
+    for (size_t i = 0; i < s->corrections.n && !c; i++)
+        if (s->corrections.v[i].iid == in->iid && s->corrections.v[i].generation == generation &&
+            s->corrections.v[i].callsite.v == h->callsite.v)
+            c = &s->corrections.v[i];
+    if (!c) {
+        if (s->corrections.n >= MAX_CORRECTIONS)
+            return HW_OK; /* then it looks as if it decreased, and is counted as malformed */
+        struct hw_sample_correction fresh = {in->iid, generation, h->callsite, {0}};
+        memcpy(fresh.values, h->values, sizeof fresh.values);
+        if (hw_vec_push(&s->corrections, fresh) < 0)
+            return HW_ENOMEM;
+        c = &s->corrections.v[s->corrections.n - 1];
+    }
+    for (int i = 0; i < HW_SAMPLE_VALUE_COUNT; i++)
+        in->values[i] += c->values[i];
+    return HW_OK;
+}
+
+/* ---- rows ---- */
+
+static inline int64_t clamp(uint64_t v)
+{
+    return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+/* What came on top of the value before, which is replaced; 0 when it decreased. */
+static inline int64_t grown(uint64_t *before, uint64_t now)
+{
+    uint64_t was = *before, top = now > was ? now : was;
+    *before = top;
+    return clamp(top - was);
+}
+
+/* More than any address space has: no sum of it and others is a number of anything. */
+static inline bool is_absurd(uint64_t v)
+{
+    return v >> 62;
+}
+
+static int count_malformed(struct hw_heap_series *s, const struct hw_heap_samples_place *at)
+{
+    return hw_profile_stat_add(at->profile, "heapprofd_malformed_packet", (int64_t)s->upid.v,
+                               HW_STAT_ERROR, 1);
+}
+
+/* The rows of one callsite: + what was allocated, - what was freed since the dump before. */
+static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+                                 struct hw_sample_history *h, const struct sample *in)
+{
+    uint64_t *was = h->values;
+    const uint64_t *now = in->values;
+    struct hw_alloc_rows *rows = &at->profile->allocs;
+    bool malformed = is_absurd(in->idle);
+    for (int i = 0; i < HW_SAMPLE_VALUE_COUNT; i++)
+        malformed |= (i < N_CUMULATIVE && now[i] < was[i]) || is_absurd(now[i]);
+    if (hw_unlikely(malformed))
+        return count_malformed(s, at);
+    int64_t size = grown(&was[HW_SAMPLE_ALLOC_BYTES], now[HW_SAMPLE_ALLOC_BYTES]);
+    int64_t samples = grown(&was[HW_SAMPLE_ALLOC_COUNT], now[HW_SAMPLE_ALLOC_COUNT]);
+    int64_t count = grown(&was[HW_SAMPLE_EST_ALLOC], now[HW_SAMPLE_EST_ALLOC]);
+    int64_t freed_size = grown(&was[HW_SAMPLE_FREED_BYTES], now[HW_SAMPLE_FREED_BYTES]);
+    int64_t freed_samples = grown(&was[HW_SAMPLE_FREE_COUNT], now[HW_SAMPLE_FREE_COUNT]);
+    int64_t freed_count = grown(&was[HW_SAMPLE_EST_FREE], now[HW_SAMPLE_EST_FREE]);
+    bool allocated = size || samples;
+    bool freed = (freed_size || freed_samples) && !s->is_art;
+    struct hw_alloc_row row = {.dump = s->dump,
+                               .callsite = h->callsite,
+                               .samples = samples,
+                               .count = count,
+                               .size = size,
+                               .idle = clamp(in->idle),
+                               .variance = in->variance,
+                               .variance_objects = in->variance_objects,
+                               .variance_alloc_space = in->variance_alloc_space,
+                               .variance_alloc_objects = in->variance_alloc_objects};
+    int rc = HW_OK;
+    if (allocated || (in->idle && !freed))
+        rc = hw_alloc_rows_push(rows, &row);
+    if (!freed || rc < 0)
+        return rc;
+    row.samples = -freed_samples;
+    row.count = -freed_count;
+    row.size = -freed_size;
+    if (allocated) { /* said once */
+        row.idle = 0;
+        row.variance = 0;
+        row.variance_objects = row.variance_alloc_space = row.variance_alloc_objects = 0;
+    }
+    return hw_alloc_rows_push(rows, &row);
+}
+
+static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+                   hw_callsite_id callsite, const struct sample *in)
+{
+    struct hw_heap_dump *dump = &at->profile->dumps.v[s->dump];
+    if (is_absurd(in->max) || is_absurd(in->max_count) || is_absurd(in->est_max) ||
+        is_absurd(in->idle))
+        return count_malformed(s, at);
+    /* Without the original interval the writer is one that did not know the count. */
+    int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
+    struct hw_alloc_row row = {.dump = s->dump,
+                               .callsite = callsite,
+                               .samples = samples,
+                               .count = in->has_est_max ? clamp(in->est_max) : samples,
+                               .size = clamp(in->max),
+                               .idle = clamp(in->idle),
+                               .variance = in->variance,
+                               .variance_objects = in->variance_objects,
+                               .variance_alloc_space = in->variance_alloc_space,
+                               .variance_alloc_objects = in->variance_alloc_objects};
+    dump->flags |= HW_DUMP_AT_MAX;
+    return hw_alloc_rows_push(&at->profile->allocs, &row);
+}
+
+/* A sample whose history is not where it was expected. */
+static int add_elsewhere(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+                         struct sample *in)
+{
+    hw_callsite_id callsite;
+    struct hw_sample_history *h;
+    int rc = hw_interned_callstack(at->interned, at->sequence, at->generation, in->iid, &callsite);
+    if (rc != 1)
+        return rc;
+    if (in->at_max)
+        return add_max(s, at, callsite, in);
+    rc = history_get(s, callsite, in->iid, at->generation, &h);
+    if (rc == HW_OK && !is_of(h, in->iid, at->generation))
+        rc = correct(s, h, at->generation, in);
+    return rc < 0 ? rc : add_difference(s, at, h, in);
+}
+
+static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+                             struct hw_bytes message, const uint8_t *readable_end, bool *estimated)
+{
+    struct sample in;
+    if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in))
+        decode_any(message, &in);
+    complete(&in, at->profile->dumps.v[s->dump].flags & HW_DUMP_ALL_VARIANCES);
+    *estimated |= in.has_est || in.has_est_max;
+    struct hw_sample_history *h =
+        hw_unlikely(in.at_max) ? NULL : history_near(s, in.iid, at->generation);
+    return hw_likely(h) ? add_difference(s, at, h, &in) : add_elsewhere(s, at, &in);
+}
+
+/*
+ * The recorder writes what an allocation is of as its innermost frame, in a mapping of its own:
+ * here it becomes the rows' type. Done afterwards, since few traces have any.
+ */
+static int split_types(const struct hw_heap_samples_place *at, size_t first)
+{
+    const struct hw_callsites *cs = at->profile->callsites;
+    struct hw_alloc_rows *rows = &at->profile->allocs;
+    for (size_t i = first; i < rows->n; i++) {
+        const struct hw_callsite *leaf = hw_callsites_get(cs, (hw_callsite_id){rows->callsite[i]});
+        const struct hw_frame *f = hw_callsites_get_frame(cs, leaf->frame);
+        if (!hw_callsites_is_type(cs, f) || leaf->parent.v == HW_ID_NONE)
+            continue;
+        struct hw_alloc_row row = hw_alloc_row_get(rows, i);
+        row.type = f->name;
+        row.callsite = leaf->parent;
+        int rc = hw_alloc_rows_set(rows, i, &row);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+                         struct hw_bytes process_dump)
+{
+    struct hw_pb_reader r = hw_pb_read(process_dump);
+    struct hw_bytes message;
+    struct hw_pb_field f;
+    bool estimated = false;
+    size_t first = at->profile->allocs.n;
+    for (;;) {
+        const uint8_t *next = sample_at(r.pos, r.end, &message);
+        if (hw_likely(next)) {
+            r.pos = next;
+        } else {
+            if (hw_pb_next(&r, &f) != 1)
+                break;
+            if (f.number != F_SAMPLES || f.wire != HW_PB_BYTES)
+                continue;
+            message = f.bytes;
+        }
+        int rc = add_sample(s, at, message, r.end, &estimated);
+        if (rc < 0)
+            return rc;
+    }
+    if (estimated) /* whoever writes these counts writes variances too, where there are any */
+        at->profile->dumps.v[s->dump].flags |= HW_DUMP_KNOWS_VARIANCE;
+    return hw_callsites_has_types(at->profile->callsites) ? split_types(at, first) : HW_OK;
+}

@@ -1,0 +1,92 @@
+/*
+ * interned.h - interned entries of a trace, and their rows in the model
+ *
+ * Why:     a sample names a callstack by a number that may be explained later in the file. The
+ *          importer therefore goes through the file twice: once to put all entries here, once to
+ *          read the samples, whose callstacks are then made on first use.
+ * Shapes:  an entry is keyed by (sequence, generation, kind, iid). Entries out of a ProfilePacket
+ *          itself (the format's first form) have generation 0 and are looked at first.
+ * Owns:    copies of the entries; rows go into the profile given.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be resolved is counted in the profile's statistics.
+ * Source:  doc/formats/trace.md, "Sequences and interning"
+ */
+#ifndef HW_IMPORT_PERFETTO_INTERNED_H
+#define HW_IMPORT_PERFETTO_INTERNED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/memory/arena.h"
+#include "base/memory/blocks.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "model/profile.h"
+
+enum hw_interned_kind {
+    HW_INTERNED_FUNCTION,
+    HW_INTERNED_BUILD_ID,
+    HW_INTERNED_PATH,
+    HW_INTERNED_SOURCE_PATH,
+    HW_INTERNED_MAPPING,
+    HW_INTERNED_FRAME,
+    HW_INTERNED_CALLSTACK,
+    HW_INTERNED_CATEGORY,
+    HW_INTERNED_EVENT_NAME,
+    HW_INTERNED_KIND_COUNT
+};
+
+struct hw_interned_entry {
+    const uint8_t *p; /* the whole message; NULL: a callstack that was taken apart */
+    uint32_t n;
+    uint32_t resolved; /* 0 not yet, UINT32_MAX cannot be, else row + 1 */
+};
+
+/* iid -> entry. Small iids, the usual ones, by a plain array. */
+struct hw_interned_table {
+    HW_VEC(struct hw_interned_entry) entries;
+    HW_VEC(uint32_t) dense; /* entry + 1 */
+    struct hw_map64 sparse;
+};
+
+struct hw_interned_group {
+    struct hw_interned_table tables[HW_INTERNED_KIND_COUNT];
+};
+
+struct hw_interned {
+    struct hw_profile *profile; /* borrowed */
+    struct hw_arena arena;
+    struct hw_blocks stacks;                   /* messages of callstacks not taken apart yet */
+    HW_VEC(struct hw_interned_group *) groups; /* owned */
+    struct hw_map64 sequence_index;            /* sequence -> dense number */
+    struct hw_map64 group_by_key;              /* number << 32 | generation -> groups */
+    HW_VEC(hw_frame_id) path;                  /* the callstack read last… */
+    HW_VEC(uint32_t) ends;                     /* …where in body its first frames end… */
+    struct hw_strbuf body;                     /* …and its message behind the id */
+    HW_VEC(hw_frame_id) last_path;             /* the one made last, with its callsites */
+    HW_VEC(hw_callsite_id) last_sites;
+    struct hw_strbuf text;
+    bool scope_known; /* the groups of the last callstack asked for */
+    uint64_t scope_sequence;
+    uint32_t scope_generation;
+    struct hw_interned_group *scope_groups[2]; /* generation 0, scope_generation; NULL = none */
+};
+
+void hw_interned_init(struct hw_interned *in, struct hw_profile *profile);
+void hw_interned_done(struct hw_interned *in);
+
+/* Takes in an InternedData message, or a ProfilePacket's own tables (generation 0). All of them
+ * before the first callstack is asked for. */
+int hw_interned_add(struct hw_interned *in, uint64_t sequence, uint32_t generation,
+                    struct hw_bytes interned_data);
+int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
+                           struct hw_bytes profile_packet);
+/* The text of an entry of a kind that is text, "" when it was never defined (counted). */
+int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generation,
+                     enum hw_interned_kind kind, uint64_t iid, hw_str_id *out);
+/* 1 = its leaf, 0 = unknown or broken (counted), < 0. */
+int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t generation,
+                          uint64_t iid, hw_callsite_id *out);
+
+#endif

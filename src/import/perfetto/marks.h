@@ -1,0 +1,20 @@
+/*
+ * marks.h - instant events that are marks → marks of the model
+ *
+ * Why:     a mark is an event of the public format (trace/process_writer.h), so other readers show
+ *          it; of all the events a trace may have, only these are ours to show.
+ * Errors:  HW_ENOMEM; an event that is none, or has no name, is passed over.
+ * Source:  doc/formats/trace.md, "Track events"
+ */
+#ifndef HW_IMPORT_PERFETTO_MARKS_H
+#define HW_IMPORT_PERFETTO_MARKS_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_profile;
+
+int hw_import_mark(struct hw_profile *p, struct hw_bytes event, int64_t ts_ns);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * symbols.h - packets that give names to frames of the same trace
+ *
+ * Why:     symbolizers and deobfuscators append what they found to a trace; the frames it belongs
+ *          to stand anywhere in the file, so these packets are read when all frames are known.
+ * Shapes:  ModuleSymbols: by the exact pair (path, build id) and address = rel_pc.
+ *          The later packet wins. (DeobfuscationMapping: deobfuscate.h.)
+ * Owns:    an index of the frames there were at init; names go into the profile.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile's statistics.
+ * Source:  doc/formats/trace.md, "Symbols and name maps"
+ */
+#ifndef HW_IMPORT_PERFETTO_SYMBOLS_H
+#define HW_IMPORT_PERFETTO_SYMBOLS_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "model/profile.h"
+
+struct hw_frame_place {
+    uint64_t rel_pc;
+    uint32_t module; /* the first mapping of that (path, build id) */
+    uint32_t frame;
+};
+
+struct hw_frame_index {
+    struct hw_profile *profile;           /* borrowed */
+    HW_VEC(struct hw_frame_place) places; /* sorted by (module, rel_pc, frame) */
+    struct hw_map64 module_by_key;        /* path << 32 | build id -> module */
+};
+
+int hw_frame_index_init(struct hw_frame_index *ix, struct hw_profile *profile);
+void hw_frame_index_done(struct hw_frame_index *ix);
+int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * process.h - what has to be known of a process before it is stopped
+ *
+ * Why:     everything that takes time is done while it still runs: which libc, where its functions
+ *          are, in which code nobody may be interrupted.
+ * Owns:    the mappings.
+ * Errors:  as hw_inject_check.
+ */
+#ifndef HW_INJECT_REMOTE_PROCESS_H
+#define HW_INJECT_REMOTE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "inject/allocator.h"
+#include "inject/exec_id.h"
+#include "proc/maps.h"
+#include "proc/pid.h"
+
+struct hw_error;
+
+#define HW_INJECT_CARRIER_NAME "libheapprofd_glibc_preload.so"
+#define HW_INJECT_BARE_NAME    "libheapwise_bare.so"
+
+/* Target addresses, [lo, hi). */
+struct hw_code_range {
+    uint64_t lo, hi;
+};
+
+struct hw_process {
+    const struct hw_pid *pid; /* borrowed */
+    struct hw_exec_id id;     /* read before everything else; not where it was only checked */
+    int mem; /* its memory, of the very image that stands; -1 = none stands: by its pid */
+    struct hw_proc_status status;
+    struct hw_maps maps;
+    uint64_t dlopen_at, dlsym_at, malloc_at;
+    uint64_t syscall_at;                  /* an instruction that enters the kernel */
+    uint64_t syscall_ret_at, restorer_at; /* the same and ret; a signal frame's way back */
+    uint64_t library;                     /* load address of an injected client; 0 = none */
+    bool ignores_trap;                    /* SIGTRAP is ignored */
+    bool raw;    /* no loader to ask, or no table to change: the bare client, by changed code */
+    bool checks; /* nothing comes of it but a verdict: what is known of the file will do */
+    struct hw_allocator allocator;          /* raw only, and empty where it was only checked */
+    const char *allocator_path;             /* borrowed from maps */
+    HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
+};
+
+int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err);
+void hw_process_done(struct hw_process *p);
+bool hw_process_forbids(const struct hw_process *p, uint64_t pc);
+/* n bytes of its memory; HW_EGONE, HW_EPERM, HW_ESYS. */
+int hw_process_read(const struct hw_process *p, uint64_t at, void *out, size_t n);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * thread.h - one stopped thread of another process, and code run on it
+ *
+ * Why:     ptrace's rules in one place: which stop is which, what has to be saved, and how a
+ *          system call that was interrupted goes on as if nothing had happened.
+ * Shapes:  seize → (look) → save → system calls and calls, in any number → restore. Between save
+ * and restore only signals that the code itself raises are delivered, to us; all others wait.
+ * Errors:  HW_EGONE (the thread has ended), HW_EPERM, HW_EBUSY (traced), HW_ETIMEOUT, HW_ESYS.
+ *          A call that crashed: HW_ESYS; the thread is restored all the same.
+ * Threads: all of it on the thread that seized.
+ */
+#ifndef HW_INJECT_REMOTE_THREAD_H
+#define HW_INJECT_REMOTE_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_pid;
+
+#define HW_XSTATE_MAX         16384u
+#define HW_THREAD_SPARE_BYTES 256u
+
+struct hw_thread_regs {
+    uint64_t pc, sp, fp;
+    uint64_t tp; /* thread pointer */
+};
+
+struct hw_thread {
+    int32_t pid, tid;
+    int32_t number; /* /proc's; given by the caller */
+    bool seized, saved, masked;
+    bool known; /* its registers were read */
+    bool moved;
+    bool gone_on; /* it waited for us in vain, and runs the program again */
+    bool execed;  /* its process executes another program: nothing that was known of it holds */
+    int mem;      /* given by the caller: memory of the image that stands; -1 = none */
+    uint64_t asked_ns, stopped_ns;
+    bool filtered;       /* given by the caller: its process has seccomp filters */
+    uint64_t slept_ns;   /* in its system call until it stopped, as far as is known */
+    uint64_t spare_at;   /* HW_THREAD_SPARE_BYTES far below its stack pointer; 0 = nowhere */
+    uint64_t syscall_at; /* given by the caller */
+    uint64_t code_at;    /* of hw_thread_code; 0 = system calls only, one by one */
+    uint64_t stack_top;  /* for calls */
+    uint64_t state_at;   /* above it: HW_THREAD_STATE_BYTES */
+    /* For the first and last system calls: HW_THREAD_STATE_BYTES on the thread's own stack, far
+     * enough below what it uses, and the two pieces of code; 0 = nothing brings it back then. */
+    uint64_t boot_at, syscall_ret_at, restorer_at;
+    uint64_t kept_mask;    /* blocked signals */
+    uint64_t xstate_bytes; /* 0 = there is none */
+    uint64_t words[32];    /* its registers, as the kernel gives them */
+    uint8_t xstate[HW_XSTATE_MAX];
+};
+
+/*
+ * What the thread executes between save and release, and beside its stack what it needs to become
+ * what it was without us: should we die, it waits two seconds for nobody, and goes on by itself.
+ */
+extern const uint8_t hw_thread_code[];
+extern const uint32_t hw_thread_code_bytes;
+#define HW_THREAD_STATE_BYTES (HW_XSTATE_MAX + 4096u) /* whole pages */
+
+/* Once in our process, before the first is stopped. */
+void hw_thread_prepare(void);
+/* Makes it ours; it still runs. */
+int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
+/* Stops one that was taken. On failure it runs as before. */
+int hw_thread_stop(struct hw_thread *t, struct hw_error *err);
+/* Both in two halves, to stop many: all are asked before the first is waited for. */
+int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
+int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err);
+/* Where the stop has cut its call, the rest is done first, if it takes no longer. */
+void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns);
+int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out);
+/* Is it in the middle of a restartable sequence? Those cannot be interrupted for long. */
+bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
+/* Does it stand in the wait of a recorder that has died? Then it is told not to wait any longer. */
+bool hw_thread_waits_in_vain(struct hw_thread *t);
+/* Runs it until it is about to execute the instruction at `at`, or 1 s. Stopped then. */
+int hw_thread_run_to(struct hw_thread *t, uint64_t at);
+
+/* It goes on at another place; one that was saved, when it is released. */
+void hw_thread_move(struct hw_thread *t, uint64_t pc);
+
+int hw_thread_save(struct hw_thread *t, struct hw_error *err);
+/* The bytes for state_at or boot_at, which the caller writes there before the first call:
+ * so many of them. */
+size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_THREAD_STATE_BYTES]);
+int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);
+int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
+                   uint64_t *out);
+/* As it was when it was stopped, and running. Also without save. False: it does not stop, so that
+ * it cannot be let go before our own thread ends. */
+bool hw_thread_release(struct hw_thread *t);
+/* It stays where it is: our code brings it back. Nothing is done with it any more. */
+void hw_thread_give_up(struct hw_thread *t);
+
+#endif

@@ -1,0 +1,708 @@
+/*
+ * Objects arrive in rows of their own: id, class, size, flags, first reference. Targets of
+ * references stay ids until all objects are known; then one pass turns them into numbers, gives
+ * names by the classes' lists, and drops what is broken. Ids that no object has become objects
+ * behind the others.
+ *
+ * Nothing here depends on the depth of what the input says: class chains are walked by loops that a
+ * cycle ends, and a class keeps a link to the next class above that declares fields, so that naming
+ * an object's references costs as much as there are references.
+ */
+#include "model/graph/heap_graph_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "model/id_index.h"
+
+#include "base/banned.h"
+
+#define MAX_ROWS (UINT32_MAX - 1)
+
+struct class_row {
+    struct hw_heap_class row;
+    uint64_t object_size, superclass_id, classloader_id;
+    size_t first_field; /* of field_lists: what it declares */
+    uint32_t n_fields;
+    uint32_t n_listed; /* with those of its superclasses; set by link_classes */
+    uint32_t declares; /* the next class above, or itself, that declares fields; HW_ID_NONE */
+    bool described, has_superclass, linked;
+};
+
+struct root {
+    uint64_t object;
+    enum hw_root_type type;
+};
+
+struct hw_graph_builder {
+    struct hw_strings *strings; /* borrowed */
+    HW_VEC(struct hw_heap_field) fields;
+    HW_VEC(struct class_row) classes;
+    struct hw_map64 class_by_id;
+    HW_VEC(uint32_t) field_lists;
+    HW_VEC(struct root) roots;
+    HW_VEC(uint64_t) ids; /* by object, as are the next four */
+    HW_VEC(uint32_t) type;
+    HW_VEC(int64_t) self_size;
+    HW_VEC(uint16_t) flags;
+    HW_VEC(uint32_t) first_ref;
+    HW_VEC(uint64_t) targets; /* by reference */
+    HW_VEC(uint32_t) ref_field;
+    uint64_t last_class_id;
+    uint32_t last_class; /* HW_ID_NONE = none yet */
+    struct hw_id_index index;
+    struct hw_map64 missing; /* id -> object: referred to, never described */
+};
+
+int hw_graph_builder_new(struct hw_strings *strings, struct hw_graph_builder **out)
+{
+    struct hw_graph_builder *b = calloc(1, sizeof *b);
+    if (!b)
+        return HW_ENOMEM;
+    b->strings = strings;
+    b->last_class = HW_ID_NONE;
+    if (hw_vec_push(&b->fields, (struct hw_heap_field){0}) < 0) {
+        free(b);
+        return HW_ENOMEM;
+    }
+    *out = b;
+    return HW_OK;
+}
+
+void hw_graph_builder_free(struct hw_graph_builder *b)
+{
+    if (!b)
+        return;
+    hw_vec_done(&b->fields);
+    hw_vec_done(&b->classes);
+    hw_map64_done(&b->class_by_id);
+    hw_vec_done(&b->field_lists);
+    hw_vec_done(&b->roots);
+    hw_vec_done(&b->ids);
+    hw_vec_done(&b->type);
+    hw_vec_done(&b->self_size);
+    hw_vec_done(&b->flags);
+    hw_vec_done(&b->first_ref);
+    hw_vec_done(&b->targets);
+    hw_vec_done(&b->ref_field);
+    hw_id_index_done(&b->index);
+    hw_map64_done(&b->missing);
+    free(b);
+}
+
+/* ---- taking in ---- */
+
+static uint64_t map_key(uint64_t id)
+{
+    return id == HW_MAP64_NO_KEY ? id - 1 : id;
+}
+
+int hw_graph_field(struct hw_graph_builder *b, hw_str_id name, hw_str_id type_name, uint32_t *out)
+{
+    if (b->fields.n >= MAX_ROWS)
+        return HW_ELIMIT;
+    *out = (uint32_t)b->fields.n;
+    struct hw_heap_field f = {.name = name, .type_name = type_name};
+    return hw_vec_push(&b->fields, f) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+void hw_graph_field_set(struct hw_graph_builder *b, uint32_t field, hw_str_id name,
+                        hw_str_id type_name)
+{
+    b->fields.v[field].name = name;
+    b->fields.v[field].type_name = type_name;
+}
+
+static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
+{
+    uint64_t *at;
+    bool fresh;
+    if (b->last_class != HW_ID_NONE && b->last_class_id == id) {
+        *out = b->last_class;
+        return HW_OK;
+    }
+    int rc = hw_map64_at(&b->class_by_id, map_key(id), &at, &fresh);
+    if (rc < 0)
+        return rc;
+    if (fresh) {
+        struct class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+        if (b->classes.n >= MAX_ROWS)
+            return HW_ELIMIT;
+        *at = b->classes.n;
+        if (hw_vec_push(&b->classes, c) < 0)
+            return HW_ENOMEM;
+    }
+    *out = b->last_class = (uint32_t)*at;
+    b->last_class_id = id;
+    return HW_OK;
+}
+
+int hw_graph_class(struct hw_graph_builder *b, uint64_t id, const struct hw_graph_class *in)
+{
+    uint32_t at;
+    if (in->n_fields > MAX_ROWS)
+        return HW_ELIMIT;
+    int rc = class_at(b, id, &at);
+    if (rc < 0 || hw_vec_reserve(&b->field_lists, b->field_lists.n + in->n_fields) < 0)
+        return rc < 0 ? rc : HW_ENOMEM;
+    struct class_row *c = &b->classes.v[at];
+    c->row.name = in->name;
+    c->row.location = in->location;
+    c->row.kind = (uint8_t)in->kind;
+    c->object_size = in->object_size;
+    c->superclass_id = in->superclass;
+    c->has_superclass = in->has_superclass;
+    c->classloader_id = in->classloader;
+    c->first_field = b->field_lists.n;
+    c->n_fields = (uint32_t)in->n_fields;
+    c->described = true;
+    if (in->n_fields)
+        memcpy(&b->field_lists.v[b->field_lists.n], in->fields, in->n_fields * sizeof *in->fields);
+    b->field_lists.n += in->n_fields;
+    return HW_OK;
+}
+
+int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
+{
+    uint32_t type;
+    size_t n = b->ids.n;
+    if (n >= MAX_ROWS / 2) /* the other half: objects that are never described */
+        return HW_ELIMIT;
+    int rc = class_at(b, o->class_id, &type);
+    if (rc < 0)
+        return rc;
+    if (hw_vec_reserve(&b->ids, n + 1) < 0 || hw_vec_reserve(&b->type, n + 1) < 0 ||
+        hw_vec_reserve(&b->self_size, n + 1) < 0 || hw_vec_reserve(&b->flags, n + 1) < 0 ||
+        hw_vec_reserve(&b->first_ref, n + 1) < 0)
+        return HW_ENOMEM;
+    b->ids.v[n] = o->id;
+    b->type.v[n] = type;
+    b->self_size.v[n] = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size;
+    b->flags.v[n] = (uint16_t)((unsigned)o->heap_type << HW_OBJECT_HEAP_SHIFT);
+    b->first_ref.v[n] = (uint32_t)b->targets.n;
+    b->ids.n = b->type.n = b->self_size.n = b->flags.n = b->first_ref.n = n + 1;
+    return HW_OK;
+}
+
+int hw_graph_ref(struct hw_graph_builder *b, uint64_t target, uint32_t field)
+{
+    if (b->targets.n >= MAX_ROWS / 2)
+        return HW_ELIMIT;
+    return hw_vec_push(&b->targets, target) < 0 || hw_vec_push(&b->ref_field, field) < 0 ? HW_ENOMEM
+                                                                                         : HW_OK;
+}
+
+int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type type)
+{
+    return hw_vec_push(&b->roots, (struct root){object, type}) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- classes ---- */
+
+static uint32_t superclass_of(const struct hw_graph_builder *b, const struct class_row *c)
+{
+    uint64_t at;
+    if (!c->has_superclass || !hw_map64_get(&b->class_by_id, map_key(c->superclass_id), &at))
+        return HW_ID_NONE;
+    return (uint32_t)at;
+}
+
+static bool has_list(const struct class_row *c)
+{
+    return c->row.kind != HW_KIND_NOREFERENCES && c->row.kind != HW_KIND_ARRAY &&
+           c->row.kind != HW_KIND_STRING;
+}
+
+/* Links each class to its superclass, and counts the fields of the whole chain. `path` has room for
+ * all classes; a class that is its own superclass, however indirectly, ends its chain there. */
+static void link_class(struct hw_graph_builder *b, uint32_t start, uint32_t *path, uint8_t *on_path)
+{
+    size_t n = 0;
+    for (uint32_t at = start; at != HW_ID_NONE;) {
+        struct class_row *c = &b->classes.v[at];
+        if (c->linked)
+            break;
+        path[n++] = at;
+        on_path[at] = 1;
+        at = superclass_of(b, c);
+        if (at != HW_ID_NONE && on_path[at])
+            break;
+    }
+    while (n-- > 0) {
+        struct class_row *c = &b->classes.v[path[n]];
+        uint32_t super = superclass_of(b, c);
+        if (super != HW_ID_NONE && b->classes.v[super].linked) {
+            const struct class_row *s = &b->classes.v[super];
+            c->row.superclass = super;
+            c->n_listed = s->n_listed;
+            c->declares = s->declares;
+        } else {
+            c->declares = HW_ID_NONE;
+        }
+        if (c->n_fields)
+            c->declares = path[n];
+        if (__builtin_add_overflow(c->n_listed, c->n_fields, &c->n_listed))
+            c->n_listed = UINT32_MAX;
+        c->linked = true;
+        on_path[path[n]] = 0;
+    }
+}
+
+static int link_classes(struct hw_graph_builder *b)
+{
+    hw_autofree uint32_t *path = calloc(b->classes.n + 1, sizeof *path);
+    hw_autofree uint8_t *on_path = calloc(b->classes.n + 1, 1);
+    if (!path || !on_path)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < b->classes.n; i++)
+        link_class(b, i, path, on_path);
+    return HW_OK;
+}
+
+/* ---- references ---- */
+
+bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
+{
+    uint64_t at;
+    if (hw_id_index_find(&b->index, id, out))
+        return true;
+    if (!hw_map64_get(&b->missing, map_key(id), &at))
+        return false;
+    *out = (uint32_t)at;
+    return true;
+}
+
+static int resolve(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
+{
+    uint64_t *at;
+    bool fresh;
+    *out = HW_ID_NONE;
+    if (id == 0 || hw_id_index_find(&b->index, id, out))
+        return HW_OK;
+    int rc = hw_map64_at(&b->missing, map_key(id), &at, &fresh);
+    if (rc < 0)
+        return rc;
+    if (fresh)
+        *at = b->ids.n + b->missing.n - 1;
+    *out = (uint32_t)*at;
+    return HW_OK;
+}
+
+/* Names the references [from, to) of one object that have none of their own. False: their number is
+ * not that of the class's list. */
+static bool name_refs(struct hw_graph_builder *b, uint32_t type, size_t from, size_t to)
+{
+    uint32_t *field = b->ref_field.v;
+    const struct class_row *c = &b->classes.v[type];
+    size_t listed = 0, i = from;
+    for (size_t r = from; r < to; r++)
+        listed += field[r] == HW_FIELD_OF_LIST;
+    if (listed == 0)
+        return true;
+    if (!has_list(c) || c->n_listed == 0) {
+        for (; i < to; i++)
+            if (field[i] == HW_FIELD_OF_LIST)
+                field[i] = HW_FIELD_NONE;
+        return true;
+    }
+    if (listed != c->n_listed)
+        return false;
+    for (uint32_t k = c->declares; k != HW_ID_NONE;) {
+        const struct class_row *d = &b->classes.v[k];
+        for (uint32_t f = 0; f < d->n_fields; f++) {
+            while (field[i] != HW_FIELD_OF_LIST)
+                i++;
+            field[i++] = b->field_lists.v[d->first_field + f];
+        }
+        k = d->row.superclass == HW_ID_NONE ? HW_ID_NONE : b->classes.v[d->row.superclass].declares;
+    }
+    return true;
+}
+
+/* Makes the graph's reference columns; ref_field is the builder's own, filled from the front. */
+static int make_refs(struct hw_graph_builder *b, struct hw_heap_graph *g,
+                     struct hw_graph_faults *faults)
+{
+    size_t n = b->ids.n, n_refs = b->targets.n, to = 0;
+    g->ref_owned = malloc((n_refs + 1) * sizeof *g->ref_owned);
+    g->ref_owner = malloc((n_refs + 1) * sizeof *g->ref_owner);
+    if (!g->ref_owned || !g->ref_owner || hw_vec_push(&b->first_ref, (uint32_t)n_refs) < 0)
+        return HW_ENOMEM;
+    uint32_t *first = b->first_ref.v;
+    for (size_t o = 0; o < n; o++) {
+        size_t from = first[o], end = first[o + 1];
+        bool good = name_refs(b, b->type.v[o], from, end);
+        first[o] = (uint32_t)to;
+        faults->wrong_field_lists += !good;
+        for (size_t r = from; good && r < end; r++, to++) {
+            int rc = resolve(b, b->targets.v[r], &g->ref_owned[to]);
+            if (rc < 0)
+                return rc;
+            g->ref_owner[to] = (uint32_t)o;
+            b->ref_field.v[to] = b->ref_field.v[r];
+        }
+    }
+    first[n] = (uint32_t)to;
+    g->n_refs = (uint32_t)to;
+    hw_vec_done(&b->targets);
+    return HW_OK;
+}
+
+/* ---- objects ---- */
+
+/* Takes out objects that were described before; ids keep their order. */
+static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *faults)
+{
+    size_t n = b->ids.n, n_refs = b->targets.n, o_to = 0, r_to = 0;
+    faults->duplicate_objects = b->index.n_duplicates;
+    if (b->index.n_duplicates == 0)
+        return HW_OK;
+    for (size_t o = 0; o < n; o++) {
+        size_t r = b->first_ref.v[o], end = o + 1 < n ? b->first_ref.v[o + 1] : n_refs;
+        uint32_t row;
+        if (!hw_id_index_find(&b->index, b->ids.v[o], &row) || row != o)
+            continue;
+        b->type.v[o_to] = b->type.v[o];
+        b->self_size.v[o_to] = b->self_size.v[o];
+        b->flags.v[o_to] = b->flags.v[o];
+        b->first_ref.v[o_to] = (uint32_t)r_to;
+        b->ids.v[o_to++] = b->ids.v[o]; /* the index has a copy: ids that rise have no duplicates */
+        for (; r < end; r++, r_to++) {
+            b->targets.v[r_to] = b->targets.v[r];
+            b->ref_field.v[r_to] = b->ref_field.v[r];
+        }
+    }
+    b->ids.n = b->type.n = b->self_size.n = b->flags.n = b->first_ref.n = o_to;
+    b->targets.n = b->ref_field.n = r_to;
+    hw_id_index_done(&b->index);
+    return hw_id_index_init(&b->index, b->ids.v, b->ids.n);
+}
+
+static int unknown_class(struct hw_graph_builder *b, uint32_t *out)
+{
+    struct class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+    *out = (uint32_t)b->classes.n;
+    return hw_vec_push(&b->classes, c) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* The objects that were only referred to, and the sizes that their classes tell. */
+static int complete_objects(struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    size_t n = b->ids.n, all = n + b->missing.n;
+    uint32_t type = 0, end = g->n_refs;
+    if (all > MAX_ROWS)
+        return HW_ELIMIT;
+    for (size_t o = 0; o < n; o++)
+        if (b->self_size.v[o] == 0) {
+            uint64_t size = b->classes.v[b->type.v[o]].object_size;
+            b->self_size.v[o] = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+        }
+    int rc = b->missing.n ? unknown_class(b, &type) : HW_OK;
+    if (rc < 0 || hw_vec_reserve(&b->type, all) < 0 || hw_vec_reserve(&b->self_size, all) < 0 ||
+        hw_vec_reserve(&b->flags, all) < 0 || hw_vec_reserve(&b->first_ref, all + 1) < 0)
+        return HW_ENOMEM;
+    for (size_t o = n; o < all; o++) {
+        b->type.v[o] = type;
+        b->self_size.v[o] = -1;
+        b->flags.v[o] = 0;
+        b->first_ref.v[o] = end;
+    }
+    b->first_ref.v[all] = end;
+    g->n_objects = (uint32_t)all;
+    g->n_described = (uint32_t)n;
+    return HW_OK;
+}
+
+/* ---- roots ---- */
+
+static int root_rank(enum hw_root_type t)
+{
+    return t == HW_ROOT_STICKY_CLASS ? 0
+           : t == HW_ROOT_JNI_GLOBAL ? 1
+           : t == HW_ROOT_JNI_LOCAL  ? 2
+                                     : 3;
+}
+
+static void make_root(struct hw_heap_graph *g, uint32_t o, enum hw_root_type type)
+{
+    if (hw_object_is_root(g, o) && root_rank(hw_object_root_type(g, o)) <= root_rank(type))
+        return;
+    unsigned others = g->flags[o] & ~(unsigned)HW_OBJECT_ROOT;
+    g->flags[o] = (uint16_t)(others | ((unsigned)type + 1));
+}
+
+static void make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    uint32_t o;
+    for (size_t i = 0; i < b->roots.n; i++)
+        if (b->roots.v[i].type != HW_ROOT_COMPILED_CODE &&
+            hw_graph_find(b, b->roots.v[i].object, &o))
+            make_root(g, o, b->roots.v[i].type);
+    for (o = 0; o < g->n_described; o++) {
+        enum hw_heap_type t = hw_object_heap_type(g, o);
+        if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
+            make_root(g, o, HW_ROOT_VM_INTERNAL);
+    }
+}
+
+/* ---- superclasses that only the heap knows ---- */
+
+static bool has_prefix(struct hw_bytes b, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return b.n >= n && memcmp(b.p, prefix, n) == 0;
+}
+
+/* "java.lang.Class<a.B[]>" -> "a.B" */
+static int plain_name(struct hw_graph_builder *b, hw_str_id name, hw_str_id *out)
+{
+    static const char prefix[] = "java.lang.Class<";
+    struct hw_bytes s = hw_strings_get(b->strings, name);
+    if (has_prefix(s, prefix)) {
+        s.p += sizeof prefix - 1;
+        s.n -= sizeof prefix - 1;
+        if (s.n && s.p[s.n - 1] == '>')
+            s.n--;
+    }
+    while (s.n >= 2 && s.p[s.n - 2] == '[' && s.p[s.n - 1] == ']')
+        s.n -= 2;
+    return hw_strings_intern(b->strings, s, out);
+}
+
+/* What an object's first reference with one of these fields refers to; HW_ID_NONE. */
+static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t *fields)
+{
+    for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
+        if (fields[g->ref_field[r]])
+            return g->ref_owned[r];
+    return HW_ID_NONE;
+}
+
+/* The class objects' `superClass` fields: plain name -> plain name of the superclass. */
+static int read_class_objects(struct hw_graph_builder *b, const struct hw_heap_graph *g,
+                              const uint8_t *is_super, struct hw_map64 *super_of)
+{
+    hw_autofree uint8_t *is_class_object = calloc(g->n_classes + 1, 1);
+    if (!is_class_object)
+        return HW_ENOMEM;
+    for (uint32_t c = 0; c < g->n_classes; c++)
+        is_class_object[c] =
+            has_prefix(hw_strings_get(b->strings, g->classes[c].name), "java.lang.Class<");
+    for (uint32_t o = 0; o < g->n_described; o++) {
+        if (!is_class_object[g->type[o]])
+            continue;
+        uint32_t super = follow(g, o, is_super);
+        hw_str_id mine, its;
+        if (super == HW_ID_NONE || !is_class_object[g->type[super]])
+            continue;
+        int rc = plain_name(b, g->classes[g->type[o]].name, &mine);
+        if (rc == HW_OK)
+            rc = plain_name(b, g->classes[g->type[super]].name, &its);
+        if (rc == HW_OK && mine.v != its.v)
+            rc = hw_map64_put(super_of, mine.v, its.v);
+        if (rc < 0)
+            return rc;
+    }
+    return HW_OK;
+}
+
+/* The class with this name, at best from the same place. */
+static uint32_t class_named(const struct hw_heap_graph *g, const struct hw_map64 *by_name,
+                            const uint32_t *next, uint64_t name, hw_str_id location)
+{
+    uint64_t first;
+    uint32_t found = HW_ID_NONE;
+    if (!hw_map64_get(by_name, name, &first))
+        return HW_ID_NONE;
+    for (uint32_t c = (uint32_t)first; c != HW_ID_NONE; c = next[c]) {
+        if (g->classes[c].location.v == location.v)
+            return c;
+        if (found == HW_ID_NONE)
+            found = c;
+    }
+    return found;
+}
+
+static int set_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g,
+                            const struct hw_map64 *super_of)
+{
+    struct hw_map64 by_name = {0};
+    hw_autofree uint32_t *next = malloc((g->n_classes + 1) * sizeof *next);
+    int rc = next ? HW_OK : HW_ENOMEM;
+    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) { /* chains begin with the first */
+        uint64_t *at;
+        bool fresh;
+        rc = hw_map64_at(&by_name, g->classes[c].name.v, &at, &fresh);
+        if (rc < 0)
+            break;
+        next[c] = fresh ? HW_ID_NONE : (uint32_t)*at;
+        *at = c;
+    }
+    for (uint32_t c = 0; rc == HW_OK && c < g->n_classes; c++) {
+        uint64_t super;
+        hw_str_id mine;
+        if (b->classes.v[c].has_superclass || g->classes[c].name.v == 0)
+            continue;
+        rc = plain_name(b, g->classes[c].name, &mine);
+        if (rc == HW_OK && hw_map64_get(super_of, mine.v, &super)) {
+            uint32_t s = class_named(g, &by_name, next, super, g->classes[c].location);
+            g->classes[c].superclass = s == c ? HW_ID_NONE : s;
+        }
+    }
+    hw_map64_done(&by_name);
+    return rc;
+}
+
+static int imply_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    struct hw_map64 super_of = {0};
+    hw_autofree uint8_t *is_super = calloc(g->n_fields + 1, 1);
+    bool any = false;
+    if (!is_super)
+        return HW_ENOMEM;
+    for (uint32_t f = 0; f < g->n_fields; f++) {
+        is_super[f] = (uint8_t)hw_bytes_equal(hw_strings_get(b->strings, g->fields[f].name),
+                                              hw_bytes_str("java.lang.Class.superClass"));
+        any |= is_super[f];
+    }
+    int rc = any ? read_class_objects(b, g, is_super, &super_of) : HW_OK;
+    if (rc == HW_OK && super_of.n)
+        rc = set_superclasses(b, g, &super_of);
+    hw_map64_done(&super_of);
+    return rc;
+}
+
+/* ---- what is reachable ---- */
+
+static int mark_reachable(struct hw_heap_graph *g)
+{
+    HW_VEC(uint32_t) open = {0};
+    int rc = HW_OK;
+    for (uint32_t root = 0; rc == HW_OK && root < g->n_objects; root++) {
+        if (!hw_object_is_root(g, root) || hw_object_is_reachable(g, root))
+            continue;
+        g->flags[root] |= HW_OBJECT_REACHABLE;
+        if (hw_vec_push(&open, root) < 0)
+            rc = HW_ENOMEM;
+        while (rc == HW_OK && open.n) {
+            uint32_t o = open.v[--open.n];
+            for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
+                uint32_t to = g->ref_owned[r];
+                if (to == HW_ID_NONE || hw_object_is_reachable(g, to) || !hw_ref_is_strong(g, o, r))
+                    continue;
+                g->flags[to] |= HW_OBJECT_REACHABLE;
+                if (hw_vec_push(&open, to) < 0)
+                    rc = HW_ENOMEM;
+            }
+        }
+    }
+    hw_vec_done(&open);
+    return rc;
+}
+
+/* After the others: what compiled code names and no other root leads to. */
+static int mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    uint32_t o;
+    bool any = false;
+    for (size_t i = 0; i < b->roots.n; i++)
+        if (b->roots.v[i].type == HW_ROOT_COMPILED_CODE &&
+            hw_graph_find(b, b->roots.v[i].object, &o) && !hw_object_is_reachable(g, o)) {
+            make_root(g, o, HW_ROOT_COMPILED_CODE);
+            any = true;
+        }
+    return any ? mark_reachable(g) : HW_OK;
+}
+
+/* ---- all of it ---- */
+
+static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    g->n_classes = (uint32_t)b->classes.n;
+    g->classes = calloc(b->classes.n + 1, sizeof *g->classes);
+    if (!g->classes)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < g->n_classes; i++) {
+        const struct class_row *c = &b->classes.v[i];
+        g->classes[i] = c->row;
+        g->classes[i].is_weak = c->row.kind == HW_KIND_WEAK_REFERENCE ||
+                                c->row.kind == HW_KIND_FINALIZER_REFERENCE ||
+                                c->row.kind == HW_KIND_PHANTOM_REFERENCE;
+        if (c->classloader_id)
+            (void)hw_graph_find(b, c->classloader_id, &g->classes[i].classloader); /* or none */
+    }
+    return HW_OK;
+}
+
+/* Gives a column to the graph in the size it has come to. */
+#define TAKE(to, column, count)                                                                    \
+    do {                                                                                           \
+        void *fitted = realloc((column).v, ((size_t)(count) + 1) * sizeof *(column).v);            \
+        (to) = fitted ? fitted : (column).v;                                                       \
+        (column).v = NULL;                                                                         \
+        hw_vec_done(&(column));                                                                    \
+    } while (0)
+
+static void take_columns(struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    g->n_fields = (uint32_t)b->fields.n;
+    TAKE(g->fields, b->fields, g->n_fields);
+    TAKE(g->type, b->type, g->n_objects);
+    TAKE(g->self_size, b->self_size, g->n_objects);
+    TAKE(g->flags, b->flags, g->n_objects);
+    TAKE(g->first_ref, b->first_ref, (size_t)g->n_objects + 1);
+    TAKE(g->ref_field, b->ref_field, g->n_refs);
+    for (uint32_t f = 0; f < g->n_fields; f++)
+        g->fields[f].is_referent = hw_bytes_equal(hw_strings_get(b->strings, g->fields[f].name),
+                                                  hw_bytes_str("java.lang.ref.Reference.referent"));
+}
+
+static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
+                 struct hw_graph_faults *faults)
+{
+    int rc = hw_id_index_init(&b->index, b->ids.v, b->ids.n);
+    if (rc == HW_OK)
+        rc = drop_duplicates(b, faults);
+    for (size_t c = 0; c < b->classes.n; c++)
+        faults->undescribed_classes += !b->classes.v[c].described;
+    if (rc == HW_OK)
+        rc = link_classes(b);
+    if (rc == HW_OK)
+        rc = make_refs(b, g, faults);
+    if (rc == HW_OK)
+        rc = complete_objects(b, g);
+    if (rc == HW_OK)
+        rc = take_classes(b, g);
+    if (rc < 0)
+        return rc;
+    take_columns(b, g);
+    make_roots(b, g);
+    rc = imply_superclasses(b, g);
+    if (rc == HW_OK)
+        rc = mark_reachable(g);
+    return rc < 0 ? rc : mark_named_by_code(b, g);
+}
+
+int hw_graph_finish(struct hw_graph_builder *b, struct hw_heap_graph **out,
+                    struct hw_graph_faults *faults)
+{
+    struct hw_heap_graph *g;
+    struct hw_graph_faults counted = {0};
+    int rc = hw_heap_graph_new(&g);
+    if (rc < 0)
+        return rc;
+    rc = build(b, g, &counted);
+    if (rc < 0) {
+        hw_heap_graph_free(g);
+        return rc;
+    }
+    if (faults)
+        *faults = counted;
+    *out = g;
+    return HW_OK;
+}

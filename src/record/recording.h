@@ -1,0 +1,104 @@
+/*
+ * recording.h - one recording from its start to its last byte, seen from the command
+ *
+ * Why:     record, heap_profile and perfetto wait for the same things: the recorder's events, the
+ *          program's end, signals. One loop does it for all of them.
+ * Shapes:  hw_recording_start sends the configuration and waits for the answer; hw_recording_run
+ *          lets the program go (if there is one) and returns when the file is complete and the
+ *          program has ended, or was given up.
+ *          SIGINT: first time the program gets two seconds to end by itself, then the recording is
+ *          stopped; second time nothing is waited for but the file, and that ends at once. SIGTERM,
+ *          SIGHUP, SIGQUIT go to the program, and a second SIGTERM ends the recording, too;
+ *          without a program they are like SIGINT. SIGUSR1 dumps.
+ *          hw_recording_block_signals must come before anything is forked.
+ *          A server has signals of its own: with own_signals it is steered by `each`, which may
+ *          call hw_recording_stop and hw_recording_give_up.
+ * Errors:  HW_EGONE when the recorder died; what it wrote until then is a valid trace.
+ */
+#ifndef HW_RECORD_RECORDING_H
+#define HW_RECORD_RECORDING_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/memory/vec.h"
+#include "record/controller.h"
+#include "record/launch.h"
+
+struct hw_cli;
+struct hw_error;
+
+struct hw_seen_target {
+    int32_t pid;
+    uint32_t state;     /* the last one: enum hw_target_state */
+    bool connected;     /* was profiled at some time */
+    bool called;        /* was ready to be */
+    uint64_t called_ns; /* since when; monotonic */
+    char *name;         /* owned; of the last connection */
+    char *reason;       /* owned; of a failure or refusal; NULL */
+};
+
+struct hw_recording {
+    const struct hw_cli *cli;
+    struct hw_controller *controller; /* borrowed */
+    struct hw_launch *launch;         /* borrowed; NULL = no program */
+    bool follow_fork;                 /* wait for descendants, too */
+    bool stop_with_program;           /* the recording ends when the program does */
+    const uint64_t *awaited;          /* borrowed: it ends when none of these processes is left, */
+    size_t n_awaited;                 /* or none could be profiled */
+    bool progress;                    /* shown on standard error */
+    bool own_signals;                 /* of who calls: none is listened to here */
+    void (*started)(void *ctx);       /* NULL: nothing to tell */
+    void (*stopping)(void *ctx);
+    void (*written)(void *ctx); /* the file is complete; the program may run on */
+    void (*each)(void *ctx);    /* several times a second; NULL = none */
+    void (*warned)(void *ctx, struct hw_bytes text); /* NULL: into the log */
+    void (*status)(void *ctx, struct hw_bytes json); /* the answer to hw_controller_ask_status */
+    void *ctx;
+
+    /* results */
+    bool is_started, is_ended, recorder_gone;
+    bool is_adopted; /* targets: only those that came since */
+    struct hw_control_ended ended;
+    char reason[256];
+    unsigned n_interrupts, n_terms;
+    bool hurried;       /* the recorder was asked twice */
+    int program_status; /* of waitpid; -1 = it still runs */
+    HW_VEC(struct hw_seen_target) targets;
+    struct hw_control_progress last;
+    uint64_t started_ns;
+    bool stop_sent;
+    bool lacked_descriptors; /* the recorder did, and said so */
+
+    /* private */
+    int signal_fd;
+    uint64_t stop_at_ns, next_progress_ns, last_target_ns;
+    bool line_open, told_written, gave_up;
+};
+
+/* Blocks what the loop listens for; *old for the children. */
+int hw_recording_block_signals(sigset_t *old, struct hw_error *err);
+int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
+                       struct hw_bytes config, int fd, struct hw_error *err);
+/* Takes over a session that runs already (hw_controller_attach was answered). */
+int hw_recording_adopt(struct hw_recording *r, struct hw_error *err);
+int hw_recording_run(struct hw_recording *r, struct hw_error *err);
+/* Within a callback: ends the recording; waits for its file alone, not for the program. */
+void hw_recording_stop(struct hw_recording *r);
+void hw_recording_give_up(struct hw_recording *r);
+void hw_recording_done(struct hw_recording *r);
+
+/* sh, env, nice …: there for another program. */
+bool hw_recording_is_starter(const struct hw_seen_target *t);
+/* Nothing of it is in the trace: no sample, or only of a starter that became another program which
+ * never asked to be profiled. */
+bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_target *t);
+/* How many programs were profiled that do more than start others. */
+size_t hw_recording_programs(const struct hw_recording *r);
+/* The program that was really profiled: the first target that stayed and is no mere starter of
+ * others (sh, env, nice …); NULL = none. */
+const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r);
+
+#endif

@@ -1,0 +1,168 @@
+#include "record/running.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/text/strbuf.h"
+#include "config/command/command.h"
+#include "config/config.h"
+#include "proc/pid.h"
+#include "record/diagnosis.h"
+#include "record/process_reads.h"
+
+#include "base/banned.h"
+
+/* Servers write titles over their arguments: "redis-server *:6379", "nginx: worker process". */
+static bool title_matches(const char *word, const char *argv0)
+{
+    char first[256];
+    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(argv0, " :"), argv0); /* cut is fine */
+    return first[0] && hw_config_name_matches(word, first);
+}
+
+bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0)
+{
+    uint64_t number;
+    if (hw_parse_uint(word, &number, NULL) == 0)
+        return number == (uint64_t)pid;
+    return argv0[0] && (hw_config_name_matches(word, argv0) || title_matches(word, argv0));
+}
+
+static int say_ambiguous(const struct hw_cli *cli, uint64_t given, const hw_pid_list *found)
+{
+    struct hw_strbuf b = {0};
+    for (size_t i = 0; i < found->n; i++) {
+        struct hw_pid p;
+        char exe[64] = "?";
+        if (hw_pid_open(found->v[i], &p, NULL) == 0) {
+            hw_proc_exe_name(p.dir, exe, sizeof exe);
+            hw_pid_done(&p);
+        }
+        hw_strbuf_addf(&b, "%s%d ('", i ? ", " : "", found->v[i]);
+        hw_strbuf_add_escaped(&b, exe, strlen(exe));
+        hw_strbuf_addf(&b, "')");
+    }
+    hw_cli_error(cli, "ambiguous-pid", "%llu is a process in several namespaces: here they are %s",
+                 (unsigned long long)given, b.failed || !b.p ? "too many" : b.p);
+    hw_cli_hint("name one by its number here, or add --pid-ns PID: any process of that namespace");
+    hw_strbuf_done(&b);
+    return HW_EXIT_FAILED;
+}
+
+/* --pid-ns; 0 = not given. */
+static int namespace_of(const struct hw_cli *cli, int32_t *out)
+{
+    struct hw_pid p;
+    struct hw_error err;
+    uint64_t of = hw_opt_num(&cli->opts, HW_OPT_PID_NS);
+    *out = (int32_t)of; /* the option's limit */
+    if (of == 0 || hw_pid_open(*out, &p, &err) == 0) {
+        if (of)
+            hw_pid_done(&p);
+        return HW_EXIT_OK;
+    }
+    hw_cli_error(cli, "no-process", "--pid-ns: %s", err.text);
+    return HW_EXIT_FAILED;
+}
+
+int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out)
+{
+    struct hw_pid p;
+    hw_pid_list found = {0};
+    int32_t of, pid = given <= INT32_MAX ? (int32_t)given : INT32_MAX;
+    int status = namespace_of(cli, &of);
+    if (status != HW_EXIT_OK)
+        return status;
+    *out = pid;
+    if (!of && hw_pid_open(pid, &p, NULL) == 0) {
+        hw_pid_done(&p);
+        return HW_EXIT_OK;
+    }
+    if (hw_proc_inside(pid, of, &found) < 0 && of) {
+        hw_cli_error(cli, "not-permitted", "the namespace of process %d cannot be inspected", of);
+        status = HW_EXIT_FAILED;
+    } else if (found.n > 1) {
+        status = say_ambiguous(cli, given, &found);
+    } else if (found.n == 0 && of) {
+        hw_cli_error(cli, "no-process", "no process %d in the pid namespace of process %d", pid,
+                     of);
+        status = HW_EXIT_FAILED;
+    } else if (found.n == 1) {
+        *out = found.v[0];
+        if (*out != pid)
+            hw_cli_hint("%d of another pid namespace is process %d here", pid, *out);
+    }
+    hw_vec_done(&found);
+    return status;
+}
+
+static bool has(const hw_running_pids *v, uint64_t pid)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (v->v[i] == pid)
+            return true;
+    return false;
+}
+
+size_t hw_running_match(const char *word, hw_running_pids *out)
+{
+    hw_pid_list all = {0};
+    size_t n = 0;
+    uint64_t number;
+    if (hw_parse_uint(word, &number, NULL) == 0) {
+        if (!has(out, number))
+            (void)hw_vec_push(out, number); /* out of memory: who asks finds none */
+        return 1;
+    }
+    (void)hw_proc_list(&all); /* what was read before a failure counts */
+    for (size_t i = 0; i < all.n; i++) {
+        struct hw_pid p;
+        char argv0[512];
+        if (all.v[i] == getpid() || hw_pid_open(all.v[i], &p, NULL) < 0)
+            continue;
+        hw_read_argv0(&p, argv0, sizeof argv0);
+        hw_pid_done(&p);
+        if (!hw_running_is_meant(word, all.v[i], argv0))
+            continue;
+        n++;
+        if (!has(out, (uint64_t)all.v[i]))
+            (void)hw_vec_push(out, (uint64_t)all.v[i]); /* likewise */
+    }
+    hw_vec_done(&all);
+    return n;
+}
+
+/* Keeps those that can be profiled, says why the others cannot. */
+static void sort_out(const struct hw_cli *cli, hw_running_pids *pids)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < pids->n; i++) {
+        struct hw_finding why;
+        hw_diagnose_pid(pids->v[i] <= INT32_MAX ? (int32_t)pids->v[i] : INT32_MAX, &why);
+        if (why.code)
+            hw_diagnose_print(cli, &why);
+        else
+            pids->v[kept++] = pids->v[i];
+    }
+    pids->n = kept;
+}
+
+int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
+{
+    for (size_t i = 0; i < cli->opts.n_args; i++) {
+        const char *word = cli->opts.args[i];
+        uint64_t pid;
+        int32_t here;
+        if (hw_parse_uint(word, &pid, NULL) == 0) {
+            if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK && !has(out, (uint64_t)here))
+                (void)hw_vec_push(out, (uint64_t)here); /* out of memory: none is found */
+        } else if (hw_running_match(word, out) == 0) {
+            hw_cli_error(cli, "no-process", "no process named '%s'", word);
+        }
+    }
+    sort_out(cli, out);
+    return out->n ? HW_EXIT_OK : HW_EXIT_FAILED;
+}

@@ -1,0 +1,53 @@
+/*
+ * profile_store.h - profiles of continuous recording in a directory, as many as are wanted
+ *
+ * Shapes:  DIR/YYYY-MM-DD/HHMMSS.mmm-PROCESS-PID-HEAP.pb.gz (UTC), each complete or not there. What
+ *          is too old or too much goes, oldest first. The list of files is in memory.
+ * Errors:  HW_ESYS, HW_ENOMEM, HW_EPERM (a directory that others may write). A full disk makes room
+ *          by the oldest ones; what still does not fit is dropped and counted.
+ * Cost:    O(files) once; then O(1) a file.
+ * Threads: one owner.
+ */
+#ifndef HW_RECORD_WEB_PROFILE_STORE_H
+#define HW_RECORD_WEB_PROFILE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+
+struct hw_error;
+
+struct hw_kept_profile {
+    char *path; /* owned; below the directory */
+    uint64_t bytes;
+    int64_t time_s; /* since 1970, by its name */
+};
+
+struct hw_profile_store {
+    char *dir; /* owned */
+    int fd;
+    uint64_t max_bytes, max_age_s; /* 0 = no limit */
+    HW_VEC(struct hw_kept_profile) files;
+    size_t first; /* those before it are gone */
+    uint64_t bytes, n_dropped, n_removed;
+};
+
+/* Makes the directory when it is missing. */
+int hw_profile_store_open(struct hw_profile_store *s, const char *dir, struct hw_error *err);
+void hw_profile_store_close(struct hw_profile_store *s);
+struct hw_profile_name {
+    int64_t time_ns; /* since 1970 */
+    const char *process, *heap;
+    int32_t pid;
+};
+/* *path: the file's, the caller's; HW_ESYS: dropped. */
+int hw_profile_store_add(struct hw_profile_store *s, const struct hw_profile_name *name,
+                         const void *bytes, size_t n, char **path, struct hw_error *err);
+/* now_s 0: the clock cannot be believed, so only the size counts. */
+void hw_profile_store_trim(struct hw_profile_store *s, int64_t now_s);
+/* A small file beside them, whole or as it was. */
+int hw_profile_store_note(struct hw_profile_store *s, const char *name, const void *bytes, size_t n,
+                          struct hw_error *err);
+
+#endif

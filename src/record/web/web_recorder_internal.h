@@ -1,0 +1,108 @@
+/*
+ * web_recorder_internal.h - what the files of the desk share: the desk, and a recording of it
+ *
+ * Why:     web_recorder.c answers the pages, web_recording.c carries one recording out.
+ * Owns:    a recording owns its thread, recorder and file; the desk its recordings.
+ * Threads: what is marked as shown is under the desk's lock; the rest is the recording's thread's.
+ */
+#ifndef HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
+#define HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/memory/vec.h"
+#include "record/launch.h"
+#include "record/output.h"
+#include "record/processes.h"
+#include "record/recording.h"
+#include "record/service.h"
+#include "record/web/web_recorder.h"
+#include "record/web/web_request.h"
+#include "server/pages.h"
+
+enum { HW_DESK_MAX_RECORDINGS = 64, HW_DESK_MAX_SOURCES = 8 };
+
+enum hw_desk_state {
+    HW_DESK_RUNNING,
+    HW_DESK_STOPPING,
+    HW_DESK_DONE,
+    HW_DESK_EMPTY,
+    HW_DESK_FAILED,
+    HW_DESK_DISCARDED
+};
+
+struct hw_desk_mark {
+    uint64_t boottime_ns;
+    char text[HW_MARK_MAX_BYTES + 1];
+};
+
+struct hw_desk_recording {
+    struct hw_desk *desk;
+    unsigned id;
+    struct hw_desk_words words;
+    char *library, *program;
+    char name[256]; /* the command, or the process that is attached to, before a target answered */
+    struct hw_controller *controller;
+    struct hw_launch launch;
+    bool launched, unkept; /* unkept: its file has no name */
+    struct hw_output output;
+    struct hw_recording r;
+    pthread_t thread;
+    atomic_bool stop, dump, discard, end_program, give_up; /* orders */
+    uint64_t next_status_ns;
+
+    /* under the desk's lock: marks to be made */
+    HW_VEC(struct hw_desk_mark) due;
+
+    /* under the desk's lock: what is shown */
+    enum hw_desk_state state;
+    struct hw_control_progress progress;
+    uint64_t started_ns, ended_ns;
+    struct hw_service_state seen; /* targets */
+    HW_VEC(char *) warnings;
+    char *file; /* owned; NULL = none yet */
+    unsigned trace, n_marks;
+    bool program_runs;
+    char error[512];
+    const char *code; /* of explain.def */
+    char shell[2048];
+};
+
+struct hw_desk {
+    const struct hw_cli *cli;
+    struct hw_pages *pages;
+    bool commands;
+    struct hw_page_recorder ops;
+    pthread_mutex_t lock;
+    struct hw_desk_recording *all[HW_DESK_MAX_RECORDINGS]; /* by id - 1 */
+    unsigned n;                                            /* lock */
+    struct hw_desk_source {
+        int32_t pid;
+        struct hw_live_source *source; /* owned; NULL = free */
+    } sources[HW_DESK_MAX_SOURCES];    /* lock */
+    unsigned next_source;
+    pthread_mutex_t known_lock;
+    hw_processes_known known; /* known_lock */
+    atomic_uint changes;
+    struct hw_page_internals internals;
+    struct hw_desk_internals *own; /* web_tracked.c */
+};
+
+void hw_desk_changed(struct hw_desk *d);
+uint64_t hw_desk_rss_kb(int32_t pid); /* 0: not known */
+
+/* ---- web_recording.c ---- */
+
+/* words: as of a page. unkept: only to be looked at. *id counts from 1. */
+int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigned *id,
+                  struct hw_error *err);
+void hw_desk_recording_put(struct hw_json *j, const struct hw_desk_recording *x); /* locked */
+void hw_desk_recording_free(struct hw_desk_recording *x); /* its thread is joined */
+
+/* ---- web_tracked.c ---- */
+
+int hw_desk_internals_new(struct hw_desk *d, struct hw_error *err);
+void hw_desk_internals_free(struct hw_desk_internals *i); /* NULL is fine */
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * web_request.h - what a page wants to record: parsed, explained, checked
+ *
+ * Shapes:  JSON {"words": ["attach", "-i", "4K", "4211"]}: the command line without its first word.
+ * Owns:    hw_desk_words: everything; the texts of its options live in its argv.
+ * Errors:  HW_EINVAL with a text for the user.
+ */
+#ifndef HW_RECORD_WEB_WEB_REQUEST_H
+#define HW_RECORD_WEB_WEB_REQUEST_H
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+#include "config/command/command.h"
+#include "record/record_options.h"
+#include "record/running.h"
+
+struct hw_error;
+struct hw_json;
+
+struct hw_desk_words {
+    struct hw_cli cli; /* of its own: options and arguments */
+    char **argv;
+    int argc;
+    bool attach;
+    hw_running_pids pids; /* attach: all that its words mean */
+    struct hw_strbuf config;
+};
+
+int hw_desk_words_read(struct hw_bytes json, struct hw_desk_words *out, struct hw_error *err);
+void hw_desk_words_done(struct hw_desk_words *w);
+struct hw_record_words hw_desk_record_words(const struct hw_desk_words *w);
+/* As one would type it. */
+void hw_desk_words_shell(const struct hw_desk_words *w, struct hw_strbuf *out);
+/* An array of checks {state, what, text, remedy, code}; gives whether none forbids the start. Keeps
+ * those of w->pids that can be profiled. commands: programs may be started. */
+bool hw_desk_check(struct hw_desk_words *w, bool commands, struct hw_json *j);
+
+#endif

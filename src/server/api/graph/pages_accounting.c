@@ -1,0 +1,159 @@
+/*
+ * GET /api/v1/traces/ID/accounting: profile, allocator and kernel side by side
+ * (views/findings/accounting.h).
+ *
+ * {"steps": [{"name", "total", "begin", "end", "bytes", "at"}…], "lines": [names], "now": {name:
+ * {"bytes", "at"}}, "error", "fragmentation" (or null), "points":
+ * [[ts, bytes or null…]…] in the order of lines, "kinds": {name: [n, size, rss, swap]} or null,
+ * "kinds_at", "notes": [names]}
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "server/api/pages_internal.h"
+#include "views/findings/accounting.h"
+
+#include "base/banned.h"
+
+static const struct {
+    unsigned bit;
+    const char *name;
+} notes[] = {{HW_ACCOUNT_NOT_RETURNED, "not_returned"},
+             {HW_ACCOUNT_OUTSIDE, "outside"},
+             {HW_ACCOUNT_UNTOUCHED, "untouched"}};
+
+static void put_now(struct hw_json *j, const struct hw_accounting *a)
+{
+    hw_json_key(j, "lines");
+    hw_json_begin_array(j);
+    for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
+        hw_json_str(j, hw_account_line_name((enum hw_account_line)l));
+    hw_json_end_array(j);
+    hw_json_key(j, "now");
+    hw_json_begin_object(j);
+    for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++) {
+        if (!a->now[l].known)
+            continue;
+        hw_json_key(j, hw_account_line_name((enum hw_account_line)l));
+        hw_json_begin_object(j);
+        hw_json_kv_double(j, "bytes", a->now[l].bytes);
+        hw_json_kv_int(j, "at", a->now[l].at_ns);
+        hw_json_end_object(j);
+    }
+    hw_json_end_object(j);
+    hw_json_kv_double(j, "error", a->error);
+    hw_json_key(j, "fragmentation");
+    if (a->fragmentation < 0)
+        hw_json_null(j);
+    else
+        hw_json_double(j, a->fragmentation);
+}
+
+static void put_steps(struct hw_json *j, const struct hw_accounting *a)
+{
+    struct hw_account_step steps[HW_ACCOUNT_MAX_STEPS];
+    size_t n = hw_accounting_steps(a, steps);
+    hw_json_key(j, "steps");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < n; i++) {
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", steps[i].name);
+        hw_json_kv_bool(j, "total", steps[i].is_total);
+        hw_json_kv_double(j, "begin", steps[i].begin);
+        hw_json_kv_double(j, "end", steps[i].end);
+        hw_json_kv_double(j, "bytes", steps[i].end - steps[i].begin);
+        hw_json_kv_int(j, "at", steps[i].at_ns);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+}
+
+static void put_points(struct hw_json *j, const struct hw_accounting *a)
+{
+    hw_json_key(j, "points");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < a->points.n; i++) {
+        const struct hw_account_point *p = &a->points.v[i];
+        hw_json_begin_array(j);
+        hw_json_int(j, p->ts_ns);
+        for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++) {
+            if (isnan(p->bytes[l]))
+                hw_json_null(j);
+            else
+                hw_json_double(j, p->bytes[l]);
+        }
+        hw_json_end_array(j);
+    }
+    hw_json_end_array(j);
+}
+
+static void put_kinds(struct hw_json *j, const struct hw_accounting *a)
+{
+    hw_json_key(j, "kinds");
+    if (!a->has_kinds) {
+        hw_json_null(j);
+        return;
+    }
+    hw_json_begin_object(j);
+    for (int k = 0; k < HW_ACCOUNT_KIND_COUNT; k++) {
+        const struct hw_account_mappings *m = &a->kinds[k];
+        hw_json_key(j, hw_account_kind_name((enum hw_account_kind)k));
+        hw_json_begin_array(j);
+        hw_json_uint(j, m->n);
+        hw_json_uint(j, m->size);
+        hw_json_uint(j, m->rss);
+        hw_json_uint(j, m->swap);
+        hw_json_end_array(j);
+    }
+    hw_json_end_object(j);
+    hw_json_kv_int(j, "kinds_at", a->kinds_ns);
+}
+
+static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
+                struct hw_accounting *out, struct hw_error *err)
+{
+    const struct hw_process_view *v = hw_page_view(t, s->upid);
+    hw_values values = {0};
+    struct hw_value live = {0};
+    if (!v)
+        return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of this process");
+    int rc = hw_process_values(t->profile, &t->list, s->upid, s->ts_ns, s->at_max, &values);
+    for (size_t i = 0; rc == HW_OK && i < values.n; i++)
+        hw_value_add(&live, &values.v[i].v);
+    if (rc == HW_OK)
+        rc = hw_accounting_find(t->profile, v, s->ts_ns, &live, out);
+    hw_vec_done(&values);
+    return rc < 0 ? hw_fail(err, rc, 0, "accounting:") : HW_OK;
+}
+
+void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    struct hw_page_selection sel;
+    struct hw_accounting a = {0};
+    struct hw_error err = {0};
+    struct hw_json j;
+    int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK)
+        rc = find(t, &sel, &a, &err);
+    hw_page_selection_done(&sel);
+    if (rc < 0) {
+        hw_page_reply_error(req, &err, rc);
+        return;
+    }
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_int(&j, "ts", sel.ts_ns);
+    put_now(&j, &a);
+    put_steps(&j, &a);
+    put_points(&j, &a);
+    put_kinds(&j, &a);
+    hw_json_key(&j, "notes");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < HW_ARRAY_LEN(notes); i++)
+        if (a.notes & notes[i].bit)
+            hw_json_str(&j, notes[i].name);
+    hw_json_end_array(&j);
+    hw_json_end_object(&j);
+    hw_page_reply_json(req, &j);
+    hw_accounting_done(&a);
+}

@@ -1,0 +1,415 @@
+/*
+ * GET /api/v1/traces/ID/diff: two selections side by side (views/findings/diff.h); the table of
+ * them is in pages_diff_table.c.
+ *
+ * Side B is the selection of the request, side A that of the same parameters with `a_` before them
+ * and a_trace (none: the same trace). Also: mode (none = figures as they are, share = of each
+ * side's total, rate = by second of each side's stretch), key=name (the module does not count).
+ *
+ * The graph is that of pages_flame.c with flag 16 in its header and two arrays more behind the
+ * errors: f64 a[N], f64 b[N], figures of both sides times their factors. `self` and `cum` are
+ * widths: a stack is as wide as its larger side, and boxes are as wide as what stands on them, so
+ * they can be compared all over the graph. Errors are those of the change.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "server/api/graph/pages_diff.h"
+
+#include "base/banned.h"
+
+enum { GRAPH_SIDES = 16 };                          /* of the header's flags */
+enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* of a node's */
+enum { HEADER_BYTES = 72, MAX_UNASKED = 1500000 };
+
+void hw_page_diff_done(struct hw_page_diff *q)
+{
+    for (int i = HW_PAGE_A; i < HW_PAGE_SIDES; i++) {
+        hw_filter_matches_done(&q->side[i].matches);
+        hw_vec_done(&q->side[i].values);
+        hw_page_selection_done(&q->side[i].sel);
+    }
+    hw_diff_done(&q->diff);
+}
+
+/* ---- both sides ---- */
+
+static void find_begin(struct hw_page_diff_side *s)
+{
+    const struct hw_process_view *v = hw_page_view(s->t, s->sel.upid);
+    s->begin_ns = s->sel.has_from || !v ? s->sel.from_ns : v->start_ns;
+}
+
+static int open_side(struct hw_page_diff_side *s, struct hw_http_request *req, const char *prefix,
+                     struct hw_error *err)
+{
+    int rc = hw_page_side_init(&s->sel, s->t, req, prefix, err);
+    if (rc == HW_OK && hw_filters_have_pivot(&s->sel.filters))
+        rc = hw_fail(err, HW_EINVAL, 0, "a difference has no pivot; take it away");
+    find_begin(s);
+    if (rc == HW_OK)
+        rc = hw_page_values(s->t, &s->sel, &s->values, err);
+    s->namer = hw_page_namer(s->t);
+    if (rc == HW_OK)
+        rc = hw_filter_match(&s->sel.filters, s->t->profile->callsites, s->t->functions, &s->namer,
+                             hw_page_program_shown(s->sel.program), &s->matches);
+    return rc;
+}
+
+/* Two dumps of one process, forwards in time: only then is A's sample part of B's. */
+static bool is_same_run(const struct hw_page_diff_side *a, const struct hw_page_diff_side *b)
+{
+    return a->t == b->t && a->sel.upid.v == b->sel.upid.v &&
+           strcmp(a->sel.heap, b->sel.heap) == 0 && a->sel.ts_ns <= b->sel.ts_ns &&
+           !a->sel.at_max && !b->sel.at_max && !a->sel.has_from && !b->sel.has_from;
+}
+
+double hw_page_diff_seconds(const struct hw_page_diff_side *s)
+{
+    return (double)hw_sat_sub(s->sel.ts_ns, s->begin_ns) / 1e9;
+}
+
+static int set_mode(struct hw_page_diff *q, const char *mode, struct hw_error *err)
+{
+    const struct hw_diff_value *all = &q->diff.nodes.v[0].total;
+    double a = 1, b = 1;
+    if (!mode || !*mode)
+        return HW_OK;
+    if (strcmp(mode, "share") == 0) {
+        a = hw_diff_side_a(&q->diff, all, q->metric);
+        b = hw_diff_side_b(&q->diff, all, q->metric);
+    } else if (strcmp(mode, "rate") == 0) {
+        a = hw_page_diff_seconds(&q->side[HW_PAGE_A]);
+        b = hw_page_diff_seconds(&q->side[HW_PAGE_B]);
+        if (a <= 0 || b <= 0)
+            return hw_fail(err, HW_EINVAL, 0,
+                           "one side is a single moment, so there is no value per second");
+    } else {
+        return hw_fail(err, HW_EINVAL, 0, "unknown mode '%.40s'", mode);
+    }
+    hw_diff_scale(&q->diff, a > 0 ? 1 / a : 0, b > 0 ? 1 / b : 0);
+    return HW_OK;
+}
+
+static int make(struct hw_page_diff *q, struct hw_http_request *req, struct hw_error *err)
+{
+    const char *frames = hw_http_query(req, "frames"), *key = hw_http_query(req, "key");
+    struct hw_diff_side in[HW_PAGE_SIDES];
+    unsigned flags = (frames && strcmp(frames, "all") == 0 ? HW_DIFF_ALL_FRAMES : 0) |
+                     (key && strcmp(key, "name") == 0 ? HW_DIFF_BY_NAME : 0) |
+                     (is_same_run(&q->side[HW_PAGE_A], &q->side[HW_PAGE_B]) ? HW_DIFF_SAME_RUN : 0);
+    for (int i = HW_PAGE_A; i < HW_PAGE_SIDES; i++) {
+        const struct hw_page_diff_side *s = &q->side[i];
+        in[i] = (struct hw_diff_side){.p = s->t->profile,
+                                      .fns = s->t->functions,
+                                      .namer = &s->namer,
+                                      .program = hw_page_program_shown(s->sel.program),
+                                      .values = &s->values,
+                                      .filters = s->sel.filters.n ? &s->matches : NULL,
+                                      .interval_bytes = s->sel.interval_bytes};
+    }
+    q->metric = q->side[HW_PAGE_B].sel.metric;
+    int rc = hw_diff_make(&in[HW_PAGE_A], &in[HW_PAGE_B], flags, &q->diff);
+    return rc < 0 ? hw_fail(err, rc, 0, "difference:") : HW_OK;
+}
+
+/* False: the request was answered. */
+bool hw_page_diff_ask(struct hw_page_diff *q, struct hw_http_request *req, struct hw_page_trace *t)
+{
+    const char *base = hw_http_query(req, "a_trace");
+    struct hw_error err = {0};
+    *q = (struct hw_page_diff){.side = {{.t = t}, {.t = t}}};
+    if (base && *base && !(q->side[HW_PAGE_A].t = hw_page_trace_get(t->pages, req, base)))
+        return false;
+    int rc = open_side(&q->side[HW_PAGE_B], req, "", &err);
+    if (rc == HW_OK)
+        rc = open_side(&q->side[HW_PAGE_A], req, "a_", &err);
+    if (rc == HW_OK)
+        rc = make(q, req, &err);
+    if (rc == HW_OK)
+        rc = set_mode(q, hw_http_query(req, "mode"), &err);
+    if (rc == HW_OK)
+        return true;
+    hw_page_reply_error(req, &err, rc);
+    hw_page_diff_done(q);
+    return false;
+}
+
+/* ---- the graph ---- */
+
+struct graph {
+    const struct hw_page_diff *q;
+    double *width, *self; /* by node of the diff */
+    uint32_t *order;      /* nodes by parent, wide ones first */
+    uint32_t *first;      /* by node: where its children begin in order; [n] = the end */
+    double min;
+    uint32_t max_depth;
+    HW_VEC(int32_t) parent;
+    HW_VEC(uint32_t) end, name, module, samples;
+    HW_VEC(uint16_t) depth;
+    HW_VEC(uint8_t) flags;
+    HW_VEC(double) selfs, cum, a, b;
+    HW_VEC(float) error;
+    HW_VEC(uint32_t) begins;
+    struct hw_strbuf texts;
+};
+
+static void graph_done(struct graph *g)
+{
+    free(g->width);
+    free(g->self);
+    free(g->order);
+    free(g->first);
+    hw_vec_done(&g->parent);
+    hw_vec_done(&g->end);
+    hw_vec_done(&g->name);
+    hw_vec_done(&g->module);
+    hw_vec_done(&g->samples);
+    hw_vec_done(&g->depth);
+    hw_vec_done(&g->flags);
+    hw_vec_done(&g->selfs);
+    hw_vec_done(&g->cum);
+    hw_vec_done(&g->a);
+    hw_vec_done(&g->b);
+    hw_vec_done(&g->error);
+    hw_vec_done(&g->begins);
+    hw_strbuf_done(&g->texts);
+}
+
+static int add_text(struct graph *g, const void *p, size_t n, uint32_t *out)
+{
+    if (g->texts.n + n > UINT32_MAX)
+        return HW_ELIMIT;
+    *out = (uint32_t)g->begins.n;
+    hw_strbuf_add(&g->texts, p, n);
+    return g->texts.failed ? HW_ENOMEM : hw_vec_push(&g->begins, (uint32_t)(g->texts.n - n));
+}
+
+/* "all", then the name and the module of each function. */
+static int put_texts(struct graph *g)
+{
+    const struct hw_diff *d = &g->q->diff;
+    uint32_t id;
+    int rc = add_text(g, "all", 3, &id);
+    for (size_t i = 0; rc == HW_OK && i < d->functions.n; i++) {
+        struct hw_bytes name = hw_strings_get(d->strings, d->functions.v[i].name);
+        struct hw_bytes module = hw_strings_get(d->strings, d->functions.v[i].module);
+        rc = add_text(g, name.p, name.n, &id);
+        if (rc == HW_OK)
+            rc = add_text(g, module.p, module.n, &id);
+    }
+    return rc;
+}
+
+static void measure(struct graph *g)
+{
+    const struct hw_diff *d = &g->q->diff;
+    for (size_t i = d->nodes.n; i-- > 0;) {
+        const struct hw_diff_value *v = &d->nodes.v[i].self;
+        g->self[i] =
+            fmax(0, fmax(hw_diff_side_a(d, v, g->q->metric), hw_diff_side_b(d, v, g->q->metric)));
+        g->width[i] += g->self[i];
+        if (d->nodes.v[i].parent != HW_ID_NONE)
+            g->width[d->nodes.v[i].parent] += g->width[i];
+    }
+}
+
+static int by_parent_and_width(const void *pa, const void *pb, void *ctx)
+{
+    const struct graph *g = ctx;
+    uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
+    uint32_t above_a = g->q->diff.nodes.v[a].parent, above_b = g->q->diff.nodes.v[b].parent;
+    if (above_a != above_b)
+        return above_a < above_b ? -1 : 1;
+    if (g->width[a] > g->width[b] || g->width[a] < g->width[b])
+        return g->width[a] > g->width[b] ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static int arrange(struct graph *g)
+{
+    size_t n = g->q->diff.nodes.n;
+    g->width = calloc(n, sizeof *g->width);
+    g->self = calloc(n, sizeof *g->self);
+    g->order = calloc(n, sizeof *g->order);
+    g->first = calloc(n + 1, sizeof *g->first);
+    if (!g->width || !g->self || !g->order || !g->first)
+        return HW_ENOMEM;
+    measure(g);
+    for (uint32_t i = 1; i < n; i++) { /* the root is nobody's child */
+        g->order[i - 1] = i;
+        g->first[g->q->diff.nodes.v[i].parent + 1]++;
+    }
+    for (size_t i = 0; i < n; i++)
+        g->first[i + 1] += g->first[i];
+    if (n > 2)
+        qsort_r(g->order, n - 1, sizeof *g->order, by_parent_and_width, g);
+    return HW_OK;
+}
+
+struct box {
+    struct hw_diff_value total;
+    double self, width;
+    uint32_t name, module, depth;
+    uint8_t flags;
+};
+
+static int put_box(struct graph *g, int32_t parent, const struct box *x)
+{
+    const struct hw_page_diff *q = g->q;
+    double a = hw_diff_side_a(&q->diff, &x->total, q->metric);
+    double b = hw_diff_side_b(&q->diff, &x->total, q->metric);
+    int64_t samples = hw_sat_add(hw_value_samples(&x->total.a, q->metric),
+                                 hw_value_samples(&x->total.b, q->metric));
+    unsigned sides = (b <= 0 && a > 0 ? ONLY_A : 0) | (a <= 0 && b > 0 ? ONLY_B : 0);
+    if (g->parent.n >= INT32_MAX)
+        return HW_ELIMIT;
+    g->max_depth = x->depth > g->max_depth ? x->depth : g->max_depth;
+    int rc = hw_vec_push(&g->parent, parent);
+    rc |= hw_vec_push(&g->end, (uint32_t)g->parent.n);
+    rc |= hw_vec_push(&g->depth, (uint16_t)(x->depth < UINT16_MAX ? x->depth : UINT16_MAX));
+    rc |= hw_vec_push(&g->name, x->name);
+    rc |= hw_vec_push(&g->module, x->module);
+    rc |= hw_vec_push(&g->flags, (uint8_t)(x->flags | sides));
+    rc |= hw_vec_push(&g->selfs, x->self);
+    rc |= hw_vec_push(&g->cum, x->width);
+    rc |= hw_vec_push(&g->samples, (uint32_t)(samples < UINT32_MAX ? samples : UINT32_MAX));
+    rc |= hw_vec_push(&g->error, (float)hw_diff_error(&q->diff, &x->total, q->metric));
+    rc |= hw_vec_push(&g->a, a);
+    rc |= hw_vec_push(&g->b, b);
+    return rc ? HW_ENOMEM : HW_OK;
+}
+
+static int put_node(struct graph *g, uint32_t node, int32_t parent)
+{
+    const struct hw_diff_node *n = &g->q->diff.nodes.v[node];
+    struct box x = {.total = n->total,
+                    .self = g->self[node],
+                    .width = g->width[node],
+                    .depth = n->depth,
+                    .name = node ? 1 + 2 * n->function : 0,
+                    .module = node ? 2 + 2 * n->function : 0};
+    return put_box(g, parent, &x);
+}
+
+/* These children and all behind them are too small to be drawn one by one. */
+static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t parent)
+{
+    const struct hw_diff_node *nodes = g->q->diff.nodes.v;
+    struct box x = {.flags = NODE_MERGED, .depth = nodes[g->order[from]].depth};
+    char text[48];
+    int len = snprintf(text, sizeof text, "(%u small ones)", until - from);
+    for (uint32_t i = from; i < until; i++) {
+        const struct hw_diff_value *v = &nodes[g->order[i]].total;
+        hw_value_add(&x.total.a, &v->a);
+        hw_value_add(&x.total.b, &v->b);
+        x.total.variance += v->variance;
+        x.total.variance_objects += v->variance_objects;
+        x.width += g->width[g->order[i]];
+    }
+    x.self = x.width;
+    int rc = add_text(g, text, (size_t)len, &x.name);
+    return rc < 0 ? rc : put_box(g, parent, &x);
+}
+
+struct open {
+    uint32_t place, next, until; /* children not yet put: [next, until) of order */
+};
+
+static int walk(struct graph *g)
+{
+    HW_VEC(struct open) open = {0};
+    int rc = put_node(g, 0, -1);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&open, (struct open){0, g->first[0], g->first[1]});
+    while (rc == HW_OK && open.n) {
+        struct open *top = &open.v[open.n - 1];
+        uint32_t node = top->next < top->until ? g->order[top->next] : 0;
+        int32_t parent = (int32_t)top->place;
+        if (top->next == top->until || g->width[node] <= 0) {
+            g->end.v[top->place] = (uint32_t)g->parent.n;
+            open.n--;
+        } else if (g->width[node] < g->min && top->until - top->next > 1) {
+            rc = put_merged(g, top->next, top->until, parent);
+            top->next = top->until;
+        } else {
+            top->next++;
+            uint32_t place = (uint32_t)g->parent.n;
+            rc = put_node(g, node, parent);
+            if (rc == HW_OK)
+                rc = hw_vec_push(&open, (struct open){place, g->first[node], g->first[node + 1]});
+        }
+    }
+    hw_vec_done(&open);
+    return rc;
+}
+
+struct header {
+    char magic[4];
+    uint32_t version, flags, n, n_strings, n_metrics, max_depth, zero;
+    double total, unfiltered, error, ts_ns, interval;
+};
+_Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offsets");
+
+static void put_arrays(struct graph *g, struct hw_strbuf *out)
+{
+    size_t n = g->parent.n;
+    const struct hw_page_selection *b = &g->q->side[HW_PAGE_B].sel;
+    const struct header h = {.magic = {'H', 'F', 'G', '1'},
+                             .version = 1,
+                             .flags = GRAPH_SIDES,
+                             .n = (uint32_t)n,
+                             .n_strings = (uint32_t)g->begins.n - 1,
+                             .n_metrics = 1,
+                             .max_depth = g->max_depth,
+                             .total = g->cum.v[0],
+                             .unfiltered = g->cum.v[0],
+                             .error = (double)g->error.v[0],
+                             .ts_ns = (double)b->ts_ns,
+                             .interval = (double)b->interval_bytes};
+    hw_page_put_array(out, &h, sizeof h);
+    hw_page_put_array(out, g->parent.v, n * sizeof *g->parent.v);
+    hw_page_put_array(out, g->end.v, n * sizeof *g->end.v);
+    hw_page_put_array(out, g->depth.v, n * sizeof *g->depth.v);
+    hw_page_put_array(out, g->name.v, n * sizeof *g->name.v);
+    hw_page_put_array(out, g->module.v, n * sizeof *g->module.v);
+    hw_page_put_array(out, g->flags.v, n * sizeof *g->flags.v);
+    hw_page_put_array(out, g->selfs.v, n * sizeof *g->selfs.v);
+    hw_page_put_array(out, g->cum.v, n * sizeof *g->cum.v);
+    hw_page_put_array(out, g->samples.v, n * sizeof *g->samples.v);
+    hw_page_put_array(out, g->error.v, n * sizeof *g->error.v);
+    hw_page_put_array(out, g->a.v, n * sizeof *g->a.v);
+    hw_page_put_array(out, g->b.v, n * sizeof *g->b.v);
+    hw_page_put_array(out, g->begins.v, g->begins.n * sizeof *g->begins.v);
+    hw_strbuf_add(out, g->texts.p, g->texts.n);
+}
+
+void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    struct hw_page_diff q;
+    struct hw_strbuf bytes = {0};
+    if (!hw_page_diff_ask(&q, req, t))
+        return;
+    struct graph g = {.q = &q};
+    int rc = arrange(&g);
+    if (rc == HW_OK && q.diff.nodes.n > MAX_UNASKED)
+        g.min = g.width[0] * 1e-5;
+    if (rc == HW_OK)
+        rc = put_texts(&g);
+    if (rc == HW_OK)
+        rc = walk(&g);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&g.begins, (uint32_t)g.texts.n);
+    if (rc == HW_OK)
+        put_arrays(&g, &bytes);
+    if (rc < 0 || bytes.failed)
+        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(rc < 0 ? rc : HW_ENOMEM));
+    else
+        hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
+    hw_strbuf_done(&bytes);
+    graph_done(&g);
+    hw_page_diff_done(&q);
+}

@@ -1,0 +1,534 @@
+/*
+ * GET /api/v1/traces/ID/flame: a flamegraph as arrays.
+ *
+ * Little endian, each array begins at a multiple of 8:
+ *
+ *   char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S, u32 metrics 1,
+ *   u32 deepest node, u32 0, f64 total, f64 total without filters, f64 error of the total,
+ *   f64 ts_ns of the moment, f64 sampling interval
+ *   i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N], u32 module[N],
+ *   u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
+ *   u32 begin[S + 1], the strings' bytes
+ *
+ * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
+ * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
+ * "(N small ones)" with flag MERGED. group=module (of the function that asked), group=heap or
+ * group=process puts a node for each group below the root, with flag GROUP.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory/map64.h"
+#include "server/api/pages_groups.h"
+#include "server/api/pages_internal.h"
+
+#include "base/banned.h"
+
+enum node_flags {
+    NODE_MERGED = 1,
+    NODE_ALLOCATOR = 2,
+    NODE_STD = 4,
+    NODE_UNNAMED = 8,
+    NODE_GROUP = 64 /* 16, 32: pages_diff.c */
+};
+enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX, MAX_UNASKED = 1500000 };
+
+struct arrays {
+    struct hw_page_trace *t;
+    const struct hw_page_selection *sel;
+    const struct hw_flame *f;
+    const char *group; /* what f's root is called; NULL: it is the root of all */
+    double min;
+    bool is_pruned; /* what is small was merged when the tree was made */
+    HW_VEC(int32_t) parent;
+    HW_VEC(uint32_t) end, name, module, samples;
+    HW_VEC(uint16_t) depth;
+    HW_VEC(uint8_t) flags;
+    HW_VEC(double) self, cum;
+    HW_VEC(float) error;
+    HW_VEC(uint32_t) begins;
+    struct hw_strbuf texts;
+    uint32_t *name_of, *module_of; /* by function: string + 1 */
+    struct hw_map64 modules;       /* str_id → string */
+    uint32_t max_depth;
+};
+
+static void arrays_done(struct arrays *a)
+{
+    hw_vec_done(&a->parent);
+    hw_vec_done(&a->end);
+    hw_vec_done(&a->name);
+    hw_vec_done(&a->module);
+    hw_vec_done(&a->samples);
+    hw_vec_done(&a->depth);
+    hw_vec_done(&a->flags);
+    hw_vec_done(&a->self);
+    hw_vec_done(&a->cum);
+    hw_vec_done(&a->error);
+    hw_vec_done(&a->begins);
+    hw_strbuf_done(&a->texts);
+    free(a->name_of);
+    free(a->module_of);
+    hw_map64_done(&a->modules);
+}
+
+static int add_text(struct arrays *a, const void *p, size_t n, uint32_t *out)
+{
+    if (a->texts.n + n > UINT32_MAX)
+        return HW_ELIMIT;
+    *out = (uint32_t)a->begins.n;
+    hw_strbuf_add(&a->texts, p, n);
+    return a->texts.failed ? HW_ENOMEM : hw_vec_push(&a->begins, (uint32_t)(a->texts.n - n));
+}
+
+static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
+{
+    uint64_t seen;
+    if (hw_map64_get(&a->modules, (uint64_t)module.v + 1, &seen)) {
+        *out = (uint32_t)seen;
+        return HW_OK;
+    }
+    const char *path = hw_page_module(a->t, a->sel->program, module);
+    int rc = add_text(a, path, strlen(path), out);
+    return rc == HW_OK ? hw_map64_put(&a->modules, (uint64_t)module.v + 1, *out) : rc;
+}
+
+static int function_texts(struct arrays *a, uint32_t function, uint32_t *name, uint32_t *module)
+{
+    if (!a->name_of[function]) {
+        const char *label = hw_page_label(a->t, a->sel->program, function);
+        int rc = add_text(a, label, strlen(label), name);
+        if (rc == HW_OK)
+            rc = module_text(a, hw_functions_get(a->t->functions, function)->module, module);
+        if (rc < 0)
+            return rc;
+        a->name_of[function] = *name + 1;
+        a->module_of[function] = *module + 1;
+    }
+    *name = a->name_of[function] - 1;
+    *module = a->module_of[function] - 1;
+    return HW_OK;
+}
+
+struct figures {
+    uint32_t name, module;
+    uint8_t flags;
+    uint32_t depth;
+    struct hw_value self, total;
+};
+
+static int put(struct arrays *a, int32_t parent, const struct figures *g)
+{
+    enum hw_metric m = a->sel->metric;
+    int64_t samples = hw_value_samples(&g->total, m);
+    uint32_t end = (uint32_t)a->parent.n + 1;
+    if (a->parent.n >= INT32_MAX)
+        return HW_ELIMIT;
+    a->max_depth = g->depth > a->max_depth ? g->depth : a->max_depth;
+    int rc = hw_vec_push(&a->parent, parent);
+    rc |= hw_vec_push(&a->end, end);
+    rc |= hw_vec_push(&a->depth, (uint16_t)(g->depth < MAX_DEPTH ? g->depth : MAX_DEPTH));
+    rc |= hw_vec_push(&a->name, g->name);
+    rc |= hw_vec_push(&a->module, g->module);
+    rc |= hw_vec_push(&a->flags, g->flags);
+    rc |= hw_vec_push(&a->self, (double)hw_value_get(&g->self, m));
+    rc |= hw_vec_push(&a->cum, (double)hw_value_get(&g->total, m));
+    rc |= hw_vec_push(&a->samples, (uint32_t)(samples < UINT32_MAX ? samples : UINT32_MAX));
+    rc |= hw_vec_push(&a->error, (float)hw_value_error(&g->total, m, a->sel->interval_bytes));
+    return rc ? HW_ENOMEM : HW_OK;
+}
+
+/* One node of its own, or (all) this sibling and all behind it, which are smaller. */
+static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
+{
+    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth + (a->group != NULL)};
+    char text[48];
+    unsigned n = 0;
+    for (; node != HW_ID_NONE; node = all ? a->f->v.v[node].next_sibling : HW_ID_NONE) {
+        uint32_t merged = hw_flame_merged_count(a->f, node);
+        n += merged ? merged : 1;
+        hw_value_add(&g.total, hw_flame_total(a->f, node));
+    }
+    g.self = g.total;
+    int len = snprintf(text, sizeof text, n == 1 ? "(1 small one)" : "(%u small ones)", n);
+    int rc = add_text(a, text, (size_t)len, &g.name);
+    return rc < 0 ? rc : put(a, parent, &g);
+}
+
+static int put_node(struct arrays *a, uint32_t node, int32_t parent)
+{
+    const struct hw_flame_node *n = &a->f->v.v[node];
+    if (n->function == HW_FLAME_MERGED)
+        return put_merged(a, node, parent, /* all = */ false);
+    struct figures g = {.depth = n->depth + (a->group != NULL),
+                        .self = *hw_flame_self(a->f, node),
+                        .total = *hw_flame_total(a->f, node)};
+    if (n->function == HW_ID_NONE && a->group) {
+        g.flags = NODE_GROUP;
+        int bad = add_text(a, a->group, strlen(a->group), &g.name);
+        return bad < 0 ? bad : put(a, parent, &g);
+    }
+    if (n->function == HW_ID_NONE)
+        return put(a, parent, &g); /* string 0: "all" */
+    const struct hw_function *fn = hw_functions_get(a->t->functions, n->function);
+    g.flags = (uint8_t)((fn->kind == HW_FUNCTION_ALLOCATOR ? NODE_ALLOCATOR : 0) |
+                        (fn->kind == HW_FUNCTION_STD ? NODE_STD : 0) |
+                        (fn->name.v == 0 ? NODE_UNNAMED : 0));
+    int rc = function_texts(a, n->function, &g.name, &g.module);
+    return rc < 0 ? rc : put(a, parent, &g);
+}
+
+struct open {
+    uint32_t node, place;
+    uint32_t n_small; /* stable: children left out so far, and what they hold */
+    struct hw_value small;
+};
+
+static bool is_small(const struct arrays *a, uint32_t node, double value)
+{
+    return value < a->min && a->f->v.v[node].next_sibling != HW_ID_NONE;
+}
+
+/* In the order of the functions small ones stand anywhere: they are gathered behind the others. */
+static int put_gathered(struct arrays *a, const struct open *o)
+{
+    struct figures g = {.flags = NODE_MERGED,
+                        .depth = a->f->v.v[o->node].depth + 1 + (a->group != NULL),
+                        .self = o->small,
+                        .total = o->small};
+    char text[48];
+    int len = snprintf(text, sizeof text, o->n_small == 1 ? "(1 small one)" : "(%u small ones)",
+                       o->n_small);
+    int rc = add_text(a, text, (size_t)len, &g.name);
+    return rc < 0 ? rc : put(a, (int32_t)o->place, &g);
+}
+
+/* Without recursion: stacks may be thousands of frames deep. */
+static int walk(struct arrays *a, int32_t parent)
+{
+    HW_VEC(struct open) open = {0}; /* what is above `next` */
+    uint32_t next = a->f->v.v[0].first_child;
+    bool stable = a->sel->flags & HW_PAGE_STABLE;
+    uint32_t first = (uint32_t)a->parent.n;
+    int rc = put_node(a, 0, parent);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&open, (struct open){.place = first});
+    while (rc == HW_OK && open.n) {
+        struct open *top = &open.v[open.n - 1];
+        double value = next == HW_ID_NONE
+                           ? 0
+                           : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
+        if (next != HW_ID_NONE && a->f->v.v[next].function == HW_FLAME_MERGED && a->is_pruned) {
+            rc = put_merged(a, next, (int32_t)top->place, /* all = */ false);
+            next = a->f->v.v[next].next_sibling;
+        } else if (stable && next != HW_ID_NONE && value < a->min) {
+            top->n_small += value > 0;
+            hw_value_add(&top->small, hw_flame_total(a->f, next));
+            next = a->f->v.v[next].next_sibling;
+        } else if (stable && next != HW_ID_NONE && value <= 0) {
+            next = a->f->v.v[next].next_sibling;
+        } else if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
+            if (top->n_small)
+                rc = put_gathered(a, top);
+            a->end.v[top->place] = (uint32_t)a->parent.n;
+            next = a->f->v.v[top->node].next_sibling;
+            open.n--;
+        } else if (!stable && is_small(a, next, value)) {
+            rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
+            next = HW_ID_NONE;
+        } else {
+            uint32_t place = (uint32_t)a->parent.n;
+            rc = put_node(a, next, (int32_t)top->place);
+            if (rc == HW_OK)
+                rc = hw_vec_push(&open, (struct open){.node = next, .place = place});
+            next = a->f->v.v[next].first_child;
+        }
+    }
+    hw_vec_done(&open);
+    return rc;
+}
+
+/* ---- bytes ---- */
+
+void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n)
+{
+    static const char zeros[8];
+    hw_strbuf_add(b, p, n);
+    hw_strbuf_add(b, zeros, (8 - b->n % 8) % 8);
+}
+
+struct header {
+    char magic[4];
+    uint32_t version, flags, n, n_strings, n_metrics, max_depth, zero;
+    double total, unfiltered, error, ts_ns, interval;
+};
+_Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offsets");
+
+static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
+{
+    size_t n = a->parent.n;
+    const struct header h = {.magic = {'H', 'F', 'G', '1'},
+                             .version = 1,
+                             .flags = a->sel->flags,
+                             .n = (uint32_t)n,
+                             .n_strings = (uint32_t)a->begins.n - 1,
+                             .n_metrics = 1,
+                             .max_depth = a->max_depth,
+                             .total = n ? a->cum.v[0] : 0,
+                             .unfiltered = unfiltered,
+                             .error = n ? (double)a->error.v[0] : 0,
+                             .ts_ns = (double)a->sel->ts_ns,
+                             .interval = (double)a->sel->interval_bytes};
+    hw_page_put_array(b, &h, sizeof h);
+    hw_page_put_array(b, a->parent.v, n * sizeof *a->parent.v);
+    hw_page_put_array(b, a->end.v, n * sizeof *a->end.v);
+    hw_page_put_array(b, a->depth.v, n * sizeof *a->depth.v);
+    hw_page_put_array(b, a->name.v, n * sizeof *a->name.v);
+    hw_page_put_array(b, a->module.v, n * sizeof *a->module.v);
+    hw_page_put_array(b, a->flags.v, n * sizeof *a->flags.v);
+    hw_page_put_array(b, a->self.v, n * sizeof *a->self.v);
+    hw_page_put_array(b, a->cum.v, n * sizeof *a->cum.v);
+    hw_page_put_array(b, a->samples.v, n * sizeof *a->samples.v);
+    hw_page_put_array(b, a->error.v, n * sizeof *a->error.v);
+    hw_page_put_array(b, a->begins.v, a->begins.n * sizeof *a->begins.v);
+    hw_strbuf_add(b, a->texts.p, a->texts.n);
+}
+
+/* A root over the groups' roots. */
+static int put_root(struct arrays *a, const hw_page_parts *p)
+{
+    struct figures all = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        hw_value_add(&all.self, hw_flame_self(&p->v[i].flame, 0));
+        hw_value_add(&all.total, hw_flame_total(&p->v[i].flame, 0));
+    }
+    all.self = (struct hw_value){0};
+    return put(a, -1, &all);
+}
+
+static int walk_parts(struct arrays *a, const hw_page_parts *p)
+{
+    bool grouped = p->n != 1 || p->v[0].name;
+    int rc = grouped ? put_root(a, p) : HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->n; i++) {
+        a->f = &p->v[i].flame;
+        a->group = p->v[i].name;
+        if (!grouped || hw_value_get(hw_flame_total(a->f, 0), a->sel->metric) > 0)
+            rc = walk(a, grouped ? 0 : -1);
+    }
+    if (rc == HW_OK && grouped)
+        a->end.v[0] = (uint32_t)a->parent.n;
+    return rc;
+}
+
+static int fill(struct arrays *a, const hw_page_parts *p, double unfiltered, struct hw_strbuf *b)
+{
+    static const char all[] = "all";
+    uint32_t zero;
+    a->name_of = calloc(a->t->n_labels + 1, sizeof *a->name_of);
+    a->module_of = calloc(a->t->n_labels + 1, sizeof *a->module_of);
+    if (!a->name_of || !a->module_of)
+        return HW_ENOMEM;
+    int rc = add_text(a, all, sizeof all - 1, &zero);
+    if (rc == HW_OK)
+        rc = walk_parts(a, p);
+    if (rc == HW_OK)
+        rc = hw_vec_push(&a->begins, (uint32_t)a->texts.n);
+    if (rc == HW_OK)
+        put_all(a, unfiltered, b);
+    return rc < 0 ? rc : b->failed ? HW_ENOMEM : HW_OK;
+}
+
+/* ---- the questions ---- */
+
+static double sum_of(const hw_values *values, enum hw_metric m)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < values->n; i++)
+        sum = hw_sat_add(sum, hw_value_get(&values->v[i].v, m));
+    return (double)sum;
+}
+
+int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection *s,
+                        const hw_values *values, bool callers, double share, struct hw_flame *out,
+                        struct hw_error *err)
+{
+    struct hw_filter_matches matches = {0};
+    struct hw_namer namer = hw_page_namer(t);
+    struct hw_flame_question q = {.cs = t->profile->callsites,
+                                  .fns = t->functions,
+                                  .values = values,
+                                  .flags = hw_page_flame_flags(s)};
+    bool pivot = hw_filters_have_pivot(&s->filters);
+    if (callers && !pivot)
+        return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
+    if (s->flags & HW_PAGE_INVERT && !pivot)
+        q.flags |= HW_FLAME_INVERTED;
+    int rc = hw_filter_match(&s->filters, q.cs, t->functions, &namer,
+                             hw_page_program_shown(s->program), &matches);
+    if (s->filters.n)
+        q.filters = &matches;
+    if (rc == HW_OK && pivot) {
+        struct hw_flame other = {0};
+        rc = callers ? hw_flame_pivot(&q, &other, out) : hw_flame_pivot(&q, out, &other);
+        hw_flame_done(&other);
+    } else if (rc == HW_OK) {
+        rc = q.flags & HW_FLAME_INVERTED && share > 0 ? hw_flame_invert(&q, share, s->metric, out)
+                                                      : hw_flame_ask(&q, out);
+    }
+    if (rc == HW_OK)
+        rc = s->flags & HW_PAGE_STABLE ? hw_flame_sort_stable(out) : hw_flame_sort(out, s->metric);
+    hw_filter_matches_done(&matches);
+    return rc < 0 ? hw_fail(err, rc, 0, "flamegraph:") : HW_OK;
+}
+
+static double asked_share(struct hw_http_request *req)
+{
+    const char *text = hw_http_query(req, "min_share");
+    double v = text ? strtod(text, NULL) : 0;
+    return v > 0 && v < 1 ? v : 0;
+}
+
+/* ---- groups ---- */
+
+static int by_total(const void *pa, const void *pb, void *ctx)
+{
+    const struct hw_page_part *a = pa, *b = pb;
+    enum hw_metric m = *(const enum hw_metric *)ctx;
+    int64_t x = hw_value_get(hw_flame_total(&a->flame, 0), m);
+    int64_t y = hw_value_get(hw_flame_total(&b->flame, 0), m);
+    return x != y ? (x < y ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static int by_name(const void *pa, const void *pb)
+{
+    return strcmp(((const struct hw_page_part *)pa)->name, ((const struct hw_page_part *)pb)->name);
+}
+
+/* Asked between two steps: a graph that nobody waits for any more is not made. */
+static int go_on(struct hw_http_request *req)
+{
+    return hw_http_gone(req) ? HW_EGONE : HW_OK;
+}
+
+static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
+                      const struct hw_page_selection *s, hw_values *values, hw_page_parts *out,
+                      struct hw_error *err)
+{
+    const char *group = hw_http_query(req, "group"), *part = hw_http_query(req, "part");
+    bool callers = part && strcmp(part, "callers") == 0;
+    int rc = hw_page_parts_by(group, t, s, values, out, err);
+    for (size_t i = 0; rc == HW_OK && i < out->n; i++) {
+        rc = go_on(req);
+        if (rc == HW_OK)
+            rc = hw_page_flame_build(t, s, &out->v[i].values, callers, asked_share(req),
+                                     &out->v[i].flame, err);
+    }
+    enum hw_metric m = s->metric;
+    if (rc == HW_OK && out->n > 1 && s->flags & HW_PAGE_STABLE)
+        qsort(out->v, out->n, sizeof *out->v, by_name);
+    else if (rc == HW_OK && out->n > 1)
+        qsort_r(out->v, out->n, sizeof *out->v, by_total, &m);
+    return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups:") : rc;
+}
+
+/* What there would be without filters, those on heaps too. */
+static int sum_unfiltered(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                          const hw_values *values, double *out, struct hw_error *err)
+{
+    struct hw_page_selection whole = *s;
+    hw_values all = {0};
+    *out = sum_of(values, s->metric);
+    if (!hw_filters_have_heap(&s->filters))
+        return HW_OK;
+    whole.filters = (hw_filters){0};
+    int rc = hw_page_values(t, &whole, &all, err);
+    *out = sum_of(&all, s->metric);
+    hw_vec_done(&all);
+    return rc;
+}
+
+static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
+                       const struct hw_page_selection *s, const hw_page_parts *p, bool is_pruned,
+                       double unfiltered)
+{
+    struct hw_strbuf bytes = {0};
+    struct arrays a = {.t = t, .sel = s, .is_pruned = is_pruned};
+    /* Without a wish everything, up to what a browser holds in 150 MB. */
+    double share = is_pruned ? 0 : asked_share(req), total = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        n += p->v[i].flame.v.n;
+        total += (double)hw_value_get(hw_flame_total(&p->v[i].flame, 0), s->metric);
+    }
+    if (share == 0 && n > MAX_UNASKED && !is_pruned)
+        share = 1e-5;
+    a.min = total * share;
+    int rc = fill(&a, p, unfiltered, &bytes);
+    arrays_done(&a);
+    if (rc == HW_OK)
+        hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
+    hw_strbuf_done(&bytes);
+    return rc;
+}
+
+static bool is_given(struct hw_http_request *req, const char *name)
+{
+    const char *text = hw_http_query(req, name);
+    return text && *text;
+}
+
+/* A graph that moves. HW_ELIMIT: it cannot say. */
+static int reply_moved(struct hw_http_request *req, struct hw_page_trace *t,
+                       const struct hw_page_selection *s)
+{
+    const char *filters = hw_http_query(req, "filters");
+    struct hw_page_part whole = {0};
+    const hw_page_parts one = {&whole, 1, 1};
+    int64_t unfiltered = 0;
+    if (!hw_page_scrub_can(t, s) || is_given(req, "group") || is_given(req, "part"))
+        return HW_ELIMIT;
+    int rc = hw_page_scrub_move(t, s, filters ? filters : "", asked_share(req), &whole.flame,
+                                &unfiltered);
+    if (rc == HW_OK)
+        rc = reply_parts(req, t, s, &one, /* is_pruned = */ true, (double)unfiltered);
+    hw_flame_done(&whole.flame);
+    return rc;
+}
+
+static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
+                      const struct hw_page_selection *s, struct hw_error *err)
+{
+    hw_values values = {0};
+    hw_page_parts made = {0};
+    double unfiltered = 0;
+    int rc = hw_page_values(t, s, &values, err);
+    if (rc == HW_OK)
+        rc = sum_unfiltered(t, s, &values, &unfiltered, err);
+    if (rc == HW_OK)
+        rc = make_parts(req, t, s, &values, &made, err);
+    if (rc == HW_OK)
+        rc = go_on(req);
+    if (rc == HW_OK)
+        rc = reply_parts(req, t, s, &made, /* is_pruned = */ false, unfiltered);
+    hw_page_parts_done(&made);
+    hw_vec_done(&values);
+    return rc;
+}
+
+void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
+{
+    struct hw_page_selection sel;
+    struct hw_error err = {0};
+    int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK) {
+        rc = reply_moved(req, t, &sel);
+        if (rc == HW_ELIMIT)
+            rc = reply_made(req, t, &sel, &err);
+    }
+    if (rc < 0)
+        hw_page_reply_error(req, &err, rc);
+    hw_page_selection_done(&sel);
+}

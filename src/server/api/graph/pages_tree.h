@@ -1,0 +1,59 @@
+/*
+ * pages_tree.h - any tree as the arrays of a flamegraph
+ *
+ * Why:     heap graphs by class, differences of two of them and whole processes are trees that no
+ *          callstack made; the page draws them with the same component.
+ * Shapes:  nodes come parents first, each with what it holds itself; what stands below nobody
+ * stands below the root "all". put makes sums and order: siblings by falling width; what is below
+ *          min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, is merged into one node that
+ *          says how many it stands for.
+ * Owns:    nodes and texts.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (2^31 nodes, 4 GiB of texts).
+ * Cost:    O(nodes × log of siblings).
+ * Source:  the bytes: doc/design/pages.md
+ */
+#ifndef HW_SERVER_API_GRAPH_PAGES_TREE_H
+#define HW_SERVER_API_GRAPH_PAGES_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+
+#define HW_PAGE_TREE_LEVELS 2000u
+
+/* Bits of a node's flags that only trees of heaps use; the others: pages_flame.c, pages_diff.c. */
+enum {
+    HW_PAGE_NODE_MERGED = 1,
+    HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside of the heap that an object registered */
+    HW_PAGE_NODE_TWICE = 4,   /* perhaps counted in another part, too */
+    HW_PAGE_NODE_UNNAMED = 8, /* a native frame without a name */
+    HW_PAGE_NODE_ONLY_A = 16, /* of a difference */
+    HW_PAGE_NODE_ONLY_B = 32,
+    HW_PAGE_NODE_GROUP = 64,   /* a part of the whole, not a class */
+    HW_PAGE_NODE_MANAGED = 128 /* a class */
+};
+
+struct hw_page_node {
+    uint32_t parent; /* a smaller index; HW_ID_NONE: the root */
+    uint32_t name, module;
+    uint8_t flags;
+    double self, samples; /* samples: what the page shows beside the value; objects here */
+    double a, b;          /* of itself on both sides; has_sides only */
+};
+
+struct hw_page_tree {
+    HW_VEC(struct hw_page_node) v;
+    HW_VEC(uint32_t) begins; /* of texts; 0 is "all", 1 is "" */
+    struct hw_strbuf texts;
+    bool has_sides;
+    double ts_ns;
+};
+
+int hw_page_tree_init(struct hw_page_tree *t);
+void hw_page_tree_done(struct hw_page_tree *t);
+int hw_page_tree_text(struct hw_page_tree *t, const void *p, size_t n, uint32_t *out);
+int hw_page_tree_put(const struct hw_page_tree *t, double min_share, struct hw_strbuf *out);
+
+#endif

@@ -1,0 +1,266 @@
+/* pages_internal.h - what the files pages*.c share: loaded traces and the selection of a request */
+#ifndef HW_SERVER_API_PAGES_INTERNAL_H
+#define HW_SERVER_API_PAGES_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/progress.h"
+#include "base/text/json_out.h"
+#include "codec/pb.h"
+#include "enrich/lines/demangle.h"
+#include "model/profile.h"
+#include "server/api/files.h"
+#include "server/pages.h"
+#include "server/rpc/processor.h"
+#include "views/filter.h"
+#include "views/flame/flame.h"
+#include "views/flame/functions.h"
+#include "views/stack_mask.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+
+enum {
+    HTTP_OK = 200,
+    HTTP_NO_CONTENT = 204,
+    HTTP_BAD = 400,
+    HTTP_NOT_FOUND = 404,
+    HTTP_BUSY = 503,
+    HTTP_ERROR = 500
+};
+
+enum { HW_PAGE_MAX_WITH = 63 };
+
+enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
+
+struct hw_page_heaps;
+struct hw_page_program;
+
+/* What a trace that is being read is at. */
+enum hw_page_stage { HW_PAGE_READING, HW_PAGE_NAMING, HW_PAGE_SUMMING };
+
+/* Everything but state, progress and stage is constant once state is not LOADING. */
+struct hw_page_trace {
+    struct hw_pages *pages;
+    struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
+    unsigned id;
+    unsigned n_users;   /* pages' lock: the list, its reader, requests; the last one frees it */
+    char *path;         /* what is opened */
+    char *name;         /* what is shown */
+    int fd;             /* of one that a request brought or named; -1 */
+    bool sent;          /* it was brought: nobody here has named it */
+    bool away;          /* paths in it may be anybody's words: they are not looked at */
+    char *symbol_dirs;  /* besides the server's, one a line; NULL = none */
+    struct hw_pb names; /* packets: what was found for it that the file does not have */
+    uint64_t n_bytes;
+    uint64_t begin_ns, took_ns;  /* of reading; monotonic */
+    struct hw_progress progress; /* of n_bytes */
+    atomic_int stage;            /* enum hw_page_stage, while it is loading */
+    atomic_int state;            /* enum hw_page_trace_state; released by the thread that reads */
+    char *failure;
+    uint8_t head[16]; /* first bytes of what failed */
+    size_t n_head;
+    struct hw_processor *processor;   /* NULL: a look at a running process */
+    struct hw_profile *own;           /* then this is its profile */
+    const struct hw_profile *profile; /* the processor's, or own */
+    struct hw_series_list list;
+    hw_process_views processes; /* over time, most allocated first */
+    struct hw_functions *functions;
+    char **labels; /* shown names by function id, those of files; owned */
+    size_t n_labels;
+    struct hw_page_program **programs; /* by upid, shared; NULL = not known (pages_program.c) */
+    pthread_mutex_t names_lock;
+    struct hw_demangler *demangler; /* names_lock */
+};
+
+struct hw_pages {
+    struct hw_pages_options o;
+    pthread_mutex_t lock, names_lock;
+    struct hw_page_trace *traces[HW_PAGES_MAX_TRACES]; /* lock; open ones by rising id */
+    unsigned n, last_id;                               /* lock */
+    unsigned n_readers;                                /* lock; threads that read a trace */
+    pthread_cond_t reader_ended;
+    atomic_uint changes;                   /* counts what events tell of */
+    hw_files_dirs trace_dirs, symbol_dirs; /* what requests may name */
+    HW_VEC(char *) opened;         /* lock; real paths of what the owner named or recorded */
+    struct hw_page_scrubs *scrubs; /* has a lock of its own */
+    struct hw_page_infra *infra;   /* the same */
+    pthread_mutex_t live_lock;
+    struct hw_page_live *live; /* live_lock; processes that are watched now */
+};
+
+/* Reads a file at once, for looks: no SQL, no number. The caller frees. */
+int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_page_trace **out,
+                       struct hw_error *err);
+void hw_page_trace_free(struct hw_page_trace *t); /* NULL is fine */
+
+/* One user more, and one less. */
+void hw_page_trace_ref(struct hw_page_trace *t);
+void hw_page_trace_unref(struct hw_page_trace *t);
+/* The open ones, each with one user more: out holds HW_PAGES_MAX_TRACES. */
+unsigned hw_page_traces(struct hw_pages *p, struct hw_page_trace **out);
+/* The trace of that number when it is ready, used until the request's end; otherwise NULL, and the
+ * request was answered. */
+struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
+                                        const char *id);
+/* A file that a request names: below --traces, or opened by the owner before. */
+int hw_pages_open_named(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
+/* One trace being read from a descriptor, taken over. */
+int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
+                     struct hw_error *err);
+/* The same file once more, with names from these directories (one a line), too: a trace in use
+ * never changes. */
+int hw_pages_open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
+                        unsigned *id, struct hw_error *err);
+/* It leaves the list at once, its memory when nobody uses it any more. False: none of that number.
+ */
+bool hw_pages_close(struct hw_pages *p, const char *id);
+const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
+/* The process's moments; borrowed, the same as long as the trace. NULL: no such process. */
+const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid);
+/* Shown names for views; takes the trace's lock for each. */
+struct hw_namer hw_page_namer(struct hw_page_trace *t);
+
+/* ---- what functions and modules are called (views/flame/program.h) ---- */
+
+int hw_page_names_init(struct hw_page_trace *t); /* done also after an error */
+void hw_page_names_done(struct hw_page_trace *t);
+const struct hw_page_program *hw_page_program_of(const struct hw_page_trace *t, hw_upid upid);
+/* NULL as program: not known, or several together. */
+const struct hw_shown_program *hw_page_program_shown(const struct hw_page_program *g);
+const char *hw_page_program_module(const struct hw_page_program *g); /* its module as shown */
+const char *hw_page_label(const struct hw_page_trace *t, const struct hw_page_program *g,
+                          uint32_t function);
+/* The path; the program's name where its file has another. */
+const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_program *g,
+                           hw_str_id path);
+
+/* Answers with a JSON text and frees it. */
+void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
+/* 400 for what the asker did wrong, 500 otherwise. */
+void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
+
+/* A value of SQL: integers beyond 2^53 are texts, blobs hex behind "0x". */
+void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c);
+
+/* An array of a binary answer: little endian, filled up to a multiple of 8. */
+void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
+
+/* ---- what a request is about ---- */
+
+enum hw_page_sel_flags {
+    HW_PAGE_INVERT = 1,
+    HW_PAGE_ALL_FRAMES = 2,
+    HW_PAGE_COLLAPSE = 4,
+    HW_PAGE_STABLE = 8
+};
+
+/* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
+ * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters
+ * (one a line); with: further processes, whose values are added. */
+struct hw_page_selection {
+    hw_upid upid;
+    hw_upid with[HW_PAGE_MAX_WITH]; /* each once, upid not among them */
+    size_t n_with;
+    const struct hw_page_program *program; /* of all of them; NULL = not known, or several */
+    const char *heap;                      /* "" = all */
+    hw_str_id heap_id;
+    int64_t ts_ns, from_ns;
+    bool at_max, has_from;
+    enum hw_metric metric;
+    unsigned flags;
+    uint64_t interval_bytes;
+    hw_filters filters;
+};
+
+int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                           struct hw_http_request *req, struct hw_error *err);
+/* One side of a comparison: process, heap and times come from parameters with the prefix. */
+int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
+                      struct hw_http_request *req, const char *prefix, struct hw_error *err);
+void hw_page_selection_done(struct hw_page_selection *s);
+/* Whether the process is among those selected. */
+bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid);
+/* The same selection of one of its processes. */
+void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
+                           struct hw_page_selection *out);
+int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
+                   struct hw_error *err);
+
+/* Which callstacks the selection's filters let through; .mask is NULL without filters. */
+struct hw_page_mask {
+    struct hw_filter_matches matches;
+    struct hw_stack_mask *mask;
+};
+int hw_page_mask_init(struct hw_page_mask *m, struct hw_page_trace *t,
+                      const struct hw_page_selection *s);
+void hw_page_mask_done(struct hw_page_mask *m);
+
+/* ---- graphs ---- */
+
+unsigned hw_page_flame_flags(const struct hw_page_selection *s); /* enum hw_flame_flags */
+/* The selection's tree of these values, in the order asked for. callers: the half of a pivot that
+ * grows upwards. min_share: only for what is inverted. */
+int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection *s,
+                        const hw_values *values, bool callers, double min_share,
+                        struct hw_flame *out, struct hw_error *err);
+
+/* Graphs whose moment moves, kept between requests. */
+struct hw_page_scrubs;
+int hw_page_scrubs_new(struct hw_page_scrubs **out);
+void hw_page_scrubs_free(struct hw_page_scrubs *all); /* NULL is fine */
+void hw_page_scrubs_forget(struct hw_page_scrubs *all, const struct hw_page_trace *t);
+void hw_page_scrubs_age(struct hw_page_scrubs *all); /* drops what was not used for a minute */
+bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
+/* The selection as hw_scrub_move gives it. filters: the text of the selection's. */
+int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
+                       const char *filters, double min_share, struct hw_flame *out,
+                       int64_t *unfiltered);
+
+/* Heap details of memory-infra, kept between requests. */
+struct hw_page_infra;
+int hw_page_infra_new(struct hw_page_infra **out);
+void hw_page_infra_free(struct hw_page_infra *all); /* NULL is fine */
+void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace *t);
+
+/* ---- endpoints ---- */
+
+void hw_page_status(struct hw_http_request *req, void *ctx);
+void hw_page_events(struct hw_http_request *req, void *ctx);
+void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_retained(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
+void hw_page_leaks(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_threads(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_slices(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_code(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
+/* POST: a file with the trace and the names that were found for it. */
+void hw_page_save(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_export(struct hw_http_request *req, void *ctx);
+/* A table of SQL; a NAME of its own kind has its own function. */
+void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
+void hw_page_query(struct hw_http_request *req, void *ctx);
+void hw_page_processes(struct hw_http_request *req, void *ctx);
+void hw_page_record(struct hw_http_request *req, void *ctx);
+void hw_page_internals(struct hw_http_request *req, void *ctx);
+void hw_page_live(struct hw_http_request *req, void *ctx);
+void hw_page_live_list(struct hw_http_request *req, void *ctx);
+/* An array of the recordings; empty without a recorder. */
+void hw_page_put_recordings(struct hw_json *j, struct hw_pages *p);
+void hw_page_fleet(struct hw_http_request *req, void *ctx);
+void hw_page_fleet_profile(struct hw_http_request *req, void *ctx);
+void hw_page_kept(struct hw_http_request *req, void *ctx);
+void hw_page_keep(struct hw_http_request *req, void *ctx);
+void hw_page_asset(struct hw_http_request *req, void *ctx);
+
+#endif

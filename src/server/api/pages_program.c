@@ -1,0 +1,170 @@
+/*
+ * What functions and modules of a trace are called on its pages (views/flame/program.h): a text for
+ * each function, made once, and for each program whose file has another name the texts of its
+ * functions without a name once more. Processes of one program share them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "server/api/pages_internal.h"
+#include "views/flame/program.h"
+
+#include "base/banned.h"
+
+struct renamed {
+    uint32_t function;
+    char *label; /* owned */
+};
+
+struct hw_page_program {
+    struct hw_shown_program shown;
+    char *module;                   /* owned; what is shown for its file */
+    HW_VEC(struct renamed) renamed; /* by function */
+};
+
+static char *label_of(const struct hw_page_trace *t, const struct hw_shown_program *program,
+                      uint32_t function)
+{
+    struct hw_namer namer = {hw_demangle_shown, t->demangler};
+    struct hw_strbuf b = {0};
+    hw_program_label(program, &b, t->profile->callsites, hw_functions_get(t->functions, function),
+                     &namer);
+    return hw_strbuf_take(&b);
+}
+
+static int make_labels(struct hw_page_trace *t)
+{
+    t->n_labels = hw_functions_count(t->functions);
+    t->labels = calloc(t->n_labels + 1, sizeof *t->labels);
+    if (!t->labels)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < t->n_labels; i++)
+        if (!(t->labels[i] = label_of(t, NULL, i)))
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
+/* A file of its own name keeps its path, which says more. */
+static int name_module(const struct hw_page_trace *t, struct hw_page_program *g)
+{
+    const struct hw_strings *strings = hw_callsites_strings(t->profile->callsites);
+    bool renamed = hw_program_is_renamed(&g->shown, t->profile->callsites);
+    struct hw_bytes text = renamed ? g->shown.name : hw_strings_get(strings, g->shown.module);
+    g->module = strndup((const char *)text.p, text.n);
+    if (!g->module)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; renamed && i < t->n_labels; i++) {
+        const struct hw_function *fn = hw_functions_get(t->functions, i);
+        if (fn->name.v || !hw_program_has(&g->shown, fn->module))
+            continue;
+        struct renamed r = {i, label_of(t, &g->shown, i)};
+        if (!r.label || hw_vec_push(&g->renamed, r) < 0) {
+            free(r.label);
+            return HW_ENOMEM;
+        }
+    }
+    return HW_OK;
+}
+
+static const struct hw_page_program *same_before(const struct hw_page_trace *t, size_t n,
+                                                 const struct hw_shown_program *shown)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct hw_page_program *g = t->programs[i];
+        if (g && g->shown.module.v == shown->module.v && hw_bytes_equal(g->shown.name, shown->name))
+            return g;
+    }
+    return NULL;
+}
+
+static int add_program(struct hw_page_trace *t, size_t upid, const struct hw_shown_program *shown)
+{
+    if (!hw_program_has(shown, shown->module))
+        return HW_OK;
+    t->programs[upid] = (struct hw_page_program *)(uintptr_t)same_before(t, upid, shown);
+    if (t->programs[upid])
+        return HW_OK;
+    struct hw_page_program *g = calloc(1, sizeof *g);
+    if (!g)
+        return HW_ENOMEM;
+    g->shown = *shown;
+    t->programs[upid] = g;
+    return name_module(t, g);
+}
+
+int hw_page_names_init(struct hw_page_trace *t)
+{
+    struct hw_shown_program *shown = NULL;
+    int rc = make_labels(t);
+    if (rc == HW_OK)
+        rc = hw_programs_find(t->profile, &shown);
+    if (rc == HW_OK && !(t->programs = calloc(t->profile->processes.n + 1, sizeof *t->programs)))
+        rc = HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < t->profile->processes.n; i++)
+        rc = add_program(t, i, &shown[i]);
+    free(shown);
+    return rc;
+}
+
+static void program_free(struct hw_page_program *g)
+{
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->renamed.n; i++)
+        free(g->renamed.v[i].label);
+    hw_vec_done(&g->renamed);
+    free(g->module);
+    free(g);
+}
+
+void hw_page_names_done(struct hw_page_trace *t)
+{
+    for (size_t i = 0; t->programs && i < t->profile->processes.n; i++) {
+        struct hw_page_program *g = t->programs[i];
+        for (size_t k = i; g && k < t->profile->processes.n; k++)
+            if (t->programs[k] == g)
+                t->programs[k] = NULL;
+        program_free(g);
+    }
+    free(t->programs);
+    for (size_t i = 0; t->labels && i < t->n_labels; i++)
+        free(t->labels[i]);
+    free(t->labels);
+}
+
+const struct hw_page_program *hw_page_program_of(const struct hw_page_trace *t, hw_upid upid)
+{
+    return upid.v < t->profile->processes.n ? t->programs[upid.v] : NULL;
+}
+
+const struct hw_shown_program *hw_page_program_shown(const struct hw_page_program *g)
+{
+    return g ? &g->shown : NULL;
+}
+
+const char *hw_page_program_module(const struct hw_page_program *g)
+{
+    return g ? g->module : NULL;
+}
+
+static int by_function(const void *key, const void *at)
+{
+    uint32_t a = *(const uint32_t *)key, b = ((const struct renamed *)at)->function;
+    return (a > b) - (a < b);
+}
+
+const char *hw_page_label(const struct hw_page_trace *t, const struct hw_page_program *g,
+                          uint32_t function)
+{
+    const struct renamed *r = NULL;
+    if (g && g->renamed.n)
+        r = bsearch(&function, g->renamed.v, g->renamed.n, sizeof *g->renamed.v, by_function);
+    return r ? r->label : t->labels[function];
+}
+
+const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_program *g,
+                           hw_str_id path)
+{
+    return g && hw_program_has(&g->shown, path) ? g->module : hw_page_string(t, path);
+}

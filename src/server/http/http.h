@@ -1,0 +1,162 @@
+/*
+ * http.h - the HTTP server under every interface of ours: routes, checks, answers
+ *
+ * Why:     pages, the trace processor's RPC and scrapers need the same things: a table of routes, a
+ *          guard against other sites and other users, limits, answers in pieces, events, sockets.
+ * Shapes:  a route is a row: methods, path (a `*` at its end stands for the rest), flags, largest
+ *          body, handler. A handler calls exactly one of reply, stream, events, websocket. Each
+ *          connection has a thread of its own, so handlers may wait.
+ * Owns:    the server owns its threads; routes, texts and lists of the options are borrowed and
+ *          must outlive it. A request is valid during its handler (bodies and headers with it).
+ * Errors:  HW_ESYS (address in use…), HW_ENOMEM, HW_EINVAL. What is wrong with a request is
+ *          answered by a status code: 400, 403 (Host, Origin, token), 404, 405, 413, 415, 500, 503.
+ * Threads: start, stop: one owner. Handlers of different connections run at the same time.
+ * Trust:   Host must be an address or a name of ours (a foreign name may have been rebound to this
+ *          address), Origin must be the server's own or one of the list, and where a token is set
+ *          every route needs it whose flags do not say otherwise. What a browser sends for another
+ *          site without an Origin is refused, too. HTTPS is TLS 1.2 and 1.3 with forward secrecy.
+ * Shares:  of one client's requests 16 are worked on at once, and it may hold half of the
+ *          connections. All bodies together are at most 512 MiB in memory.
+ * Source:  doc/design/server.md
+ */
+#ifndef HW_SERVER_HTTP_HTTP_H
+#define HW_SERVER_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct hw_error;
+struct hw_http;
+struct hw_http_request;
+struct hw_http_stream;
+struct hw_websocket;
+
+enum hw_http_methods { HW_HTTP_GET = 1, HW_HTTP_POST = 2, HW_HTTP_DELETE = 4 };
+
+enum hw_http_flags {
+    HW_HTTP_OPEN = 1,     /* needs no token: files of the page that hold nothing of the user's */
+    HW_HTTP_OWN_USER = 2, /* over loopback, the own user and root need none */
+    HW_HTTP_CHANGES = 4 /* its GET changes something: for programs that ask so, not for browsers */
+};
+
+/* As max_body of a route: what the options say. */
+#define HW_HTTP_MAX_UPLOAD UINT64_MAX
+
+struct hw_http_route {
+    uint32_t methods;  /* enum hw_http_methods; HEAD comes with GET */
+    const char *path;  /* "/query", "/assets/" "*" */
+    uint32_t flags;    /* enum hw_http_flags */
+    uint64_t max_body; /* larger ones get 413 */
+    void (*handle)(struct hw_http_request *req, void *ctx);
+    /* NULL: the body is gathered first. Else it comes here piece by piece, the handler follows with
+     * an empty one. Less than 0 ends the request with 400. */
+    int (*body)(struct hw_http_request *req, void *ctx, struct hw_bytes piece);
+};
+
+struct hw_http_options {
+    const char *address; /* "localhost", an address; NULL = localhost */
+    uint16_t port;       /* 0 = any that is free */
+    int listen_fd;       /* >= 0: a listening socket, taken over; address and port are not used */
+    const struct hw_http_route *routes;
+    size_t n_routes;
+    void *ctx;                  /* of the handlers */
+    const char *const *origins; /* other origins that may ask and read: CORS */
+    size_t n_origins;
+    const char *const *hosts; /* names besides localhost under which we may be called */
+    size_t n_hosts;
+    const char *token;          /* NULL = none */
+    const char *cert, *key;     /* PEM texts: HTTPS; both or none */
+    const char *const *headers; /* name, value pairs for every answer */
+    size_t n_headers;           /* of pairs */
+    unsigned max_connections;   /* 0 = 256; the oldest that never showed the token make room */
+    unsigned timeout_s;         /* without a byte moving; 0 = 60; 5 until the token was shown */
+    uint64_t max_upload;        /* of routes with HW_HTTP_MAX_UPLOAD; 0 = no limit */
+    /* Made on first use by hw_http_connection_data, freed with its connection. */
+    void *(*connection_new)(void *ctx);
+    void (*connection_free)(void *ctx, void *data);
+};
+
+int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct hw_error *err);
+void hw_http_stop(
+    struct hw_http *h); /* ends streams and sockets, waits for handlers; NULL is fine */
+uint16_t hw_http_port(const struct hw_http *h);
+/* Connections open now, and when the last one ended (monotonic ns): for idle time-outs. */
+unsigned hw_http_connections(const struct hw_http *h, uint64_t *last_end_ns);
+
+/* ---- what was asked ---- */
+
+const char *hw_http_method(const struct hw_http_request *req);
+const char *hw_http_path(const struct hw_http_request *req);
+/* What stands for the `*` of the route's path; "" without one. */
+const char *hw_http_rest(const struct hw_http_request *req);
+struct hw_bytes hw_http_body(const struct hw_http_request *req);
+const char *hw_http_header(const struct hw_http_request *req, const char *name); /* NULL = none */
+const char *hw_http_query(const struct hw_http_request *req, const char *name);  /* NULL = none */
+void *hw_http_connection_data(struct hw_http_request *req);
+/* The same number for requests of one client: of an address, and on this machine of a user there.
+ */
+uint64_t hw_http_client(struct hw_http_request *req);
+/* In `body`, before it fails: what is answered, instead of 400. */
+void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *text);
+/* Calls fn when the request is over, the last one given first: what a handler borrows for its time.
+ * HW_ENOMEM: never. A stream's producer may run longer. */
+int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx);
+
+/* Whether the client has left, or the server ends: what a long handler asks between its steps. */
+bool hw_http_gone(struct hw_http_request *req);
+
+/* ---- answers ---- */
+
+/* Before the answer: one more header. */
+void hw_http_add_header(struct hw_http_request *req, const char *name, const char *value);
+/* Bytes are copied. */
+void hw_http_reply(struct hw_http_request *req, unsigned status, const char *type, const void *p,
+                   size_t n);
+void hw_http_reply_text(struct hw_http_request *req, unsigned status, const char *text);
+/* Bytes that outlive the server are sent without a copy: assets. */
+void hw_http_reply_static(struct hw_http_request *req, unsigned status, const char *type,
+                          const void *p, size_t n);
+
+/*
+ * An answer in pieces, of unknown length. `produce` runs in a thread of its own and writes; when
+ * the client goes away, `cancel` (may be NULL) is called once from another thread, and writes fail.
+ * `done` frees ctx at the end, whatever happened.
+ */
+struct hw_http_producer {
+    void (*produce)(struct hw_http_stream *s, void *ctx);
+    void (*cancel)(void *ctx);
+    void (*done)(void *ctx);
+    void *ctx;
+};
+void hw_http_stream(struct hw_http_request *req, unsigned status, const char *type,
+                    const struct hw_http_producer *p);
+/* Waits while the client is slow; HW_ESYS when it is gone, or took nothing for the time-out. */
+int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n);
+bool hw_http_stream_gone(struct hw_http_stream *s);
+
+/* Server-sent events: a stream of text/event-stream. */
+void hw_http_events(struct hw_http_request *req, const struct hw_http_producer *p);
+/* One event; name NULL = "message". Line ends in data are kept as the format wants it. */
+int hw_http_event_send(struct hw_http_stream *s, const char *name, const char *data);
+/* Waits up to timeout_ms, or until the client is gone (false): the pause between events. */
+bool hw_http_event_wait(struct hw_http_stream *s, unsigned timeout_ms);
+
+/*
+ * A WebSocket. `message` gets each whole message; less than 0 closes. `done` frees ctx. The answer
+ * is 400 when the request asks for none.
+ */
+struct hw_websocket_ops {
+    int (*message)(struct hw_websocket *ws, void *ctx, bool text, struct hw_bytes m);
+    void (*done)(void *ctx);
+    void *ctx;
+    size_t max_message;
+};
+void hw_http_websocket(struct hw_http_request *req, const struct hw_websocket_ops *ops);
+int hw_websocket_send(struct hw_websocket *ws, bool text, const void *p, size_t n);
+/* Whether the client has left, or the server ends: what a long `message` asks now and then. */
+bool hw_websocket_gone(struct hw_websocket *ws);
+
+#endif

@@ -1,0 +1,100 @@
+/* http_internal.h - what http.c, http_check.c, http_peer.c, http_share.c, http_stream.c and
+ * http_socket.c share
+ */
+#ifndef HW_SERVER_HTTP_HTTP_INTERNAL_H
+#define HW_SERVER_HTTP_HTTP_INTERNAL_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "server/http/http.h"
+
+/* What is kept of a connection; a handler cannot change the library's pointer, so it is to a box.
+ */
+struct hw_http_box {
+    void *data;
+    int fd;       /* borrowed; valid as long as the box */
+    bool trusted; /* lock; a request of it passed the checks, with the token where one is needed */
+    bool shut;    /* lock */
+    bool known;   /* lock; client is */
+    uint64_t client;
+    struct hw_http_box *next; /* these two: while room is looked for */
+    unsigned n;
+};
+
+struct hw_http_at_work { /* of one client: its handlers that run */
+    uint64_t client;
+    unsigned n;
+};
+
+struct hw_http {
+    struct hw_http_options o; /* borrowed texts */
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    pthread_mutex_t lock;
+    pthread_cond_t socket_ended;
+    atomic_bool stopping;
+    unsigned n_connections, limit;
+    uint64_t last_end_ns;
+    pthread_cond_t handler_ended, connection_ended; /* with lock */
+    HW_VEC(struct hw_http_at_work) at_work;         /* lock */
+    atomic_uint_fast64_t held_bytes;       /* of bodies and messages that are not whole yet */
+    HW_VEC(struct hw_http_box *) boxes;    /* of open connections, oldest first; borrowed */
+    HW_VEC(struct hw_websocket *) sockets; /* open ones, borrowed from their threads */
+};
+
+struct hw_http_ending {
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+struct hw_http_request {
+    struct hw_http *server;
+    struct MHD_Connection *connection;
+    const struct hw_http_route *route;
+    const char *method, *path;
+    struct hw_strbuf body, path_copy;
+    uint64_t got;     /* bytes of the body so far */
+    unsigned refused; /* a status to answer when the body is over; 0 = none */
+    char *refusal;    /* its text, owned; NULL = the usual one */
+    uint64_t thrown;  /* of the body, once it is refused */
+    uint64_t held;    /* of the server's held_bytes */
+    bool answered;
+    struct hw_websocket *socket; /* owned until its upgrade begins; NULL */
+    HW_VEC(char *) headers;      /* owned: name, value, name, value… */
+    HW_VEC(struct hw_http_ending) endings;
+    enum MHD_Result result;
+};
+
+/* 0, or the status with which to refuse; *text says why. */
+unsigned hw_http_check(const struct hw_http_request *req, const char **text);
+/* Whether a connection comes from this machine, from a process of our user or root. */
+bool hw_http_same_user(int fd);
+/* As hw_http_client, of a connected socket. */
+uint64_t hw_http_client_of(int fd);
+/* The same; false: it would take a look through the list of all sockets. */
+bool hw_http_client_at_once(int fd, uint64_t *out);
+struct hw_http_box *hw_http_box_of(struct MHD_Connection *c);
+/* Marks the connection as one that may ask; false: its client has its share of them. */
+bool hw_http_trust(struct hw_http_request *req);
+/* Runs the handler when it is the client's turn. */
+void hw_http_handle(struct hw_http_request *req);
+/* Counts n bytes that we hold for a client; false: all clients' together would be too many. */
+bool hw_http_hold(struct hw_http *h, uint64_t *held, uint64_t n);
+void hw_http_release(struct hw_http *h, uint64_t *held);
+/* What was going on was no silence: the time-out of the connection begins anew. */
+void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h);
+unsigned hw_http_timeout_s(const struct hw_http *h);
+/* The Origin of the request when it may read the answer; NULL. */
+const char *hw_http_allowed_origin(const struct hw_http_request *req);
+/* Ends every open WebSocket and waits for their threads; streams see `stopping`. */
+void hw_http_stop_sockets(struct hw_http *h);
+void hw_http_socket_free(struct hw_websocket *ws); /* NULL is fine */
+/* Puts the headers that every answer gets, and those of the request, and queues it. */
+void hw_http_queue(struct hw_http_request *req, unsigned status, const char *type,
+                   struct MHD_Response *r);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * Who is at the other end of a connection. Over loopback the kernel knows the owner of that socket,
+ * too: for routes that let the own user in without a token, and to tell clients apart.
+ *
+ * It is asked for the one socket by its two ends (32 us from a Python script that opened a netlink
+ * socket for each question). Where it has no such answers (a kernel without them, a sandbox), the
+ * list of all sockets is read, which grows with what others leave there.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/files/fd.h"
+#include "server/http/http_internal.h"
+
+#include "base/banned.h"
+
+enum { MAX_LIST = 64 << 20, ENDPOINT = 48 };
+enum owner { OWNER_KNOWN, OWNER_NONE, OWNER_NOT_TOLD };
+static const unsigned established =
+    1; /* later its process may be gone: then root seems to own it */
+
+static bool ends_of(int fd, struct sockaddr_storage *peer, struct sockaddr_storage *self)
+{
+    socklen_t n = sizeof *peer, m = sizeof *self;
+    return getpeername(fd, (struct sockaddr *)peer, &n) == 0 &&
+           getsockname(fd, (struct sockaddr *)self, &m) == 0;
+}
+
+/* ---- asking for one socket ---- */
+
+struct question {
+    struct nlmsghdr head;
+    struct inet_diag_req_v2 body;
+};
+
+struct reply {
+    struct nlmsghdr head;
+    union {
+        struct inet_diag_msg found;
+        struct nlmsgerr error;
+    };
+};
+
+/* A mapped address is the plain one in it. False: not on this machine. */
+static bool put_end(const struct sockaddr_storage *a, uint8_t *family, __be32 address[4],
+                    __be16 *port)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+    bool mapped = a->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+    *family = mapped ? AF_INET : (uint8_t)a->ss_family;
+    *port = a->ss_family == AF_INET ? v4->sin_port : v6->sin6_port;
+    if (*family == AF_INET) {
+        memcpy(address, mapped ? &v6->sin6_addr.s6_addr[12] : (const void *)&v4->sin_addr, 4);
+        return ntohl(address[0]) >> 24 == 127;
+    }
+    memcpy(address, &v6->sin6_addr, sizeof v6->sin6_addr);
+    return *family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static enum owner read_reply(const struct reply *r, ssize_t n, unsigned long *uid)
+{
+    size_t head = sizeof r->head;
+    if (n >= (ssize_t)(head + sizeof r->error) && r->head.nlmsg_type == NLMSG_ERROR)
+        return r->error.error == -ENOENT ? OWNER_NONE : OWNER_NOT_TOLD;
+    if (n < (ssize_t)(head + sizeof r->found) || r->head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return OWNER_NOT_TOLD;
+    *uid = r->found.idiag_uid;
+    return r->found.idiag_state == established ? OWNER_KNOWN : OWNER_NONE;
+}
+
+static enum owner ask_owner(int fd, unsigned long *uid)
+{
+    struct sockaddr_storage peer, self;
+    struct question q = {.head = {.nlmsg_len = sizeof q,
+                                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                                  .nlmsg_flags = NLM_F_REQUEST},
+                         .body = {.sdiag_protocol = IPPROTO_TCP, .idiag_states = UINT32_MAX}};
+    struct inet_diag_sockid *id = &q.body.id;
+    uint8_t family;
+    struct reply r;
+    id->idiag_cookie[0] = id->idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    if (!ends_of(fd, &peer, &self) ||
+        !put_end(&peer, &q.body.sdiag_family, id->idiag_src, &id->idiag_sport) ||
+        !put_end(&self, &family, id->idiag_dst, &id->idiag_dport) || family != q.body.sdiag_family)
+        return OWNER_NONE;
+    hw_autofd int kernel = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (kernel < 0 || send(kernel, &q, sizeof q, 0) != (ssize_t)sizeof q)
+        return OWNER_NOT_TOLD;
+    return read_reply(&r, recv(kernel, &r, sizeof r, MSG_DONTWAIT), uid); /* it is there by now */
+}
+
+/* ---- reading the list ---- */
+
+/* As the list writes it: address in words of the machine's order, port in hex. */
+static bool endpoint(const struct sockaddr_storage *a, char out[ENDPOINT])
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+    uint32_t w[4];
+    if (a->ss_family == AF_INET) {
+        (void)snprintf(out, ENDPOINT, "%08" PRIX32 ":%04X", (uint32_t)v4->sin_addr.s_addr,
+                       ntohs(v4->sin_port));
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (a->ss_family != AF_INET6)
+        return false;
+    memcpy(w, &v6->sin6_addr, sizeof w);
+    (void)snprintf(out, ENDPOINT, "%08" PRIX32 "%08" PRIX32 "%08" PRIX32 "%08" PRIX32 ":%04X", w[0],
+                   w[1], w[2], w[3], ntohs(v6->sin6_port));
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+}
+
+/* The owner of the socket whose own end is `theirs`; false: it is not listed. The ends stand side
+ * by side, so a list of thousands is searched and not parsed. */
+static bool find_owner(const char *text, const char *theirs, const char *ours, unsigned long *uid)
+{
+    char ends[2 * ENDPOINT + 2];
+    unsigned state;
+    (void)snprintf(ends, sizeof ends, " %s %s ", theirs, ours);
+    for (const char *at = strstr(text, ends); at; at = strstr(at + 1, ends))
+        if (sscanf(at, " %*s %*s %x %*s %*s %*s %lu", &state, uid) == 2 && state == established)
+            return true;
+    return false;
+}
+
+/* Of the process at the other end, which is on this machine. */
+static bool list_owner(int fd, unsigned long *uid)
+{
+    struct sockaddr_storage peer, self;
+    char theirs[ENDPOINT], ours[ENDPOINT], *text = NULL;
+    size_t length;
+    if (!ends_of(fd, &peer, &self) || !endpoint(&peer, theirs) || !endpoint(&self, ours))
+        return false;
+    const char *list = peer.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6";
+    if (hw_file_read(AT_FDCWD, list, MAX_LIST, &text, &length, NULL) < 0)
+        return false;
+    bool found = find_owner(text, theirs, ours, uid);
+    if (!found && peer.ss_family == AF_INET6) { /* a mapped address: their end is plain */
+        const struct sockaddr_in6 *p6 = (const struct sockaddr_in6 *)&peer;
+        free(text);
+        text = NULL;
+        if (IN6_IS_ADDR_V4MAPPED(&p6->sin6_addr) &&
+            hw_file_read(AT_FDCWD, "/proc/net/tcp", MAX_LIST, &text, &length, NULL) == 0)
+            found = find_owner(text, strchr(theirs, ':') - 8, strchr(ours, ':') - 8, uid);
+    }
+    free(text);
+    return found;
+}
+
+/* ---- what is asked ---- */
+
+static bool owner_of_peer(int fd, unsigned long *uid)
+{
+    enum owner o = ask_owner(fd, uid);
+    return o == OWNER_NOT_TOLD ? list_owner(fd, uid) : o == OWNER_KNOWN;
+}
+
+bool hw_http_same_user(int fd)
+{
+    unsigned long uid;
+    return owner_of_peer(fd, &uid) && (uid == 0 || uid == geteuid());
+}
+
+/* An IPv6 client has a whole /64 for itself. */
+static uint64_t address_of_peer(int fd)
+{
+    struct sockaddr_storage peer = {0};
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
+    socklen_t n = sizeof peer;
+    uint64_t client = 0;
+    if (getpeername(fd, (struct sockaddr *)&peer, &n) < 0)
+        return 0;
+    if (peer.ss_family == AF_INET)
+        client = ntohl(v4->sin_addr.s_addr);
+    else if (peer.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        memcpy(&client, &v6->sin6_addr.s6_addr[12], 4);
+    else if (peer.ss_family == AF_INET6)
+        memcpy(&client, v6->sin6_addr.s6_addr, sizeof client);
+    return client;
+}
+
+/* Connections without a known owner are one client together, and never user 0's. */
+static uint64_t client_of(int fd, bool known, unsigned long uid)
+{
+    return address_of_peer(fd) ^ (known ? ((uint64_t)uid + 1) << 32 : 0);
+}
+
+bool hw_http_client_at_once(int fd, uint64_t *out)
+{
+    unsigned long uid = 0;
+    enum owner o = ask_owner(fd, &uid);
+    if (o == OWNER_NOT_TOLD)
+        return false;
+    *out = client_of(fd, o == OWNER_KNOWN, uid);
+    return true;
+}
+
+uint64_t hw_http_client_of(int fd)
+{
+    unsigned long uid = 0;
+    bool known = owner_of_peer(fd, &uid);
+    return client_of(fd, known, uid);
+}

@@ -1,0 +1,52 @@
+/*
+ * websocket.h - the frames of a WebSocket, as bytes
+ *
+ * Why:     the rules of RFC 6455 apart from sockets, so that a test and a fuzzer can ask them.
+ * Shapes:  a reader gets what came from the client and gives whole messages: fragments joined,
+ *          masks taken off, control frames between fragments.
+ * Owns:    the reader's buffers; a message is borrowed until the next call.
+ * Errors:  what breaks the rules ends the connection with a close code: 1002 (protocol), 1007 (text
+ *          that is no UTF-8), 1009 (too large).
+ * Source:  RFC 6455 5, 7.4
+ */
+#ifndef HW_SERVER_HTTP_WEBSOCKET_H
+#define HW_SERVER_HTTP_WEBSOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+
+enum hw_ws_opcode {
+    HW_WS_CONTINUATION = 0,
+    HW_WS_TEXT = 1,
+    HW_WS_BINARY = 2,
+    HW_WS_CLOSE = 8,
+    HW_WS_PING = 9,
+    HW_WS_PONG = 10
+};
+
+struct hw_ws_reader {
+    struct hw_strbuf in;      /* not yet read */
+    size_t taken;             /* of in */
+    struct hw_strbuf message; /* fragments so far, then the message */
+    enum hw_ws_opcode opcode; /* of the message being joined */
+    bool in_message, given;
+    size_t max_message;
+    unsigned close_code; /* after next gave < 0 */
+};
+
+void hw_ws_reader_done(struct hw_ws_reader *r);
+int hw_ws_reader_add(struct hw_ws_reader *r, const void *p, size_t n); /* HW_ENOMEM */
+/* 1 = a message (TEXT, BINARY) or a control frame (CLOSE, PING, PONG), 0 = more bytes are needed,
+ * HW_EFORMAT, HW_ELIMIT, HW_ENOMEM. */
+int hw_ws_reader_next(struct hw_ws_reader *r, enum hw_ws_opcode *opcode, struct hw_bytes *message);
+
+/* The head of a frame from the server (never masked); at most 10 bytes. Returns its length. */
+size_t hw_ws_frame_head(uint8_t *out, enum hw_ws_opcode opcode, uint64_t n);
+/* What Sec-WebSocket-Accept says to a key: 28 characters and a NUL. */
+void hw_ws_accept(const char *key, char out[29]);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * metatrace.h - a trace of the trace processor itself
+ *
+ * Why:     which of a front end's questions takes the time is seen best in the front end.
+ * Shapes:  spans that nest on their thread, each with a text (the SQL); taken as a Perfetto trace.
+ *          Does nothing until it is enabled.
+ * Owns:    copies of the texts, cut at 4 KiB; at most 256 Ki events, later ones are dropped.
+ * Threads: any number.
+ */
+#ifndef HW_SERVER_RPC_METATRACE_H
+#define HW_SERVER_RPC_METATRACE_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+
+struct hw_metatrace;
+
+int hw_metatrace_new(struct hw_metatrace **out);
+void hw_metatrace_free(struct hw_metatrace *m);   /* NULL is fine */
+void hw_metatrace_enable(struct hw_metatrace *m); /* forgets what was recorded before */
+
+/* name: a literal. Every begin has its end on the same thread. m NULL: nothing is recorded. */
+void hw_metatrace_begin(struct hw_metatrace *m, const char *name, struct hw_bytes text);
+void hw_metatrace_end(struct hw_metatrace *m);
+
+/* Ends recording and gives the trace. HW_EINVAL when it was not enabled. */
+int hw_metatrace_take(struct hw_metatrace *m, struct hw_strbuf *out);
+
+#endif

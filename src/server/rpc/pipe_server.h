@@ -1,0 +1,32 @@
+/*
+ * pipe_server.h - the byte pipe of rpc.h over descriptors: standard streams, a socket in a
+ * directory
+ *
+ * Errors:  HW_ESYS, HW_EBUSY (a server listens there already), HW_EINVAL (a path too long).
+ * Threads: serve_fd runs in its caller's; the socket's connections have one each.
+ */
+#ifndef HW_SERVER_RPC_PIPE_SERVER_H
+#define HW_SERVER_RPC_PIPE_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_rpc_server;
+
+/* Until in ends or the pipe breaks. */
+int hw_pipe_serve(struct hw_rpc_server *s, int in, int out, struct hw_error *err);
+
+/* A listening socket (0600) at path; what a dead server left there is replaced. */
+int hw_pipe_listen(const char *path, struct hw_error *err);
+
+struct hw_pipe_clients {
+    struct hw_rpc_server *server;
+    uint32_t idle_timeout_s; /* ends when nobody was connected for so long; 0 = never */
+    bool idle_start;         /* the time also runs before the first client */
+    int stop_fd;             /* readable: end. -1 = none */
+};
+/* Serves everybody who connects to fd, until it is told to end. */
+int hw_pipe_serve_clients(int fd, const struct hw_pipe_clients *c, struct hw_error *err);
+
+#endif

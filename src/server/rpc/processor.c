@@ -1,0 +1,525 @@
+/*
+ * Several clients ask at once, each on a seat with an SQL connection of its own: what one makes is
+ * not the other's, and nobody waits for another's long query. Of one client one query runs at a
+ * time. A client without a seat gets one that is idle, the longest unused first, and comes before
+ * those who have one: so with more clients than seats each gets its turn.
+ *
+ * Appended bytes go to an unlinked file: the import reads a trace twice and at its own offsets, and
+ * a trace of gigabytes is to be the file system's memory, not ours.
+ */
+#include "server/rpc/processor.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "enrich/lines/demangle.h"
+#include "import/import.h"
+#include "model/profile.h"
+#include "sql/packages.h"
+
+#include "base/banned.h"
+
+enum { SEATS = 4, MAX_WAITING = 64, LOOK_MS = 100 };
+
+struct seat {
+    struct hw_sql *db;            /* NULL = none was needed yet */
+    uint64_t client, used;        /* whose it is; when it was given last, counted */
+    bool taken, owned;            /* running a query; client is somebody */
+    struct hw_processor_job *job; /* job_lock; of the query, NULL = nobody may end it */
+};
+
+struct waiter { /* in its thread's frame */
+    uint64_t client;
+    struct seat *seat; /* given */
+    struct waiter *next;
+};
+
+struct hw_processor {
+    struct hw_processor_options o;
+    pthread_mutex_t lock;     /* of everything below; not held while a query runs */
+    pthread_cond_t changed;   /* with lock: a seat was given, or nobody runs any more */
+    pthread_mutex_t job_lock; /* of the seats' jobs; taken inside lock, never the other way round */
+    struct seat seats[SEATS];
+    struct waiter *waiting; /* the first that came first */
+    unsigned n_running, n_alone;
+    uint64_t n_given;
+    struct hw_profile *profile;
+    struct hw_sql_packages packages; /* of clients */
+    char *name;
+    int fd;           /* the trace's bytes; -1 = none */
+    uint64_t n_bytes; /* appended */
+    bool ended;       /* by finalize or load: what comes now is another trace */
+    bool stale;       /* bytes came that the profile does not have */
+};
+
+/* ---- the connection over a profile ---- */
+
+static int open_sql(struct hw_processor *p, struct hw_profile *profile, struct hw_sql **out,
+                    struct hw_error *err)
+{
+    int rc = hw_sql_open(profile, &p->o.limits, out, err);
+    if (rc < 0)
+        return rc;
+    rc = hw_sql_use_demangler(*out, hw_demangle_text);
+    if (rc == HW_OK && p->o.packages)
+        rc = hw_sql_use_packages(*out, p->o.packages);
+    if (rc == HW_OK)
+        rc = hw_sql_use_packages(*out, &p->packages);
+    if (rc < 0) {
+        hw_sql_close(*out);
+        return hw_fail(err, rc, 0, "SQL: %s", hw_errc_text(rc));
+    }
+    return HW_OK;
+}
+
+/* Nobody sits on them. */
+static void close_seats(struct hw_processor *p)
+{
+    for (size_t i = 0; i < SEATS; i++) {
+        hw_sql_close(p->seats[i].db);
+        p->seats[i] = (struct seat){0};
+    }
+}
+
+/* Takes the profile over, also when it fails. */
+static int use_profile(struct hw_processor *p, struct hw_profile *profile, struct hw_error *err)
+{
+    struct hw_sql *db;
+    if (p->o.add_names)
+        p->o.add_names(p->o.ctx, profile);
+    int rc = open_sql(p, profile, &db, err);
+    if (rc < 0) {
+        hw_profile_free(profile);
+        return rc;
+    }
+    close_seats(p);
+    hw_profile_free(p->profile);
+    p->seats[0].db = db;
+    p->profile = profile;
+    p->stale = false;
+    return HW_OK;
+}
+
+static int use_nothing(struct hw_processor *p, struct hw_error *err)
+{
+    struct hw_profile *empty;
+    int rc = hw_profile_new(&empty);
+    if (rc == HW_OK && (rc = hw_profile_freeze(empty)) < 0)
+        hw_profile_free(empty);
+    return rc < 0 ? hw_fail(err, rc, 0, "profile:") : use_profile(p, empty, err);
+}
+
+int hw_processor_new(const struct hw_processor_options *o, struct hw_processor **out,
+                     struct hw_error *err)
+{
+    struct hw_processor *p = calloc(1, sizeof *p);
+    if (!p)
+        return hw_fail(err, HW_ENOMEM, 0, "trace processor");
+    p->o = *o;
+    p->fd = -1;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->job_lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    int rc = use_nothing(p, err);
+    if (rc < 0) {
+        hw_processor_free(p);
+        return rc;
+    }
+    *out = p;
+    return HW_OK;
+}
+
+void hw_processor_free(struct hw_processor *p)
+{
+    if (!p)
+        return;
+    close_seats(p);
+    hw_profile_free(p->profile);
+    hw_sql_packages_done(&p->packages);
+    free(p->name);
+    if (p->fd >= 0)
+        (void)close(p->fd);
+    pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->job_lock);
+    pthread_cond_destroy(&p->changed);
+    free(p);
+}
+
+/* ---- turns ---- */
+
+/* The seat for a client now; NULL: it has to wait. With the lock held. */
+static struct seat *free_seat(struct hw_processor *p, uint64_t client, bool *has_one)
+{
+    struct seat *best = NULL;
+    *has_one = false;
+    for (struct seat *s = p->seats; s < p->seats + SEATS; s++) {
+        if (s->owned && s->client == client) {
+            *has_one = true;
+            return s->taken ? NULL : s;
+        }
+        if (!s->taken && (!best || (best->owned && (!s->owned || s->used < best->used))))
+            best = s;
+    }
+    return best;
+}
+
+/* Another client's tables go with its connection. */
+static void give_seat(struct hw_processor *p, struct seat *s, struct waiter *w)
+{
+    if (s->owned && s->client != w->client) {
+        hw_sql_close(s->db);
+        s->db = NULL;
+    }
+    s->client = w->client;
+    s->owned = s->taken = true;
+    s->used = ++p->n_given;
+    w->seat = s;
+    p->n_running++;
+}
+
+/* First to those who have no seat, then to those whose own is free. With the lock held. */
+static void give_turns(struct hw_processor *p)
+{
+    for (int seated = 0; seated < 2 && p->n_alone == 0; seated++) {
+        for (struct waiter **at = &p->waiting; *at;) {
+            bool has_one;
+            struct waiter *w = *at;
+            struct seat *s = free_seat(p, w->client, &has_one);
+            if (s && has_one == (bool)seated) {
+                *at = w->next;
+                give_seat(p, s, w);
+            } else {
+                at = &w->next;
+            }
+        }
+    }
+    pthread_cond_broadcast(&p->changed);
+}
+
+static void wait_a_while(struct hw_processor *p)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+}
+
+static bool is_over(void *ctx)
+{
+    struct hw_processor_job *job = ctx;
+    return job->cancelled || (job->gone && job->gone(job->ctx));
+}
+
+/* False: too many of this client wait already. */
+static bool stand_in_line(struct hw_processor *p, struct waiter *w)
+{
+    struct waiter **end = &p->waiting;
+    unsigned n = 0;
+    for (; *end; end = &(*end)->next)
+        n += (*end)->client == w->client;
+    if (n >= MAX_WAITING)
+        return false;
+    *end = w;
+    return true;
+}
+
+static void leave_line(struct hw_processor *p, const struct waiter *w)
+{
+    for (struct waiter **at = &p->waiting; *at; at = &(*at)->next)
+        if (*at == w) {
+            *at = w->next;
+            return;
+        }
+}
+
+/* With the lock held, which is let go meanwhile. */
+static int take_seat(struct hw_processor *p, struct hw_processor_job *job, struct seat **out,
+                     struct hw_error *err)
+{
+    struct waiter w = {.client = job ? job->client : 0};
+    if (!stand_in_line(p, &w))
+        return hw_fail(
+            err, HW_EBUSY, 0,
+            "%d queries of this client are already waiting; try again when they are done",
+            MAX_WAITING);
+    give_turns(p);
+    while (!w.seat) {
+        wait_a_while(p);
+        if (!w.seat && job && is_over(job)) {
+            leave_line(p, &w);
+            return hw_fail(err, HW_ETIMEOUT, 0, "interrupted");
+        }
+    }
+    *out = w.seat;
+    return HW_OK;
+}
+
+static void leave_seat(struct hw_processor *p, struct seat *s)
+{
+    s->taken = false;
+    p->n_running--;
+    give_turns(p);
+}
+
+/* For what changes the trace: no query runs, and none begins until end_alone. */
+static void begin_alone(struct hw_processor *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->n_alone++;
+    while (p->n_running)
+        pthread_cond_wait(&p->changed, &p->lock);
+}
+
+static void end_alone(struct hw_processor *p)
+{
+    p->n_alone--;
+    give_turns(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the trace ---- */
+
+static void forget_trace(struct hw_processor *p)
+{
+    if (p->fd >= 0)
+        (void)close(p->fd);
+    p->fd = -1;
+    p->n_bytes = 0;
+    p->ended = p->stale = false;
+    free(p->name);
+    p->name = NULL;
+}
+
+int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error *err)
+{
+    struct hw_profile *profile;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", path);
+    int rc = hw_import_fd_with(fd, path, p->o.progress, &profile, err);
+    if (rc < 0)
+        return rc;
+    begin_alone(p);
+    rc = use_profile(p, profile, err);
+    if (rc == HW_OK) {
+        forget_trace(p);
+        p->name = strdup(path);
+        p->fd = hw_fd_take(&fd);
+        p->ended = true;
+    }
+    end_alone(p);
+    return rc;
+}
+
+static int append(struct hw_processor *p, struct hw_bytes data, struct hw_error *err)
+{
+    uint64_t max = p->o.max_trace ? p->o.max_trace : UINT64_MAX;
+    int rc = HW_OK;
+    if (p->ended) {
+        forget_trace(p);
+        rc = use_nothing(p, err);
+    }
+    if (rc < 0 || data.n == 0)
+        return rc;
+    if (data.n > max - p->n_bytes)
+        return hw_fail(err, HW_ELIMIT, 0,
+                       "the trace is larger than %llu MiB; --max-upload lets the server take more",
+                       (unsigned long long)(max >> 20));
+    if (p->fd < 0) {
+        p->fd = hw_fd_temp("/tmp");
+        if (p->fd < 0)
+            return hw_fail_sys(err, "cannot keep the trace");
+    }
+    int room = hw_fd_check_room(p->fd, data.n, err);
+    if (room < 0)
+        return room;
+    if (hw_fd_write_all(p->fd, data.p, data.n) < 0)
+        return hw_fail_sys(err, "cannot keep the trace");
+    p->n_bytes += data.n;
+    p->stale = true;
+    return HW_OK;
+}
+
+int hw_processor_append(struct hw_processor *p, struct hw_bytes data, uint64_t *total,
+                        struct hw_error *err)
+{
+    begin_alone(p);
+    int rc = append(p, data, err);
+    *total = p->n_bytes;
+    end_alone(p);
+    return rc;
+}
+
+/* Reads what was appended. */
+static int refresh(struct hw_processor *p, struct hw_error *err)
+{
+    struct hw_profile *profile;
+    if (!p->stale)
+        return HW_OK;
+    int rc = hw_import_fd(p->fd, "the appended trace", &profile, err);
+    return rc < 0 ? rc : use_profile(p, profile, err);
+}
+
+int hw_processor_finalize(struct hw_processor *p, struct hw_error *err)
+{
+    begin_alone(p);
+    int rc = refresh(p, err);
+    p->ended = true;
+    end_alone(p);
+    return rc;
+}
+
+int hw_processor_reset(struct hw_processor *p, struct hw_error *err)
+{
+    begin_alone(p);
+    forget_trace(p);
+    int rc = use_nothing(p, err);
+    end_alone(p);
+    return rc;
+}
+
+int hw_processor_restore(struct hw_processor *p, struct hw_error *err)
+{
+    struct hw_sql *fresh;
+    begin_alone(p);
+    int rc = open_sql(p, p->profile, &fresh, err);
+    if (rc == HW_OK) {
+        close_seats(p);
+        p->seats[0].db = fresh;
+    }
+    end_alone(p);
+    return rc;
+}
+
+char *hw_processor_trace_name(struct hw_processor *p)
+{
+    pthread_mutex_lock(&p->lock);
+    char *copy = strdup(p->name ? p->name : p->n_bytes ? "[appended trace]" : "");
+    pthread_mutex_unlock(&p->lock);
+    return copy;
+}
+
+int hw_processor_add_module(struct hw_processor *p, const char *name, struct hw_bytes sql,
+                            bool override, struct hw_error *err)
+{
+    begin_alone(p);
+    int rc = hw_sql_packages_add(&p->packages, name, sql, override, err);
+    end_alone(p);
+    return rc;
+}
+
+/* ---- questions ---- */
+
+void hw_processor_cancel(struct hw_processor_job *job)
+{
+    struct hw_processor *p = job->processor;
+    job->cancelled = true;
+    pthread_mutex_lock(&p->job_lock);
+    for (size_t i = 0; i < SEATS; i++)
+        if (p->seats[i].job == job)
+            hw_sql_interrupt(p->seats[i].db);
+    pthread_mutex_unlock(&p->job_lock);
+}
+
+/* The job is asked while SQL runs: an interruption just before its start would be lost. */
+static void set_job(struct hw_processor *p, struct seat *s, struct hw_processor_job *job)
+{
+    hw_sql_watch(s->db, job ? is_over : NULL, job);
+    pthread_mutex_lock(&p->job_lock);
+    s->job = job;
+    pthread_mutex_unlock(&p->job_lock);
+}
+
+/* Reads what was appended since, alone. Both with the lock held. */
+static int be_fresh(struct hw_processor *p, struct hw_error *err)
+{
+    int rc = HW_OK;
+    p->n_alone++;
+    while (p->stale && p->n_running)
+        pthread_cond_wait(&p->changed, &p->lock);
+    if (p->stale)
+        rc = refresh(p, err);
+    p->n_alone--;
+    give_turns(p);
+    return rc;
+}
+
+/* Tables that others have made and do not use now go when they hold more than all that is left.
+ * With the lock held. */
+static void make_room(struct hw_processor *p, const struct seat *mine)
+{
+    for (;;) {
+        struct seat *largest = NULL;
+        uint64_t most = hw_sql_memory_left();
+        for (struct seat *s = p->seats; s < p->seats + SEATS; s++)
+            if (s != mine && s->db && !s->taken && hw_sql_memory_kept(s->db) > most) {
+                most = hw_sql_memory_kept(s->db);
+                largest = s;
+            }
+        if (!largest)
+            return;
+        hw_sql_close(largest->db);
+        largest->db = NULL;
+        largest->owned = false;
+    }
+}
+
+static int sit_down(struct hw_processor *p, struct hw_processor_job *job, struct seat **out,
+                    struct hw_error *err)
+{
+    struct seat *s = NULL;
+    int rc = p->stale ? be_fresh(p, err) : HW_OK;
+    if (rc == HW_OK)
+        rc = take_seat(p, job, &s, err);
+    if (rc < 0)
+        return rc;
+    make_room(p, s);
+    if (!s->db && (rc = open_sql(p, p->profile, &s->db, err)) < 0) {
+        s->owned = false;
+        leave_seat(p, s);
+        return rc;
+    }
+    *out = s;
+    return HW_OK;
+}
+
+int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
+                      int (*fn)(struct hw_sql *db, void *ctx, struct hw_error *err), void *ctx,
+                      struct hw_error *err)
+{
+    struct seat *s = NULL;
+    pthread_mutex_lock(&p->lock);
+    int rc = sit_down(p, job, &s, err);
+    pthread_mutex_unlock(&p->lock);
+    if (rc < 0)
+        return rc;
+    set_job(p, s, job);
+    rc = job && job->cancelled ? hw_fail(err, HW_ETIMEOUT, 0, "interrupted") : fn(s->db, ctx, err);
+    set_job(p, s, NULL);
+    pthread_mutex_lock(&p->lock);
+    leave_seat(p, s);
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+int hw_processor_with_trace(struct hw_processor *p, int (*fn)(int fd, void *ctx, struct hw_error *),
+                            void *ctx, struct hw_error *err)
+{
+    begin_alone(p);
+    int rc = p->fd < 0 ? hw_fail(err, HW_EINVAL, 0, "no trace is loaded") : fn(p->fd, ctx, err);
+    end_alone(p);
+    return rc;
+}

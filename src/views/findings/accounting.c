@@ -1,0 +1,390 @@
+/*
+ * Each line is first a list of readings in order of time, whatever its source; everything else
+ * (the moment's figures, the points, the notes) asks these lists.
+ */
+#include "views/findings/accounting.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include "base/banned.h"
+
+enum { MAX_POINTS = 2000 };
+
+struct reading {
+    int64_t ts_ns;
+    double bytes;
+};
+
+typedef HW_VEC(struct reading) readings;
+
+struct find {
+    const struct hw_profile *p;
+    const struct hw_process_view *view;
+    readings lines[HW_ACCOUNT_LINE_COUNT];
+    struct hw_accounting *out;
+};
+
+/* A line is a sum of counters of one time. */
+static const struct {
+    const char *name;
+    const char *counters[2];
+} lines[HW_ACCOUNT_LINE_COUNT] = {
+    [HW_ACCOUNT_REQUESTED] = {"requested", {NULL, NULL}},
+    [HW_ACCOUNT_IN_USE] = {"in_use", {"malloc_info.in_use", "malloc_info.mmap"}},
+    [HW_ACCOUNT_MAPPED] = {"mapped", {"malloc_info.arena", "malloc_info.mmap"}},
+    [HW_ACCOUNT_ANONYMOUS] = {"anonymous", {"mem.rss.anon", NULL}},
+    [HW_ACCOUNT_RESIDENT] = {"resident", {"mem.rss", NULL}},
+    [HW_ACCOUNT_SWAPPED] = {"swapped", {"mem.swap", NULL}},
+    [HW_ACCOUNT_RELEASABLE] = {"releasable", {"malloc_info.releasable", NULL}}};
+
+static const char *const kinds[HW_ACCOUNT_KIND_COUNT] = {
+    [HW_ACCOUNT_KIND_HEAP] = "heap",     [HW_ACCOUNT_KIND_ANONYMOUS] = "anonymous",
+    [HW_ACCOUNT_KIND_STACK] = "stack",   [HW_ACCOUNT_KIND_FILE] = "files",
+    [HW_ACCOUNT_KIND_SHARED] = "shared", [HW_ACCOUNT_KIND_PROFILER] = "profiler",
+    [HW_ACCOUNT_KIND_OTHER] = "other"};
+
+const char *hw_account_line_name(enum hw_account_line l)
+{
+    return lines[l].name;
+}
+
+const char *hw_account_kind_name(enum hw_account_kind k)
+{
+    return kinds[k];
+}
+
+/* ---- readings ---- */
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct reading *a = pa, *b = pb;
+    return a->ts_ns < b->ts_ns ? -1 : a->ts_ns > b->ts_ns;
+}
+
+static int read_counter(struct find *f, const char *name, readings *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
+    struct hw_bytes want = hw_bytes_str(name);
+    for (size_t i = 0; i < f->p->counters.n; i++) {
+        const struct hw_counter_row *c = &f->p->counters.v[i];
+        if (c->upid.v != f->view->upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+            continue;
+        if (hw_vec_push(out, (struct reading){c->ts_ns, c->value}) < 0)
+            return HW_ENOMEM;
+    }
+    if (out->n)
+        qsort(out->v, out->n, sizeof *out->v, by_time);
+    return HW_OK;
+}
+
+/* An allocator that has no such figure has none of it (jemalloc has no mmap'ed blocks of its own).
+ */
+static int add_counter(struct find *f, const char *name, readings *to)
+{
+    readings more = {0};
+    int rc = read_counter(f, name, &more);
+    for (size_t i = 0, k = 0; rc == HW_OK && i < to->n && k < more.n; i++) {
+        while (k < more.n && more.v[k].ts_ns < to->v[i].ts_ns)
+            k++;
+        if (k < more.n && more.v[k].ts_ns == to->v[i].ts_ns)
+            to->v[i].bytes += more.v[k].bytes;
+    }
+    hw_vec_done(&more);
+    return rc;
+}
+
+static int read_lines(struct find *f)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; i < f->view->moments.n; i++) {
+        const struct hw_process_moment *m = &f->view->moments.v[i];
+        struct reading r = {m->ts_ns, (double)m->total.space};
+        if (hw_vec_push(&f->lines[HW_ACCOUNT_REQUESTED], r) < 0)
+            return HW_ENOMEM;
+    }
+    for (int l = HW_ACCOUNT_IN_USE; rc == HW_OK && l < HW_ACCOUNT_LINE_COUNT; l++) {
+        rc = read_counter(f, lines[l].counters[0], &f->lines[l]);
+        if (rc == HW_OK && lines[l].counters[1])
+            rc = add_counter(f, lines[l].counters[1], &f->lines[l]);
+    }
+    return rc;
+}
+
+/* The first reading at or behind ts; n when there is none. */
+static size_t find_at(const readings *r, int64_t ts_ns)
+{
+    size_t low = 0, high = r->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->v[mid].ts_ns < ts_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static double away(const struct reading *r, int64_t ts_ns)
+{
+    return fabs((double)r->ts_ns - (double)ts_ns);
+}
+
+static struct hw_account_value nearest(const readings *r, int64_t ts_ns)
+{
+    size_t i = find_at(r, ts_ns);
+    if (r->n == 0)
+        return (struct hw_account_value){0};
+    if (i == r->n || (i > 0 && away(&r->v[i - 1], ts_ns) < away(&r->v[i], ts_ns)))
+        i--;
+    return (struct hw_account_value){true, r->v[i].bytes, r->v[i].ts_ns};
+}
+
+static double between(const readings *r, int64_t ts_ns)
+{
+    size_t i = find_at(r, ts_ns);
+    if (i == r->n)
+        return NAN;
+    const struct reading *b = &r->v[i], *a = i ? b - 1 : b;
+    if (b->ts_ns == ts_ns)
+        return b->bytes;
+    if (i == 0)
+        return NAN;
+    double share = away(a, ts_ns) / ((double)b->ts_ns - (double)a->ts_ns);
+    return a->bytes + share * (b->bytes - a->bytes);
+}
+
+/* ---- the moment ---- */
+
+static void find_now(struct find *f, int64_t ts_ns, const struct hw_value *live)
+{
+    struct hw_accounting *a = f->out;
+    for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
+        a->now[l] = nearest(&f->lines[l], ts_ns);
+    /* The moment's own figure: a recorded maximum is no reading of the line. */
+    a->now[HW_ACCOUNT_REQUESTED] = (struct hw_account_value){true, (double)live->space, ts_ns};
+    a->error = hw_value_error(live, HW_METRIC_SPACE, f->view->interval_bytes);
+    const struct hw_account_value *mapped = &a->now[HW_ACCOUNT_MAPPED];
+    a->fragmentation = mapped->known && mapped->bytes > 0
+                           ? (mapped->bytes - a->now[HW_ACCOUNT_IN_USE].bytes) / mapped->bytes
+                           : -1;
+}
+
+/* ---- points ---- */
+
+static int by_number(const void *pa, const void *pb)
+{
+    int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
+    return a < b ? -1 : a > b;
+}
+
+static int find_points(struct find *f)
+{
+    HW_VEC(int64_t) times = {0};
+    int rc = HW_OK;
+    for (int l = 0; rc == HW_OK && l < HW_ACCOUNT_LINE_COUNT; l++)
+        for (size_t i = 0; rc == HW_OK && i < f->lines[l].n; i++)
+            rc = hw_vec_push(&times, f->lines[l].v[i].ts_ns);
+    if (times.n)
+        qsort(times.v, times.n, sizeof *times.v, by_number);
+    size_t n = 0;
+    for (size_t i = 0; i < times.n; i++)
+        if (n == 0 || times.v[i] != times.v[n - 1])
+            times.v[n++] = times.v[i];
+    for (size_t k = 0, step = n / MAX_POINTS + 1; rc == HW_OK && k < n; k += step) {
+        size_t i = k + step < n ? k : n - 1; /* the last one stays */
+        struct hw_account_point at = {.ts_ns = times.v[i]};
+        for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
+            at.bytes[l] = between(&f->lines[l], times.v[i]);
+        rc = hw_vec_push(&f->out->points, at);
+    }
+    hw_vec_done(&times);
+    return rc;
+}
+
+/* ---- mappings ---- */
+
+static bool begins(struct hw_bytes s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.n >= n && memcmp(s.p, with, n) == 0;
+}
+
+static enum hw_account_kind kind_of(struct hw_bytes path)
+{
+    static const struct {
+        const char *begin;
+        enum hw_account_kind kind;
+    } kinds_of[] = {{"[heap]", HW_ACCOUNT_KIND_HEAP},
+                    {"[anon", HW_ACCOUNT_KIND_ANONYMOUS},
+                    {"[stack", HW_ACCOUNT_KIND_STACK},
+                    {"/memfd:hw-", HW_ACCOUNT_KIND_PROFILER},
+                    {"/memfd:heapwise", HW_ACCOUNT_KIND_PROFILER},
+                    {"/memfd:", HW_ACCOUNT_KIND_SHARED},
+                    {"/dev/shm/", HW_ACCOUNT_KIND_SHARED},
+                    {"/SYSV", HW_ACCOUNT_KIND_SHARED},
+                    {"/dev/zero", HW_ACCOUNT_KIND_SHARED},
+                    {"/", HW_ACCOUNT_KIND_FILE}};
+    if (path.n == 0)
+        return HW_ACCOUNT_KIND_ANONYMOUS;
+    for (size_t i = 0; i < sizeof kinds_of / sizeof *kinds_of; i++)
+        if (begins(path, kinds_of[i].begin))
+            return kinds_of[i].kind;
+    return HW_ACCOUNT_KIND_OTHER;
+}
+
+static uint64_t bytes_of(uint64_t kb)
+{
+    return kb == HW_SMAPS_UNKNOWN ? 0 : kb > UINT64_MAX / 1024 ? UINT64_MAX : kb * 1024;
+}
+
+/* Mappings that were told one by one have no such figure, but all its parts. */
+static uint64_t resident_of(const struct hw_smaps_row *r)
+{
+    return r->rss_kb ? bytes_of(r->rss_kb)
+                     : bytes_of(r->private_clean_kb) + bytes_of(r->private_dirty_kb) +
+                           bytes_of(r->shared_clean_kb) + bytes_of(r->shared_dirty_kb);
+}
+
+bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
+                         struct hw_account_mappings out[HW_ACCOUNT_KIND_COUNT], int64_t *at_ns)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    double best = INFINITY;
+    for (int k = 0; k < HW_ACCOUNT_KIND_COUNT; k++)
+        out[k] = (struct hw_account_mappings){0};
+    for (size_t i = 0; i < p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[i];
+        struct reading at = {r->ts_ns, 0};
+        if (r->upid.v != upid.v || away(&at, ts_ns) >= best)
+            continue;
+        best = away(&at, ts_ns);
+        *at_ns = r->ts_ns;
+    }
+    for (size_t i = 0; best < INFINITY && i < p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[i];
+        if (r->upid.v != upid.v || r->ts_ns != *at_ns)
+            continue;
+        struct hw_account_mappings *k = &out[kind_of(hw_strings_get(strings, r->path))];
+        k->n += r->aggregate_count == HW_SMAPS_UNKNOWN || r->aggregate_count == 0
+                    ? 1
+                    : r->aggregate_count;
+        k->size += bytes_of(r->size_kb);
+        k->rss += resident_of(r);
+        k->swap += bytes_of(r->swap_kb);
+    }
+    return best < INFINITY;
+}
+
+/* ---- notes ---- */
+
+enum course { UNKNOWN, FLAT, GROWS, OTHER };
+
+/* From the mean of the first third of its readings to that of the last. */
+static enum course course_of(const readings *r)
+{
+    enum { LEAST = 4 };
+    size_t n = r->n, third = n / 3;
+    double first = 0, last = 0, most = 0;
+    if (n < LEAST)
+        return UNKNOWN;
+    for (size_t i = 0; i < third; i++) {
+        first += r->v[i].bytes / (double)third;
+        last += r->v[n - 1 - i].bytes / (double)third;
+    }
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, r->v[i].bytes);
+    double change = most > 0 ? (last - first) / most : 0;
+    return fabs(change) < 0.05 ? FLAT : change > 0.1 ? GROWS : OTHER;
+}
+
+/* Does it need no more room than before? A line that goes up and down needs that of its tops: those
+ * of the first third and of the last. */
+static bool needs_no_more(const readings *r)
+{
+    size_t third = r->n / 3;
+    double first = 0, last = 0, most = 0;
+    enum course course = course_of(r);
+    if (course == UNKNOWN || course == FLAT)
+        return course == FLAT;
+    for (size_t i = 0; i < third; i++) {
+        first = fmax(first, r->v[i].bytes);
+        last = fmax(last, r->v[r->n - 1 - i].bytes);
+    }
+    for (size_t i = 0; i < r->n; i++)
+        most = fmax(most, r->v[i].bytes);
+    return last - first < 0.05 * most;
+}
+
+static void find_notes(struct find *f)
+{
+    struct hw_accounting *a = f->out;
+    const struct hw_account_value *mapped = &a->now[HW_ACCOUNT_MAPPED];
+    const struct hw_account_value *rss = &a->now[HW_ACCOUNT_RESIDENT];
+    if (needs_no_more(&f->lines[HW_ACCOUNT_REQUESTED]) &&
+        course_of(&f->lines[HW_ACCOUNT_MAPPED]) == GROWS)
+        a->notes |= HW_ACCOUNT_NOT_RETURNED;
+    if (needs_no_more(&f->lines[HW_ACCOUNT_IN_USE]) &&
+        course_of(&f->lines[HW_ACCOUNT_RESIDENT]) == GROWS)
+        a->notes |= HW_ACCOUNT_OUTSIDE;
+    if (mapped->known && rss->known && rss->bytes < mapped->bytes)
+        a->notes |= HW_ACCOUNT_UNTOUCHED;
+}
+
+/* ---- steps ---- */
+
+size_t hw_accounting_steps(const struct hw_accounting *a,
+                           struct hw_account_step out[HW_ACCOUNT_MAX_STEPS])
+{
+    static const char *const up_to[] = {[HW_ACCOUNT_IN_USE] = "overhead",
+                                        [HW_ACCOUNT_MAPPED] = "caches",
+                                        [HW_ACCOUNT_ANONYMOUS] = "untouched",
+                                        [HW_ACCOUNT_RESIDENT] = "rest"};
+    size_t n = 0;
+    int before = -1;
+    for (int l = HW_ACCOUNT_REQUESTED; l <= HW_ACCOUNT_RESIDENT; l++) {
+        const struct hw_account_value *v = &a->now[l];
+        if (!v->known)
+            continue;
+        if (before >= 0)
+            out[n++] = (struct hw_account_step){.name = before == l - 1 ? up_to[l] : "gap",
+                                                .begin = a->now[before].bytes,
+                                                .end = v->bytes,
+                                                .at_ns = v->at_ns};
+        out[n++] = (struct hw_account_step){
+            .name = lines[l].name, .is_total = true, .end = v->bytes, .at_ns = v->at_ns};
+        before = l;
+    }
+    return n;
+}
+
+int hw_accounting_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,
+                       const struct hw_value *live, struct hw_accounting *out)
+{
+    struct find f = {.p = p, .view = v, .out = out};
+    *out = (struct hw_accounting){.fragmentation = -1};
+    int rc = read_lines(&f);
+    if (rc == HW_OK) {
+        find_now(&f, ts_ns, live);
+        rc = find_points(&f);
+    }
+    if (rc == HW_OK) {
+        out->has_kinds = hw_account_kinds_at(p, v->upid, ts_ns, out->kinds, &out->kinds_ns);
+        find_notes(&f);
+    }
+    for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
+        hw_vec_done(&f.lines[l]);
+    if (rc < 0)
+        hw_accounting_done(out);
+    return rc;
+}
+
+void hw_accounting_done(struct hw_accounting *a)
+{
+    hw_vec_done(&a->points);
+    *a = (struct hw_accounting){.fragmentation = -1};
+}

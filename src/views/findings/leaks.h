@@ -1,0 +1,91 @@
+/*
+ * leaks.h - what grows, and what of it is a leak
+ *
+ * Why:     a heap that grows has many call stacks that grew; a person wants the few places behind
+ *          it, and to be told apart from caches and start-up.
+ * Shapes:  one row per site: a node of the tree of stacks (allocator frames cut off). Going down
+ *          from the root, a child is a site of its own while it holds a tenth of the growth or of
+ *          the live bytes of the node above it and enough samples to be judged; what is too small
+ *          stays with the node above. So the rows are disjoint, add up to the process, and a row's
+ *          node is the deepest prefix of all its stacks. Rows stand in order of verdict, then of
+ *          growth.
+ *          Moments: the shown dumps of the process, without those made only because of a maximum,
+ *          and without a last one at which the program had already cleaned up.
+ * Units:   bytes, seconds since the first moment; rates in bytes a second.
+ * Owns:    everything in struct hw_leaks.
+ * Errors:  HW_ENOMEM, HW_ELIMIT.
+ * Cost:    one tree, one pass over the process's rows, O(sites × moments²) of at most 128 moments.
+ * Source:  doc/design/views.md
+ */
+#ifndef HW_VIEWS_FINDINGS_LEAKS_H
+#define HW_VIEWS_FINDINGS_LEAKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "views/findings/suppressions.h"
+#include "views/findings/trend.h"
+#include "views/flame/flame.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+
+struct hw_stack_mask;
+
+enum hw_leak_verdict {
+    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples */
+    HW_LEAK_GROWING,
+    HW_LEAK_CACHE_LIKE,
+    HW_LEAK_START_UP,
+    HW_LEAK_CHURN,
+    HW_LEAK_NO_TREND,
+    HW_LEAK_TOO_LITTLE, /* fewer than four moments */
+    HW_LEAK_VERDICT_COUNT
+};
+
+struct hw_leak {
+    uint32_t node; /* of hw_leaks.tree */
+    bool rest;     /* rows of their own stand below it: this one is what they leave */
+    enum hw_leak_verdict verdict;
+    struct hw_trend_result trend;
+    struct hw_value now;            /* at the last moment */
+    double grown;                   /* live bytes at the last moment less those at the first */
+    double freed_ratio;             /* freed / allocated; 0 when nothing was allocated */
+    double survival, survival_most; /* of what was allocated before the last third, the share that
+                                       still lives: at least and at most; -1 = nothing was */
+    size_t n_rises;                 /* moments at which it held more than at the one before */
+};
+
+struct hw_leaks {
+    struct hw_flame tree;
+    HW_VEC(double) t;      /* seconds since the first moment */
+    HW_VEC(int64_t) ts_ns; /* the same in the trace's time */
+    HW_VEC(struct hw_leak) v;
+    double *history;          /* live bytes: [row × t.n + moment]; row = the leak's index in v */
+    struct hw_value total;    /* of the process at the last moment */
+    double total_first;       /* its live bytes at the first */
+    uint64_t interval_bytes;  /* between samples */
+    int64_t suppressed_space; /* live bytes of rows that were left out; they are in total */
+    size_t n_suppressed;
+};
+
+struct hw_leaks_question {
+    const struct hw_profile *p;
+    const struct hw_series_list *list;
+    const struct hw_process_view *view;
+    const struct hw_functions *fns;
+    const struct hw_namer *namer;               /* for suppressions; may be NULL */
+    const struct hw_suppressions *suppressions; /* NULL = none */
+    struct hw_stack_mask *mask; /* NULL = every callstack; totals are of what it keeps */
+};
+
+int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out);
+void hw_leaks_done(struct hw_leaks *l);
+/* Functions from the root to the row's node; at least its depth long. */
+void hw_leaks_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path);
+const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
+/* What the rows judged likely leaks grew by. */
+double hw_leaks_likely(const struct hw_leaks *l);
+
+#endif

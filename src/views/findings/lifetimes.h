@@ -1,0 +1,67 @@
+/*
+ * lifetimes.h - how long allocations stayed, as far as dumps can tell
+ *
+ * Why:     code that allocates and frees at once costs time, code that keeps costs memory; a table
+ *          of bytes tells neither from the other. A trace has no time of each free, but sums at
+ *          each dump, and these bound what happened in between.
+ * Shapes:  one row per function that asked. The mean stay is the area below its curve of live bytes
+ *          divided by the bytes it asked for (Little's law): a mean over bytes, of the time within
+ *          the recording. What still lives counts up to the last dump, so the true mean is at
+ *          least that. The area below a curve between dumps is that of the straight line.
+ *          Temporary: bytes that came and went between two dumps that follow each other. At least:
+ *          what was freed beyond all that lived at the dump before. At most: as if every free had
+ *          hit what had just come.
+ *          Buckets are half decades of the mean: bucket b holds means from 10^(b/2) us on.
+ * Units:   bytes; seconds.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one pass over the process's rows, O(callstacks seen) for each of at most 256 dumps.
+ * Threads: pure; the profile must be frozen.
+ * Source:  doc/design/views.md
+ */
+#ifndef HW_VIEWS_FINDINGS_LIFETIMES_H
+#define HW_VIEWS_FINDINGS_LIFETIMES_H
+
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
+#include "model/ids.h"
+
+struct hw_functions;
+struct hw_profile;
+struct hw_series_list;
+struct hw_stack_mask;
+
+#define HW_LIFETIME_BUCKETS 24u /* 1 us to some 3 days; the last one takes all above */
+
+struct hw_lifetime {
+    uint32_t function;
+    int64_t alloc_space, alloc_objects, space; /* until the last dump; space: what lives then */
+    double stay_s;                             /* mean */
+    double temporary_least, temporary_most;    /* bytes */
+    uint8_t bucket;
+};
+
+struct hw_lifetimes {
+    HW_VEC(struct hw_lifetime) v; /* most bytes asked for first */
+    double bytes[HW_LIFETIME_BUCKETS];
+    double step_s; /* the mean time between two dumps: what "temporary" is measured with */
+    size_t n_dumps;
+};
+
+struct hw_lifetimes_question {
+    const struct hw_profile *p;
+    const struct hw_series_list *list;
+    const struct hw_functions *fns;
+    hw_upid upid;
+    hw_str_id heap_name;        /* 0 = all heaps */
+    int64_t start_ns;           /* of the recording: everything was 0 then */
+    struct hw_stack_mask *mask; /* NULL = every callstack */
+};
+
+int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out);
+void hw_lifetimes_done(struct hw_lifetimes *l);
+/* The least mean of a bucket in seconds. */
+double hw_lifetime_bucket_s(unsigned bucket);
+
+#endif

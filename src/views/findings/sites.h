@@ -1,0 +1,52 @@
+/*
+ * sites.h - the functions that asked for memory, ranked, and how each went over time
+ *
+ * Why:     "who holds my memory" is answered by the code that asked, not by malloc.
+ * Shapes:  one row per site function (functions.h). A table is filled with the values of up to
+ *          three moments: now, the dump before, the peak.
+ * Owns:    its rows.
+ * Errors:  HW_ENOMEM.
+ * Cost:    add O(callstacks); rank O(n log n); history one pass over the process's rows.
+ */
+#ifndef HW_VIEWS_FINDINGS_SITES_H
+#define HW_VIEWS_FINDINGS_SITES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "views/flame/functions.h"
+#include "views/time/process.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
+
+struct hw_site {
+    uint32_t function;
+    struct hw_value now;
+    int64_t before_space; /* live at the dump before */
+    struct hw_value peak; /* at the peak */
+    uint32_t callsite;    /* of its biggest callstack now: a place to start looking */
+    int64_t callsite_space;
+};
+
+typedef HW_VEC(struct hw_site) hw_sites;
+
+enum hw_sites_moment { HW_SITES_NOW, HW_SITES_BEFORE, HW_SITES_PEAK };
+
+int hw_sites_init(hw_sites *s, const struct hw_functions *fns);
+void hw_sites_add(hw_sites *s, const struct hw_functions *fns, const hw_values *values,
+                  enum hw_sites_moment moment);
+/* Drops empty rows; most of the metric first, then by function id. No more adding afterwards. */
+void hw_sites_rank(hw_sites *s, enum hw_metric by);
+
+/* Of the first n_sites rows at each of v->moments: [site * v->moments.n + moment], zeroed. */
+struct hw_sites_history {
+    double *live;  /* bytes */
+    double *moved; /* bytes that came or went until then (trend.h) */
+};
+
+int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *list,
+                     const struct hw_functions *fns, const struct hw_process_view *v,
+                     const hw_sites *s, size_t n_sites, const struct hw_sites_history *out);
+
+#endif

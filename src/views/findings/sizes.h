@@ -1,0 +1,72 @@
+/*
+ * sizes.h - how large the allocations were, by heap and by the function that asked
+ *
+ * Why:     many small blocks cost more than their bytes, and one large one is found elsewhere.
+ * Shapes:  classes by powers of two: class 0 holds sizes of 0 and 1 byte, class c those above
+ *          2^(c-1) up to 2^c. A trace has sums, not sizes: a row for one recorded allocation is of
+ *          one size, which is exact (`exact_objects` counts those); any other stands at the average
+ *          of its row. What is live stands at the average of its callstack, because a row of frees
+ *          may be of other sizes than that of the allocations.
+ * Units:   bytes, counts; averages are taken to the nearest byte.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one pass over the process's rows up to the moment.
+ * Threads: pure; the profile must be frozen.
+ */
+#ifndef HW_VIEWS_FINDINGS_SIZES_H
+#define HW_VIEWS_FINDINGS_SIZES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "model/ids.h"
+
+struct hw_functions;
+struct hw_profile;
+struct hw_series_list;
+struct hw_stack_mask;
+
+#define HW_SIZE_CLASSES 64
+
+struct hw_size_value {
+    int64_t alloc_objects, alloc_space; /* ever; summed over classes those of hw_value */
+    int64_t exact_objects;              /* of alloc_objects */
+    int64_t objects, space;             /* live */
+};
+
+/* One class of one function's allocations on one heap; classes without any have no row. */
+struct hw_size_row {
+    uint32_t series;   /* the heap, of the list */
+    uint32_t function; /* that asked (functions.h) */
+    uint8_t class;
+    bool summed; /* its heap is of the first kind (series.h): no sum of all has the others */
+    struct hw_size_value v;
+};
+
+/* By series, then function, then class. */
+typedef HW_VEC(struct hw_size_row) hw_size_rows;
+
+struct hw_sizes_question {
+    const struct hw_profile *p;
+    const struct hw_series_list *list;
+    const struct hw_functions *fns;
+    hw_upid upid;
+    int64_t ts_ns; /* a moment of views/time/process.h */
+    bool at_max;
+    struct hw_stack_mask *mask; /* NULL = every callstack */
+};
+
+int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);
+
+/* Sums rows to one histogram; those of one series or function, HW_ID_NONE = any; of
+ * any series those that are summed. */
+void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,
+                  struct hw_size_value out[HW_SIZE_CLASSES]);
+struct hw_size_value hw_sizes_total(const struct hw_size_value v[HW_SIZE_CLASSES]);
+
+static inline uint64_t hw_size_up_to(unsigned class) /* the greatest size of the class */
+{
+    return UINT64_C(1) << class;
+}
+
+#endif

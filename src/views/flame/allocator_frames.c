@@ -1,0 +1,501 @@
+/*
+ * allocator_frames.c - which functions stand between malloc and the code that asked
+ *
+ * By names, since names are all a trace has. A wrapper is known by a list, not by how its name
+ * ends: `leaky_malloc` of somebody's own program is what that person looks for. Names that only
+ * mean an allocator in one library (os::malloc, AllocateHeap) count in that library only. What a
+ * list cannot know, --wrapper tells.
+ *
+ * The C library and the dynamic loader are passed over as a whole, like templates of the standard
+ * library: fopen's buffer belongs to whoever opened the file. Most of their inner functions have no
+ * name in a distribution's symbol table anyway.
+ */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "views/flame/functions.h"
+
+#include "base/banned.h"
+
+static bool starts(struct hw_bytes s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.n >= n && memcmp(s.p, with, n) == 0;
+}
+
+static bool has(struct hw_bytes s, const char *what)
+{
+    return s.p && memmem(s.p, s.n, what, strlen(what)) != NULL;
+}
+
+static bool is(struct hw_bytes s, const char *what)
+{
+    return s.n == strlen(what) && memcmp(s.p, what, s.n) == 0;
+}
+
+static bool starts_any(struct hw_bytes s, const char *const *list)
+{
+    for (; *list; list++)
+        if (starts(s, *list))
+            return true;
+    return false;
+}
+
+static bool is_any(struct hw_bytes s, const char *const *list)
+{
+    for (; *list; list++)
+        if (is(s, *list))
+            return true;
+    return false;
+}
+
+/* ---- modules ---- */
+
+static struct hw_bytes base_of(struct hw_bytes path)
+{
+    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
+    return slash ? hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
+}
+
+static bool is_profiler(struct hw_bytes module)
+{
+    return starts(module, "libheapprofd") || starts(module, "libheapwise");
+}
+
+/* "libc.so.6", "libc-2.31.so", "ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1". */
+static bool is_runtime(struct hw_bytes module)
+{
+    static const char *const names[] = {"libc.so",   "libc-2.",       "ld-linux",      "ld-2.",
+                                        "ld-musl",   "libpthread.so", "libpthread-2.", "libdl.so",
+                                        "libgcc_s.", "libstdc++.so",  "libc++.so",     "libc++abi",
+                                        NULL};
+    return starts_any(module, names);
+}
+
+static bool is_allocator_library(struct hw_bytes module)
+{
+    static const char *const names[] = {"libjemalloc", "libtcmalloc", "libmimalloc",
+                                        "libumem",     "librpmalloc", NULL};
+    return starts_any(module, names);
+}
+
+/* Managed functions stand in mappings "[java] java.base", "[java] app.jar", "[python]", which a
+ * trace's paths have as "/[python]". */
+#define JAVA   "/[java]"
+#define PYTHON "/[python]"
+
+/* A managed frame that says why there is none: "[java unwind failed: -3]". */
+static bool is_note(struct hw_bytes name)
+{
+    return starts(name, "[") && name.p[name.n - 1] == ']';
+}
+
+/* Modules of the JDK itself, by name. */
+static bool is_jdk(struct hw_bytes module)
+{
+    return starts(module, JAVA " java.") || starts(module, JAVA " jdk.");
+}
+
+enum hw_function_language hw_function_language_of(struct hw_bytes module)
+{
+    static const char *const runtimes[] = {"libjvm.so", "libjava.so",   "libzip.so", "libnio.so",
+                                           "libnet.so", "libjimage.so", "libjli.so", "libpython",
+                                           "python2",   "python3",      NULL};
+    if (starts(module, JAVA) || starts(module, PYTHON))
+        return HW_FUNCTION_MANAGED;
+    return starts_any(base_of(module), runtimes) ? HW_FUNCTION_RUNTIME : HW_FUNCTION_NATIVE;
+}
+
+/* ---- wrappers in C: a known prefix, what is wrapped, a known tail ---- */
+
+/* "" covers malloc itself and what any library calls strdup. */
+static const char *const prefixes[] = {"",           "x",
+                                       "z",          "e",
+                                       "g_",         "g_try_",
+                                       "je_",        "je",
+                                       "tc_",        "mi_",
+                                       "_mi_",       "mi_heap_",
+                                       "av_",        "apr_",
+                                       "bfd_",       "png_",
+                                       "ztry",       "sqlite3",
+                                       "sqlite3_",   "sqlite3Db",
+                                       "sqlite3Mem", "PyMem_",
+                                       "PyMem_Raw",  "PyObject_",
+                                       "_PyMem_Raw", "_PyMem_Debug",
+                                       "_PyObject_", "CRYPTO_",
+                                       "OPENSSL_",   "OPENSSL_secure_",
+                                       "Curl_",      "Curl_c",
+                                       "uv__",       "uv_",
+                                       "dl",         "xml",
+                                       "safe_",      "checked_",
+                                       "gpr_",       "gc_",
+                                       "ruby_x",     "ck_",
+                                       "jv_mem_",    "libc_",
+                                       "ngx_",       "pg_",
+                                       "talloc_",    "uprv_",
+                                       "gomp_",      "interceptor_",
+                                       "git__",      "ggc_",
+                                       "rte_",       "vim_",
+                                       "lua_",       NULL};
+
+static const char *const verbs[] = {
+    "malloc",       "calloc",        "realloc",        "zalloc",  "memalign", "valloc",
+    "pvalloc",      "aligned_alloc", "strdup",         "strndup", "memdup",   "wcsdup",
+    "reallocarray", "recalloc",      "posix_memalign", "Malloc",  "Calloc",   "Realloc",
+    "Zalloc",       "StrDup",        "StrNDup",        "Strdup",  "MemAlign", "clear_realloc",
+    "nmalloc",      "ncalloc",       "nrealloc",       NULL};
+
+static const char *const tails[] = {"",    "0",      "64",       "_n",       "0_n",        "z",
+                                    "Raw", "RawNN",  "Zero",     "_usable",  "Usable",     "_num",
+                                    "2",   "_array", "_arrayz",  "_aligned", "_unguarded", "OrFree",
+                                    "_r",  "_small", "_generic", "_zeroed",  NULL};
+
+/* Steps between a named wrapper and malloc that are not named like one. */
+static const char *const wrappers[] = {"mallocWithAlarm",
+                                       "dbMallocRawFinish",
+                                       "dbReallocFinish",
+                                       "pcache1Alloc",
+                                       "jv_mem_alloc",
+                                       "jv_mem_alloc_unguarded",
+                                       "jv_mem_uninit_setup",
+                                       "memory_alloc",
+                                       "g_slice_alloc",
+                                       "g_slice_alloc0",
+                                       "g_slice_copy",
+                                       "ggc_internal_alloc",
+                                       "ggc_internal_cleared_alloc",
+                                       "ggc_realloc",
+                                       "htab_create_typed_alloc",
+                                       "htab_create_alloc",
+                                       "_obstack_begin",
+                                       "_obstack_newchunk",
+                                       "_obstack_begin_worker",
+                                       "_obstack_begin_1",
+                                       "CRYPTO_zalloc",
+                                       "OPENSSL_zalloc",
+                                       "_PyObject_GC_New",
+                                       "_PyObject_GC_NewVar",
+                                       "_PyObject_GC_Alloc",
+                                       "_PyObject_New",
+                                       "_PyObject_NewVar",
+                                       "_PyType_AllocNoTrack",
+                                       "PyType_GenericAlloc",
+                                       "PyObject_GC_NewVar",
+                                       "gc_alloc",
+                                       "palloc",
+                                       "palloc0",
+                                       "repalloc",
+                                       "palloc_extended",
+                                       "MemoryContextAlloc",
+                                       "MemoryContextAllocZero",
+                                       "AllocSetAlloc",
+                                       "AllocSetRealloc",
+                                       "AllocSetContextCreateInternal",
+                                       "ngx_alloc",
+                                       "ngx_palloc",
+                                       "ngx_pnalloc",
+                                       "ngx_pcalloc",
+                                       "ngx_palloc_large",
+                                       "ngx_palloc_block",
+                                       "luaM_malloc_",
+                                       "luaM_realloc_",
+                                       "l_alloc",
+                                       "ztrymalloc_usable_internal",
+                                       "zrealloc_internal",
+                                       "extend_alloc",
+                                       NULL};
+
+static const char *const wrapper_starts[] = {
+    "__interceptor_",  "__libc_malloc",  "__libc_alloc", "__libc_calloc", "__libc_realloc",
+    "__libc_memalign", "je_malloc",      "_mi_malloc",   "mi_new",        "tc_new",
+    "__rust_alloc",    "__rust_realloc", "__rdl_",       "__rg_",         "__rustc",
+    "uprv_malloc_",    "uprv_realloc_",  "uprv_calloc_", "operator new",  NULL};
+
+static bool is_verb_and_tail(struct hw_bytes s)
+{
+    for (const char *const *v = verbs; *v; v++)
+        if (starts(s, *v)) {
+            size_t n = strlen(*v);
+            if (is_any(hw_bytes_of(s.p + n, s.n - n), tails))
+                return true;
+        }
+    return false;
+}
+
+/* "realloc.part.0", "malloc.constprop.1": a piece that the compiler cut off. */
+static struct hw_bytes without_clone(struct hw_bytes s)
+{
+    const uint8_t *dot = s.n ? memchr(s.p, '.', s.n) : NULL;
+    return dot && dot > s.p ? hw_bytes_of(s.p, (size_t)(dot - s.p)) : s;
+}
+
+static bool is_c_wrapper(struct hw_bytes name)
+{
+    struct hw_bytes s = without_clone(name);
+    if (starts_any(s, wrapper_starts))
+        return true;
+    while (s.n && s.p[0] == '_' && !starts(s, "_P") && !starts(s, "_mi_") && !starts(s, "_obstack"))
+        s = hw_bytes_of(s.p + 1, s.n - 1);
+    if (is_any(s, wrappers))
+        return true;
+    for (const char *const *p = prefixes; *p; p++)
+        if (starts(s, *p) && is_verb_and_tail(hw_bytes_of(s.p + strlen(*p), s.n - strlen(*p))))
+            return true;
+    return false;
+}
+
+/* ---- C++ and Rust, by their mangled names ---- */
+
+/* operator new, new[]; the allocators that containers call. */
+static const char *const cxx_allocators[] = {"_Znw",
+                                             "_Zna",
+                                             "_ZN9__gnu_cxx13new_allocator",
+                                             "_ZNSt15__new_allocator",
+                                             "_ZNSt16allocator_traits",
+                                             "_ZNSaI",
+                                             "_ZSt10__allocate",
+                                             "_ZSt17__libcpp_allocate",
+                                             "_ZNSt3__19allocator",
+                                             NULL};
+
+static const char *const cxx_std[] = {"_ZNSt",  "_ZNKSt",        "_ZSt", "_ZNSs",
+                                      "_ZNKSs", "_ZN9__gnu_cxx", NULL};
+
+static const char *const rust_allocators[] = {"_ZN5alloc5alloc", "_ZN5alloc7raw_vec", NULL};
+static const char *const rust_std[] = {"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", NULL};
+
+/* What large programs put in front of malloc, each in its own file only. */
+static const struct {
+    const char *module; /* its base name begins with this */
+    const char *name;   /* the raw name begins with this */
+} in_module[] = {
+    {"libjvm.so", "_ZN2os6malloc"},
+    {"libjvm.so", "_ZN2os7realloc"},
+    {"libjvm.so", "_ZN2os6strdup"},
+    {"libjvm.so", "_Z12AllocateHeap"},
+    {"libjvm.so", "_Z14ReallocateHeap"},
+    {"libjvm.so", "_ZN20NMTPreInitAllocation"},
+    {"libjvm.so", "_ZN10NMTPreInit"},
+    {"libjvm.so", "_ZN5Arena4grow"},
+    {"libjvm.so", "_ZN5Arena6Amalloc"},
+    {"libjvm.so", "_ZN15ResourceObjnw"},
+    {"node", "_ZN2v88internal21AllocAtLeastWithRetry"},
+    {"node", "_ZN2v88internal14AllocWithRetry"},
+    {"node", "_ZN2v88internal12AlignedAlloc"},
+    {"node", "_ZN2v88internal21AlignedAlloc"},
+    {"cc1", "_Z18ggc_internal_alloc"},
+    {"cc1", "_Z26ggc_internal_cleared_alloc"},
+    {"node", "_ZN2v84base6Malloc"},
+    {"node", "_ZN2v84base12AlignedAlloc"},
+    {"libnode", "_ZN2v88internal21AllocAtLeastWithRetry"},
+    {"libnode", "_ZN2v88internal14AllocWithRetry"},
+    {"libnode", "_ZN2v88internal21AlignedAlloc"},
+    {"libpython", "new_arena"},
+    {"libpython", "_PyObject_Arena"},
+};
+
+static bool is_wrapper_of_module(struct hw_bytes name, struct hw_bytes module)
+{
+    for (size_t i = 0; i < HW_ARRAY_LEN(in_module); i++)
+        if (starts(module, in_module[i].module) && starts(name, in_module[i].name))
+            return true;
+    return false;
+}
+
+/* "X::operator new(size_t)": `nw` or `na` behind the class, then its first parameter. */
+static bool is_class_new(struct hw_bytes name)
+{
+    return starts(name, "_ZN") && (has(name, "nwEm") || has(name, "naEm") || has(name, "nwEj"));
+}
+
+/* Rust's older mangling is C++'s with a hash at its end, "17h0123456789abcdefE"; without looking
+ * for that, a C++ namespace `core` would pass for Rust's library. */
+static bool is_rust_legacy(struct hw_bytes n)
+{
+    return n.n > 23 && n.p[n.n - 1] == 'E' && memcmp(n.p + n.n - 20, "17h", 3) == 0;
+}
+
+/* What stands behind a crate's root in Rust's own mangling: "C", its hash "s…_", a length and the
+ * name. The first root is that of the item, or of the impl it is in; what follows it, if that is
+ * an identifier, its module. */
+static struct hw_bytes rust_identifier(struct hw_bytes n, size_t *at)
+{
+    size_t len = 0, i = *at;
+    while (i < n.n && n.p[i] >= '0' && n.p[i] <= '9' && len < n.n)
+        len = len * 10 + (size_t)(n.p[i++] - '0');
+    if (i < n.n && n.p[i] == '_')
+        i++;
+    if (i == *at || len == 0 || len > n.n - i)
+        return (struct hw_bytes){0};
+    *at = i + len;
+    return hw_bytes_of(n.p + i, len);
+}
+
+static struct hw_bytes rust_crate(struct hw_bytes n, struct hw_bytes *module)
+{
+    for (size_t i = 2; i + 1 < n.n; i++) {
+        size_t at = i + 1;
+        if (n.p[i] != 'C')
+            continue;
+        if (n.p[at] == 's') {
+            const uint8_t *end = memchr(n.p + at, '_', n.n - at);
+            if (!end)
+                break;
+            at = (size_t)(end - n.p) + 1;
+        }
+        struct hw_bytes crate = rust_identifier(n, &at);
+        *module = rust_identifier(n, &at);
+        if (crate.n)
+            return crate;
+    }
+    *module = (struct hw_bytes){0};
+    return *module;
+}
+
+static const char *const rust_crates[] = {"core", "alloc", "std", "hashbrown", NULL};
+static const char *const rust_allocating[] = {"alloc", "raw_vec", NULL}; /* modules of alloc */
+
+static enum hw_function_kind rust_kind(struct hw_bytes name)
+{
+    struct hw_bytes module, crate = rust_crate(name, &module);
+    if (hw_bytes_equal(crate, hw_bytes_str("alloc")) && is_any(module, rust_allocating))
+        return HW_FUNCTION_ALLOCATOR;
+    return is_any(crate, rust_crates) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
+static enum hw_function_kind mangled_kind(struct hw_bytes name)
+{
+    if (starts(name, "_Z") && is_rust_legacy(name)) {
+        if (starts_any(name, rust_allocators))
+            return HW_FUNCTION_ALLOCATOR;
+        return starts_any(name, rust_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    }
+    if (starts(name, "_Z")) {
+        if (starts_any(name, cxx_allocators) || is_class_new(name))
+            return HW_FUNCTION_ALLOCATOR;
+        return starts_any(name, cxx_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    }
+    if (has(name, "___rust_alloc") || has(name, "___rustc"))
+        return HW_FUNCTION_ALLOCATOR;
+    return rust_kind(name);
+}
+
+/* Symbol files bring demangled names. Templates have their return type in front: "void
+ * std::vector<…>::…(…)"; the function itself starts behind the last blank outside brackets. */
+static struct hw_bytes without_return_type(struct hw_bytes n)
+{
+    size_t start = 0;
+    int depth = 0;
+    for (size_t i = 0; i < n.n; i++) {
+        if (n.p[i] == '<')
+            depth++;
+        else if (n.p[i] == '>')
+            depth--;
+        else if (depth == 0 && n.p[i] == '(')
+            break;
+        else if (depth == 0 && n.p[i] == ' ' && i + 1 < n.n && n.p[i + 1] != '(')
+            start = i + 1;
+    }
+    return hw_bytes_skip(n, start);
+}
+
+static const char *const demangled_allocators[] = {
+    "__gnu_cxx::new_allocator", "std::__new_allocator", "std::allocator<",
+    "std::allocator_traits<",   "std::__allocate",      "std::__1::allocator",
+    "alloc::alloc::",           "alloc::raw_vec::",     NULL};
+static const char *const demangled_std[] = {"std::", "__gnu_cxx::", "hashbrown::", NULL};
+
+static const char *const demangled_rust[] = {"core::", "alloc::", "std::", "hashbrown::", NULL};
+
+/* Rust's demangled names have no parameter list; C++'s have one, or are too short to tell. */
+static bool has_parameters(struct hw_bytes n)
+{
+    int depth = 0;
+    for (size_t i = 0; i < n.n; i++) {
+        depth += n.p[i] == '<' || n.p[i] == '{';
+        depth -= n.p[i] == '>' || n.p[i] == '}';
+        if (depth == 0 && n.p[i] == '(')
+            return true;
+    }
+    return false;
+}
+
+/* "<u8 as alloc::vec::SpecFromElem>::from_elem", "<&mut std::fs::File>::read": the type tells whose
+ * it is; one without a path is the language's own, or stands for any, and its trait tells. */
+static enum hw_function_kind kind_of_rust_impl(struct hw_bytes n)
+{
+    struct hw_bytes type = hw_bytes_of(n.p + 1, n.n - 1);
+    static const char *const marks[] = {"&", "*", "[", "(", "mut ", "const ", "dyn ", NULL};
+    for (size_t i = 0; marks[i];)
+        if (starts(type, marks[i])) {
+            type = hw_bytes_of(type.p + strlen(marks[i]), type.n - strlen(marks[i]));
+            i = 0;
+        } else {
+            i++;
+        }
+    if (starts_any(type, demangled_allocators))
+        return HW_FUNCTION_ALLOCATOR;
+    if (starts_any(type, demangled_rust))
+        return HW_FUNCTION_STD;
+    const uint8_t *as = memmem(type.p, type.n, " as ", 4);
+    const uint8_t *path = memmem(type.p, type.n, "::", 2);
+    if (!as || (path && path < as))
+        return HW_FUNCTION_PLAIN;
+    struct hw_bytes trait = hw_bytes_of(as + 4, type.n - (size_t)(as + 4 - type.p));
+    return starts_any(trait, demangled_rust) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
+static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
+{
+    if (!has_parameters(n)) {
+        if (starts(n, "<"))
+            return kind_of_rust_impl(n);
+        if (starts_any(n, demangled_rust))
+            return starts_any(n, demangled_allocators) ? HW_FUNCTION_ALLOCATOR : HW_FUNCTION_STD;
+    }
+    struct hw_bytes name = without_return_type(n);
+    if (starts_any(name, demangled_allocators))
+        return HW_FUNCTION_ALLOCATOR;
+    return starts_any(name, demangled_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
+enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module)
+{
+    const size_t n_mark = sizeof HW_FOLDED_MARK - 1;
+    if (raw_name.n > n_mark &&
+        memcmp(raw_name.p + raw_name.n - n_mark, HW_FOLDED_MARK, n_mark) == 0)
+        raw_name.n -= n_mark;
+    struct hw_bytes base = base_of(module);
+    if (hw_function_language_of(module) == HW_FUNCTION_MANAGED)
+        return is_jdk(module) || is_note(raw_name) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    if (is_profiler(base) || is_allocator_library(base))
+        return HW_FUNCTION_ALLOCATOR;
+    if (raw_name.n == 0)
+        return is_runtime(base) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+    if (is_wrapper_of_module(raw_name, base))
+        return HW_FUNCTION_ALLOCATOR;
+    if (starts(raw_name, "_Z") || starts(raw_name, "_R")) {
+        enum hw_function_kind kind = mangled_kind(raw_name);
+        return kind == HW_FUNCTION_PLAIN && is_runtime(base) ? HW_FUNCTION_STD : kind;
+    }
+    if (is_c_wrapper(raw_name))
+        return HW_FUNCTION_ALLOCATOR;
+    if (has(raw_name, "::"))
+        return kind_of_demangled(raw_name);
+    return is_runtime(base) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
+}
+
+bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w)
+{
+    char name[512];
+    if (!w || w->n == 0 || raw_name.n == 0 || raw_name.n >= sizeof name)
+        return false;
+    memcpy(name, raw_name.p, raw_name.n);
+    name[raw_name.n] = 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (fnmatch(w->v[i], name, 0) == 0)
+            return true;
+    return false;
+}

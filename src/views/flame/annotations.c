@@ -1,0 +1,134 @@
+#include "views/flame/annotations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text/strings.h"
+
+#include "base/banned.h"
+
+enum code { CODE_OTHER, CODE_RUNTIME, CODE_JIT, CODE_AOT, CODE_INTERPRETED };
+
+static bool ends_in(struct hw_bytes path, const char *ending)
+{
+    size_t n = strlen(ending);
+    return path.n >= n && memcmp(path.p + path.n - n, ending, n) == 0;
+}
+
+static bool begins_with(struct hw_bytes path, const char *start)
+{
+    size_t n = strlen(start);
+    return path.n >= n && memcmp(path.p, start, n) == 0;
+}
+
+static enum code code_of(struct hw_bytes path)
+{
+    static const struct {
+        bool (*fits)(struct hw_bytes path, const char *word);
+        const char *word;
+        enum code code;
+    } rules[] = {
+        {ends_in, "/libart.so", CODE_RUNTIME},
+        {ends_in, "/libartd.so", CODE_RUNTIME},
+        {begins_with, "/memfd:jit-cache", CODE_JIT},
+        {begins_with, "/memfd:/jit-cache", CODE_JIT},
+        {begins_with, "/dev/ashmem/dalvik-jit-code-cache", CODE_JIT},
+        {begins_with, "[anon:dalvik-jit", CODE_JIT},
+        {begins_with, "[anon_shmem:dalvik-jit", CODE_JIT},
+        {ends_in, ".odex", CODE_AOT},
+        {ends_in, ".oat", CODE_AOT},
+        {ends_in, ".dex", CODE_INTERPRETED},
+        {ends_in, ".vdex", CODE_INTERPRETED},
+        {ends_in, ".apk", CODE_INTERPRETED},
+        {ends_in, ".jar", CODE_INTERPRETED},
+        {begins_with, "[anon:dalvik-classes", CODE_INTERPRETED},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(rules); i++)
+        if (rules[i].fits(path, rules[i].word))
+            return rules[i].code;
+    return CODE_OTHER;
+}
+
+static bool is_interpreter(const char *name)
+{
+    static const char *const starts[] = {"ExecuteMterp", "ExecuteNterp", "ExecuteSwitch", "nterp_",
+                                         "mterp_"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(starts); i++)
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+static struct hw_bytes path_of(const struct hw_profile *p, hw_mapping_id m)
+{
+    if (m.v == HW_ID_NONE)
+        return hw_bytes_of("", 0);
+    return hw_strings_get(hw_callsites_strings(p->callsites),
+                          hw_callsites_get_mapping(p->callsites, m)->path);
+}
+
+bool hw_has_managed_code(const struct hw_profile *p)
+{
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(p->callsites); i++) {
+        enum code code = code_of(path_of(p, (hw_mapping_id){i}));
+        if (code != CODE_OTHER && code != CODE_RUNTIME)
+            return true;
+    }
+    return false;
+}
+
+enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_annotating *state,
+                               hw_frame_id frame)
+{
+    const struct hw_frame *f = hw_callsites_get_frame(p->callsites, frame);
+    const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), f->name);
+    if (state->keep_next) {
+        state->keep_next = false;
+        return HW_ANNOTATION_NONE;
+    }
+    enum code code = code_of(path_of(p, f->mapping));
+    if (strcmp(name, "art_quick_generic_jni_trampoline") == 0)
+        state->keep_next = true;
+    switch (code) {
+    case CODE_JIT:
+    case CODE_AOT:
+    case CODE_INTERPRETED:
+        state->managed = true;
+        return code == CODE_JIT   ? HW_ANNOTATION_JIT
+               : code == CODE_AOT ? HW_ANNOTATION_AOT
+                                  : HW_ANNOTATION_INTERP;
+    case CODE_RUNTIME:
+        if (!state->managed)
+            return HW_ANNOTATION_NONE;
+        return is_interpreter(name) ? HW_ANNOTATION_COMMON_INTERP : HW_ANNOTATION_COMMON;
+    case CODE_OTHER:
+        break;
+    }
+    return HW_ANNOTATION_NONE;
+}
+
+const char *hw_annotation_name(enum hw_annotation a)
+{
+    static const char *const names[HW_ANNOTATION_COUNT] = {
+        "none", "interp", "jit", "aot", "common-frame", "common-frame-interp"};
+    return names[a];
+}
+
+int hw_annotate_path(const struct hw_profile *p, hw_callsite_id id, hw_frame_id **frames,
+                     uint8_t **annotations, size_t *n)
+{
+    struct hw_annotating state = {0};
+    *n = hw_callsites_get(p->callsites, id)->depth + 1u;
+    *frames = calloc(*n, sizeof **frames);
+    *annotations = calloc(*n, 1);
+    if (!*frames || !*annotations) {
+        free(*frames);
+        free(*annotations);
+        return HW_ENOMEM;
+    }
+    (void)hw_callsites_path(p->callsites, id, *frames, *n); /* exactly n */
+    for (size_t i = 0; i < *n; i++)
+        (*annotations)[i] = (uint8_t)hw_annotate(p, &state, (*frames)[i]);
+    return HW_OK;
+}

@@ -1,0 +1,486 @@
+/*
+ * The tree over every callstack that ever has a row is made once and laid out in preorder. Leaves,
+ * the callstacks' values, stand in the order of their nodes, so that those of a node and all below
+ * it are one range, and what a node holds is the difference of two sums from the left:
+ *
+ *     node      root  a    b    c    d         (preorder; end[a] = d)
+ *     leaves    |     .  . |  . |... |  .  | dropped by filters
+ *     first     0     0    2    3    6    7
+ *
+ * Only nodes that are shown are gone into, so a move costs what the callstacks cost, not the tree.
+ * Their figures (error, samples) are then added up over the shown nodes alone: differences of sums
+ * from the left would lose small variances beside large ones.
+ */
+#include "views/flame/flame_window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/memory/map64.h"
+#include "views/time/process.h"
+
+#include "base/banned.h"
+
+struct node {
+    uint32_t function;
+    uint32_t end;   /* of its subtree */
+    uint32_t first; /* leaf: its own first, then those of its children */
+};
+
+struct heap {
+    const struct hw_series *series;
+    struct hw_sum *sum;
+    HW_VEC(uint32_t) leaf_of; /* by place in the sum */
+};
+
+/* All heaps together at one moment. */
+struct state {
+    struct hw_value *v; /* by leaf */
+    uint8_t *has_row;   /* by leaf */
+    int64_t ts_ns;
+    bool is_known;
+};
+
+struct hw_scrub {
+    struct hw_scrub_question q;
+    HW_VEC(struct heap) heaps;
+    struct node *nodes; /* preorder, and one behind the last */
+    size_t n_nodes, n_leaves;
+    struct state now, from;
+    struct hw_value *shown; /* by leaf: now without from */
+    int64_t *left;          /* by leaf: the metric's sum of those before it; n_leaves + 1 */
+};
+
+/* ---- made once: the callstacks ---- */
+
+static int add_heap(struct hw_scrub *s, const struct hw_series *series, size_t max_marks_bytes)
+{
+    struct heap h = {.series = series};
+    int rc = hw_sum_new(s->q.p, series, &h.sum);
+    if (rc < 0)
+        return rc;
+    hw_sum_keep_marks(h.sum, max_marks_bytes);
+    if (hw_vec_push(&s->heaps, h) < 0) {
+        hw_sum_free(h.sum);
+        return HW_ENOMEM;
+    }
+    return series->all.n ? hw_sum_seek(h.sum, series->all.v[series->all.n - 1]) : HW_OK;
+}
+
+static bool is_wanted(const struct hw_scrub *s, const struct hw_series *series)
+{
+    return series->upid.v == s->q.upid.v &&
+           (s->q.one_heap
+                ? series->heap_name.v == s->q.heap_name.v
+                : series->kind == hw_process_kind(s->q.p, s->q.list, s->q.upid, NULL, NULL));
+}
+
+static int add_heaps(struct hw_scrub *s)
+{
+    const struct hw_series_list *list = s->q.list;
+    size_t n = 0;
+    int rc = HW_OK;
+    for (size_t i = 0; i < list->v.n; i++)
+        n += is_wanted(s, &list->v.v[i]);
+    for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
+        if (is_wanted(s, &list->v.v[i]))
+            rc = add_heap(s, &list->v.v[i], s->q.max_marks_bytes / n);
+    return rc;
+}
+
+static int by_callsite(const void *a, const void *b)
+{
+    uint32_t x = ((const struct hw_callsite_value *)a)->callsite.v;
+    uint32_t y = ((const struct hw_callsite_value *)b)->callsite.v;
+    return x < y ? -1 : x > y;
+}
+
+/* Every callstack once, each with a value that is not 0. */
+static int gather(const struct hw_scrub *s, hw_values *out)
+{
+    for (size_t h = 0; h < s->heaps.n; h++)
+        for (size_t i = 0; i < hw_sum_count(s->heaps.v[h].sum); i++) {
+            hw_callsite_id callsite = hw_sum_get(s->heaps.v[h].sum, i).callsite;
+            if (hw_vec_push(out, (struct hw_callsite_value){callsite, {.objects = 1}}) < 0)
+                return HW_ENOMEM;
+        }
+    if (out->n == 0)
+        return HW_OK;
+    qsort(out->v, out->n, sizeof *out->v, by_callsite);
+    size_t kept = 0;
+    for (size_t i = 1; i < out->n; i++)
+        if (out->v[i].callsite.v != out->v[kept].callsite.v)
+            out->v[++kept] = out->v[i];
+    out->n = kept + 1;
+    return HW_OK;
+}
+
+/* ---- made once: the tree ---- */
+
+/* Preorder: place[] is each node's. */
+static void lay_out(struct hw_scrub *s, const struct hw_flame *f, uint32_t *place)
+{
+    uint32_t at = 0, n = 0;
+    while (at != HW_ID_NONE) {
+        const struct hw_flame_node *node = &f->v.v[at];
+        place[at] = n;
+        s->nodes[n++].function = node->function;
+        if (node->first_child != HW_ID_NONE) {
+            at = node->first_child;
+            continue;
+        }
+        s->nodes[place[at]].end = n;
+        while (at != 0 && f->v.v[at].next_sibling == HW_ID_NONE) {
+            at = f->v.v[at].parent;
+            s->nodes[place[at]].end = n;
+        }
+        at = at == 0 ? HW_ID_NONE : f->v.v[at].next_sibling;
+    }
+    s->nodes[n].end = n;
+}
+
+/* Sorts the leaves by their nodes' places, counting; those without a node come last. Then node_of
+ * is each value's leaf. */
+static void place_leaves(struct hw_scrub *s, const uint32_t *place, uint32_t *node_of, size_t n)
+{
+    uint32_t begin = 0, dropped = 0;
+    for (size_t i = 0; i < n; i++)
+        if (node_of[i] != HW_ID_NONE)
+            s->nodes[place[node_of[i]]].first++;
+        else
+            dropped++;
+    for (size_t i = 0; i <= s->n_nodes; i++) {
+        uint32_t own = s->nodes[i].first;
+        s->nodes[i].first = begin;
+        begin += own;
+    }
+    dropped = (uint32_t)n - dropped;
+    for (size_t i = 0; i < n; i++)
+        node_of[i] = node_of[i] == HW_ID_NONE ? dropped++ : s->nodes[place[node_of[i]]].first++;
+    for (size_t i = s->n_nodes; i-- > 0;) /* each now stands where the next one begins */
+        s->nodes[i + 1].first = s->nodes[i].first;
+    s->nodes[0].first = 0;
+}
+
+static int name_leaves(struct hw_scrub *s, const hw_values *values, const uint32_t *leaf_of)
+{
+    struct hw_map64 leaves = {0};
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < values->n; i++)
+        rc = hw_map64_put(&leaves, values->v[i].callsite.v, leaf_of[i]);
+    for (size_t h = 0; h < s->heaps.n; h++)
+        for (size_t i = 0; rc == HW_OK && i < hw_sum_count(s->heaps.v[h].sum); i++) {
+            uint64_t leaf = 0;
+            (void)hw_map64_get(&leaves, hw_sum_get(s->heaps.v[h].sum, i).callsite.v,
+                               &leaf); /* every one was put */
+            rc = hw_vec_push(&s->heaps.v[h].leaf_of, (uint32_t)leaf) < 0 ? HW_ENOMEM : HW_OK;
+        }
+    hw_map64_done(&leaves);
+    return rc;
+}
+
+static int make_tree(struct hw_scrub *s, const hw_values *values)
+{
+    struct hw_flame f = {0};
+    hw_autofree uint32_t *node_of = calloc(values->n + 1, sizeof *node_of);
+    const struct hw_flame_question q = {.cs = s->q.p->callsites,
+                                        .fns = s->q.fns,
+                                        .values = values,
+                                        .flags = s->q.flags,
+                                        .filters = s->q.filters,
+                                        .node_of_value = node_of};
+    if (!node_of || values->n >= UINT32_MAX)
+        return HW_ENOMEM;
+    int rc = hw_flame_ask(&q, &f);
+    if (rc < 0)
+        return rc;
+    hw_autofree uint32_t *place = calloc(f.v.n + 1, sizeof *place);
+    s->nodes = calloc(f.v.n + 1, sizeof *s->nodes);
+    s->n_nodes = f.v.n;
+    rc = place && s->nodes ? hw_flame_sort_stable(&f) : HW_ENOMEM;
+    if (rc == HW_OK) {
+        lay_out(s, &f, place);
+        place_leaves(s, place, node_of, values->n);
+        rc = name_leaves(s, values, node_of);
+    }
+    hw_flame_done(&f);
+    return rc;
+}
+
+static int make_room(struct hw_scrub *s, size_t n)
+{
+    s->n_leaves = n;
+    s->now.v = calloc(n + 1, sizeof *s->now.v);
+    s->now.has_row = calloc(n + 1, 1);
+    s->from.v = calloc(n + 1, sizeof *s->from.v);
+    s->from.has_row = calloc(n + 1, 1);
+    s->shown = calloc(n + 1, sizeof *s->shown);
+    s->left = calloc(n + 1, sizeof *s->left);
+    return s->now.v && s->now.has_row && s->from.v && s->from.has_row && s->shown && s->left
+               ? HW_OK
+               : HW_ENOMEM;
+}
+
+int hw_scrub_new(const struct hw_scrub_question *q, struct hw_scrub **out)
+{
+    struct hw_scrub *s = calloc(1, sizeof *s);
+    hw_values values = {0};
+    if (!s)
+        return HW_ENOMEM;
+    s->q = *q;
+    int rc = add_heaps(s);
+    if (rc == HW_OK)
+        rc = gather(s, &values);
+    if (rc == HW_OK)
+        rc = make_tree(s, &values);
+    if (rc == HW_OK)
+        rc = make_room(s, values.n);
+    hw_vec_done(&values);
+    s->q.filters = NULL;
+    if (rc < 0)
+        hw_scrub_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+static void state_done(struct state *st)
+{
+    free(st->v);
+    free(st->has_row);
+}
+
+void hw_scrub_free(struct hw_scrub *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->heaps.n; i++) {
+        hw_sum_free(s->heaps.v[i].sum);
+        hw_vec_done(&s->heaps.v[i].leaf_of);
+    }
+    hw_vec_done(&s->heaps);
+    free(s->nodes);
+    state_done(&s->now);
+    state_done(&s->from);
+    free(s->shown);
+    free(s->left);
+    free(s);
+}
+
+size_t hw_scrub_bytes(const struct hw_scrub *s)
+{
+    size_t n = sizeof *s + (s->n_nodes + 1) * sizeof *s->nodes +
+               (s->n_leaves + 1) * (3 * sizeof(struct hw_value) + sizeof *s->left + 2);
+    for (size_t i = 0; i < s->heaps.n; i++)
+        n += hw_sum_bytes(s->heaps.v[i].sum) +
+             s->heaps.v[i].leaf_of.cap * sizeof *s->heaps.v[i].leaf_of.v;
+    return n;
+}
+
+/* ---- at every move: the values ---- */
+
+static int settle(struct hw_scrub *s, struct state *st, int64_t ts_ns)
+{
+    if (st->is_known && st->ts_ns == ts_ns)
+        return HW_OK;
+    st->is_known = false;
+    memset(st->v, 0, s->n_leaves * sizeof *st->v);
+    memset(st->has_row, 0, s->n_leaves);
+    for (size_t h = 0; h < s->heaps.n; h++) {
+        struct heap *heap = &s->heaps.v[h];
+        uint32_t dump = hw_process_dump_at(s->q.p, heap->series, ts_ns, /* at_max = */ false);
+        if (dump == HW_ID_NONE)
+            continue;
+        int rc = hw_sum_seek(heap->sum, dump);
+        if (rc < 0)
+            return rc;
+        size_t n = hw_sum_count(heap->sum);
+        for (size_t i = 0; i < n; i++) {
+            struct hw_callsite_value row = hw_sum_get(heap->sum, i);
+            hw_value_add(&st->v[heap->leaf_of.v[i]], &row.v);
+            st->has_row[heap->leaf_of.v[i]] = 1;
+        }
+    }
+    st->ts_ns = ts_ns;
+    st->is_known = true;
+    return HW_OK;
+}
+
+/* The values of the place, and their sums from the left. */
+static int take_values(struct hw_scrub *s, const struct hw_scrub_place *place)
+{
+    int rc = settle(s, &s->now, place->ts_ns);
+    if (rc == HW_OK && place->has_from)
+        rc = settle(s, &s->from, place->from_ns);
+    if (rc < 0)
+        return rc;
+    int64_t sum = 0;
+    for (size_t i = 0; i < s->n_leaves; i++) {
+        s->shown[i] = s->now.v[i];
+        if (place->has_from && s->now.has_row[i] && s->from.has_row[i])
+            hw_value_since(&s->shown[i], &s->from.v[i]);
+        if (hw_value_is_zero(&s->shown[i]))
+            s->shown[i] = (struct hw_value){0}; /* left out with its variance, as everywhere */
+        s->left[i] = sum;
+        if (__builtin_add_overflow(sum, hw_value_get(&s->shown[i], place->metric), &sum))
+            return HW_ELIMIT;
+    }
+    s->left[s->n_leaves] = sum;
+    return HW_OK;
+}
+
+/* ---- at every move: what is shown ---- */
+
+struct open {
+    uint32_t node, shown, last; /* last: child that was put; HW_ID_NONE */
+    uint32_t next;              /* child to look at */
+    uint32_t n_small;
+    struct hw_value small;
+};
+
+/* What is below a node without being shown: nothing of this metric, but of others. */
+struct hidden {
+    uint32_t shown;
+    struct hw_value v;
+};
+
+struct job {
+    const struct hw_scrub *s;
+    double min;
+    struct hw_flame *out;
+    HW_VEC(struct open) open; /* the way to where we are */
+    HW_VEC(struct hidden) hidden;
+};
+
+static int64_t holds(const struct hw_scrub *s, uint32_t node)
+{
+    return s->left[s->nodes[s->nodes[node].end].first] - s->left[s->nodes[node].first];
+}
+
+static void add_leaves(const struct hw_scrub *s, uint32_t first, uint32_t end, struct hw_value *to)
+{
+    for (uint32_t i = first; i < end; i++)
+        hw_value_add(to, &s->shown[i]);
+}
+
+static int put(struct job *j, uint32_t parent, uint32_t last, uint32_t function,
+               const struct hw_value *self, uint32_t *out)
+{
+    struct hw_flame *f = j->out;
+    struct hw_flame_node n = {.parent = parent,
+                              .first_child = HW_ID_NONE,
+                              .next_sibling = HW_ID_NONE,
+                              .function = function,
+                              .self = (uint32_t)f->selfs.n};
+    if (parent != HW_ID_NONE)
+        n.depth = f->v.v[parent].depth + 1;
+    *out = (uint32_t)f->v.n;
+    if (hw_vec_push(&f->v, n) < 0 || hw_vec_push(&f->selfs, *self) < 0)
+        return HW_ENOMEM;
+    if (last != HW_ID_NONE)
+        f->v.v[last].next_sibling = *out;
+    else if (parent != HW_ID_NONE)
+        f->v.v[parent].first_child = *out;
+    return HW_OK;
+}
+
+/* A node goes on the way to where we are. */
+static int enter(struct job *j, uint32_t node, struct open *parent)
+{
+    const struct hw_scrub *s = j->s;
+    struct hw_value self = {0};
+    struct open o = {.node = node, .last = HW_ID_NONE, .next = node + 1};
+    add_leaves(s, s->nodes[node].first, s->nodes[node + 1].first, &self);
+    int rc = put(j, parent ? parent->shown : HW_ID_NONE, parent ? parent->last : HW_ID_NONE,
+                 s->nodes[node].function, &self, &o.shown);
+    if (rc == HW_OK && parent)
+        parent->last = o.shown;
+    return rc == HW_OK && hw_vec_push(&j->open, o) < 0 ? HW_ENOMEM : rc;
+}
+
+static int hide(struct job *j, uint32_t below, const struct hw_value *v)
+{
+    if (hw_value_is_zero(v) && v->samples == 0 && !(v->variance > 0))
+        return HW_OK;
+    return hw_vec_push(&j->hidden, (struct hidden){below, *v}) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+/* All of its children were looked at. */
+static int leave(struct job *j)
+{
+    struct open *o = &j->open.v[--j->open.n];
+    uint32_t merged;
+    if (o->n_small == 0)
+        return hide(j, o->shown, &o->small);
+    int rc = put(j, o->shown, o->last, HW_FLAME_MERGED, &o->small, &merged);
+    if (rc < 0)
+        return rc;
+    struct hw_flame_merged m = {merged, o->n_small};
+    return hw_vec_push(&j->out->merged, m) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int look_at(struct job *j, struct open *o)
+{
+    const struct hw_scrub *s = j->s;
+    uint32_t node = o->next;
+    int64_t value = holds(s, node);
+    o->next = s->nodes[node].end;
+    if ((double)value < j->min) {
+        o->n_small += value > 0;
+        add_leaves(s, s->nodes[node].first, s->nodes[o->next].first, &o->small);
+        return HW_OK;
+    }
+    if (value > 0)
+        return enter(j, node, o);
+    struct hw_value other = {0};
+    add_leaves(s, s->nodes[node].first, s->nodes[o->next].first, &other);
+    return hide(j, o->shown, &other);
+}
+
+static int sum_up(struct job *j)
+{
+    int rc = hw_flame_sum_up(j->out);
+    for (size_t i = 0; rc == HW_OK && i < j->hidden.n; i++)
+        for (uint32_t n = j->hidden.v[i].shown; n != HW_ID_NONE; n = j->out->v.v[n].parent)
+            hw_value_add(&j->out->totals.v[n], &j->hidden.v[i].v);
+    return rc;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    uint32_t x = ((const struct hw_flame_merged *)a)->node;
+    uint32_t y = ((const struct hw_flame_merged *)b)->node;
+    return x < y ? -1 : x > y;
+}
+
+static int show(struct job *j)
+{
+    int rc = enter(j, 0, NULL);
+    while (rc == HW_OK && j->open.n) {
+        struct open *o = &j->open.v[j->open.n - 1];
+        rc = o->next < j->s->nodes[o->node].end ? look_at(j, o) : leave(j);
+    }
+    if (rc == HW_OK && j->out->merged.n)
+        qsort(j->out->merged.v, j->out->merged.n, sizeof *j->out->merged.v, by_node);
+    return rc == HW_OK ? sum_up(j) : rc;
+}
+
+int hw_scrub_move(struct hw_scrub *s, const struct hw_scrub_place *place, struct hw_flame *out,
+                  int64_t *unfiltered)
+{
+    struct job j = {.s = s, .out = out};
+    *out = (struct hw_flame){0};
+    int rc = take_values(s, place);
+    if (rc < 0)
+        return rc;
+    *unfiltered = s->left[s->n_leaves];
+    j.min = (double)holds(s, 0) * place->min_share;
+    rc = show(&j);
+    hw_vec_done(&j.open);
+    hw_vec_done(&j.hidden);
+    if (rc < 0)
+        hw_flame_done(out);
+    return rc;
+}

@@ -1,0 +1,58 @@
+/*
+ * flame_window.h - a flamegraph whose moment moves
+ *
+ * Why:     who drags the end of a stretch of time asks for the same graph ten times a second, each
+ *          time of another dump. What does not change meanwhile is made once: which callstacks
+ *          there are, in what order they stand in the tree, what filters do to them.
+ * Shapes:  a question without its times; a place is what moves. The graph has siblings in order of
+ *          their function's id, wherever it stands. Siblings below min_share of the whole are one
+ *          node behind the others, as in hw_flame_invert; what holds nothing is left out. The
+ *          figures are those of hw_span_values and hw_flame_ask, variance up to the order of sums.
+ * Owns:    its tree and the sums of the heaps; nothing of the question, which must outlive it.
+ * Errors:  HW_ENOMEM; HW_ELIMIT when figures do not fit in 63 bits (the slow way saturates).
+ * Cost:    made: one pass over the rows, one tree. Moved: the rows between the two dumps, or those
+ *          since a copy of the sum (hw_sum_keep_marks); 30 ns a callstack; the nodes that are
+ *          shown and their children.
+ * Threads: one owner at a time; the profile must be frozen.
+ * Source:  doc/design/views.md
+ */
+#ifndef HW_VIEWS_FLAME_FLAME_WINDOW_H
+#define HW_VIEWS_FLAME_FLAME_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "views/flame/flame.h"
+#include "views/time/series.h"
+
+struct hw_scrub;
+
+struct hw_scrub_question {
+    const struct hw_profile *p;
+    const struct hw_series_list *list;
+    const struct hw_functions *fns;
+    hw_upid upid;
+    bool one_heap; /* only the heap of heap_name */
+    hw_str_id heap_name;
+    unsigned flags;                          /* HW_FLAME_SITES, HW_FLAME_COLLAPSE */
+    const struct hw_filter_matches *filters; /* NULL = none; neither pivot nor heaps; used by new */
+    size_t max_marks_bytes;                  /* for copies of the sums, all heaps together */
+};
+
+struct hw_scrub_place {
+    int64_t ts_ns; /* no recorded maximum */
+    bool has_from;
+    int64_t from_ns;
+    enum hw_metric metric;
+    double min_share;
+};
+
+int hw_scrub_new(const struct hw_scrub_question *q, struct hw_scrub **out);
+void hw_scrub_free(struct hw_scrub *s); /* NULL is fine */
+/* *unfiltered: the sum over all callstacks, those that filters drop too. */
+int hw_scrub_move(struct hw_scrub *s, const struct hw_scrub_place *place, struct hw_flame *out,
+                  int64_t *unfiltered);
+size_t hw_scrub_bytes(const struct hw_scrub *s);
+
+#endif

@@ -1,0 +1,377 @@
+#include "views/flame/functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+
+#include "base/banned.h"
+
+struct hw_functions {
+    HW_VEC(struct hw_function) v;
+    uint32_t *slots; /* hash table of index + 1 */
+    size_t mask;
+    uint32_t *first_at; /* by frame, and one more: where its functions start in at */
+    HW_VEC(struct hw_function_at) at;
+    size_t n_frames;
+    uint32_t *site;    /* by callsite: the callsite of the code that asked… */
+    uint32_t *site_at; /* …and its place in at */
+    bool *is_class;    /* by callsite: what was allocated, not who did */
+    const struct hw_callsites *cs;
+    const struct hw_wrappers *wrappers; /* the caller's; only read while being made */
+};
+
+/* ---- functions ---- */
+
+static uint64_t hash_of(const struct hw_function *fn)
+{
+    return hw_hash_mix(hw_hash_mix((uint64_t)fn->name.v << 32 | fn->module.v, fn->rel_pc), 1);
+}
+
+static int functions_grow(struct hw_functions *f)
+{
+    size_t n = f->slots ? (f->mask + 1) * 2 : 1024;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < f->v.n; i++) {
+        size_t at = hash_of(&f->v.v[i]) & (n - 1);
+        while (slots[at])
+            at = (at + 1) & (n - 1);
+        slots[at] = i + 1;
+    }
+    free(f->slots);
+    f->slots = slots;
+    f->mask = n - 1;
+    return HW_OK;
+}
+
+static int function_intern(struct hw_functions *f, const struct hw_function *fn, uint32_t *out)
+{
+    if (!f->slots || f->v.n * 2 > f->mask) {
+        int rc = functions_grow(f);
+        if (rc < 0)
+            return rc;
+    }
+    size_t at = hash_of(fn) & f->mask;
+    for (; f->slots[at]; at = (at + 1) & f->mask) {
+        const struct hw_function *have = &f->v.v[f->slots[at] - 1];
+        if (have->name.v == fn->name.v && have->module.v == fn->module.v &&
+            have->rel_pc == fn->rel_pc) {
+            *out = f->slots[at] - 1;
+            return HW_OK;
+        }
+    }
+    if (hw_vec_push(&f->v, *fn) < 0)
+        return HW_ENOMEM;
+    f->slots[at] = (uint32_t)f->v.n;
+    *out = (uint32_t)f->v.n - 1;
+    return HW_OK;
+}
+
+static const struct hw_strings *strings_of(const struct hw_callsites *cs)
+{
+    /* The accessor hands out the table for interning too; here it is only read. */
+    return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
+}
+
+static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id file,
+                        uint32_t line)
+{
+    const struct hw_strings *s = strings_of(f->cs);
+    struct hw_function_at at = {.file = file, .line = line};
+    struct hw_bytes name = hw_strings_get(s, fn->name), module = hw_strings_get(s, fn->module);
+    fn->language = (uint8_t)hw_function_language_of(module);
+    fn->kind =
+        (uint8_t)(hw_function_is_wrapper(name, f->wrappers) ? HW_FUNCTION_ALLOCATOR
+                                                            : hw_function_kind_of(name, module));
+    int rc = function_intern(f, fn, &at.function);
+    if (rc == HW_OK && hw_vec_push(&f->at, at) < 0)
+        rc = HW_ENOMEM;
+    return rc;
+}
+
+static int add_frame(struct hw_functions *f, hw_frame_id id)
+{
+    const struct hw_frame *fr = hw_callsites_get_frame(f->cs, id);
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(f->cs);
+    const struct hw_symbol_line *lines;
+    size_t n = hw_symbol_sets_get(sets, id, &lines);
+    struct hw_function fn = {.name = hw_symbol_sets_get_deobfuscated(sets, id)};
+    int rc = HW_OK;
+    if (fr->mapping.v != HW_ID_NONE)
+        fn.module = hw_callsites_get_mapping(f->cs, fr->mapping)->path;
+    if (n == 0 || (n == 1 && lines[0].function.v == 0)) {
+        if (fn.name.v == 0)
+            fn.name = fr->name;
+        fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
+        return add_function(f, &fn, n ? lines[0].file : (hw_str_id){0}, n ? lines[0].line : 0);
+    }
+    for (size_t i = n; rc == HW_OK && i-- > 0;) {
+        fn.name = lines[i].function;
+        fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
+        rc = add_function(f, &fn, lines[i].file, lines[i].line);
+    }
+    return rc;
+}
+
+static int frames_sort(struct hw_functions *f)
+{
+    f->n_frames = hw_callsites_n_frames(f->cs);
+    f->first_at = calloc(f->n_frames + 1, sizeof *f->first_at);
+    if (!f->first_at)
+        return HW_ENOMEM;
+    for (uint32_t i = 0; i < f->n_frames; i++) {
+        int rc = add_frame(f, (hw_frame_id){i});
+        if (rc < 0)
+            return rc;
+        if (f->at.n >= UINT32_MAX)
+            return HW_ELIMIT;
+        f->first_at[i + 1] = (uint32_t)f->at.n;
+    }
+    return HW_OK;
+}
+
+static uint8_t kind_at(const struct hw_functions *f, uint32_t at)
+{
+    return f->v.v[f->at.v[at].function].kind;
+}
+
+/* From the innermost function of a frame outwards: the first that is nearest to plain code. */
+static uint32_t best_of_frame(const struct hw_functions *f, uint32_t frame)
+{
+    uint32_t best = f->first_at[frame + 1] - 1;
+    for (uint32_t i = best; i-- > f->first_at[frame];)
+        if (kind_at(f, i) < kind_at(f, best))
+            best = i;
+    return best;
+}
+
+/* A function without a name that a named allocator of the same file calls is part of it: the static
+ * sqlite3MemMalloc below sqlite3Malloc in a stripped library. */
+static bool belongs_to_allocator(const struct hw_functions *f, uint32_t at, uint32_t parent_at)
+{
+    const struct hw_function *fn = &f->v.v[f->at.v[at].function];
+    const struct hw_function *parent = &f->v.v[f->at.v[parent_at].function];
+    return fn->name.v == 0 && fn->module.v && fn->module.v == parent->module.v;
+}
+
+/* What is known of a callsite while the sites of those below it are looked for. */
+struct standing {
+    uint8_t kind;      /* of its own frame, by its place too */
+    uint8_t site_kind; /* of the code that it was asked for by */
+    bool managed;      /* a function that some runtime runs, or below one */
+};
+
+/* A recorder of Java objects puts an object's class below the method that made it. Of a method
+ * there is more than a name: its module or file. */
+static bool is_class(const struct hw_functions *f, uint32_t at, const struct standing *up)
+{
+    const struct hw_function_at *a = &f->at.v[at];
+    const struct hw_function *fn = &f->v.v[a->function];
+    struct hw_bytes module = hw_strings_get(strings_of(f->cs), fn->module);
+    return up && up->managed && fn->kind == HW_FUNCTION_PLAIN && fn->name.v && !a->file.v &&
+           !a->line &&
+           (hw_bytes_equal(module, hw_bytes_str("/[java]")) ||
+            hw_bytes_equal(module, hw_bytes_str("[java]")));
+}
+
+static struct standing stand(const struct hw_functions *f, uint32_t at, const struct standing *up,
+                             uint32_t up_at)
+{
+    const struct hw_function *fn = &f->v.v[f->at.v[at].function];
+    struct standing s = {fn->kind, fn->kind,
+                         fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
+    if (s.managed && s.kind == HW_FUNCTION_PLAIN && fn->language == HW_FUNCTION_RUNTIME)
+        s.kind = HW_FUNCTION_STD;
+    if (up && up->kind == HW_FUNCTION_ALLOCATOR && belongs_to_allocator(f, at, up_at))
+        s.kind = HW_FUNCTION_ALLOCATOR;
+    s.site_kind = s.kind;
+    return s;
+}
+
+/* Until their own turn: which callsites are the end of a stack. */
+static void leaves_find(struct hw_functions *f, size_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t parent = hw_callsites_get(f->cs, (hw_callsite_id){i})->parent.v;
+        f->is_class[i] = true;
+        if (parent < i)
+            f->is_class[parent] = false;
+    }
+}
+
+/* A parent is interned before its children, so one pass in order of id sees it first. */
+static int sites_find(struct hw_functions *f)
+{
+    size_t n = hw_callsites_count(f->cs);
+    f->site = calloc(n ? n : 1, sizeof *f->site);
+    f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
+    f->is_class = calloc(n ? n : 1, sizeof *f->is_class);
+    struct standing *stands = calloc(n ? n : 1, sizeof *stands);
+    if (!f->site || !f->site_at || !f->is_class || !stands) {
+        free(stands);
+        return HW_ENOMEM;
+    }
+    leaves_find(f, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
+        uint32_t own = best_of_frame(f, c->frame.v), parent = c->parent.v;
+        f->site[i] = i;
+        f->site_at[i] = own;
+        if (parent >= i) {
+            stands[i] = stand(f, own, NULL, 0);
+            f->is_class[i] = false;
+            continue;
+        }
+        const struct hw_callsite *p = hw_callsites_get(f->cs, c->parent);
+        stands[i] = stand(f, own, &stands[parent], best_of_frame(f, p->frame.v));
+        f->is_class[i] &= is_class(f, own, &stands[parent]);
+        if (f->is_class[i])
+            stands[i].kind = stands[i].site_kind = HW_FUNCTION_ALLOCATOR;
+        /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
+        if (stands[parent].site_kind < stands[i].site_kind) {
+            stands[i].site_kind = stands[parent].site_kind;
+            f->site[i] = f->site[parent];
+            f->site_at[i] = f->site_at[parent];
+        }
+    }
+    free(stands);
+    return HW_OK;
+}
+
+int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wrappers,
+                     struct hw_functions **out)
+{
+    struct hw_functions *f = calloc(1, sizeof *f);
+    if (!f)
+        return HW_ENOMEM;
+    f->cs = cs;
+    f->wrappers = wrappers;
+    int rc = frames_sort(f);
+    f->wrappers = NULL;
+    if (rc == 0)
+        rc = sites_find(f);
+    if (rc < 0) {
+        hw_functions_free(f);
+        return rc;
+    }
+    *out = f;
+    return HW_OK;
+}
+
+void hw_functions_free(struct hw_functions *f)
+{
+    if (!f)
+        return;
+    hw_vec_done(&f->v);
+    free(f->slots);
+    free(f->first_at);
+    hw_vec_done(&f->at);
+    free(f->site);
+    free(f->site_at);
+    free(f->is_class);
+    free(f);
+}
+
+size_t hw_functions_count(const struct hw_functions *f)
+{
+    return f->v.n;
+}
+
+const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function)
+{
+    return &f->v.v[function];
+}
+
+uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame)
+{
+    return f->at.v[f->first_at[frame.v + 1] - 1].function;
+}
+
+const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw_frame_id frame,
+                                                size_t *n)
+{
+    *n = f->first_at[frame.v + 1] - f->first_at[frame.v];
+    return &f->at.v[f->first_at[frame.v]];
+}
+
+hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c)
+{
+    return (hw_callsite_id){f->site[c.v]};
+}
+
+uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c)
+{
+    return f->at.v[f->site_at[c.v]].function;
+}
+
+bool hw_functions_is_class(const struct hw_functions *f, hw_callsite_id c)
+{
+    return f->is_class[c.v];
+}
+
+const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,
+                                                  size_t *depth_in_frame)
+{
+    hw_frame_id frame = hw_callsites_get(f->cs, (hw_callsite_id){f->site[c.v]})->frame;
+    *depth_in_frame = f->site_at[c.v] - f->first_at[frame.v] + 1;
+    return &f->at.v[f->site_at[c.v]];
+}
+
+/* ---- how a function is shown ---- */
+
+struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path)
+{
+    struct hw_bytes b = hw_strings_get(strings_of(cs), path);
+    const uint8_t *slash = b.n ? memrchr(b.p, '/', b.n) : NULL;
+    if (!slash || slash + 1 == b.p + b.n)
+        return b;
+    return hw_bytes_of(slash + 1, (size_t)(b.p + b.n - slash - 1));
+}
+
+void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
+                       const struct hw_function *fn, const struct hw_namer *namer)
+{
+    if (fn->name.v != 0) {
+        const char *shown = namer && namer->shown ? namer->shown(namer->ctx, fn->name) : NULL;
+        struct hw_bytes raw = hw_strings_get(strings_of(cs), fn->name);
+        if (shown)
+            hw_strbuf_adds(out, shown);
+        else
+            hw_strbuf_add(out, raw.p, raw.n);
+        return;
+    }
+    struct hw_bytes module = hw_module_base(cs, fn->module);
+    if (module.n == 0 && fn->rel_pc == 0) {
+        hw_strbuf_adds(out, "[unknown]");
+        return;
+    }
+    if (module.n == 0)
+        hw_strbuf_adds(out, "[unknown]");
+    hw_strbuf_add(out, module.p, module.n);
+    hw_strbuf_addf(out, "+0x%llx", (unsigned long long)fn->rel_pc);
+}
+
+void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
+                        const struct hw_function *fn)
+{
+    struct hw_bytes path = hw_strings_get(strings_of(cs), fn->module);
+    hw_strbuf_add(out, path.p, path.n);
+}
+
+void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
+                       uint32_t line)
+{
+    struct hw_bytes path = hw_strings_get(strings_of(cs), file);
+    size_t start = path.n, slashes = 0;
+    if (path.n == 0)
+        return;
+    while (start > 0 && (path.p[start - 1] != '/' || ++slashes < 2))
+        start--;
+    hw_strbuf_add_escaped(out, path.p + start, path.n - start);
+    if (line)
+        hw_strbuf_addf(out, ":%u", line);
+}

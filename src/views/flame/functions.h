@@ -1,0 +1,115 @@
+/*
+ * functions.h - frames grouped into functions, and what kind of function each is
+ *
+ * Why:     people think in functions; a callstack has addresses. And the leaf of every stack is an
+ *          allocator: the code that asked is somewhere above it.
+ * Shapes:  a named function is (raw name, module path); a frame without a name stands alone as
+ *          (module path, rel_pc). Ids are dense from 0. The kind is judged by the raw name and the
+ *          module (allocator_frames.c): allocators and their known wrappers (xmalloc, g_malloc0,
+ *          sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's own library; the C
+ *          library, the loader and templates of the C++ and Rust standard libraries; the rest. A
+ *          callsite's *site* is the function that asked: going up from the leaf, the first that is
+ *          none of these (a nameless function that an allocator of its file calls is one of them);
+ *          the std function nearest the leaf when there is nothing else; the
+ *          allocator itself when it has no caller. Below a managed function (Java's, Python's) code
+ *          of its language's runtime counts as std: who called Unsafe.allocateMemory asked for a
+ *          direct buffer, not libjvm. The class that ends the stack of a Java object is not code:
+ *          it counts as an allocator.
+ * Owns:    its tables; names stay in the profile's strings.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(frames + callsites), once.
+ * Threads: constant after creation.
+ */
+#ifndef HW_VIEWS_FLAME_FUNCTIONS_H
+#define HW_VIEWS_FLAME_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+#include "model/callsites.h"
+#include "model/ids.h"
+
+enum hw_function_kind {
+    HW_FUNCTION_PLAIN,
+    HW_FUNCTION_STD,       /* std::vector<…>::push_back, fopen, the loader */
+    HW_FUNCTION_ALLOCATOR, /* malloc, operator new, wrappers, the profiler's hooks */
+    HW_FUNCTION_KIND_COUNT
+};
+
+enum hw_function_language {
+    HW_FUNCTION_NATIVE,
+    HW_FUNCTION_RUNTIME, /* native code of an interpreter or virtual machine */
+    HW_FUNCTION_MANAGED, /* a function that such a one runs */
+};
+
+struct hw_function {
+    hw_str_id name;   /* raw; 0 = unknown */
+    hw_str_id module; /* path; 0 = unknown */
+    uint64_t rel_pc;  /* only when the name is unknown */
+    uint8_t kind;     /* enum hw_function_kind */
+    uint8_t language; /* enum hw_function_language */
+};
+
+/* A function with the line a frame is at in it: where it calls the next one, or stands itself. */
+struct hw_function_at {
+    uint32_t function;
+    hw_str_id file; /* 0 = unknown */
+    uint32_t line;
+};
+
+struct hw_functions;
+
+/* Names of wrappers that no list knows, `*` and `?` as in a shell; NULL is none. */
+struct hw_wrappers {
+    const char *const *v;
+    size_t n;
+};
+
+int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wrappers,
+                     struct hw_functions **out);
+void hw_functions_free(struct hw_functions *f);
+size_t hw_functions_count(const struct hw_functions *f);
+const struct hw_function *hw_functions_get(const struct hw_functions *f, uint32_t function);
+/* The innermost function of a frame. */
+uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame);
+/* All functions of a frame, outermost first: more than one when there are inlined ones. *n >= 1. */
+const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw_frame_id frame,
+                                                size_t *n);
+/* The function that asked for what was allocated at this callsite, and the callsite it stands at.
+ */
+uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c);
+hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c);
+/* Whether the callsite's own frame is the class of what was allocated there. */
+bool hw_functions_is_class(const struct hw_functions *f, hw_callsite_id c);
+/* The site with its line, and how many of its frame's functions go down to it (1 = the outermost).
+ */
+const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, hw_callsite_id c,
+                                                  size_t *depth_in_frame);
+
+enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
+enum hw_function_language hw_function_language_of(struct hw_bytes module);
+bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
+
+/* How a name is shown: demanglers live on another floor, so the caller brings one.
+ * NULL or a NULL answer means the raw name. */
+struct hw_namer {
+    const char *(*shown)(void *ctx, hw_str_id raw);
+    void *ctx;
+};
+
+/* Adds the shown name; "module+0x1f3" for a function without one, "[unknown]" without a module. */
+void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,
+                       const struct hw_function *fn, const struct hw_namer *namer);
+/* Adds the module's path; nothing when it is unknown. */
+void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
+                        const struct hw_function *fn);
+/* Adds "dir/file.cc:12", the last two parts of the path; nothing when the file is unknown. */
+void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
+                       uint32_t line);
+/* The path's last part; empty when unknown. */
+struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path);
+
+#endif

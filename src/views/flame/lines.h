@@ -1,0 +1,33 @@
+/*
+ * lines.h - lines of source and what was allocated through them
+ *
+ * Why:     who knows the function still wants the line. Where debug info gave lines, each frame has
+ *          one: where it calls the next function, or asks itself.
+ * Shapes:  a row is (file, line). self: of stacks that end there (at the site with HW_FLAME_SITES);
+ *          total: of stacks that go through it, each counted once however often it recurs. Inlined
+ *          functions count as frames. Rows in order of file id and line; frames without a line have
+ *          none.
+ * Owns:    its rows; file names are the profile's strings.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(frames + sum of depths).
+ * Threads: pure; the profile must be frozen.
+ * Source:  doc/design/pages.md
+ */
+#ifndef HW_VIEWS_FLAME_LINES_H
+#define HW_VIEWS_FLAME_LINES_H
+
+#include "base/memory/vec.h"
+#include "views/flame/flame.h"
+
+struct hw_line_row {
+    hw_str_id file;
+    uint32_t line;
+    struct hw_value self, total;
+};
+
+typedef HW_VEC(struct hw_line_row) hw_line_rows;
+
+/* q: cs, fns, values, flags; its filters are left aside. */
+int hw_lines_find(const struct hw_flame_question *q, hw_line_rows *out);
+
+#endif

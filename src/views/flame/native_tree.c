@@ -1,0 +1,212 @@
+/*
+ * Callsites are numbered parent first, so one pass in the order of ids meets each parent before its
+ * children, and one pass backwards sums up. A node is found by (parent node, group), a group by
+ * (name, module).
+ */
+#include "views/flame/native_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "views/time/values.h"
+
+#include "base/banned.h"
+
+static void add(struct hw_native_value *to, const struct hw_native_value *v)
+{
+    to->count = hw_sat_add(to->count, v->count);
+    to->size = hw_sat_add(to->size, v->size);
+    to->alloc_count = hw_sat_add(to->alloc_count, v->alloc_count);
+    to->alloc_size = hw_sat_add(to->alloc_size, v->alloc_size);
+}
+
+static void sum_dump(const struct hw_profile *p, uint32_t dump, struct hw_native_value *values,
+                     uint8_t *seen)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        int64_t samples = hw_alloc_samples(&p->allocs, i), size = hw_alloc_size(&p->allocs, i);
+        struct hw_native_value v = {.count = samples, .size = size};
+        v.alloc_count = samples > 0 ? samples : 0;
+        v.alloc_size = size > 0 ? size : 0;
+        add(&values[p->allocs.callsite[i]], &v);
+        seen[p->allocs.callsite[i]] = 1;
+    }
+}
+
+/* What each callsite holds. */
+static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
+                     struct hw_native_value *values, uint8_t *seen)
+{
+    for (uint32_t d = 0; d < p->dumps.n; d++) {
+        const struct hw_heap_dump *dump = &p->dumps.v[d];
+        if (dump->ts_ns <= ts_ns && (upid.v == HW_ID_NONE || dump->upid.v == upid.v))
+            sum_dump(p, d, values, seen);
+    }
+}
+
+static void see_parents(const struct hw_profile *p, uint8_t *seen)
+{
+    for (size_t c = hw_callsites_count(p->callsites); c-- > 0;) {
+        const struct hw_callsite *site =
+            hw_callsites_get(p->callsites, (hw_callsite_id){(uint32_t)c});
+        if (seen[c] && site->parent.v != HW_ID_NONE)
+            seen[site->parent.v] = 1;
+    }
+}
+
+static int find(struct hw_map64 *m, uint64_t key, uint64_t fresh_value, uint64_t *out, bool *fresh)
+{
+    uint64_t *at;
+    int rc = hw_map64_at(m, key, &at, fresh);
+    if (rc < 0)
+        return rc;
+    if (*fresh)
+        *at = fresh_value;
+    *out = *at;
+    return HW_OK;
+}
+
+struct merge {
+    struct hw_map64 groups, nodes;
+    uint32_t *node_of; /* per callsite */
+};
+
+/* One function below its parent; gives its node. */
+static int merge_function(struct merge *m, struct hw_native_node n, hw_native_tree *out,
+                          uint32_t *node)
+{
+    uint64_t group, at;
+    bool fresh;
+    if (n.parent != HW_ID_NONE)
+        n.depth = out->v[n.parent].depth + 1;
+    int rc = find(&m->groups, (uint64_t)n.name.v << 32 | n.module.v, m->groups.n, &group, &fresh);
+    if (rc == HW_OK) /* + 1: a root's parent, HW_ID_NONE, becomes 0 */
+        rc = find(&m->nodes, (uint64_t)(n.parent + 1) << 32 | (uint32_t)group, out->n, &at, &fresh);
+    if (rc == HW_OK && fresh && hw_vec_push(out, n) < 0)
+        rc = HW_ENOMEM;
+    if (rc == HW_OK)
+        *node = (uint32_t)at;
+    return rc;
+}
+
+/* A frame with symbols is one node for each function inlined there, outermost first. */
+static int merge_callsite(struct merge *m, const struct hw_callsites *cs, uint32_t c,
+                          const struct hw_native_value *self, hw_native_tree *out)
+{
+    const struct hw_callsite *site = hw_callsites_get(cs, (hw_callsite_id){c});
+    const struct hw_frame *frame = hw_callsites_get_frame(cs, site->frame);
+    const struct hw_symbol_sets *symbols = hw_callsites_get_symbol_sets(cs);
+    const struct hw_symbol_line *lines;
+    size_t n_lines = hw_symbol_sets_get(symbols, site->frame, &lines);
+    hw_str_id clear = hw_symbol_sets_get_deobfuscated(symbols, site->frame);
+    struct hw_native_node n = {.parent = HW_ID_NONE, .name = clear.v ? clear : frame->name};
+    if (frame->mapping.v != HW_ID_NONE)
+        n.module = hw_callsites_get_mapping(cs, frame->mapping)->path;
+    if (site->parent.v != HW_ID_NONE)
+        n.parent = m->node_of[site->parent.v];
+    uint32_t node = 0;
+    int rc = n_lines ? HW_OK : merge_function(m, n, out, &node);
+    for (size_t i = n_lines; rc == HW_OK && i-- > 0;) {
+        struct hw_native_node inlined = n;
+        if (lines[i].function.v)
+            inlined.name = lines[i].function;
+        inlined.file = lines[i].file;
+        inlined.line = lines[i].line;
+        rc = merge_function(m, inlined, out, &node);
+        n.parent = node;
+    }
+    if (rc < 0)
+        return rc;
+    m->node_of[c] = node;
+    add(&out->v[node].self, self);
+    return HW_OK;
+}
+
+static void cumulate(hw_native_tree *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        t->v[i].cumulative = t->v[i].self;
+    for (size_t i = t->n; i-- > 0;)
+        if (t->v[i].parent != HW_ID_NONE)
+            add(&t->v[t->v[i].parent].cumulative, &t->v[i].cumulative);
+}
+
+static bool holds(const struct hw_profile *p, hw_str_id name, const char *focus)
+{
+    return strcasestr(hw_strings_cstr(hw_callsites_strings(p->callsites), name), focus) != NULL;
+}
+
+/* Keeps nodes that match, stand below one that does, or above one. */
+static int focus_on(const struct hw_profile *p, const char *focus, hw_native_tree *t)
+{
+    hw_autofree uint8_t *below = calloc(t->n + 1, 1);
+    hw_autofree uint8_t *kept = calloc(t->n + 1, 1);
+    hw_autofree uint32_t *renamed = calloc(t->n + 1, sizeof *renamed);
+    if (!below || !kept || !renamed)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < t->n; i++) {
+        uint32_t parent = t->v[i].parent;
+        below[i] = (parent != HW_ID_NONE && below[parent]) || holds(p, t->v[i].name, focus);
+        kept[i] = below[i];
+        if (!below[i])
+            t->v[i].self = (struct hw_native_value){0};
+    }
+    for (size_t i = t->n; i-- > 0;)
+        if (kept[i] && t->v[i].parent != HW_ID_NONE)
+            kept[t->v[i].parent] = 1;
+    uint32_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!kept[i])
+            continue;
+        struct hw_native_node node = t->v[i];
+        if (node.parent != HW_ID_NONE)
+            node.parent = renamed[node.parent];
+        renamed[i] = n;
+        t->v[n++] = node;
+    }
+    t->n = n;
+    return HW_OK;
+}
+
+int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *values,
+                      uint8_t *seen, const char *focus, hw_native_tree *out)
+{
+    size_t n = hw_callsites_count(p->callsites);
+    hw_autofree uint32_t *node_of = calloc(n + 1, sizeof *node_of);
+    struct merge m = {.node_of = node_of};
+    hw_native_tree tree = {0};
+    if (!node_of)
+        return HW_ENOMEM;
+    see_parents(p, seen);
+    int rc = HW_OK;
+    for (uint32_t c = 0; rc == HW_OK && c < n; c++)
+        if (seen[c])
+            rc = merge_callsite(&m, p->callsites, c, &values[c], &tree);
+    if (rc == HW_OK && focus)
+        rc = focus_on(p, focus, &tree);
+    hw_map64_done(&m.groups);
+    hw_map64_done(&m.nodes);
+    if (rc < 0) {
+        hw_vec_done(&tree);
+        return rc;
+    }
+    cumulate(&tree);
+    *out = tree;
+    return HW_OK;
+}
+
+int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
+                         hw_native_tree *out)
+{
+    size_t n = hw_callsites_count(p->callsites);
+    hw_autofree struct hw_native_value *values = calloc(n + 1, sizeof *values);
+    hw_autofree uint8_t *seen = calloc(n + 1, 1);
+    if (!values || !seen)
+        return HW_ENOMEM;
+    sum_rows(p, upid, ts_ns, values, seen);
+    return hw_native_tree_of(p, values, seen, focus, out);
+}

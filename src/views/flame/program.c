@@ -1,0 +1,182 @@
+#include "views/flame/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/text/program_name.h"
+#include "model/profile.h"
+
+#include "base/banned.h"
+
+static const struct hw_strings *strings_of(const struct hw_callsites *cs)
+{
+    /* The accessor hands out the table for interning too; here it is only read. */
+    return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
+}
+
+/* ---- which module is the program ---- */
+
+static bool is_start(const struct hw_callsites *cs, hw_frame_id frame)
+{
+    static const char start[] = "__libc_start_main";
+    struct hw_bytes name = hw_strings_get(strings_of(cs), hw_callsites_get_frame(cs, frame)->name);
+    return name.n >= sizeof start - 1 && memcmp(name.p, start, sizeof start - 1) == 0;
+}
+
+/* Of who calls the C library's start, which this callsite is; 0 where it has no module. */
+static hw_str_id path_above(const struct hw_callsites *cs, const struct hw_callsite *c)
+{
+    const struct hw_frame *f = hw_callsites_get_frame(cs, hw_callsites_get(cs, c->parent)->frame);
+    return f->mapping.v == HW_ID_NONE ? (hw_str_id){0}
+                                      : hw_callsites_get_mapping(cs, f->mapping)->path;
+}
+
+/* Of the frame that calls the C library's start; 0 when the stack has none. */
+static hw_str_id starter_of(const struct hw_callsites *cs, hw_callsite_id leaf)
+{
+    for (hw_callsite_id at = leaf; at.v != HW_ID_NONE;) {
+        const struct hw_callsite *c = hw_callsites_get(cs, at);
+        if (c->parent.v != HW_ID_NONE && is_start(cs, c->frame))
+            return path_above(cs, c);
+        at = c->parent;
+    }
+    return (hw_str_id){0};
+}
+
+static struct hw_bytes base_of(struct hw_bytes path)
+{
+    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
+    return slash ? hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
+}
+
+/* The mapping whose file has the process's name. */
+static hw_str_id module_named(const struct hw_callsites *cs, struct hw_bytes process_name)
+{
+    struct hw_bytes name = base_of(process_name);
+    for (uint32_t i = 0; name.n && i < hw_callsites_n_mappings(cs); i++) {
+        hw_str_id path = hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path;
+        if (hw_bytes_equal(base_of(hw_strings_get(strings_of(cs), path)), name))
+            return path;
+    }
+    return (hw_str_id){0};
+}
+
+hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
+                            struct hw_bytes process_name)
+{
+    for (size_t i = 0; i < values->n; i++) {
+        hw_str_id path = starter_of(cs, values->v[i].callsite);
+        if (path.v)
+            return path;
+    }
+    return module_named(cs, process_name);
+}
+
+struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid)
+{
+    return upid.v < p->processes.n
+               ? hw_strings_get(strings_of(p->callsites), p->processes.v[upid.v].name)
+               : hw_bytes_of("", 0);
+}
+
+/* A title of its own ("postgres: checkpointer") says more than the program; its file is known. */
+static struct hw_shown_program shown_as(const struct hw_callsites *cs, hw_str_id module,
+                                        struct hw_bytes process_name)
+{
+    return (struct hw_shown_program){module,
+                                     hw_program_name(process_name, hw_module_base(cs, module))};
+}
+
+struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,
+                                        struct hw_bytes process_name)
+{
+    return shown_as(cs, hw_program_module(cs, values, process_name), process_name);
+}
+
+/* Of all callstacks at once, as hw_program_module finds it for one. */
+static hw_str_id *find_starters(const struct hw_callsites *cs)
+{
+    size_t n = hw_callsites_count(cs), n_frames = hw_callsites_n_frames(cs);
+    hw_autofree bool *start = calloc(n_frames + 1, sizeof *start);
+    hw_str_id *out = calloc(n + 1, sizeof *out);
+    if (!start || !out) {
+        free(out);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n_frames; i++)
+        start[i] = is_start(cs, (hw_frame_id){i});
+    for (uint32_t i = 0; i < n; i++) { /* parents come before children */
+        const struct hw_callsite *c = hw_callsites_get(cs, (hw_callsite_id){i});
+        if (c->parent.v != HW_ID_NONE)
+            out[i] = start[c->frame.v] ? path_above(cs, c) : out[c->parent.v];
+    }
+    return out;
+}
+
+/* The first row of the dump whose stack says it. */
+static hw_str_id module_of_dump(const struct hw_profile *p, uint32_t dump,
+                                const hw_str_id *starters)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++)
+        if (starters[p->allocs.callsite[i]].v)
+            return starters[p->allocs.callsite[i]];
+    return (hw_str_id){0};
+}
+
+int hw_programs_find(const struct hw_profile *p, struct hw_shown_program **out)
+{
+    hw_autofree hw_str_id *starters = find_starters(p->callsites);
+    struct hw_shown_program *found = calloc(p->processes.n + 1, sizeof *found);
+    if (!starters || !found) {
+        free(found);
+        return HW_ENOMEM;
+    }
+    for (uint32_t d = 0; d < p->dumps.n; d++) {
+        hw_upid upid = p->dumps.v[d].upid;
+        if (upid.v < p->processes.n && !found[upid.v].module.v)
+            found[upid.v].module = module_of_dump(p, d, starters);
+    }
+    for (uint32_t i = 0; i < p->processes.n; i++) {
+        struct hw_bytes name = hw_process_name(p, (hw_upid){i});
+        hw_str_id module = found[i].module;
+        found[i] =
+            shown_as(p->callsites, module.v ? module : module_named(p->callsites, name), name);
+    }
+    *out = found;
+    return HW_OK;
+}
+
+/* ---- what is shown ---- */
+
+bool hw_program_has(const struct hw_shown_program *program, hw_str_id path)
+{
+    return program && program->name.n && path.v && path.v == program->module.v;
+}
+
+bool hw_program_is_renamed(const struct hw_shown_program *program, const struct hw_callsites *cs)
+{
+    return program && hw_program_has(program, program->module) &&
+           !hw_bytes_equal(program->name, hw_module_base(cs, program->module));
+}
+
+struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
+                                        const struct hw_callsites *cs, hw_str_id path)
+{
+    return hw_program_has(program, path) ? program->name : hw_module_base(cs, path);
+}
+
+void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
+                      const struct hw_callsites *cs, const struct hw_function *fn,
+                      const struct hw_namer *namer)
+{
+    if (fn->name.v || !hw_program_has(program, fn->module)) {
+        hw_function_label(out, cs, fn, namer);
+        return;
+    }
+    hw_strbuf_add(out, program->name.p, program->name.n);
+    hw_strbuf_addf(out, "+0x%llx", (unsigned long long)fn->rel_pc);
+}

@@ -1,0 +1,62 @@
+/*
+ * program.h - frames of the profiled program itself, and what it is called
+ *
+ * Why:     a row of the program itself needs no module beside it, and who started redis-server
+ *          looks for that name, not for the file it is a link to (redis-check-rdb). This is the one
+ *          home of that rule.
+ * Shapes:  the program is the module that the C library's start is called from, else the one with
+ *          the process's name. A person reads its started name wherever a module is shown, and
+ *          "redis-server+0x1f3" for its functions without a name; a list of functions leaves the
+ *          module of the program's own out. What other programs read as files (mappings of pprof,
+ *          libraries of Firefox, columns of SQL, folded, text, csv, json) keeps the file's name:
+ *          who looks for symbols or joins tables needs it. Filters take both. NULL as program
+ *          everywhere: not known, or several processes together; names of files.
+ * Owns:    nothing; names are the profile's.
+ * Errors:  HW_ENOMEM.
+ * Cost:    find: the first callstacks of a process, up to one that the C library started; of all
+ *          processes: O(callsites + rows).
+ * Threads: pure.
+ */
+#ifndef HW_VIEWS_FLAME_PROGRAM_H
+#define HW_VIEWS_FLAME_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+#include "model/callsites.h"
+#include "model/ids.h"
+#include "views/flame/functions.h"
+#include "views/time/values.h"
+
+struct hw_profile;
+
+struct hw_shown_program {
+    hw_str_id module;     /* path of its file; 0 = not known */
+    struct hw_bytes name; /* what it was started as; borrowed */
+};
+
+/* The module of the program itself; 0 = not known. */
+hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
+                            struct hw_bytes process_name);
+/* What the process was started as; empty: not known, or no such process. */
+struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid);
+struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,
+                                        struct hw_bytes process_name);
+/* One a process, by upid. The caller frees *out. */
+int hw_programs_find(const struct hw_profile *p, struct hw_shown_program **out);
+
+/* Whether a frame in this file is the program's own. */
+bool hw_program_has(const struct hw_shown_program *program, hw_str_id path);
+/* ... whose name is not the file's. */
+bool hw_program_is_renamed(const struct hw_shown_program *program, const struct hw_callsites *cs);
+/* What is shown as the module of a frame in this file: the last part of its path, or the program's
+ * name. */
+struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
+                                        const struct hw_callsites *cs, hw_str_id path);
+/* hw_function_label; a nameless frame of the program by the program's name. */
+void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
+                      const struct hw_callsites *cs, const struct hw_function *fn,
+                      const struct hw_namer *namer);
+
+#endif

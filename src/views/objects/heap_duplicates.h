@@ -1,0 +1,38 @@
+/*
+ * heap_duplicates.h - arrays of a heap graph that hold the same
+ *
+ * Why:     a heap with ten thousand times the same text needs one of them.
+ * Shapes:  a row for each content that stands in two reachable arrays or more, the one first that
+ *          would free most. Same means same class, same length and the same 64 bit hash of the
+ *          contents, so only dumps with contents (.hprof of a JVM) have any; arrays without
+ *          elements are all the same.
+ * Units:   bytes.
+ * Owns:    the rows.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(objects), and sorting.
+ * Threads: pure.
+ */
+#ifndef HW_VIEWS_OBJECTS_HEAP_DUPLICATES_H
+#define HW_VIEWS_OBJECTS_HEAP_DUPLICATES_H
+
+#include <stdbool.h>
+
+#include "base/memory/vec.h"
+#include "model/graph/heap_graph.h"
+
+struct hw_duplicate {
+    uint32_t class, object; /* one of them, with the lowest number */
+    uint32_t n_copies;      /* two at least */
+    int64_t length;         /* elements of each */
+    int64_t bytes;          /* of all */
+    int64_t spare;          /* of all but one */
+    bool has_text;          /* a string whose characters these are */
+    hw_str_id text;
+};
+
+typedef HW_VEC(struct hw_duplicate) hw_duplicates;
+
+int hw_heap_duplicates(const struct hw_heap_graph *g, hw_duplicates *out);
+bool hw_heap_has_contents(const struct hw_heap_graph *g);
+
+#endif

@@ -1,0 +1,89 @@
+#include "views/objects/heap_holders.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text/strbuf.h"
+#include "model/symbol_sets.h"
+
+#include "base/banned.h"
+
+static void add_thread(const struct hw_profile *p, const struct hw_heap_thread *t,
+                       struct hw_strbuf *out)
+{
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), t->name);
+    if (name.n) {
+        hw_strbuf_adds(out, "thread \"");
+        hw_strbuf_add(out, name.p, name.n);
+        hw_strbuf_addc(out, '"');
+    } else if (t->id) {
+        hw_strbuf_addf(out, "thread #%" PRId64, t->id);
+    } else {
+        hw_strbuf_adds(out, "a thread");
+    }
+}
+
+/* "Foo.run (Foo.java:12)" */
+static void add_frame(const struct hw_profile *p, hw_frame_id id, struct hw_strbuf *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(p->callsites);
+    const struct hw_symbol_line *lines;
+    hw_str_id clear = hw_symbol_sets_get_deobfuscated(sets, id);
+    struct hw_bytes name =
+        hw_strings_get(strings, clear.v ? clear : hw_callsites_get_frame(p->callsites, id)->name);
+    hw_strbuf_add(out, name.p, name.n);
+    if (!hw_symbol_sets_get(sets, id, &lines) || !lines[0].line)
+        return;
+    struct hw_bytes file = hw_strings_get(strings, lines[0].file);
+    const uint8_t *slash = file.n ? memrchr(file.p, '/', file.n) : NULL;
+    if (slash)
+        file = hw_bytes_of(slash + 1, file.n - (size_t)(slash + 1 - file.p));
+    hw_strbuf_adds(out, " (");
+    hw_strbuf_add(out, file.p, file.n);
+    hw_strbuf_addf(out, "%s%u)", file.n ? ":" : "line ", (unsigned)lines[0].line);
+}
+
+static const char *what(enum hw_root_type t)
+{
+    return t == HW_ROOT_JNI_LOCAL       ? "JNI code"
+           : t == HW_ROOT_COMPILED_CODE ? "a constant in compiled code"
+           : t == HW_ROOT_UNKNOWN       ? "the stack"
+                                        : "a variable";
+}
+
+void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
+                         const struct hw_heap_holder *h, struct hw_strbuf *out)
+{
+    bool is_thread = h->root_type == HW_ROOT_THREAD_OBJECT;
+    if (!is_thread) {
+        hw_strbuf_adds(out, what((enum hw_root_type)h->root_type));
+        if (h->frame.v != HW_ID_NONE) {
+            hw_strbuf_adds(out, " of ");
+            add_frame(p, h->frame, out);
+        }
+    }
+    if (h->thread == HW_ID_NONE)
+        return;
+    hw_strbuf_adds(out, is_thread ? "" : " in ");
+    add_thread(p, &g->threads.v[h->thread], out);
+}
+
+void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t object,
+                       struct hw_strbuf *out)
+{
+    size_t n;
+    int best_worth = -1;
+    const struct hw_heap_holder *all = hw_object_holders(g, object, &n), *best = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct hw_heap_holder *h = &all[i];
+        int worth = 4 * (h->root_type == hw_object_root_type(g, object)) +
+                    2 * (h->thread != HW_ID_NONE) + (h->frame.v != HW_ID_NONE);
+        if (worth > best_worth) {
+            best_worth = worth;
+            best = h;
+        }
+    }
+    if (best && best_worth >= 4)
+        hw_heap_holder_text(p, g, best, out);
+}

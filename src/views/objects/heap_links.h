@@ -1,0 +1,31 @@
+/*
+ * heap_links.h - a heap graph's references the other way round, and trees from the top down
+ *
+ * Why:     graphs know what an object refers to, trees whom a node stands below. "Who refers to it"
+ *          and "what stands below it" are the same question: numbers by the number they lead to.
+ * Shapes:  what leads to k is item[first[k] .. first[k + 1]), in rising order. Of a tree what
+ *          stands below nobody is at k = n.
+ * Owns:    two arrays: 4 bytes a key and 4 an item.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(items + keys).
+ * Threads: pure.
+ */
+#ifndef HW_VIEWS_OBJECTS_HEAP_LINKS_H
+#define HW_VIEWS_OBJECTS_HEAP_LINKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/graph/heap_graph.h"
+
+struct hw_heap_links {
+    uint32_t *first, *item;
+};
+
+/* By object: numbers of the references that lead to it, weak ones too. */
+int hw_heap_referrers(const struct hw_heap_graph *g, struct hw_heap_links *out);
+/* By position of a tree: positions right below it. */
+int hw_heap_children(const uint32_t *parent, size_t n, struct hw_heap_links *out);
+void hw_heap_links_done(struct hw_heap_links *l);
+
+#endif

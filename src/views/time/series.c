@@ -1,0 +1,153 @@
+#include "views/time/series.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
+{
+    if (hw_bytes_equal(name, hw_bytes_str("java.alloc")))
+        return HW_HEAP_OBJECTS;
+    return hw_bytes_equal(name, hw_bytes_str("com.android.art")) ? HW_HEAP_CHURN : HW_HEAP_NATIVE;
+}
+
+static struct hw_series *series_find(struct hw_series_list *list, const struct hw_profile *p,
+                                     const struct hw_heap_dump *d)
+{
+    for (size_t i = 0; i < list->v.n; i++) {
+        struct hw_series *s = &list->v.v[i];
+        if (s->upid.v == d->upid.v && s->heap_name.v == d->heap_name.v)
+            return s;
+    }
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), d->heap_name);
+    struct hw_series fresh = {
+        .upid = d->upid, .heap_name = d->heap_name, .kind = (uint8_t)hw_heap_kind_of(name)};
+    if (hw_vec_push(&list->v, fresh) < 0)
+        return NULL;
+    return &list->v.v[list->v.n - 1];
+}
+
+/* A later dump of the same moment replaces an earlier one: its values contain the other's rows. */
+static int show(const struct hw_profile *p, struct hw_series *s)
+{
+    for (size_t i = 0; i < s->all.n; i++) {
+        const struct hw_heap_dump *d = &p->dumps.v[s->all.v[i]];
+        bool last = i + 1 == s->all.n;
+        if (!last && (d->flags & HW_DUMP_CHECKPOINT))
+            continue;
+        if (!last && p->dumps.v[s->all.v[i + 1]].ts_ns == d->ts_ns)
+            continue;
+        if (hw_vec_push(&s->shown, s->all.v[i]) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static bool is_bare_rejection(const struct hw_profile *p, uint32_t dump)
+{
+    size_t first, n;
+    hw_profile_dump_rows(p, dump, &first, &n);
+    return n == 0 && (p->dumps.v[dump].flags & HW_DUMP_REJECTED);
+}
+
+int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
+{
+    *list = (struct hw_series_list){0};
+    for (uint32_t i = 0; i < p->dumps.n; i++) {
+        if (is_bare_rejection(p, i))
+            continue;
+        struct hw_series *s = series_find(list, p, &p->dumps.v[i]);
+        if (!s)
+            goto fail;
+        bool peak = p->dumps.v[i].flags & HW_DUMP_AT_MAX;
+        if (hw_vec_push(peak ? &s->peaks : &s->all, i) < 0)
+            goto fail;
+    }
+    for (size_t i = 0; i < list->v.n; i++)
+        if (show(p, &list->v.v[i]) < 0)
+            goto fail;
+    return HW_OK;
+fail:
+    hw_series_list_done(list);
+    return HW_ENOMEM;
+}
+
+static void series_done(struct hw_series *s)
+{
+    hw_vec_done(&s->all);
+    hw_vec_done(&s->shown);
+    hw_vec_done(&s->peaks);
+}
+
+void hw_series_list_done(struct hw_series_list *list)
+{
+    for (size_t i = 0; i < list->v.n; i++)
+        series_done(&list->v.v[i]);
+    hw_vec_done(&list->v);
+}
+
+bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
+                           const char *heap)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < list->v.n; i++)
+        n += strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0;
+    for (size_t i = 0; n && i < list->v.n; i++) {
+        if (strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0)
+            list->v.v[kept++] = list->v.v[i];
+        else
+            series_done(&list->v.v[i]);
+    }
+    if (n)
+        list->v.n = kept;
+    return n > 0;
+}
+
+struct order {
+    const struct hw_profile *p;
+    const struct hw_series_list *list;
+};
+
+static int by_time(const void *a, const void *b, void *ctx)
+{
+    const struct order *o = ctx;
+    const struct hw_moment *x = a, *y = b;
+    const struct hw_heap_dump *dx = &o->p->dumps.v[x->dump], *dy = &o->p->dumps.v[y->dump];
+    if (dx->ts_ns != dy->ts_ns)
+        return dx->ts_ns < dy->ts_ns ? -1 : 1;
+    if (dx->upid.v != dy->upid.v)
+        return dx->upid.v < dy->upid.v ? -1 : 1;
+    if (x->series != y->series)
+        return x->series < y->series ? -1 : 1;
+    return x->dump < y->dump ? -1 : x->dump > y->dump;
+}
+
+static int add_moments(hw_moment_list *out, uint32_t series, const uint32_t *dumps, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hw_vec_push(out, (struct hw_moment){series, dumps[i]}) < 0)
+            return HW_ENOMEM;
+    return HW_OK;
+}
+
+int hw_moments(const struct hw_profile *p, const struct hw_series_list *list, hw_moment_list *out)
+{
+    out->v = NULL;
+    out->n = out->cap = 0;
+    for (uint32_t i = 0; i < list->v.n; i++) {
+        const struct hw_series *s = &list->v.v[i];
+        if (add_moments(out, i, s->shown.v, s->shown.n) < 0 ||
+            add_moments(out, i, s->peaks.v, s->peaks.n) < 0) {
+            hw_vec_done(out);
+            return HW_ENOMEM;
+        }
+    }
+    struct order o = {p, list};
+    if (out->n)
+        qsort_r(out->v, out->n, sizeof *out->v, by_time, &o);
+    return HW_OK;
+}

@@ -1,0 +1,69 @@
+/*
+ * series.h - which dumps a profile has, heap by heap
+ *
+ * Why:     a reader asks "what did this heap look like over time"; the trace has a flat list of
+ *          dumps in which checkpoints, peaks and several dumps of one moment are mixed.
+ * Shapes:  a series is one heap of one process. `all` holds the dumps whose rows add up (everything
+ *          but peaks) in order of time; `shown` those of them a reader is shown: the last of each
+ *          moment, and a checkpoint only when it is the series' end. `peaks` holds dumps made of a
+ *          maximum (HW_DUMP_AT_MAX): each stands alone, its rows are the live values of that
+ *          moment. A dump that says only "rejected" has no values and is in none of them.
+ * Units:   ids are indices into hw_profile.dumps.
+ * Owns:    its lists, nothing of the profile.
+ * Errors:  HW_ENOMEM.
+ * Cost:    O(dumps × series); a profile has few series.
+ * Threads: pure; the profile must be frozen.
+ */
+#ifndef HW_VIEWS_TIME_SERIES_H
+#define HW_VIEWS_TIME_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/memory/vec.h"
+#include "model/ids.h"
+#include "model/profile.h"
+
+typedef HW_VEC(uint32_t) hw_dump_list;
+
+/* Heaps of one kind add up; of unlike ones nothing does: a Java object is no block of malloc's, and
+ * what was allocated is not what lives. The first kind that a process has stands for it. */
+enum hw_heap_kind {
+    HW_HEAP_NATIVE,  /* malloc's and those that programs register */
+    HW_HEAP_OBJECTS, /* java.alloc: managed objects that live */
+    HW_HEAP_CHURN,   /* com.android.art: managed objects that were allocated, frees unknown */
+    HW_HEAP_KIND_COUNT
+};
+
+struct hw_series {
+    hw_upid upid;
+    hw_str_id heap_name;
+    uint8_t kind; /* enum hw_heap_kind */
+    hw_dump_list all, shown, peaks;
+};
+
+struct hw_series_list {
+    HW_VEC(struct hw_series) v; /* in order of first appearance */
+};
+
+/* One profile as other tools see it: a moment of a series. */
+struct hw_moment {
+    uint32_t series; /* index into the list */
+    uint32_t dump;
+};
+
+typedef HW_VEC(struct hw_moment) hw_moment_list;
+
+int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p);
+void hw_series_list_done(struct hw_series_list *list);
+/* Keeps only heaps of this name; false when there is none, and the list stays as it is. */
+bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
+                           const char *heap);
+enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name);
+
+/* All shown dumps and peaks of all series in order of time, then process, then series. */
+int hw_moments(const struct hw_profile *p, const struct hw_series_list *list, hw_moment_list *out);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * slices.h - what of a thread's slices can be seen
+ *
+ * Why:     a track of 10^6 slices on 1000 pixels: boxes too narrow to be seen are one box.
+ * Shapes:  tracks stand in order of (upid, tid). Boxes stand in order of time within each depth;
+ *          those narrower than min_ns are merged with their neighbours of the same depth, and say
+ *          how many they are.
+ * Owns:    the vectors belong to the caller.
+ * Errors:  HW_ENOMEM.
+ */
+#ifndef HW_VIEWS_TIME_SLICES_H
+#define HW_VIEWS_TIME_SLICES_H
+
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+
+struct hw_profile;
+
+struct hw_slice_summary {
+    uint32_t track;  /* of the model */
+    uint32_t thread; /* row of the profile's threads; HW_ID_NONE */
+    uint32_t n_slices, n_levels;
+    int64_t first_ns, last_ns;
+};
+typedef HW_VEC(struct hw_slice_summary) hw_slice_summaries;
+
+/* Tracks that have slices. */
+int hw_slices_summaries(const struct hw_profile *p, hw_slice_summaries *out);
+
+struct hw_slice_box {
+    int64_t ts_ns, end_ns;
+    uint32_t depth;
+    uint32_t row; /* of the model; of several the longest */
+    uint32_t n;
+};
+typedef HW_VEC(struct hw_slice_box) hw_slice_boxes;
+
+/* Those of a track that overlap [from, to), down to max_depth. What did not end lasts until the
+ * profile's end. */
+int hw_slices_boxes(const struct hw_profile *p, uint32_t track, int64_t from_ns, int64_t to_ns,
+                    int64_t min_ns, uint32_t max_depth, hw_slice_boxes *out);
+
+#endif

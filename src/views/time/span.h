@@ -1,0 +1,39 @@
+/*
+ * span.h - what a process holds at a moment, or what came in a stretch of time
+ *
+ * Why:     pages and SQL ask about the same selections and must give the same numbers.
+ * Shapes:  without a beginning: the values at ts. With one: what came since. There stacks that hold
+ *          less than before count as 0 in that metric, since what is drawn cannot be negative.
+ *          One row per callsite, sorted by callsite.
+ * Errors:  HW_ENOMEM.
+ * Cost:    one or two passes over the process's rows.
+ * Threads: pure; the profile must be frozen.
+ * Source:  doc/design/pages.md, "Endpoints"
+ */
+#ifndef HW_VIEWS_TIME_SPAN_H
+#define HW_VIEWS_TIME_SPAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "views/filter.h"
+#include "views/time/series.h"
+#include "views/time/values.h"
+
+struct hw_profile;
+
+struct hw_span {
+    hw_upid upid;
+    bool one_heap;             /* only the heap of heap_name */
+    hw_str_id heap_name;       /* of the profile's strings */
+    const hw_filters *filters; /* those on heaps choose among them; borrowed, NULL = none */
+    int64_t ts_ns;
+    bool at_max; /* ts_ns is that of a recorded maximum */
+    bool has_from;
+    int64_t from_ns;
+};
+
+int hw_span_values(const struct hw_profile *p, const struct hw_series_list *list,
+                   const struct hw_span *s, hw_values *out);
+
+#endif

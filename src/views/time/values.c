@@ -1,0 +1,492 @@
+/*
+ * A row's variance is the callstack's as of its dump, not a change. Where its recorder knows the
+ * variance (HW_DUMP_KNOWS_VARIANCE, or some row has one), a callstack without one is exact: all its
+ * allocations are as large as the interval. From other recorders interval² for each live sample
+ * stands in, and rules of thumb for what is not space (lacks_variances).
+ */
+#include "views/time/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#include "base/banned.h"
+
+enum { FIRST_SPACING = 4 };
+
+struct slot {
+    struct hw_value v;
+    uint32_t callsite;
+    uint32_t variance_dump; /* of the row that set v.variance; two rows of a dump keep the larger */
+};
+
+/* The sum as it was before dump s->all[next]. */
+struct mark {
+    size_t next, n;
+    struct slot *slots; /* owned: n */
+    uint64_t interval_bytes;
+    bool knows_variance, knows_all;
+};
+
+struct hw_sum {
+    const struct hw_profile *p; /* borrowed */
+    const struct hw_series *s;  /* borrowed */
+    uint32_t *slot_of;          /* by callsite; slot index + 1, 0 = none */
+    HW_VEC(struct slot) slots;  /* in order of their first row, whatever way led there */
+    size_t next;                /* index into s->all */
+    uint64_t interval_bytes;
+    bool knows_variance;
+    bool knows_all;            /* those of all figures, in every dump so far */
+    HW_VEC(struct mark) marks; /* by rising next */
+    size_t marks_bytes, max_marks_bytes;
+    uint64_t new_rows; /* since the last mark, or the beginning */
+    unsigned spacing;  /* rows a slot between two marks */
+};
+
+int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out)
+{
+    struct hw_sum *t = calloc(1, sizeof *t);
+    if (!t)
+        return HW_ENOMEM;
+    t->p = p;
+    t->s = s;
+    t->interval_bytes = 1;
+    t->knows_all = true;
+    size_t n = hw_callsites_count(p->callsites);
+    t->slot_of = calloc(n ? n : 1, sizeof *t->slot_of);
+    if (!t->slot_of) {
+        hw_sum_free(t);
+        return HW_ENOMEM;
+    }
+    *out = t;
+    return HW_OK;
+}
+
+void hw_sum_free(struct hw_sum *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->marks.n; i++)
+        free(t->marks.v[i].slots);
+    hw_vec_done(&t->marks);
+    free(t->slot_of);
+    hw_vec_done(&t->slots);
+    free(t);
+}
+
+static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
+{
+    uint32_t i = t->slot_of[callsite];
+    if (i)
+        return &t->slots.v[i - 1];
+    struct slot fresh = {.callsite = callsite, .variance_dump = HW_ID_NONE};
+    if (hw_vec_push(&t->slots, fresh) < 0)
+        return NULL;
+    t->slot_of[callsite] = (uint32_t)t->slots.n;
+    return &t->slots.v[t->slots.n - 1];
+}
+
+static float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static void set_more(struct hw_value *v, const struct hw_alloc_row *r, bool same_dump)
+{
+    struct hw_value was = {0};
+    if (same_dump)
+        was = *v;
+    v->variance_objects = larger(r->variance_objects, was.variance_objects);
+    v->variance_alloc_space = larger(r->variance_alloc_space, was.variance_alloc_space);
+    v->variance_alloc_objects = larger(r->variance_alloc_objects, was.variance_alloc_objects);
+}
+
+static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
+{
+    struct slot *s = slot_get(t, r->callsite.v);
+    if (!s)
+        return HW_ENOMEM;
+    struct hw_value *v = &s->v;
+    v->space = hw_sat_add(v->space, r->size);
+    v->objects = hw_sat_add(v->objects, r->count);
+    v->samples = hw_sat_add(v->samples, r->samples);
+    if (r->size >= 0 && r->count >= 0 && r->samples >= 0 && !base) {
+        v->alloc_space = hw_sat_add(v->alloc_space, r->size);
+        v->alloc_objects = hw_sat_add(v->alloc_objects, r->count);
+        v->alloc_samples = hw_sat_add(v->alloc_samples, r->samples);
+    }
+    bool same_dump = s->variance_dump == r->dump;
+    double variance = r->variance > 0 && isfinite(r->variance) ? r->variance : 0;
+    if (!same_dump || variance > v->variance)
+        v->variance = variance;
+    set_more(v, r, same_dump);
+    if (!same_dump || r->idle > v->idle)
+        v->idle = r->idle;
+    s->variance_dump = r->dump;
+    t->knows_variance |= variance > 0;
+    return HW_OK;
+}
+
+static int add_dump(struct hw_sum *t, uint32_t dump)
+{
+    size_t first, n;
+    hw_profile_dump_rows(t->p, dump, &first, &n);
+    t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
+    t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
+    t->knows_all &= (t->p->dumps.v[dump].flags & HW_DUMP_ALL_VARIANCES) != 0;
+    bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
+    for (size_t i = first; i < first + n; i++) {
+        struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
+        if (add_row(t, &r, base) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+/* ---- marks: copies of the sum, from which it goes on when it is sent back ---- */
+
+void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes)
+{
+    t->max_marks_bytes = max_bytes;
+    t->spacing = FIRST_SPACING;
+}
+
+static size_t bytes_of(const struct mark *m)
+{
+    return m->n * sizeof *m->slots;
+}
+
+/* Every second one goes; what is between them is twice as much from now on. */
+static void thin_out(struct hw_sum *t)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->marks.n; i++) {
+        if (i % 2) {
+            t->marks.v[kept++] = t->marks.v[i];
+            continue;
+        }
+        t->marks_bytes -= bytes_of(&t->marks.v[i]);
+        free(t->marks.v[i].slots);
+    }
+    t->marks.n = kept;
+    t->spacing *= 2;
+}
+
+/* Memory that is not there costs time later, nothing else. */
+static void put_mark(struct hw_sum *t)
+{
+    struct mark m = {.next = t->next,
+                     .n = t->slots.n,
+                     .interval_bytes = t->interval_bytes,
+                     .knows_variance = t->knows_variance,
+                     .knows_all = t->knows_all};
+    bool newer = t->marks.n == 0 || t->marks.v[t->marks.n - 1].next < t->next;
+    if (!newer || t->new_rows < (uint64_t)t->spacing * t->slots.n)
+        return;
+    t->new_rows = 0;
+    while (t->marks.n && t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
+        thin_out(t);
+    if (bytes_of(&m) == 0 || t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
+        return;
+    m.slots = malloc(bytes_of(&m));
+    if (!m.slots)
+        return;
+    memcpy(m.slots, t->slots.v, bytes_of(&m));
+    if (hw_vec_push(&t->marks, m) < 0)
+        free(m.slots);
+    else
+        t->marks_bytes += bytes_of(&m);
+}
+
+static void return_to(struct hw_sum *t, const struct mark *m)
+{
+    size_t n = m ? m->n : 0;
+    for (size_t i = n; i < t->slots.n; i++)
+        t->slot_of[t->slots.v[i].callsite] = 0;
+    if (n)
+        memcpy(t->slots.v, m->slots, bytes_of(m)); /* there were as many when it was made */
+    for (size_t i = t->slots.n; i < n; i++)
+        t->slot_of[t->slots.v[i].callsite] = (uint32_t)i + 1;
+    t->slots.n = n;
+    t->next = m ? m->next : 0;
+    t->interval_bytes = m ? m->interval_bytes : 1;
+    t->knows_variance = m && m->knows_variance;
+    t->knows_all = !m || m->knows_all;
+    t->new_rows = 0;
+}
+
+static int go_on(struct hw_sum *t, uint32_t dump)
+{
+    while (t->next < t->s->all.n && t->s->all.v[t->next] <= dump) {
+        size_t first, n;
+        hw_profile_dump_rows(t->p, t->s->all.v[t->next], &first, &n);
+        int rc = add_dump(t, t->s->all.v[t->next]);
+        if (rc < 0)
+            return rc;
+        t->next++;
+        t->new_rows += n;
+        if (t->max_marks_bytes)
+            put_mark(t);
+    }
+    return HW_OK;
+}
+
+static bool is_past(const struct hw_sum *t, size_t next, uint32_t dump)
+{
+    return next && t->s->all.v[next - 1] > dump;
+}
+
+int hw_sum_seek(struct hw_sum *t, uint32_t dump)
+{
+    size_t n = t->marks.n;
+    while (n && is_past(t, t->marks.v[n - 1].next, dump))
+        n--;
+    if (is_past(t, t->next, dump) || (n && t->marks.v[n - 1].next > t->next))
+        return_to(t, n ? &t->marks.v[n - 1] : NULL);
+    return go_on(t, dump);
+}
+
+int hw_sum_advance(struct hw_sum *t, uint32_t dump)
+{
+    return is_past(t, t->next, dump) ? HW_EINVAL : go_on(t, dump);
+}
+
+size_t hw_sum_bytes(const struct hw_sum *t)
+{
+    return sizeof *t + hw_callsites_count(t->p->callsites) * sizeof *t->slot_of +
+           t->slots.cap * sizeof *t->slots.v + t->marks_bytes;
+}
+
+static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
+{
+    struct hw_value v = s->v;
+    double step = (double)t->interval_bytes;
+    if (t->interval_bytes <= 1 || v.space <= 0)
+        v.variance = 0;
+    else if (!t->knows_variance)
+        v.variance = v.samples > 0 ? step * step * (double)v.samples : 0;
+    v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
+    if (t->interval_bytes <= 1)
+        v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects = 0;
+    else if (v.objects <= 0)
+        v.variance_objects = 0;
+    return v;
+}
+
+static int by_callsite(const void *a, const void *b)
+{
+    uint32_t x = ((const struct hw_callsite_value *)a)->callsite.v;
+    uint32_t y = ((const struct hw_callsite_value *)b)->callsite.v;
+    return x < y ? -1 : x > y;
+}
+
+size_t hw_sum_count(const struct hw_sum *t)
+{
+    return t->slots.n;
+}
+
+struct hw_callsite_value hw_sum_get(const struct hw_sum *t, size_t i)
+{
+    const struct slot *s = &t->slots.v[i];
+    return (struct hw_callsite_value){{s->callsite}, finished(t, s)};
+}
+
+int hw_sum_values(const struct hw_sum *t, hw_values *out)
+{
+    hw_vec_clear(out);
+    if (hw_vec_reserve(out, t->slots.n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < t->slots.n; i++) {
+        const struct slot *s = &t->slots.v[i];
+        out->v[out->n++] = (struct hw_callsite_value){{s->callsite}, finished(t, s)};
+    }
+    if (out->n)
+        qsort(out->v, out->n, sizeof *out->v, by_callsite);
+    return HW_OK;
+}
+
+struct hw_value hw_sum_total(const struct hw_sum *t)
+{
+    struct hw_value sum = {0};
+    for (size_t i = 0; i < t->slots.n; i++) {
+        struct hw_value v = finished(t, &t->slots.v[i]);
+        hw_value_add(&sum, &v);
+    }
+    return sum;
+}
+
+int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t dump,
+                 hw_values *out)
+{
+    struct hw_sum *t;
+    int rc = hw_sum_new(p, s, &t);
+    if (rc < 0)
+        return rc;
+    if (p->dumps.v[dump].flags & HW_DUMP_AT_MAX)
+        rc = add_dump(t, dump);
+    else
+        rc = hw_sum_advance(t, dump);
+    if (rc == 0)
+        rc = hw_sum_values(t, out);
+    hw_sum_free(t);
+    return rc;
+}
+
+void hw_value_add(struct hw_value *to, const struct hw_value *v)
+{
+    to->space = hw_sat_add(to->space, v->space);
+    to->objects = hw_sat_add(to->objects, v->objects);
+    to->alloc_space = hw_sat_add(to->alloc_space, v->alloc_space);
+    to->alloc_objects = hw_sat_add(to->alloc_objects, v->alloc_objects);
+    to->samples = hw_sat_add(to->samples, v->samples);
+    to->alloc_samples = hw_sat_add(to->alloc_samples, v->alloc_samples);
+    to->idle = hw_sat_add(to->idle, v->idle);
+    to->variance += v->variance;
+    to->variance_objects += v->variance_objects;
+    to->variance_alloc_space += v->variance_alloc_space;
+    to->variance_alloc_objects += v->variance_alloc_objects;
+    to->lacks_variances |= v->lacks_variances;
+}
+
+static int64_t grown(int64_t now, int64_t before)
+{
+    int64_t d = hw_sat_sub(now, before);
+    return d > 0 ? d : 0;
+}
+
+void hw_value_since(struct hw_value *now, const struct hw_value *before)
+{
+    now->space = grown(now->space, before->space);
+    now->objects = grown(now->objects, before->objects);
+    now->alloc_space = grown(now->alloc_space, before->alloc_space);
+    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
+    now->samples = grown(now->samples, before->samples);
+    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
+    now->variance += before->variance;
+    now->variance_objects += before->variance_objects;
+    /* What was allocated before is the same sample in both. */
+    now->variance_alloc_space = larger(now->variance_alloc_space - before->variance_alloc_space, 0);
+    now->variance_alloc_objects =
+        larger(now->variance_alloc_objects - before->variance_alloc_objects, 0);
+    now->lacks_variances |= before->lacks_variances;
+}
+
+bool hw_value_is_zero(const struct hw_value *v)
+{
+    return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects && !v->alloc_samples;
+}
+
+int64_t hw_value_get(const struct hw_value *v, enum hw_metric m)
+{
+    switch (m) {
+    case HW_METRIC_SPACE:
+        return v->space;
+    case HW_METRIC_OBJECTS:
+        return v->objects;
+    case HW_METRIC_ALLOC_SPACE:
+        return v->alloc_space;
+    case HW_METRIC_ALLOC_OBJECTS:
+        return v->alloc_objects;
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
+
+int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS ? v->samples : v->alloc_samples;
+}
+
+double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
+{
+    if (interval_bytes <= 1 || v->space <= 0)
+        return 0;
+    return fmin(v->variance / (double)v->space, (double)interval_bytes);
+}
+
+double hw_value_variance(const struct hw_value *v, enum hw_metric m)
+{
+    if (v->lacks_variances && m != HW_METRIC_SPACE)
+        return -1;
+    switch (m) {
+    case HW_METRIC_SPACE:
+        return v->variance;
+    case HW_METRIC_OBJECTS:
+        return (double)v->variance_objects;
+    case HW_METRIC_ALLOC_SPACE:
+        return (double)v->variance_alloc_space;
+    case HW_METRIC_ALLOC_OBJECTS:
+        return (double)v->variance_alloc_objects;
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
+
+/* Of a trace that has the variance of live bytes, or none. */
+static double guessed_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    double k = (double)hw_value_samples(v, m), x = (double)hw_value_get(v, m);
+    double step = (double)interval_bytes;
+    switch (m) {
+    case HW_METRIC_ALLOC_SPACE:
+        /* The trace carries no variance of this one; that of live bytes, where it is smaller than
+         * interval² a sample, tells the share of exact samples. */
+        if (v->samples > 0 && v->variance < step * step * (double)v->samples)
+            return 2 * sqrt(v->variance / (double)v->samples * k);
+        return 2 * step * sqrt(k > 0 ? k : 0);
+    case HW_METRIC_OBJECTS:
+    case HW_METRIC_ALLOC_OBJECTS:
+        /* The weights are not in the trace; with equal ones this is the sum of their squares. */
+        return k > 0 && x > k ? 2 * x / sqrt(k) : 0;
+    case HW_METRIC_SPACE:
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
+
+double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    if (interval_bytes <= 1)
+        return 0;
+    double variance = hw_value_variance(v, m);
+    return variance < 0 ? guessed_error(v, m, interval_bytes) : 2 * sqrt(variance);
+}
+
+/*
+ * With k samples of one weight the error is 2 / sqrt(k) of the figure: for ten of them, 0.63. Where
+ * weights differ, or some of it is exact, what counts is that share, not how many there are.
+ */
+bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    double error = hw_value_error(v, m, interval_bytes);
+    double share = hw_value_samples(v, m) < 10 ? 0.3 : 0.63;
+    return error > share * fabs((double)hw_value_get(v, m));
+}
+
+static const char *const metric_names[HW_METRIC_COUNT] = {
+    [HW_METRIC_SPACE] = "space",
+    [HW_METRIC_OBJECTS] = "objects",
+    [HW_METRIC_ALLOC_SPACE] = "alloc_space",
+    [HW_METRIC_ALLOC_OBJECTS] = "alloc_objects",
+};
+
+const char *hw_metric_name(enum hw_metric m)
+{
+    return m < HW_METRIC_COUNT ? metric_names[m] : "?";
+}
+
+bool hw_metric_find(const char *name, enum hw_metric *out)
+{
+    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+        if (strcmp(metric_names[m], name) == 0) {
+            *out = (enum hw_metric)m;
+            return true;
+        }
+    }
+    return false;
+}
