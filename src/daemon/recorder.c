@@ -32,6 +32,7 @@
 
 #define MS              UINT64_C(1000000)
 #define TICK_MS         50
+#define TICK_LEFT_ON_MS 200 /* nobody waits for what a recording that is left on does next */
 #define TICK_PREPARE_MS 2
 #define TICK_YOUNG_MS   20
 #define MAX_EVENTS      64
@@ -60,6 +61,8 @@ static void on_signal(struct hw_watch *w, uint32_t events)
     struct signalfd_siginfo si;
     (void)events;
     while (read(w->fd, &si, sizeof si) == sizeof si) {
+        if (si.ssi_signo == SIGCHLD)
+            continue; /* the guard was stopped, perhaps: the tick looks */
         if (si.ssi_signo == SIGUSR1) {
             for (size_t i = 0; i < r->sessions.n; i++) {
                 r->sessions.v[i]->signalled = true;
@@ -286,6 +289,30 @@ static int found_ms(const struct hw_recorder *r, int at_most)
     return next - now < (uint64_t)at_most * MS ? (int)((next - now) / MS) + 1 : at_most;
 }
 
+static bool has_conditions(const struct hw_session *s)
+{
+    for (size_t i = 0; i < s->sources.n; i++)
+        if (s->sources.v[i].config->conditions.n)
+            return true;
+    return s->config.duration_ms != 0;
+}
+
+static int sessions_ms(const struct hw_recorder *r)
+{
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        const struct hw_session *s = r->sessions.v[i];
+        if (!(s->start.flags & HW_START_RESCAN) || s->stopping || s->closed || has_conditions(s))
+            return TICK_MS;
+    }
+    for (size_t i = 0; i < r->controls.n; i++)
+        if (r->controls.v[i]->live_key)
+            return TICK_MS;
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i]->phase != HW_PHASE_RUNNING)
+            return TICK_MS;
+    return TICK_LEFT_ON_MS;
+}
+
 static int targets_ms(const struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->targets.n; i++)
@@ -299,7 +326,7 @@ static int targets_ms(const struct hw_recorder *r)
             return TICK_YOUNG_MS;
     if (r->sweep_due && r->sessions.n == 0)
         return SWEEP_MS;
-    return r->sessions.n ? TICK_MS : r->conns.n || r->accept_paused ? 500 : 5000;
+    return r->sessions.n ? sessions_ms(r) : r->conns.n || r->accept_paused ? 500 : 5000;
 }
 
 static int wait_ms(const struct hw_recorder *r)
@@ -389,6 +416,7 @@ static int watch_signals(struct hw_recorder *r, struct hw_error *err)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return hw_fail_sys(err, "signals");
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail */

@@ -517,5 +517,29 @@ def periods(box):
     hw.equal(store.ask("select host, labels.k, labels.v from samples where service = 's'"), [["h", "['unit','container']", f"['u','{'ab' * 32}']"]], "by hand")
 
 
+def calm(box):
+    """Beside a program that does nothing its recorder is hardly ever woken; a guard that is stopped goes on all the same."""
+    s = Continuous(box, "--name", "calm", every="60s")
+    t = Stepper(box, "calm")
+    t.do("a 1000")
+    recorder = s.recorder()
+    hw.true(recorder, "the recorder")
+    hw.wait_for(t.prepared, "the program is recorded")
+    time.sleep(2)  # its files have been read
+
+    def woken():
+        return int(next(w.split()[1] for w in open(f"/proc/{recorder}/status") if w.startswith("voluntary")))
+    before, begin = woken(), time.time()
+    time.sleep(3)
+    rate = (woken() - before) / (time.time() - begin)
+    hw.true(rate < 12, f"the recorder's main thread was woken {rate:.1f} times a second")
+    guards = [int(p) for p in os.listdir("/proc") if p.isdigit() and comm(p) == "heapprofd-guard" and f"PPid:\t{recorder}\n" in open(f"/proc/{p}/status").read()]
+    if guards:
+        os.kill(guards[0], signal.SIGSTOP)
+        hw.wait_for(lambda: "State:\tT" not in open(f"/proc/{guards[0]}/status").read(), "the guard goes on")
+    t.end()
+    s.stop()
+
+
 if __name__ == "__main__":
-    hw.main({"exact": exact, "taken": taken, "rate": rate, "forks": forks, "killed": killed, "again": again, "again-service": again_service, "room": room, "policy": policy, "pushed": pushed, "periods": periods})
+    hw.main({"exact": exact, "calm": calm, "taken": taken, "rate": rate, "forks": forks, "killed": killed, "again": again, "again-service": again_service, "room": room, "policy": policy, "pushed": pushed, "periods": periods})
