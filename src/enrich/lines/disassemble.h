@@ -13,7 +13,7 @@
  *          and is ended after its time, memory or output is used up. Files are anybody's, so is its
  *          output.
  * Threads: safe in a program with other threads.
- * Source:  doc/design/pages.md, "Who may ask"
+ * Source:  doc/design/pages.md, "Access"
  */
 #ifndef HW_ENRICH_LINES_DISASSEMBLE_H
 #define HW_ENRICH_LINES_DISASSEMBLE_H
