@@ -42,7 +42,7 @@ struct reading {
     struct hw_error *err;
 };
 
-/* ---- small things ---- */
+/* ---- warnings, strings, cleanup ---- */
 
 void hw_config_warn(struct hw_trace_config *c, const char *fmt, ...)
 {

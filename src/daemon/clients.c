@@ -92,7 +92,7 @@ void hw_page_done(struct hw_page *p)
     *p = (struct hw_page){.fd = -1};
 }
 
-/* ---- what the target's kernel lets us do there ---- */
+/* ---- seccomp filters and control page of a client ---- */
 
 struct hw_filters hw_filters_of(int proc_dir, bool all_threads)
 {

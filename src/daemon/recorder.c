@@ -53,7 +53,7 @@ void hw_watch_remove(struct hw_recorder *r, struct hw_watch *w)
         (void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* twice is fine */
 }
 
-/* ---- what comes in ---- */
+/* ---- input events ---- */
 
 static void on_signal(struct hw_watch *w, uint32_t events)
 {

@@ -262,7 +262,7 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
     }
 }
 
-/* ---- its size ---- */
+/* ---- memory ---- */
 
 uint64_t hw_target_bytes(const struct hw_target *t)
 {
@@ -407,7 +407,7 @@ static void start_running(struct hw_target *t)
         hw_target_finish(t, HW_END_SESSION);
 }
 
-/* ---- its end ---- */
+/* ---- end of a target ---- */
 
 static const char *trigger_of(enum hw_target_end why)
 {

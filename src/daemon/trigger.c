@@ -51,7 +51,7 @@ bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c)
     return false;
 }
 
-/* ---- what is done ---- */
+/* ---- actions ---- */
 
 static void stop(struct hw_session *s, const struct hw_when *w)
 {

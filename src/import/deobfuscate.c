@@ -492,7 +492,7 @@ static int name_graph(struct mapping *m, struct hw_heap_graph *g)
     return rc < 0 || !any ? rc : name_primitives(m, g, by_name);
 }
 
-/* ---- all of it ---- */
+/* ---- applying a mapping ---- */
 
 static int apply(struct mapping *m)
 {

@@ -267,7 +267,7 @@ void hw_java_classes_free(struct hw_java_classes *c)
     free(c);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static const struct class *class_of(const struct hw_java_classes *c, uint32_t number)
 {

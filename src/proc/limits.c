@@ -155,7 +155,7 @@ void hw_limits_done(struct hw_limits *l)
     l->n_groups = 0;
 }
 
-/* ---- what is used ---- */
+/* ---- usage ---- */
 
 static void take_nearer(struct hw_limit_state *best, const char *what, uint64_t limit,
                         uint64_t used)

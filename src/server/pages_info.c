@@ -512,7 +512,7 @@ void hw_page_timeline(struct hw_http_request *req, struct hw_page_trace *t)
     hw_page_reply_json(req, &j);
 }
 
-/* ---- what intervals kept ---- */
+/* ---- retained memory of intervals ---- */
 
 static int put_retained(struct hw_json *j, const struct hw_page_trace *t, const struct hw_series *s)
 {

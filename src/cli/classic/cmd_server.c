@@ -48,7 +48,7 @@ struct serving {
     bool loading; /* the trace of the command line */
 };
 
-/* ---- the end ---- */
+/* ---- stop signals ---- */
 
 static int stop_pipe[2] = {-1, -1};
 
@@ -71,7 +71,7 @@ static int catch_stops(struct serving *s, struct hw_error *err)
     return HW_OK;
 }
 
-/* ---- names ---- */
+/* ---- named servers ---- */
 
 /* $XDG_RUNTIME_DIR/heapwise, or a directory of the user's alone below /tmp. */
 static int run_path(const char *name, const char *ending, struct hw_strbuf *out,
@@ -140,7 +140,7 @@ static int kill_server(const struct serving *s, struct hw_error *err)
     return hw_fail(err, HW_ETIMEOUT, 0, "the server '%s' (pid %ld) does not end", s->name, pid);
 }
 
-/* ---- in the background ---- */
+/* ---- daemonize ---- */
 
 /* The parent waits until the child listens or failed, and prints its pid. */
 static int go_to_background(struct serving *s)
@@ -185,7 +185,7 @@ static void tell_ready(struct serving *s)
     s->ready_fd = -1;
 }
 
-/* ---- kinds ---- */
+/* ---- transports: HTTP, standard streams, Unix socket ---- */
 
 static bool http_idle_too_long(const struct serving *s, const struct hw_http *h, bool *had_one)
 {
@@ -304,7 +304,7 @@ static const struct kind {
     {"unix", serve_unix, true},
 };
 
-/* ---- begin ---- */
+/* ---- command line ---- */
 
 static void add_names(void *ctx, struct hw_profile *p)
 {

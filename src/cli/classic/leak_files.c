@@ -29,7 +29,7 @@ static const char page_head[] =
 static const char page_tail[] =
     "</tbody></table>\n<iframe name=\"graph\" title=\"flamegraph\"></iframe>\n</body></html>\n";
 
-/* ---- files ---- */
+/* ---- writing files ---- */
 
 static int make_dir(const char *path, struct hw_error *err)
 {
@@ -188,7 +188,7 @@ int hw_leak_files_add(struct hw_leak_files *f, const struct hw_leak_heap *h,
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- public functions ---- */
 
 int hw_leak_files_begin(struct hw_leak_files *f, struct hw_error *err)
 {

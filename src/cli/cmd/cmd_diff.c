@@ -158,7 +158,7 @@ static int make_diff(struct page *pg)
     return HW_OK;
 }
 
-/* ---- what is shown ---- */
+/* ---- rows ---- */
 
 static const struct hw_diff_row *row_at(const struct page *pg, size_t i)
 {

@@ -187,7 +187,7 @@ static int begin(struct live *l, struct hw_error *err)
     return rc;
 }
 
-/* ---- looks ---- */
+/* ---- readings ---- */
 
 static uint64_t rss_bytes(int32_t pid)
 {

@@ -22,7 +22,7 @@
 #include "base/banned.h"
 #include "cli/parts/json_page.h"
 
-/* ---- what there is ---- */
+/* ---- selection ---- */
 
 static bool is_meant(void *ctx, int32_t pid, const char *argv0)
 {
@@ -33,7 +33,7 @@ static bool is_meant(void *ctx, int32_t pid, const char *argv0)
     return cli->opts.n_args == 0;
 }
 
-/* ---- for people ---- */
+/* ---- table ---- */
 
 static void print_name(const char *name, int width)
 {
@@ -145,7 +145,7 @@ static int print_text(struct hw_cli *cli, const hw_process_rows *rows,
     return HW_EXIT_OK;
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void json_session(struct hw_json *j, const struct hw_recorder_seen *r,
                          const struct hw_service_session *s)

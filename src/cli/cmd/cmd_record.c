@@ -283,7 +283,7 @@ static int set_up(struct record *r, struct hw_error *err)
                               r->output.fd, err);
 }
 
-/* ---- the end ---- */
+/* ---- summary and exit status ---- */
 
 static bool is_empty(const struct record *r)
 {

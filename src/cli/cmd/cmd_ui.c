@@ -313,7 +313,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
     return rc;
 }
 
-/* ---- where ---- */
+/* ---- address, port and certificate ---- */
 
 static bool is_loopback(const char *address)
 {

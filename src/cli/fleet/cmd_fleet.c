@@ -24,7 +24,7 @@
 
 enum { LEAKS_DAYS = 14, DAY_S = 86400 };
 
-/* ---- the words ---- */
+/* ---- verbs and their options ---- */
 
 static int flame(struct hw_fleet_job *j);
 static int diff(struct hw_fleet_job *j);
@@ -102,7 +102,7 @@ static const struct verb *pick_verb(const struct hw_cli *cli)
     return NULL;
 }
 
-/* ---- what is asked for ---- */
+/* ---- selection ---- */
 
 static int add_all(struct hw_fleet_where *w, const struct hw_optval *v, int64_t now_s,
                    struct hw_error *err)

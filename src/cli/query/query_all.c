@@ -222,7 +222,7 @@ static int start(struct batch *b, size_t i, struct hw_error *err)
     return HW_OK;
 }
 
-/* ---- what came of it ---- */
+/* ---- results of the children ---- */
 
 static void drop(int *fd)
 {
@@ -365,7 +365,7 @@ static void progress(struct batch *b)
     b->line_open = true;
 }
 
-/* ---- all of them ---- */
+/* ---- scheduling ---- */
 
 /* What waits for the whole memory runs when nothing else does. Answers wait in open files: not more
  * of them than a process may have. */

@@ -353,7 +353,7 @@ static void put_table(struct page *pg)
     put_legend(pg);
 }
 
-/* ---- what follows ---- */
+/* ---- other processes and hints ---- */
 
 static void put_amounts(const struct page *pg, const struct hw_value *v)
 {

@@ -14,7 +14,7 @@
 
 enum { CURVE_ROWS = 3, MAX_COLS = 300 };
 
-/* ---- words ---- */
+/* ---- header lines ---- */
 
 static void error_text(char *out, size_t max, double error, double of)
 {

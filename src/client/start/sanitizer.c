@@ -326,7 +326,7 @@ const char *hw_start_again(void)
     return again;
 }
 
-/* ---- when ---- */
+/* ---- at relocation ---- */
 
 typedef void gate_fn(void);
 

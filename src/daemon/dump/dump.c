@@ -22,7 +22,7 @@
 #define NAMES_WAIT_NS   UINT64_C(20000000000)
 #define MANAGED_WAIT_NS UINT64_C(500000000) /* names that the target makes */
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 uint32_t hw_dump_flags(const struct hw_target *t)
 {
@@ -149,7 +149,7 @@ void hw_dump_begin_next_image(const struct hw_target *t)
     }
 }
 
-/* ---- going on ---- */
+/* ---- progress of a dump ---- */
 
 static void no_memory(struct hw_target *t)
 {

@@ -195,7 +195,7 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
     return true;
 }
 
-/* ---- names ---- */
+/* ---- matching in the gate ---- */
 
 /* A writer that died in the middle leaves an odd version: its successor publishes anew. */
 static void take_names(struct answerer *a)

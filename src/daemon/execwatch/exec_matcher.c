@@ -120,7 +120,7 @@ struct finder {
     uint64_t meant_by; /* session: whose was the last that judge found good */
 };
 
-/* ---- what the recorder is told ---- */
+/* ---- messages to the recorder ---- */
 
 static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, const char *text)
 {
@@ -449,7 +449,7 @@ static void let_go_of_old(struct finder *f, uint64_t now)
     }
 }
 
-/* ---- what nobody held ---- */
+/* ---- programs that were not held ---- */
 
 static void on_event(struct finder *f, const struct proc_event *e)
 {

@@ -264,7 +264,7 @@ int hw_java_natives_object(struct hw_java_natives *n, const struct hw_java_objec
     return rc;
 }
 
-/* ---- the end ---- */
+/* ---- sizes and list ---- */
 
 static uint64_t stream_bytes(const struct thing *t, enum hw_java_native kind)
 {

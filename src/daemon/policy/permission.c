@@ -39,7 +39,7 @@ bool hw_permission_table(enum hw_program p, enum hw_machine m)
     return p < HW_PROGRAM_COUNT && m < HW_MACHINE_COUNT && may[p][m];
 }
 
-/* ---- what is above the command ---- */
+/* ---- ancestors of the command ---- */
 
 static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool with_tracer)
 {

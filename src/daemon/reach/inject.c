@@ -301,7 +301,7 @@ static void start_if_place(struct hw_inject_job *j, uint64_t now)
     }
 }
 
-/* ---- what came of it ---- */
+/* ---- results of a job ---- */
 
 /* One that has started meanwhile and is over already: nobody waits for it. */
 static bool is_short_lived(const struct hw_session *s, const struct hw_pid *pid)

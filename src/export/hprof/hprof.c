@@ -710,7 +710,7 @@ static void put_root(struct job *j, uint32_t o)
     end_if_full(j);
 }
 
-/* ---- all of it ---- */
+/* ---- the file ---- */
 
 static uint32_t find_class(const struct job *j, const char *name)
 {

@@ -479,7 +479,7 @@ static int add_up(struct hw_hprof_layout *l)
     return HW_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- public functions ---- */
 
 int hw_hprof_layout_init(struct hw_hprof_layout *l, const struct hw_profile *p,
                          const struct hw_heap_graph *g)

@@ -446,7 +446,7 @@ static void merge_rows(struct hw_infra_out *o)
     o->rows.n = n;
 }
 
-/* ---- telling ---- */
+/* ---- maps and rows ---- */
 
 static int tell_name(struct hw_infra_out *o, struct told *t, uint32_t name)
 {

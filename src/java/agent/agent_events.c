@@ -95,7 +95,7 @@ static bool is_wanted(enum hw_java_event event)
     return wanted;
 }
 
-/* ---- what is known about it ---- */
+/* ---- description of an event ---- */
 
 static void put(int fd, const char *text)
 {

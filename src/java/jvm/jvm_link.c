@@ -447,7 +447,7 @@ void hw_java_moment_done(struct hw_java_moment *m)
     *m = (struct hw_java_moment){.words = ""};
 }
 
-/* ---- what may be tried ---- */
+/* ---- permitted ways of a walk ---- */
 
 /* The copy's pages count where the JVM's do: in its memory groups, and in the machine. */
 static bool has_room(const struct hw_jvm *jvm)

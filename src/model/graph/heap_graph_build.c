@@ -619,7 +619,7 @@ static int mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_g
     return any ? mark_reachable(g) : HW_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- finishing a graph ---- */
 
 static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
 {

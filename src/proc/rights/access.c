@@ -73,7 +73,7 @@ int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
     return HW_OK;
 }
 
-/* ---- what is asked ---- */
+/* ---- the kernel's checks ---- */
 
 static bool all_are(uint32_t id, const uint32_t ids[4])
 {

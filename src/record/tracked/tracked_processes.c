@@ -66,7 +66,7 @@ void hw_internals_free(struct hw_internals *m)
     free(m);
 }
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
 static bool begins(const char *text, const char *with)
 {

@@ -41,7 +41,7 @@ struct hw_internals_how {
 int hw_internals_new(struct hw_internals **out, struct hw_error *err);
 void hw_internals_free(struct hw_internals *m); /* what is tracked stays tracked */
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
 struct hw_internals_row {
     const struct hw_process_row *process;   /* session NULL: nobody records it */
@@ -67,7 +67,7 @@ void hw_internals_message(const struct hw_internals_list *l, char *out, size_t m
  * chosen, and the reason why nothing can be profiled here. */
 void hw_internals_put(struct hw_json *j, const struct hw_internals_list *l);
 
-/* ---- what is done ---- */
+/* ---- start, stop, mode ---- */
 
 /* 1 = it was tracked already, and nothing was done. */
 int hw_internals_start(struct hw_internals *m, int32_t pid, const struct hw_internals_how *how,

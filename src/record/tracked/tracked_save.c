@@ -49,7 +49,7 @@ struct work {
     size_t n_done; /* lock */
 };
 
-/* ---- looks ---- */
+/* ---- readings of the processes ---- */
 
 static int connect_to(const struct look *l, struct hw_controller **out, struct hw_error *err)
 {
@@ -108,7 +108,7 @@ static void look_at_all(struct work *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-/* ---- who ---- */
+/* ---- selection ---- */
 
 static bool is_meant(const struct hw_internals_save *s, int32_t pid)
 {
@@ -148,7 +148,7 @@ static int choose(struct work *w, const struct hw_internals_list *l, struct hw_e
     return HW_OK;
 }
 
-/* ---- files ---- */
+/* ---- output files ---- */
 
 static bool ends(const char *s, const char *with)
 {

@@ -123,7 +123,7 @@ static void add_target(struct hw_continuous *c, int32_t pid, struct hw_bytes nam
     hw_continuous_resume(&c->files, &c->targets.v[c->targets.n - 1].who);
 }
 
-/* ---- looks ---- */
+/* ---- readings ---- */
 
 /* Takes the profile: it is what the next one is compared with. */
 static void keep(struct hw_continuous *c, struct target *t, struct hw_profile *now,
@@ -333,7 +333,7 @@ static bool on_event(struct hw_continuous *c, const struct hw_controller_event *
     return true;
 }
 
-/* ---- rounds ---- */
+/* ---- periods ---- */
 
 static void drop_ended(struct hw_continuous *c)
 {

@@ -64,7 +64,7 @@ static int64_t time_of(const char *day, const char *file)
     return end && *end == '\0' ? (int64_t)timegm(&tm) : -1;
 }
 
-/* ---- what is there ---- */
+/* ---- listing the directory ---- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -177,7 +177,7 @@ void hw_profile_store_close(struct hw_profile_store *s)
     s->fd = -1;
 }
 
-/* ---- what goes ---- */
+/* ---- removing old files ---- */
 
 static void remove_first(struct hw_profile_store *s)
 {
@@ -207,7 +207,7 @@ void hw_profile_store_trim(struct hw_profile_store *s, int64_t now_s)
     }
 }
 
-/* ---- what comes ---- */
+/* ---- adding files ---- */
 
 /* Complete or not there: a reader and a crash see no half. replace: of that name already, too. */
 static int write_whole(struct hw_profile_store *s, const char *path, const void *bytes, size_t n,

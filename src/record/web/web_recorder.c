@@ -105,7 +105,7 @@ static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *e
     return rc;
 }
 
-/* ---- what is shown ---- */
+/* ---- state as JSON ---- */
 
 uint64_t hw_desk_rss_kb(int32_t pid)
 {
@@ -207,7 +207,7 @@ static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct h
     return HW_OK;
 }
 
-/* ---- looks ---- */
+/* ---- readings of live processes ---- */
 
 static int recorded(void *ctx, hw_page_recorded_list *out, struct hw_error *err)
 {

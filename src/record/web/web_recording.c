@@ -360,7 +360,7 @@ int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigne
     return rc;
 }
 
-/* ---- what is shown ---- */
+/* ---- state as JSON ---- */
 
 static void put_targets(struct hw_json *j, const struct hw_desk_recording *x)
 {

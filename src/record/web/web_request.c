@@ -174,7 +174,7 @@ void hw_desk_words_shell(const struct hw_desk_words *w, struct hw_strbuf *out)
     }
 }
 
-/* ---- what stands in the way ---- */
+/* ---- checks ---- */
 
 static void put(struct hw_json *j, const char *state, const char *what, const char *text,
                 const char *code)

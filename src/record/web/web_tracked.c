@@ -32,7 +32,7 @@ struct hw_desk_internals {
     HW_VEC(struct saved) all; /* lock; number - 1 */
 };
 
-/* ---- words ---- */
+/* ---- parsing requests ---- */
 
 static int read_words(struct hw_bytes words, json_t **out, struct hw_error *err)
 {
@@ -79,7 +79,7 @@ static int read_how(const json_t *words, struct hw_internals_how *out, struct hw
     return HW_OK;
 }
 
-/* ---- orders ---- */
+/* ---- actions ---- */
 
 static int start(struct hw_desk_internals *d, const json_t *words, struct hw_error *err)
 {
@@ -292,7 +292,7 @@ static int file(void *ctx, unsigned id, bool trace, char **path)
     return *path ? HW_OK : HW_ENOTFOUND;
 }
 
-/* ---- its place on the desk ---- */
+/* ---- public functions ---- */
 
 int hw_desk_internals_new(struct hw_desk *desk, struct hw_error *err)
 {

@@ -62,7 +62,7 @@ static void table_done(struct table *q)
     hw_vec_done(&q->cells);
 }
 
-/* ---- what is asked ---- */
+/* ---- request ---- */
 
 /* Between brackets: unlike one between quotes, a name that is unknown never becomes a text. */
 static int add_name(struct hw_strbuf *out, const char *p, size_t n, struct hw_error *err)
@@ -224,7 +224,7 @@ static int read_question(struct table *q, struct hw_http_request *req, const cha
     return rc;
 }
 
-/* ---- what is answered ---- */
+/* ---- answer ---- */
 
 static int begin_rows(void *ctx, size_t n, const char *const *names)
 {

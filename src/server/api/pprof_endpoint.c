@@ -107,7 +107,7 @@ static int find(const struct question *q, hw_page_recorded_list *out, struct hw_
     return HW_OK;
 }
 
-/* ---- looks ---- */
+/* ---- readings ---- */
 
 static int take_look(const struct question *q, int32_t pid, struct hw_profile **out,
                      struct hw_error *err)

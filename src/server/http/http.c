@@ -34,7 +34,7 @@ static const char tls_priorities[] =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"
     "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD:%SERVER_PRECEDENCE";
 
-/* ---- what was asked ---- */
+/* ---- request accessors ---- */
 
 const char *hw_http_method(const struct hw_http_request *req)
 {

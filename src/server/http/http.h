@@ -86,7 +86,7 @@ uint16_t hw_http_port(const struct hw_http *h);
 /* Connections open now, and when the last one ended (monotonic ns): for idle time-outs. */
 unsigned hw_http_connections(const struct hw_http *h, uint64_t *last_end_ns);
 
-/* ---- what was asked ---- */
+/* ---- request accessors ---- */
 
 const char *hw_http_method(const struct hw_http_request *req);
 const char *hw_http_path(const struct hw_http_request *req);

@@ -161,7 +161,7 @@ static unsigned check_site(const struct hw_http_request *req, const char **text)
     return 0;
 }
 
-/* ---- what may be read in two ways ---- */
+/* ---- ambiguous requests ---- */
 
 struct framing {
     unsigned lengths, codings, hosts;

@@ -159,7 +159,7 @@ static bool list_owner(int fd, unsigned long *uid)
     return found;
 }
 
-/* ---- what is asked ---- */
+/* ---- identity of the client ---- */
 
 static bool owner_of_peer(int fd, unsigned long *uid)
 {

@@ -156,7 +156,7 @@ void hw_processor_free(struct hw_processor *p)
     free(p);
 }
 
-/* ---- turns ---- */
+/* ---- queueing of clients ---- */
 
 /* The seat for a client now; NULL: it has to wait. With the lock held. */
 static struct seat *free_seat(struct hw_processor *p, uint64_t client, bool *has_one)

@@ -150,7 +150,7 @@ int hw_programs_find(const struct hw_profile *p, struct hw_shown_program **out)
     return HW_OK;
 }
 
-/* ---- what is shown ---- */
+/* ---- shown names ---- */
 
 bool hw_program_has(const struct hw_shown_program *program, hw_str_id path)
 {

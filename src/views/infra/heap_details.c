@@ -342,7 +342,7 @@ int hw_heap_details_finish(struct hw_heap_details *d)
     return rc;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static size_t row_end(const struct hw_heap_details *d, uint32_t node)
 {

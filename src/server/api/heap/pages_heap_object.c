@@ -342,7 +342,7 @@ void hw_page_heap_referrers(struct hw_http_request *req, struct hw_page_trace *t
         reply_list(req, h, o, /* backwards = */ true);
 }
 
-/* ---- what if ---- */
+/* ---- release simulation ---- */
 
 struct cuts {
     numbers refs, roots;

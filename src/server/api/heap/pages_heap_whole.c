@@ -244,7 +244,7 @@ static int add_native(struct whole *w)
     return rc;
 }
 
-/* ---- the rest ---- */
+/* ---- managed heap and mappings ---- */
 
 static int add_managed(struct whole *w)
 {
