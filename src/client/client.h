@@ -70,7 +70,8 @@ enum hw_tls_flags {
     HW_TLS_HUSHED = 8,    /* a thread of ours: nothing it does is the program's */
     HW_TLS_LOOKING = 16,  /* no session; looks at the probes' semaphore when left is used up */
     HW_TLS_PROBING = 32,  /* no session; the countdown is the probes' */
-    HW_TLS_UNNAMED = 64   /* bare client: nothing says whose words these are by now */
+    HW_TLS_UNNAMED = 64,  /* bare client: nothing says whose words these are by now */
+    HW_TLS_ARMED = 128    /* no session; the countdown is that of the one to come */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
@@ -199,6 +200,9 @@ struct hw_live_page {
     _Atomic uint32_t child;      /* a forked child that was not answered yet */
     _Atomic uint32_t unanswered; /* the token's welcome is still to come; under session_lock */
     _Atomic uint32_t slab_lock;
+    _Atomic uint32_t armed_child;  /* it is a forked one that is armed */
+    _Atomic uint64_t armed;        /* the interval with which threads draw; 0 = they do not */
+    _Atomic uint64_t n_lost_early; /* samples that were due while the recorder had not answered */
 };
 
 union hw_live_block {
@@ -304,6 +308,11 @@ bool hw_locks_what_comes(void);
 
 void hw_session_settle(struct hw_tls *t, uint32_t generation);
 void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);
+/* A sample is due that was drawn with this interval, without a session. True: one runs by now for
+ * which that counts, and the thread is in it. Waits for an answer, a moment. */
+bool hw_session_ask(struct hw_tls *t, uint64_t interval);
+uint64_t hw_session_seed(void); /* another one each time */
+void hw_session_prepare(void);  /* while there is one thread: what costs more with several */
 void hw_session_stop(struct hw_session *s);
 void hw_session_give_up(struct hw_session *s, enum hw_client_error why);
 void hw_session_forked(void); /* the live page was found wiped */
@@ -429,6 +438,8 @@ void hw_java_made(void *vm, void *env);
 /* ---- launcher.c ---- */
 
 void hw_launcher_init(void); /* in the constructor of a preloaded client */
+bool hw_launcher_is_there(
+    void); /* it may make a JVM, for which there has to be a session by then */
 /* The java command makes a JVM: hw_java_made() will come, unless that fails. */
 bool hw_launcher_is_making(void);
 

@@ -19,7 +19,7 @@
 #include "client/kernel/sys.h"
 
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
-#define HANDSHAKES 60      /* of those: one takes 50 ms at most */
+#define HANDSHAKES 220     /* of those: one takes 50 ms at most, of an armed process 200 */
 
 HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
 HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;

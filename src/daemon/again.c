@@ -151,6 +151,6 @@ void hw_again_tick(struct hw_session *s, uint64_t now)
             continue;
         }
         a->due_ns = 0; /* from here on it is meant again; it says hello at its next allocation */
-        hw_attach_found(s->rec, a->pid, "");
+        hw_attach_found(s->rec, a->pid, "", /* grown = */ false);
     }
 }

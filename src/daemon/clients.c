@@ -233,6 +233,25 @@ static void refuse_version(struct hw_conn *c)
     hw_pid_done(&pid);
 }
 
+/* The session for which the process was armed; NULL = it is over. */
+static const struct hw_session *armed_for(const struct hw_conn *c)
+{
+    for (size_t i = 0; i < c->rec->sessions.n; i++) {
+        const struct hw_session *s = c->rec->sessions.v[i];
+        if ((c->hello.flags & HW_HELLO_ARMED) && s->has_rule && !s->stopping &&
+            s->arm_token == c->hello.armed_token)
+            return s;
+    }
+    return NULL;
+}
+
+/* For others than that one it is a program that runs: its draws are not theirs. */
+static void disarm(struct hw_conn *c)
+{
+    if (c->hello.flags & HW_HELLO_ARMED)
+        c->hello.flags &= ~(uint32_t)(HW_HELLO_ARMED | HW_HELLO_STARTUP | HW_HELLO_HELD);
+}
+
 static void say_no_descriptors(struct hw_recorder *r, uint64_t now)
 {
     if (r->accept_said_ns && now < r->accept_said_ns + SAY_AGAIN_NS)
@@ -264,7 +283,12 @@ static void decide(struct hw_conn *c)
         return;
     }
     c->filters = hw_filters_of(pid.dir, /* all_threads = */ true);
+    const struct hw_session *armed = armed_for(c);
+    if (!armed)
+        disarm(c);
     bool wanted = hw_sessions_match(c->rec, c, &pid, &s, &source);
+    if (wanted && s != armed)
+        disarm(c);
     bool ended = !hw_pid_alive(&pid);
     hw_pid_done(&pid);
     if (!wanted) {

@@ -432,6 +432,7 @@ struct hw_session {
     uint32_t n_missed_more; /* without room in it */
     bool told_share;        /* share.c */
     bool has_rule;          /* exec_watch.c: the finder knows whom it means */
+    uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */
     uint64_t start_ticks;   /* who started later is one that starts during the session */
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
@@ -546,8 +547,9 @@ bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at onc
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);
 
-/* A process that has started or got its name meanwhile. why: it could not be prepared; or "". */
-void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why);
+/* A process that has started or got its name meanwhile. why: it could not be prepared; or "".
+ * grown: it has begun its work, there is nothing to wait for. */
+void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool grown);
 uint64_t hw_attach_found_ns(const struct hw_recorder *r); /* when the next is looked at; or never */
 struct hw_found {
     struct hw_pid pid;
@@ -568,6 +570,7 @@ struct hw_starts {
 int hw_starts_init(struct hw_recorder *r, struct hw_error *err);
 /* Programs that start behind this call are held, where that can be. */
 void hw_starts_add(struct hw_session *s);
+void hw_starts_rate(const struct hw_session *s); /* its interval has changed */
 void hw_starts_drop(struct hw_session *s);
 void hw_starts_follow(const struct hw_session *s, int32_t pid);
 void hw_starts_tick(struct hw_recorder *r);

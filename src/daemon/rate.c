@@ -3,7 +3,8 @@
  *
  * A sample tells with which interval it was drawn (wire/records.h), so the interval may change
  * between two of them: nothing is begun again, and what is held stays known. Each target reads the
- * number of doublings in its control page when it samples.
+ * number of doublings in its control page when it samples; programs that start are given the
+ * interval.
  */
 #include <string.h>
 
@@ -26,6 +27,7 @@ void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
         if (t->session == s && t->page.map)
             atomic_store_explicit(&t->page.map->doublings, s->doublings, memory_order_relaxed);
     }
+    hw_starts_rate(s);
 }
 
 uint64_t hw_rate_spent_ns(const struct hw_session *s)

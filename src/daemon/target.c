@@ -320,7 +320,8 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
                  (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
                  (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
                  (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) |
-                 (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u);
+                 (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u) |
+                 (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u);
     out->stack_mode = c->stack_mode;
     (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)

@@ -42,6 +42,7 @@
 #include "proc/rights/as_user.h"
 #include "proc/rights/userns.h"
 #include "proc/root_path.h"
+#include "wire/handshake.h"
 
 #include "base/banned.h"
 
@@ -184,8 +185,20 @@ int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *co
 
 /* ---- the program ---- */
 
+/* Go's standard library makes its system calls by itself. A filter that such a program sets is not
+ * seen by the client, which has to know of it when it asks for a recorder later than at the start.
+ */
+static bool makes_own_calls(const struct hw_image *img)
+{
+    static const char *const names[] = {".go.buildinfo", ".note.go.buildid", ".gopclntab"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (hw_image_find(img, names[i]))
+            return true;
+    return false;
+}
+
 /* What the file forbids; NULL = nothing. */
-static const char *file_forbids(int fd)
+static const char *file_forbids(int fd, bool *own_calls)
 {
     struct hw_image img;
     const char *why = NULL;
@@ -193,6 +206,7 @@ static const char *file_forbids(int fd)
     bool loads = false;
     if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
         return "is not an ELF file heapwise can read";
+    *own_calls = makes_own_calls(&img);
     for (size_t i = 0; i < img.n_segments; i++)
         loads |= img.segments[i].type == PT_INTERP;
     if (img.elf_class != 64 || img.machine != OUR_MACHINE)
@@ -214,6 +228,7 @@ struct judged {
     off_t size;
     struct timespec changed;
     const char *why;
+    bool own_calls; /* of a program that it says nothing against */
     bool known;
 };
 
@@ -223,7 +238,7 @@ static struct judged *judged_of(const struct stat *st)
     struct judged *j = &all[(size_t)(st->st_ino ^ st->st_dev) % KNOWN];
     if (j->dev != st->st_dev || j->ino != st->st_ino || j->size != st->st_size ||
         j->changed.tv_sec != st->st_ctim.tv_sec || j->changed.tv_nsec != st->st_ctim.tv_nsec)
-        *j = (struct judged){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, false};
+        *j = (struct judged){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, true, false};
     return j;
 }
 
@@ -234,7 +249,7 @@ const char *hw_start_file_forbids(int fd)
         return "cannot be read";
     struct judged *j = judged_of(&st);
     if (!j->known)
-        j->why = file_forbids(fd);
+        j->why = file_forbids(fd, &j->own_calls);
     j->known = true;
     return j->why;
 }
@@ -325,7 +340,9 @@ static int check_filters(const struct hw_start_request *q, struct hw_error *err)
     return HW_EUNSUPPORTED;
 }
 
-static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
+/* *own_calls: of its file. */
+static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *own_calls,
+                 struct hw_error *err)
 {
     uint64_t base;
     bool secure;
@@ -340,6 +357,7 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
     const char *why = program_forbids(q);
     if (why)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
+    *own_calls = judged_of(q->file)->own_calls;
     int rc = hw_maps_read(q->pid->dir, maps, err);
     if (rc < 0)
         return rc;
@@ -364,11 +382,23 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, struct 
 
 /* ---- the stopped process ---- */
 
-static int move_stack(const struct hw_start_request *q, uint64_t *sp, uint64_t end,
+static void write_mark(char *out, size_t max, const struct hw_start_request *q, bool arms)
+{
+    uint64_t filters = q->status->seccomp_filters;
+    if (arms)
+        (void)snprintf(out, max, HW_START_HELD_VARIABLE "=" HW_ARMED_MARK,
+                       (unsigned long long)q->arm.interval_bytes, (unsigned long long)q->arm.token,
+                       filters < UINT32_MAX ? (unsigned)filters + 1 : 0); /* it fits */
+    else
+        (void)snprintf(out, max, HW_START_HELD_VARIABLE "=1");
+}
+
+static int move_stack(const struct hw_start_request *q, bool arms, uint64_t *sp, uint64_t end,
                       struct hw_error *err)
 {
     char preload[4096], socket[256];
-    const char *vars[] = {preload, socket, HW_START_HELD_VARIABLE "=1"};
+    char mark[sizeof HW_START_HELD_VARIABLE + HW_ARMED_MARK_BYTES];
+    const char *vars[] = {preload, socket, mark};
     int pid = q->pid->pid;
     if (end <= *sp || end - *sp > MAX_STACK)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d has too many arguments", pid);
@@ -390,6 +420,7 @@ static int move_stack(const struct hw_start_request *q, uint64_t *sp, uint64_t e
     if (snprintf(preload, sizeof preload, PRELOAD "=%s", q->library) >= (int)sizeof preload ||
         snprintf(socket, sizeof socket, "HEAPWISE_SOCKET=%s", q->socket_path) >= (int)sizeof socket)
         return hw_fail(err, HW_EINVAL, 0, "paths are too long");
+    write_mark(mark, sizeof mark, q, arms);
     int rc = hw_start_rewrite(stack, n, *sp, vars, HW_ARRAY_LEN(vars), &out, &to);
     here = (struct iovec){out.p, out.n};
     there = (struct iovec){(void *)(uintptr_t)to, out.n};
@@ -417,17 +448,19 @@ int hw_start_place(const struct hw_start_request *q, struct hw_error *err)
     struct iovec io = {&regs, sizeof regs};
     void *set = (void *)(uintptr_t)NT_PRSTATUS;
     int pid = q->pid->pid;
-    int rc = check(q, &maps, err);
+    bool own_calls = true;
+    int rc = check(q, &maps, &own_calls, err);
+    bool arms = q->arm.interval_bytes != 0 && !own_calls;
     if (rc == HW_OK && (ptrace(PTRACE_GETREGSET, pid, set, &io) < 0 || io.iov_len != sizeof regs))
         rc = hw_fail_sys(err, "registers of process %d", pid);
     if (rc == HW_OK) {
         uint64_t sp = *reg;
         const struct hw_map *m = hw_maps_find(&maps, sp);
-        rc = move_stack(q, &sp, m ? m->end : 0, err);
+        rc = move_stack(q, arms, &sp, m ? m->end : 0, err);
         *reg = sp;
     }
     if (rc == HW_OK && ptrace(PTRACE_SETREGSET, pid, set, &io) < 0)
         rc = hw_fail_sys(err, "registers of process %d", pid);
     hw_maps_done(&maps);
-    return rc;
+    return rc == HW_OK && arms ? 1 : rc;
 }

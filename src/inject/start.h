@@ -36,6 +36,13 @@ struct hw_start_world {
 };
 void hw_start_world_read(struct hw_start_world *out);
 
+/* The client asks nobody at its start, and draws samples by itself until one is due
+ * (wire/handshake.h). */
+struct hw_start_arm {
+    uint64_t interval_bytes; /* 0 = it asks at once */
+    uint64_t token;
+};
+
 struct hw_start_request {
     const struct hw_pid *pid;
     const struct hw_proc_status *status; /* read since it has stopped: only its end changes that */
@@ -43,11 +50,13 @@ struct hw_start_request {
     const char *library;                 /* path of the client library's file */
     const char *socket_path;             /* where the recorder is */
     const struct hw_start_world *world;
+    struct hw_start_arm arm; /* not what makes its system calls by itself: that asks at once */
 };
 
 /* Why this program's file may not be prepared, as the end of a sentence; NULL = it may. */
 const char *hw_start_file_forbids(int fd);
 
+/* 1: and it is armed. */
 int hw_start_place(const struct hw_start_request *q, struct hw_error *err);
 
 /*

@@ -64,7 +64,9 @@ struct hw_control_page {
      * HW_MAX_DOUBLINGS. A thread follows at its next sample. */
     _Atomic uint32_t doublings;
     /* System call filters (seccomp) at the handshake, and 1; 0 = not known. For the recorder that
-     * comes after this one: those did not stop the handshake, more of them could. */
+     * comes after this one: those did not stop the handshake, more of them could. Of an armed
+     * process those at its start, of which the finder knew that they let a handshake through; there
+     * is no magic then. */
     uint32_t filters;
     uint8_t pad[4096 - 680 - 64];
 };

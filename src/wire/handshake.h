@@ -39,7 +39,10 @@ enum hw_hello_flags {
     HW_HELLO_ATTACHED = 4, /* injected into a running process */
     HW_HELLO_FORKED = 8,   /* a forked child registers anew */
     HW_HELLO_HELD = 16,    /* its start waits for us, and may not for long */
-    HW_HELLO_BARE = 32     /* the client without libc, which sees no scopes and types */
+    HW_HELLO_BARE = 32,    /* the client without libc, which sees no scopes and types */
+    /* Held at its start for one session that samples rarely, a process is armed: it draws by itself
+     * and asks when a sample is due. Nothing that it allocated before was sampled. */
+    HW_HELLO_ARMED = 64
 };
 
 struct hw_hello {
@@ -55,9 +58,17 @@ struct hw_hello {
     /* since version 11: */
     uint32_t oldest; /* version that the client speaks; 0 = no other than the newest */
     uint32_t reserved;
+    uint64_t armed_token;          /* with HW_HELLO_ARMED: of the session */
+    uint64_t armed_interval_bytes; /* of the draws */
 };
 #define HW_HELLO_LEAST_BYTES 48u /* of any version */
-_Static_assert(sizeof(struct hw_hello) == 56, "handshake layout");
+_Static_assert(sizeof(struct hw_hello) == 72, "handshake layout");
+
+/* What the process finds in its environment, HEAPWISE_HELD: "1", or hexadecimal numbers,
+ * INTERVAL:TOKEN:FILTERS; filters as in the control page. */
+#define HW_ARMED_MARK           "%llx:%llx:%x"
+#define HW_ARMED_MARK_BYTES     48u
+#define HW_ARMED_LEAST_INTERVAL (64u * 1024)
 
 enum hw_welcome_status {
     HW_WELCOME_NO = 0,      /* not wanted: stay silent, unload nothing */
@@ -79,7 +90,8 @@ enum hw_client_config_flags {
     HW_CC_ADDRESSES = 128,   /* every sample with its address: no struct hw_rec_exact */
     HW_CC_NATIVE_ONLY = 256, /* no managed frames in stacks */
     HW_CC_TYPES = 512,       /* what the program says of its allocations' types */
-    HW_CC_SLICES = 1024      /* beginning and end of each of the program's scopes */
+    HW_CC_SLICES = 1024,     /* beginning and end of each of the program's scopes */
+    HW_CC_ARMED = 2048 /* it was armed for this session: what is due by its draws is a sample */
 };
 
 /* What a stack is made of. */

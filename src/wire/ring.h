@@ -47,7 +47,7 @@ enum hw_client_error {
 
 /* Counters the client adds to, relaxed. X(name, what it counts). All are since the session began.
  */
-#define HW_RING_COUNTERS(X)                                                                        \
+#define HW_RING_COUNTERS_10(X)                                                                     \
     X(samples, "sampled allocations recorded")                                                     \
     X(lost_full, "samples not recorded: buffer full")                                              \
     X(lost_no_slot, "samples not recorded: no live-sample slot")                                   \
@@ -74,6 +74,10 @@ enum hw_client_error {
     X(managed_otherwise, "that the runtime refused otherwise")                                     \
     X(managed_copied, "that were known, and unwound from a copy without them")                     \
     X(managed_unnamed, "frames of them without room for a name")
+/* Later ones come behind; there is room for seven up to the intents. */
+#define HW_RING_COUNTERS(X)                                                                        \
+    HW_RING_COUNTERS_10(X)                                                                         \
+    X(lost_early, "samples not recorded: the recorder had not answered yet")
 
 struct hw_ring_counters {
 #define X(name, text) _Atomic uint64_t name;
@@ -133,6 +137,8 @@ struct hw_ring_shm {
 _Static_assert(offsetof(struct hw_ring_shm, write_pos) == 64, "own cache line");
 _Static_assert(offsetof(struct hw_ring_shm, read_pos) == 128, "own cache line");
 _Static_assert(offsetof(struct hw_ring_shm, counters) == 192, "own cache line");
+_Static_assert(offsetof(struct hw_ring_shm, intents) == 448,
+               "of wire version 10, with any counters");
 _Static_assert(sizeof(struct hw_ring_shm) <= 4096, "one page");
 
 /* ---- writer side (client): header only, no libc ---- */

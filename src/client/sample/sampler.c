@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/sample/armed.h"
 #include "client/sample/probes.h"
 #include "client/sample/stacks.h"
 
@@ -157,8 +158,12 @@ static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
         (v.nested || !only_nested) && v.session
             ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
             : 0;
-    if (interval != 0 && n >= interval && (hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED)) == 0)
+    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+    if (interval != 0 && n >= interval && !ours)
         hw_count(v.session, lost_nested, 1);
+    bool is_lost = v.nested || !only_nested;
+    if (is_lost && !v.session && hw_armed() && n >= hw_armed_interval() && !ours)
+        hw_armed_lost();
     hw_leave(&v);
     errno = e;
 }
@@ -187,18 +192,21 @@ uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
         if (nested)
             return weight;
     }
-    if (!hw_probes_go_on(t))
+    if (!hw_probes_go_on(t) && !hw_armed_goes_on(t))
         meet_session(t);
     if (t->interval == 0)
         return weight;
     if (n >= t->interval || t->interval == 1) {
-        return n;
+        weight = n;
+    } else {
+        uint64_t before = t->left + t->reserve;
+        uint64_t countdown = before - n;
+        if (n >= before)
+            weight = redraw(&t->rng, t->interval, n - before, &countdown);
+        split(t, countdown);
     }
-    uint64_t before = t->left + t->reserve;
-    uint64_t countdown = before - n;
-    if (n >= before)
-        weight = redraw(&t->rng, t->interval, n - before, &countdown);
-    split(t, countdown);
+    if (hw_unlikely(t->flags & HW_TLS_ARMED) && weight != HW_NOT_SAMPLED && !hw_armed_sample(t))
+        return HW_NOT_SAMPLED;
     return weight;
 }
 

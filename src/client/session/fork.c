@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/sample/armed.h"
 
 static void in_child(void)
 {
@@ -17,6 +18,7 @@ static void in_child(void)
         memset(&hw_live_block, 0, sizeof hw_live_block);
     hw_here.tid = 0;
     hw_token_drop();
+    hw_armed_forked();
     if (hw_session_strips_children())
         hw_env_strip(); /* what the child executes is asked about by nobody */
     struct hw_session *s = hw_session_last;

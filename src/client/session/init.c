@@ -3,6 +3,7 @@
  *
  * Runs after the constructors of the libraries we need (only libc) and before the program's. It
  * asks a recorder once, if there is a socket of one; without one it leaves nothing but the hooks.
+ * Armed it asks nobody yet (armed.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/sample/armed.h"
 #include "client/sample/live.h"
 #include "client/sample/stacks.h"
 #include "wire/handshake.h"
@@ -60,7 +62,8 @@ int hw_client_prepare(void)
     return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
 }
 
-static void begin(bool held)
+/* held: the value of the mark; NULL = none. */
+static void begin(const char *held)
 {
     bool asked_for;
     hw_patch_operators();
@@ -72,6 +75,8 @@ static void begin(bool held)
     hw_session_init(path, other);
     const char *blocking = variable("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
+    if (held && !wait && !hw_launcher_is_there() && hw_armed_begin(held))
+        return;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
     hw_session_start(flags, held                ? HELD_NS
@@ -96,7 +101,7 @@ __attribute__((constructor)) static void client_init(void)
     if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
         return;
     hw_env_init();
-    bool held = variable("HEAPWISE_HELD") != NULL;
+    const char *held = variable("HEAPWISE_HELD");
     hw_left_alone = is_under_valgrind();
     if (!hw_left_alone && hw_client_prepare() == 0)
         begin(held);

@@ -10,10 +10,11 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
- * Who asks while the program runs (called by the control page, or a forked child that is to be
- * recorded, HW_CC_FOLLOW_FORK) waits a moment. On a busy machine, or when many ask together, the
- * recorder answers later: the connection stays open, as the token, and later allocations look
- * whether the welcome has come. To ask again would make the recorder begin anew each time.
+ * Who asks while the program runs (called by the control page, armed with its first sample, or a
+ * forked child that is to be recorded, HW_CC_FOLLOW_FORK) waits a moment. On a busy machine, or
+ * when many ask together, the recorder answers later: the connection stays open, as the token, and
+ * later allocations look whether the welcome has come. To ask again would make the recorder begin
+ * anew each time.
  *
  * One descriptor stays open, the token: its end tells the recorder that we exec'd, exited or closed
  * it. It is compared by inode before we close it ourselves, since the program may have closed the
@@ -34,6 +35,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/sample/armed.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
 #include "client/sample/stacks.h"
@@ -58,6 +60,8 @@
 #define MAX_FAILED        20
 #define MAX_FAILED_CHILD  8
 #define SILENT_NS         2000000000ull /* a recorder's heart beats at least every 500 ms */
+#define HELD_NS           200000000ull  /* as at the start, see init.c */
+#define OTHERS_STEP_NS    200000        /* less than sandbox.c leaves to a step of a wait */
 #define DETACH_TRIES      5
 #define DETACH_STEP_NS    20000
 
@@ -337,6 +341,7 @@ static bool say_hello(struct exchange *x, uint32_t flags)
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
                          .allocator_base = hw_boot_allocator_base(),
                          .oldest = HW_WIRE_CLIENT_OLDEST};
+    hw_armed_say(&h);
     long n;
     x->asked_ns = hw_local_ns();
     while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
@@ -423,7 +428,7 @@ static bool map_control(int fd)
     return false;
 }
 
-static uint64_t fresh_seed(void)
+uint64_t hw_session_seed(void)
 {
     uint64_t seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
@@ -471,7 +476,7 @@ static bool session_open(const struct exchange *x)
         s->config.max_frames = HW_MAX_FRAMES;
     s->began_ns = hw_local_ns();
     s->ahead_ns = clock_ahead_ns(x);
-    s->seed = s->config.seed ? s->config.seed : fresh_seed();
+    s->seed = s->config.seed ? s->config.seed : hw_session_seed();
     own.tag = own.tag + 1 < HW_PROBES_TAG ? own.tag + 1 : 1;
     s->tag = own.tag;
     hw_heaps_select(s);
@@ -481,6 +486,9 @@ static bool session_open(const struct exchange *x)
     atomic_store(&own.last_flags, s->config.flags);
     own.last_interval = atomic_load(&s->interval[HW_HEAP_ID_LIBC]);
     own.last_ahead_ns = s->ahead_ns;
+    uint64_t n_lost = hw_armed_take_lost();
+    if (s->config.flags & HW_CC_ARMED)
+        hw_count(s, lost_early, n_lost);
     hw_session_last = s;
     hw_marks_start(s);
     atomic_store_explicit(&hw_live.session, s, memory_order_release);
@@ -596,7 +604,8 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
     for (int i = 0; i < x->n_fds; i++)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;
-    bool is_looked_at = atomic_load(&hw_live.child) || generation != 0; /* hw_session_settle */
+    bool is_looked_at = atomic_load(&hw_live.child) || generation != 0 /* hw_session_settle */ ||
+                        hw_armed(); /* its next samples */
     bool later = !ok && x->silent && is_looked_at && !(flags & HW_HELLO_STARTUP) &&
                  hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
     if (later)
@@ -607,6 +616,28 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
         settle_answer(x, generation);
     else if (!later)
         settle_failure(generation);
+    if (!later)
+        hw_armed_over();
+}
+
+/* Costs a grace period of the kernel's where there are several threads; again nothing. */
+void hw_session_prepare(void)
+{
+    (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static _Atomic(const struct hw_tls *) asking; /* under the lock: whose thread; NULL = nobody's */
+
+static void start_locked(uint32_t flags, uint64_t timeout_ns)
+{
+    if (hw_sandbox()) /* it is being set, and who sets it looks at the lock: see sandbox.c */
+        return;
+    reap();
+    /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
+    if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
+        hw_session_prepare();
+        handshake(flags, timeout_ns);
+    }
 }
 
 void hw_session_start(uint32_t flags, uint64_t timeout_ns)
@@ -617,16 +648,9 @@ void hw_session_start(uint32_t flags, uint64_t timeout_ns)
     }
     if (!lock_session())
         return;
-    if (hw_sandbox()) { /* it is being set, and who sets it looks at the lock: see sandbox.c */
-        unlock_session();
-        return;
-    }
-    reap();
-    /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
-    if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
-        (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-        handshake(flags, timeout_ns);
-    }
+    atomic_store(&asking, &hw_here);
+    start_locked(flags, timeout_ns);
+    atomic_store(&asking, NULL);
     unlock_session();
 }
 
@@ -649,6 +673,7 @@ void hw_session_forked(void)
     own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
     atomic_store(&given_up, NULL);
     atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
+    hw_armed_adopt();
     if (!(atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK))
         return;
     atomic_store(&own.called, atomic_load(&hw_control.generation));
@@ -678,13 +703,23 @@ static uint64_t child_bytes(void)
     return own.last_interval && own.last_interval < RETRY_BYTES ? own.last_interval : RETRY_BYTES;
 }
 
-/* Starts sampling on this thread when a session of this generation runs. */
-static bool thread_join(struct hw_tls *t)
+/* Is a draw with this interval one of this session's? A record tells of its doublings only. */
+static bool counts(const struct hw_session *s, uint64_t drawn)
+{
+    uint64_t base = s->base[HW_HEAP_ID_LIBC];
+    return (s->config.flags & HW_CC_ARMED) && base != 0 && drawn % base == 0 &&
+           (drawn / base & (drawn / base - 1)) == 0;
+}
+
+/* Starts sampling on this thread when a session of this generation runs: with a new draw, or with
+ * the one that the thread has, if it is of this interval of the session. */
+static bool thread_join(struct hw_tls *t, uint64_t drawn)
 {
     struct hw_visit v;
     bool on = false;
     hw_enter(&v);
-    if (v.session && !v.nested && v.session->generation == t->generation) {
+    if (v.session && !v.nested && v.session->generation == t->generation &&
+        (drawn == 0 || counts(v.session, drawn))) {
         struct hw_slab *slab = hw_slab_get();
         if (slab && slab->generation != v.session->generation) {
             slab->generation = v.session->generation;
@@ -692,7 +727,8 @@ static bool thread_join(struct hw_tls *t)
             memset(slab->heaps, 0, sizeof slab->heaps);
             slab->n_walked = slab->n_adopted = slab->n_samples = 0;
         }
-        hw_sampler_start(t, v.session);
+        if (drawn == 0)
+            hw_sampler_start(t, v.session);
         on = true;
     }
     hw_leave(&v);
@@ -727,7 +763,7 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     t->generation = generation;
     t->left = HW_QUIET_BYTES;
     t->interval = 0;
-    t->flags &= ~(uint32_t)(HW_TLS_LOOKING | HW_TLS_PROBING);
+    t->flags &= ~(uint32_t)(HW_TLS_LOOKING | HW_TLS_PROBING | HW_TLS_ARMED);
     if (!own.started) { /* before our constructor */
         t->left = RETRY_BYTES;
         return;
@@ -755,7 +791,7 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     if (wanted && !alternate && !atomic_load(&hw_live.session) && try_is_due(generation))
         hw_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    if (thread_join(t))
+    if (thread_join(t, /* drawn = */ 0) || hw_armed_join(t))
         return;
     if (wanted && atomic_load(&hw_live.child))
         t->left = alternate ? 0 : child_bytes();
@@ -763,6 +799,35 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
         t->left = alternate ? 0 : retry_bytes(); /* another thread is at it, or it is due later */
     else
         hw_probes_join(t);
+}
+
+/* ---- an armed process has a sample ---- */
+
+/* In a program with several threads another one may be asking just now. Not when that is below us:
+ * a handler is not to wait for what it interrupts. */
+static void wait_for_other(uint64_t until_ns)
+{
+    while (hw_armed() && !atomic_load(&hw_live.session) && !atomic_load(&hw_live.unanswered) &&
+           atomic_load(&hw_live.session_lock) && atomic_load(&asking) != &hw_here &&
+           !hw_sandbox() && hw_local_ns() < until_ns)
+        hw_sys_sleep_ns(OTHERS_STEP_NS);
+}
+
+bool hw_session_ask(struct hw_tls *t, uint64_t interval)
+{
+    if (hw_sandbox()) { /* from now on nobody can be asked */
+        hw_armed_over();
+        return false;
+    }
+    uint64_t now = hw_local_ns();
+    bool child = atomic_load(&hw_live.armed_child);
+    bool due = !atomic_load(&hw_live.unanswered) || now >= atomic_load(&hw_live.retry_ns);
+    if (due && !hw_stack_is_alternate()) {
+        hw_session_start(0, child ? SLOW_TIMEOUT_NS : HELD_NS);
+        wait_for_other(now + HELD_NS);
+    }
+    t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    return thread_join(t, interval);
 }
 
 bool hw_session_busy(void)

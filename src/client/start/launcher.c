@@ -129,6 +129,11 @@ static void change(const struct jli *j, uintptr_t at)
         (void)mprotect((void *)page, 4096, PROT_READ); /* else it stays as writable as others */
 }
 
+bool hw_launcher_is_there(void)
+{
+    return real_look_up != NULL;
+}
+
 void hw_launcher_init(void)
 {
     struct jli j = {0};

@@ -56,8 +56,8 @@ uint64_t hw_dump_lost_samples(const struct hw_target *t, const struct hw_snapsho
 {
     if (s->broken) /* the target's counters lie in the same memory */
         return t->n_unresolved + s->n_holes + s->n_lost_stacks;
-    return t->n_unresolved + s->lost_full + s->lost_no_slot + s->lost_nested + s->n_holes +
-           s->n_lost_stacks;
+    return t->n_unresolved + s->lost_full + s->lost_no_slot + s->lost_nested + s->lost_early +
+           s->n_holes + s->n_lost_stacks;
 }
 
 static const char *lost_reason(const struct hw_target *t, const struct hw_snapshot *s)
@@ -70,6 +70,8 @@ static const char *lost_reason(const struct hw_target *t, const struct hw_snapsh
         return "no slot for live samples";
     if (s->lost_nested)
         return "allocations by signal handlers inside our code";
+    if (s->lost_early)
+        return "the recorder answered late";
     if (s->n_holes)
         return "records that a thread did not finish";
     if (s->n_lost_stacks || t->n_unresolved)

@@ -134,7 +134,8 @@ static struct hw_control_live facts_of(const struct hw_target *t, const struct h
     return (struct hw_control_live){.pid = t->pid.pid,
                                     .bytes = end < 0 ? 0 : (uint64_t)end,
                                     .n_samples = s->n_samples,
-                                    .n_lost = s->lost_full + s->lost_no_slot + s->lost_nested};
+                                    .n_lost = s->lost_full + s->lost_no_slot + s->lost_nested +
+                                              s->lost_early};
 }
 
 static struct hw_control_conn *asker_of(const struct hw_target *t, bool served)
@@ -175,7 +176,8 @@ static void tell_last(struct hw_target *t, const struct hw_look *look, int rc)
 /* Most programs that end soon never had a sample: there is nothing to look at. */
 static bool had_nothing(const struct hw_snapshot *s)
 {
-    return s->n_samples == 0 && s->lost_full + s->lost_no_slot + s->lost_nested == 0;
+    return s->n_samples == 0 &&
+           s->lost_full + s->lost_no_slot + s->lost_nested + s->lost_early == 0;
 }
 
 bool hw_live_view_begins_last(const struct hw_target *t)

@@ -72,6 +72,9 @@
 #define AGAIN_NS       (1000 * MS)    /* the same program in the same process by then: */
 #define AGAIN_MOST     2              /* so often, as a sanitizer executes it without the library */
 #define N_PLACED       64u
+#define YOUNG_NS       (1500 * MS) /* an armed program may be over by then */
+#define YOUNG_STEP     (250 * MS)
+#define SEEN_ARMED     UINT64_C(1) /* in seen */
 
 struct held {
     int32_t tid;
@@ -90,6 +93,12 @@ struct later {
     int32_t pid;
     uint64_t next_ns, until_ns;
     char why[112];
+};
+
+/* Draws by itself, and is unknown to the recorder until it has a sample or is called. */
+struct armed {
+    int32_t pid;
+    uint64_t due_ns;
 };
 
 struct placed {
@@ -111,6 +120,8 @@ struct finder {
     HW_VEC(struct held) held;
     HW_VEC(struct waiting) waiting;
     HW_VEC(struct later) later;
+    HW_VEC(struct armed) armed; /* by their time */
+    size_t n_called;            /* of them, the first ones */
     struct hw_starts_scripts scripts;
     struct placed placed[N_PLACED]; /* by the pid */
     struct hw_map64 seen;           /* pid → hash of its names, see SAME */
@@ -318,13 +329,13 @@ static int check_again(struct finder *f, const struct hw_pid *pid, const struct 
                    pid->pid);
 }
 
-/* HW_EPERM without a text: not meant. */
+/* 1: and it is armed. HW_EPERM without a text: not meant. */
 static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_starts_person p;
     struct stat file;
-    struct hw_start_request q = {pid,      &p.status, &file, f->setup->library, f->socket_path,
-                                 &f->world};
+    struct hw_start_request q = {pid,       &p.status, &file, f->setup->library, f->socket_path,
+                                 &f->world, {0}};
     if (!hw_starts_person_read(&f->rules, f->shared, pid, &p))
         return HW_EGONE;
     int rc = hw_starts_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
@@ -332,10 +343,21 @@ static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *er
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK)
         rc = check_again(f, pid, &file, err);
+    q.arm = hw_starts_rules_arm(&f->rules, &p);
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
     hw_starts_person_done(&p);
     return rc;
+}
+
+/* One that lives on is called after a while, so that the recorder knows it like all others. For the
+ * look through /proc it is nothing new until then. */
+static void remember_armed(struct finder *f, int32_t pid)
+{
+    uint64_t due = hw_now_monotonic_ns() + YOUNG_NS;
+    due += YOUNG_STEP - due % YOUNG_STEP; /* several at once */
+    if (hw_vec_push(&f->armed, ((struct armed){pid, due})) == 0 && f->rules.sessions.n == 1)
+        (void)hw_map64_put(&f->seen, (uint64_t)pid, SEEN_ARMED); /* else it is called earlier */
 }
 
 static void on_exec(struct finder *f, int32_t pid)
@@ -345,7 +367,9 @@ static void on_exec(struct finder *f, int32_t pid)
     struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
     int rc = dir < 0 ? HW_EGONE : place(f, &p, &err);
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
-    if (rc == HW_EUNSUPPORTED || rc == HW_ESYS)   /* it may be attached to */
+    if (rc == 1)
+        remember_armed(f, pid);
+    if (rc == HW_EUNSUPPORTED || rc == HW_ESYS) /* it may be attached to */
         tell(f, HW_STARTS_FOUND, 0, pid, err.text);
 }
 
@@ -381,6 +405,19 @@ static void look_again(struct finder *f, uint64_t now)
         else
             i++;
     }
+}
+
+static void call_armed(struct finder *f, uint64_t now)
+{
+    while (f->n_called < f->armed.n && now >= f->armed.v[f->n_called].due_ns)
+        (void)look_at(f, f->armed.v[f->n_called++].pid, HW_STARTS_ARMED, NULL); /* it has ended */
+    if (f->n_called < f->armed.n - f->n_called)
+        return;
+    size_t rest = f->armed.n - f->n_called;
+    for (size_t i = 0; i < rest; i++)
+        f->armed.v[i] = f->armed.v[f->n_called + i];
+    f->armed.n = rest;
+    f->n_called = 0;
 }
 
 static void on_stop(struct finder *f, int32_t pid, int status)
@@ -526,7 +563,7 @@ static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
         return;
     hash &= ~SAME;
     struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
-    bool same = known && (before & ~SAME) == hash;
+    bool same = known && ((before & ~SAME) == hash || before == SEEN_ARMED);
     (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
     if (!f->has_seen || same || !hw_starts_person_read(&f->rules, f->shared, &who, &p))
         return;
@@ -577,6 +614,8 @@ static void on_recorder(struct finder *f)
             if (f->rules.sessions.n == 0)
                 hw_vec_clear(&f->rules.followed);
             hw_starts_rules_publish(&f->rules, f->shared);
+        } else if (m.type == HW_STARTS_ARM) {
+            hw_starts_rules_set_interval(&f->rules, m.session, m.arm_interval_bytes);
         } else if (m.type == HW_STARTS_FOLLOW && !hw_starts_rules_follow(&f->rules, m.pid)) {
             (void)hw_vec_push(&f->rules.followed, m.pid); /* else only its forks are followed */
             hw_starts_rules_publish(&f->rules, f->shared);
@@ -606,6 +645,8 @@ static int wait_ms(const struct finder *f, uint64_t now)
         next = f->held.v[i].until_ns < next ? f->held.v[i].until_ns : next;
     for (size_t i = 0; i < f->later.n; i++)
         next = f->later.v[i].next_ns < next ? f->later.v[i].next_ns : next;
+    if (f->n_called < f->armed.n && f->armed.v[f->n_called].due_ns < next)
+        next = f->armed.v[f->n_called].due_ns;
     if (f->waiting.n)
         return 1;
     if (next == UINT64_MAX)
@@ -657,6 +698,7 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
         ask_again(&f);
         uint64_t now = hw_now_monotonic_ns();
         look_again(&f, now);
+        call_armed(&f, now);
         let_go_of_old(&f, now);
         if (f.has_seen && now >= f.next_scan_ns)
             scan(&f, now);

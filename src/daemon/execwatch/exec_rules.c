@@ -55,7 +55,8 @@ int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *polic
     struct hw_starts_session s = {.id = m->session,
                                   .uid = m->who.uid,
                                   .generation = m->generation,
-                                  .all = m->flags & HW_RULE_ALL};
+                                  .all = m->flags & HW_RULE_ALL,
+                                  .arm = {m->arm_interval_bytes, m->arm_token}};
     int rc = HW_OK;
     s.text = malloc(n + 1);
     if (!s.text)
@@ -233,6 +234,29 @@ uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_
         if (session_means(&r->sessions.v[i], p))
             return r->sessions.v[i].id;
     return 0;
+}
+
+struct hw_start_arm hw_starts_rules_arm(const struct hw_starts_rules *r,
+                                        const struct hw_starts_person *p)
+{
+    const struct hw_start_arm none = {0};
+    const struct hw_starts_session *only = NULL;
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        if (!session_means(&r->sessions.v[i], p))
+            continue;
+        if (only)
+            return none;
+        only = &r->sessions.v[i];
+    }
+    return only && !is_followed(r, p) ? only->arm : none;
+}
+
+void hw_starts_rules_set_interval(struct hw_starts_rules *r, uint64_t session,
+                                  uint64_t interval_bytes)
+{
+    for (size_t i = 0; i < r->sessions.n; i++)
+        if (r->sessions.v[i].id == session)
+            r->sessions.v[i].arm.interval_bytes = interval_bytes;
 }
 
 int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,

@@ -16,12 +16,14 @@
 #include "config/memlog.h"
 #include "daemon/execwatch/exec_watch.h"
 #include "daemon/policy/permission.h"
+#include "inject/start.h"
 #include "proc/pid.h"
 
 struct hw_starts_session {
     uint64_t id;
     uint32_t uid, generation;
     bool all;
+    struct hw_start_arm arm; /* interval 0 = what starts asks at once */
     struct hw_asking asking;
     struct hw_memlog memlog; /* of sources that mean some of all */
     char *text;              /* owned: names */
@@ -87,6 +89,11 @@ bool hw_starts_rules_may_mean_unnamed(const struct hw_starts_rules *r, struct hw
 bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_starts_person *p);
 /* The first session that does; 0 = it is followed, or nobody means it. */
 uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+/* Only one session means it, and that one lets it draw by itself; else interval 0. */
+struct hw_start_arm hw_starts_rules_arm(const struct hw_starts_rules *r,
+                                        const struct hw_starts_person *p);
+void hw_starts_rules_set_interval(struct hw_starts_rules *r, uint64_t session,
+                                  uint64_t interval_bytes);
 /* And may one whose session means it profile it? HW_EPERM without a text: nobody means it. */
 int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
                            const struct hw_pid *pid, bool starts, struct hw_error *err);

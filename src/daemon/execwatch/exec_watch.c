@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,10 +107,47 @@ static bool add_memlog(struct hw_strbuf *b, const struct hw_memlog *m)
     return !all;
 }
 
+/*
+ * A process without a sample must leave no trace in this recording, and nothing of it may be wanted
+ * but its samples of the C heap: then it need not say that it is there before it has one. A few
+ * samples each second would be worth no wait in the middle of a program.
+ */
+static uint64_t arm_interval(const struct hw_session *s)
+{
+    const uint32_t continuous = HW_START_TELL_LAST | HW_START_RESCAN;
+    const struct hw_heapprofd_config *c = s->sources.n == 1 ? s->sources.v[0].config : NULL;
+    uint64_t interval = 0;
+    if (!c || s->start.flags != continuous || s->java.n || s->config.has_process_stats ||
+        s->start.smaps_ms || s->start.malloc_info_ms || s->start.process_stats_ms || s->start.seed)
+        return 0;
+    if (c->block_client || c->no_startup || c->no_running || c->dump_at_max || c->all_heaps ||
+        c->stream_allocations || c->idle_allocations || c->record_types || c->record_slices ||
+        c->conditions.n || c->dump_interval_ms || c->min_anonymous_memory_kb ||
+        c->adaptive_threshold_bytes || c->stack_mode > HW_STACKS_THREADS)
+        return 0;
+    for (size_t i = 0; i < c->heaps.n; i++) {
+        bool libc = strcmp(c->heaps.v[i].name, "libc.malloc") == 0;
+        if (c->heaps.v[i].interval_bytes && !libc)
+            return 0;
+        interval = libc ? c->heaps.v[i].interval_bytes : interval;
+    }
+    return interval < HW_ARMED_LEAST_INTERVAL ? 0 : hw_interval_doubled(interval, s->doublings);
+}
+
+void hw_starts_rate(const struct hw_session *s)
+{
+    struct hw_starts_message m = {
+        .type = HW_STARTS_ARM, .session = s->id, .arm_interval_bytes = arm_interval(s)};
+    if (s->has_rule)
+        send_to_finder(s->rec, &m, sizeof m);
+}
+
 static void send_rule(const struct hw_session *s)
 {
     struct hw_starts_message m = {.type = HW_STARTS_RULE,
                                   .session = s->id,
+                                  .arm_interval_bytes = arm_interval(s),
+                                  .arm_token = s->arm_token,
                                   .who = s->asking.who,
                                   .generation = s->generation,
                                   .pid = s->control ? s->control->pid : 0};
@@ -195,7 +233,7 @@ static void take(struct hw_recorder *r, const struct hw_starts_message *m)
         scan_late(r);
         break;
     case HW_STARTS_FOUND:
-        hw_attach_found(r, m->pid, m->text);
+        hw_attach_found(r, m->pid, m->text, m->flags & HW_STARTS_ARMED);
         break;
     case HW_STARTS_TAKEN:
         tell_taken(r, m);
@@ -257,6 +295,8 @@ void hw_starts_add(struct hw_session *s)
         wait_until(r, &r->starts.ready, NULL, 0, READY_NS);
     }
     s->has_rule = true;
+    if (getrandom(&s->arm_token, sizeof s->arm_token, GRND_NONBLOCK) != sizeof s->arm_token)
+        s->arm_token = hw_now_monotonic_ns(); /* it tells sessions apart, and is no secret */
     uint32_t before = r->starts.n_ruled;
     send_rule(s);
     if (r->starts.ready)

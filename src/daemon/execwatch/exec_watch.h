@@ -40,6 +40,7 @@ enum hw_starts_type {
     HW_STARTS_DROP = 2,   /* a session is over */
     HW_STARTS_FOLLOW = 3, /* what this process starts is meant, too */
     HW_STARTS_SOCKET = 4, /* where clients connect; before the first rule */
+    HW_STARTS_ARM = 5,    /* another interval for programs that start from now on */
     HW_STARTS_READY = 16, /* from the finder: it runs (again) and knows no rules */
     HW_STARTS_RULED = 17, /* the rule holds from now on */
     HW_STARTS_FOUND = 18, /* a process to be looked at that runs already */
@@ -61,6 +62,8 @@ struct hw_starts_message {
     uint32_t generation; /* RULE: of the session */
     int32_t holder;      /* TAKEN: the other recorder */
     uint32_t pad;
+    uint64_t arm_interval_bytes; /* RULE, ARM: see inject/start.h */
+    uint64_t arm_token;          /* RULE */
     char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held.
                      * SOCKET: a path or '@name' */
 };
@@ -68,6 +71,7 @@ struct hw_starts_message {
 #define HW_STARTS_HOLDS   1u /* programs are held at their exec */
 #define HW_STARTS_HEARS   2u /* the process connector tells of execs and new names */
 #define HW_STARTS_RENAMED 1u /* FOUND: it has given itself the name */
+#define HW_STARTS_ARMED   2u /* FOUND: it was armed a moment ago, and is no longer young */
 
 /* What the three have to know from the beginning. */
 struct hw_starts_setup {

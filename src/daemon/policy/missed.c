@@ -49,7 +49,7 @@ static bool has(const struct hw_session *s, int32_t pid)
 
 void hw_missed_conn(const struct hw_conn *c)
 {
-    if (!(c->hello.flags & HW_HELLO_FORKED))
+    if (!(c->hello.flags & (HW_HELLO_FORKED | HW_HELLO_ARMED)))
         return;
     for (size_t i = 0; i < c->rec->sessions.n; i++) {
         struct hw_session *s = c->rec->sessions.v[i];
@@ -61,7 +61,7 @@ void hw_missed_conn(const struct hw_conn *c)
 
 bool hw_missed_target(const struct hw_target *t)
 {
-    if (!(t->hello.flags & HW_HELLO_FORKED))
+    if (!(t->hello.flags & (HW_HELLO_FORKED | HW_HELLO_ARMED)))
         return false;
     add(t->session, t->pid.pid);
     return true;

@@ -145,15 +145,17 @@ static void scan_slice(struct hw_session *s, uint64_t now)
 
 /* ---- those that started, or got their name, meanwhile ---- */
 
-void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why)
+void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool grown)
 {
-    struct hw_found f = {.since_ns = hw_now_monotonic_ns()};
+    struct hw_found f = {.since_ns = hw_now_monotonic_ns() - (grown ? FOUND_NS + 1 : 0)};
     for (size_t i = 0; i < r->found.n; i++)
         if (r->found.v[i].pid.pid == pid) { /* it executes another one: all begins anew */
             r->found.v[i].since_ns = f.since_ns;
             r->found.v[i].next_ns = 0;
             return;
         }
+    if (grown && is_known(r, pid)) /* it had a sample by then, as most that live on */
+        return;
     if (hw_clients_wake_one(r, pid) || hw_pid_open(pid, &f.pid, NULL) < 0)
         return;
     (void)snprintf(f.why, sizeof f.why, "%s", why);
@@ -235,12 +237,13 @@ static int check_owner(const struct hw_recorder *r, struct hw_attach *a,
     return now - a->beat_ns > SILENT_NS ? HW_OK : HW_EGONE;
 }
 
-/* Its filters are those with which it has shaken hands with the recorder before. A process that
- * lies about it is ended by nobody but its own filter. */
+/* Its filters are those with which it has shaken hands with the recorder before, or was armed. A
+ * process that lies about it is ended by nobody but its own filter. */
 static bool was_let_through(const struct hw_control_page *page, const struct hw_filters *now)
 {
-    return page->magic == HW_CONTROL_MAGIC && page->sandbox == HW_SANDBOX_NONE &&
-           now->seccomp == SECCOMP_MODE_FILTER && now->n != 0 && now->n < page->filters;
+    return (page->magic == HW_CONTROL_MAGIC || page->magic == 0) &&
+           page->sandbox == HW_SANDBOX_NONE && now->seccomp == SECCOMP_MODE_FILTER && now->n != 0 &&
+           now->n < page->filters;
 }
 
 /* It restricted its calls after it was started: a handshake could be the end of it. */

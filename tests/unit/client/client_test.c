@@ -4,6 +4,7 @@
  * At interval 1 every number must be the program's own, for each habit that programs have. The leaf
  * of each stack is enough here; whole stacks are checked where tables are (tests/e2e).
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,137 @@ static void test_late_answer(void **state)
     assert_int_equal(n_answered, 2);
 }
 
+/* Bytes asked for by the functions that count, and the variance of an estimate of them. */
+static double asked_for(const struct twin_result *r, uint64_t interval, double *variance)
+{
+    double sum = 0;
+    for (const char *p = r->out; (p = strstr(p, "EXPECT ")); p++) {
+        unsigned long long a, n;
+        assert_int_equal(sscanf(p, "EXPECT %*s %llu %llu", &a, &n), 2);
+        sum += (double)a;
+        *variance += a / n < interval ? (double)a * (double)interval : 0;
+    }
+    return sum;
+}
+
+static double of_sites(const struct twin_result *r)
+{
+    double sum = 0;
+    for (size_t i = 0; i < r->n_fns; i++)
+        if (strncmp(r->fns[i].name, "fn_", 3) == 0)
+            sum += (double)r->fns[i].alloc;
+    return sum;
+}
+
+/* Nobody hears of a program that is armed and has no sample. */
+static void test_armed_alone(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"truth", "threads", "fork", "exec", "vfork", "clone_vm"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct twin_options o = options(1 << 16);
+        o.armed_interval = 1ull << 55;
+        struct twin_result r = run(&o, names[i], NULL);
+        assert_int_equal(r.n_armed, 0);
+        assert_output_kept(&r, names[i]);
+        twin_done(&r);
+    }
+}
+
+/* One thread or several: what the samples stand for is what was asked for, the first one and what
+ * was before it included, also when the session has another interval by then. */
+static void check_armed(uint64_t armed, uint64_t interval, const char *const *argv)
+{
+    enum { RUNS = 12 };
+    double sampled = 0, asked = 0, variance = 0;
+    unsigned n_late = 0;
+    for (int i = 0; i < RUNS; i++) {
+        struct twin_options o = options(interval);
+        struct twin_result r;
+        char path[512];
+        (void)snprintf(path, sizeof path, "%s/t_%s", targets, argv[0]);
+        char *args[] = {path, (char *)(uintptr_t)argv[1], (char *)(uintptr_t)argv[2], NULL};
+        o.armed_interval = armed;
+        assert_int_equal(twin_run(&o, args, &r), 0);
+        assert_int_equal(r.exit_status, 0);
+        assert_int_equal(r.n_broken, 0);
+        assert_true(r.n_armed <= 1 && r.n_startup == r.n_armed && r.n_clients == r.n_armed);
+        if (r.n_clients && twin_counter(&r, "lost_early") != 0) { /* the twin had no processor */
+            n_late++;
+            twin_done(&r);
+            continue;
+        }
+        asked += asked_for(&r, armed > interval ? armed : interval, &variance);
+        sampled += of_sites(&r);
+        twin_done(&r);
+    }
+    assert_true(n_late < RUNS / 2);
+    double error = (sampled - asked) / sqrt(variance);
+    if (fabs(error) > 4)
+        print_error("%s: %.0f of %.0f, %.1f standard errors\n", argv[0], sampled, asked, error);
+    assert_true(fabs(error) <= 4);
+}
+
+static void test_armed(void **state)
+{
+    (void)state;
+    check_armed(1 << 18, 1 << 18, (const char *const[]){"truth", "0.003", NULL});
+    check_armed(1 << 16, 1 << 16, (const char *const[]){"truth", "0.05", NULL});
+    check_armed(1 << 18, 1 << 16, (const char *const[]){"truth", "0.05", NULL});
+    check_armed(1 << 16, 1 << 16, (const char *const[]){"truth", "0.02", "4"});
+}
+
+/* The recorder has no time, or says no: the program goes on, what was lost is counted. */
+static void test_armed_late(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1 << 16);
+    o.armed_interval = 1 << 16;
+    o.first_after_ms = 450;
+    struct twin_result r = run(&o, "saturate", "60");
+    assert_int_equal(r.n_clients, 1);
+    if (r.n_allocs) /* else it was over before */
+        assert_true(twin_counter(&r, "lost_early") > 0);
+    twin_done(&r);
+    o.first_after_ms = 0;
+    o.first_status = HW_WELCOME_NO + 1;
+    r = run(&o, "truth", NULL);
+    assert_int_equal(r.n_clients, 1);
+    assert_int_equal(r.n_allocs, 0);
+    assert_output_kept(&r, "truth");
+    twin_done(&r);
+}
+
+/* From the moment it gives up its calls nobody is asked any more: one would be its end. */
+static void test_armed_sandbox(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1 << 16);
+    o.armed_interval = 1 << 16;
+    for (int i = 0; i < 5; i++) {
+        struct twin_result r = run(&o, "seccomp", NULL);
+        assert_output_kept(&r, "seccomp");
+        twin_done(&r);
+    }
+}
+
+/* Forked children draw on, and ask as such. */
+static void test_armed_fork(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1 << 16);
+    o.flags |= HW_CC_FOLLOW_FORK;
+    o.armed_interval = 1 << 16;
+    uint64_t n_armed = 0, n_startup = 0;
+    for (int i = 0; i < 10 && n_armed <= n_startup; i++) {
+        struct twin_result r = run(&o, "prefork", NULL);
+        n_armed += r.n_armed;
+        n_startup += r.n_startup;
+        twin_done(&r);
+    }
+    assert_true(n_armed > n_startup);
+}
+
 /* Starts and stops under load; no record of one session ever names a sample of another. */
 static void test_sessions(void **state)
 {
@@ -250,12 +382,14 @@ static void test_follow_fork(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),      cmocka_unit_test(test_small_ring),
-        cmocka_unit_test(test_full),       cmocka_unit_test(test_recorder_dies),
-        cmocka_unit_test(test_answers),    cmocka_unit_test(test_late_answer),
-        cmocka_unit_test(test_sessions),   cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_adaptive),   cmocka_unit_test(test_custom_heaps),
-        cmocka_unit_test(test_follow_fork)};
+        cmocka_unit_test(test_exact),       cmocka_unit_test(test_small_ring),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_recorder_dies),
+        cmocka_unit_test(test_answers),     cmocka_unit_test(test_late_answer),
+        cmocka_unit_test(test_sessions),    cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_custom_heaps),
+        cmocka_unit_test(test_follow_fork), cmocka_unit_test(test_armed_alone),
+        cmocka_unit_test(test_armed),       cmocka_unit_test(test_armed_late),
+        cmocka_unit_test(test_armed_fork),  cmocka_unit_test(test_armed_sandbox)};
     if (argc < 3)
         return 2;
     library = argv[1];

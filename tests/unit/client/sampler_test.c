@@ -2,9 +2,12 @@
  * sampler_test.c - the countdown against what it is meant to be, with fixed seeds
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "client/kernel/now.h"
+#include "client/sample/armed.h"
 #include "client/sample/probes.h"
 #include "client/sample/stacks.h"
 #include "test.h"
@@ -13,11 +16,49 @@
 __thread struct hw_tls hw_here;
 union hw_live_block hw_live_block;
 union hw_control_block hw_control_block;
+_Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 static struct hw_session *session;
 
 void hw_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
+    if (atomic_load(&hw_live.session))
+        hw_sampler_start(t, session);
+    else
+        (void)hw_armed_join(t);
+}
+uint64_t hw_session_seed(void)
+{
+    static uint64_t n;
+    return hw_sampler_mix(n += 1000003);
+}
+void hw_session_prepare(void)
+{
+}
+void hw_session_forked(void)
+{
+    atomic_store(&hw_live.started, 1);
+    hw_armed_adopt();
+}
+uint64_t hw_local_clock_ns(clockid_t id)
+{
+    return (uint64_t)id;
+}
+
+/* The recorder's answers: none for a while, then a session in which the draw counts. */
+static unsigned n_asked, n_silent;
+bool hw_session_ask(struct hw_tls *t, uint64_t interval)
+{
+    (void)t;
+    n_asked++;
+    if (n_silent) {
+        n_silent--;
+        return false;
+    }
+    assert_int_equal(interval, hw_armed_interval());
+    atomic_store(&hw_live.session, session);
+    hw_armed_over();
+    return true;
 }
 bool hw_probes_go_on(struct hw_tls *t)
 {
@@ -140,6 +181,132 @@ static void test_size_0_otherwise(void **state)
         assert_true(!hw_due(0) || hw_sampler_take(0, 0) == HW_NOT_SAMPLED);
 }
 
+/* One of many short programs: what its samples stand for. */
+static double armed_program(uint64_t interval, double asked, uint64_t *rng)
+{
+    double stands_for = 0, sum = 0;
+    char mark[HW_ARMED_MARK_BYTES];
+    atomic_store(&hw_live.session, NULL);
+    atomic_store(&hw_live.started, 1);
+    hw_here = (struct hw_tls){0};
+    (void)snprintf(mark, sizeof mark, HW_ARMED_MARK, (unsigned long long)interval, 7ull, 1u);
+    assert_true(hw_armed_begin(mark));
+    while (sum < asked) {
+        *rng = *rng * 6364136223846793005u + 1442695040888963407u;
+        uint64_t size = (*rng >> 33) % (interval / 16) + 1;
+        sum += (double)size;
+        uint64_t w = hw_due(size) ? hw_sampler_take(size, 0) : HW_NOT_SAMPLED;
+        uint64_t now = atomic_load(&session->interval[HW_HEAP_ID_LIBC]);
+        if (w == HW_NOT_SAMPLED)
+            continue;
+        assert_int_equal(w % hw_here.interval, 0);
+        stands_for += (double)w;
+        if (hw_here.interval != now) /* as capture.c does behind the record */
+            hw_sampler_start(&hw_here, session);
+    }
+    hw_armed_over();
+    return stands_for - sum;
+}
+
+/* Of those without a sample nobody hears, and yet all of them together say what they asked for. */
+static void check_armed(uint64_t interval, uint64_t of_session, double asked)
+{
+    enum { PROGRAMS = 40000 };
+    uint64_t rng = 5;
+    double off = 0, silent = PROGRAMS * exp(-asked / (double)interval);
+    atomic_store(&session->interval[HW_HEAP_ID_LIBC], of_session);
+    n_asked = 0;
+    for (int i = 0; i < PROGRAMS; i++)
+        off += armed_program(interval, asked, &rng);
+    double most = (double)(interval > of_session ? interval : of_session);
+    double error = off / sqrt(PROGRAMS * asked * most);
+    double of_asked = (PROGRAMS - n_asked - silent) / sqrt(silent + 1);
+    if (fabs(error) > 4 || fabs(of_asked) > 8)
+        print_error("armed at %ju: %.1f standard errors; %u asked, %.0f did not have to\n",
+                    (uintmax_t)interval, error, n_asked, silent);
+    assert_true(fabs(error) <= 4);
+    assert_true(fabs(of_asked) <= 8); /* the last block of each is more than was asked */
+}
+
+static void test_armed(void **state)
+{
+    (void)state;
+    check_armed(1 << 16, 1 << 16, 20000);
+    check_armed(1 << 16, 1 << 16, 200000);
+    check_armed(1 << 16, 1 << 18, 200000); /* doubled since */
+    check_armed(1 << 18, 1 << 16, 200000); /* and back */
+}
+
+static void test_armed_mark(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"1",          "",
+                                      "80000",      "80000:",
+                                      "80000:7",    "80000:7:",
+                                      "80000:7:x",  "80000:7:1:",
+                                      "ffff:7:1",   "7ffffffffffffff0:7:1",
+                                      "8 000:7:1",  "00000000000080000:7:1",
+                                      "-80000:7:1", "80000::1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (hw_armed_begin(bad[i]))
+            print_error("'%s'\n", bad[i]);
+        assert_false(hw_armed());
+    }
+    assert_true(hw_armed_begin("80000:fedcba9876543210:3"));
+    assert_int_equal(hw_armed_interval(), 0x80000);
+    assert_int_equal(hw_control.filters, 3);
+    struct hw_hello h = {0}, other = {0};
+    hw_armed_say(&h);
+    assert_int_equal(h.flags, HW_HELLO_ARMED | HW_HELLO_STARTUP | HW_HELLO_HELD);
+    assert_true(h.armed_token == 0xfedcba9876543210u && h.armed_interval_bytes == 0x80000);
+    hw_armed_over();
+    hw_armed_say(&other);
+    assert_int_equal(other.flags, 0);
+}
+
+/* Unanswered samples are lost, counted, and change no other one's chance. */
+static void test_armed_unanswered(void **state)
+{
+    (void)state;
+    atomic_store(&hw_live.session, NULL);
+    hw_here = (struct hw_tls){0};
+    assert_true(hw_armed_begin("10000:7:1"));
+    n_asked = 0;
+    n_silent = 3;
+    for (int i = 0; i < 3; i++) {
+        assert_true(hw_due(1 << 17));
+        assert_true(hw_sampler_take(1 << 17, 0) == HW_NOT_SAMPLED);
+        assert_int_equal(hw_here.interval, 0x10000);
+    }
+    assert_int_equal(n_asked, 3);
+    assert_int_equal(hw_armed_take_lost(), 3);
+    assert_int_equal(hw_sampler_take(1 << 17, 0), 1 << 17);
+    assert_false(hw_armed());
+}
+
+/* A forked child: the page is wiped, the draw goes on; by libc's fork with one of its own. */
+static void test_armed_fork(void **state)
+{
+    (void)state;
+    struct hw_hello h = {0};
+    atomic_store(&hw_live.session, NULL);
+    hw_here = (struct hw_tls){0};
+    assert_true(hw_armed_begin("10000:7:1"));
+    while (!(hw_here.flags & HW_TLS_ARMED))
+        (void)hw_sampler_take(1, 0);
+    uint64_t left = hw_here.left + hw_here.reserve;
+    hw_live_block = (union hw_live_block){0};
+    hw_armed_forked();
+    assert_true(hw_here.left + hw_here.reserve != left);
+    left = hw_here.left + hw_here.reserve;
+    hw_live_block = (union hw_live_block){0};
+    (void)hw_sampler_take(1, 0);
+    assert_int_equal(hw_here.left + hw_here.reserve, left - 1);
+    hw_armed_say(&h);
+    assert_int_equal(h.flags, HW_HELLO_ARMED | HW_HELLO_FORKED);
+    hw_armed_over();
+}
+
 int main(void)
 {
     session = calloc(1, sizeof *session);
@@ -151,6 +318,10 @@ int main(void)
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_everything_at_1),
         cmocka_unit_test(test_size_0_otherwise),
+        cmocka_unit_test(test_armed),
+        cmocka_unit_test(test_armed_mark),
+        cmocka_unit_test(test_armed_unanswered),
+        cmocka_unit_test(test_armed_fork),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     free(session);

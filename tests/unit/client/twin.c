@@ -114,6 +114,8 @@ static uint64_t load_address(const struct twin *t, pid_t pid)
 
 /* ---- handshake ---- */
 
+#define TOKEN 0xfedcba9876543210ull
+
 static int tables_file(uint32_t arch)
 {
     int fd = memfd_create("twin-tables", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -171,6 +173,9 @@ static void accept_client(struct twin *t)
         (void)close(s);
         return;
     }
+    bool armed = got == (ssize_t)sizeof h && (h.flags & HW_HELLO_ARMED);
+    if (armed && (h.armed_token != TOKEN || h.armed_interval_bytes != t->o->armed_interval))
+        broken(t, "armed otherwise", h.armed_token, h.armed_interval_bytes);
     if (got != (ssize_t)sizeof h || h.magic != HW_HELLO_MAGIC ||
         getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
         broken(t, "bad hello", h.magic, 0);
@@ -179,6 +184,8 @@ static void accept_client(struct twin *t)
     }
     t->n++;
     t->r->n_clients++;
+    t->r->n_armed += armed;
+    t->r->n_startup += (h.flags & HW_HELLO_STARTUP) != 0;
     c->sock = s;
     c->pid = cred.pid;
     c->base = load_address(t, cred.pid);
@@ -191,7 +198,7 @@ static void accept_client(struct twin *t)
     c->waits = status == HW_WELCOME_WAIT;
     uint32_t generation = status == HW_WELCOME_PROFILE ? ++t->generation : 0;
     w.generation = generation;
-    w.config = (struct hw_client_config){.flags = t->o->flags,
+    w.config = (struct hw_client_config){.flags = t->o->flags | (armed ? (uint32_t)HW_CC_ARMED : 0),
                                          .n_heaps = 1,
                                          .default_interval_bytes = t->o->interval,
                                          .block_timeout_us = t->o->block_timeout_us,
@@ -207,8 +214,7 @@ static void accept_client(struct twin *t)
         fds[1] = c->ring.fd;
         fds[2] = tables_file(h.arch);
     }
-    if (t->n > 1)
-        (void)usleep(t->o->answer_after_ms * 1000);
+    (void)usleep((t->n > 1 ? t->o->answer_after_ms : t->o->first_after_ms) * 1000);
     send_welcome(c, &w, fds, status == HW_WELCOME_PROFILE ? 3 : status == HW_WELCOME_WAIT ? 1 : 0);
     (void)close(fds[0]);
     if (fds[2] >= 0)
@@ -372,6 +378,12 @@ static pid_t spawn(const struct twin *t, char *const argv[], int out)
     (void)dup2(out, 1);
     (void)setenv("LD_PRELOAD", t->o->library, 1);
     (void)setenv("HEAPWISE_SOCKET", t->addr.sun_path, 1);
+    if (t->o->armed_interval) {
+        char mark[HW_ARMED_MARK_BYTES];
+        (void)snprintf(mark, sizeof mark, HW_ARMED_MARK, (unsigned long long)t->o->armed_interval,
+                       TOKEN, 1u);
+        (void)setenv("HEAPWISE_HELD", mark, 1);
+    }
     (void)execvp(argv[0], argv);
     _exit(127);
 }

@@ -32,6 +32,8 @@ struct twin_options {
     unsigned stall_ms;        /* do not read for this long after the first handshake */
     unsigned silent_after;    /* handshakes after which heartbeat and reading end; 0 = never */
     unsigned answer_after_ms; /* to all hellos but the first */
+    unsigned first_after_ms;  /* to that one */
+    uint64_t armed_interval;  /* the program is held at its start and armed; 0 = it asks there */
     uint32_t first_status;    /* enum hw_welcome_status of the first answer */
 };
 
@@ -41,6 +43,8 @@ struct twin_result {
     struct twin_fn *fns;
     size_t n_fns;
     uint64_t n_clients;  /* hellos */
+    uint64_t n_armed;    /* of them those who were armed, */
+    uint64_t n_startup;  /* and those who begin from the start */
     uint64_t n_answered; /* of them those who heard the answer: who waits, or wrote into the ring */
     uint64_t n_allocs, n_frees, n_stacks, n_copies, n_heaps, n_broken;
     uint64_t alloc_bytes, sample_bytes, live_bytes;

@@ -1,5 +1,5 @@
-/* twin_main.c - the small recorder by hand: twin_main [-i interval] [-b ring] [-f flags] [-s
- * sessions]
+/* twin_main.c - the small recorder by hand: twin_main [-i interval] [-a armed_interval] [-b ring]
+ * [-f flags] [-s sessions]
  * [-m ms] [-S stall_ms] [-t timeout_us] LIBRARY COMMAND... */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,14 @@ int main(int argc, char **argv)
     struct twin_options o = {
         .interval = 1, .ring_bytes = HW_RING_DEFAULT_BYTES, .flags = HW_CC_BLOCK};
     int c;
-    while ((c = getopt(argc, argv, "+i:b:f:s:m:S:t:")) != -1) {
+    while ((c = getopt(argc, argv, "+i:a:b:f:s:m:S:t:")) != -1) {
         uint64_t v = strtoull(optarg, NULL, 0);
         switch (c) {
         case 'i':
             o.interval = v;
+            break;
+        case 'a':
+            o.armed_interval = v;
             break;
         case 'b':
             o.ring_bytes = v;

@@ -164,7 +164,7 @@ PLACE(ring_shm, write_pos);
 PLACE(ring_shm, read_pos);
 PLACE(ring_shm, intents);
 #define X(name, text) PLACE(ring_counters, name);
-HW_RING_COUNTERS(X)
+HW_RING_COUNTERS_10(X)
 #undef X
 _Static_assert(sizeof(struct hw_ring_counters) >= sizeof(struct v10_ring_counters), "counters");
 SIZE(ring_intent);

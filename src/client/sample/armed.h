@@ -1,0 +1,74 @@
+/*
+ * armed.h - samples before there is a session
+ *
+ * Why:     of 100 short programs that a continuous recording holds at their start 80 end without a
+ *          sample. What a handshake costs the recorder, a target with all its memory, is wasted
+ *          there. So the process is told the interval with the mark of its start, and is armed: its
+ *          threads draw by themselves, and ask the recorder when a sample is due.
+ * Shapes:
+ *            mark ──> armed ── a sample is due ── asks ──> session: that sample is its first record
+ *                       │                          ├─────> not answered yet: armed, samples are
+ * lost │                          │       and counted; those to come look for it │ └─────> nobody,
+ * or NO: silent └──── called by its page ──> as any program that runs; is said to be armed
+ *
+ *          That nothing was sampled before is known, and a draw has no memory. So the estimates are
+ *          those of a session from the start, and threads that meet the session draw anew.
+ * Owns:    the process's word is in the live page: a forked child finds none, and is armed anew,
+ *          with the draws that it had. A child that shares our memory draws for us; a sample that
+ *          is due there is lost, since it cannot ask in our name.
+ * Errors:  without a recorder there is no second try.
+ * Threads: any. errno is kept.
+ * Source:  doc/design/starts.md, "Armed"
+ */
+#ifndef HW_CLIENT_SAMPLE_ARMED_H
+#define HW_CLIENT_SAMPLE_ARMED_H
+
+#include "client/client.h"
+
+#if defined(HW_BARE) /* is in no program from its start */
+
+static inline bool hw_armed_goes_on(struct hw_tls *t)
+{
+    (void)t;
+    return false;
+}
+#define hw_armed()           false
+#define hw_armed_interval()  UINT64_MAX
+#define hw_armed_join(t)     ((void)(t), false)
+#define hw_armed_sample(t)   ((void)(t), false)
+#define hw_armed_lost()      ((void)0)
+#define hw_armed_take_lost() UINT64_C(0)
+#define hw_armed_say(out)    ((void)(out))
+#define hw_armed_over()      ((void)0)
+#define hw_armed_adopt()     ((void)0)
+#define hw_armed_forked()    ((void)0)
+
+#else
+
+static inline bool hw_armed(void)
+{
+    return atomic_load_explicit(&hw_live.armed, memory_order_relaxed) != 0;
+}
+
+/* In the constructor. mark: the value of HEAPWISE_HELD. False: it says nothing of it. */
+bool hw_armed_begin(const char *mark);
+/* The slow path's second question, behind the probes': is this thread's draw still good? */
+bool hw_armed_goes_on(struct hw_tls *t);
+/* There is no session for this thread: it draws for the one to come. False: it is not armed. */
+bool hw_armed_join(struct hw_tls *t);
+/* A sample of an armed thread is due. True: a session runs now, and it is the sample's. */
+bool hw_armed_sample(struct hw_tls *t);
+uint64_t hw_armed_interval(void); /* 0 = not armed */
+void hw_armed_lost(void);         /* a sample; told when there is a session */
+uint64_t hw_armed_take_lost(void);
+
+/* ---- for the handshake ---- */
+
+void hw_armed_say(struct hw_hello *out);
+void hw_armed_over(void);   /* it was answered, or never will be */
+void hw_armed_adopt(void);  /* in a forked child, which has the page for itself now */
+void hw_armed_forked(void); /* in libc's handler for those: not the parent's draws */
+
+#endif
+
+#endif

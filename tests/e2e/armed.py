@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Programs that serve --continuous holds at their start and arms: the recorder hears of them with their first sample, or when they
+are no longer young (doc/design/starts.md)."""
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+from continuous import Continuous, Stepper
+from lib import hw
+from lib.pprof import Pprof
+from lib.trace import Trace
+from start import holds, is_joined, patiently
+
+INTERVAL = 65536  # the least; a block of 66,000 bytes is a sample of its own
+YOUNG = 1.5
+
+
+def begin(box, *args, **kw):
+    holds()
+    name = f"arm{os.getpid()}"
+    return name, Continuous(box, "--name", name, *args, interval=kw.pop("interval", INTERVAL), **kw)
+
+
+def young(box, name):
+    """One that is armed: it has the library, and no buffer."""
+    t = Stepper(box, name)
+    hw.true(t.prepared(), "held at its start")
+    hw.true(not is_joined(t.pid), "the recorder does not know it")
+    t.began = time.time()
+    return t
+
+
+def warm(s, pid):
+    """-> [bytes, blocks] that its files say of fn_warm."""
+    found = [Pprof(f).of("fn_warm") for f in s.files() if f"-{pid}-" in f]
+    return [sum(f["alloc_space"] for f in found), sum(f["alloc_objects"] for f in found)]
+
+
+@patiently
+def silent(box):
+    """Without a sample: no connection, no file, no trace in what the server knows."""
+    name, s = begin(box)
+    pids = []
+    for _ in range(20):
+        t = young(box, name)
+        t.do("a 1")
+        t.end()
+        pids.append(str(t.pid))
+    time.sleep(1.2)
+    log = s.said().decode()
+    s.stop()
+    named = [f for f in s.files() for p in pids if f"-{p}-" in f]
+    hw.true(len(named) <= 5, f"1000 bytes of 65536 are hardly ever a sample: {named}")
+    hw.true(not any(p in log for p in pids), log)
+
+
+@patiently
+def sampled(box):
+    """The first sample brings the recorder, and is in the file; so is what follows."""
+    name, s = begin(box)
+    t = young(box, name)
+    t.do("w")
+    hw.true(is_joined(t.pid), "it has a buffer")
+    for _ in range(4):
+        t.do("w")
+    t.end()
+    hw.wait_for(lambda: warm(s, t.pid) == [330000, 5], f"all of them: {warm(s, t.pid)}")
+    s.stop()
+
+
+@patiently
+def grown(box):
+    """One that lives on without a sample is called, and is then known as if it had never been armed."""
+    name, s = begin(box, interval=1 << 30)
+    t = young(box, name)
+    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "it is called")
+    hw.true(time.time() - t.began > YOUNG, f"only then: {time.time() - t.began:.1f} s")
+    hw.wait_for(lambda: str(t.pid) in s.state(), "the server knows it")
+    t.end()
+    s.stop()
+    hw.equal(s.files(), [], "it had no sample")
+
+
+@patiently
+def execs(box):
+    """Another image in the same process is held and armed anew, also when the one before was recorded."""
+    name, s = begin(box)
+    t = young(box, name)
+    t.do("w")
+    hw.true(is_joined(t.pid), "the first is recorded")
+    t.p.stdin.write(b"x\n")
+    t.p.stdin.flush()
+    hw.true(t.p.stdout.readline().startswith(b"ready"), "executed again")
+    hw.true(t.prepared() and not is_joined(t.pid), "armed again")
+    t.do("w")
+    t.do("w")
+    t.end()
+    hw.wait_for(lambda: warm(s, t.pid) == [198000, 3], f"of both: {warm(s, t.pid)}")
+    s.stop()
+
+
+@patiently
+def killed(box):
+    """The recorder is killed while a program is armed: its sample finds nobody and costs it nothing; the next recorder finds it."""
+    name, s = begin(box)
+    t = young(box, name)
+    os.kill(s.recorder(), signal.SIGKILL)
+    began = time.time()
+    for _ in range(20):
+        t.do("w")
+    hw.true(time.time() - began < 1, f"20 blocks took {time.time() - began:.2f} s")
+    hw.wait_for(lambda: b"starting again" in s.said(), "it is told")
+    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "the next recorder calls it", 40)
+    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], "it is recorded", 40)
+    t.end()
+    s.stop()
+
+
+@patiently
+def stopped(box):
+    """The recorder stands still: the first sample waits 200 ms, the others not; what was lost is counted when it answers."""
+    name, s = begin(box)
+    t = young(box, name)
+    recorder = s.recorder()
+    os.kill(recorder, signal.SIGSTOP)
+    began = time.time()
+    t.do("w")
+    first = time.time() - began
+    for _ in range(9):
+        t.do("w")
+    rest = time.time() - began - first
+    os.kill(recorder, signal.SIGCONT)
+    hw.true(first < 0.6 and rest < 0.3, f"first {first:.2f} s, nine others {rest:.2f} s")
+    hw.wait_for(lambda: (t.do("w"), time.sleep(0.05), is_joined(t.pid))[2], "it answers late")
+    t.do("w")
+    t.end()
+
+    def lost():
+        return sum(int(Pprof(f).comments.get("lost_samples", 0)) for f in s.files() if f"-{t.pid}-" in f)
+    hw.wait_for(lambda: lost() >= 10, f"lost: {lost()}")
+    s.stop()
+
+
+@patiently
+def other(box):
+    """Another recorder that means the program gets it, as any that runs; the first one waits until it is free."""
+    name, s = begin(box)
+    t = young(box, name)
+    out = box.path("other.trace")
+    p = box.start([hw.tool("heapwise"), "attach", str(t.pid), "-i", "1", "-d", "3s", "-o", out])
+    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "it is joined")
+    t.do("w")
+    p.communicate(timeout=40)
+    hw.equal(p.returncode, 0, "the other recorder")
+    hw.true(any("fn_warm" in x.stack for d in Trace(out).of() if d.pid == t.pid for x in d.samples), "it was the other one's")
+    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], f"then the first one's: {s.said()}", 40)
+    t.end()
+    s.stop()
+
+
+@patiently
+def ended(box):
+    """The server ends while a program is armed: nobody is there, and nothing happens to it."""
+    name, s = begin(box)
+    t = young(box, name)
+    s.stop()
+    began = time.time()
+    t.do("w")
+    t.do("w")
+    hw.true(time.time() - began < 0.5, f"{time.time() - began:.2f} s")
+    hw.true(not is_joined(t.pid), "nobody has it")
+    t.end()
+
+
+@patiently
+def sandbox(box):
+    """What gives up its system calls while it is armed is not ended by ours."""
+    name, s = begin(box)
+    shutil.copy(hw.target("sandbox"), box.path(name))
+    for how in ("filter", "strict", "call"):
+        p = box.start([box.path(name), how], stdin=subprocess.PIPE)
+        out, err = p.communicate(b"s" + b"." * 40 + b"q", timeout=30)
+        # It ends by a call that it may make, or is killed by its last one; not before it has said all.
+        alone = subprocess.run([hw.target("sandbox"), how], input=b"s" + b"." * 40 + b"q", stdout=subprocess.PIPE, timeout=30)
+        hw.equal((p.returncode, out), (alone.returncode, alone.stdout), f"{how}: {err}")
+    s.stop()
+
+
+@patiently
+def forks(box):
+    """A server that forks its workers is armed; what its workers have samples of is theirs."""
+    holds()
+    name = f"arm{os.getpid()}"
+    shutil.copy(hw.target("prefork"), box.path(name))
+    s = Continuous(box, "--name", name, interval=INTERVAL)
+    r = box.run([box.path(name), "1", "4", "300", "1"])
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    children = re.findall(rb"^pid (\d+)$", r.stdout, re.M)
+    hw.equal(len(children), 4, "children")
+    time.sleep(1.5)
+    s.stop()
+
+
+@patiently
+def truth(box):
+    """Many short programs, most of them without a sample: all files together say what was asked for, within four standard errors."""
+    n, each = 300, 30
+    name, s = begin(box)
+    for _ in range(n):
+        t = Stepper(box, name)
+        t.do(f"a {each}")
+        t.end()
+    asked = n * each * 1000
+
+    def found():
+        all = [Pprof(f) for f in s.files()]
+        return sum(p.of("fn_a")["alloc_space"] for p in all), sum(int(p.comments.get("processes", 1)) for p in all)
+    time.sleep(2.5)
+    s.stop()
+    space, processes = found()
+    error = (space - asked) / math.sqrt(asked * INTERVAL)
+    print(f"  {space} of {asked} bytes, {error:.1f} standard errors; {processes} of {n} processes had a sample")
+    hw.true(abs(error) < 4, f"{space} of {asked} bytes, {error:.1f} standard errors")
+    hw.true(processes < n * 0.7, f"{processes} of {n} programs had a sample")
+
+
+if __name__ == "__main__":
+    hw.main({"silent": silent, "sampled": sampled, "grown": grown, "execs": execs, "killed": killed, "stopped": stopped, "other": other,
+             "ended": ended, "sandbox": sandbox, "forks": forks, "truth": truth})
