@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, cli, dir, done, here, looks, record, serve } from './lib.mjs';
+import { browse, cli, dir, done, here, looks, record, serve, settled } from './lib.mjs';
 
 let server, page, trace, bare; // bare: a server without --symbols
 const sources = join(dir, 'sources');
@@ -30,8 +30,7 @@ after(done);
 const at = async (name, query = '', trace_id = 1) => {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace_id}${query}`);
   await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await page.waitForFunction(() => !document.querySelector('[role=status].empty'));
-  await page.waitForTimeout(150);
+  await settled(page, '[role=status].empty');
 };
 
 test('source: lines with the memory of their stacks', async () => {

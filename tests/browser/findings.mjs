@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, here, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
+import { axe, browse, cli, dir, done, drawn, here, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -385,7 +385,7 @@ test('exports: every format from the menu, names as text, figures of the graph',
       assert.deepEqual(await axe(alone), []);
       for (const colorScheme of ['light', 'dark']) {
         await alone.emulateMedia({ colorScheme });
-        await alone.waitForTimeout(100);
+        await drawn(alone);
         if (process.env.HW_SHOTS) await alone.screenshot({ path: join(process.env.HW_SHOTS, `export-html-1600-${colorScheme}.png`) });
       }
     } else if (process.env.HW_SHOTS) await alone.screenshot({ path: join(process.env.HW_SHOTS, 'export-svg-1600.png') });

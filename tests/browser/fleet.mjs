@@ -4,13 +4,10 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, serve, visit } from './lib.mjs';
+import { browse, dir, done, heapwise, here, inspect, serve, settled, visit } from './lib.mjs';
 
 let store, url, server, page;
-const settled = async () => {
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty, .bar [role=status]'));
-  await page.waitForTimeout(120);
-};
+const answered = () => settled(page, '[aria-busy=true], [role=status].empty, .bar [role=status]');
 const q = (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
 const at = (name) => page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name, { timeout: 20_000 });
 const cli = (...words) => {
@@ -48,7 +45,7 @@ test('hosts: who deviates, as the command says', async () => {
   assert.deepEqual(rows, want.rows.map((r) => [r.host, r.deviates]));
   // A count has an error of its own.
   await page.click('[aria-label=Metric] button:text-is("Live count")');
-  await settled();
+  await answered();
   const first = cli('hosts', '--service', 'checkout', '--since', '14d', '-m', 'objects').rows[0];
   const shown = await page.$eval('section[aria-label=Hosts] tbody tr .pm', (e) => e.textContent);
   assert.ok(first.error > 0);
@@ -58,32 +55,32 @@ test('hosts: who deviates, as the command says', async () => {
 test('a graph is that of the command; conditions are chosen and taken back', async () => {
   await fleet();
   await page.selectOption('#service', 'checkout');
-  await settled();
+  await answered();
   assert.equal(await q('fleet'), 'service=checkout');
   await page.selectOption('[aria-label=Label]', 'pod');
-  await settled();
+  await answered();
   assert.ok((await page.$$eval('#fleet-values option', (o) => o.map((x) => x.value))).includes("it's <b>"));
   await page.fill('[aria-label=Value]', "it's <b>");
   await page.click('.fleet-add button');
-  await settled();
+  await answered();
   assert.equal(await page.$eval('.chip', (c) => c.firstChild.textContent), "pod=it's <b>");
   await page.click('button:text-is("Flamegraph")');
   await at('flame');
-  await settled();
+  await answered();
   const want = cli('top', '--service', 'checkout', '-l', "pod=it's <b>", '--since', '14d');
   assert.equal(want.hosts, 5);
   assert.equal(await total('metric=space'), want.total);
   // Of a metric of what was asked for, the same way; and the address of the Fleet page is kept.
   await page.goBack();
-  await settled();
+  await answered();
   await page.click('.chip button');
-  await settled();
+  await answered();
   assert.equal(await q('fleet'), 'service=checkout');
   await page.click('[aria-label=Metric] button:text-is("Total size")');
-  await settled();
+  await answered();
   await page.click('button:text-is("Functions")');
   await at('functions');
-  await settled();
+  await answered();
   assert.equal(await total('metric=alloc_space'), cli('top', '--service', 'checkout', '--since', '14d', '-m', 'alloc_space').total);
   assert.deepEqual(page.problems, []);
 });
@@ -92,7 +89,7 @@ test('leaks over days', async () => {
   await fleet('&fleet=service%3Dcheckout');
   await page.click('button:text-is("Leaks over time")');
   await at('leaks');
-  await settled();
+  await answered();
   const text = await page.textContent('#main');
   assert.match(text, /leaky/);
   assert.match(text, /likely leak|growing/);
@@ -110,7 +107,7 @@ test('two builds, a host and the others', async () => {
   await side('B', '1.42');
   await page.click('[role=group][aria-label=Compare] button:text-is("Compare")');
   await at('diff');
-  await settled();
+  await answered();
   const want = cli('diff', '--service', 'checkout', '--since', '14d', '--a', 'version=1.41', '--b', 'version=1.42').rows[0];
   const row = await page.$eval('table.diff tbody tr', (r) => [r.cells[0].textContent, r.cells[5].textContent]);
   assert.match(row[0], /^grown/);
@@ -119,7 +116,7 @@ test('two builds, a host and the others', async () => {
   await fleet('&fleet=service%3Dcheckout');
   await page.click('button:text-is("What differs")');
   await at('diff');
-  await settled();
+  await answered();
   assert.match(await page.$eval('table.diff tbody tr', (r) => r.cells[0].textContent), /^grown/);
   assert.deepEqual(page.problems, []);
 });
@@ -129,7 +126,7 @@ test('errors are shown, nothing is asked without a token, and the page is access
   assert.match(await page.textContent('[role=alert]'), /answered/);
   await page.fill('#until', 'soon');
   await page.press('#until', 'Enter');
-  await settled();
+  await answered();
   assert.match(await page.textContent('[role=alert]'), /no time/);
   for (const path of ['labels', 'values?label=pod', 'hosts']) assert.equal((await fetch(`${server.origin}/api/v1/fleet/${path}`)).status, 403);
   assert.equal((await fetch(`${server.origin}/api/v1/fleet/profile`, { method: 'POST' })).status, 403);

@@ -1,7 +1,7 @@
 // The table of functions: conditions, columns, order, the menu of a row, copies, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, cli, done, inspect, record, serve, visit } from './lib.mjs';
+import { browse, cli, copied, done, inspect, record, serve, visit } from './lib.mjs';
 
 let server, page, sql, trace;
 
@@ -62,8 +62,7 @@ test('the menu of a row: by button, by key; copies, SQL, graph', async () => {
   assert.ok(text.includes(`| load_table | ${row[1]} | ${row[2]} | ${row[3]} |`), text);
   await page.click('button:has-text("Save, copy")');
   await page.click('[role=menuitem]:has-text("Copy as TSV")');
-  await page.waitForTimeout(200);
-  assert.equal((await page.evaluate(() => navigator.clipboard.readText())).trim().split('\n').length, sql.length + 1);
+  assert.equal((await copied(page, /\t/)).trim().split('\n').length, sql.length + 1);
   await page.locator('.grid').focus();
   await page.keyboard.press('ArrowDown');
   await page.waitForFunction(() => /fn=/.test(location.hash));

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, dir, done, record, serve } from './lib.mjs';
+import { axe, browse, copied, dir, done, drawn, quiet, record, serve, settled, until } from './lib.mjs';
 
 let server, page, trace, moments, start;
 
@@ -21,14 +21,10 @@ before(async () => {
 });
 after(done);
 
-const settled = async () => {
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
-  await page.waitForTimeout(120);
-};
 const at = async (name, query = '') => {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
   await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await settled();
+  await settled(page);
 };
 const q = async (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
 
@@ -65,28 +61,25 @@ test('timeline: zoom and pan by keys, wheel and Shift+drag', async () => {
   await page.evaluate(() => document.activeElement.blur());
   const ticks = () => page.locator('.ruler span').first().textContent();
   const left = () => page.locator('.ruler').evaluate((r) => Number(r.dataset.from));
+  const moved = (what, where) => until(what, async () => where(await left()));
   await page.keyboard.press('0');
-  await page.waitForTimeout(50);
+  await drawn(page);
   const whole = await left();
   await page.keyboard.press('w');
-  await page.waitForTimeout(50);
+  await moved('w zooms', (x) => x !== whole);
+  await drawn(page);
   const zoomed = await left();
-  assert.notEqual(zoomed, whole);
   await page.keyboard.press('d');
-  await page.waitForTimeout(50);
-  assert.ok((await left()) > zoomed);
+  await moved('d goes on', (x) => x > zoomed);
   await page.keyboard.press('a');
   await page.keyboard.press('0');
-  await page.waitForTimeout(50);
-  assert.equal(await left(), whole);
+  await moved('0 shows all', (x) => x === whole);
   const box = await page.locator('.track .chart').first().boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + 30);
   await page.keyboard.down('Control');
   await page.mouse.wheel(0, -300);
   await page.keyboard.up('Control');
-  await page.waitForTimeout(80);
-  const wheel = await left();
-  assert.notEqual(wheel, whole);
+  await moved('Ctrl+wheel zooms', (x) => x !== whole);
   const before = page.url();
   await page.keyboard.down('Shift');
   await page.mouse.down();
@@ -102,22 +95,22 @@ test('timeline: an interval is prepared for dragging as soon as it stands, once'
   const asked = [];
   const note = (r) => r.url().includes('stable=1') && asked.push(new URL(r.url()).searchParams);
   await page.reload(); // an interval of a test before, shown for long enough on a slow machine, is prepared already
-  await settled();
+  await settled(page);
   page.on('request', note);
   await at('timeline', `&from=${moments[0]}&at=${moments.at(-1)}`);
-  await settled();
-  for (let i = 0; i < 200 && !asked.length; i++) await page.waitForTimeout(50); // a loaded machine draws late
+  await settled(page);
+  await until('a preparation', () => asked.length);
   assert.deepEqual(asked.map((q) => [q.get('from'), q.get('at')]), [[moments[0], moments.at(-1)]]);
   await page.locator('.handle').nth(1).hover(); // still warm
   await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}`);
-  await settled();
-  await page.waitForTimeout(400);
+  await settled(page);
+  await quiet(400);
   assert.equal(asked.length, 1, 'other times are the same preparation');
   await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}&f=P:main`);
-  await settled();
+  await settled(page);
   await at('timeline', `&at=${moments.at(-1)}`);
-  await settled();
-  await page.waitForTimeout(400);
+  await settled(page);
+  await quiet(400);
   assert.equal(asked.length, 1, 'no drag can follow');
   page.off('request', note);
 });
@@ -130,7 +123,7 @@ test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhi
   await page.mouse.move(ruler.x + ruler.width * 0.5, ruler.y + 10, { steps: 5 });
   await page.mouse.up();
   assert.ok(moments.includes(await q('at')), 'snapped to a dump');
-  await settled();
+  await settled(page);
   assert.equal(await page.locator('.handle').count(), 2);
   const before = await q('at');
   const asked = [];
@@ -139,11 +132,11 @@ test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhi
   await page.mouse.move(h.x + h.width / 2, h.y + 20);
   await page.mouse.down();
   await page.mouse.move(ruler.x + ruler.width * 0.75, h.y + 20, { steps: 6 });
-  await page.waitForTimeout(100);
+  await drawn(page);
   await page.mouse.move(ruler.x + ruler.width * 0.99, h.y + 20, { steps: 6 });
-  await page.waitForTimeout(150);
+  await drawn(page);
   await page.mouse.up();
-  await settled();
+  await settled(page);
   assert.notEqual(await q('at'), before);
   assert.ok(asked.some((u) => u.includes('stable=1')) && !asked.at(-1).includes('stable=1'), asked.join('\n'));
   await page.locator('.handle').nth(0).focus();
@@ -194,8 +187,7 @@ test('times beyond 2^53 ns are asked for digit by digit', async () => {
   await other.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes);
   await other.keyboard.press('BracketLeft');
   await other.waitForFunction((t) => location.hash.includes(`at=${t}`), late(moments[1]), { timeout: 5000 });
-  await other.waitForTimeout(300);
-  assert.equal(asked.at(-1), late(moments[1]));
+  await until('the moment is asked for', () => asked.at(-1) === late(moments[1]));
   await other.context().close();
 });
 
@@ -220,11 +212,10 @@ test('graph: recursion collapses, the root may stand below, stacks are copied', 
   for (let i = 0; i < 10 && !(await menu.isVisible()); i++) { // the new drawing may not be there yet
     await page.locator('.flame canvas').first().focus();
     for (const k of ['Home', 'ArrowUp', 'ArrowUp', ' ']) await page.keyboard.press(k);
-    await page.waitForTimeout(200);
+    await menu.waitFor({ timeout: 500 }).catch(() => {});
   }
   await page.click('[role=menuitem]:has-text("Markdown")');
-  await page.waitForTimeout(50);
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\| function \| total \| share \| self \|\n/);
+  await copied(page, /^\| function \| total \| share \| self \|\n/);
 });
 
 test('filters: moved, taken away by Delete, kept under a name', async () => {
@@ -233,10 +224,10 @@ test('filters: moved, taken away by Delete, kept under a name', async () => {
   assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
   await page.locator('.chip button').nth(1).focus();
   await page.keyboard.press('Alt+ArrowLeft');
-  await settled();
+  await settled(page);
   assert.deepEqual(await chips(), ['SS:recurse', 'HF:main']);
   await page.locator('.chip').nth(0).dragTo(page.locator('.chip').nth(1));
-  await settled();
+  await settled(page);
   assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
   page.removeAllListeners('dialog');
   page.once('dialog', (d) => d.accept('mine'));
@@ -244,14 +235,14 @@ test('filters: moved, taken away by Delete, kept under a name', async () => {
   await page.click('[role=menuitem]:has-text("Keep these")');
   await page.locator('.chip button').nth(0).focus();
   await page.keyboard.press('Delete');
-  await settled();
+  await settled(page);
   assert.deepEqual(await chips(), ['SS:recurse']);
   await page.click('.filters button:has-text("Sets")');
   await page.click('[role=menuitem]:text-is("mine")');
-  await settled();
+  await settled(page);
   assert.deepEqual(await chips(), ['HF:main', 'SS:recurse']);
   await page.goBack();
-  await settled();
+  await settled(page);
   assert.deepEqual(await chips(), ['SS:recurse'], 'back takes a change of filters back');
 });
 
@@ -259,7 +250,7 @@ test('filters that leave nothing say so, and offer a way out', async () => {
   await at('flame', '&f=SS%3Anowhere_at_all');
   assert.match(await page.textContent('.explorer .empty'), /Filters hide 100 % \([\d.]+ MiB\)/);
   await page.click('.explorer .empty button:has-text("last")');
-  await settled();
+  await settled(page);
   assert.equal(await page.locator('.chip').count(), 0);
   assert.deepEqual(page.problems, []);
 });
@@ -276,7 +267,7 @@ test('empty, damaged, cut and foreign traces: each says what it is', async () =>
   const see = async (id) => {
     await p.evaluate((n) => (location.hash = `#!/overview?trace=${n}`), id);
     await p.waitForSelector('main .banner.bad, main .empty, main .figures');
-    await p.waitForTimeout(150);
+    await settled(p);
     return p.textContent('main');
   };
   assert.match(await see(1), /empty/i);
@@ -288,7 +279,7 @@ test('empty, damaged, cut and foreign traces: each says what it is', async () =>
   for (const id of [1, 2, 3, 4])
     for (const name of ['timeline', 'flame', 'functions', 'query', 'info', 'symbols', 'source']) {
       await p.evaluate((h) => (location.hash = h), `#!/${name}?trace=${id}`);
-      await p.waitForTimeout(60);
+      await drawn(p);
     }
   assert.deepEqual(p.problems, []);
   await s.stop();
@@ -325,7 +316,7 @@ test('the server goes away: a banner, the view stays, and all is well when it is
   assert.match(await p.textContent('.gone'), /Asking again/);
   assert.ok(await p.isVisible('.flame canvas'), 'what was drawn stays');
   await p.evaluate(() => (location.hash = '#!/functions?trace=1&metric=objects'));
-  await p.waitForTimeout(300);
+  await drawn(p);
   assert.equal(await p.locator('.gone').count(), 1);
   assert.deepEqual(await axe(p), []);
   // A new server has a new token: the page says that its address is out of date.

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, inspect, record, serve } from './lib.mjs';
+import { browse, dir, done, inspect, record, serve, until } from './lib.mjs';
 
 let server, page, first, second;
 
@@ -57,9 +57,10 @@ test('a trace is closed by its button, stays in the list of recent ones, and ope
 });
 
 test('what a user keeps is there with the next server, of another port; and goes on a wish', async () => {
-  await page.waitForTimeout(600);
+  const recent = async () => JSON.parse((await kept()).find((l) => l[0] === 'recent')?.[1] ?? '[]');
+  await until('both are kept', async () => existsSync(join(dir, 'state/heapwise/page')) && (await recent()).length === 2);
   assert.equal(statSync(join(dir, 'state/heapwise/page')).mode & 0o777, 0o600);
-  assert.deepEqual(JSON.parse((await kept()).find((l) => l[0] === 'recent')[1]).map((r) => r.path).sort(), [first, second].sort());
+  assert.deepEqual((await recent()).map((r) => r.path).sort(), [first, second].sort());
   const next = await serve();
   const p = await browse();
   await p.goto(next.url);
@@ -71,8 +72,7 @@ test('what a user keeps is there with the next server, of another port; and goes
   await p.evaluate(() => (location.hash = '#!/'));
   await p.click('button:has-text("Forget them")');
   await p.waitForFunction(() => !document.querySelector('[aria-label=Recent]'));
-  await p.waitForTimeout(600);
-  assert.ok(!(await kept()).some((l) => l[0] === 'recent' && l[1] !== '[]'));
+  await until('they are forgotten', async () => (await recent()).length === 0);
   assert.deepEqual(p.problems, []);
   await next.stop();
 });

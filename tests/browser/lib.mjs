@@ -47,7 +47,7 @@ export async function recordRedis() {
   const trace = join(dir, 'redis.trace');
   const recorded = spawn(heapwise, ['record', '-q', '-c', '100ms', '--malloc-info', '100ms', '--smaps', '200ms', '-o', trace, '--', 'redis-server', '--port', '0', '--unixsocket', socket, '--save', '', '--dir', dir], { stdio: 'ignore' });
   const ended = new Promise((ok) => recorded.on('exit', ok));
-  for (let i = 0; i < 100 && !existsSync(socket); i++) await new Promise((ok) => setTimeout(ok, 50));
+  await until('redis-server listens', () => existsSync(socket));
   spawnSync('redis-benchmark', ['-s', socket, '-t', 'set,lpush,hset', '-n', '20000', '-r', '20000', '-q'], { timeout: 20_000 });
   spawnSync('redis-cli', ['-s', socket, 'shutdown', 'nosave'], { timeout: 5000 });
   await ended;
@@ -79,11 +79,7 @@ export async function serve(...args) {
     if (r.error) throw new Error(r.error);
     return r.results.at(-1).rows;
   };
-  for (let i = 0; i < 100; i++) {
-    const s = await (await ask('/api/v1/status')).json();
-    if (s.traces.every((t) => t.state !== 'loading')) break;
-    await new Promise((ok) => setTimeout(ok, 50));
-  }
+  await until('the traces are read', async () => (await (await ask('/api/v1/status')).json()).traces.every((t) => t.state !== 'loading'), 60_000);
   return {
     url, origin, token, ask, sql, pid: child.pid,
     stop: (signal = 'SIGINT') => {
@@ -121,12 +117,41 @@ afterEach(async (t) => {
     for (const page of context.pages()) console.log(`at the end of '${t.name}': ${page.url()}\n${(await page.textContent('main').catch(String))?.slice(0, 600)}`);
 });
 
+/** Waits until something is so. */
+export async function until(what, holds, ms = 15_000) {
+  for (const end = Date.now() + ms; Date.now() < end; await new Promise((ok) => setTimeout(ok, 20))) {
+    const v = await holds();
+    if (v) return v;
+  }
+  throw new Error(`not within ${ms / 1000} s: ${what}`);
+}
+
+/** Where nothing shall happen there is no event to wait for. */
+export const quiet = (ms) => new Promise((ok) => setTimeout(ok, ms));
+
+/** Two frames were drawn: what was pressed, sized or hovered before is seen. */
+export const drawn = (page) => page.evaluate(() => new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(ok))));
+
+/** A page has its answers (none of BUSY is there) and has drawn them. */
+export async function settled(page, busy = '[aria-busy=true], [role=status].empty') {
+  for (let i = 0; i < 2; i++) { // what was drawn may ask for more
+    await page.waitForFunction((s) => !document.querySelector(s), busy);
+    await drawn(page);
+  }
+  await page.waitForFunction((s) => !document.querySelector(s), busy);
+}
+
+/** What was copied, when it is what is looked for. */
+export const copied = (page, pattern) => until(`a copy like ${pattern}`, async () => {
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  return pattern.test(text) && text;
+});
+
 /** Goes to a page and waits until it has its answers. */
 export async function visit(page, name, query = '', trace = 1) {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace}${query}`);
   await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
-  await page.waitForTimeout(120);
+  await settled(page);
 }
 
 /** Every page in every form: with HW_LONG=1, and where screenshots are kept. */
@@ -165,22 +190,8 @@ export async function axe(page) {
   return r.result.value;
 }
 
-/** Both themes at both sizes: rules broken, and what is too wide. HW_SHOTS=dir keeps the pictures. */
-export async function looks(page, name) {
-  const broken = [];
-  for (const colorScheme of ['light', 'dark'])
-    for (const [width, height] of [[800, 600], [1600, 900]]) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height });
-      await page.waitForTimeout(150);
-      broken.push(...(await axe(page)).map((v) => `${name} ${colorScheme} ${width}: ${v}`));
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      if (over > 0) broken.push(`${name} is ${over} px too wide at ${width}`);
-      if (process.env.HW_SHOTS) await page.screenshot({ path: join(process.env.HW_SHOTS, `${name}-${width}-${colorScheme}.png`) });
-    }
-  await page.emulateMedia({ colorScheme: 'light' });
-  return broken;
-}
+/** The same of the page that is there. */
+export const looks = (page, name) => inspect(page, name, () => drawn(page));
 
 export async function done() {
   await browser?.close();

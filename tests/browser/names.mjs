@@ -5,7 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, serve } from './lib.mjs';
+import { browse, dir, done, drawn, heapwise, here, serve, settled as answered } from './lib.mjs';
 
 const MARK = 'QQQ', TURN = '\u202e'; // three bytes each, so that a trace stays one when they are exchanged
 const [source, program] = [`src_${MARK}<b>.c`, `bin_${MARK}<b>`];
@@ -55,8 +55,7 @@ const unsafe = () => page.evaluate(() => {
   return [...new Set(found)];
 });
 const settled = async () => {
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'), null, { timeout: 15_000 }).catch(() => {});
-  await page.waitForTimeout(250);
+  await answered(page).catch(() => {}); // some pages go on asking
 };
 
 const fn = encodeURIComponent(`fn_${TURN}_caller`);
@@ -73,7 +72,7 @@ async function look(name, query, trace) {
   const canvas = page.locator('main canvas').first();
   if (await canvas.count()) { // what the pointer shows
     await canvas.hover({ position: { x: 60, y: 60 }, timeout: 2000 }).catch(() => {});
-    await page.waitForTimeout(120);
+    await drawn(page);
   }
   for (const d of await page.locator('main details:not([open]) > summary').all()) await d.click({ timeout: 1000 }).catch(() => {});
   assert.deepEqual(await unsafe(), [], `${name}${query} of trace ${trace}`);
@@ -97,7 +96,7 @@ test('threads, slices and their details', async () => {
     for (const y of [6, 20, 40]) {
       await c.hover({ position: { x: 200, y }, timeout: 500 }).catch(() => {});
       await c.click({ position: { x: 200, y }, timeout: 500 }).catch(() => {});
-      await page.waitForTimeout(60);
+      await drawn(page);
       assert.deepEqual(await unsafe(), []);
     }
   await settled();

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, HOSTILE, record, serve } from './lib.mjs';
+import { axe, browse, cli, dir, done, drawn, HOSTILE, record, serve, settled } from './lib.mjs';
 
 let server, trace, page;
 const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009');
@@ -25,8 +25,7 @@ after(done);
 const at = async (name, query = '') => {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
   await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
-  await page.waitForTimeout(120);
+  await settled(page);
 };
 const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
 /** The graph's header and arrays, by a reader of its own. */
@@ -345,12 +344,12 @@ test('accessibility: no rule is broken, in both themes', async () => {
       await at(name);
       broken.push(...(await axe(page)).map((v) => `${name} ${scheme}: ${v}`));
       await page.setViewportSize({ width: 800, height: 600 });
-      await page.waitForTimeout(80);
+      await drawn(page);
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       if (over > 0) broken.push(`${name} is ${over} px too wide at 800`);
       await shot(`${name}-800-${scheme}`);
       await page.setViewportSize({ width: 1600, height: 900 });
-      await page.waitForTimeout(80);
+      await drawn(page);
       await shot(`${name}-1600-${scheme}`);
     }
   }

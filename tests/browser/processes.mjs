@@ -1,14 +1,10 @@
 // Several processes looked at as one, and what the timeline says of each, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, inspect, recordFamily, serve, visit } from './lib.mjs';
+import { browse, done, inspect, recordFamily, serve, settled, visit } from './lib.mjs';
 
 let server, page, timeline, upids;
 const json = async (path) => (await server.ask(path)).json();
-const settled = async () => {
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
-  await page.waitForTimeout(120);
-};
 const q = (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
 
 /** Header and first level of a graph. */
@@ -124,7 +120,7 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   const boxes = page.locator('.join input');
   assert.equal(await boxes.count(), 3);
   for (let i = 0; i < 3; i++) await boxes.nth(i).check();
-  await settled();
+  await settled(page);
   assert.deepEqual((await q('with')).split(',').map(Number).sort(), upids.slice(1).sort());
   assert.match(await page.textContent('.explorer .statement'), /3 processes: /);
   assert.match(await page.textContent('[aria-label=Selection]'), /3 processes/);
@@ -133,7 +129,7 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   assert.equal(live.split(' ')[1], String(sum));
   // A diamond is a moment of all of them.
   await page.locator('.diamond').nth(2).click();
-  await settled();
+  await settled(page);
   assert.equal((await q('with')).split(',').length, 2);
   assert.equal(await q('heap'), null);
   // The last one stays.
@@ -145,14 +141,14 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   await page.mouse.down();
   await page.mouse.move(two.x + two.width * 0.7, two.y + 40, { steps: 8 });
   await page.mouse.up();
-  await settled();
+  await settled(page);
   assert.equal((await q('with')).split(',').length, 1);
   assert.ok(await q('from'));
   assert.equal(await page.locator('.handle').count(), 4);
   assert.match(await page.textContent('.explorer .statement'), /2 processes: /);
   // Every page of figures follows; those about one process say so.
   await page.click('nav >> text=Functions');
-  await settled();
+  await settled(page);
   const rows = await page.textContent('.statement');
   await page.click('button:text-is("SQL")');
   await page.waitForSelector('.outcome, .grid');
@@ -161,11 +157,11 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   assert.ok(rows.startsWith(`${result.length} functions`), `${rows} against ${result.length}`);
   await page.goBack();
   await page.click('nav >> text=Leaks');
-  await settled();
+  await settled(page);
   assert.match(await page.textContent('[aria-label=Selection]'), /without the other/);
   await visit(page, 'flame', `&upid=${upids[0]}`);
   await page.selectOption('[aria-label=Selection] select >> nth=0', 'all');
-  await settled();
+  await settled(page);
   assert.equal((await q('with')).split(',').length, 2);
   assert.deepEqual(page.problems, []);
 });

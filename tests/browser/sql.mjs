@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { axe, browse, done, looks, record, serve } from './lib.mjs';
+import { axe, browse, copied, done, looks, quiet, record, serve, settled, until } from './lib.mjs';
 
 let server, page;
 
@@ -40,8 +40,7 @@ test('table/NAME: any table, sorted, filtered, a window of it; as SQL has it', a
 
 const at = async (name, query = '') => {
   await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
-  await page.waitForTimeout(120);
+  await settled(page);
 };
 const idle = () => page.waitForFunction(() => document.querySelector('.outcome') && !/Running/.test(document.querySelector('.outcome').textContent) && !document.querySelector('.sql-bar .primary')?.textContent.startsWith('Cancel'));
 const ask = async (sql) => {
@@ -52,7 +51,6 @@ const ask = async (sql) => {
   await idle();
 };
 const cells = () => page.locator('.grid-body [role=row]').evaluateAll((rows) => rows.map((r) => [...r.children].map((c) => c.title)));
-const copied = () => page.evaluate(() => navigator.clipboard.readText());
 
 test('a query is run, its rows are those of the server', async () => {
   await at('query');
@@ -121,7 +119,7 @@ test('an endless query: limited, and cancelled', async () => {
   await page.waitForFunction(() => [...document.querySelectorAll('.grid-body [role=gridcell]')].some((c) => c.title === '10000'));
   await at('query', `&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`);
   await page.waitForFunction(() => /Running/.test(document.querySelector('.outcome')?.textContent ?? ''));
-  await page.waitForTimeout(400);
+  await quiet(400); // it runs on: only Escape ends it
   await page.keyboard.press('Escape');
   await page.waitForFunction(() => /Cancelled/.test(document.querySelector('.outcome').textContent));
   const begin = Date.now();
@@ -145,15 +143,13 @@ test('rows are sorted, filtered, copied and saved', async () => {
   await page.focus('.grid');
   await page.keyboard.press('Control+a');
   await page.keyboard.press('Control+c');
-  await page.waitForTimeout(50);
-  assert.equal((await copied()).split('\n').length, 5);
+  await copied(page, /^[^\n]*(\n[^\n]*){4}$/);
   await page.click('button:has-text("Save, copy")');
   const [file] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:has-text("CSV")')]);
   assert.equal(readFileSync(await file.path(), 'utf8'), 'column1,column2,column3\nb,2000000,\na,10,1.5\n"c""x",3000,-2\n');
   await page.click('button:has-text("Save, copy")');
   await page.click('[role=menuitem]:has-text("Markdown")');
-  await page.waitForTimeout(50);
-  assert.match(await copied(), /^\| column1 \| column2 \| column3 \|\n\|---\|--:\|--:\|/);
+  await copied(page, /^\| column1 \| column2 \| column3 \|\n\|---\|--:\|--:\|/);
 });
 
 test('pivot, chart and flamegraph of a result', async () => {
@@ -191,12 +187,10 @@ const follow = async (click) => {
   await answer;
   await page.waitForSelector('.result');
   await idle();
-  let rows = await cells(); // the result before it may still stand there
-  for (let i = 0; i < 60 && !rows[0]?.some((c) => c !== '' && !Number.isNaN(Number(c))); i++) {
-    await page.waitForTimeout(50);
-    rows = await cells();
-  }
-  return rows;
+  return until('a result with a number', async () => { // the one before it may still stand there
+    const rows = await cells();
+    return rows[0]?.some((c) => c !== '' && !Number.isNaN(Number(c))) && rows;
+  });
 };
 
 test('SQL of the overview gives its figures', async () => {
