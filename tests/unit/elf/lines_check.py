@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""lines_check.py LINES_PRINT FILE...: chains of functions, files and lines against llvm-symbolizer.
+"""lines_check.py [--small] LINES_PRINT FILE...: chains of functions, files and lines against llvm-symbolizer.
+
+--small: without the samples that take long to compile.
 
 Addresses are drawn from the sizes of the symbol table's functions, with a fixed seed. The outermost
 name may differ: llvm-symbolizer takes the symbol's (`f.cold`, `f.part.0`), we the debug info's.
@@ -32,12 +34,13 @@ def clean(place):
     return os.path.normpath(path) if path != '??' else path, '0' if line == '?' else line
 
 def main():
-    tool, files = sys.argv[1], sys.argv[2:]
+    small = sys.argv[1] == '--small'
+    tool, files = sys.argv[1 + small], sys.argv[2 + small:]
     if subprocess.run(['which', 'llvm-symbolizer'], capture_output=True).returncode:
         print('no llvm-symbolizer')
         return 77
     with tempfile.TemporaryDirectory() as tmp:
-        samples = compile_samples(tmp)
+        samples = compile_samples(tmp, small)
         bad = check_dwz(tool, tmp, os.path.join(tmp, 'g++-5'))
         return check_all(tool, samples + files, samples[2:4]) or bad
 
@@ -46,13 +49,14 @@ FORMS = {'2': ['-gdwarf-2'], '3': ['-gdwarf-3'], '4': ['-gdwarf-4'], '5': ['-gdw
          'split5': ['-gdwarf-5', '-gsplit-dwarf'],
          'types': ['-gdwarf-5', '-fdebug-types-section']}
 
-def compile_samples(tmp):
+def compile_samples(tmp, small):
     """The samples beside, by the compilers there are and in the forms that debug info comes in."""
     here = os.path.dirname(os.path.abspath(__file__))
     made = []
     for compiler in 'g++', 'clang++' if shutil.which('clang++') else 'clang++-14':
         for form, flags in FORMS.items():
-            source = 'lines_sample.cc' if form in '45' else 'lines_small.cc'
+            source = 'lines_sample.cc' if form in '45' and not small else 'lines_small.cc'
+            flags = [*flags, '-DNO_REGEX'] if form == '4' else flags
             out = os.path.join(tmp, '%s-%s' % (compiler, form))
             if shutil.which(compiler):
                 subprocess.run([compiler, '-std=c++17', '-O2', *flags, '-o', out,
