@@ -1,7 +1,7 @@
 # The commands people type; the build itself is Meson's.
 #
-#   make            build into $(BUILD)
-#   make demo       install what is missing, build, profile a real program, show its top sites
+#   make            install what the build needs, build into $(BUILD): the programs, no tests
+#   make demo       the same, profile a real program, show its top sites
 #   make test       everything that must hold; the last line is "N passed, N failed[, N skipped]"
 #   make asan       unit tests and fuzz entries under AddressSanitizer and UBSan
 #   make fuzz       longer fuzzing with libFuzzer (FUZZ_SECONDS an entry, default 60)
@@ -18,24 +18,34 @@ MESON        ?= meson
 NINJA        ?= ninja
 
 SETUP = test -f $(1)/build.ninja || $(MESON) setup $(1) -Dlibdir=lib $(2)
+HAS_TESTS = $(MESON) introspect --buildoptions $(BUILD) | grep -q '"name": "tests", "value": true'
 
 all: build
 
-build: bootstrap
+build:
+	tools/bootstrap build
+	$(call SETUP,$(BUILD),-Dtests=false)
+	$(NINJA) -C $(BUILD)
+
+# With all tests and benchmarks.
+build-tests: bootstrap
 	$(call SETUP,$(BUILD))
+	$(HAS_TESTS) || $(MESON) configure $(BUILD) -Dtests=true
 	$(NINJA) -C $(BUILD)
 
 bootstrap:
 	tools/bootstrap
 
-demo: build
+demo:
+	tools/bootstrap demo
+	$(MAKE) build
 	tools/demo $(BUILD)
 
 test: bootstrap
 	tools/run-tests --build $(BUILD)
 
 # The unit tests alone, for the loop of edit and try.
-check: build
+check: build-tests
 	$(MESON) test -C $(BUILD) --no-rebuild --suite unit --print-errorlogs
 
 asan: bootstrap
@@ -48,19 +58,22 @@ fuzz: bootstrap
 	CC=clang CFLAGS=-fsanitize=fuzzer-no-link $(SHELL) -c '$(call SETUP,$(BUILD)-fuzz,-Dlibfuzzer=true -Db_sanitize=address$(comma)undefined -Db_lundef=false -Dwerror=false)'
 	tools/fuzz $(BUILD)-fuzz $(FUZZ_SECONDS)
 
-bench: build
+bench: build-tests
 	bench/figures $(BUILD)
 
-screenshots: build
+screenshots: build-tests
 	HW_BUILD=$(abspath $(BUILD)) tests/browser/run pictures.mjs
 
-dist: build
+dist:
+	tools/bootstrap page
+	$(MAKE) build
 	$(MESON) dist -C $(BUILD) --no-tests --formats gztar
 
-deb: bootstrap
+deb:
+	tools/bootstrap page
 	tools/make-deb
 
-test-packages: build
+test-packages: build-tests
 	HW_BUILD=$(abspath $(BUILD)) HW_LONG=1 python3 -B tests/packages/packages.py root systemd
 
 format:
@@ -75,4 +88,4 @@ clean:
 	$(MAKE) -C bench clean
 
 comma := ,
-.PHONY: all build bootstrap demo test check asan tsan fuzz bench screenshots format install dist deb test-packages clean
+.PHONY: all build build-tests bootstrap demo test check asan tsan fuzz bench screenshots format install dist deb test-packages clean

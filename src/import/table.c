@@ -28,13 +28,9 @@ enum { HEAD = 4096, RAW_HEAD = 64 << 10 }; /* RAW_HEAD: unpacked it is HEAD and 
 #define UNPACKING 0.3                      /* of the time a packed file takes; measured on traces */
 static const size_t max_file = (size_t)4 << 30; /* in memory: pipes and packed files */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,     &hw_import_pprof,
-                                                  &hw_import_bundle,       &hw_import_heaptrack,
-                                                  &hw_import_hprof,
-#ifdef HW_HAVE_JANSSON
-                                                  &hw_import_memory_infra,
-#endif
-                                                  &hw_import_collapsed,    NULL};
+const struct hw_importer *const hw_importers[] = {
+    &hw_import_perfetto, &hw_import_pprof,        &hw_import_bundle,    &hw_import_heaptrack,
+    &hw_import_hprof,    &hw_import_memory_infra, &hw_import_collapsed, NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {

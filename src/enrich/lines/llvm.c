@@ -20,9 +20,7 @@
 #include "base/files/helper.h"
 #include "base/text/strbuf.h"
 
-#ifdef HW_HAVE_JANSSON
 #include <jansson.h>
-#endif
 
 #include "base/banned.h"
 
@@ -57,19 +55,6 @@ static void end_child(struct hw_llvm *l)
     }
     l->pid = -1;
 }
-
-#ifndef HW_HAVE_JANSSON
-
-int hw_llvm_start(const char *program, unsigned limit_ms, struct hw_llvm **out,
-                  struct hw_error *err)
-{
-    (void)limit_ms;
-    (void)out;
-    return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s': this build cannot read its answers (no jansson)",
-                   program);
-}
-
-#else
 
 static int spawn(struct hw_llvm *l, const char *program, int in, int out)
 {
@@ -118,8 +103,6 @@ int hw_llvm_start(const char *program, unsigned limit_ms, struct hw_llvm **out,
     return HW_OK;
 }
 
-#endif
-
 static void free_paths(struct hw_llvm *l)
 {
     for (size_t i = 0; i < MAX_CHAIN && l->paths[i]; i++) {
@@ -143,17 +126,6 @@ bool hw_llvm_is_broken(const struct hw_llvm *l)
 {
     return l->broken;
 }
-
-#ifndef HW_HAVE_JANSSON
-
-int hw_llvm_resolve(struct hw_llvm *l, const char *path, const uint64_t *addresses, size_t n,
-                    hw_lines_fn answer, void *ctx, struct hw_error *err)
-{
-    (void)l, (void)addresses, (void)n, (void)answer, (void)ctx;
-    return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s'", path);
-}
-
-#else
 
 /* ---- one answer ---- */
 
@@ -322,5 +294,3 @@ int hw_llvm_resolve(struct hw_llvm *l, const char *path, const uint64_t *address
         end_child(l);
     return rc;
 }
-
-#endif
