@@ -3,8 +3,8 @@
  *
  * Why:     commands, the server and the page write the same files by the same code.
  * Shapes:  an exporter gets the values of one moment (one dump of one heap, or of a whole process)
- * and writes one file. Callstacks are root first in the model and turned round where the format
- *          wants it.
+ *          and writes one file. Callstacks are root first in the model and turned round where the
+ *          format wants it.
  * Errors:  HW_ESYS when the stream failed, HW_ENOMEM.
  * Threads: pure but for the stream and the namer.
  */

@@ -5,8 +5,8 @@
  *          cuts them at any two moments.
  * Shapes:  the "processed" format, version 48. A heap of a process is a thread with
  *          `nativeAllocations`: a row of a dump each, weight = bytes, below 0 for what was freed,
- * at the dump's time. Live bytes are a counter of category Memory. Inlined functions are stack
- *          nodes of their own. Of a heap dumped at its peak only: the last such dump.
+ *          at the dump's time. Live bytes are a counter of category Memory. Inlined functions are
+ *          stack nodes of their own. Of a heap dumped at its peak only: the last such dump.
  * Units:   times in ms since the trace's begin; addresses in the ELF file's own space.
  * Errors:  HW_ENOMEM, HW_ESYS.
  * Source:  firefox-devtools/profiler, docs-developer/processed-profile-format.md and

@@ -2,7 +2,7 @@
  * import.h - input formats: one file per format, one line in table.c
  *
  * Errors:  HW_EFORMAT with offset when nothing can be read; a damaged part alone is dropped and
- * counted in the profile's stats.
+ *          counted in the profile's stats.
  */
 #ifndef HW_IMPORT_IMPORT_H
 #define HW_IMPORT_IMPORT_H

@@ -2,10 +2,10 @@
  * root_path.h - names inside another process's root
  *
  * Why:     what a name leads to in there is the target's choice: links, also absolute ones, which
- * the kernel would follow in our root; folders that are swapped between two looks; pipes and
- *          devices. So a name is resolved once, below a descriptor of that root, and everything
- * after is done with the descriptor it gave. No other file builds a path with /proc/PID/root or
- *          opens "root" of a process (tools/check-homes).
+ *          the kernel would follow in our root; folders that are swapped between two looks; pipes
+ *          and devices. So a name is resolved once, below a descriptor of that root, and everything
+ *          after is done with the descriptor it gave. No other file builds a path with
+ *          /proc/PID/root or opens "root" of a process (tools/check-homes).
  * Shapes:  a found descriptor is O_PATH: nothing was opened yet, so nothing can wait or be set off.
  * Owns:    descriptors given are the caller's.
  * Errors:  -1 with errno. ELOOP: a link where none may be. ESTALE: not what it has to be.

@@ -2,7 +2,8 @@
  * profile_writer.h - one heap dump → ProfilePackets and their interned data
  *
  * Why:     the rules of how a dump is written (index, continued, interning once per sequence,
- * packets below 400 000 bytes, cumulative values, unchanged callstacks left out) have one home.
+ *          packets below 400 000 bytes, cumulative values, unchanged callstacks left out) have one
+ *          home.
  * Shapes:  begin → any number of samples → end, per (process, heap). Callsites belong to a
  *          hw_callsites of that process; interned ids are kept per hw_profile_source.
  * Errors:  those of trace/writer.h.

@@ -3,13 +3,19 @@
  *
  * Why:     a person narrows a graph down step by step; the command line, SQL and the page mean the
  *          same by the same text.
- * Shapes:  a filter is PREFIX:PATTERN, `!` before the prefix turns the match round. SS: (or none)
- *          keep stacks with a matching frame HS: drop such stacks SF: keep only matching frames HF:
- *          take matching frames out SFF: stacks begin at the match nearest the root P: pivot at it
- *          M: as SS, on the module's path HM: !M:, as HS for modules H: as SS, on the heap's name A
- *          pattern is text (anywhere in the name, without regard to case), "text" (the whole name,
- *          as it is), /re/ or /re/i (POSIX extended, no back references, one repetition {n,m} up to
- *          99; i: without regard to case). Filters apply in their order; at most one of SFF and P.
+ * Shapes:  a filter is PREFIX:PATTERN; `!` before the prefix negates.
+ *            SS:   keep stacks with a matching frame; also without a prefix
+ *            HS:   drop such stacks
+ *            SF:   keep only matching frames
+ *            HF:   remove matching frames
+ *            SFF:  stacks begin at the match nearest the root
+ *            P:    pivot at the match
+ *            M:    as SS, on the module's path
+ *            HM:   as HS, on the module's path
+ *            H:    as SS, on the heap's name
+ *          A pattern is text (anywhere in the name, in either case), "text" (the whole name, as it
+ *          is), /re/ or /re/i (POSIX extended, no back references, one repetition {n,m} up to 99;
+ *          i: in either case). Filters apply in order; at most one of SFF and P.
  * Owns:    its copies of the texts.
  * Errors:  HW_EINVAL with a text for the user; HW_ENOMEM.
  * Cost:    each filter is matched once a function, not once a frame. Some expressions are slow on

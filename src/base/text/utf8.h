@@ -2,7 +2,7 @@
  * utf8.h - whether bytes are UTF-8
  *
  * Why:     names out of a target are any bytes; JSON, protobuf strings and WebSockets take only
- * UTF-8.
+ *          UTF-8.
  */
 #ifndef HW_BASE_TEXT_UTF8_H
 #define HW_BASE_TEXT_UTF8_H

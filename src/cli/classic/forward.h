@@ -2,7 +2,7 @@
  * forward.h - subcommands of trace_processor_shell that are other commands
  *
  * Why:     what traceconv does is also reached by `trace_processor_shell convert MODE`; options
- * belong to the command that runs, so the words are exchanged before options are read.
+ *          belong to the command that runs, so the words are exchanged before options are read.
  */
 #ifndef HW_CLI_CLASSIC_FORWARD_H
 #define HW_CLI_CLASSIC_FORWARD_H

@@ -2,7 +2,7 @@
  * push.h - the parts of `heapwise push`
  *
  * Errors:  of functions with an hw_error: as in fleet/; the others print and give exit codes of
- * cli.h.
+ *          cli.h.
  */
 #ifndef HW_CLI_PUSH_PUSH_H
 #define HW_CLI_PUSH_PUSH_H

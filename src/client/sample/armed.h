@@ -7,9 +7,10 @@
  *          threads draw by themselves, and ask the recorder when a sample is due.
  * Shapes:
  *            mark ──> armed ── a sample is due ── asks ──> session: that sample is its first record
- *                       │                          ├─────> not answered yet: armed, samples are
- * lost │                          │       and counted; those to come look for it │ └─────> nobody,
- * or NO: silent └──── called by its page ──> as any program that runs; is said to be armed
+ *                       │                          ├─────> not answered yet: armed; samples are
+ *                       │                          │       lost and counted, later ones check
+ *                       │                          └─────> nobody, or NO: silent
+ *                       └──── called by its page ──> as any running program; is said to be armed
  *
  *          That nothing was sampled before is known, and a draw has no memory. So the estimates are
  *          those of a session from the start, and threads that meet the session draw anew.

@@ -10,7 +10,7 @@
  *          only.
  * Threads: any; claim and take are one compare-and-swap each, in a visit, and so is what is done
  *          with their slot: a detach gives all of it back when nobody is seen inside. A realloc
- * holds its slot between two visits, and compares the epochs before it touches that again.
+ *          holds its slot between two visits, and compares the epochs before it touches that again.
  */
 #ifndef HW_CLIENT_SAMPLE_LIVE_H
 #define HW_CLIENT_SAMPLE_LIVE_H

@@ -4,8 +4,8 @@
  * Why:     flags, defaults, units and ranges have one home (config/command/options.def); the
  *          parser, help, completions and configuration files read it as a table.
  * Shapes:  getopt_long's rules: `-i 4`, `-i4`, `--interval 4`, `--interval=4`, clusters of
- * switches, unambiguous beginnings of long names, `--` ends the options. Later values win over
- *          earlier ones, lists add up. Words that are no options are `args`.
+ *          switches, unambiguous beginnings of long names, `--` ends the options. Later values win
+ *          over earlier ones, lists add up. Words that are no options are `args`.
  * Units:   SIZE in bytes, TIME in ms.
  * Owns:    lists and args; texts are borrowed from argv or from the configuration.
  * Errors:  HW_EINVAL with a text for the user.

@@ -3,7 +3,7 @@
  *
  * Shapes:  built in < /etc/heapwise.conf < $XDG_CONFIG_HOME/heapwise/config < ./.heapwise.conf <
  *          HEAPWISE_<OPTION> < options. INI: `key = value` with the long names of options, for
- * every command that takes them; below `[record]` for that command only. '#' and ';' begin
+ *          every command that takes them; below `[record]` for that command only. '#' and ';' begin
  *          comments. The file in the current directory must be one's own (or root's) and cannot
  *          name programs or libraries: a stranger's directory must not run a stranger's code.
  * Errors:  HW_EINVAL with file and line. Classic commands read none of it.

@@ -3,8 +3,8 @@
  *
  * Why:     `heap_profile`, `traceconv profile` and `heapwise convert` write the same files.
  * Shapes:  one file per (dump, process, heap), N from 1 in order of time. The heap's name is in the
- * file's name for every heap but libc.malloc. Names from the trace never reach a path unescaped.
- *          Existing files of these names are replaced; symbolic links are not followed.
+ *          file's name for every heap but libc.malloc. Names from the trace never reach a path
+ *          unescaped. Existing files of these names are replaced; symbolic links are not followed.
  * Errors:  HW_ESYS. What was written before a failure stays.
  * Source:  doc/formats/pprof.md
  */

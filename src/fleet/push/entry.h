@@ -4,9 +4,9 @@
  * Why:     what could not be sent today is sent tomorrow, by another process: an entry has all it
  *          needs but the store's address and credentials, which never go to disk.
  * Shapes:  ClickHouse: rows of samples and the rows of the callstacks they name. The others: the
- * body of one POST, its path and type. The id is a hash over the content: the same profile makes
- *          the same entries. In a file it is HW_ENTRY_MAGIC and a gzip'ed protobuf message, so that
- *          a damaged one is known as such.
+ *          body of one POST, its path and type. The id is a hash over the content: the same profile
+ *          makes the same entries. In a file it is HW_ENTRY_MAGIC and a gzip'ed protobuf message,
+ *          so that a damaged one is known as such.
  * Owns:    its texts and bytes.
  * Errors:  HW_ENOMEM, HW_EFORMAT (not an entry), HW_ELIMIT.
  */

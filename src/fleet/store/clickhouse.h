@@ -7,7 +7,8 @@
  * Owns:    its HTTP client; the store is borrowed. *reply is the caller's to free.
  * Errors:  those of http.h, and HW_EPERM (401, 403), HW_ENOTFOUND (404: no such table or database),
  *          HW_EINVAL (400), HW_EBUSY (408, 429, 503), HW_EGONE (500 and the rest), with the
- * server's own words and the store's name. `status` tells which status it was; 0 = no answer.
+ *          server's own words and the store's name. `status` tells which status it was; 0 = no
+ *          answer.
  */
 #ifndef HW_FLEET_STORE_CLICKHOUSE_H
 #define HW_FLEET_STORE_CLICKHOUSE_H

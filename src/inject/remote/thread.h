@@ -4,7 +4,8 @@
  * Why:     ptrace's rules in one place: which stop is which, what has to be saved, and how a
  *          system call that was interrupted goes on as if nothing had happened.
  * Shapes:  seize → (look) → save → system calls and calls, in any number → restore. Between save
- * and restore only signals that the code itself raises are delivered, to us; all others wait.
+ *          and restore only signals that the code itself raises are delivered, to us; all others
+ *          wait.
  * Errors:  HW_EGONE (the thread has ended), HW_EPERM, HW_EBUSY (traced), HW_ETIMEOUT, HW_ESYS.
  *          A call that crashed: HW_ESYS; the thread is restored all the same.
  * Threads: all of it on the thread that seized.

@@ -2,8 +2,9 @@
  * agent_alloc.h - Java objects by the stack that allocated them
  *
  * Why:     a heap graph says what is there, not who made it. The JVM samples allocations itself;
- * each sample goes the way of the client's own, with the object's class as the innermost frame:
- *          on the heap com.android.art what was allocated, on java.alloc also what of it is left.
+ *          each sample goes the way of the client's own, with the object's class as the innermost
+ *          frame: on the heap com.android.art what was allocated, on java.alloc also what of it is
+ *          left.
  * Shapes:  a sample stands for size / (1 - e^(-size/interval)) bytes. Those of java.alloc are
  *          watched by weak references, and told as freed once they are gone.
  * Errors:  none reach the JVM. Before JDK 11 there are no such samples.

@@ -5,8 +5,9 @@
  *          JVM for anything: who wants a heap graph connects.
  * Shapes:  an abstract SOCK_SEQPACKET socket, named after the process's number and its pid
  *          namespace, since several of them may share one network namespace, and after the
- * protocol, since a JVM may run for longer than one of our versions is installed. Behind a
- * connection it is java/protocol.h, as with a library that was loaded by the attach protocol.
+ *          protocol, since a JVM may run for longer than one of our versions is installed. Behind a
+ *          connection it is java/protocol.h, as with a library that was loaded by the attach
+ *          protocol.
  * Errors:  none. A name says nothing: both sides look at the other's credentials.
  */
 #ifndef HW_JAVA_AGENT_AGENT_SOCKET_H

@@ -3,10 +3,10 @@
  *
  * Why:     columns of numbers and one text of all strings decode faster than a message a cell.
  * Shapes:  each message holds one batch of whole rows: at most HW_QR_MAX_CELLS cells, and ended
- * when its payload passes HW_QR_MAX_BYTES. Names come with the first, statement counts with the
- *          first of the last statement, the error and the time with the last one. The messages of
- *          one result, joined, are one QueryResult too.
- *          Of a script only the last statement's rows are sent, as front ends expect.
+ *          when its payload passes HW_QR_MAX_BYTES. Names come with the first, statement counts
+ *          with the first of the last statement, the error and the time with the last one. The
+ *          messages of one result, joined, are one QueryResult too. Of a script only the last
+ *          statement's rows are sent, as front ends expect.
  * Errors:  what emit gives ends the query.
  * Source:  doc/design/server.md, "The RPC"; proto/rpc.proto
  */

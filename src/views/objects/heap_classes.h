@@ -2,7 +2,8 @@
  * heap_classes.h - a heap graph summed up by class
  *
  * Shapes:  one row for each class of the graph, with or without objects. dominated: what the
- * objects of a class keep alive together; an object below another one of its class is counted once.
+ *          objects of a class keep alive together; an object below another one of its class is
+ *          counted once.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects).

@@ -4,10 +4,11 @@
  * Why:     a flamegraph of 10^7 objects has one node for all objects that are reached through the
  *          same classes. The tree underneath may be that of shortest paths or of dominators.
  * Shapes:  a node's index is larger than its parent's. Two ways of folding:
- *          HW_FOLD_FLAME  by shown class name and root type; what an object has outside of the heap
- *                         is a child "[native] …". Indexes are in the order in which a walk in
- * depth over the objects first meets the nodes. HW_FOLD_CLASSES  at the top by name, root type and
- * heap, below by name and heap; an object of the class of its parent's node belongs to that node.
+ *          HW_FOLD_FLAME    by shown class name and root type; an object's memory outside of the
+ *                           heap is a child "[native] …". Indexes are in the order in which a
+ *                           depth-first walk over the objects first meets the nodes.
+ *          HW_FOLD_CLASSES  at the top by name, root type and heap, below by name and heap; an
+ *                           object of the class of its parent's node belongs to that node.
  * Owns:    its nodes.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects), 12 bytes each while building.

@@ -4,9 +4,9 @@
  * Why:     heap graphs by class, differences of two of them and whole processes are trees that no
  *          callstack made; the page draws them with the same component.
  * Shapes:  nodes come parents first, each with what it holds itself; what stands below nobody
- * stands below the root "all". put makes sums and order: siblings by falling width; what is below
- *          min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, is merged into one node that
- *          says how many it stands for.
+ *          stands below the root "all". put makes sums and order: siblings by falling width; what
+ *          is below min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, is merged into one
+ *          node that says how many it stands for.
  * Owns:    nodes and texts.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^31 nodes, 4 GiB of texts).
  * Cost:    O(nodes × log of siblings).

@@ -1,17 +1,18 @@
 /*
- * GET /api/v1/traces/ID/heap/object and what stands around it.
+ * GET /api/v1/traces/ID/heap/object and its neighbours.
  *
- * object      upid at object: {"id", "class", "raw", "size", "native", "described", "retained":
- * {sum}, "reachable", "heap", "root", "contents", "elements", "path": [[id, class, field, root,
- *             contents, who holds the root]… from the root], "dominators": [[id, class, retained
- * size + native]…], "classes":
- *             [[id, name]… upwards], "fields": [[name, type, value]…], "references", "referrers",
- *             "dominated": counts}
- * references  upid at object offset limit: rows [reference, field, raw field, object or null,
- * class, contents, size, retained, keeps alive] referrers   the same: rows [reference, object,
- * class, field, contents, size, retained, keeps alive, reachable] release     upid at cut=r12,o7…:
- * references r, and objects o that would be no roots: {"lost": {sum}, "rows", "data": [class,
- * count, size, native]…}
+ *   object      upid at object: {"id", "class", "raw", "size", "native", "described",
+ *               "retained": {sum}, "reachable", "heap", "root", "contents", "elements",
+ *               "path": [[id, class, field, root, contents, who holds the root]… from the root],
+ *               "dominators": [[id, class, retained size + native]…],
+ *               "classes": [[id, name]… upwards], "fields": [[name, type, value]…],
+ *               "references", "referrers", "dominated": counts}
+ *   references  upid at object offset limit: rows [reference, field, raw field, object or null,
+ *               class, contents, size, retained, keeps alive]
+ *   referrers   the same: rows [reference, object, class, field, contents, size, retained,
+ *               keeps alive, reachable]
+ *   release     upid at cut=r12,o7…: references r, and objects o that would be no roots:
+ *               {"lost": {sum}, "rows", "data": [class, count, size, native]…}
  *
  * Numbers of objects and references are those of SQL. A list is cut at MAX_CHAIN: a chain of a
  * million links has as many dominators.
