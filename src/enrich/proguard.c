@@ -1,9 +1,9 @@
 /*
  *     com.example.Cache -> a.b:                                    class
  *         int size -> c                                            field
- *         1:3:void insert(int):17:19 -> d                          method: obfuscated and source
- * lines 4:4:void com.example.Other.find(int):30:30 -> d          inlined into… 4:4:void lookup():22
- * -> d                                …this one: the same range
+ *         1:3:void insert(int):17:19 -> d              method: obfuscated and source lines
+ *         4:4:void com.example.Other.find(int):30:30 -> d     inlined into…
+ *         4:4:void lookup():22 -> d                           …this one: the same range
  *
  * A method's members are kept one by one for the packets; the name without lines is worked out when
  * they are written: the members of one class and short name stand together after sorting.

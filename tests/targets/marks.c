@@ -5,8 +5,8 @@
  *
  *     Document (page) > Parser (parser) > ParseAuthorStyleSheet: 3 StringImpl of 100, 2 Node of 64
  *                                       > ParseHTML:             5 Node of 64, 1 of no type of 48
- *                     > Layout (layout):                         4 LayoutBox of 80, deep in
- * recursion outside of any scope:                                      2 of 1000
+ *                     > Layout (layout):         4 LayoutBox of 80, deep in recursion
+ *     outside of any scope:                                            2 of 1000
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  *
  * The note of a probe (type 3, name "stapsdt"), words as wide as addresses:
  *
- *      pc of the nop | address of .stapsdt.base | address of the semaphore | provider\0 name\0
- * args\0
+ *      pc of the nop | address of .stapsdt.base | address of the semaphore
+ *      provider\0 name\0 args\0
  *
  * A prelinked file may have moved since: the base's distance from where it was then tells. args is
  * "size@operand ..." in the assembler's own spelling. Neither note nor base is loaded; `strip`

@@ -2,8 +2,8 @@
  * launcher.c - a JVM is known when it is made
  *
  *     java ──> libjli: dlsym(libjvm, "JNI_CreateJavaVM") ──slot──> look_up: the real one is noted
- *                      JNI_CreateJavaVM(…) ──────────────────────> create: the real one, then
- * java.c
+ *                      JNI_CreateJavaVM(…) ──────────────────────> create: the real one,
+ *                                                                   then java.c
  *
  * A sample in libjvm's code brings the library in some moments after the JVM runs, too late for a
  * program of a second. The java command asks for the JVM's only entry by name; libjli is among the

@@ -4,10 +4,12 @@
  * Side B is the dump upid at, side A that of a_trace (none: the same trace) a_upid a_at.
  *
  * diff        sort=change|name|before|after|count order match offset limit: classes whose reachable
- *             objects differ. {"rows", "before": {sum}, "after": {sum}, "data": [class, objects
- * before, after, size before, after]…}; sizes hold native memory, too diff-flame  metric collapse
- * as in pages_heap_flame.c: both trees as one, with figures of both sides; nodes of the same path
- * of names are one, its own part as wide as the larger side's
+ *             objects differ. {"rows", "before": {sum}, "after": {sum},
+ *             "data": [class, objects before, after, size before, after]…}; sizes include native
+ *             memory
+ * diff-flame  metric collapse as in pages_heap_flame.c: both trees as one, with figures of both
+ *             sides; nodes with the same path of names are one, its own part as wide as the larger
+ *             side's
  */
 #include <stdlib.h>
 #include <string.h>
