@@ -299,6 +299,8 @@ static bool has_conditions(const struct hw_session *s)
 
 static int sessions_ms(const struct hw_recorder *r)
 {
+    if (r->attaching.n)
+        return TICK_MS; /* tried again each turn */
     for (size_t i = 0; i < r->sessions.n; i++) {
         const struct hw_session *s = r->sessions.v[i];
         if (!(s->start.flags & HW_START_RESCAN) || s->stopping || s->closed || has_conditions(s))
