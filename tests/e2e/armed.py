@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
-from continuous import Continuous, Stepper
+from continuous import Continuous, Stepper, service
 from lib import hw
 from lib.pprof import Pprof
 from lib.trace import Trace
@@ -165,6 +165,28 @@ def other(box):
 
 
 @patiently
+def stale(box):
+    """Armed for a session of a service that is over: with its sample it asks another session of the same service, for which the draw does not
+    count, and is recorded from then on."""
+    holds()
+    env = service(box)
+    name = f"arm{os.getpid()}"
+    s = Continuous(box, "--name", name, interval=INTERVAL, env=env)
+    t = young(box, name)
+    s.stop()
+    s = Continuous(box, "--name", name, "--shmem-size", "1M", interval=2 * INTERVAL, kept="kept2", log="again.log", env=env)
+    t.do("w")  # armed still, or called by now
+    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "it is recorded")
+    t.do("a 2000")
+    t.end()
+    hw.wait_for(lambda: s.files(), "its file")
+    s.stop()
+    held = sum(Pprof(f).of("fn_a")["alloc_space"] for f in s.files())
+    hw.true(abs(held - 2e6) < 4 * math.sqrt(2e6 * 2 * INTERVAL), f"{held} of 2,000,000 bytes")
+    hw.equal({Pprof(f).period for f in s.files()}, {2 * INTERVAL}, "its interval")
+
+
+@patiently
 def ended(box):
     """The server ends while a program is armed: nobody is there, and nothing happens to it."""
     name, s = begin(box)
@@ -232,4 +254,4 @@ def truth(box):
 
 if __name__ == "__main__":
     hw.main({"silent": silent, "sampled": sampled, "grown": grown, "execs": execs, "killed": killed, "stopped": stopped, "other": other,
-             "ended": ended, "sandbox": sandbox, "forks": forks, "truth": truth})
+             "stale": stale, "ended": ended, "sandbox": sandbox, "forks": forks, "truth": truth})

@@ -109,8 +109,9 @@ static bool add_memlog(struct hw_strbuf *b, const struct hw_memlog *m)
 
 /*
  * A process without a sample must leave no trace in this recording, and nothing of it may be wanted
- * but its samples of the C heap: then it need not say that it is there before it has one. A few
- * samples each second would be worth no wait in the middle of a program.
+ * but its samples of the C heap: then it need not say that it is there before it has one. At a
+ * smaller interval nearly every program has a sample, and the wait for the recorder is better at
+ * the start.
  */
 static uint64_t arm_interval(const struct hw_session *s)
 {

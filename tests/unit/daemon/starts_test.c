@@ -139,8 +139,46 @@ static void test_held(void **state)
     assert_in_range(n, 1, MOST_READS);
 }
 
+static void add_rule(struct hw_starts_rules *rules, uint64_t session, uint64_t arm_interval_bytes)
+{
+    struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
+    struct hw_starts_message m = {.session = session,
+                                  .flags = HW_RULE_ALL,
+                                  .arm_interval_bytes = arm_interval_bytes,
+                                  .arm_token = 100 + session};
+    hw_asker_self(&m.who);
+    assert_int_equal(hw_starts_rules_add(rules, &policy, &m, "", 0), HW_OK);
+}
+
+/* Armed is whom exactly one session means, if that one says so; with its interval of the moment. */
+static void test_armed(void **state)
+{
+    (void)state;
+    struct hw_starts_person p = {.status = {.uid = getuid(), .tgid = 7, .ppid = 5}};
+    struct hw_starts_rules rules = {0};
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+    add_rule(&rules, 1, 1 << 19);
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 1 << 19);
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).token, 101);
+    hw_starts_rules_set_interval(&rules, 1, 1 << 21);
+    hw_starts_rules_set_interval(&rules, 3, 1 << 22);
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 1 << 21);
+    assert_int_equal(hw_vec_push(&rules.followed, 5), 0);
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+    hw_vec_clear(&rules.followed);
+    for (uint64_t other = 0; other < 2; other++) {
+        add_rule(&rules, 2, other << 19);
+        assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+    }
+    hw_starts_rules_drop(&rules, 1);
+    assert_int_equal(hw_starts_rules_arm(&rules, &p).token, 102);
+    hw_starts_rules_drop(&rules, 2);
+    hw_vec_done(&rules.sessions);
+    hw_vec_done(&rules.followed);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held), cmocka_unit_test(test_armed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
