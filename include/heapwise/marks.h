@@ -1,15 +1,15 @@
 /*
- * marks.h - what a program says of its allocations: the scopes they are made in, and their types
+ * marks.h - a program's own annotations of its allocations: scopes and types
  *
- * Why:     a stack of functions tells how an allocation came about, not what for. Scopes are the
- *          program's own words for that (they make the pseudo-stack), types say what was made.
+ * Why:     a call stack shows how an allocation was made, not what for. Scopes name the purpose
+ *          (they make the pseudo-stack), types name what was allocated.
  * Shapes:  macros, for C99 and C++11 with GCC or Clang; elsewhere, and with HEAPWISE_NO_MARKS, they
- *          are nothing. Categories, names and types are string literals or bare words. Nothing is
+ *          expand to nothing. Categories, names and types are string literals or bare words. Nothing is
  *          linked: a note in the program tells the profiler where one pointer is, and that is null
  *          until somebody records scopes or types.
- * Units:   off: a relaxed load or two a scope. On: two calls; recorded as slices, two records.
+ * Cost:    off: one or two relaxed loads per scope. On: two calls; recorded as slices, two records.
  * Threads: scopes and types belong to their thread; signal handlers may have some of their own.
- * Errors:  none. More than 128 scopes or 16 types within each other are counted, not kept.
+ * Errors:  none. Nested scopes beyond 128, or types beyond 16, are counted, not kept.
  *
  *     HEAPWISE_TRACE_EVENT("parser", "ParseSheet");     until the end of the block
  *     HEAPWISE_TYPE_SCOPE("Sheet");                     the same for a type
@@ -43,7 +43,7 @@ struct heapwise_mark {
 /* The profiler's side, one in a process. */
 struct heapwise_marks {
     uint32_t version;
-    uint32_t on; /* 0: nobody wants to know */
+    uint32_t on; /* 0: nobody records them */
     uint64_t (*begin)(struct heapwise_mark *mark, const void *return_address);
     void (*end)(uint64_t token);
 };

@@ -56,7 +56,7 @@ static int add(struct hw_memlog *m, struct hw_memlog_rule rule, struct hw_bytes 
                struct hw_error *err)
 {
     if (m->rules.n == MAX_RULES)
-        return hw_fail(err, HW_ELIMIT, 0, "a mode has more than %d words", MAX_RULES);
+        return hw_fail(err, HW_ELIMIT, 0, "a mode has more than %d parts", MAX_RULES);
     if (rule.kind != HW_MEMLOG_ALL && !(rule.word = strndup((const char *)word.p, word.n)))
         return hw_fail(err, HW_ENOMEM, 0, "mode");
     if (hw_vec_push(&m->rules, rule) == HW_OK)

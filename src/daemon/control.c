@@ -137,7 +137,7 @@ static void close_conn(struct hw_control_conn *c)
         c->rec->controller_gone = true;
     if (c->session) {
         c->session->control = NULL;
-        hw_session_stop(c->session, "the command that asked for it has ended", HW_OK);
+        hw_session_stop(c->session, "the requesting command has ended", HW_OK);
         c->session = NULL;
     }
 }

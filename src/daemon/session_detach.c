@@ -158,7 +158,7 @@ static void tick_clone(struct hw_control_conn *c, uint64_t now)
             s = c->rec->sessions.v[i];
     if (!s) {
         c->clone_session = 0;
-        hw_control_fail(c, "the session has ended meanwhile: its own file is complete");
+        hw_control_fail(c, "the session has ended: its own file is complete");
         return;
     }
     struct hw_control_cloned b = {.session = s->id};

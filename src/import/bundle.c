@@ -120,7 +120,7 @@ static int read_bundle(struct hw_bytes file, struct hw_profile *into, struct hw_
 {
     size_t trace = find_trace(file);
     if (trace == SIZE_MAX)
-        return hw_fail(err, HW_EFORMAT, 0, "the archive holds no trace");
+        return hw_fail(err, HW_EFORMAT, 0, "the archive contains no trace");
     int rc = read_members(file, trace, /* names = */ false, into, err);
     if (rc == HW_OK)
         rc = read_members(file, trace, /* names = */ true, into, err);

@@ -246,7 +246,7 @@ int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out, s
     return HW_OK;
 fail:
     hw_java_classes_free(c);
-    return hw_fail(err, rc, 0, "the table of classes that came from the JVM");
+    return hw_fail(err, rc, 0, "the class table sent by the JVM");
 }
 
 void hw_java_classes_free(struct hw_java_classes *c)

@@ -453,7 +453,7 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
         return hw_fail(err, HW_EGONE, 0,
                        "the recorder is gone; its last message or the kernel's log says why");
     if (n < 0)
-        return hw_fail_sys(err, "cannot hear the recorder");
+        return hw_fail_sys(err, "cannot receive from the recorder");
     struct hw_control_head head;
     if ((size_t)n < sizeof head)
         return hw_fail(err, HW_EFORMAT, 0,

@@ -194,7 +194,7 @@ def rate(box):
     with open(box.path("policy"), "w") as f:
         f.write(f"continuous = {name}\n")
     r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "policy", "--profiles", "kept2"], check=None, env=env)
-    hw.true(r.returncode == 1 and b"leave --policy out" in r.stderr, f"it says what to do: {r.returncode} {r.stderr}")
+    hw.true(r.returncode == 1 and b"omit --policy" in r.stderr, f"it says what to do: {r.returncode} {r.stderr}")
     hw.wait_for(lambda: (t.do("w"), str(t.pid) in s.state())[1], "it is recorded", 30)
     t.do("b 500")
     t.churn_until(lambda: b"from now on one in " in s.said(), "fewer samples")

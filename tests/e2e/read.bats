@@ -240,9 +240,9 @@ open("t.7z", "wb").write(b"7z\xbc\xaf\x27\x1c" + bytes(100))'
 @test "traceconv text and decompress_packets refuse what holds no packets" {
     echo 'main;work 3' >stacks.folded
     run -1 traceconv text stacks.folded
-    has "is no Perfetto trace but 'folded'"
+    has "is not a Perfetto trace but 'folded'"
     run -1 traceconv decompress_packets stacks.folded out.bin
-    has "is no Perfetto trace"
+    has "is not a Perfetto trace"
     head -c 300 /dev/zero >zeros
     run -1 traceconv text zeros
     has "no packet in 300 bytes"

@@ -165,7 +165,7 @@ sites() {
     run -1 traceconv text --symbol-paths full bare.trace
     tar cf empty.tar src
     run -1 heapwise report empty.tar
-    has "holds no trace"
+    has "contains no trace"
 }
 
 @test "symbols and lines as go's pprof reads them" {

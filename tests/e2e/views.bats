@@ -284,7 +284,7 @@ for m in ['space', 'objects', 'alloc_space', 'alloc_objects']:
     assert total(d) == 2 * total(o) + total(p), (m, total(d), total(o), total(p))
 assert len(d['stacks']) <= len(o['stacks']) + len(p['stacks'])"
     run -1 heapwise merge x.trace a.pb.gz
-    has "is no trace"
+    has "is not a trace"
     command -v go >/dev/null || skip "no go"
     run -0 go tool pprof -sample_index=alloc_space -top sum.pb.gz
     has "parse_request"

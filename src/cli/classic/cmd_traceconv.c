@@ -102,8 +102,9 @@ static int open_packets(struct conv *c, struct hw_trace_reader **out, struct hw_
     const struct hw_importer *known =
         hw_importer_find(hw_bytes_of(file.p, file.n < 4096 ? file.n : 4096));
     if (known && strcmp(known->name, "perfetto") != 0)
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is no Perfetto trace but '%s': it has no packets",
-                       c->in_name, known->name);
+        return hw_fail(err, HW_EINVAL, 0,
+                       "'%s' is not a Perfetto trace but '%s': it has no packets", c->in_name,
+                       known->name);
     return hw_trace_reader_open_bytes(file, out, err);
 }
 
@@ -251,7 +252,8 @@ static int read_timestamps(const struct conv *c, int64_t **out, size_t *n, struc
     for (size_t i = 0; i < v->list.n; i++) {
         uint64_t ts;
         if (hw_parse_uint(v->list.v[i], &ts, NULL) < 0 || ts > INT64_MAX)
-            return hw_fail(err, HW_EINVAL, 0, "--timestamps: '%s' is no time in ns", v->list.v[i]);
+            return hw_fail(err, HW_EINVAL, 0, "--timestamps: '%s' is not a time in ns",
+                           v->list.v[i]);
         (*out)[(*n)++] = (int64_t)ts;
     }
     return HW_OK;

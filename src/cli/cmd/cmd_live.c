@@ -327,7 +327,7 @@ static void dump(struct live *l)
     if (hw_controller_dump(hw_live_source_controller(l->source), &l->pid, 1, &err) < 0)
         say(l, "%.200s", err.text);
     else
-        say(l, "a dump was asked for, recording %s", l->looks.ref);
+        say(l, "dump requested, recording %s", l->looks.ref);
 }
 
 static void order(struct live *l, enum hw_live_order by)

@@ -98,7 +98,7 @@ static int check_input(const char *path, known_processes *known, struct hw_error
         return hw_fail_sys(err, "cannot read '%s'", path);
     if (hw_importer_find(hw_bytes_of(head, (size_t)n)) != &hw_import_perfetto)
         return hw_fail(err, HW_EINVAL, 0,
-                       "'%s' is no trace; into OUT.pb.gz profiles of any format can be merged",
+                       "'%s' is not a trace; profiles of any format can be merged into OUT.pb.gz",
                        path);
     int rc = hw_import_file(path, &p, err);
     if (rc < 0)

@@ -43,7 +43,7 @@ static bool put_cut_off(struct hw_strbuf *out, struct hw_bytes name)
 {
     if (!hw_bytes_equal(name, hw_bytes_str("trace_truncated")))
         return false;
-    hw_strbuf_adds(out, "cut off: the file ends in the middle of a packet, and what came after is "
+    hw_strbuf_adds(out, "cut off: the file ends in the middle of a packet, and the rest is "
                         "missing; copy it again, or read it when its recording has ended");
     return true;
 }

@@ -169,7 +169,7 @@ static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
 {
     int rc = check_user(a, p, st, err);
     if (rc < 0 && hw_permission_hides(a, st))
-        return hw_fail(err, rc, 0, "process %d is none of yours, or hidden from you", p->pid);
+        return hw_fail(err, rc, 0, "process %d is not yours, or hidden from you", p->pid);
     return rc;
 }
 

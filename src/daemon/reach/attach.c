@@ -279,7 +279,7 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
     bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
     hw_look_image_done(&i);
     if (!same)
-        return hw_fail(err, HW_EPERM, 0, "it has started another program (exec) meanwhile");
+        return hw_fail(err, HW_EPERM, 0, "it has executed another program");
     return hw_permission_profile(&a->session->asking, &a->pid, &st, err);
 }
 

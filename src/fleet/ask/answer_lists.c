@@ -176,7 +176,8 @@ int hw_fleet_get_label_values(const struct hw_fleet_source *from, const struct h
     struct hw_fleet_ask ask = {.question = HW_FLEET_Q_VALUES, .where = w, .label = label};
     *out = (struct hw_fleet_words){0};
     if (!hw_fleet_is_label(label))
-        return hw_fail(err, HW_EINVAL, 0, "'%.80s' is no label: letters, digits and '_'", label);
+        return hw_fail(err, HW_EINVAL, 0, "'%.80s' is not a label name: letters, digits and '_'",
+                       label);
     return get_words(from, &ask, out, err);
 }
 

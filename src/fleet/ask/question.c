@@ -140,7 +140,7 @@ int hw_fleet_time(const char *text, int64_t now_s, int64_t *out, struct hw_error
     if (parse_date(text, out) || parse_ago(text, now_s, out))
         return HW_OK;
     return hw_fail(err, HW_EINVAL, 0,
-                   "'%.80s' is no time: 24h or 7d (before now), 2026-03-01, 2026-03-01T10:00",
+                   "'%.80s' is not a time: 24h or 7d (before now), 2026-03-01, 2026-03-01T10:00",
                    text);
 }
 
@@ -167,13 +167,14 @@ int hw_fleet_where_add(struct hw_fleet_where *w, const char *text, int64_t now_s
             break;
     char name[128];
     if (op < 0 || n == 0 || n >= sizeof name)
-        return hw_fail(err, HW_EINVAL, 0,
-                       "'%.80s' is no condition: NAME=VALUE, NAME!=VALUE, NAME~REGEX, NAME!~REGEX",
-                       text);
+        return hw_fail(
+            err, HW_EINVAL, 0,
+            "'%.80s' is not a condition: NAME=VALUE, NAME!=VALUE, NAME~REGEX, NAME!~REGEX", text);
     memcpy(name, text, n);
     name[n] = 0;
     if (!hw_fleet_is_label(name))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is no label: letters, digits and '_'", name);
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is not a label name: letters, digits and '_'",
+                       name);
     if (w->v.n >= MAX_CONDITIONS || strlen(text) > MAX_TEXT)
         return hw_fail(err, HW_ELIMIT, 0, "at most %d conditions of %d bytes", MAX_CONDITIONS,
                        MAX_TEXT);

@@ -53,7 +53,7 @@ int hw_fleet_labels_add(struct hw_fleet_labels *l, const char *pair, struct hw_e
 {
     const char *equal = strchr(pair, '=');
     if (!equal || equal == pair)
-        return hw_fail(err, HW_EINVAL, 0, "label '%.64s' is no NAME=VALUE", pair);
+        return hw_fail(err, HW_EINVAL, 0, "label '%.64s' is not NAME=VALUE", pair);
     if (strlen(pair) > HW_LABEL_MAX_BYTES)
         return hw_fail(err, HW_ELIMIT, 0, "label '%.64s…' is longer than %u bytes", pair,
                        HW_LABEL_MAX_BYTES);

@@ -51,7 +51,7 @@ int hw_fleet_check_name(const char *name, const char *what, struct hw_error *err
             break;
     }
     if (n == 0 || name[n])
-        return hw_fail(err, HW_EINVAL, 0, "'%.64s' is no name of a %s", name, what);
+        return hw_fail(err, HW_EINVAL, 0, "'%.64s' is not a valid name of a %s", name, what);
     return HW_OK;
 }
 

@@ -178,9 +178,9 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err)
     bool tls, has_port;
     char found;
     if (!slashes)
-        return hw_fail(err, HW_EINVAL, 0,
-                       "'%.64s' is no store; say for example clickhouse://user@host:8123/profiles",
-                       url);
+        return hw_fail(
+            err, HW_EINVAL, 0,
+            "'%.64s' is not a store; use for example clickhouse://user@host:8123/profiles", url);
     int rc =
         find_form(s, (struct hw_bytes){(const uint8_t *)url, (size_t)(slashes - url)}, &tls, err);
     if (rc < 0)
@@ -198,7 +198,7 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err)
         if (place.p[i] == '@')
             host = (struct hw_bytes){place.p + i + 1, place.n - i - 1};
     if (!host_is_sound(host, &has_port))
-        return hw_fail(err, HW_EINVAL, 0, "'%.*s' is no host", (int)(host.n < 64 ? host.n : 64),
+        return hw_fail(err, HW_EINVAL, 0, "'%.*s' is not a host", (int)(host.n < 64 ? host.n : 64),
                        host.p);
     if (host.p != place.p)
         take_user(s, (struct hw_bytes){place.p, place.n - host.n - 1});

@@ -333,7 +333,7 @@ static int read_hprof(struct hw_bytes bytes, struct hw_profile *into, struct hw_
     struct hprof h = {.p = into};
     if (!hw_hprof_open(bytes, &h.file))
         return hw_fail(err, HW_EFORMAT, 0,
-                       "a Java heap dump has ids of 4 or 8 bytes, this one has others");
+                       "a Java heap dump has ids of 4 or 8 bytes, this one does not");
     int rc = import(&h);
     size_t pos = h.file.pos;
     hw_hprof_classes_done(&h.classes);

@@ -88,8 +88,7 @@ static int await(const struct hw_pid *pid, struct hw_hold *h, size_t first, stru
             h->threads.v[i] = h->threads.v[--h->threads.n];
             h->execed |= execed;
             if (execed)
-                return hw_fail(err, rc, 0,
-                               "process %d has started another program (exec) meanwhile", pid->pid);
+                return hw_fail(err, rc, 0, "process %d has executed another program", pid->pid);
             rc = HW_OK;
             continue;
         }

@@ -31,7 +31,7 @@ bool hw_job_fails(const struct hw_job *j, enum hw_inject_step step, struct hw_er
 {
     if (j->q->fail_at != step)
         return false;
-    (void)hw_fail(err, HW_ESYS, 0, "failure asked for at step %d", (int)step);
+    (void)hw_fail(err, HW_ESYS, 0, "requested failure at step %d", (int)step);
     return true;
 }
 
@@ -53,8 +53,7 @@ int hw_job_write(struct hw_job *j, uint64_t at, const void *p, size_t n, struct 
     if (done == (ssize_t)n)
         return HW_OK;
     if (done == 0)
-        return hw_fail(err, HW_EGONE, 0, "process %d has started another program (exec) meanwhile",
-                       j->q->pid->pid);
+        return hw_fail(err, HW_EGONE, 0, "process %d has executed another program", j->q->pid->pid);
     return hw_fail_sys(err, "memory of process %d", j->q->pid->pid);
 }
 
@@ -73,7 +72,7 @@ static int check_image(struct hw_job *j, const struct hw_pid *thread, struct hw_
     int rc = hw_exec_id_read(thread->pid, thread->dir, p->mem, &now);
     if (rc < 0 || !hw_exec_id_same(&now, &p->id))
         return hw_fail(err, rc == HW_EPERM ? rc : HW_EGONE, 0,
-                       "process %d has started another program (exec) meanwhile", thread->pid);
+                       "process %d has executed another program", thread->pid);
     return HW_OK;
 }
 

@@ -32,7 +32,7 @@ static int load(struct hw_job *j, struct hw_error *err)
         return hw_fail(
             err, HW_EUNSUPPORTED, 0,
             "process %d: its dynamic linker refuses the client library. It may need a newer C "
-            "library than the process has; heapwise then has to be built for that one",
+            "library than the process has; heapwise must then be built for that one",
             j->q->pid->pid);
     if (hw_process_read(&j->process, *handle, &j->base, sizeof j->base) < 0)
         return hw_fail(err, HW_ESYS, 0,

@@ -212,7 +212,7 @@ static int take_classes(struct hw_java_link *l, int fd, struct hw_error *err)
     hw_java_classes_free(l->classes);
     l->classes = NULL;
     if (!is_memory_file(fd))
-        return hw_java_fail(err, HW_JAVA_FAILED, "no table of classes came");
+        return hw_java_fail(err, HW_JAVA_FAILED, "no class table was sent");
     int rc = hw_fd_read_file(fd, MAX_TABLE, &text, &n, err);
     return rc < 0 ? rc : hw_java_classes_parse(hw_bytes_of(text, n), &l->classes, err);
 }
@@ -251,7 +251,7 @@ static int endless(ssize_t why, struct hw_error *err)
 {
     return hw_java_fail(err, HW_JAVA_TALKS,
                         why == HW_ELIMIT ? "the graph is larger than a heap of its size makes"
-                                         : "the graph came too slowly");
+                                         : "the graph arrived too slowly");
 }
 
 /* Reads a walk to the pipe's end. What is wrong with it is in *broken; the end of the walk decides

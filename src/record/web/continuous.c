@@ -198,7 +198,7 @@ static int connect_recorder(struct hw_continuous *c, struct hw_error *err)
     int rc = hw_controller_connect(NULL, &c->controller, err);
     if (c->policy && rc == HW_OK)
         return hw_fail(err, HW_EBUSY, 0,
-                       "--policy: the running service has its own; leave --policy out (names: "
+                       "--policy: the running service has its own; omit --policy (names: "
                        "`continuous =` in %s, or --name), or stop the service",
                        HW_POLICY_FILE);
     return c->policy || rc == HW_ENOTFOUND

@@ -209,7 +209,7 @@ static bool check_pid(uint64_t pid, const struct hw_recorders *all, struct hw_js
     char what[48], text[160], ref[24];
     (void)snprintf(what, sizeof what, "Process %llu", (unsigned long long)pid); /* fits */
     if (find_holder(all, pid, ref, sizeof ref)) {
-        (void)snprintf(text, sizeof text, "recording %s has it; end that first", ref);
+        (void)snprintf(text, sizeof text, "recording %s has it; end that one first", ref);
         put(j, "bad", what, text, "rejected");
         return false;
     }

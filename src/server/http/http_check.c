@@ -214,7 +214,7 @@ unsigned hw_http_check(const struct hw_http_request *req, const char **text)
     const char *host = hw_http_header(req, "Host");
     bool local = o->listen_fd >= 0; /* a socket in the file system: no name, no rebinding */
     if (!local && (!host || !host_is_ours(o, host))) {
-        *text = "the Host header names another server; --host NAME lets this one go by that name\n";
+        *text = "the Host header names another server; --host NAME allows that name\n";
         return MHD_HTTP_FORBIDDEN;
     }
     if (hw_http_header(req, "Origin") && !hw_http_allowed_origin(req)) {

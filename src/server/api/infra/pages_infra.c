@@ -64,7 +64,7 @@ int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t 
 {
     size_t n = hw_infra_n_dumps(d), last = n;
     if (n == 0)
-        return hw_fail(err, HW_ENOTFOUND, 0, "the trace holds no dump");
+        return hw_fail(err, HW_ENOTFOUND, 0, "the trace contains no dump");
     if (!text || !*text) {
         while (last > 0 && !has_heaps(d, last - 1))
             last--;
