@@ -141,8 +141,9 @@ def modules(box):
     t = Late(box)
     p = attach(box, str(t.pid))
     joined(box, p, t.pid)
+    before = hw.slots(t.pid)
     t.do("plug " + str(hw.TARGETS / "libhwplug.so"))
-    time.sleep(1.0)  # the recorder looks five times a second
+    hw.wait_for(lambda: hw.slots(t.pid) > before, "its entries to be hooked, too", 30)
     want = t.do("use 300")
     trace = finish(box, p)
     hw.exact(trace.last(), {"plug_alloc": want["plug_alloc"]}, "the library's own calls")
@@ -296,7 +297,7 @@ def refusals(box):
     t.do("go 1")
     t.end()
     zombie = subprocess.Popen(["true"])
-    time.sleep(0.2)
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
     refused(zombie.pid, "no process")
     zombie.wait()
     refused(4194300, "no process")
@@ -673,9 +674,8 @@ def killed_midway(box):
             p.kill()
             p.wait(10)
             hw.true(t.poll() is None, f"the program died with the {i}th of those who attached")
-        time.sleep(2.5)  # the last one's heart has stopped for long enough
-        r = box.run([need_inject(), hw.preload_library(), "3", "-p", str(t.pid)], timeout=60)
-        hw.equal(r.returncode, 0, hw.tail(r.stderr))
+        again = lambda: box.run([need_inject(), hw.preload_library(), "3", "-p", str(t.pid)], timeout=60).returncode == 0
+        hw.wait_for(again, "the next one, when the last one's heart has stopped for long enough", 30)
         hw.true(len(resting_fds(t.pid)) <= len(have) + 1, "descriptors")  # one killed in the middle of a load
         t.stdin.close()
         out = t.stdout.read()
@@ -767,7 +767,7 @@ def sqlite(box):
     hw.need("sqlite3")
     p = box.start(["sqlite3"], stdin=subprocess.PIPE)
     a = attach(box, str(p.pid), "-q")
-    time.sleep(1.0)
+    hw.wait_for(lambda: hw.called(p.pid), "the attach", 30)
     sql = ("create table t(a,b);\nwith recursive c(x) as (select 1 union all select x+1 from c where x<20000) "
            "insert into t select x, hex(randomblob(50)) from c;\nselect count(*), sum(a) from t;\n")
     out, _ = p.communicate(sql.encode(), 30)

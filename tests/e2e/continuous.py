@@ -132,8 +132,7 @@ def exact(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     s = Continuous(box, "--name", name)
-    hw.wait_for(t.prepared, "it is attached to", 30)
-    time.sleep(1)
+    hw.wait_for(lambda: hw.called(t.pid), "it is attached to", 30)
     for step in ("a 100", "f 40", "b 10"):
         t.do(step)
         time.sleep(1.2)
@@ -256,8 +255,7 @@ def killed(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     s = Continuous(box, "--name", name)
-    hw.wait_for(t.prepared, "it is attached to", 30)
-    time.sleep(1)
+    hw.wait_for(lambda: hw.called(t.pid), "it is attached to", 30)
     t.do("a 10")
     rounds = 100 if os.environ.get("HW_LONG") else 4
     for i in range(rounds):

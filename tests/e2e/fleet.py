@@ -3,8 +3,10 @@
 heapwise fleet against a real ClickHouse (Debian's): every figure against sums made here from the same rows,
 labels that try to be SQL, and a store that is not there.
 """
+import glob
 import json
 import math
+import os
 import random
 import statistics
 import struct
@@ -309,7 +311,7 @@ def not_there(box):
         hw.true(b"no frames" in fleet(box, "top", "-m", "objects").stderr, "callstacks without frames are told")
         server.p.send_signal(19)  # SIGSTOP: it hangs
         p = box.start([hw.tool("heapwise"), "fleet", "top"])
-        time.sleep(0.5)
+        hw.wait_for(lambda: any("socket:" in os.readlink(f) for f in glob.glob(f"/proc/{p.pid}/fd/*") if os.path.islink(f)), "its connection")
         p.terminate()
         p.communicate(timeout=10)
         server.p.send_signal(18)

@@ -474,7 +474,7 @@ def unix(box):
     c = socket.socket(socket.AF_UNIX)
     c.connect(path)
     c.sendall(request(0, QUERY, field(103, field(1, ENDLESS))))
-    time.sleep(0.2)  # while it runs
+    hw.works(pid)
     box.run([tp, "server", "kill", "--name", "t"], env=env, check=0)
     c.close()
     hw.true(not os.path.exists(f"/proc/{pid}") or
@@ -592,14 +592,14 @@ def limits(box):
     c = socket.create_connection(("127.0.0.1", s.port))
     body = field(1, ENDLESS)
     c.sendall(f"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-    time.sleep(0.5)
+    hw.works(s.p.pid)
     start = time.monotonic()
     c.close()
     hw.equal(s.query("select 2").cells, [2], "the next one")
     hw.true(time.monotonic() - start < 5, "need not wait for it")
     ws = WebSocket(s.port)
     ws.frame(request(0, QUERY, field(103, field(1, ENDLESS))))
-    time.sleep(0.3)
+    hw.works(s.p.pid)
     start = time.monotonic()
     ws.s.close()
     hw.equal(s.query("select 3").cells, [3], "after a WebSocket that left")
@@ -609,7 +609,7 @@ def limits(box):
     stalled = socket.create_connection(("127.0.0.1", s.port))
     body = field(1, "with recursive c(i) as (select 0 union all select i + 1 from c) select i, hex(i) from c")
     stalled.sendall(f"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-    time.sleep(0.5)
+    hw.works(s.p.pid)
     s.stop()  # while one reads nothing
 
 

@@ -247,7 +247,7 @@ def closing(box):
     query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
     start = time.monotonic()
     query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
-    time.sleep(0.3)
+    hw.works(s.p.pid)
     hw.equal(s.ask("DELETE", "/api/v1/traces/1/", token=s.token)[0], 404, "more than a number")
     hw.equal(s.ask("DELETE", "/api/v1/traces/1", token=s.token)[0], 204, "while a query runs")
     hw.equal([t["id"] for t in traces()], [2], "the list")
@@ -270,7 +270,7 @@ def closing(box):
     hw.wait_for(lambda: traces()[0]["state"] == "ready", "it is read")
     query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
     query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
-    time.sleep(0.3)
+    hw.works(s.p.pid)
     query.close()
     start = time.monotonic()
     hw.equal(json.loads(s.ask("POST", "/api/v1/query?trace=1", b"select 7", token=s.token)[1])["results"][0]["rows"], [[7]], "the next one")
@@ -423,7 +423,7 @@ def fair(box):
         except OSError:
             break  # refused by then
     hw.true(len(many) > 100, f"{len(many)} connections")
-    time.sleep(0.5)
+    hw.works(s.p.pid)
     for _ in range(3):  # milliseconds; a loaded machine takes seconds, and the line in front would be of hours
         start = time.monotonic()
         c = query(s, "select 7", source="127.0.0.2")

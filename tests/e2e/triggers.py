@@ -264,9 +264,7 @@ def attached(box):
     a = box.start([hw.tool("heapwise"), "attach", "-i", "1", "-o", box.path("a.trace"), "--dump-when", "rss+4M",
                    "--dump-when", "failure", str(p.pid)], stderr=open(box.path("err"), "wb"),
                   stdout=open(box.path("o"), "wb"))
-    hw.wait_for(lambda: "libheapprofd" in pathlib.Path(f"/proc/{p.pid}/maps").read_text() or a.poll() is not None,
-                "the attach")
-    time.sleep(0.3)
+    hw.wait_for(lambda: hw.called(p.pid) or a.poll() is not None, "the attach")
     p.stdin.write(b"\n"), p.stdin.flush()
     hw.equal(p.stdout.readline(), b"refused\n", "the program")
     hw.equal(a.wait(20), 0, hw.tail(open(box.path("err"), "rb").read()))

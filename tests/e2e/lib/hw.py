@@ -7,6 +7,7 @@ directories of failed cases. A case is a function that returns, raises Skip (exi
 import contextlib
 import ctypes
 import fcntl
+import functools
 import os
 import pathlib
 import shutil
@@ -206,6 +207,41 @@ def wait_for(condition, what, seconds=15):
             return v
         time.sleep(0.02)
     raise Failure(f"waited {seconds} s for {what}")
+
+
+@functools.cache
+def exported(name):
+    """Where the client library has this object, from its begin."""
+    out = subprocess.run(["nm", "-D", "--defined-only", preload_library()], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return next(int(l.split()[0], 16) for l in out.splitlines() if l.split()[2].split("@")[0] == name)
+
+
+def in_client(pid, name, offset):
+    """A word of 32 bits of what the client library exports, in a process that may have it; 0 = it has not."""
+    ours = [l.split() for l in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheapprofd_glibc_preload.so" in l]
+    at = next((int(m[0].split("-")[0], 16) for m in ours if m[2] == "00000000"), None)
+    if at is None:
+        return 0
+    with open(f"/proc/{pid}/mem", "rb", 0) as f:
+        f.seek(at + exported(name) + offset)
+        return int.from_bytes(f.read(4), sys.byteorder)
+
+
+def called(pid):
+    """Has a recorder told the client to shake hands? It does so at its next allocation. (wire/control_page.h: generation)"""
+    return in_client(pid, "heapwise_control_page", 0)
+
+
+def slots(pid):
+    """How many entries of tables are hooked in a process that was attached to. (wire/attach.h: n_slots)"""
+    return in_client(pid, "heapwise_attach_block", 36)
+
+
+def works(pid, ticks=5):
+    """Waits until a process has done something for so many clock ticks, as one does that answers an endless query."""
+    spent = lambda: sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+    before = spent()
+    wait_for(lambda: spent() >= before + ticks, f"{ticks} ticks of work", 60)
 
 
 def by_themselves(case):
