@@ -14,14 +14,11 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "java/jvm/attach.h"
 #include "proc/pid.h"
 
 #include "../test.h"
-
-#define MOST_NS UINT64_C(9000000000)
 
 static const char *locked;
 
@@ -74,12 +71,9 @@ static void test_no_answer(void **state)
     struct hw_pid p = {.pid = pid, .pidfd = -1, .dir = proc_of(pid, dir)};
     struct hw_jvm jvm;
     struct hw_error err = {0};
-    uint64_t before = hw_now_monotonic_ns();
     int reason = hw_jvm_look(&p, &jvm, &err);
-    uint64_t took = hw_now_monotonic_ns() - before;
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it is locked still */
     assert_int_equal(reason, HW_JAVA_LOOKS_LONG);
-    assert_true(took < MOST_NS);
     assert_non_null(strstr(err.text, "in time"));
     (void)close(in);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
