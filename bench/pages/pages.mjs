@@ -29,7 +29,7 @@ async function dumps(what) {
   const there = performance.now() - begin;
   const t = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0];
   const at = t.moments.filter((_, i) => i % Math.ceil(t.moments.length / 40) === 0).map((m) => String(m.ts));
-  // The page prepares the drag as soon as the interval stands (ui/src/warm.ts).
+  // The page prepares the drag as soon as the interval stands (ui/src/graph/warm.ts).
   const warm = page.waitForResponse((r) => r.url().includes('stable=1'), { timeout: 120_000 }).then((r) => r.finished());
   const chosen = performance.now();
   await page.evaluate(([u, m]) => (location.hash = `#!/timeline?trace=1&upid=${u}&from=${m[0]}&at=${m.at(-1)}`), [t.upid, at]);

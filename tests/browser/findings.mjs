@@ -525,7 +525,7 @@ test('the server goes away and comes back: what is shown stays; two tabs do not 
 
 test('the decoder of graphs: whatever the bytes are, a graph or its own error', async () => {
   const { build } = await import(join(here, '../../ui/node_modules/esbuild/lib/main.js')).then((m) => m.default ?? m);
-  await build({ entryPoints: [join(here, '../../ui/src/graph.ts')], bundle: true, format: 'esm', outfile: join(dir, 'graph.mjs'), logLevel: 'silent' });
+  await build({ entryPoints: [join(here, '../../ui/src/graph/graph.ts')], bundle: true, format: 'esm', outfile: join(dir, 'graph.mjs'), logLevel: 'silent' });
   const { decode, BrokenGraph, search, path, nameOf } = await import(join(dir, 'graph.mjs'));
   const good = [];
   for (const q of ['flame?metric=space', 'flame?metric=space&invert=1', 'diff']) good.push(new Uint8Array(await (await server.ask(`/api/v1/traces/1/${q}`)).arrayBuffer()));

@@ -2,17 +2,17 @@
 import { effect, signal } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type Timeline, type Trace, trouble } from './api';
-import { base, bytes, safe, takeUnits } from './format';
-import { Help, help } from './help';
-import { keepRecent, words } from './home';
-import { hasTimes, isPage, PAGES, pageOf, type PageRow, whyMissing } from './pages';
-import { Busy, currentTrace, Failed, isTyping, Losses, nameOfTracks, tracksOf, useDumpKeys, useTimeline } from './parts';
-import { Omnibox, Share, UnitsToggle } from './omnibox';
-import { fresh, go, href, type Place, place } from './state';
-import { Reading, Unnamed, Unreadable } from './states';
-import { remembered } from './store';
-import { chosen } from './together';
+import { closeTrace, connect, loadKept, nextTry, follow, status, strayed, type Timeline, type Trace, trouble } from './app/api';
+import { base, bytes, safe, takeUnits } from './app/format';
+import { Help, help } from './frame/help';
+import { keepRecent, words } from './pages/home';
+import { hasTimes, isPage, PAGES, pageOf, type PageRow, whyMissing } from './frame/pages';
+import { Busy, currentTrace, Failed, isTyping, Losses, nameOfTracks, tracksOf, useDumpKeys, useTimeline } from './parts/parts';
+import { Omnibox, Share, UnitsToggle } from './frame/omnibox';
+import { fresh, go, href, type Place, place } from './app/state';
+import { Reading, Unnamed, Unreadable } from './frame/states';
+import { remembered } from './app/store';
+import { chosen } from './app/together';
 
 const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path d={d} fill="currentColor" /></svg>;
 

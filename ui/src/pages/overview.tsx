@@ -1,0 +1,98 @@
+// What is in the trace and who holds the memory, at a glance.
+import { type FunctionRow, functions, query as ask, question, type Trace, type Tracks } from '../app/api';
+import { amount, base, besides, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from '../app/format';
+import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from '../parts/parts';
+import { type Asked, figureSql, selectionArgs, sqlHref } from '../parts/show-sql';
+import { href, place } from '../app/state';
+import { Chart, liveBand, liveLine, wholeView } from '../timeline/timeline';
+import { ns } from '../app/times';
+
+function rssAt(t: Tracks, ts: number): number | null {
+  const rss = t.counters['mem.rss'];
+  if (!rss?.length) return null;
+  return rss.reduce((a, b) => (Math.abs(b[0] - ts) < Math.abs(a[0] - ts) ? b : a))[1];
+}
+
+const UNNAMED = `select count(*) as frames, coalesce(sum(coalesce(nullif(f.deobfuscated_name, ''), nullif(f.name, '')) is null and f.symbol_set_id is null), 0) as unnamed\nfrom stack_profile_frame f`;
+
+/** A heap that nothing is added to: a JVM's objects beside its malloc. */
+function Beside({ heap: { heap, lives, dumps } }: { heap: Tracks['heaps'][number] }) {
+  const d = dumps[dumps.length - 1];
+  const all = `${bytes(d.alloc_space)} allocated`;
+  return <Figure label={`Not in these figures: ${safe(heap)}`} value={lives ? bytes(d.space) : all} note={lives ? `live · ${all}` : 'managed objects; what became of them is not known'} to={href({ page: 'flame', heap, at: '', max: false, from: '', metric: lives ? 'space' : 'alloc_space', zoom: '' })} />;
+}
+
+/** Why something that one looks for may not be here. */
+function Missing({ trace }: { trace: Trace }) {
+  const a = useAnswer(`missing ${trace.id}`, async () => (await ask(trace.id, UNNAMED)).results[0]?.rows[0] ?? null);
+  const losses = trace.losses ?? [];
+  const [frames, unnamed] = [Number(a.value?.[0] ?? 0), Number(a.value?.[1] ?? 0)];
+  const n = place.value.filters.length;
+  return (
+    <details class="missing"><summary>Why is something missing?</summary>
+      <ul>
+        <li>{losses.length ? <>{count(losses.length)} {losses.length === 1 ? 'thing was' : 'things were'} lost or less precise.</> : 'Nothing was lost while recording.'} <a href={href({ page: 'info' })}>Info</a></li>
+        {a.value && <li>{unnamed ? <>{percent(unnamed, frames)} of {count(frames)} frames have no function name.</> : `All ${count(frames)} frames have a function name.`} <a href={href({ page: 'symbols' })}>Symbols</a> <a href={sqlHref(UNNAMED)}>SQL</a></li>}
+        <li>What was allocated before the profile of this process began is not in it: it counts as resident only. <a href={href({ page: 'accounting' })}>Accounting</a></li>
+        {n > 0 && <li>{count(n)} {n === 1 ? 'filter narrows' : 'filters narrow'} graphs and tables, not this page. <a href={href({ filters: [] })}>Take away</a></li>}
+      </ul>
+    </details>
+  );
+}
+
+/** "‹ lookup ‹ serve 38%": who called it for most of what it holds. */
+function Callers({ row }: { row: FunctionRow }) {
+  const callers = row[10];
+  if (!callers.length) return null;
+  const share = callers[callers.length - 1][1];
+  const part = share < 0.95 ? ` ${percent(share, 1)}` : '';
+  return <span class="callers dim" title={`called by these for ${percent(share, 1)} of it`}>{callers.map(([name]) => ` ‹ ${safe(name)}`).join('')}{part}</span>;
+}
+
+export function OverviewPage({ tracks, all, trace }: ProfileProps) {
+  const moments = tracks.moments;
+  const last = moments[moments.length - 1] ?? tracks.peak!;
+  const shown = tracks.cleaned_up && tracks.peak ? tracks.peak : last;
+  const atPeak = shown === tracks.peak && tracks.cleaned_up;
+  // Several dumps may be made of nearly one moment (at an exit): the one before is clearly before.
+  const apart = (last.ts - tracks.start) / 100;
+  const before = moments.findLast((m) => last.ts - m.ts > apart);
+  const where = { upid: tracks.upid, at: atPeak ? 'peak' : ns(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
+  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', callers: '1', limit: '12' }).toString();
+  const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
+  const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: ns(last.ts), a_at: ns(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
+  const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
+  // From four dumps on there are verdicts.
+  const leaks = useAnswer(`leaks of ${trace.id} ${tracks.upid} ${moments.length > 3}`, () => (moments.length > 3 ? question<{ likely: number; n_likely: number }>(trace.id, 'leaks', new URLSearchParams({ upid: String(tracks.upid), limit: '1' }).toString()) : Promise.resolve(null)));
+  const rss = rssAt(tracks, shown.ts);
+  const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
+  const end = { at: ns(last.ts), max: last.max };
+  const view = wholeView({ ...all, processes: [tracks] });
+  return (
+    <div class="overview">
+      {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
+      <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {tracks.n_dumps} {tracks.n_dumps === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · {tracks.interval > 0 ? `one sample every ${bytes(tracks.interval)}${tracks.interval === 1 ? ' (exact)' : ''}` : 'how it was sampled is not known'}</span></h1>
+      <div class="figures">
+        <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${certainty(shown.error, shown.space, tracks.interval)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
+        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${certainty(shown.errors[1], shown.objects, tracks.interval)} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
+        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
+        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
+        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, from: ns(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: ns(before.ts), max: before.max })}) where id = 0) as growth`)} />}
+        {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />}
+        {tracks.heaps.filter((h) => !h.summed && h.dumps.length > 0).map((h) => <Beside heap={h} />)}
+        {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${ns(shown.ts)}) limit 1`)} />}
+      </div>
+      {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
+      <Missing trace={trace} />
+      <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, self_objects as objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
+      {top.error && <Failed text={top.error} />}
+      {top.value && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
+          <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
+            <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[9])}</td>
+              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{safe(besides(r[1], tracks))}</span></td></tr>
+          ))}</tbody></table></div>
+      )}
+    </div>
+  );
+}

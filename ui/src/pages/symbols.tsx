@@ -1,0 +1,121 @@
+// Modules: which have names and lines, where their files were looked for, and what was found there.
+import { useEffect, useState } from 'preact/hooks';
+import { ask, query, question, refresh, type Trace } from '../app/api';
+import { base, count, percent, safe } from '../app/format';
+import { Busy, Failed, useAnswer } from '../parts/parts';
+import { fresh, go } from '../app/state';
+
+interface Module { id: number; name: string; build: string; frames: number; named: number; lines: number }
+type Try = [path: string, how: string, id: string];
+
+const MODULES = `select min(m.id), m.name, coalesce(m.build_id, ''), count(*) as frames,
+  sum(coalesce(f.deobfuscated_name, f.name, '') <> '' or s.id is not null) as named, sum(s.line_number is not null) as lines
+from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping
+left join (select symbol_set_id, min(id) as id, max(line_number) as line_number from stack_profile_symbol group by 1) s on s.symbol_set_id = f.symbol_set_id
+group by m.name, m.build_id order by frames desc`;
+
+const HOW: Record<string, string> = { fits: 'fits: the same build', 'not there': 'not there', 'no ELF file': 'is no ELF file', 'another build': 'another build' };
+
+function Tries({ trace, module }: { trace: Trace; module: Module }) {
+  const a = useAnswer(`tries ${trace.id} ${module.id}`, () => question<Try[]>(trace.id, 'binaries', `mapping=${module.id}`));
+  if (a.error) return <Failed text={a.error} />;
+  if (!a.value) return <Busy what="Looking" />;
+  const fits = a.value.some((t) => t[1] === 'fits');
+  return (
+    <div class="tries">
+      <p class="statement">{module.build ? <>build id <code>{module.build}</code></> : 'no build id: only a file of just this path counts'}</p>
+      {!a.value.length && <p class="dim">There is no place to look at: it is no file of this machine, and no directory was named.</p>}
+      <ol>{a.value.map(([path, how, id]) => <li class={how === 'fits' ? 'fits' : ''}><code>{safe(path)}</code> <span class={how === 'fits' ? '' : 'dim'}>{how === 'fits' ? '✓ ' : ''}{HOW[how] ?? how}{id ? ` ${id}` : ''}</span></li>)}</ol>
+      {fits && module.named < module.frames && <p class="dim">The file is here: <i>Read names again</i> asks it. Frames that stay without a name are in code that its symbol table does not list.</p>}
+    </div>
+  );
+}
+
+/** The trace with what was found, as a file that has the names wherever it is opened. */
+function Save({ trace }: { trace: Trace }) {
+  const [name, setName] = useState(`${base(trace.name).replace(/(\.(gz|trace|pftrace|perfetto-trace))+$/, '')}-symbols.trace`);
+  const [done, setDone] = useState('');
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const save = async () => {
+    setBusy(true);
+    setDone('');
+    setProblem('');
+    try {
+      setDone((await (await ask(`/api/v1/traces/${trace.id}/save?name=${encodeURIComponent(name)}`, { method: 'POST' })).json()).path);
+    } catch (e) {
+      setProblem((e as Error).message);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      <form class="bar save" onSubmit={(e) => { e.preventDefault(); void save(); }}>
+        <label class="grow">New file <input type="text" class="wide" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
+        <button type="submit" disabled={busy || !trace.found || !name.trim()}>Save trace with symbols</button>
+      </form>
+      <p class="statement">{trace.found ? 'The trace and the names that were found, in the directory of the server. A file that is there already stays as it is.' : 'Nothing to save: all names that are known stand in the trace itself.'}</p>
+      {problem && <Failed text={problem} />}
+      {done && <p class="banner note" role="status">Saved: <code>{safe(done)}</code></p>}
+    </>
+  );
+}
+
+export function SymbolsPage({ trace }: { trace: Trace }) {
+  const a = useAnswer(`modules ${trace.id}`, async () => {
+    const r = await query(trace.id, MODULES, 100_000);
+    if (r.error) throw new Error(r.error);
+    return r.results[0].rows.map((x) => ({ id: Number(x[0]), name: String(x[1]), build: String(x[2]), frames: Number(x[3]), named: Number(x[4]), lines: Number(x[5]) }) as Module);
+  });
+  const [open, setOpen] = useState<number>(-1);
+  const [dirs, setDirs] = useState('');
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  useEffect(() => setOpen(-1), [trace.id]);
+  if (a.error) return <Failed text={a.error} />;
+  if (!a.value) return <Busy what="Counting frames" />;
+  const sum = (f: (m: Module) => number) => a.value!.reduce((x, m) => x + f(m), 0);
+  const [frames, named, lines] = [sum((m) => m.frames), sum((m) => m.named), sum((m) => m.lines)];
+  const again = async () => {
+    setBusy(true);
+    setProblem('');
+    try {
+      const r = await (await ask(`/api/v1/traces?again=${trace.id}&symbols=${encodeURIComponent(dirs.split(/[\n:]/).map((d) => d.trim()).filter(Boolean).join('\n'))}`, { method: 'POST' })).json();
+      await refresh();
+      go({ ...fresh, page: 'symbols', trace: r.id });
+    } catch (e) {
+      setProblem((e as Error).message);
+    }
+    setBusy(false);
+  };
+  return (
+    <div class="doc">
+      <h2 class="first">Names of {count(frames)} frames</h2>
+      <div class="figures">
+        <div class="figure"><span class="label">With a function</span><span class="value">{percent(named, frames)}</span><span class="note">{count(named)} of {count(frames)} frames</span></div>
+        <div class="figure"><span class="label">With a line of source</span><span class="value">{percent(lines, frames)}</span><span class="note">{lines ? `${count(lines)} frames` : 'debug info was not read'}</span></div>
+        <div class="figure"><span class="label">Files</span><span class="value">{count(a.value.length)}</span><span class="note">{count(a.value.filter((m) => m.named < m.frames).length)} with frames that lack a name</span></div>
+      </div>
+      <form class="bar" onSubmit={(e) => { e.preventDefault(); void again(); }}>
+        <label class="grow">Directories with symbols <input type="text" class="wide" placeholder="/srv/symbols:/home/me/build" value={dirs} onInput={(e) => setDirs(e.currentTarget.value)} /></label>
+        <button type="submit" class="primary" disabled={busy || !dirs.trim()}>Read names again</button>
+      </form>
+      <p class="statement">Every file below them is looked at by its build id. The trace is opened once more with the names that are found; <code>heapwise symbolize {safe(base(trace.name))}</code> writes them into a file.</p>
+      <Save trace={trace} key={trace.id} />
+      {problem && <Failed text={problem} />}
+      <table class="top modules">
+        <thead><tr><th scope="col">Module</th><th scope="col" class="num">Frames</th><th scope="col">Named</th><th scope="col">With lines</th><th scope="col">Build id</th></tr></thead>
+        <tbody>{a.value.map((m) => (
+          <>
+            <tr class={open === m.id ? 'on' : ''}><td><button type="button" class="plain" aria-expanded={open === m.id} onClick={() => setOpen(open === m.id ? -1 : m.id)} title={safe(m.name)}>{open === m.id ? '▾' : '▸'} {safe(base(m.name)) || 'no file'} <span class="dim">{safe(m.name.slice(0, m.name.lastIndexOf('/')))}</span></button></td>
+              <td class="num">{count(m.frames)}</td>
+              <td><span class="share"><i style={{ width: `${(100 * m.named) / m.frames}%` }} /><b>{percent(m.named, m.frames)}</b></span></td>
+              <td><span class="share"><i style={{ width: `${(100 * m.lines) / m.frames}%` }} /><b>{percent(m.lines, m.frames)}</b></span></td>
+              <td><code class="dim">{m.build.slice(0, 16) || '–'}</code></td></tr>
+            {open === m.id && <tr><td colSpan={5}><Tries trace={trace} module={m} /></td></tr>}
+          </>
+        ))}</tbody>
+      </table>
+    </div>
+  );
+}
