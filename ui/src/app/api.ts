@@ -1,8 +1,8 @@
 // Questions to the server. Every one carries the token; nothing else leaves the page.
 import { effect, signal, untracked } from '@preact/signals';
-import type { Metric } from './format';
 import { decode, type Graph } from '../graph/graph';
-import { fresh, place, go, token } from './state';
+import type { Metric } from './format';
+import { fresh, go, place, token } from './state';
 import { keeper, takeKept } from './store';
 import { readTimes } from './times';
 

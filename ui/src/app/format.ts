@@ -1,6 +1,5 @@
 // Numbers, times and names as people read them. Names come from traces: control and direction
 // characters are made visible before they reach the screen.
-
 import { signal } from '@preact/signals';
 import { remembered } from './store';
 

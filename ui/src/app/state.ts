@@ -1,8 +1,7 @@
 // The URL is the state: #!/page?key=value. Everything a view shows can be sent as a link, and back
 // and forward step through it. The token is no part of it: it stays in this tab.
 import { computed, signal } from '@preact/signals';
-import type { Metric } from './format';
-import { METRICS } from './format';
+import { type Metric, METRICS } from './format';
 import { remembered } from './store';
 
 export interface Place {

@@ -1,6 +1,7 @@
 // What is kept of a user's own things between visits: by the server, since the browser's own store goes by
 // port, which is another one each time; and by the browser, for a server that keeps nothing. Any of it
 // may be missing or foreign.
+
 export function remembered<T>(key: string, otherwise: T): T {
   try {
     const text = localStorage.getItem(`heapwise.${key}`);
@@ -12,7 +13,7 @@ export function remembered<T>(key: string, otherwise: T): T {
 }
 
 /** Sends a thing to the server, soon or at once ('' takes it away); api.ts knows how. */
-export const keeper = { send: (_key: string, _text: string): void => {}, sendNow: async (_key: string, _text: string): Promise<void> => {} };
+export const keeper = { send: (() => {}) as (key: string, text: string) => void, sendNow: (async () => {}) as (key: string, text: string) => Promise<void> };
 
 /** Everything, here and there. */
 export async function forgetAll(): Promise<void> {

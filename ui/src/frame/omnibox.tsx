@@ -1,21 +1,16 @@
 // The line in the top bar: text finds functions and pages, `>` commands, `:` asks SQL, `/` searches graphs.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { type MutableRef, useEffect, useRef, useState } from 'preact/hooks';
 import { closeTrace, functions, type Trace } from '../app/api';
-import { base, METRICS, safe, type Units, UNITS_CHOICES, units } from '../app/format';
+import { base, METRICS, safe, UNITS_CHOICES } from '../app/format';
+import { fresh, go, place, selection } from '../app/state';
+import { isTyping } from '../parts/keys';
+import { setUnits } from './buttons';
 import { help } from './help';
 import { PAGES, whyMissing } from './pages';
-import { isTyping } from '../parts/parts';
-import { remember } from '../app/store';
-import { fresh, go, place, selection } from '../app/state';
 
 interface Found { label: string; note: string; act(): void }
 
 const THEMES: [string, string][] = [['', 'as the system'], ['light', 'light'], ['dark', 'dark'], ['contrast', 'high contrast']];
-
-export function setUnits(u: Units): void {
-  units.value = u;
-  remember('units', [u]);
-}
 
 function commands(trace: Trace | null): Found[] {
   const pages = PAGES.filter((x) => !whyMissing(x, trace)).map((x) => ({ label: x.label, note: 'page', act: () => go({ page: x.id }) }));
@@ -48,11 +43,8 @@ function meaning(text: string, trace: Trace | null): Found[] {
   return t.startsWith('/') ? (t.length > 1 ? search : []) : [...search, ...within(t, commands(trace).filter((c) => c.note === 'page'))];
 }
 
-export function Omnibox({ trace }: { trace: Trace | null }) {
-  const input = useRef<HTMLInputElement>(null);
-  const [text, setText] = useState('');
-  const [open, setOpen] = useState(false);
-  const [at, setAt] = useState(0);
+/** Functions of that name, a moment after the last key. */
+function useNamed(text: string, trace: Trace | null): Found[] {
   const [named, setNamed] = useState<Found[]>([]);
   const plain = text.trim() && !/^[>:/]/.test(text.trim()) ? text.trim() : '';
   useEffect(() => {
@@ -68,6 +60,11 @@ export function Omnibox({ trace }: { trace: Trace | null }) {
       clearTimeout(timer);
     };
   }, [plain, trace?.id]);
+  return named;
+}
+
+/** Ctrl+K leads there, from any place but another field. */
+function useCtrlK(input: MutableRef<HTMLInputElement | null>): void {
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
       if (!((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k') || (isTyping(e) && e.target !== input.current)) return;
@@ -78,7 +75,23 @@ export function Omnibox({ trace }: { trace: Trace | null }) {
     addEventListener('keydown', key);
     return () => removeEventListener('keydown', key);
   }, []);
-  const list = [...meaning(text, trace), ...named].slice(0, 14);
+}
+
+function FoundList({ list, choice, onChoose }: { list: Found[]; choice: number; onChoose(f: Found): void }) {
+  return (
+    <ul id="found" role="listbox" aria-label="Found">{list.map((f, i) => (
+      <li id={`found-${i}`} role="option" aria-selected={i === choice} onPointerDown={(e) => { e.preventDefault(); onChoose(f); }}><span>{f.label}</span><span class="dim">{f.note}</span></li>
+    ))}</ul>
+  );
+}
+
+export function Omnibox({ trace }: { trace: Trace | null }) {
+  const input = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState('');
+  const [open, setOpen] = useState(false);
+  const [at, setAt] = useState(0);
+  const list = [...meaning(text, trace), ...useNamed(text, trace)].slice(0, 14);
+  useCtrlK(input);
   const choice = Math.min(at, list.length - 1);
   const choose = (f: Found | undefined) => {
     if (!f) return;
@@ -87,43 +100,29 @@ export function Omnibox({ trace }: { trace: Trace | null }) {
     input.current?.blur();
     f.act();
   };
+  const onInput = (value: string) => {
+    setText(value);
+    setAt(0);
+    setOpen(true);
+  };
+  const onKey = (e: KeyboardEvent) => {
+    if (e.key === 'ArrowDown') setAt(Math.min(choice + 1, list.length - 1));
+    else if (e.key === 'ArrowUp') setAt(Math.max(choice - 1, 0));
+    else if (e.key === 'Enter') choose(list[choice]);
+    else if (e.key === 'Escape') {
+      setText('');
+      input.current?.blur();
+    } else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  const shown = open && list.length > 0;
   return (
     <div class="omnibox">
-      <input ref={input} type="search" role="combobox" aria-label="Find, or > commands, : SQL, / regular expression" aria-expanded={open && list.length > 0} aria-controls="found" aria-autocomplete="list"
-        aria-activedescendant={open && list.length ? `found-${choice}` : undefined} placeholder="Find   > command   : SQL   / regex   (Ctrl+K)" value={text}
-        onInput={(e) => { setText(e.currentTarget.value); setAt(0); setOpen(true); }} onFocus={() => setOpen(true)} onBlur={() => setOpen(false)}
-        onKeyDown={(e) => {
-          if (e.key === 'ArrowDown') setAt(Math.min(choice + 1, list.length - 1));
-          else if (e.key === 'ArrowUp') setAt(Math.max(choice - 1, 0));
-          else if (e.key === 'Enter') choose(list[choice]);
-          else if (e.key === 'Escape') { setText(''); input.current?.blur(); }
-          else return;
-          e.preventDefault();
-          e.stopPropagation();
-        }} />
-      {open && list.length > 0 && (
-        <ul id="found" role="listbox" aria-label="Found">{list.map((f, i) => (
-          <li id={`found-${i}`} role="option" aria-selected={i === choice} onPointerDown={(e) => { e.preventDefault(); choose(f); }}><span>{f.label}</span><span class="dim">{f.note}</span></li>
-        ))}</ul>
-      )}
+      <input ref={input} type="search" role="combobox" aria-label="Find, or > commands, : SQL, / regular expression" aria-expanded={shown} aria-controls="found" aria-autocomplete="list"
+        aria-activedescendant={shown ? `found-${choice}` : undefined} placeholder="Find   > command   : SQL   / regex   (Ctrl+K)" value={text}
+        onInput={(e) => onInput(e.currentTarget.value)} onFocus={() => setOpen(true)} onBlur={() => setOpen(false)} onKeyDown={onKey} />
+      {shown && <FoundList list={list} choice={choice} onChoose={choose} />}
     </div>
   );
-}
-
-/** The address of this view, for somebody who may ask this server. */
-export function Share() {
-  const [said, setSaid] = useState('');
-  const share = () => {
-    const done = () => { setSaid('Copied'); setTimeout(() => setSaid(''), 1500); };
-    if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(done, () => prompt('The address of this view', location.href));
-    else prompt('The address of this view', location.href);
-  };
-  return <button type="button" title="Copy the address of this view; it opens where the server's token is known" onClick={share}><span role="status">{said || 'Share'}</span></button>;
-}
-
-/** KiB, kB, bytes, in turn. */
-export function UnitsToggle() {
-  const now = UNITS_CHOICES.findIndex((u) => u.id === units.value);
-  const next = UNITS_CHOICES[(now + 1) % UNITS_CHOICES.length];
-  return <button type="button" class="units" aria-label={`Units: ${UNITS_CHOICES[now].label}; change to ${next.label}`} title={`${UNITS_CHOICES[now].hint}; next: ${next.label}`} onClick={() => setUnits(next.id)}>{['KiB', 'kB', 'B'][now]}</button>;
 }

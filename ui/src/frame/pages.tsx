@@ -3,12 +3,15 @@
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { status, type Status, type Trace } from '../app/api';
+import { TreePage } from '../graph/call-tree';
 import { Explorer } from '../graph/explore';
+import { FunctionsPage } from '../graph/functions';
 import { Home } from '../pages/home';
-import { OtherTimeline } from '../timeline/other-timeline';
 import { OverviewPage } from '../pages/overview';
-import { Busy, Failed, type ProfileProps, SelectionBar } from '../parts/parts';
-import { FunctionsPage, TreePage } from '../graph/tables';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
+import { Busy, Failed } from '../parts/words';
+import { OtherTimeline } from '../timeline/other-timeline';
 import { TimelinePage } from '../timeline/timeline-page';
 
 interface Common {

@@ -1,8 +1,8 @@
 // What a page says when there is nothing to show: no trace, no names.
 import { closeTrace, query, type Trace } from '../app/api';
 import { base, bytes, count, percent, safe } from '../app/format';
-import { useAnswer } from '../parts/parts';
 import { fresh, go, href, place } from '../app/state';
+import { useAnswer } from '../parts/answer';
 
 const FORMATS = ['Perfetto traces (heapwise, heapprofd)', 'pprof profiles', 'heaptrack recordings', 'Java heap dumps (hprof)', 'memory-infra dumps (JSON)', 'folded stacks', 'any of them packed by gzip or zstd'];
 

@@ -1,4 +1,5 @@
 // Colours of differences: orange grows, blue shrinks, grey stays, stronger with the share that changed.
+
 export function changeFill(delta: number, larger: number, dark: boolean): string {
   if (delta === 0) return dark ? 'hsl(30 3% 27%)' : 'hsl(30 8% 88%)';
   const k = Math.round(6 * Math.min(1, Math.abs(delta) / Math.max(larger, 1e-12))) / 6;

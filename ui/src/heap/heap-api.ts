@@ -2,9 +2,9 @@
 // it is there, it says how far it is.
 import { signal } from '@preact/signals';
 import { ask, once } from '../app/api';
-import { decode, type Graph } from '../graph/graph';
 import { href, place } from '../app/state';
 import { ns, readTimes } from '../app/times';
+import { decode, type Graph } from '../graph/graph';
 
 export interface Sum { count: number; size: number; native: number }
 export interface HeapDump {

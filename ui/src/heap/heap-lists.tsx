@@ -1,13 +1,14 @@
 // Tables of objects: all of them, what each dominates, contents that occur again, different paths.
 import type { ComponentChildren } from 'preact';
 import { bytes, count, exact, safe } from '../app/format';
-import type { Cell, GridColumn } from '../parts/grid';
-import { classHref, type HeapDump, heapQuestion, objectHref, params, type Sum, toObject, where } from './heap-api';
-import { bare, classTip, countColumn, type Rows, ServerTable, sizeColumn } from './heap-parts';
-import { Failed, useAnswer } from '../parts/parts';
-import { quote } from '../parts/show-sql';
 import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import type { Cell, GridColumn } from '../parts/cells';
+import { quote } from '../parts/show-sql';
+import { Failed } from '../parts/words';
+import { classHref, type HeapDump, heapQuestion, objectHref, params, type Sum, toObject, where } from './heap-api';
+import { bare, classTip, countColumn, type Rows, ServerTable, sizeColumn } from './heap-parts';
 
 const at = (d: HeapDump) => `o.upid = ${d.upid + 1} and o.graph_sample_ts = ${ns(d.ts)}`;
 
@@ -53,7 +54,7 @@ export function Objects({ dump }: { dump: HeapDump }) {
   return (
     <ServerTable dump={dump} name="objects" query={{ class: p.cls, only, same }} cells={objectCells} columns={OBJECT_COLUMNS} sorts={OBJECT_SORTS} begin={{ column: 5, down: true }} label="Objects" say={sumOf}
       sql={objectsSql(dump, `${p.cls ? ` and class = ${quote(p.cls)}` : ''}${onlySql(only)}`)} empty="No object is like this."
-      onMenu={(r, x, y) => objectMenu(r, x, y)}>
+      onMenu={objectMenu}>
       <label>Which <select aria-label="Which objects" value={same ? '' : p.only} onChange={(e) => go({ only: e.currentTarget.value })}>
         <option value="">all</option><option value="root">roots</option><option value="unreachable">unreachable</option>
         {!['', 'root', 'unreachable'].includes(only) && <option value={only}>{onlyWords(only)}</option>}
@@ -65,28 +66,38 @@ export function Objects({ dump }: { dump: HeapDump }) {
   );
 }
 
-const objectMenu = (r: Cell[], _x: number, _y: number) => go(toObject(Number(r[0])));
+const objectMenu = (r: Cell[]) => go(toObject(Number(r[0])));
 
 // ---- dominators ----
+
+/** What dominates what is looked at, from the roots on. */
+function Above({ of, dominators }: { of: string; dominators: [id: number, name: string, kept: number][] | undefined }) {
+  return (
+    <nav class="crumbs" aria-label="Dominated by">
+      <button type="button" disabled={!of} onClick={() => go({ of: '' })}>roots</button>
+      {of && dominators && <>{dominators.length > 6 && <span class="dim">… {dominators.length - 6} more</span>}
+        {dominators.slice(-6).map(([id, name, kept]) => <><span aria-hidden="true">›</span><button type="button" disabled={String(id) === of} title={`object ${id} keeps ${bytes(kept)} alive`} onClick={() => go({ of: String(id) })}>{safe(name)}</button></>)}</>}
+    </nav>
+  );
+}
+
+const DOMINATOR_COLUMNS = OBJECT_COLUMNS.map((c, i) => (i === 1 ? { ...c, link: (_: Cell, r: Cell[]) => (Number(r[7]) > 1 ? href({ of: String(r[0]) }) : objectHref(Number(r[0]))) } : c));
 
 export function Dominators({ dump }: { dump: HeapDump }) {
   const p = place.value;
   const trace = p.trace;
   const q = p.of ? params({ ...where(dump), object: p.of }) : '';
   const above = useAnswer(`heap above ${trace}?${q}`, () => (q ? heapQuestion<{ dominators: [number, string, number][] }>(trace, 'object', q) : Promise.resolve(null)));
-  const columns = OBJECT_COLUMNS.map((c, i) => (i === 1 ? { ...c, link: (_: Cell, r: Cell[]) => (Number(r[7]) > 1 ? href({ of: String(r[0]) }) : objectHref(Number(r[0]))) } : c));
+  const root = p.only.startsWith('ROOT_') ? p.only : '';
+  const cond = p.of ? ` and d.idom_id = ${p.of}` : ` and d.id is not null and d.idom_id is null${onlySql(root)}`;
   return (
     <>
       {above.error && <Failed text={above.error} />}
-      <ServerTable dump={dump} name="objects" query={{ of: p.of || 'top', only: p.only.startsWith('ROOT_') ? p.only : undefined }} cells={objectCells} columns={columns} sorts={OBJECT_SORTS} begin={{ column: 5, down: true }} label="Dominators" say={sumOf}
-        sql={objectsSql(dump, p.of ? ` and d.idom_id = ${p.of}` : ` and d.id is not null and d.idom_id is null${onlySql(p.only.startsWith('ROOT_') ? p.only : '')}`)} empty={p.of ? 'It keeps nothing but itself alive.' : 'No root leads to any object.'}>
-        <nav class="crumbs" aria-label="Dominated by">
-          <button type="button" disabled={!p.of} onClick={() => go({ of: '' })}>roots</button>
-          {p.of && above.value && <>{above.value.dominators.length > 6 && <span class="dim">… {above.value.dominators.length - 6} more</span>}
-            {above.value.dominators.slice(-6).map(([id, name, kept]) => <><span aria-hidden="true">›</span><button type="button" disabled={String(id) === p.of} title={`object ${id} keeps ${bytes(kept)} alive`} onClick={() => go({ of: String(id) })}>{safe(name)}</button></>)}</>}
-        </nav>
+      <ServerTable dump={dump} name="objects" query={{ of: p.of || 'top', only: root || undefined }} cells={objectCells} columns={DOMINATOR_COLUMNS} sorts={OBJECT_SORTS} begin={{ column: 5, down: true }} label="Dominators" say={sumOf}
+        sql={objectsSql(dump, cond)} empty={p.of ? 'It keeps nothing but itself alive.' : 'No root leads to any object.'}>
+        <Above of={p.of} dominators={above.value?.dominators} />
         {p.of && <a class="button" href={objectHref(Number(p.of))}>Object {p.of}</a>}
-        {p.only.startsWith('ROOT_') && !p.of && <Chip text={onlyWords(p.only)} say="the kind of root" away={() => go({ only: '' })} />}
+        {root && !p.of && <Chip text={onlyWords(root)} say="the kind of root" away={() => go({ only: '' })} />}
       </ServerTable>
     </>
   );
@@ -94,22 +105,28 @@ export function Dominators({ dump }: { dump: HeapDump }) {
 
 // ---- strings, arrays ----
 
-export function Twins({ dump, kind }: { dump: HeapDump; kind: 'strings' | 'arrays' }) {
+type Kind = 'strings' | 'arrays';
+
+const twinColumns = (kind: Kind): GridColumn[] => [
+  { name: kind === 'strings' ? 'Text' : 'Array', hint: 'one of them; opens a tab', numeric: false, width: kind === 'strings' ? 520 : 120, show: (v) => safe(String(v)), link: (_, r) => objectHref(Number(r[5])) },
+  { name: 'Class', hint: 'their class', numeric: false, width: 200, show: (v) => safe(String(v)), link: (v) => classHref(String(v)) },
+  { name: 'Count', hint: 'reachable objects with these contents', numeric: true, width: 92, show: (v) => count(Number(v)), link: (_, r) => href({ tab: 'objects', cls: '', only: `same:${r[5]}` }) },
+  sizeColumn('Size', kind === 'strings' ? 'the strings and the arrays behind them, a shared one once' : 'bytes of them all'),
+  sizeColumn('Wasted', 'what all but one of them hold'),
+];
+
+const twinsSql = (d: HeapDump, kind: Kind) => kind === 'strings'
+  ? `select d.value_string, count(*) as count, sum(o.self_size) as string_bytes\nfrom heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id\nwhere ${at(d)} and o.reachable and d.value_string is not null\ngroup by 1 order by 2 desc limit 200`
+  : `select d.array_element_type, d.array_element_count, d.array_data_hash, count(*) as count, sum(o.self_size) as bytes\nfrom heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id\nwhere ${at(d)} and o.reachable and d.array_element_count > 0\ngroup by 1, 2, 3 having count > 1 order by 5 desc limit 200`;
+
+export function Twins({ dump, kind }: { dump: HeapDump; kind: Kind }) {
   const p = place.value;
-  const columns: GridColumn[] = [
-    { name: kind === 'strings' ? 'Text' : 'Array', hint: 'one of them; opens a tab', numeric: false, width: kind === 'strings' ? 520 : 120, show: (v) => safe(String(v)), link: (_, r) => objectHref(Number(r[5])) },
-    { name: 'Class', hint: 'their class', numeric: false, width: 200, show: (v) => safe(String(v)), link: (v) => classHref(String(v)) },
-    { name: 'Count', hint: 'reachable objects with these contents', numeric: true, width: 92, show: (v) => count(Number(v)), link: (_, r) => href({ tab: 'objects', cls: '', only: `same:${r[5]}` }) },
-    sizeColumn('Size', kind === 'strings' ? 'the strings and the arrays behind them, a shared one once' : 'bytes of them all'),
-    sizeColumn('Wasted', 'what all but one of them hold'),
-  ];
+  const strings = kind === 'strings';
   return (
-    <ServerTable dump={dump} name={kind} query={{ match: p.match }} cells={(r) => [r[1], r[2], r[3], r[4], r[5], r[0]]} columns={columns} sorts={['', '', '', '', '']} begin={{ column: 4, down: true }} label={kind === 'strings' ? 'Strings' : 'Arrays'}
-      sql={kind === 'strings'
-        ? `select d.value_string, count(*) as count, sum(o.self_size) as string_bytes\nfrom heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id\nwhere ${at(dump)} and o.reachable and d.value_string is not null\ngroup by 1 order by 2 desc limit 200`
-        : `select d.array_element_type, d.array_element_count, d.array_data_hash, count(*) as count, sum(o.self_size) as bytes\nfrom heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id\nwhere ${at(dump)} and o.reachable and d.array_element_count > 0\ngroup by 1, 2, 3 having count > 1 order by 5 desc limit 200`}
-      say={(r) => <>{count(Number(r.objects))} objects, {bytes(Number(r.size))}; {bytes(Number(r.wasted))} would be saved if each occurred once</>} empty={p.match ? `None has '${p.match}' in it.` : `The dump has no contents of ${kind}.`}>
-      <input type="search" aria-label={`Find ${kind}`} placeholder={kind === 'strings' ? 'Find text' : 'Find class'} value={p.match} onInput={(e) => go({ match: e.currentTarget.value }, true)} />
+    <ServerTable dump={dump} name={kind} query={{ match: p.match }} cells={(r) => [r[1], r[2], r[3], r[4], r[5], r[0]]} columns={twinColumns(kind)} sorts={['', '', '', '', '']} begin={{ column: 4, down: true }} label={strings ? 'Strings' : 'Arrays'}
+      sql={twinsSql(dump, kind)} empty={p.match ? `None has '${p.match}' in it.` : `The dump has no contents of ${kind}.`}
+      say={(r) => <>{count(Number(r.objects))} objects, {bytes(Number(r.size))}; {bytes(Number(r.wasted))} would be saved if each occurred once</>}>
+      <input type="search" aria-label={`Find ${kind}`} placeholder={strings ? 'Find text' : 'Find class'} value={p.match} onInput={(e) => go({ match: e.currentTarget.value }, true)} />
     </ServerTable>
   );
 }

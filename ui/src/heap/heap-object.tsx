@@ -1,14 +1,17 @@
 // One object: why it is there, what it refers to, who refers to it, and what would go with it.
 import { useState } from 'preact/hooks';
 import { bytes, count, exact, fit, safe } from '../app/format';
-import { type Cell, Grid, type GridColumn } from '../parts/grid';
+import { go, href, place } from '../app/state';
+import { useAnswer } from '../parts/answer';
+import type { Cell, GridColumn } from '../parts/cells';
+import { Grid } from '../parts/grid';
+import { sqlHref } from '../parts/show-sql';
+import { Head, Scroll } from '../parts/table';
+import { Failed, Figure } from '../parts/words';
 import { classHref, type HeapDump, heapQuestion, objectHref, params, type Sum, where } from './heap-api';
 import { HeapFlame } from './heap-flame';
-import { bare, classTip, explain, type Rows, sizeColumn, Working } from './heap-parts';
 import { idColumn } from './heap-lists';
-import { Failed, Figure, useAnswer } from '../parts/parts';
-import { sqlHref } from '../parts/show-sql';
-import { go, href, place } from '../app/state';
+import { bare, classTip, explain, type Rows, sizeColumn, Working } from './heap-parts';
 
 interface Details {
   id: number; class: string; raw: string; size: number; native: number; described: boolean; retained: Sum; reachable: boolean; heap: string; root: string; contents: string; elements: number;
@@ -101,32 +104,88 @@ function Path({ d }: { d: Details }) {
 
 interface Release { lost: Sum; rows: number; data: [string, number, number, number][] }
 
+function Lost({ r, list }: { r: Release; list: string[] }) {
+  const { lost, data, rows } = r;
+  return (
+    <>
+      <p><b>{bytes(lost.size + lost.native)}</b> in {exact(lost.count)} {lost.count === 1 ? 'object' : 'objects'} would become unreachable{lost.native > 0 && ` (${bytes(lost.native)} of it outside of the heap)`} if {list.length === 1 ? 'this reference was' : `these ${list.length} were`} gone. <button type="button" onClick={() => go({ cut: '' }, true)}>Cut nothing</button></p>
+      <p class="dim">{list.map((c) => (c[0] === 'o' ? `root of object ${c.slice(1)}` : `reference ${c.slice(1)}`)).join(', ')}</p>
+      {data.length > 0 && <Scroll label="Lost classes"><table class="top heap-groups"><Head columns={['Class', ['Objects', 'num'], ['Managed', 'num'], ['Native', 'num']]} />
+        <tbody>{data.slice(0, 12).map(([name, n, size, native]) => <tr><td class="site"><a href={classHref(name)}>{safe(name)}</a></td><td class="num">{exact(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(native)}</td></tr>)}</tbody></table></Scroll>}
+      {rows > 12 && <p class="statement">The first 12 of {count(rows)} classes</p>}
+      {lost.count === 0 && <p class="dim">Other references keep everything alive.</p>}
+    </>
+  );
+}
+
 function ReleaseBox({ dump }: { dump: HeapDump }) {
   const p = place.value;
   const list = cuts();
   const q = params({ ...where(dump), cut: p.cut });
   const a = useAnswer(`heap release ${p.trace}?${q}`, () => (list.length ? heapQuestion<Release>(p.trace, 'release', q) : Promise.resolve(null)));
-  const lost = a.value?.lost;
   return (
     <section class="release" aria-live="polite" aria-busy={a.busy}>
       <h2>Release simulation <span class="dim">tick references to cut: what would no root reach any more?</span></h2>
       {a.error && <Failed text={a.error} />}
       {!list.length && <p class="dim">Nothing is cut. Tick boxes in the lists of fields and referrers, or at the root of the path; ticks of several objects count together.</p>}
-      {lost && list.length > 0 && (
-        <>
-          <p><b>{bytes(lost.size + lost.native)}</b> in {exact(lost.count)} {lost.count === 1 ? 'object' : 'objects'} would become unreachable{lost.native > 0 && ` (${bytes(lost.native)} of it outside of the heap)`} if {list.length === 1 ? 'this reference was' : `these ${list.length} were`} gone. <button type="button" onClick={() => go({ cut: '' }, true)}>Cut nothing</button></p>
-          <p class="dim">{list.map((c) => (c[0] === 'o' ? `root of object ${c.slice(1)}` : `reference ${c.slice(1)}`)).join(', ')}</p>
-          {a.value!.data.length > 0 && <div class="scroll" tabIndex={0} role="region" aria-label="Lost classes"><table class="top heap-groups"><thead><tr><th scope="col">Class</th><th scope="col" class="num">Objects</th><th scope="col" class="num">Managed</th><th scope="col" class="num">Native</th></tr></thead>
-            <tbody>{a.value!.data.slice(0, 12).map(([name, n, size, native]) => <tr><td class="site"><a href={classHref(name)}>{safe(name)}</a></td><td class="num">{exact(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(native)}</td></tr>)}</tbody></table></div>}
-          {a.value!.rows > 12 && <p class="statement">The first 12 of {count(a.value!.rows)} classes</p>}
-          {lost.count === 0 && <p class="dim">Other references keep everything alive.</p>}
-        </>
-      )}
+      {a.value && list.length > 0 && <Lost r={a.value} list={list} />}
     </section>
   );
 }
 
 // ---- the tab ----
+
+/** What it is, and what the dump knows of its contents. */
+function Title({ d }: { d: Details }) {
+  const why = explain(d.class);
+  return (
+    <>
+      <h1 title={classTip(d.class, d.raw)}>{safe(d.class)} <span class="dim">object {d.id}{d.root && ` · root: ${bare(d.root)}`}{d.heap && ` · ${bare(d.heap)} heap`}{!d.reachable && ' · unreachable'}{!d.described && ' · referred to, never described'}</span></h1>
+      {d.raw && <p class="dim">recorded as <code>{safe(d.raw)}</code></p>}
+      {why && <p class="banner note">{why}</p>}
+      {d.contents && <p><code class="contents">{safe(d.contents)}</code></p>}
+    </>
+  );
+}
+
+function Figures({ d }: { d: Details }) {
+  const kept = d.retained;
+  return (
+    <div class="figures">
+      <Figure label="Shallow" value={bytes(d.size)} note={`${exact(d.size)} B`} sql={sqlHref(`select * from heap_graph_object where id = ${d.id}`)} />
+      {d.native > 0 && <Figure label="Native" value={bytes(d.native)} note={`${exact(d.native)} B outside of the heap`} />}
+      <Figure label="Retained" value={bytes(kept.size + kept.native)} note={`${exact(kept.count)} objects${kept.native ? ` · ${bytes(kept.native)} native` : ''}`} to={href({ tab: 'dominators', of: String(d.id) })} sql={sqlHref(`include perfetto module android.memory.heap_graph.dominator_tree;\nselect * from heap_graph_dominator_tree where id = ${d.id}`)} />
+    </div>
+  );
+}
+
+function Dominating({ d }: { d: Details }) {
+  if (!d.dominators.length) return <p class="dim">None: no root leads to it.</p>;
+  return <ol class="object-path">{d.dominators.map(([o, cls, kept]) => <li>{o === d.id ? <b>{safe(cls)}</b> : <a href={objectHref(o)} title={`object ${o}`}>{safe(cls)}</a>} <span class="dim">{bytes(kept)}</span></li>)}</ol>;
+}
+
+const Values = ({ d }: { d: Details }) => (
+  <><h2>Values</h2><dl class="values">{d.fields.map(([name, type, value]) => <><dt title={`${safe(type)} ${safe(name)}`}>{safe(last(name))}</dt><dd>{safe(value)}</dd></>)}</dl></>
+);
+
+/** How a root leads to it, what dominates it, and its class. */
+function Where({ d }: { d: Details }) {
+  return (
+    <div class="object-columns">
+      <section><h2>Shortest path from a root</h2><Path d={d} /></section>
+      <section><h2>Dominators <span class="dim">each alone keeps all after it alive</span></h2><Dominating d={d} /></section>
+      <section><h2>Class</h2><ol class="object-path flat">{d.classes.map(([c, name]) => <li><a href={classHref(name)} title={`class ${c}`}>{safe(name)}</a></li>)}</ol>
+        {d.fields.length > 0 && <Values d={d} />}</section>
+    </div>
+  );
+}
+
+function Graph({ dump, d }: { dump: HeapDump; d: Details }) {
+  return (
+    <section><h2>Flamegraph of this object</h2>
+      {place.value.open === 'graph' ? <HeapFlame dump={dump} object={d.id} height={400} /> : <p><button type="button" onClick={() => go({ open: 'graph', zoom: '' }, true)}>Focus the flamegraph on this object</button></p>}</section>
+  );
+}
 
 export function ObjectTab({ dump, id }: { dump: HeapDump; id: number }) {
   const p = place.value;
@@ -134,32 +193,16 @@ export function ObjectTab({ dump, id }: { dump: HeapDump; id: number }) {
   const a = useAnswer(`heap object ${p.trace}?${q}`, () => heapQuestion<Details>(p.trace, 'object', q));
   const d = a.value;
   if (!d || d.id !== id) return a.error ? <Failed text={a.error} /> : <Working what="Looking at the object" />;
-  const why = explain(d.class);
-  const graph = p.open === 'graph';
   return (
     <div class="object">
-      <h1 title={classTip(d.class, d.raw)}>{safe(d.class)} <span class="dim">object {d.id}{d.root && ` · root: ${bare(d.root)}`}{d.heap && ` · ${bare(d.heap)} heap`}{!d.reachable && ' · unreachable'}{!d.described && ' · referred to, never described'}</span></h1>
-      {d.raw && <p class="dim">recorded as <code>{safe(d.raw)}</code></p>}
-      {why && <p class="banner note">{why}</p>}
-      {d.contents && <p><code class="contents">{safe(d.contents)}</code></p>}
-      <div class="figures">
-        <Figure label="Shallow" value={bytes(d.size)} note={`${exact(d.size)} B`} sql={sqlHref(`select * from heap_graph_object where id = ${d.id}`)} />
-        {d.native > 0 && <Figure label="Native" value={bytes(d.native)} note={`${exact(d.native)} B outside of the heap`} />}
-        <Figure label="Retained" value={bytes(d.retained.size + d.retained.native)} note={`${exact(d.retained.count)} objects${d.retained.native ? ` · ${bytes(d.retained.native)} native` : ''}`} to={href({ tab: 'dominators', of: String(d.id) })} sql={sqlHref(`include perfetto module android.memory.heap_graph.dominator_tree;\nselect * from heap_graph_dominator_tree where id = ${d.id}`)} />
-      </div>
-      <div class="object-columns">
-        <section><h2>Shortest path from a root</h2><Path d={d} /></section>
-        <section><h2>Dominators <span class="dim">each alone keeps all after it alive</span></h2>
-          {d.dominators.length ? <ol class="object-path">{d.dominators.map(([o, cls, kept]) => <li>{o === d.id ? <b>{safe(cls)}</b> : <a href={objectHref(o)} title={`object ${o}`}>{safe(cls)}</a>} <span class="dim">{bytes(kept)}</span></li>)}</ol> : <p class="dim">None: no root leads to it.</p>}</section>
-        <section><h2>Class</h2><ol class="object-path flat">{d.classes.map(([c, name]) => <li><a href={classHref(name)} title={`class ${c}`}>{safe(name)}</a></li>)}</ol>
-          {d.fields.length > 0 && <><h2>Values</h2><dl class="values">{d.fields.map(([name, type, value]) => <><dt title={`${safe(type)} ${safe(name)}`}>{safe(last(name))}</dt><dd>{safe(value)}</dd></>)}</dl></>}</section>
-      </div>
+      <Title d={d} />
+      <Figures d={d} />
+      <Where d={d} />
       <ReleaseBox dump={dump} />
       <section><h2>{d.class.endsWith('[]') ? 'Elements' : 'Fields'} <span class="dim">{count(d.references)}</span></h2><References dump={dump} d={d} /></section>
       <section><h2>Referrers <span class="dim">{count(d.referrers)}</span></h2><Referrers dump={dump} d={d} /></section>
       {d.reachable && <section><h2>Immediately dominated <span class="dim">{count(d.dominated)}</span></h2><Dominated dump={dump} d={d} /></section>}
-      {d.reachable && <section><h2>Flamegraph of this object</h2>
-        {graph ? <HeapFlame dump={dump} object={d.id} height={400} /> : <p><button type="button" onClick={() => go({ open: 'graph', zoom: '' }, true)}>Focus the flamegraph on this object</button></p>}</section>}
+      {d.reachable && <Graph dump={dump} d={d} />}
     </div>
   );
 }

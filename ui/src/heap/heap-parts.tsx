@@ -1,12 +1,15 @@
 // What the tabs of the managed heap share: names, tables that the server sorts, progress.
-import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { bytes, clock, count, exact, safe } from '../app/format';
-import { type Cell, Grid, type GridColumn, RowsMenu, type Sort } from '../parts/grid';
-import { type HeapDump, heapQuestion, params, where, working } from './heap-api';
-import { Busy, Failed, useAnswer } from '../parts/parts';
-import { sqlHref } from '../parts/show-sql';
 import { place } from '../app/state';
+import { useAnswer } from '../parts/answer';
+import type { Cell, GridColumn, Sort } from '../parts/cells';
+import { Grid } from '../parts/grid';
+import { RowsMenu } from '../parts/rows-menu';
+import { sqlHref } from '../parts/show-sql';
+import { Busy, Failed } from '../parts/words';
+import { type HeapDump, heapQuestion, params, where, working } from './heap-api';
 
 /** Lambdas, boxes made by compilers, merged code: what a name tells that is not its own. */
 export function explain(name: string): string {
@@ -40,39 +43,54 @@ export interface Rows { rows: number; data: Cell[][]; [more: string]: unknown }
 const PAGE = 200;
 const MOST = 100_000;
 
-/** A table of any length whose rows the server sorts and picks. sorts: by column, the server's word. */
-export function ServerTable({ dump, name, query, cells, columns, sorts, begin, label, sql, empty, children, say, isOn, onRow, onMenu, height }: {
-  dump: HeapDump; name: string; query: Record<string, string | number | undefined>; columns: GridColumn[]; sorts: string[]; begin: Sort; label: string; sql?: string; empty?: string;
+interface TableProps {
+  dump: HeapDump; name: string; query: Record<string, string | number | undefined>; columns: GridColumn[]; begin: Sort; label: string; sql?: string; empty?: string;
+  sorts: string[]; // by column, the server's word
   cells?(row: Cell[]): Cell[]; // as the columns want them; more may follow
   children?: ComponentChildren; say?(r: Rows): ComponentChildren; isOn?(r: Cell[]): boolean; onRow?(r: Cell[]): void; onMenu?(r: Cell[], x: number, y: number): void; height?: number;
-}) {
+}
+
+/** The rows that are here, in the server's order or all of them. */
+function useServerRows({ dump, name, query, sorts, begin, cells }: TableProps) {
   const trace = place.value.trace;
   const [by, setBy] = useState<Sort>(begin);
   const [pages, setPages] = useState(1);
   const [all, setAll] = useState(false);
   const asked = params({ ...where(dump), ...query, sort: sorts[by.column], order: by.down ? 'desc' : 'asc' });
   const limit = all ? MOST : pages * PAGE;
-  const answer = useAnswer(`${name} ${trace}?${asked}&limit=${limit}`, () => heapQuestion<Rows>(trace, name, `${asked}&limit=${limit}`));
+  const ask = (n: number) => heapQuestion<Rows>(trace, name, `${asked}&limit=${n}`);
+  const answer = useAnswer(`${name} ${trace}?${asked}&limit=${limit}`, () => ask(limit));
   useEffect(() => setPages(1), [asked]);
   const there = answer.value?.rows ?? 0;
-  const rows = useMemo(() => (cells ? (answer.value?.data ?? []).map(cells) : answer.value?.data ?? []), [answer.value]);
-  const sorting = useMemo(() => [begin], []);
-  const onSort = (next: Sort[]): boolean => {
-    setAll(next.length > 1); // the server knows one order; more are made of all rows here
-    if (next.length === 1 && sorts[next[0].column]) setBy(next[0]);
-    else if (!next.length) setBy(begin);
-    return next.length < 2 && (!next.length || !!sorts[next[0].column]);
+  const shape = (data: Cell[][]) => (cells ? data.map(cells) : data);
+  const rows = useMemo(() => shape(answer.value?.data ?? []), [answer.value]);
+  return {
+    answer, rows, there, all, takeAll: () => setAll(true),
+    more: () => { if (rows.length < there && !answer.busy && !all) setPages(pages + 1); },
+    load: async () => shape((await ask(MOST)).data),
+    onSort(next: Sort[]): boolean {
+      setAll(next.length > 1); // the server knows one order; more are made of all rows here
+      if (next.length === 1 && sorts[next[0].column]) setBy(next[0]);
+      else if (!next.length) setBy(begin);
+      return next.length < 2 && (!next.length || !!sorts[next[0].column]);
+    },
   };
+}
+
+/** A table of any length whose rows the server sorts and picks. */
+export function ServerTable(p: TableProps) {
+  const { answer, rows, there, all, takeAll, more, load, onSort } = useServerRows(p);
+  const sorting = useMemo(() => [p.begin], []);
   return (
     <>
-      <div class="bar">{children}<span class="grow" />
-        <RowsMenu columns={columns} rows={rows} name={name} load={async () => (await heapQuestion<Rows>(trace, name, `${asked}&limit=${MOST}`)).data.map((r) => (cells ? cells(r) : r))} />
-        {sql && <a class="button" href={sqlHref(sql)} title="the query that gives these numbers">SQL</a>}</div>
+      <div class="bar">{p.children}<span class="grow" />
+        <RowsMenu columns={p.columns} rows={rows} name={p.name} load={load} />
+        {p.sql && <a class="button" href={sqlHref(p.sql)} title="the query that gives these numbers">SQL</a>}</div>
       {answer.error && <Failed text={answer.error} />}
       {answer.busy && !answer.value && <Working what="Summing up" />}
-      {answer.value && <Grid columns={columns} rows={rows} label={label} sort={sorting} total={there} onSort={onSort} onFilter={() => setAll(true)} height={height}
-        onEnd={() => { if (rows.length < there && !answer.busy && !all) setPages(pages + 1); }} isOn={isOn} onRow={onRow} onMenu={onMenu} empty={empty} />}
-      {answer.value && <p class="statement">{count(there)} {there === 1 ? 'row' : 'rows'}{say && <> · {say(answer.value)}</>}{all && there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}</p>}
+      {answer.value && <Grid columns={p.columns} rows={rows} label={p.label} sort={sorting} total={there} onSort={onSort} onFilter={takeAll} height={p.height}
+        onEnd={more} isOn={p.isOn} onRow={p.onRow} onMenu={p.onMenu} empty={p.empty} />}
+      {answer.value && <p class="statement">{count(there)} {there === 1 ? 'row' : 'rows'}{p.say && <> · {p.say(answer.value)}</>}{all && there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}</p>}
     </>
   );
 }

@@ -1,11 +1,11 @@
 // Dumps of managed heaps on the timeline: diamonds that lead to their page.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { base, clock, count, safe } from '../app/format';
-import { type HeapDump, type HeapDumps, heapQuestion } from './heap-api';
-import { useAnswer } from '../parts/parts';
 import { go, place } from '../app/state';
-import type { View } from '../timeline/timeline';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import type { View } from '../timeline/view';
+import { type HeapDump, type HeapDumps, heapQuestion } from './heap-api';
 
 export const useHeapDumps = () => {
   const id = place.value.trace;

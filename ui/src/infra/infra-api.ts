@@ -4,17 +4,19 @@ import { go, place } from '../app/state';
 import { ns, readTimes } from '../app/times';
 
 export interface InfraDump { ts: number; detail: 'detailed' | 'light' | 'background'; heaps: boolean }
-export interface Cell { now?: number; base?: number; heap: boolean; at?: number; source?: 'heap' | 'malloc_info' }
+export interface InfraCell { now?: number; base?: number; heap: boolean; at?: number; source?: 'heap' | 'malloc_info' }
+export interface InfraRow { upid: number; pid: number; name: string; labels: string; cells: (InfraCell | null)[] }
 export interface InfraTable {
   ts: number; base: number | null; columns: { name: string; total: boolean }[];
-  rows: { upid: number; pid: number; name: string; labels: string; cells: (Cell | null)[] }[];
+  rows: InfraRow[];
 }
 export interface Part {
   kind: 'root' | 'frame' | 'type' | 'self' | 'other'; label: string; key: string; size: number; count: number;
   size_before?: number; count_before?: number; folded?: number; more?: boolean;
 }
-export interface Place { path: Part[]; rows: Part[]; cut: number }
-export interface Nodes { rows: { path: string; size?: number; effective?: number; base?: number }[] }
+export interface InfraPlace { path: Part[]; rows: Part[]; cut: number }
+export interface InfraNode { path: string; size?: number; effective?: number; base?: number }
+export interface Nodes { rows: InfraNode[] }
 
 export const infraDumps = (trace: number): Promise<InfraDump[]> =>
   once(`infra dumps ${trace}`, async () => {
@@ -26,7 +28,7 @@ export const infraTable = (trace: number, query: string) => question<InfraTable>
 export const infraNodes = (trace: number, query: string) => question<Nodes>(trace, 'infra/nodes', query);
 /** Callstacks that hold much, as diff_heap_profiler writes them. */
 export const infraLarge = async (trace: number, query: string): Promise<Blob> => (await ask(`/api/v1/traces/${trace}/infra/large?${query}`)).blob();
-export const infraPlace = async (trace: number, query: string): Promise<Place> => (await ask(`/api/v1/traces/${trace}/infra/details?${query}`)).json();
+export const infraPlace = async (trace: number, query: string): Promise<InfraPlace> => (await ask(`/api/v1/traces/${trace}/infra/details?${query}`)).json();
 
 /** The dump a place names; none: the last one with heaps, as the server has it. */
 export const dumpOf = (all: InfraDump[], ts: string): InfraDump | undefined =>

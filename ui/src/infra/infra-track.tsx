@@ -2,14 +2,42 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Trace } from '../app/api';
 import { clock, count } from '../app/format';
-import { infraDumps, pickDump } from './infra-api';
-import { useAnswer } from '../parts/parts';
 import { href, place } from '../app/state';
-import type { View } from '../timeline/timeline';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import type { View } from '../timeline/view';
+import { type InfraDump, infraDumps, pickDump } from './infra-api';
 
 /** Dumps nearer than this share a circle. */
 const APART_PX = 14;
+
+interface Mark { x: number; dumps: InfraDump[] }
+
+function marksOf(all: InfraDump[], view: View, width: number): Mark[] {
+  const marks: Mark[] = [];
+  for (const d of all) {
+    const x = (d.ts - view.from) / (view.to - view.from);
+    if (x < 0 || x > 1) continue;
+    const last = marks[marks.length - 1];
+    if (last && (x - last.x) * width < APART_PX) last.dumps.push(d);
+    else marks.push({ x, dumps: [d] });
+  }
+  return marks;
+}
+
+function Circle({ m, all, zero }: { m: Mark; all: InfraDump[]; zero: number }) {
+  const d = m.dumps[m.dumps.length - 1];
+  const one = `M: memory dump at ${clock(d.ts - zero)}, ${d.detail}${d.heaps ? ', with heap dumps' : ''}`;
+  const click = (e: MouseEvent) => {
+    if (e.button !== 0 || e.shiftKey) return;
+    e.preventDefault();
+    pickDump(all, d, e.ctrlKey || e.metaKey);
+  };
+  return (
+    <a class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`} style={{ left: `clamp(13px, ${m.x * 100}%, calc(100% - 13px))` }} href={href({ page: 'memory-infra', dump: ns(d.ts) })}
+      aria-label={m.dumps.length > 1 ? `M: ${m.dumps.length} memory dumps up to ${clock(d.ts - zero)}; the last of them` : one} title={`${one}\nCtrl+click: what changed since it`} onClick={click}>M</a>
+  );
+}
 
 export function MemoryTrack({ trace, view, zero }: { trace: Trace; view: View; zero: number }) {
   const has = !!trace.memory_dumps;
@@ -23,33 +51,11 @@ export function MemoryTrack({ trace, view, zero }: { trace: Trace; view: View; z
     return () => watch.disconnect();
   }, [all.length > 0]);
   if (!all.length) return null;
-  const marks: { x: number; dumps: typeof all }[] = [];
-  for (const d of all) {
-    const x = (d.ts - view.from) / (view.to - view.from);
-    if (x < 0 || x > 1) continue;
-    const last = marks[marks.length - 1];
-    if (last && (x - last.x) * width < APART_PX) last.dumps.push(d);
-    else marks.push({ x, dumps: [d] });
-  }
   return (
     <section class="tracks" aria-label="Memory dumps of all processes">
       <h2>Memory dumps <span class="dim">of all processes</span></h2>
       <div class="track"><div class="name">MemoryInfra<span class="dim">{count(all.length)} {all.length === 1 ? 'dump' : 'dumps'}</span></div>
-        <div class="dumps" ref={box} role="group" aria-label="Memory dumps">
-          {marks.map((m) => {
-            const d = m.dumps[m.dumps.length - 1];
-            const one = `M: memory dump at ${clock(d.ts - zero)}, ${d.detail}${d.heaps ? ', with heap dumps' : ''}`;
-            return (
-              <a class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`} style={{ left: `clamp(13px, ${m.x * 100}%, calc(100% - 13px))` }} href={href({ page: 'memory-infra', dump: ns(d.ts) })}
-                aria-label={m.dumps.length > 1 ? `M: ${m.dumps.length} memory dumps up to ${clock(d.ts - zero)}; the last of them` : one} title={`${one}\nCtrl+click: what changed since it`}
-                onClick={(e) => {
-                  if (e.button !== 0 || e.shiftKey) return;
-                  e.preventDefault();
-                  pickDump(all, d, e.ctrlKey || e.metaKey);
-                }}>M</a>
-            );
-          })}
-        </div>
+        <div class="dumps" ref={box} role="group" aria-label="Memory dumps">{marksOf(all, view, width).map((m) => <Circle m={m} all={all} zero={zero} />)}</div>
       </div>
     </section>
   );

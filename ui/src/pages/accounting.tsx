@@ -1,11 +1,17 @@
 // Accounting: what the program asked for, what its allocator holds, what the kernel counts.
-import { question } from '../app/api';
-import { bytes, clock, count, duration, error, exact, percent, certainty } from '../app/format';
-import { Busy, Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from '../parts/parts';
-import { figureSql, sqlHref } from '../parts/show-sql';
+import { question, type Tracks } from '../app/api';
+import { bytes, certainty, clock, count, duration, error, exact, percent } from '../app/format';
 import { href, place, selection } from '../app/state';
-import { Chart, GUTTER, Ruler } from '../timeline/timeline';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
+import { figureSql, sqlHref } from '../parts/show-sql';
+import { type Column, Head, Scroll } from '../parts/table';
+import { Busy, Failed, Figure } from '../parts/words';
+import { Chart } from '../timeline/chart';
+import { Ruler } from '../timeline/ruler';
+import { GUTTER } from '../timeline/view';
 
 type Step = { name: string; total: boolean; begin: number; end: number; bytes: number; at: number };
 type Point = [ts: number, ...bytes: (number | null)[]];
@@ -42,29 +48,104 @@ const LINES: [line: string, label: string, colour: string][] = [
   ['resident', 'Resident', '--blue'], ['mapped', 'Allocator: mapped', '--violet'], ['in_use', 'Allocator: in use', '--green'], ['requested', 'Live in the profile', '--accent'],
 ];
 
+/** What a step is called, by its sign. */
+function stepWords(s: Step, label: string): string {
+  if (s.name === 'untouched') return s.bytes < 0 ? 'Never touched, or swapped out' : 'Other anonymous memory';
+  return s.name === 'overhead' && s.bytes < 0 ? 'Read at another time, or the sampling error' : label;
+}
+
+function StepRow({ s, a, start, most }: { s: Step; a: Accounting; start: number; most: number }) {
+  const [label, source, hint] = STEPS[s.name] ?? [s.name, '', ''];
+  const words = stepWords(s, label);
+  const away = s.at - a.ts;
+  const when = Math.abs(away) > 1e7 ? ` (${duration(Math.abs(away))} ${away > 0 ? 'later' : 'earlier'})` : '';
+  const low = Math.min(s.begin, s.end);
+  return (
+    <tr class={s.total ? 'total' : ''} title={hint}>
+      <td>{s.total ? <b>{words}</b> : <span class="step">{words}</span>}</td>
+      <td class="num" title={`${exact(s.bytes)} B`}>{s.total ? '' : s.bytes < 0 ? '' : '+'}{bytes(s.bytes)}<span class="pm">{s.name === 'requested' ? error(a.error, s.bytes) : ''}</span></td>
+      <td><span class="fall"><i class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'} style={{ left: `${(100 * low) / most}%`, width: `${(100 * Math.abs(s.end - s.begin)) / most}%` }} /></span></td>
+      <td class="wide dim">{source}{source && s.name !== 'requested' ? ` at ${clock(s.at - start)}${when}` : ''}</td>
+    </tr>
+  );
+}
+
 function Waterfall({ a, start }: { a: Accounting; start: number }) {
   const most = Math.max(1, ...a.steps.flatMap((s) => [s.begin, s.end]));
   return (
     <table class="top waterfall">
       <thead><tr><th scope="col">Step</th><th scope="col" class="num">Bytes</th><th scope="col"><span class="sr">Bar</span></th><th scope="col" class="wide">Source</th></tr></thead>
-      <tbody>{a.steps.map((s) => {
-        const [label, source, hint] = STEPS[s.name] ?? [s.name, '', ''];
-        const low = Math.min(s.begin, s.end);
-        const away = s.at - a.ts;
-        const words = s.name === 'untouched' ? (s.bytes < 0 ? 'Never touched, or swapped out' : 'Other anonymous memory')
-          : s.name === 'overhead' && s.bytes < 0 ? 'Read at another time, or the sampling error' : label;
-        return (
-          <tr class={s.total ? 'total' : ''} title={hint}>
-            <td>{s.total ? <b>{words}</b> : <span class="step">{words}</span>}</td>
-            <td class="num" title={`${exact(s.bytes)} B`}>{s.total ? '' : s.bytes < 0 ? '' : '+'}{bytes(s.bytes)}<span class="pm">{s.name === 'requested' ? error(a.error, s.bytes) : ''}</span></td>
-            <td><span class="fall"><i class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'} style={{ left: `${(100 * low) / most}%`, width: `${(100 * Math.abs(s.end - s.begin)) / most}%` }} /></span></td>
-            <td class="wide dim">{source}{source && s.name !== 'requested' ? ` at ${clock(s.at - start)}${Math.abs(away) > 1e7 ? ` (${duration(Math.abs(away))} ${away > 0 ? 'later' : 'earlier'})` : ''}` : ''}</td>
-          </tr>
-        );
-      })}</tbody>
+      <tbody>{a.steps.map((s) => <StepRow s={s} a={a} start={start} most={most} />)}</tbody>
     </table>
   );
 }
+
+const has = (a: Accounting, line: string) => a.now[line] !== undefined;
+
+function Figures({ a, tracks }: { a: Accounting; tracks: Tracks }) {
+  const p = place.value;
+  const { requested, in_use, mapped, resident, swapped } = a.now;
+  const steps = sqlHref(`select * from heapwise_accounting(${tracks.upid + 1}, ${ns(a.ts)})`);
+  const shows = (part: { bytes: number }) => `the profile shows ${percent(requested.bytes, part.bytes)}`;
+  return (
+    <div class="figures">
+      <Figure label="Live in the profile" value={bytes(requested.bytes)} note={certainty(a.error, requested.bytes, tracks.interval)} to={href({ page: 'flame', metric: 'space' })} sql={sqlHref(figureSql(tracks, { at: p.at, max: p.max }, 'space'))} />
+      {in_use && <Figure label="Allocator: in use" sql={steps} value={bytes(in_use.bytes)} note={shows(in_use)} />}
+      {a.fragmentation !== null && <Figure label="Kept free by the allocator" sql={steps} value={bytes(mapped.bytes - in_use.bytes)} note={`${percent(a.fragmentation, 1)} of what it has mapped`} />}
+      {resident && <Figure label="Resident" sql={steps} value={bytes(resident.bytes)} note={shows(resident)} />}
+      {swapped && swapped.bytes > 0 && <Figure label="Swapped out" value={bytes(swapped.bytes)} />}
+    </div>
+  );
+}
+
+function OverTime({ a, tracks, shown }: { a: Accounting; tracks: Tracks; shown: typeof LINES }) {
+  const column = (line: string) => a.lines.indexOf(line) + 1;
+  const lines = shown.map(([line, label, colour]) => ({
+    label, colour, step: false, points: a.points.filter((x) => x[column(line)] !== null).map((x) => [x[0], x[column(line)]] as [number, number]),
+  }));
+  const first = a.points[0]?.[0] ?? 0;
+  const view = { from: first, to: Math.max(a.points[a.points.length - 1]?.[0] ?? 1, first + 1e6) };
+  return (
+    <section><h2>Over time</h2>
+      <div class="over"><Ruler view={view} zero={tracks.start} />
+        <div class="track" style={{ gridTemplateColumns: `${GUTTER}px minmax(0, 1fr)` }}>
+          <ul class="legend column">{shown.map(([, label, colour]) => <li><i style={{ background: `var(${colour})` }} />{label}</li>)}</ul>
+          <Chart lines={lines} view={view} height={180} label={`Over time: ${lines.map((l) => `${l.label} ends at ${bytes(l.points[l.points.length - 1]?.[1] ?? 0)}`).join(', ')}`} /></div></div>
+      <details><summary>As a table</summary>
+        <Scroll label="Lines over time"><table class="top"><Head columns={['Time', ...shown.map(([, label]): Column => [label, 'num'])]} />
+          <tbody>{a.points.map((x) => <tr><td>{clock(x[0] - tracks.start)}</td>{shown.map(([line]) => <td class="num">{x[column(line)] === null ? '–' : bytes(x[column(line)]!)}</td>)}</tr>)}</tbody></table></Scroll></details>
+    </section>
+  );
+}
+
+function Mappings({ kinds, at }: { kinds: NonNullable<Accounting['kinds']>; at: number }) {
+  return (
+    <section><h2>Mappings <span class="dim">at {clock(at)}</span></h2>
+      <Scroll label="Mappings by kind"><table class="top kinds"><Head columns={['Kind', ['Mappings', 'num'], ['Size', 'num'], ['Resident', 'num'], ['Swapped', 'num']]} />
+        <tbody>{Object.entries(kinds).filter(([, k]) => k[0] > 0).map(([name, [n, size, rss, swap]]) => (
+          <tr><td>{KINDS[name] ?? name}</td><td class="num">{count(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(rss)}</td><td class="num">{bytes(swap)}</td></tr>
+        ))}</tbody></table></Scroll></section>
+  );
+}
+
+const SEES: [memory: string, profile: boolean, malloc_info: boolean, resident: boolean][] = [
+  ['allocated while it was profiled', true, true, true], ['allocated before profiling began', false, true, true], ['headers and rounding', false, true, true], ['thread caches', false, true, true],
+  ['fragmentation', false, false, true], ['allocated, never touched', true, true, false], ['swapped out', true, true, false],
+];
+
+function Sources() {
+  return (
+    <section><h2>What each source sees</h2>
+      <Scroll label="What each source sees"><table class="top sees"><Head columns={['Memory', 'Profile', 'malloc_info', 'Resident']} />
+        <tbody>{SEES.map(([what, ...sees]) => (
+          <tr><td>{what}</td>{sees.map((s) => <td>{s ? '✓' : <span class="dim">–</span>}<span class="sr">{s ? 'yes' : 'no'}</span></td>)}</tr>
+        ))}</tbody></table></Scroll></section>
+  );
+}
+
+const NothingElse = () => (
+  <div class="empty"><p>The trace has no figures of the allocator or the kernel, so there is nothing to compare the profile with.</p><p>Record with <code>heapwise record --malloc-info 1s --smaps 5s -- …</code></p></div>
+);
 
 export function AccountingPage({ tracks, all }: ProfileProps) {
   const p = place.value;
@@ -75,53 +156,18 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
   const answer = useAnswer(`accounting ${p.trace}?${text}`, () => question<Accounting>(p.trace, 'accounting', text));
   const a = answer.value;
   if (!a) return <><SelectionBar tracks={tracks} all={all} />{answer.error ? <Failed text={answer.error} /> : <Busy what="Adding up" />}</>;
-  const has = (line: string) => a.now[line] !== undefined;
-  const column = (line: string) => a.lines.indexOf(line) + 1;
-  const shown = LINES.filter(([line]) => has(line));
-  const lines = shown.map(([line, label, colour]) => ({
-    label, colour, step: false, points: a.points.filter((x) => x[column(line)] !== null).map((x) => [x[0], x[column(line)]] as [number, number]),
-  }));
-  const view = { from: a.points[0]?.[0] ?? 0, to: Math.max(a.points[a.points.length - 1]?.[0] ?? 1, (a.points[0]?.[0] ?? 0) + 1e6) };
+  const shown = LINES.filter(([line]) => has(a, line));
   const alone = shown.length === 1;
-  const steps = sqlHref(`select * from heapwise_accounting(${tracks.upid + 1}, ${ns(a.ts)})`);
   return (
     <div class="findings" aria-busy={answer.busy}>
       <SelectionBar tracks={tracks} all={all} />
       {answer.error && <Failed text={answer.error} />}
-      <div class="figures">
-        <Figure label="Live in the profile" value={bytes(a.now.requested.bytes)} note={certainty(a.error, a.now.requested.bytes, tracks.interval)} to={href({ page: 'flame', metric: 'space' })} sql={sqlHref(figureSql(tracks, { at: p.at, max: p.max }, 'space'))} />
-        {has('in_use') && <Figure label="Allocator: in use" sql={steps} value={bytes(a.now.in_use.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.in_use.bytes)}`} />}
-        {a.fragmentation !== null && <Figure label="Kept free by the allocator" sql={steps} value={bytes(a.now.mapped.bytes - a.now.in_use.bytes)} note={`${percent(a.fragmentation, 1)} of what it has mapped`} />}
-        {has('resident') && <Figure label="Resident" sql={steps} value={bytes(a.now.resident.bytes)} note={`the profile shows ${percent(a.now.requested.bytes, a.now.resident.bytes)}`} />}
-        {has('swapped') && a.now.swapped.bytes > 0 && <Figure label="Swapped out" value={bytes(a.now.swapped.bytes)} />}
-      </div>
+      <Figures a={a} tracks={tracks} />
       {a.notes.map((n) => <p class="banner note" role="status">{NOTES[n] ?? n}</p>)}
-      {alone
-        ? <div class="empty"><p>The trace has no figures of the allocator or the kernel, so there is nothing to compare the profile with.</p><p>Record with <code>heapwise record --malloc-info 1s --smaps 5s -- …</code></p></div>
-        : <div class="scroll" tabIndex={0} role="region" aria-label="Steps"><Waterfall a={a} start={tracks.start} /></div>}
-      {!alone && a.points.length > 1 && (
-        <section><h2>Over time</h2>
-          <div class="over"><Ruler view={view} zero={tracks.start} />
-            <div class="track" style={{ gridTemplateColumns: `${GUTTER}px minmax(0, 1fr)` }}>
-              <ul class="legend column">{shown.map(([, label, colour]) => <li><i style={{ background: `var(${colour})` }} />{label}</li>)}</ul>
-              <Chart lines={lines} view={view} height={180} label={`Over time: ${lines.map((l) => `${l.label} ends at ${bytes(l.points[l.points.length - 1]?.[1] ?? 0)}`).join(', ')}`} /></div></div>
-          <details><summary>As a table</summary>
-            <div class="scroll" tabIndex={0} role="region" aria-label="Lines over time"><table class="top"><thead><tr><th scope="col">Time</th>{shown.map(([, label]) => <th scope="col" class="num">{label}</th>)}</tr></thead>
-              <tbody>{a.points.map((x) => <tr><td>{clock(x[0] - tracks.start)}</td>{shown.map(([line]) => <td class="num">{x[column(line)] === null ? '–' : bytes(x[column(line)]!)}</td>)}</tr>)}</tbody></table></div></details>
-        </section>
-      )}
-      {a.kinds && (
-        <section><h2>Mappings <span class="dim">at {clock(a.kinds_at! - tracks.start)}</span></h2>
-          <div class="scroll" tabIndex={0} role="region" aria-label="Mappings by kind"><table class="top kinds"><thead><tr><th scope="col">Kind</th><th scope="col" class="num">Mappings</th><th scope="col" class="num">Size</th><th scope="col" class="num">Resident</th><th scope="col" class="num">Swapped</th></tr></thead>
-            <tbody>{Object.entries(a.kinds).filter(([, k]) => k[0] > 0).map(([name, [n, size, rss, swap]]) => (
-              <tr><td>{KINDS[name] ?? name}</td><td class="num">{count(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(rss)}</td><td class="num">{bytes(swap)}</td></tr>
-            ))}</tbody></table></div></section>
-      )}
-      <section><h2>What each source sees</h2>
-        <div class="scroll" tabIndex={0} role="region" aria-label="What each source sees"><table class="top sees"><thead><tr><th scope="col">Memory</th><th scope="col">Profile</th><th scope="col">malloc_info</th><th scope="col">Resident</th></tr></thead>
-          <tbody>{([['allocated while it was profiled', true, true, true], ['allocated before profiling began', false, true, true], ['headers and rounding', false, true, true], ['thread caches', false, true, true], ['fragmentation', false, false, true], ['allocated, never touched', true, true, false], ['swapped out', true, true, false]] as const).map(([what, ...sees]) => (
-            <tr><td>{what}</td>{sees.map((s) => <td>{s ? '✓' : <span class="dim">–</span>}<span class="sr">{s ? 'yes' : 'no'}</span></td>)}</tr>
-          ))}</tbody></table></div></section>
+      {alone ? <NothingElse /> : <Scroll label="Steps"><Waterfall a={a} start={tracks.start} /></Scroll>}
+      {!alone && a.points.length > 1 && <OverTime a={a} tracks={tracks} shown={shown} />}
+      {a.kinds && <Mappings kinds={a.kinds} at={a.kinds_at! - tracks.start} />}
+      <Sources />
     </div>
   );
 }

@@ -3,9 +3,12 @@
 import { useState } from 'preact/hooks';
 import { ask, refresh, status } from '../app/api';
 import { amount, count, error, METRICS, safe } from '../app/format';
-import { Busy, Choice, Failed, Figure, useAnswer } from '../parts/parts';
 import { written } from '../app/sides';
 import { fresh, go, place } from '../app/state';
+import { useAnswer } from '../parts/answer';
+import { Choice } from '../parts/choice';
+import { type Column, Head } from '../parts/table';
+import { Busy, Failed, Figure } from '../parts/words';
 
 interface Host { host: string; deviates: boolean; value: number; error: number; score: number; processes: number; dumps: number }
 interface Hosts { n: number; cut: boolean; median: number; spread: number; rows: Host[] }
@@ -49,33 +52,49 @@ function useValues(label: string) {
   return useAnswer(`values ${q}`, () => (label ? get<Words<Value>>('values', q) : Promise.resolve({ cut: false, words: [] })));
 }
 
-function Labels({ names }: { names: string[] }) {
-  const [label, setLabel] = useState('version');
-  const [sign, setSign] = useState('=');
-  const [value, setValue] = useState('');
-  const services = useValues('service');
-  const values = useValues(label);
+function ServiceSelect({ words }: { words: Value[] | undefined }) {
   const service = conditions().find((c) => c.startsWith('service='))?.slice(8) ?? '';
   const others = conditions().filter((c) => !c.startsWith('service='));
-  const add = () => {
+  const choose = (text: string) => keep([...(text ? [`service=${text}`] : []), ...others]);
+  return (
+    <label>Service <select id="service" value={service} onChange={(e) => choose(e.currentTarget.value)}>
+      <option value="">all</option>
+      {(words ?? []).map(([text]) => <option value={text}>{safe(text)}</option>)}
+      {service && !words?.some(([text]) => text === service) && <option value={service}>{safe(service)}</option>}
+    </select></label>
+  );
+}
+
+/** One more condition on a label. */
+function AddCondition({ names, label, onLabel, words }: { names: string[]; label: string; onLabel(label: string): void; words: Value[] }) {
+  const [sign, setSign] = useState('=');
+  const [value, setValue] = useState('');
+  const add = (e: Event) => {
+    e.preventDefault();
     if (value || sign === '=' || sign === '!=') keep([...conditions(), `${label}${sign}${value}`]);
     setValue('');
   };
   return (
+    <form class="bar fleet-add" onSubmit={add}>
+      <select aria-label="Label" value={label} onChange={(e) => onLabel(e.currentTarget.value)}>{names.filter((n) => n !== 'service').map((n) => <option value={n}>{safe(n)}</option>)}</select>
+      <select aria-label="How it is compared" value={sign} onChange={(e) => setSign(e.currentTarget.value)}>{SIGNS.map(([id, text]) => <option value={id}>{text}</option>)}</select>
+      <input aria-label="Value" list="fleet-values" value={value} onInput={(e) => setValue(e.currentTarget.value)} />
+      <datalist id="fleet-values">{words.map(([text, rows]) => <option value={text}>{count(rows)} rows</option>)}</datalist>
+      <button type="submit">Add</button>
+    </form>
+  );
+}
+
+function Labels({ names }: { names: string[] }) {
+  const [label, setLabel] = useState('version');
+  const services = useValues('service');
+  const values = useValues(label);
+  const others = conditions().filter((c) => !c.startsWith('service='));
+  return (
     <div class="bar" role="group" aria-label="Which processes">
-      <label>Service <select id="service" value={service} onChange={(e) => keep([...(e.currentTarget.value ? [`service=${e.currentTarget.value}`] : []), ...others])}>
-        <option value="">all</option>
-        {(services.value?.words ?? []).map(([text]) => <option value={text}>{safe(text)}</option>)}
-        {service && !services.value?.words.some(([text]) => text === service) && <option value={service}>{safe(service)}</option>}
-      </select></label>
+      <ServiceSelect words={services.value?.words} />
       {others.map((c) => <span class="chip">{safe(c)}<button type="button" aria-label={`Remove ${safe(c)}`} onClick={() => keep(conditions().filter((x) => x !== c))}>×</button></span>)}
-      <form class="bar fleet-add" onSubmit={(e) => { e.preventDefault(); add(); }}>
-        <select aria-label="Label" value={label} onChange={(e) => setLabel(e.currentTarget.value)}>{names.filter((n) => n !== 'service').map((n) => <option value={n}>{safe(n)}</option>)}</select>
-        <select aria-label="How it is compared" value={sign} onChange={(e) => setSign(e.currentTarget.value)}>{SIGNS.map(([id, words]) => <option value={id}>{words}</option>)}</select>
-        <input aria-label="Value" list="fleet-values" value={value} onInput={(e) => setValue(e.currentTarget.value)} />
-        <datalist id="fleet-values">{(values.value?.words ?? []).map(([text, rows]) => <option value={text}>{count(rows)} rows</option>)}</datalist>
-        <button type="submit">Add</button>
-      </form>
+      <AddCondition names={names} label={label} onLabel={setLabel} words={values.value?.words ?? []} />
       {(services.error || values.error) && <Failed text={services.error || values.error} />}
     </div>
   );
@@ -112,31 +131,75 @@ async function compare(a: URLSearchParams, b: URLSearchParams): Promise<void> {
   go({ ...fresh, page: 'diff', trace: right.id, base: written({ ...none, trace: left.id }), metric: place.peek().metric });
 }
 
-function Compare({ names, doing, act }: { names: string[]; doing: Doing; act: (what: string, f: () => Promise<void>) => void }) {
+type Act = (what: string, f: () => Promise<void>) => void;
+
+function SideSelect({ name, value, words, onChoose }: { name: string; value: string; words: Value[]; onChoose(v: string): void }) {
+  return (
+    <label>{name} <select aria-label={`Side ${name}`} value={value} onChange={(e) => onChoose(e.currentTarget.value)}><option value="">choose</option>{words.map(([text]) => <option value={text}>{safe(text) || '(none)'}</option>)}</select></label>
+  );
+}
+
+interface Sides { a: string; b: string; setA(v: string): void; setB(v: string): void; busy: boolean; act: Act }
+
+function ByTime({ a, b, setA, setB, busy, act }: Sides) {
+  const start = () => act('Comparing', () => compare(asked([], { until: a }), asked([], { since: b })));
+  return (
+    <>
+      <label>A until <input id="a-until" size={12} placeholder="7d" value={a} onInput={(e) => setA(e.currentTarget.value)} /></label>
+      <label>B from <input id="b-since" size={12} placeholder="1d" value={b} onInput={(e) => setB(e.currentTarget.value)} /></label>
+      <button type="button" disabled={busy || !a || !b} onClick={start}>Compare</button>
+    </>
+  );
+}
+
+function ByLabel({ label, words, a, b, setA, setB, busy, act }: Sides & { label: string; words: Value[] }) {
+  const start = () => act('Comparing', () => compare(asked([`${label}=${a}`]), asked([`${label}=${b}`])));
+  return (
+    <>
+      <SideSelect name="A" value={a} words={words} onChoose={setA} /><SideSelect name="B" value={b} words={words} onChoose={setB} />
+      <button type="button" disabled={busy || a === b || !a || !b} onClick={start}>Compare</button>
+    </>
+  );
+}
+
+function Compare({ names, doing, act }: { names: string[]; doing: Doing; act: Act }) {
   const [label, setLabel] = useState('version');
   const [a, setA] = useState('');
   const [b, setB] = useState('');
   const values = useValues(label === 'time' ? '' : label);
-  const words = values.value?.words ?? [];
-  const pick = (name: string, value: string, set: (v: string) => void) => (
-    <label>{name} <select aria-label={`Side ${name}`} value={value} onChange={(e) => set(e.currentTarget.value)}><option value="">choose</option>{words.map(([text]) => <option value={text}>{safe(text) || '(none)'}</option>)}</select></label>
-  );
-  const start = () => act('Comparing', () => compare(asked([`${label}=${a}`]), asked([`${label}=${b}`])));
+  const sides = { a, b, setA, setB, busy: !!doing.what, act };
+  const choose = (next: string) => {
+    setLabel(next);
+    setA('');
+    setB('');
+  };
   return (
     <div class="bar" role="group" aria-label="Compare">
       <b>Compare</b>
-      <label>by <select aria-label="Compare by" value={label} onChange={(e) => { setLabel(e.currentTarget.value); setA(''); setB(''); }}>{names.map((n) => <option value={n}>{safe(n)}</option>)}<option value="time">time</option></select></label>
-      {label === 'time' ? <>
-        <label>A until <input id="a-until" size={12} placeholder="7d" value={a} onInput={(e) => setA(e.currentTarget.value)} /></label>
-        <label>B from <input id="b-since" size={12} placeholder="1d" value={b} onInput={(e) => setB(e.currentTarget.value)} /></label>
-        <button type="button" disabled={!!doing.what || !a || !b} onClick={() => act('Comparing', () => compare(asked([], { until: a }), asked([], { since: b })))}>Compare</button>
-      </> : <>{pick('A', a, setA)}{pick('B', b, setB)}
-        <button type="button" disabled={!!doing.what || a === b || !a || !b} onClick={start}>Compare</button></>}
+      <label>by <select aria-label="Compare by" value={label} onChange={(e) => choose(e.currentTarget.value)}>{names.map((n) => <option value={n}>{safe(n)}</option>)}<option value="time">time</option></select></label>
+      {label === 'time' ? <ByTime {...sides} /> : <ByLabel {...sides} label={label} words={values.value?.words ?? []} />}
     </div>
   );
 }
 
-function HostTable({ act }: { act: (what: string, f: () => Promise<void>) => void }) {
+const HOST_COLUMNS: Column[] = ['Host', ['Holds', 'num'], ['Off the median', 'num'], ['Spreads', 'num'], ['Processes', 'num'], ['Dumps', 'num'], 'Verdict'];
+
+function HostRow({ r, h, act }: { r: Host; h: Hosts; act: Act }) {
+  const m = place.value.metric;
+  const differs = () => act('Comparing', () => compare(asked([`host!=${r.host}`]), asked([`host=${r.host}`])));
+  return (
+    <tr key={r.host} class={r.deviates ? '' : 'few'}>
+      <td class="site">{safe(r.host)}</td>
+      <td class="num">{amount(r.value, m)} <span class="pm">{error(r.error, r.value)}</span></td>
+      <td class="num">{r.value >= h.median ? '+' : '−'}{amount(Math.abs(r.value - h.median), m)}</td>
+      <td class="num">{h.spread > 0 ? r.score.toFixed(1) : '–'}</td>
+      <td class="num">{count(r.processes)}</td><td class="num">{count(r.dumps)}</td>
+      <td>{r.deviates ? <><b>▲ deviates</b> <button type="button" onClick={differs}>What differs</button></> : <span class="dim">as the others</span>}</td>
+    </tr>
+  );
+}
+
+function HostTable({ act }: { act: Act }) {
   const p = place.value;
   const q = asked();
   const answer = useAnswer(`hosts ${q}`, () => get<Hosts>('hosts', q));
@@ -144,28 +207,16 @@ function HostTable({ act }: { act: (what: string, f: () => Promise<void>) => voi
   if (answer.error) return <Failed text={answer.error} />;
   if (!h) return <Busy what="Asking the store" />;
   if (!h.n) return <p class="empty">No such process was sampled in this time.</p>;
-  const off = h.rows.filter((r) => r.deviates).length;
   return (
     <section aria-label="Hosts" aria-busy={answer.busy}>
       <div class="figures">
         <Figure label="Hosts" value={count(h.n)} note={h.cut ? 'there are more' : ''} />
         <Figure label="Median" value={amount(h.median, p.metric)} note="of a process at a dump" />
         <Figure label="Spread" value={amount(h.spread, p.metric)} note="as a standard deviation" />
-        <Figure label="Deviate" value={count(off)} note="more than 3.5 spreads, and more than their error" />
+        <Figure label="Deviate" value={count(h.rows.filter((r) => r.deviates).length)} note="more than 3.5 spreads, and more than their error" />
       </div>
-      <div class="scroll"><table class="top">
-        <thead><tr><th scope="col">Host</th><th scope="col" class="num">Holds</th><th scope="col" class="num">Off the median</th><th scope="col" class="num">Spreads</th><th scope="col" class="num">Processes</th><th scope="col" class="num">Dumps</th><th scope="col">Verdict</th></tr></thead>
-        <tbody>{h.rows.map((r) => (
-          <tr key={r.host} class={r.deviates ? '' : 'few'}>
-            <td class="site">{safe(r.host)}</td>
-            <td class="num">{amount(r.value, p.metric)} <span class="pm">{error(r.error, r.value)}</span></td>
-            <td class="num">{r.value >= h.median ? '+' : '−'}{amount(Math.abs(r.value - h.median), p.metric)}</td>
-            <td class="num">{h.spread > 0 ? r.score.toFixed(1) : '–'}</td>
-            <td class="num">{count(r.processes)}</td><td class="num">{count(r.dumps)}</td>
-            <td>{r.deviates ? <><b>▲ deviates</b> <button type="button" onClick={() => act('Comparing', () => compare(asked([`host!=${r.host}`]), asked([`host=${r.host}`])))}>What differs</button></> : <span class="dim">as the others</span>}</td>
-          </tr>
-        ))}</tbody>
-      </table></div>
+      <div class="scroll"><table class="top"><Head columns={HOST_COLUMNS} />
+        <tbody>{h.rows.map((r) => <HostRow r={r} h={h} act={act} key={r.host} />)}</tbody></table></div>
       {h.rows.length < h.n && <p class="dim">{count(h.n - h.rows.length)} more hosts are nearer to the median.</p>}
     </section>
   );

@@ -4,8 +4,8 @@ import { useRef, useState } from 'preact/hooks';
 import { closeTrace, openFile, openPath, refresh, status, type Trace } from '../app/api';
 import { base, bytes, of, safe } from '../app/format';
 import { fresh, go, href } from '../app/state';
-import { howFar } from '../frame/states';
 import { remember, remembered } from '../app/store';
+import { howFar } from '../frame/states';
 
 /** Files that were open here, the last one first. */
 interface Recent { path: string; bytes: number; words: string; at: number }
@@ -41,13 +41,9 @@ export const words = (t: Trace) =>
   t.state === 'loading' ? howFar(t) : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
     : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !(t.heap_graphs || t.memory_dumps || t.slices)) && of(t.dumps ?? 0, 'dump'), !t.dumps && t.memory_dumps && of(t.memory_dumps, 'memory dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
 
-export function Home() {
-  const [path, setPath] = useState('');
+/** Opens a trace and shows it when it is there. */
+function useOpening() {
   const [problem, setProblem] = useState('');
-  const [over, setOver] = useState(false);
-  const input = useRef<HTMLInputElement>(null);
-  const traces = status.value?.traces ?? [];
-  const closed = recent.value.filter((r) => !traces.some((t) => t.path === r.path));
   const open = (p: Promise<number>) => {
     setProblem('');
     p.then(
@@ -58,37 +54,76 @@ export function Home() {
       (e: Error) => setProblem(e.message),
     );
   };
+  return { problem, open };
+}
+
+type Opener = (p: Promise<number>) => void;
+
+function PathForm({ open }: { open: Opener }) {
+  const [path, setPath] = useState('');
+  return (
+    <form class="bar" onSubmit={(e) => { e.preventDefault(); if (path.trim()) open(openPath(path.trim())); }}>
+      <input type="text" aria-label="Path on this machine" placeholder="or a path on this machine" value={path} onInput={(e) => setPath(e.currentTarget.value)} />
+      <button type="submit" disabled={!path.trim()}>Open</button>
+    </form>
+  );
+}
+
+function Drop({ problem, open }: { problem: string; open: Opener }) {
+  const [over, setOver] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  const openAll = (files: FileList | null | undefined) => {
+    for (const f of files ?? []) open(openFile(f));
+  };
+  const onDrop = (e: DragEvent) => {
+    e.preventDefault();
+    setOver(false);
+    openAll(e.dataTransfer?.files);
+  };
+  return (
+    <div class={`drop ${over ? 'over' : ''}`} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)} onDrop={onDrop}>
+      <p><b>Drop a trace here</b>, or a pprof or heaptrack file</p>
+      <p><button type="button" class="primary" onClick={() => input.current!.click()}>Choose a file</button>
+        <input ref={input} type="file" hidden aria-label="Trace file" onChange={(e) => openAll(e.currentTarget.files)} /></p>
+      <PathForm open={open} />
+      {problem && <p class="bad" role="alert">{safe(problem)}</p>}
+    </div>
+  );
+}
+
+function OpenTraces({ traces }: { traces: Trace[] }) {
+  return (
+    <section><h2>Open traces</h2>
+      <ul class="list">{traces.map((t) => (
+        <li class="with-close"><a href={href({ ...fresh, page: 'overview', trace: t.id })} title={safe(t.path ?? t.name)}><b>{safe(base(t.name))}</b> <span class="dim">{bytes(t.bytes)} · {words(t)}</span></a>
+          <button type="button" aria-label={`Close ${safe(base(t.name))}`} title="Close; the file stays" onClick={() => void closeTrace(t.id)}>×</button></li>
+      ))}</ul></section>
+  );
+}
+
+function Closed({ closed, open }: { closed: Recent[]; open: Opener }) {
+  const forget = () => {
+    recent.value = [];
+    remember('recent', []);
+  };
+  return (
+    <section><h2>Recent <button type="button" class="small" onClick={forget}>Forget them</button></h2>
+      <ul class="list" aria-label="Recent">{closed.map((r) => (
+        <li><button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}><b>{safe(base(r.path))}</b> <span class="dim">{bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} · {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}</span></button></li>
+      ))}</ul></section>
+  );
+}
+
+export function Home() {
+  const { problem, open } = useOpening();
+  const traces = status.value?.traces ?? [];
+  const closed = recent.value.filter((r) => !traces.some((t) => t.path === r.path));
   return (
     <div class="home">
       <h1>Where is the memory?</h1>
-      <div class={`drop ${over ? 'over' : ''}`} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)}
-        onDrop={(e) => {
-          e.preventDefault();
-          setOver(false);
-          for (const f of e.dataTransfer?.files ?? []) open(openFile(f));
-        }}>
-        <p><b>Drop a trace here</b>, or a pprof or heaptrack file</p>
-        <p><button type="button" class="primary" onClick={() => input.current!.click()}>Choose a file</button>
-          <input ref={input} type="file" hidden aria-label="Trace file" onChange={(e) => { for (const f of e.currentTarget.files ?? []) open(openFile(f)); }} /></p>
-        <form class="bar" onSubmit={(e) => { e.preventDefault(); if (path.trim()) open(openPath(path.trim())); }}>
-          <input type="text" aria-label="Path on this machine" placeholder="or a path on this machine" value={path} onInput={(e) => setPath(e.currentTarget.value)} />
-          <button type="submit" disabled={!path.trim()}>Open</button>
-        </form>
-        {problem && <p class="bad" role="alert">{safe(problem)}</p>}
-      </div>
-      {traces.length > 0 && (
-        <section><h2>Open traces</h2>
-          <ul class="list">{traces.map((t) => (
-            <li class="with-close"><a href={href({ ...fresh, page: 'overview', trace: t.id })} title={safe(t.path ?? t.name)}><b>{safe(base(t.name))}</b> <span class="dim">{bytes(t.bytes)} · {words(t)}</span></a>
-              <button type="button" aria-label={`Close ${safe(base(t.name))}`} title="Close; the file stays" onClick={() => void closeTrace(t.id)}>×</button></li>
-          ))}</ul></section>
-      )}
-      {closed.length > 0 && (
-        <section><h2>Recent <button type="button" class="small" onClick={() => { recent.value = []; remember('recent', []); }}>Forget them</button></h2>
-          <ul class="list" aria-label="Recent">{closed.map((r) => (
-            <li><button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}><b>{safe(base(r.path))}</b> <span class="dim">{bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} · {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}</span></button></li>
-          ))}</ul></section>
-      )}
+      <Drop problem={problem} open={open} />
+      {traces.length > 0 && <OpenTraces traces={traces} />}
+      {closed.length > 0 && <Closed closed={closed} open={open} />}
       <section><h2>Record one</h2>
         {status.value?.records && <p><a class="button" href={href({ page: 'record' })}>Choose a running process or a command</a> <span class="dim">or in a terminal:</span></p>}
         <pre tabIndex={0} aria-label="Commands that record">heapwise record -- ./server --port 7000{'\n'}heapwise record -c 5s -- ./server      <span class="dim"># a dump every five seconds</span></pre></section>

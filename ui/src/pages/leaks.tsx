@@ -1,11 +1,17 @@
 // Leaks: what grew from dump to dump, which of it is one, and why the server thinks so.
 import { useState } from 'preact/hooks';
 import { question, type Tracks } from '../app/api';
-import { besides, bytes, clock, count, duration, error, exact, percent, safe, certainty } from '../app/format';
-import { Busy, Figure, FilterBar, type ProfileProps, SelectionBar, useAnswer } from '../parts/parts';
-import { figureSql, sqlHref } from '../parts/show-sql';
+import { besides, bytes, certainty, clock, count, duration, error, exact, percent, safe } from '../app/format';
 import { filtered, go, href, place } from '../app/state';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import { FilterBar } from '../parts/filters';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
+import { figureSql, sqlHref } from '../parts/show-sql';
+import { Spark } from '../parts/spark';
+import { type Column, Head } from '../parts/table';
+import { Busy, Figure } from '../parts/words';
 
 interface Row {
   verdict: string; name: string; module: string; rest: boolean; path: string[];
@@ -58,18 +64,6 @@ function reason(r: Row, l: Leaks): string {
   }
 }
 
-export function Spark({ values, tone }: { values: number[]; tone?: string }) {
-  const most = Math.max(1, ...values);
-  const x = (i: number) => (values.length > 1 ? (100 * i) / (values.length - 1) : 50);
-  const points = values.map((v, i) => `${x(i).toFixed(1)},${(22 - (20 * v) / most).toFixed(1)}`).join(' ');
-  return (
-    <svg class={`spark ${tone ?? ''}`} viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
-      <polygon points={`0,24 ${points} 100,24`} />
-      <polyline points={points} />
-    </svg>
-  );
-}
-
 function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
   if (!r.name) return <><b>everything else</b> <span class="dim">too small to be judged one by one</span></>;
   const callers = r.path.slice(0, -1).reverse();
@@ -77,30 +71,42 @@ function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
     {callers.length > 0 && <div class="callers dim">{callers.slice(0, 4).map(safe).join(' ‹ ')}{callers.length > 4 ? ' ‹ …' : ''}</div>}</>;
 }
 
+function Facts({ r, l }: { r: Row; l: Leaks }) {
+  const judged = l.moments.length >= 4;
+  return (
+    <dl class="facts">
+      {judged && <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>}
+      {judged && <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>}
+      <div><dt>Live</dt><dd>{bytes(r.space)} {certainty(r.error, r.space, l.interval)} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
+      <div><dt>Ever allocated</dt><dd>{bytes(r.alloc_space)}</dd></div>
+    </dl>
+  );
+}
+
+/** Where one goes on from a row. */
+function Ways({ r, l, upid }: { r: Row; l: Leaks; upid: number }) {
+  const [first, last] = [l.moments[0], l.moments[l.moments.length - 1]];
+  const where = { page: 'flame', upid, heap: '', at: ns(last), max: false, metric: 'space' as const, invert: false, frames: 'site' as const, filters: [] as string[], zoom: r.path.join('\u001f'), search: '' };
+  const known = place.value.known.split('\n').filter(Boolean);
+  return (
+    <p class="bar">
+      <a class="button" href={href(where)}>Flamegraph from here</a>
+      {first !== last && <a class="button" href={href({ ...where, from: ns(first) })}>Only what grew</a>}
+      {r.name && <a class="button" href={href({ ...where, page: 'functions', fn: r.name, zoom: '' })}>Callers and callees</a>}
+      {r.name && <button type="button" onClick={() => go({ known: [...known, `leak:^${r.name}$`].join('\n') })}>I know this one</button>}
+    </p>
+  );
+}
+
 function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
-  const p = place.value;
-  const first = l.moments[0];
-  const last = l.moments[l.moments.length - 1];
-  const where = { page: 'flame', upid: tracks.upid, heap: '', at: ns(last), max: false, metric: 'space' as const, invert: false, frames: 'site' as const, filters: [] as string[], zoom: r.path.join('\u001f'), search: '' };
-  const known = p.known.split('\n').filter(Boolean);
   return (
     <div class="details">
       <p>{reason(r, l)}{r.survival >= 0 && ` Of what it allocated before the last third, ${r.survival_most > r.survival + 0.005 ? 'at least ' : ''}${percent(r.survival, 1)} still lives.`}</p>
-      <dl class="facts">
-        {l.moments.length >= 4 && <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>}
-        {l.moments.length >= 4 && <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>}
-        <div><dt>Live</dt><dd>{bytes(r.space)} {certainty(r.error, r.space, l.interval)} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
-        <div><dt>Ever allocated</dt><dd>{bytes(r.alloc_space)}</dd></div>
-      </dl>
+      <Facts r={r} l={l} />
       <p class="path dim">{r.path.length ? r.path.map(safe).join(' › ') : 'all stacks'}</p>
-      <p class="bar">
-        <a class="button" href={href(where)}>Flamegraph from here</a>
-        {first !== last && <a class="button" href={href({ ...where, from: ns(first) })}>Only what grew</a>}
-        {r.name && <a class="button" href={href({ ...where, page: 'functions', fn: r.name, zoom: '' })}>Callers and callees</a>}
-        {r.name && <button type="button" onClick={() => go({ known: [...known, `leak:^${r.name}$`].join('\n') })}>I know this one</button>}
-      </p>
+      <Ways r={r} l={l} upid={tracks.upid} />
       <details class="asTable"><summary>The curve as a table</summary>
-        <table class="top"><thead><tr><th scope="col">Time</th><th scope="col" class="num">Live</th></tr></thead>
+        <table class="top"><Head columns={['Time', ['Live', 'num']]} />
           <tbody>{l.moments.map((ts, i) => <tr><td>{clock(ts - tracks.start)}</td><td class="num">{bytes(r.history[i])}</td></tr>)}</tbody></table></details>
     </div>
   );
@@ -136,70 +142,87 @@ function leftOut(l: Leaks, tracks: Tracks): string {
   return `${count(l.moments.length)} of ${count(tracks.moments.length)} dumps are compared. Left out: ${why.join('; and ')}. So the last dump here, at ${clock(last - tracks.start)}, need not be the end of the recording.`;
 }
 
+const keyOf = (r: Row) => r.path.join('\u001f') || '*';
+
+function RowPair({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
+  const v = VERDICTS[r.verdict] ?? { glyph: '·', tone: 'calm', means: 'fewer than four dumps' };
+  const on = place.value.open === keyOf(r);
+  const judged = l.moments.length >= 4;
+  return (
+    <>
+      <tr class={`${few(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={keyOf(r)}>
+        <td><button type="button" class={`verdict ${v.tone}`} aria-expanded={on} title={v.means} onClick={() => go({ open: on ? '' : keyOf(r) }, true)}><i aria-hidden="true">{v.glyph}</i>{r.verdict}</button></td>
+        <td class="num" title={judged ? `between ${rate(r.slope_low)} and ${rate(r.slope_high)}` : ''}>{judged ? rate(r.slope) : '–'}</td>
+        <td class="num wide">{change(r.grown)}</td>
+        <td class="num" title={`${exact(r.space)} B`}>{few(r) ? '≈ ' : ''}{bytes(r.space)}<span class="pm">{error(r.error, r.space)}</span></td>
+        <td class="num wide">{percent(r.freed_ratio, 1)}</td>
+        <td class="num wide">{count(r.samples)}</td>
+        <td><Spark values={r.history} tone={v.tone} /></td>
+        <td class="site"><Site r={r} tracks={tracks} /></td>
+      </tr>
+      {on && <tr class="open"><td colSpan={8}><Details r={r} l={l} tracks={tracks} /></td></tr>}
+    </>
+  );
+}
+
+const COLUMNS: Column[] = [
+  'Verdict', ['Growth', 'num'], ['Since the first', 'num wide'], ['Live', 'num'], ['Freed', 'num wide', 'freed bytes of allocated bytes'],
+  ['Samples', 'num wide', 'recorded allocations behind the live bytes'], 'Trend', 'Where',
+];
+
+/** Up and down lead from verdict to verdict. */
+function onKey(e: KeyboardEvent): void {
+  if (e.key !== 'ArrowDown' && e.key !== 'ArrowUp') return;
+  const list = [...(e.currentTarget as Element).querySelectorAll<HTMLElement>('.verdict')];
+  const next = list[list.indexOf(document.activeElement as HTMLElement) + (e.key === 'ArrowDown' ? 1 : -1)];
+  if (!next) return;
+  e.preventDefault();
+  next.focus();
+}
+
+function Figures({ l, tracks }: { l: Leaks; tracks: Tracks }) {
+  const n = l.moments.length;
+  const id = tracks.upid + 1;
+  return (
+    <div class="figures">
+      <Figure label="Likely leaks" value={change(l.likely)} note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${id})\nwhere verdict = 'likely leak'`)} />
+      <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${id})`)} />
+      <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: ns(l.moments[n - 1]) }, 'space'))} />
+    </div>
+  );
+}
+
+function Found({ l, tracks, onMore }: { l: Leaks; tracks: Tracks; onMore(): void }) {
+  const n = l.moments.length;
+  const out = leftOut(l, tracks);
+  return (
+    <>
+      <Figures l={l} tracks={tracks} />
+      {out && <p class="statement left-out">{out}</p>}
+      {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}
+      <div class="scroll">
+        <table class="top leaks"><Head columns={COLUMNS} />
+          <tbody onKeyDown={onKey}>{l.rows.map((r) => <RowPair r={r} l={l} tracks={tracks} />)}</tbody></table>
+      </div>
+      {l.rows.length < l.n_rows && <p><button type="button" onClick={onMore}>{count(l.n_rows - l.rows.length)} more rows</button></p>}
+      {l.rows.length === 0 && <p class="empty">{l.suppressed_rows ? 'Every row is among the known ones.' : 'Nothing is live at the last dump.'}</p>}
+    </>
+  );
+}
+
 export function LeaksPage({ tracks, all }: ProfileProps) {
   const p = place.value;
   const [limit, setLimit] = useState(100);
   const query = new URLSearchParams({ upid: String(tracks.upid), limit: String(limit), ...(p.known ? { known: p.known } : {}), ...filtered() }).toString();
   const answer = useAnswer(`leaks ${p.trace}?${query}`, () => question<Leaks>(p.trace, 'leaks', query));
   const l = answer.value;
-  const open = p.open;
-  const key = (r: Row) => r.path.join('\u001f') || '*';
-  const n = l?.moments.length ?? 0;
-  const out = l && n > 0 ? leftOut(l, tracks) : '';
   return (
     <div class="findings" aria-busy={answer.busy}>
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
       <FilterBar problem={answer.error} />
       {!l && answer.busy && <Busy what="Comparing dumps" />}
-      {l && n > 0 && (
-        <>
-          <div class="figures">
-            <Figure label="Likely leaks" value={change(l.likely)} note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />
-            <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${tracks.upid + 1})`)} />
-            <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: ns(l.moments[n - 1]) }, 'space'))} />
-          </div>
-          {out && <p class="statement left-out">{out}</p>}
-          {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}
-          <div class="scroll">
-            <table class="top leaks">
-              <thead><tr><th scope="col">Verdict</th><th scope="col" class="num">Growth</th><th scope="col" class="num wide">Since the first</th><th scope="col" class="num">Live</th>
-                <th scope="col" class="num wide" title="freed bytes of allocated bytes">Freed</th><th scope="col" class="num wide" title="recorded allocations behind the live bytes">Samples</th><th scope="col">Trend</th><th scope="col">Where</th></tr></thead>
-              <tbody onKeyDown={(e) => {
-                if (e.key !== 'ArrowDown' && e.key !== 'ArrowUp') return;
-                const list = [...e.currentTarget.querySelectorAll<HTMLElement>('.verdict')];
-                const next = list[list.indexOf(document.activeElement as HTMLElement) + (e.key === 'ArrowDown' ? 1 : -1)];
-                if (!next) return;
-                e.preventDefault();
-                next.focus();
-              }}>
-                {l.rows.map((r) => {
-                  const v = VERDICTS[r.verdict] ?? { glyph: '·', tone: 'calm', means: 'fewer than four dumps' };
-                  const on = open === key(r);
-                  const judged = n >= 4;
-                  return (
-                    <>
-                      <tr class={`${few(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={key(r)}>
-                        <td><button type="button" class={`verdict ${v.tone}`} aria-expanded={on} title={v.means} onClick={() => go({ open: on ? '' : key(r) }, true)}><i aria-hidden="true">{v.glyph}</i>{r.verdict}</button></td>
-                        <td class="num" title={judged ? `between ${rate(r.slope_low)} and ${rate(r.slope_high)}` : ''}>{judged ? rate(r.slope) : '–'}</td>
-                        <td class="num wide">{change(r.grown)}</td>
-                        <td class="num" title={`${exact(r.space)} B`}>{few(r) ? '≈ ' : ''}{bytes(r.space)}<span class="pm">{error(r.error, r.space)}</span></td>
-                        <td class="num wide">{percent(r.freed_ratio, 1)}</td>
-                        <td class="num wide">{count(r.samples)}</td>
-                        <td><Spark values={r.history} tone={v.tone} /></td>
-                        <td class="site"><Site r={r} tracks={tracks} /></td>
-                      </tr>
-                      {on && <tr class="open"><td colSpan={8}><Details r={r} l={l} tracks={tracks} /></td></tr>}
-                    </>
-                  );
-                })}
-              </tbody>
-            </table>
-          </div>
-          {l.rows.length < l.n_rows && <p><button type="button" onClick={() => setLimit(limit + 400)}>{count(l.n_rows - l.rows.length)} more rows</button></p>}
-          {l.rows.length === 0 && <p class="empty">{l.suppressed_rows ? 'Every row is among the known ones.' : 'Nothing is live at the last dump.'}</p>}
-        </>
-      )}
-      {l && n === 0 && <p class="empty">No dump of this process can be compared: growth takes at least two.<br />Record with <code>heapwise record -c 5s -- …</code></p>}
+      {l && l.moments.length > 0 && <Found l={l} tracks={tracks} onMore={() => setLimit(limit + 400)} />}
+      {l && l.moments.length === 0 && <p class="empty">No dump of this process can be compared: growth takes at least two.<br />Record with <code>heapwise record -c 5s -- …</code></p>}
       <Known l={l} />
     </div>
   );

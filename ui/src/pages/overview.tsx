@@ -1,11 +1,17 @@
 // What is in the trace and who holds the memory, at a glance.
-import { type FunctionRow, functions, query as ask, question, type Trace, type Tracks } from '../app/api';
-import { amount, base, besides, bytes, clock, count, duration, exact, percent, safe, isRough, certainty } from '../app/format';
-import { Failed, Figure, type ProfileProps, SelectionBar, useAnswer } from '../parts/parts';
-import { type Asked, figureSql, selectionArgs, sqlHref } from '../parts/show-sql';
+import { type FunctionRow, functions, type Moment, query as ask, question, type Trace, type Tracks } from '../app/api';
+import { amount, base, besides, bytes, certainty, clock, count, duration, exact, isRough, percent, safe } from '../app/format';
 import { href, place } from '../app/state';
-import { Chart, liveBand, liveLine, wholeView } from '../timeline/timeline';
 import { ns } from '../app/times';
+import { useAnswer } from '../parts/answer';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
+import { type Asked, figureSql, selectionArgs, sqlHref } from '../parts/show-sql';
+import { Head, Scroll, SqlLink } from '../parts/table';
+import { Failed, Figure } from '../parts/words';
+import { Chart } from '../timeline/chart';
+import { liveBand, liveLine } from '../timeline/moments';
+import { wholeView } from '../timeline/view';
 
 function rssAt(t: Tracks, ts: number): number | null {
   const rss = t.counters['mem.rss'];
@@ -49,7 +55,8 @@ function Callers({ row }: { row: FunctionRow }) {
   return <span class="callers dim" title={`called by these for ${percent(share, 1)} of it`}>{callers.map(([name]) => ` ‹ ${safe(name)}`).join('')}{part}</span>;
 }
 
-export function OverviewPage({ tracks, all, trace }: ProfileProps) {
+/** What the page is about: the end, or the peak where everything was freed at the end. */
+function momentsOf(tracks: Tracks) {
   const moments = tracks.moments;
   const last = moments[moments.length - 1] ?? tracks.peak!;
   const shown = tracks.cleaned_up && tracks.peak ? tracks.peak : last;
@@ -58,41 +65,101 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
   const apart = (last.ts - tracks.start) / 100;
   const before = moments.findLast((m) => last.ts - m.ts > apart);
   const where = { upid: tracks.upid, at: atPeak ? 'peak' : ns(last.ts), max: !atPeak && last.max, from: '', metric: 'space' as const };
-  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', callers: '1', limit: '12' }).toString();
-  const top = useAnswer(`${trace.id}?${query}`, () => functions(trace.id, query));
+  return { last, shown, atPeak, before, where };
+}
+
+type Shown = ReturnType<typeof momentsOf>;
+interface FigureProps { tracks: Tracks; m: Shown; trace: number }
+
+const sqlOf = (tracks: Tracks, { where }: Shown, column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
+const endOf = (last: Moment) => ({ at: ns(last.ts), max: last.max });
+
+function LiveFigures({ tracks, m }: FigureProps) {
+  const { shown, last, where } = m;
+  const { interval, peak } = tracks;
+  const end = endOf(last);
+  return (
+    <>
+      <Figure label={m.atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${certainty(shown.error, shown.space, interval)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sqlOf(tracks, m, 'space')} />
+      <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${certainty(shown.errors[1], shown.objects, interval)} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sqlOf(tracks, m, 'objects')} />
+      <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, ...end, metric: 'alloc_space', zoom: '' })} sql={sqlOf(tracks, m, 'alloc_space', end)} />
+      {peak && <Figure label="Peak" value={bytes(peak.space)} note={`${certainty(peak.error, peak.space, interval)} · at ${clock(peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sqlOf(tracks, m, 'space', { at: 'peak' })} />}
+    </>
+  );
+}
+
+/** Since the dump before, with its error. */
+function SinceFigure({ tracks, m: { last, before, where }, trace }: FigureProps) {
   const sides = before ? new URLSearchParams({ upid: String(tracks.upid), a_upid: String(tracks.upid), at: ns(last.ts), a_at: ns(before.ts), ...(last.max ? { max: '1' } : {}), ...(before.max ? { a_max: '1' } : {}), limit: '0' }).toString() : '';
-  const since = useAnswer(`since ${trace.id}?${sides}`, () => (sides ? question<{ total: number[] }>(trace.id, 'table/diff', sides) : Promise.resolve(null)));
-  // From four dumps on there are verdicts.
-  const leaks = useAnswer(`leaks of ${trace.id} ${tracks.upid} ${moments.length > 3}`, () => (moments.length > 3 ? question<{ likely: number; n_likely: number }>(trace.id, 'leaks', new URLSearchParams({ upid: String(tracks.upid), limit: '1' }).toString()) : Promise.resolve(null)));
+  const since = useAnswer(`since ${trace}?${sides}`, () => (sides ? question<{ total: number[] }>(trace, 'table/diff', sides) : Promise.resolve(null)));
+  if (!before) return null;
+  const err = since.value?.total[3];
+  const sure = err === undefined ? '' : `${err > 0 ? `±${bytes(err)}` : certainty(0, 0, tracks.interval)} · `;
+  const sql = `select (select space from heapwise_tree(${selectionArgs(tracks, endOf(last))}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, endOf(before))}) where id = 0) as growth`;
+  return <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${sure}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, ...endOf(last), from: ns(before.ts), zoom: '' })} sql={sqlHref(sql)} />;
+}
+
+/** From four dumps on there are verdicts. */
+function LeakFigure({ tracks, trace }: FigureProps) {
+  const enough = tracks.moments.length > 3;
+  const leaks = useAnswer(`leaks of ${trace} ${tracks.upid} ${enough}`, () => (enough ? question<{ likely: number; n_likely: number }>(trace, 'leaks', new URLSearchParams({ upid: String(tracks.upid), limit: '1' }).toString()) : Promise.resolve(null))).value;
+  if (!leaks || leaks.n_likely <= 0) return null;
+  return <Figure label="Likely leaks" value={`+${bytes(leaks.likely)}`} note={`in ${count(leaks.n_likely)} ${leaks.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />;
+}
+
+function ResidentFigure({ tracks, m: { shown } }: FigureProps) {
   const rss = rssAt(tracks, shown.ts);
-  const sql = (column: string, more: Asked = {}) => sqlHref(figureSql(tracks, { at: where.at, max: where.max, ...more }, column));
-  const end = { at: ns(last.ts), max: last.max };
+  if (rss === null) return null;
+  return <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${ns(shown.ts)}) limit 1`)} />;
+}
+
+function Holder({ r, tracks, where, total }: { r: FunctionRow; tracks: Tracks; where: Shown['where']; total: number }) {
+  const rough = isRough(r[8], r[7]);
+  return (
+    <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{rough ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${rough ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, total)}%` }} /><b>{percent(r[2], total)}</b></span></td><td class="num">{count(r[9])}</td>
+      <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{safe(besides(r[1], tracks))}</span></td></tr>
+  );
+}
+
+function Holders({ tracks, m: { where }, trace }: FigureProps) {
+  const query = new URLSearchParams({ upid: String(tracks.upid), at: where.at, ...(where.max ? { max: '1' } : {}), metric: 'space', sort: 'self', callers: '1', limit: '12' }).toString();
+  const top = useAnswer(`${trace}?${query}`, () => functions(trace, query));
+  const sql = `select demangle(name) as name, map_name, self_space as self, self_objects as objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`;
+  return (
+    <>
+      <h2>Who holds it <SqlLink to={sqlHref(sql)} /></h2>
+      {top.error && <Failed text={top.error} />}
+      {top.value && (
+        <Scroll label="Who holds it"><table class="top"><Head columns={[['Live', 'num'], ['Error', 'num'], 'Share', ['Count', 'num'], 'Function that asked']} />
+          <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => <Holder r={r} tracks={tracks} where={where} total={top.value!.total} />)}</tbody></table></Scroll>
+      )}
+    </>
+  );
+}
+
+function Title({ tracks, last }: { tracks: Tracks; last: Moment }) {
+  const how = tracks.interval > 0 ? `one sample every ${bytes(tracks.interval)}${tracks.interval === 1 ? ' (exact)' : ''}` : 'how it was sampled is not known';
+  return <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {tracks.n_dumps} {tracks.n_dumps === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · {how}</span></h1>;
+}
+
+export function OverviewPage({ tracks, all, trace }: ProfileProps) {
+  const m = momentsOf(tracks);
+  const props = { tracks, m, trace: trace.id };
   const view = wholeView({ ...all, processes: [tracks] });
   return (
     <div class="overview">
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
-      <h1>{safe(base(tracks.name)) || 'unknown'} <span class="dim">pid {tracks.pid} · {tracks.n_dumps} {tracks.n_dumps === 1 ? 'dump' : 'dumps'} over {duration(last.ts - tracks.start)} · {tracks.interval > 0 ? `one sample every ${bytes(tracks.interval)}${tracks.interval === 1 ? ' (exact)' : ''}` : 'how it was sampled is not known'}</span></h1>
+      <Title tracks={tracks} last={m.last} />
       <div class="figures">
-        <Figure label={atPeak ? 'Live at the peak' : 'Live at the end'} value={bytes(shown.space)} note={`${certainty(shown.error, shown.space, tracks.interval)} · ${exact(shown.space)} B`} to={href({ page: 'flame', ...where, zoom: '' })} sql={sql('space')} />
-        <Figure label="Allocations live" value={count(shown.objects)} note={shown.objects > 0 ? `${certainty(shown.errors[1], shown.objects, tracks.interval)} · ${bytes(shown.space / shown.objects)} each` : ''} to={href({ page: 'flame', ...where, metric: 'objects', zoom: '' })} sql={sql('objects')} />
-        <Figure label="Allocated in all" value={bytes(last.alloc_space)} note={`${certainty(last.errors[2], last.alloc_space, tracks.interval)} · ${count(last.alloc_objects)} allocations`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, metric: 'alloc_space', zoom: '' })} sql={sql('alloc_space', end)} />
-        {tracks.peak && <Figure label="Peak" value={bytes(tracks.peak.space)} note={`${certainty(tracks.peak.error, tracks.peak.space, tracks.interval)} · at ${clock(tracks.peak.ts - tracks.start)}`} to={href({ page: 'flame', ...where, at: 'peak', max: false, zoom: '' })} sql={sql('space', { at: 'peak' })} />}
-        {before && <Figure label="Since the dump before" value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`} note={`${since.value ? `${since.value.total[3] > 0 ? `±${bytes(since.value.total[3])}` : certainty(0, 0, tracks.interval)} · ` : ''}in ${duration(last.ts - before.ts)}`} to={href({ page: 'flame', ...where, at: ns(last.ts), max: last.max, from: ns(before.ts), zoom: '' })} sql={sqlHref(`select (select space from heapwise_tree(${selectionArgs(tracks, end)}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, { at: ns(before.ts), max: before.max })}) where id = 0) as growth`)} />}
-        {leaks.value && leaks.value.n_likely > 0 && <Figure label="Likely leaks" value={`+${bytes(leaks.value.likely)}`} note={`in ${count(leaks.value.n_likely)} ${leaks.value.n_likely === 1 ? 'place' : 'places'}`} to={href({ page: 'leaks', upid: tracks.upid })} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${tracks.upid + 1})\nwhere verdict = 'likely leak'`)} />}
+        <LiveFigures {...props} />
+        <SinceFigure {...props} />
+        <LeakFigure {...props} />
         {tracks.heaps.filter((h) => !h.summed && h.dumps.length > 0).map((h) => <Beside heap={h} />)}
-        {rss !== null && <Figure label="Resident" value={bytes(rss)} note={shown.space <= rss ? `${percent(shown.space, rss)} of it explained` : 'not all that lives was touched'} sql={sqlHref(`select c.ts, c.value\nfrom counter c join process_counter_track t on t.id = c.track_id\nwhere t.name = 'mem.rss' and t.upid = ${tracks.upid + 1}\norder by abs(c.ts - ${ns(shown.ts)}) limit 1`)} />}
+        <ResidentFigure {...props} />
       </div>
-      {moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
+      {tracks.moments.length > 1 && <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline"><Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={120} label="Live heap over time" /></a>}
       <Missing trace={trace} />
-      <h2>Who holds it <a class="dim small" href={sqlHref(`select demangle(name) as name, map_name, self_space as self, self_objects as objects\nfrom heapwise_functions(${selectionArgs(tracks, where)})\nwhere self_space > 0\norder by self desc limit 12`)}>SQL</a></h2>
-      {top.error && <Failed text={top.error} />}
-      {top.value && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Who holds it"><table class="top"><thead><tr><th scope="col" class="num">Live</th><th scope="col" class="num">Error</th><th scope="col">Share</th><th scope="col" class="num">Count</th><th scope="col">Function that asked</th></tr></thead>
-          <tbody>{top.value.data.filter((r) => r[2] > 0).map((r) => (
-            <tr><td class="num">{amount(r[2], 'space')}</td><td class="num dim" title={`${count(r[8])} samples`}>{isRough(r[8], r[7]) ? '≈ ' : ''}{certainty(r[7], r[2], tracks.interval)}</td><td><span class={`share ${isRough(r[8], r[7]) ? 'rough' : ''}`}><i style={{ width: `${(100 * r[2]) / Math.max(1, top.value!.total)}%` }} /><b>{percent(r[2], top.value!.total)}</b></span></td><td class="num">{count(r[9])}</td>
-              <td><a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a><Callers row={r} /> <span class="dim">{safe(besides(r[1], tracks))}</span></td></tr>
-          ))}</tbody></table></div>
-      )}
+      <Holders {...props} />
     </div>
   );
 }

@@ -2,8 +2,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ask, query, question, refresh, type Trace } from '../app/api';
 import { base, count, percent, safe } from '../app/format';
-import { Busy, Failed, useAnswer } from '../parts/parts';
 import { fresh, go } from '../app/state';
+import { useAnswer } from '../parts/answer';
+import { Head } from '../parts/table';
+import { Busy, Failed } from '../parts/words';
 
 interface Module { id: number; name: string; build: string; frames: number; named: number; lines: number }
 type Try = [path: string, how: string, id: string];
@@ -61,60 +63,84 @@ function Save({ trace }: { trace: Trace }) {
   );
 }
 
-export function SymbolsPage({ trace }: { trace: Trace }) {
-  const a = useAnswer(`modules ${trace.id}`, async () => {
-    const r = await query(trace.id, MODULES, 100_000);
-    if (r.error) throw new Error(r.error);
-    return r.results[0].rows.map((x) => ({ id: Number(x[0]), name: String(x[1]), build: String(x[2]), frames: Number(x[3]), named: Number(x[4]), lines: Number(x[5]) }) as Module);
-  });
-  const [open, setOpen] = useState<number>(-1);
-  const [dirs, setDirs] = useState('');
-  const [problem, setProblem] = useState('');
-  const [busy, setBusy] = useState(false);
-  useEffect(() => setOpen(-1), [trace.id]);
-  if (a.error) return <Failed text={a.error} />;
-  if (!a.value) return <Busy what="Counting frames" />;
-  const sum = (f: (m: Module) => number) => a.value!.reduce((x, m) => x + f(m), 0);
+async function modulesOf(trace: number): Promise<Module[]> {
+  const r = await query(trace, MODULES, 100_000);
+  if (r.error) throw new Error(r.error);
+  return r.results[0].rows.map((x) => ({ id: Number(x[0]), name: String(x[1]), build: String(x[2]), frames: Number(x[3]), named: Number(x[4]), lines: Number(x[5]) }));
+}
+
+function Sums({ modules }: { modules: Module[] }) {
+  const sum = (f: (m: Module) => number) => modules.reduce((x, m) => x + f(m), 0);
   const [frames, named, lines] = [sum((m) => m.frames), sum((m) => m.named), sum((m) => m.lines)];
-  const again = async () => {
-    setBusy(true);
-    setProblem('');
-    try {
-      const r = await (await ask(`/api/v1/traces?again=${trace.id}&symbols=${encodeURIComponent(dirs.split(/[\n:]/).map((d) => d.trim()).filter(Boolean).join('\n'))}`, { method: 'POST' })).json();
-      await refresh();
-      go({ ...fresh, page: 'symbols', trace: r.id });
-    } catch (e) {
-      setProblem((e as Error).message);
-    }
-    setBusy(false);
-  };
   return (
-    <div class="doc">
+    <>
       <h2 class="first">Names of {count(frames)} frames</h2>
       <div class="figures">
         <div class="figure"><span class="label">With a function</span><span class="value">{percent(named, frames)}</span><span class="note">{count(named)} of {count(frames)} frames</span></div>
         <div class="figure"><span class="label">With a line of source</span><span class="value">{percent(lines, frames)}</span><span class="note">{lines ? `${count(lines)} frames` : 'debug info was not read'}</span></div>
-        <div class="figure"><span class="label">Files</span><span class="value">{count(a.value.length)}</span><span class="note">{count(a.value.filter((m) => m.named < m.frames).length)} with frames that lack a name</span></div>
+        <div class="figure"><span class="label">Files</span><span class="value">{count(modules.length)}</span><span class="note">{count(modules.filter((m) => m.named < m.frames).length)} with frames that lack a name</span></div>
       </div>
+    </>
+  );
+}
+
+/** Opens the trace once more, with files of these directories. */
+function Again({ trace, onProblem }: { trace: Trace; onProblem(text: string): void }) {
+  const [dirs, setDirs] = useState('');
+  const [busy, setBusy] = useState(false);
+  const again = async () => {
+    setBusy(true);
+    onProblem('');
+    try {
+      const list = dirs.split(/[\n:]/).map((d) => d.trim()).filter(Boolean).join('\n');
+      const r = await (await ask(`/api/v1/traces?again=${trace.id}&symbols=${encodeURIComponent(list)}`, { method: 'POST' })).json();
+      await refresh();
+      go({ ...fresh, page: 'symbols', trace: r.id });
+    } catch (e) {
+      onProblem((e as Error).message);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
       <form class="bar" onSubmit={(e) => { e.preventDefault(); void again(); }}>
         <label class="grow">Directories with symbols <input type="text" class="wide" placeholder="/srv/symbols:/home/me/build" value={dirs} onInput={(e) => setDirs(e.currentTarget.value)} /></label>
         <button type="submit" class="primary" disabled={busy || !dirs.trim()}>Read names again</button>
       </form>
       <p class="statement">Every file below them is looked at by its build id. The trace is opened once more with the names that are found; <code>heapwise symbolize {safe(base(trace.name))}</code> writes them into a file.</p>
+    </>
+  );
+}
+
+function ModuleRows({ m, trace, on, onOpen }: { m: Module; trace: Trace; on: boolean; onOpen(): void }) {
+  return (
+    <>
+      <tr class={on ? 'on' : ''}><td><button type="button" class="plain" aria-expanded={on} onClick={onOpen} title={safe(m.name)}>{on ? '▾' : '▸'} {safe(base(m.name)) || 'no file'} <span class="dim">{safe(m.name.slice(0, m.name.lastIndexOf('/')))}</span></button></td>
+        <td class="num">{count(m.frames)}</td>
+        <td><span class="share"><i style={{ width: `${(100 * m.named) / m.frames}%` }} /><b>{percent(m.named, m.frames)}</b></span></td>
+        <td><span class="share"><i style={{ width: `${(100 * m.lines) / m.frames}%` }} /><b>{percent(m.lines, m.frames)}</b></span></td>
+        <td><code class="dim">{m.build.slice(0, 16) || '–'}</code></td></tr>
+      {on && <tr><td colSpan={5}><Tries trace={trace} module={m} /></td></tr>}
+    </>
+  );
+}
+
+export function SymbolsPage({ trace }: { trace: Trace }) {
+  const a = useAnswer(`modules ${trace.id}`, () => modulesOf(trace.id));
+  const [open, setOpen] = useState<number>(-1);
+  const [problem, setProblem] = useState('');
+  useEffect(() => setOpen(-1), [trace.id]);
+  if (a.error) return <Failed text={a.error} />;
+  if (!a.value) return <Busy what="Counting frames" />;
+  return (
+    <div class="doc">
+      <Sums modules={a.value} />
+      <Again trace={trace} onProblem={setProblem} />
       <Save trace={trace} key={trace.id} />
       {problem && <Failed text={problem} />}
       <table class="top modules">
-        <thead><tr><th scope="col">Module</th><th scope="col" class="num">Frames</th><th scope="col">Named</th><th scope="col">With lines</th><th scope="col">Build id</th></tr></thead>
-        <tbody>{a.value.map((m) => (
-          <>
-            <tr class={open === m.id ? 'on' : ''}><td><button type="button" class="plain" aria-expanded={open === m.id} onClick={() => setOpen(open === m.id ? -1 : m.id)} title={safe(m.name)}>{open === m.id ? '▾' : '▸'} {safe(base(m.name)) || 'no file'} <span class="dim">{safe(m.name.slice(0, m.name.lastIndexOf('/')))}</span></button></td>
-              <td class="num">{count(m.frames)}</td>
-              <td><span class="share"><i style={{ width: `${(100 * m.named) / m.frames}%` }} /><b>{percent(m.named, m.frames)}</b></span></td>
-              <td><span class="share"><i style={{ width: `${(100 * m.lines) / m.frames}%` }} /><b>{percent(m.lines, m.frames)}</b></span></td>
-              <td><code class="dim">{m.build.slice(0, 16) || '–'}</code></td></tr>
-            {open === m.id && <tr><td colSpan={5}><Tries trace={trace} module={m} /></td></tr>}
-          </>
-        ))}</tbody>
+        <Head columns={['Module', ['Frames', 'num'], 'Named', 'With lines', 'Build id']} />
+        <tbody>{a.value.map((m) => <ModuleRows m={m} trace={trace} on={open === m.id} onOpen={() => setOpen(open === m.id ? -1 : m.id)} />)}</tbody>
       </table>
     </div>
   );

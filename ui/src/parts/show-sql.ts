@@ -1,9 +1,9 @@
 // Queries that give the numbers that pages show, for the same selection (sql/profile_views.c).
 import type { Tracks } from '../app/api';
 import { base } from '../app/format';
-import { type Graph, path } from '../graph/graph';
 import { go, href, place, type Place } from '../app/state';
 import { ns } from '../app/times';
+import { type Graph, path } from '../graph/graph';
 
 /** A name as SQL has it: there a program is called by its file. */
 const inSql = (t: Tracks, name: string) =>

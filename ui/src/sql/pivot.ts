@@ -1,5 +1,5 @@
 // Rows summed up by columns: what the SQL page's pivot shows. Pure.
-import { type Cell, compare } from '../parts/grid';
+import { type Cell, compare } from '../parts/cells';
 
 export const AGGREGATES = ['sum', 'count', 'min', 'max', 'avg', 'p50', 'p95', 'distinct'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];

@@ -1,8 +1,8 @@
 // The editor of the SQL page. It lives in a shadow root: there CodeMirror adopts style sheets, where it
 // would else add a <style> that the page's policy forbids.
-import { autocompletion, type Completion, type CompletionContext, type CompletionResult, completionKeymap, closeBrackets, closeBracketsKeymap } from '@codemirror/autocomplete';
+import { autocompletion, closeBrackets, closeBracketsKeymap, type Completion, type CompletionContext, completionKeymap, type CompletionResult } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { SQLDialect, SQLite, schemaCompletionSource, keywordCompletionSource, sql } from '@codemirror/lang-sql';
+import { keywordCompletionSource, schemaCompletionSource, sql, SQLDialect, SQLite } from '@codemirror/lang-sql';
 import { bracketMatching, HighlightStyle, syntaxHighlighting, syntaxTree } from '@codemirror/language';
 import { Compartment, EditorState, Prec, StateEffect, StateField } from '@codemirror/state';
 import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder, WidgetType } from '@codemirror/view';
@@ -133,33 +133,35 @@ function statementAt(state: EditorState): Statement {
   return { from, text: part };
 }
 
-export function makeEditor(parent: HTMLElement, doc: string, on: { change(text: string): void; run(all: boolean): void; cancel(): boolean }): Editor {
+interface On { change(text: string): void; run(all: boolean): void; cancel(): boolean }
+
+const keysOf = (on: On) => Prec.highest(keymap.of([
+  { key: 'Mod-Enter', run: () => (on.run(false), true) },
+  { key: 'Mod-Shift-Enter', run: () => (on.run(true), true) },
+  { key: 'Escape', run: () => on.cancel() },
+]));
+
+/** The language, with the names that the schema has. */
+function support(schema: Schema | null) {
+  const base = sql({ dialect });
+  if (!schema) return [base, base.language.data.of({ autocomplete: keywordCompletionSource(dialect) })];
+  return [base, base.language.data.of({ autocomplete: schemaCompletionSource({ dialect, schema: schema.tables }) }), base.language.data.of({ autocomplete: more(schema) })];
+}
+
+const extensionsOf = (on: On, language: Compartment) => [
+  keysOf(on),
+  lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(), EditorView.lineWrapping,
+  autocompletion({ maxRenderedOptions: 60 }), syntaxHighlighting(paint), look, problems, language.of(support(null)),
+  placeholder('select …   Ctrl+Enter runs it'),
+  EditorView.contentAttributes.of({ 'aria-label': 'SQL. Escape then Tab leaves the editor.' }),
+  keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
+  EditorView.updateListener.of((u) => u.docChanged && on.change(u.state.doc.toString())),
+];
+
+export function makeEditor(parent: HTMLElement, doc: string, on: On): Editor {
   const root = parent.shadowRoot ?? parent.attachShadow({ mode: 'open' });
   const language = new Compartment();
-  const support = (schema: Schema | null) => {
-    const base = sql({ dialect });
-    if (!schema) return [base, base.language.data.of({ autocomplete: keywordCompletionSource(dialect) })];
-    return [base, base.language.data.of({ autocomplete: schemaCompletionSource({ dialect, schema: schema.tables }) }), base.language.data.of({ autocomplete: more(schema) })];
-  };
-  const view = new EditorView({
-    root, parent: root as unknown as Element,
-    state: EditorState.create({
-      doc,
-      extensions: [
-        Prec.highest(keymap.of([
-          { key: 'Mod-Enter', run: () => (on.run(false), true) },
-          { key: 'Mod-Shift-Enter', run: () => (on.run(true), true) },
-          { key: 'Escape', run: () => on.cancel() },
-        ])),
-        lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(), EditorView.lineWrapping,
-        autocompletion({ maxRenderedOptions: 60 }), syntaxHighlighting(paint), look, problems, language.of(support(null)),
-        placeholder('select …   Ctrl+Enter runs it'),
-        EditorView.contentAttributes.of({ 'aria-label': 'SQL. Escape then Tab leaves the editor.' }),
-        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
-        EditorView.updateListener.of((u) => u.docChanged && on.change(u.state.doc.toString())),
-      ],
-    }),
-  });
+  const view = new EditorView({ root, parent: root as unknown as Element, state: EditorState.create({ doc, extensions: extensionsOf(on, language) }) });
   return {
     text: () => view.state.doc.toString(),
     set(text) {

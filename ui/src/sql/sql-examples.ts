@@ -1,4 +1,5 @@
 // Queries to begin with.
+
 export const EXAMPLES: { name: string; sql: string }[] = [
   { name: 'Functions that hold most now', sql: `select demangle(name) as name, map_name, self_space, space, objects, space_error
 from heapwise_functions($upid, $ts)

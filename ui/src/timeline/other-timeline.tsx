@@ -5,15 +5,20 @@ import { base, bytes, safe } from '../app/format';
 import { GraphGroups, useHeapDumps } from '../heap/heap-track';
 import { infraDumps } from '../infra/infra-api';
 import { MemoryTrack } from '../infra/infra-track';
-import { Busy, Failed, isTyping, useAnswer, useTimeline } from '../parts/parts';
+import { useAnswer } from '../parts/answer';
+import { isPlainKey } from '../parts/keys';
+import { useTimeline } from '../parts/selected';
+import { Busy, Failed } from '../parts/words';
+import { Chart } from './chart';
+import { counter, countersOf } from './moments';
+import { Ruler, ViewButtons } from './ruler';
 import { ThreadGroups, ThreadTracks, useThreads } from './thread-track';
-import { Chart, COUNTERS, counter, GUTTER, Ruler, useView, type View } from './timeline';
+import { useView, type View, wheelZoom } from './view';
 
 function Counters({ of, view }: { of: Other; view: View }) {
-  const shown = COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => counter(of, name).some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
   return (
     <>
-      {shown.map((c) => (
+      {countersOf(of).map((c) => (
         <div class="track" key={c.label}><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${label} ${bytes(Math.max(...counter(of, name).map((x) => x[1])))}`).join(', ')}</span></div>
           <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(of, name) }))} view={view} height={44} label={`${c.label} of ${safe(of.name)} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
       ))}
@@ -21,7 +26,16 @@ function Counters({ of, view }: { of: Other; view: View }) {
   );
 }
 
-export function OtherTimeline({ trace }: { trace: Trace }) {
+/** From the first to the last of all times, with some room. */
+function stretch(times: number[]): View {
+  const zero = times.length ? times.reduce((a, b) => Math.min(a, b)) : 0;
+  const last = times.length ? times.reduce((a, b) => Math.max(a, b)) : 1;
+  const room = Math.max(1e6, (last - zero) * 0.04);
+  return { from: zero - room, to: last + room };
+}
+
+/** Everything that has a time, and the view of it. */
+function useTimes(trace: Trace) {
   const graphs = useHeapDumps();
   const threads = useThreads(trace);
   const times = useTimeline();
@@ -30,34 +44,35 @@ export function OtherTimeline({ trace }: { trace: Trace }) {
   const all = [...(graphs.value?.dumps ?? []).map((d) => d.ts), ...memory.map((d) => d.ts), ...threads.flatMap((t) => [t.first, t.last]),
     ...others.flatMap((o) => Object.values(o.counters).flatMap((c) => c.map((x) => x[0])))];
   const zero = all.length ? all.reduce((a, b) => Math.min(a, b)) : 0;
-  const last = all.length ? all.reduce((a, b) => Math.max(a, b)) : 1;
-  const room = Math.max(1e6, (last - zero) * 0.04);
-  const { view, setView, zoom, pan, whole } = useView({ from: zero - room, to: last + room });
+  const moves = useView(stretch(all));
+  const { view, setView, zoom, pan, whole } = moves;
   const [, redraw] = useState(0);
-  useEffect(() => { setView(whole); redraw((n) => n + 1); }, [zero, last]); // answers come one by one
+  useEffect(() => {
+    setView(whole);
+    redraw((n) => n + 1);
+  }, [whole.from, whole.to]); // answers come one by one
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
-      if (e.ctrlKey || e.altKey || e.metaKey || isTyping(e)) return;
+      if (!isPlainKey(e)) return;
       const acts: Record<string, () => void> = { w: () => zoom(0.7), s: () => zoom(1 / 0.7), a: () => pan(-0.2), d: () => pan(0.2), 0: () => setView(whole) };
       acts[e.key.toLowerCase()]?.();
     };
     addEventListener('keydown', key, true);
     return () => removeEventListener('keydown', key, true);
-  }, [view, zero, last]);
-  if (graphs.error || times.error) return <Failed text={graphs.error || times.error} />;
-  if (!graphs.value || !times.value) return <Busy what="Reading dumps" />;
-  const named = new Set(others.map((o) => o.upid));
+  }, [view, whole.from, whole.to]);
+  return { zero, moves, threads, others, error: graphs.error || times.error, there: !!graphs.value && !!times.value };
+}
+
+export function OtherTimeline({ trace }: { trace: Trace }) {
+  const { zero, moves, threads, others, error, there } = useTimes(trace);
+  const { view, setView, zoom } = moves;
+  if (error) return <Failed text={error} />;
+  if (!there) return <Busy what="Reading dumps" />;
+  const known = [...new Set(others.map((o) => o.upid))];
   return (
-    <div class="column" onWheel={(e) => {
-      if (!e.ctrlKey) return;
-      e.preventDefault();
-      const r = e.currentTarget.getBoundingClientRect();
-      zoom(e.deltaY > 0 ? 1.2 : 1 / 1.2, view.from + (view.to - view.from) * ((e.clientX - r.left - GUTTER) / (r.width - GUTTER)));
-    }}>
+    <div class="column" onWheel={(e) => wheelZoom(e, view, zoom)}>
       <div class="bar"><span class="dim hint">{trace.heap_graphs ? 'Click a diamond for the objects of that moment, with Ctrl for what changed since. ' : ''}{trace.memory_dumps ? 'Click an M for the allocators at that moment, with Ctrl for what changed since it.' : ''}</span>
-        <button type="button" title="Zoom in (W)" aria-label="Zoom in" onClick={() => zoom(0.7)}>+</button>
-        <button type="button" title="Zoom out (S)" aria-label="Zoom out" onClick={() => zoom(1 / 0.7)}>−</button>
-        <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button></div>
+        <ViewButtons moves={moves} /></div>
       <Ruler view={view} zero={zero} />
       <MemoryTrack trace={trace} view={view} zero={zero} />
       <GraphGroups known={[]} view={view} zero={zero} />
@@ -66,7 +81,7 @@ export function OtherTimeline({ trace }: { trace: Trace }) {
           <Counters of={o} view={view} />
           <ThreadTracks threads={threads.filter((t) => t.upid === o.upid)} trace={trace.id} view={view} zero={zero} onView={setView} /></section>
       ))}
-      <ThreadGroups known={[...named]} threads={threads} trace={trace.id} view={view} zero={zero} onView={setView} />
+      <ThreadGroups known={known} threads={threads} trace={trace.id} view={view} zero={zero} onView={setView} />
     </div>
   );
 }

@@ -1,0 +1,173 @@
+// All tracks of a process; a drag over them selects an interval, from dump to dump.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Kept, Tracks } from '../app/api';
+import { bytes, clock, safe } from '../app/format';
+import { go, place, scrubbing } from '../app/state';
+import { ns } from '../app/times';
+import { GraphTrack } from '../heap/heap-track';
+import { whileHeld } from '../parts/drag';
+import { Chart } from './chart';
+import { HeapDumps } from './heap-dumps';
+import { counter, countersOf, liveBand, liveLine, since, snap } from './moments';
+import { EventTrack } from './ruler';
+import { GUTTER, type View } from './view';
+
+export interface GroupProps {
+  tracks: Tracks; view: View; kept: Kept | null;
+  chosen: boolean; // among what is looked at
+  several: boolean; // more than one process is
+  onJoin?(on: boolean): void; // to what is looked at, and away from it
+  onView(v: View): void; onPan(by: number): void; onSay(text: string): void;
+  children?: ComponentChildren; // below its tracks
+}
+
+/** Processes whose tracks lie between two heights of the window. */
+const between = (y0: number, y1: number) => [...document.querySelectorAll<HTMLElement>('.tracks')].filter((el) => {
+  const r = el.getBoundingClientRect();
+  return r.top <= Math.max(y0, y1) && r.bottom >= Math.min(y0, y1);
+}).map((el) => Number(el.dataset.upid));
+
+const lastOf = (t: Tracks) => t.moments[t.moments.length - 1]?.ts ?? t.start;
+
+/** The interval that is selected or being dragged, and how another is. */
+function useInterval({ tracks, view, chosen, several }: GroupProps) {
+  const together = chosen && several;
+  const p = place.value;
+  const area = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [drag, setDrag] = useState<View | null>(null);
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setWidth(area.current!.clientWidth - GUTTER));
+    watch.observe(area.current!);
+    return () => watch.disconnect();
+  }, []);
+  const last = lastOf(tracks);
+  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? tracks.peak?.ts ?? last : last;
+  const selected: View | null = drag ?? (chosen && p.from ? { from: Number(p.from), to } : null);
+  const time = (e: PointerEvent) => {
+    const r = area.current!.getBoundingClientRect();
+    return view.from + ((e.clientX - r.left - GUTTER) / (r.width - GUTTER)) * (view.to - view.from);
+  };
+  const choose = (a: number, b: number, final: boolean, reach: number[] = []) => {
+    const from = snap(tracks, Math.min(a, b));
+    const end = snap(tracks, Math.max(a, b));
+    scrubbing.value = !final;
+    if (from === end) return;
+    setDrag(final ? null : { from, to: end });
+    // Every move is drawn at once: the graph below follows the hand.
+    const others = reach.filter((u) => u !== tracks.upid);
+    const who = others.length ? { upid: tracks.upid, with: others.join(','), heap: '' } : together ? {} : { upid: tracks.upid, with: '' };
+    go({ ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
+  };
+  return { area, width, drag, setDrag, selected, time, choose, together };
+}
+
+type Interval = ReturnType<typeof useInterval>;
+
+/** One end of the interval: dragged, or moved by keys from dump to dump. */
+function Handle({ g, s, which, ts, other }: { g: GroupProps; s: Interval; which: 'from' | 'to'; ts: number; other: number }) {
+  const { tracks, view } = g;
+  const onKey = (e: KeyboardEvent) => {
+    const step = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
+    if (!step) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const all = [tracks.start, ...tracks.moments.map((m) => m.ts).filter((t) => t > tracks.start)];
+    const next = all[all.indexOf(snap(tracks, ts)) + step];
+    if (next !== undefined) s.choose(next, other, true);
+  };
+  const onDown = (e: PointerEvent) => {
+    e.preventDefault();
+    (e.currentTarget as HTMLElement).focus();
+    whileHeld((m) => s.choose(other, s.time(m), false), (m) => {
+      s.choose(other, s.time(m), true);
+      s.setDrag(null);
+    });
+  };
+  const share = Math.max(0, Math.min(1, (ts - view.from) / (view.to - view.from)));
+  return (
+    <button type="button" class="handle" role="slider" aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'} aria-valuetext={clock(ts - tracks.start)} aria-valuenow={Math.round((ts - tracks.start) / 1e6)} aria-valuemin={0} aria-valuemax={Math.round((lastOf(tracks) - tracks.start) / 1e6)}
+      style={{ left: `calc(${GUTTER}px + (100% - ${GUTTER}px) * ${share})` }} onKeyDown={onKey} onPointerDown={onDown} />
+  );
+}
+
+function Handles({ g, s }: { g: GroupProps; s: Interval }) {
+  const { selected } = s;
+  if (!selected || s.drag || !g.chosen || !place.value.from) return null;
+  return (
+    <div class="handles">
+      <Handle g={g} s={s} which="from" ts={selected.from} other={selected.to} />
+      <Handle g={g} s={s} which="to" ts={selected.to} other={selected.from} />
+    </div>
+  );
+}
+
+/** A drag over tracks: an interval, over several processes one of all of them; with Shift the view moves. */
+function dragged(e: PointerEvent, { onPan, onSay }: GroupProps, s: Interval): void {
+  const r = s.area.current!.getBoundingClientRect();
+  if (e.button !== 0 || e.clientX < r.left + GUTTER || (e.target as Element).closest('.diamond')) return;
+  if (e.altKey) onSay('Intervals go from dump to dump: nothing finer is recorded in this trace.');
+  const pan = e.shiftKey;
+  const start = s.time(e);
+  let last = start;
+  let moved = false;
+  whileHeld((m) => {
+    moved ||= Math.abs(m.clientX - e.clientX) > 4;
+    if (pan) {
+      onPan(last - s.time(m));
+      last = s.time(m);
+    } else if (moved) s.choose(start, s.time(m), false, between(e.clientY, m.clientY));
+  }, (m) => {
+    if (!moved) return;
+    if (!pan) s.choose(start, s.time(m), true, between(e.clientY, m.clientY));
+    s.setDrag(null);
+    // The slice under the pointer is not what was meant.
+    addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
+  });
+}
+
+/** Counters of the process that the trace has. */
+function CounterTracks({ tracks, view, selected }: { tracks: Tracks; view: View; selected: View | null }) {
+  return (
+    <>
+      {countersOf(tracks).map((c) => (
+        <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
+          <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
+      ))}
+    </>
+  );
+}
+
+function Head({ tracks, chosen, onJoin }: GroupProps) {
+  return (
+    <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.uid >= 0 ? ` · uid ${tracks.uid}` : ''}{since(tracks) && ` · ${since(tracks)}`}{tracks.ended ? ' · ended while recorded' : ''}</span>
+      {onJoin && <label class="check join" title="its figures are added to those of the others that are ticked"><input type="checkbox" checked={chosen} onChange={(e) => onJoin(e.currentTarget.checked)} /> add up</label>}</h2>
+  );
+}
+
+export function TrackGroup(g: GroupProps) {
+  const { tracks, view, kept, chosen } = g;
+  const s = useInterval(g);
+  const { selected } = s;
+  const keptOf = (heap: string) => new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === heap)?.dumps);
+  return (
+    <section class="tracks" data-upid={tracks.upid} ref={s.area} aria-label={`Tracks of ${safe(tracks.name)}`}>
+      <Head {...g} />
+      <Handles g={g} s={s} />
+      <div class="dragging" onPointerDown={(e) => dragged(e, g, s)}>
+        <div class="track"><div class="name">Live heap<span class="dim">{bytes(tracks.peak?.space ?? 0)} at most</span></div>
+          <Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={90} selected={selected}
+            label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`} /></div>
+        {tracks.heaps.map((h) => (
+          <div class="track"><div class="name"><span class="cut" title={safe(h.heap)}>{safe(h.heap)}</span><span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
+            <HeapDumps tracks={tracks} heap={h.heap} dumps={h.dumps} kept={keptOf(h.heap)} chosen={chosen} together={s.together} view={view} width={s.width} selected={selected} onView={g.onView} /></div>
+        ))}
+        <EventTrack tracks={tracks} view={view} />
+        <GraphTrack upid={tracks.upid} view={view} zero={tracks.start} />
+        <CounterTracks tracks={tracks} view={view} selected={selected} />
+      </div>
+      {g.children}
+    </section>
+  );
+}
